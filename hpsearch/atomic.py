@@ -1,0 +1,51 @@
+"""Files that are whole or absent: written under a temporary name, flushed, renamed."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from hpsearch.errors import CorruptError, DiskError
+
+
+def write_text(path: Path, text: str) -> None:
+    """Replace the file at ``path`` by ``text``.
+
+    Raises:
+        DiskError: if the disk is full or not writable; the old file stays.
+    """
+    temporary = path.with_name(f".{path.name}-{uuid4().hex}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with temporary.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        raise DiskError(
+            f"{path} cannot be written ({error.strerror}); free some space or make the folder "
+            "writable, then run the same command again"
+        ) from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_json(path: Path, data: Any) -> None:
+    """Replace the file at ``path`` by ``data`` as JSON; raises as `write_text` does."""
+    write_text(path, json.dumps(data, indent=1) + "\n")
+
+
+def read_json(path: Path) -> Any:
+    """Return what the JSON file at ``path`` holds, None if there is no file.
+
+    Raises:
+        CorruptError: if the file is not JSON.
+    """
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except (ValueError, OSError) as error:
+        raise CorruptError(f"{path} cannot be read as JSON: {error}") from error

@@ -1,0 +1,1 @@
+"""Jobs: where they are submitted, what they do, the files by which they speak with the driver."""

@@ -1,0 +1,120 @@
+"""Executors: where jobs run. An executor submits, looks and asks jobs to leave; it decides nothing."""
+
+import signal
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Protocol
+
+import psutil
+import submitit
+
+from hpsearch.cluster.trial_dir import JobDir
+from hpsearch.errors import DiskError
+
+LOCAL_TIMEOUT_MINUTES = 60 * 24 * 365
+"""submitit ends a local job after its timeout; ours end by themselves"""
+
+
+class Executor(Protocol):
+    """What the driver needs of a place where jobs run."""
+
+    def submit(self, job: JobDir) -> str:
+        """Start the job and return its id.
+
+        Raises:
+            DiskError: if its files cannot be written.
+        """
+        ...
+
+    def find(self, job: JobDir) -> str | None:
+        """Return the id of a job that was announced, None if it never reached the executor."""
+        ...
+
+    def alive(self, jobs: Sequence[tuple[JobDir, str]]) -> frozenset[str]:
+        """Return the ids of those jobs that wait or run, by one look for all of them."""
+        ...
+
+    def interrupt(self, job: JobDir, job_id: str) -> None:
+        """Ask the job to save its trials and leave; nothing happens if it has left."""
+        ...
+
+
+class LocalExecutor:
+    """Jobs as processes of this machine, through submitit's local executor.
+
+    They outlive the process that submitted them: Ctrl-C and a closed terminal don't reach them.
+    """
+
+    def __init__(self) -> None:
+        """Begin with no job of this process."""
+        # Python warns of a child that is forgotten before it has ended.
+        self._children: list[submitit.Job[None]] = []
+
+    def submit(self, job: JobDir) -> str:
+        """Start the job's controller process and return its process id."""
+        executor = submitit.LocalExecutor(folder=job.root)
+        executor.update_parameters(timeout_min=LOCAL_TIMEOUT_MINUTES, stderr_to_stdout=True)
+        try:
+            with _deaf_children():
+                child = executor.submit(_work, str(job.root))
+        except OSError as error:
+            raise DiskError(
+                f"the job {job.root} cannot be submitted ({error.strerror}); free some space, "
+                "then run the same command again"
+            ) from error
+        self._children.append(child)
+        return str(child.job_id)
+
+    def find(self, job: JobDir) -> str | None:
+        """Return the id of a job that submitit has recorded in its folder."""
+        for path in job.root.glob("*_submitted.pkl"):
+            return path.name.partition("_")[0]
+        return None
+
+    def alive(self, jobs: Sequence[tuple[JobDir, str]]) -> frozenset[str]:
+        """Return the ids whose controller process still runs."""
+        return frozenset(job_id for job, job_id in jobs if _controller(job, job_id) is not None)
+
+    def interrupt(self, job: JobDir, job_id: str) -> None:
+        """Send SIGTERM, which the controller passes on to the worker."""
+        controller = _controller(job, job_id)
+        if controller is not None:
+            controller.terminate()
+
+
+def _work(job_folder: str) -> None:
+    """Run the worker; torch is imported inside the job alone."""
+    from hpsearch.cluster.worker import work
+
+    work(job_folder)
+
+
+def _controller(job: JobDir, job_id: str) -> psutil.Process | None:
+    """Return the running controller of a job; a process id may have passed to a stranger."""
+    try:
+        process = psutil.Process(int(job_id))
+        if process.status() == psutil.STATUS_ZOMBIE:
+            return None
+        return process if _names(process, job.root) else None
+    except psutil.NoSuchProcess:
+        return None
+
+
+def _names(process: psutil.Process, folder: Path) -> bool:
+    return any(Path(part) == folder.absolute() for part in process.cmdline())
+
+
+@contextmanager
+def _deaf_children() -> Iterator[None]:
+    """Let children started in the block ignore Ctrl-C and hang-up; main thread only.
+
+    An ignored signal stays ignored in a new process; submitit offers no other way.
+    """
+    signals = (signal.SIGINT, signal.SIGHUP)
+    previous = {number: signal.signal(number, signal.SIG_IGN) for number in signals}
+    try:
+        yield
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)

@@ -1,0 +1,78 @@
+"""One trial as its job sees it: the files it reads and writes."""
+
+import time
+from dataclasses import asdict, dataclass
+
+from hpsearch import yaml_file
+from hpsearch.cluster.trial_dir import (
+    Assignment,
+    AttemptDir,
+    AttemptResult,
+    StudyDir,
+    TrialDir,
+)
+from hpsearch.trainers.config import TrainerConfig, read_config
+from hpsearch.trainers.evaluation import Metrics
+
+FENCED = "fenced"
+
+
+@dataclass(frozen=True)
+class Member:
+    """A trial that this job trains as one member of its population."""
+
+    assignment: Assignment
+    trial: TrialDir
+    attempt: AttemptDir
+    config: TrainerConfig
+
+    @classmethod
+    def open(cls, study: StudyDir, assignment: Assignment) -> "Member":
+        """Read the trial's configuration.
+
+        Raises:
+            ConfigError: if it is not a complete trainer configuration.
+        """
+        trial = study.trial(assignment.trial)
+        config = read_config(yaml_file.load(trial.config), source=str(trial.config))
+        return cls(assignment, trial, trial.attempt(assignment.attempt), config)
+
+    def stop_reason(self) -> str | None:
+        """Return why the driver wants this attempt to end, None to go on.
+
+        An attempt whose token is no longer the valid one has been replaced: it is fenced.
+        """
+        control = self.trial.read_control()
+        if control is None or control.token != self.assignment.token:
+            return FENCED
+        return control.stop
+
+    def report(self, step: int, metrics: Metrics) -> None:
+        """Add an evaluation to the learning curve."""
+        row = {"step": step, "attempt": self.assignment.attempt, "at": time.time()}
+        self.trial.append_metrics({**row, "metrics": plain_metrics(metrics)})
+
+    def end(
+        self,
+        status: str,
+        step: int,
+        *,
+        metrics: Metrics | None = None,
+        kind: str | None = None,
+        message: str = "",
+    ) -> None:
+        """Say how the attempt ended; the last thing that a member writes."""
+        result = AttemptResult(
+            token=self.assignment.token,
+            status=status,
+            step=step,
+            kind=kind,
+            message=message,
+            metrics=plain_metrics(metrics or {}),
+        )
+        self.attempt.write_result(result)
+
+
+def plain_metrics(metrics: Metrics) -> dict[str, dict[str, float]]:
+    """Return metrics as JSON holds them."""
+    return {name: asdict(value) for name, value in metrics.items()}

@@ -1,0 +1,32 @@
+"""A polite stop: signals set a flag, the loop looks at it where stopping is safe."""
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGUSR2)
+
+
+class StopFlag:
+    """Whether somebody has asked this process to stop."""
+
+    def __init__(self) -> None:
+        """Begin unset."""
+        self.is_set = False
+
+    def set(self, signum: int, frame: FrameType | None) -> None:
+        """Remember the request; a signal handler."""
+        self.is_set = True
+
+
+@contextmanager
+def stop_flag(signals: tuple[signal.Signals, ...] = STOP_SIGNALS) -> Iterator[StopFlag]:
+    """Give a flag that the signals set while the block runs; main thread only."""
+    flag = StopFlag()
+    previous = {number: signal.signal(number, flag.set) for number in signals}
+    try:
+        yield flag
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)

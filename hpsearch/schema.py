@@ -1,0 +1,310 @@
+"""Read frozen dataclasses from plain data (what a YAML file holds), all faults at once.
+
+A field's annotation is its rule: ``Annotated[float, Range(low=0.0), PER_MEMBER]``. Supported are
+bool, int, float, str, Literal, tuples, string-keyed dicts, unions with None, nested dataclasses and
+unions of them. Fields without a default are required; no key may be unknown; ``true`` is no number
+and ``"1e-3"`` is none either. A dataclass may check what spans its fields in ``check()``.
+
+Standard library alone, because trainer configurations are read on bare GPU nodes.
+"""
+
+import dataclasses
+import math
+import types
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    Protocol,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+    runtime_checkable,
+)
+
+from hpsearch.errors import ConfigError, unknown_name
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Range:
+    """The closed interval (open where said) that a number lies in."""
+
+    low: float = -math.inf
+    high: float = math.inf
+    open_low: bool = False
+    open_high: bool = False
+
+    def __contains__(self, value: float) -> bool:
+        above = value > self.low if self.open_low else value >= self.low
+        below = value < self.high if self.open_high else value <= self.high
+        return above and below
+
+    def __str__(self) -> str:
+        left = "(" if self.open_low or math.isinf(self.low) else "["
+        right = ")" if self.open_high or math.isinf(self.high) else "]"
+        return f"{left}{self.low:g}, {self.high:g}{right}"
+
+
+@dataclass(frozen=True)
+class PerMember:
+    """Marks a field whose value may differ between the members of one population."""
+
+
+PER_MEMBER = PerMember()
+
+Positive = Annotated[int, Range(low=1)]
+NonNegative = Annotated[int, Range(low=0)]
+
+
+@runtime_checkable
+class Checked(Protocol):
+    """A dataclass whose fields must agree with each other."""
+
+    def check(self) -> Iterator[str]:
+        """Yield one sentence, beginning with the key, for every disagreement."""
+        ...
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """One value of a configuration: its dotted path, the value, whether members may differ."""
+
+    path: str
+    value: Any
+    per_member: bool
+
+
+class _Invalid:
+    """Stands for a value whose faults have been noted."""
+
+
+_INVALID = _Invalid()
+
+
+def read(cls: type[T], data: object, *, source: str) -> T:
+    """Return ``cls`` read from ``data``.
+
+    Raises:
+        ConfigError: listing every fault of ``data`` with its dotted path; ``source`` names the
+            file it came from.
+    """
+    problems: list[str] = []
+    value = _read_value(cls, data, "", problems)
+    if problems:
+        raise ConfigError(source, problems)
+    assert isinstance(value, cls)
+    return value
+
+
+def to_plain(value: Any) -> Any:
+    """Return dataclasses as dicts and tuples as lists: what `read` takes and YAML writes."""
+    if dataclasses.is_dataclass(value):
+        return {f.name: to_plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {key: to_plain(item) for key, item in value.items()}
+    if isinstance(value, tuple | list):
+        return [to_plain(item) for item in value]
+    return value
+
+
+def leaves(config: Any, path: str = "", per_member: bool = False) -> Iterator[Leaf]:
+    """Yield every value of a configuration; a tuple is one value."""
+    if not dataclasses.is_dataclass(config):
+        yield Leaf(path, to_plain(config), per_member)
+        return
+    for name, hint in _hints(type(config)).items():
+        marked = per_member or PER_MEMBER in _metadata(hint)
+        yield from leaves(getattr(config, name), _join(path, name), marked)
+
+
+def _read_value(hint: Any, data: object, path: str, problems: list[str]) -> Any:
+    if get_origin(hint) is Annotated:
+        return _read_annotated(hint, data, path, problems)
+    if dataclasses.is_dataclass(hint):
+        return _read_dataclass(hint, data, path, problems)
+    origin = get_origin(hint)
+    if origin in (Union, types.UnionType):
+        return _read_union(get_args(hint), data, path, problems)
+    if origin is Literal:
+        return _read_literal(get_args(hint), data, path, problems)
+    if origin is tuple:
+        return _read_tuple(get_args(hint)[0], data, path, problems)
+    if origin is dict:
+        return _read_dict(get_args(hint)[1], data, path, problems)
+    return _read_scalar(hint, data, path, problems)
+
+
+def _read_annotated(hint: Any, data: object, path: str, problems: list[str]) -> Any:
+    value = _read_value(get_args(hint)[0], data, path, problems)
+    if isinstance(value, int | float):
+        for rule in _metadata(hint):
+            if isinstance(rule, Range) and value not in rule:
+                return _fail(problems, path, f"must lie in {rule}, but is {value!r}")
+    return value
+
+
+def _read_dataclass(cls: Any, data: object, path: str, problems: list[str]) -> Any:
+    if not isinstance(data, Mapping):
+        return _fail(problems, path, f"must be a mapping of keys, but is {data!r}")
+    hints = _hints(cls)
+    before = len(problems)
+    for key in data:
+        if key not in hints:
+            _fail(problems, _join(path, str(key)), unknown_name("key", key, hints))
+    values = {}
+    for field in dataclasses.fields(cls):
+        key_path = _join(path, field.name)
+        if field.name in data:
+            values[field.name] = _read_value(
+                hints[field.name], data[field.name], key_path, problems
+            )
+        elif _is_required(field):
+            _fail(problems, key_path, "is missing")
+    if len(problems) > before:
+        return _INVALID
+    value = cls(**values)
+    if isinstance(value, Checked):
+        for problem in value.check():
+            key, _, message = problem.partition(" ")
+            _fail(problems, _join(path, key), message)
+    return value if len(problems) == before else _INVALID
+
+
+def _read_union(
+    alternatives: tuple[Any, ...], data: object, path: str, problems: list[str]
+) -> Any:
+    if data is None and type(None) in alternatives:
+        return None
+    options = tuple(option for option in alternatives if option is not type(None))
+    if len(options) == 1:
+        return _read_value(options[0], data, path, problems)
+    if all(dataclasses.is_dataclass(option) for option in options):
+        return _read_dataclass_union(options, data, path, problems)
+    for option in options:
+        faults: list[str] = []
+        value = _read_value(option, data, path, faults)
+        if not faults:
+            return value
+    kinds = " or ".join(_kind(option) for option in options)
+    return _fail(problems, path, f"must be {kinds}, but is {data!r}")
+
+
+def _read_dataclass_union(
+    options: tuple[Any, ...], data: object, path: str, problems: list[str]
+) -> Any:
+    """Choose by the Literal field that all options share, else by the most keys in common."""
+    if not isinstance(data, Mapping):
+        return _fail(problems, path, f"must be a mapping of keys, but is {data!r}")
+    tag = _shared_tag(options)
+    if tag is None:
+        best = max(options, key=lambda option: len(_hints(option).keys() & data.keys()))
+        return _read_dataclass(best, data, path, problems)
+    by_name = {name: option for option in options for name in get_args(_hints(option)[tag])}
+    if tag not in data:
+        return _fail(problems, _join(path, tag), f"is missing; valid: {', '.join(by_name)}")
+    name = data[tag]
+    if not isinstance(name, str) or name not in by_name:
+        kind = path.rpartition(".")[2] or tag
+        return _fail(problems, _join(path, tag), unknown_name(kind, name, by_name))
+    return _read_dataclass(by_name[name], data, path, problems)
+
+
+def _read_literal(
+    names: tuple[Any, ...], data: object, path: str, problems: list[str]
+) -> Any:
+    for name in names:
+        if data == name and type(data) is type(name):
+            return name
+    kind = path.rpartition(".")[2]
+    return _fail(problems, path, unknown_name(kind, data, (str(name) for name in names)))
+
+
+def _read_tuple(item: Any, data: object, path: str, problems: list[str]) -> Any:
+    if isinstance(data, str) or not isinstance(data, Sequence):
+        return _fail(problems, path, f"must be a list, but is {data!r}")
+    before = len(problems)
+    values = tuple(
+        _read_value(item, entry, f"{path}[{index}]", problems) for index, entry in enumerate(data)
+    )
+    return values if len(problems) == before else _INVALID
+
+
+def _read_dict(item: Any, data: object, path: str, problems: list[str]) -> Any:
+    if not isinstance(data, Mapping):
+        return _fail(problems, path, f"must be a mapping of keys, but is {data!r}")
+    before = len(problems)
+    values = {
+        str(key): _read_value(item, entry, _join(path, str(key)), problems)
+        for key, entry in data.items()
+    }
+    return values if len(problems) == before else _INVALID
+
+
+def _read_scalar(hint: Any, data: object, path: str, problems: list[str]) -> Any:
+    if hint is Any:
+        return data
+    if hint is float and isinstance(data, int | float) and not isinstance(data, bool):
+        if math.isfinite(data):
+            return float(data)
+        return _fail(problems, path, f"must be a finite number, but is {data!r}")
+    if isinstance(data, hint) and (hint is bool or not isinstance(data, bool)):
+        return data
+    return _fail(problems, path, f"must be {_kind(hint)}, but is {data!r}{_number_hint(data)}")
+
+
+def _number_hint(data: object) -> str:
+    if isinstance(data, str):
+        try:
+            float(data)
+        except ValueError:
+            return ""
+        return " (a text; write the number without quotes)"
+    return ""
+
+
+def _kind(hint: Any) -> str:
+    if get_origin(hint) is Annotated:
+        return _kind(get_args(hint)[0])
+    names = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
+    if hint in names:
+        return names[hint]
+    return "a list" if get_origin(hint) is tuple else "a mapping of keys"
+
+
+def _shared_tag(options: tuple[Any, ...]) -> str | None:
+    for name, hint in _hints(options[0]).items():
+        if get_origin(hint) is Literal and all(
+            get_origin(_hints(option).get(name)) is Literal for option in options
+        ):
+            return name
+    return None
+
+
+def _is_required(field: "dataclasses.Field[Any]") -> bool:
+    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+
+
+@cache
+def _hints(cls: Any) -> dict[str, Any]:
+    hints = get_type_hints(cls, include_extras=True)
+    return {field.name: hints[field.name] for field in dataclasses.fields(cls)}
+
+
+def _metadata(hint: Any) -> tuple[Any, ...]:
+    return get_args(hint)[1:] if get_origin(hint) is Annotated else ()
+
+
+def _join(path: str, key: str) -> str:
+    return f"{path}.{key}" if path else key
+
+
+def _fail(problems: list[str], path: str, message: str) -> _Invalid:
+    problems.append(f"{path} {message}" if path else f"the file {message}")
+    return _INVALID

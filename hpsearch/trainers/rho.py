@@ -1,0 +1,69 @@
+"""rho, the measure of a host-agent pair: games decided a move, with its uncertainty.
+
+rho = (S - over at start) / (sum of the lengths of finished games + cap * unfinished), S games.
+Our starts are never over, so rho is one over the mean length, unfinished games counted at the cap.
+Axes: G games, R bootstrap samples.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+NUM_BOOTSTRAP = 1000
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """How long the games of one pair took."""
+
+    moves: npt.NDArray[np.int64]
+    """(G,), the cap where the game did not finish"""
+    finished: npt.NDArray[np.bool_]
+    """(G,)"""
+
+
+@dataclass(frozen=True)
+class Rho:
+    """High means a strong host, low a strong agent."""
+
+    value: float
+    low: float
+    """lower end of the bootstrap 95 % interval"""
+    high: float
+    """upper end of the bootstrap 95 % interval"""
+    capped: float
+    """share of games that did not finish"""
+    games: int
+
+
+def rho(lengths: Lengths, seed: int) -> Rho:
+    """Return the pair's rho; ``seed`` is the bootstrap's."""
+    value = 1.0 / lengths.moves.mean()
+    return _summary(value, bootstrap(lengths, seed), [lengths])
+
+
+def panel(opponents: Sequence[Lengths], seed: int) -> Rho:
+    """Return the geometric mean of a player's rho over several opponents."""
+    value = np.exp(np.mean([-np.log(lengths.moves.mean()) for lengths in opponents]))
+    logs = [np.log(bootstrap(lengths, seed + k)) for k, lengths in enumerate(opponents)]
+    return _summary(value, np.exp(np.mean(logs, axis=0)), opponents)
+
+
+def bootstrap(lengths: Lengths, seed: int) -> Floats:
+    """Return rho of the games resampled with replacement, (R,)."""
+    num_games = len(lengths.moves)
+    rng = np.random.default_rng(seed)
+    counts = rng.multinomial(num_games, np.full(num_games, 1 / num_games), size=NUM_BOOTSTRAP)
+    samples: Floats = num_games / (counts @ lengths.moves)
+    return samples
+
+
+def _summary(value: float, samples: Floats, opponents: Sequence[Lengths]) -> Rho:
+    low, high = np.quantile(samples, [0.025, 0.975])
+    capped = np.mean([1.0 - lengths.finished.mean() for lengths in opponents])
+    games = sum(len(lengths.moves) for lengths in opponents)
+    return Rho(float(value), float(low), float(high), float(capped), games)

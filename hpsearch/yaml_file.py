@@ -1,0 +1,64 @@
+"""YAML files: numbers as people write them, duplicate keys refused, one sentence for a fault."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from hpsearch.errors import ConfigError
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML 1.1 as PyYAML reads it, except that 1e-3 is a number and a key stands once."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen = set()
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node, deep=True)  # type: ignore[no-untyped-call]
+            if isinstance(key, list | dict):
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"the key {key!r} is not a name", key_node.start_mark
+                )
+            if key in seen:
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"the key {key!r} stands twice", key_node.start_mark
+                )
+            seen.add(key)
+        return super().construct_mapping(node, deep)
+
+
+# YAML 1.2 core schema: the exponent needs neither a dot before it nor a sign.
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(r"^[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)[eE][-+]?[0-9]+$"),
+    list("-+.0123456789"),
+)
+
+
+def load(path: Path) -> Any:
+    """Return what the file holds.
+
+    Raises:
+        ConfigError: if it can't be read or is no YAML; the sentence names the line.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ConfigError(str(path), [f"is not a text file ({error.reason})"]) from error
+    except OSError as error:
+        raise ConfigError(str(path), [f"cannot be read: {error.strerror}"]) from error
+    try:
+        # _Loader derives from SafeLoader: plain data alone, no Python objects.
+        return yaml.load(text, Loader=_Loader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        where = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+        raise ConfigError(str(path), [f"is not YAML: {error.problem}{where}"]) from error
+    except yaml.YAMLError as error:
+        raise ConfigError(str(path), [f"is not YAML: {error}"]) from error
+
+
+def dump(data: Any) -> str:
+    """Return plain data as YAML text, keys in their order; `load` reads the same data back."""
+    return yaml.safe_dump(data, sort_keys=False, default_flow_style=None, width=100)
