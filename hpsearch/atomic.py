@@ -2,6 +2,7 @@
 
 import json
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -29,7 +30,8 @@ def write_text(path: Path, text: str) -> None:
             "writable, then run the same command again"
         ) from error
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):  # where nothing can be written, nothing can be removed either
+            temporary.unlink()
 
 
 def write_json(path: Path, data: Any) -> None:

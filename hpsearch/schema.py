@@ -119,7 +119,8 @@ def leaves(config: Any, path: str = "", per_member: bool = False) -> Iterator[Le
     if not dataclasses.is_dataclass(config):
         yield Leaf(path, to_plain(config), per_member)
         return
-    for name, hint in _hints(type(config)).items():
+    cls: Any = type(config)
+    for name, hint in _hints(cls).items():
         marked = per_member or PER_MEMBER in _metadata(hint)
         yield from leaves(getattr(config, name), _join(path, name), marked)
 
@@ -177,9 +178,7 @@ def _read_dataclass(cls: Any, data: object, path: str, problems: list[str]) -> A
     return value if len(problems) == before else _INVALID
 
 
-def _read_union(
-    alternatives: tuple[Any, ...], data: object, path: str, problems: list[str]
-) -> Any:
+def _read_union(alternatives: tuple[Any, ...], data: object, path: str, problems: list[str]) -> Any:
     if data is None and type(None) in alternatives:
         return None
     options = tuple(option for option in alternatives if option is not type(None))
@@ -216,9 +215,7 @@ def _read_dataclass_union(
     return _read_dataclass(by_name[name], data, path, problems)
 
 
-def _read_literal(
-    names: tuple[Any, ...], data: object, path: str, problems: list[str]
-) -> Any:
+def _read_literal(names: tuple[Any, ...], data: object, path: str, problems: list[str]) -> Any:
     for name in names:
         if data == name and type(data) is type(name):
             return name

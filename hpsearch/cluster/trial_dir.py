@@ -178,6 +178,10 @@ class TrialDir:
         data = read_json(self.root / "control.json")
         return None if data is None else Control(**data)
 
+    def write_result(self, told: dict[str, Any]) -> None:
+        """Write what was told to the study."""
+        write_json(self.result, told)
+
     def append_metrics(self, row: dict[str, Any]) -> None:
         """Add one line to the learning curve."""
         self.metrics.parent.mkdir(parents=True, exist_ok=True)

@@ -103,7 +103,10 @@ class _Population:
 
     def _train(self) -> None:
         """Train to the next step at which something is due, or for about LOOK_SECONDS."""
-        due = min(self._steps_until_due(step, m) for step, m in zip(self._steps(), self._members, strict=True))
+        due = min(
+            self._steps_until_due(step, m)
+            for step, m in zip(self._steps(), self._members, strict=True)
+        )
         steps = max(1, min(due, round(self._steps_per_second * LOOK_SECONDS)))
         began = time.perf_counter()
         self._trainer.train(steps)
@@ -112,7 +115,9 @@ class _Population:
     def _steps_until_due(self, step: int, member: Member) -> int:
         evaluation = self._config.evaluation.interval
         saving = self._config.checkpoint.interval
-        return min(evaluation - step % evaluation, saving - step % saving, member.config.steps - step)
+        return min(
+            evaluation - step % evaluation, saving - step % saving, member.config.steps - step
+        )
 
     def _evaluate(self) -> None:
         """Measure the members whose evaluation is due; a member that diverged fails."""

@@ -55,7 +55,7 @@ def save(folder: Path, checkpoint: Checkpoint) -> Path:
     temporary = folder / f".{target.name}-{uuid4().hex}"
     temporary.mkdir(parents=True)
     try:
-        save_file({k: t.contiguous() for k, t in checkpoint.tensors.items()}, temporary / TENSORS)
+        _write_tensors(temporary / TENSORS, checkpoint.tensors)
         plain = {
             "step": checkpoint.step,
             "config": checkpoint.config,
@@ -139,6 +139,13 @@ def _steps(folder: Path) -> list[int]:
         return []
     names = (path.name.removeprefix(_PREFIX) for path in folder.glob(f"{_PREFIX}*"))
     return sorted((int(name) for name in names if name.isdigit()), reverse=True)
+
+
+def _write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
+    try:
+        save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, path)
+    except safetensors.SafetensorError as error:  # of its own kind even where the disk is full
+        raise OSError(f"{path} cannot be written: {error}") from error
 
 
 def _write(path: Path, data: Mapping[str, Any]) -> None:

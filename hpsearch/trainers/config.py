@@ -14,6 +14,7 @@ from hpsearch.schema import PER_MEMBER, NonNegative, Positive, Range, leaves, re
 from hpsearch.trainers import net_arch
 
 Rate = Annotated[float, Range(low=0.0, high=1.0), PER_MEMBER]
+RateBelowOne = Annotated[float, Range(low=0.0, high=1.0, open_high=True), PER_MEMBER]
 PositiveRate = Annotated[float, Range(low=0.0, high=1.0, open_low=True), PER_MEMBER]
 PositiveNumber = Annotated[float, Range(low=0.0, open_low=True), PER_MEMBER]
 MemberSteps = Annotated[int, Range(low=1), PER_MEMBER]
@@ -88,9 +89,9 @@ class AdamArgs:
 
     lr: PositiveNumber
     """learning rate; the final value of lr_schedule"""
-    beta1: Rate
+    beta1: RateBelowOne
     """decay of the first moment"""
-    beta2: Rate
+    beta2: RateBelowOne
     """decay of the second moment"""
     eps: PositiveNumber
     """added to the root of the second moment"""
@@ -239,6 +240,12 @@ class DQNConfig:
         """Yield what disagrees between the fields."""
         if isinstance(self.host, ScriptedHost) and isinstance(self.agent, ScriptedAgent):
             yield "host or agent must learn, but both are scripted players"
+        for role in (self.host, self.agent):
+            if isinstance(role, DQNRole) and role.rollout_size > self.replay_buffer.buffer_size:
+                yield (
+                    "replay_buffer.buffer_size must hold the transitions of one move of every "
+                    f"game, rollout_size={role.rollout_size}"
+                )
         for role, names in self.opponents().items():
             if not names:
                 yield f"evaluation.opponents names no player that the {role} can meet"
@@ -246,7 +253,7 @@ class DQNConfig:
     def opponents(self) -> dict[str, tuple[str, ...]]:
         """Return the scripted players that each learning role is measured against."""
         named = self.evaluation.opponents
-        opponents = {}
+        opponents: dict[str, tuple[str, ...]] = {}
         if isinstance(self.host, DQNRole):
             opponents["host"] = tuple(n for n in named if n in get_args(AgentName))
         if isinstance(self.agent, DQNRole):

@@ -1,10 +1,10 @@
 """Measuring players: games from fixed starts that training never sees.
 
-Axes: P members, G games, K opponents, N points, D coordinates. The lanes of one batch are ordered
-opponent by opponent, greedy before sampled; every member, opponent and mode meets the same starts.
+Axes: P members, G games, N points, D coordinates. Every member, opponent and mode (greedy, sampled)
+meets the same starts.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -44,81 +44,55 @@ class Measurement:
     """exploration rate of the sampled policy"""
     split: str
     """name of the set of starts; sets of different names are independent"""
-
-
-@dataclass(frozen=True)
-class HostPanel:
-    """Several hosts, each playing its share of the lanes."""
-
-    hosts: tuple[HostPolicy, ...]
-
-    def __call__(self, points: Tensor, noise: Tensor, exploration: Tensor) -> Tensor:
-        """Return the action index int64 (P, K * G)."""
-        lanes = zip(self.hosts, *(t.chunk(len(self.hosts), 1) for t in (points, noise)), strict=True)
-        return torch.cat([host(p, n, exploration) for host, p, n in lanes], dim=1)
-
-
-@dataclass(frozen=True)
-class AgentPanel:
-    """Several agents, each playing its share of the lanes."""
-
-    agents: tuple[AgentPolicy, ...]
-
-    def __call__(
-        self, points: Tensor, subset: Tensor, noise: Tensor, exploration: Tensor
-    ) -> Tensor:
-        """Return the axis int64 (P, K * G)."""
-        parts = (t.chunk(len(self.agents), 1) for t in (points, subset, noise))
-        lanes = zip(self.agents, *parts, strict=True)
-        return torch.cat([agent(p, s, n, exploration) for agent, p, s, n in lanes], dim=1)
+    modes: tuple[str, ...]
+    """MODES, or only the first: what never explores plays the same in both"""
+    device: torch.device
 
 
 def measure_hosts(
-    policy: HostPolicy, agents: Sequence[str], num_members: int, how: Measurement, device: torch.device
+    policy: HostPolicy, agents: Sequence[str], num_members: int, how: Measurement
 ) -> list[Metrics]:
     """Return each member's metrics against the scripted ``agents``: rho/host/NAME and the like."""
-    opponents = AgentPanel(tuple(ScriptedAgentPolicy(name) for name in agents))
-    lengths = _play_panel(policy, opponents, len(agents), num_members, how, device, "host")
-    return [_metrics("host", agents, games) for games in lengths]
+    by_name = {
+        name: _play_modes(policy, ScriptedAgentPolicy(name), num_members, how, learner="host")
+        for name in agents
+    }
+    return [_metrics("host", by_name, member) for member in range(num_members)]
 
 
 def measure_agents(
-    policy: AgentPolicy, hosts: Sequence[str], num_members: int, how: Measurement, device: torch.device
+    policy: AgentPolicy, hosts: Sequence[str], num_members: int, how: Measurement
 ) -> list[Metrics]:
     """Return each member's metrics against the scripted ``hosts``: rho/agent/NAME and the like."""
-    opponents = HostPanel(tuple(ScriptedHostPolicy(name) for name in hosts))
-    lengths = _play_panel(opponents, policy, len(hosts), num_members, how, device, "agent")
-    return [_metrics("agent", hosts, games) for games in lengths]
+    by_name = {
+        name: _play_modes(ScriptedHostPolicy(name), policy, num_members, how, learner="agent")
+        for name in hosts
+    }
+    return [_metrics("agent", by_name, member) for member in range(num_members)]
 
 
-def _play_panel(
-    host: HostPolicy,
-    agent: AgentPolicy,
-    num_opponents: int,
-    num_members: int,
-    how: Measurement,
-    device: torch.device,
-    learner: str,
+def _play_modes(
+    host: HostPolicy, agent: AgentPolicy, num_members: int, how: Measurement, *, learner: str
 ) -> list[list[Lengths]]:
-    """Return the lengths of each member's games, lane after lane: opponents times modes."""
-    key = torch.tensor([derive_key("evaluation", how.split)], device=device)
-    starts = FusedGame(how.game, key, how.num_games, device, default_backend(device)).points
-    starts = starts.repeat(num_members, num_opponents * len(MODES), 1, 1)
-    rates = torch.tensor([0.0, how.exploration], device=device).repeat_interleave(how.num_games)
-    explore, never = rates.repeat(num_opponents), torch.zeros((), device=device)
+    """Return the lengths of each mode's and each member's games against one opponent."""
+    key = torch.tensor([derive_key("evaluation", how.split)], device=how.device)
+    noise_key = torch.tensor([derive_key("evaluation noise", how.split)], device=how.device)
+    backend = default_backend(how.device)
+    starts = FusedGame(how.game, key, how.num_games, how.device, backend).points
+    rates = torch.tensor([0.0, how.exploration], device=how.device)[: len(how.modes)]
+    explore, never = rates.repeat_interleave(how.num_games), torch.zeros(1, device=how.device)
     moves, finished = play(
         host,
         agent,
-        starts,
+        starts.repeat(num_members, len(how.modes), 1, 1),
         max_steps=how.max_steps,
         reposition=how.game.reposition,
         exploration=(explore, never) if learner == "host" else (never, explore),
-        stream=Stream(key.repeat(num_members), torch.zeros_like(key).repeat(num_members)),
+        stream=Stream(noise_key.repeat(num_members), torch.zeros_like(key).repeat(num_members)),
     )
-    lanes = num_opponents * len(MODES)
+    chunks = zip(moves.cpu().chunk(len(rates), 1), finished.cpu().chunk(len(rates), 1), strict=True)
     return [
-        [Lengths(m.numpy(), f.numpy()) for m, f in zip(ms.chunk(lanes), fs.chunk(lanes), strict=True)]
-        for ms, fs in zip(moves.cpu(), finished.cpu(), strict=True)
+        [Lengths(m.numpy(), f.numpy()) for m, f in zip(ms, fs, strict=True)] for ms, fs in chunks
     ]
 
 
@@ -135,43 +109,65 @@ def play(
 ) -> tuple[Tensor, Tensor]:
     """Play from ``starts`` int32 (P, G, N, D), none of them over, for at most ``max_steps`` moves.
 
-    ``exploration`` holds the host's and the agent's rates, broadcasting to (P, G); ``stream`` has
-    a row a member. A game with a coordinate beyond the rules' bound stays unfinished.
+    ``exploration`` holds the host's and the agent's rates, (G,) or (1,); ``stream`` has a row a
+    member. A game with a coordinate beyond the rules' bound stays unfinished.
 
     Returns:
         moves int64 (P, G), ``max_steps`` where the game did not finish, and finished bool (P, G).
     """
+    num_members, num_games = starts.shape[:2]
     kernel = BACKENDS[default_backend(starts.device)]
     encoder = HostActionEncoder(starts.shape[-1])
-    points, num_games = starts, starts.shape[1]
-    moves = torch.zeros(starts.shape[:2], dtype=torch.int64, device=starts.device)
+    moves = torch.full((num_members, num_games), max_steps, device=starts.device)
     finished = torch.zeros_like(moves, dtype=torch.bool)
     stopped = torch.zeros_like(finished)
-    for _ in range(max_steps):
-        noise = stream.uniform(num_games * 4).unflatten(1, (num_games, 4))
-        subset = encoder.decode(host(points, noise[..., :2], exploration[0]))
-        axis = agent(points, subset, noise[..., 2:], exploration[1])
+    # The games still looked at, (P, A). A game's noise does not depend on which others are.
+    lanes = torch.arange(num_games, device=starts.device).expand(num_members, -1)
+    points = starts
+    for move in range(1, max_steps + 1):
+        noise = _rows(stream.uniform(num_games * 4).unflatten(1, (num_games, 4)), lanes)
+        rates = [rate.expand(num_games)[lanes] for rate in exploration]
+        subset = encoder.decode(host(points, noise[..., :2], rates[0]))
+        axis = agent(points, subset, noise[..., 2:], rates[1])
         points = kernel.move(points, subset, axis, reposition)
-        moves += ~stopped
-        finished |= rules.is_over(points) & ~stopped
-        stopped |= finished | rules.is_capped(points)
-        # A CPU may look at the games; on a GPU a look would wait for the device.
-        if starts.device.type == "cpu" and bool(stopped.all()):
-            break
-    return torch.where(finished, moves, max_steps), finished
+        capped, playing = rules.is_capped(points), ~stopped.gather(1, lanes)
+        won = rules.is_over(points) & ~capped & playing
+        moves.scatter_(1, lanes, moves.gather(1, lanes).where(~won, move))
+        finished.scatter_(1, lanes, finished.gather(1, lanes) | won)
+        stopped.scatter_(1, lanes, ~playing | won | capped)
+        # A CPU leaves out games that are over; on a GPU a look at them would wait for the device.
+        if starts.device.type == "cpu":
+            num_left = int((~stopped).sum(dim=1).max())
+            if num_left == 0:
+                break
+            if num_left <= lanes.shape[1] // 2:
+                order = stopped.gather(1, lanes).to(torch.uint8).argsort(dim=1, stable=True)
+                kept = order[:, :num_left]
+                points, lanes = _rows(points, kept), lanes.gather(1, kept)
+    return moves, finished
 
 
-def _metrics(role: str, names: Sequence[str], games: Sequence[Lengths]) -> Metrics:
-    """Return the metrics of one member from its lanes."""
+def _rows(tensor: Tensor, lanes: Tensor) -> Tensor:
+    """Return rows ``lanes`` (P, A) of ``tensor`` (P, G, ...)."""
+    index = lanes[(...,) + (None,) * (tensor.ndim - 2)]
+    return tensor.gather(1, index.expand(*lanes.shape, *tensor.shape[2:]))
+
+
+def _metrics(role: str, by_name: Mapping[str, list[list[Lengths]]], member: int) -> Metrics:
+    """Return one member's metrics from the lengths by opponent, mode and member."""
     metrics: Metrics = {}
-    for index, mode in enumerate(MODES):
-        by_name = dict(zip(names, games[index :: len(MODES)], strict=True))
-        for name, lengths in by_name.items():
+    num_modes = len(next(iter(by_name.values())))
+    for index, mode in enumerate(MODES[:num_modes]):
+        games = {name: modes[index][member] for name, modes in by_name.items()}
+        for name, lengths in games.items():
             metrics[f"{mode}/{role}/{name}"] = rho(lengths, seed=0)
-        if set(PANELS[role]) <= set(by_name):
-            kind = mode.replace("rho", "panel")
-            metrics[f"{kind}/{role}"] = panel([by_name[name] for name in PANELS[role]], seed=0)
+        if set(PANELS[role]) <= set(games):
+            metrics[_panel_name(mode, role)] = panel([games[name] for name in PANELS[role]], seed=0)
     return metrics
+
+
+def _panel_name(mode: str, role: str) -> str:
+    return f"{mode.replace('rho', 'panel')}/{role}"
 
 
 def metric_names(opponents: dict[str, tuple[str, ...]]) -> Iterator[str]:
@@ -180,4 +176,4 @@ def metric_names(opponents: dict[str, tuple[str, ...]]) -> Iterator[str]:
         for mode in MODES:
             yield from (f"{mode}/{role}/{name}" for name in names)
             if set(PANELS[role]) <= set(names):
-                yield f"{mode.replace('rho', 'panel')}/{role}"
+                yield _panel_name(mode, role)

@@ -75,7 +75,9 @@ class Learner:
             "replay_stream": {"counters": self.replay_stream.counters},
         }
         return {
-            f"{part}.{name}": tensor for part, state in parts.items() for name, tensor in state.items()
+            f"{part}.{name}": tensor
+            for part, state in parts.items()
+            for name, tensor in state.items()
         }
 
 

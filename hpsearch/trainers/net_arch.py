@@ -59,8 +59,9 @@ def _layers(items: Sequence[Any]) -> Iterator[Layer]:
 
 def _repeated(item: Mapping[str, Any]) -> Iterator[Layer]:
     repeat, inner = item.get("repeat"), item.get("net_arch")
-    well_formed = set(item) == {"repeat", "net_arch"} and isinstance(inner, Sequence)
-    if not well_formed or isinstance(inner, str) or type(repeat) is not int or repeat < 1:
+    is_list = isinstance(inner, Sequence) and not isinstance(inner, str)
+    is_count = isinstance(repeat, int) and not isinstance(repeat, bool) and repeat >= 1
+    if set(item) != {"repeat", "net_arch"} or not is_list or not is_count:
         raise ValueError(f"a repetition is {{repeat: k, net_arch: [...]}}, but got {dict(item)!r}")
-    for _ in range(repeat):
-        yield from _layers(inner)
+    for _ in range(item["repeat"]):
+        yield from _layers(item["net_arch"])

@@ -71,6 +71,23 @@ class Network:
         self.weights.lerp_(other.weights, share[:, None])
         self.statistics.lerp_(other.statistics, share[:, None])
 
+    def layers(self, member: int) -> dict[str, Tensor]:
+        """Return one member's tensors as torch.nn names and lays them out, layer after layer."""
+        tensors: dict[str, Tensor] = {}
+        statistics = self.statistics[member]
+        weights = [view[member].detach() for view in self._views]
+        for index, (weight, bias) in enumerate(zip(weights[::2], weights[1::2], strict=True)):
+            is_norm = self._plan.is_norm[index]
+            tensors[f"{index}.weight"] = weight[0] if is_norm else weight.T
+            tensors[f"{index}.bias"] = bias[0]
+            if is_norm:
+                width = weight.shape[1]
+                mean, var, statistics = statistics.split(
+                    [width, width, len(statistics) - 2 * width]
+                )
+                tensors[f"{index}.running_mean"], tensors[f"{index}.running_var"] = mean, var
+        return tensors
+
     def state(self) -> dict[str, Tensor]:
         """Return the tensors that a checkpoint keeps, each with the member axis first."""
         return {"weights": self.weights, "statistics": self.statistics}
@@ -93,18 +110,22 @@ class _Plan:
     def __init__(self) -> None:
         self.parts: list[_Part] = []
         self.norm_widths: list[int] = []
+        self.is_norm: list[bool] = []
+        """of each pair of weight and bias"""
         self.size = 0
 
     def linear(self, num_inputs: int, num_outputs: int) -> int:
         bound = num_inputs**-0.5  # uniform on +-1/sqrt(I), as torch.nn.Linear draws
         self._add((num_inputs, num_outputs), bound=bound, fill=0.0)
         self._add((1, num_outputs), bound=bound, fill=0.0)
+        self.is_norm.append(False)
         return num_outputs
 
     def batch_norm(self, width: int) -> int:
         self._add((1, width), bound=0.0, fill=1.0)
         self._add((1, width), bound=0.0, fill=0.0)
         self.norm_widths.append(width)
+        self.is_norm.append(True)
         return width
 
     def _add(self, shape: tuple[int, int], *, bound: float, fill: float) -> None:
@@ -191,4 +212,5 @@ def _plan_layers(plan: _Plan, width: int, layers: Sequence[Layer]) -> int:
 def _leaf(weights: Tensor, part: _Part) -> Tensor:
     """Return the part of the bank as an autograd leaf (P, rows, columns) on the same memory."""
     columns = slice(part.start, part.start + part.size)
-    return weights[:, columns].unflatten(1, part.shape).detach().requires_grad_()
+    view: Tensor = weights[:, columns].unflatten(1, part.shape)
+    return view.detach().requires_grad_()

@@ -59,4 +59,5 @@ class Adam:
 def clip_norm(gradients: Tensor, max_norm: Tensor) -> Tensor:
     """Return each row of ``gradients`` (P, W) scaled down to at most ``max_norm`` (P, 1)."""
     norm = torch.linalg.vector_norm(gradients, dim=1, keepdim=True)
-    return gradients * (max_norm / (norm + 1e-6)).clamp(max=1.0)
+    scale: Tensor = (max_norm / (norm + 1e-6)).clamp(max=1.0)
+    return gradients * scale

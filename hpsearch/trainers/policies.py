@@ -92,5 +92,9 @@ class ScriptedAgentPolicy:
 
 
 def legal_values(values: Tensor, legal: Tensor) -> Tensor:
-    """Return ``values`` (..., A) with the lowest number where ``legal`` (..., A) is false."""
-    return values.masked_fill(~legal, torch.finfo(values.dtype).min)
+    """Return ``values`` (..., A) with minus infinity where ``legal`` (..., A) is false.
+
+    The values of a net that diverged are raised above it: a legal action is always the best.
+    """
+    lowest = torch.finfo(values.dtype).min
+    return values.clamp(min=lowest).masked_fill(~legal, -torch.inf)

@@ -54,11 +54,15 @@ def panel(opponents: Sequence[Lengths], seed: int) -> Rho:
 
 
 def bootstrap(lengths: Lengths, seed: int) -> Floats:
-    """Return rho of the games resampled with replacement, (R,)."""
+    """Return rho of the games resampled with replacement, (R,).
+
+    Games of one length are alike, so what is drawn is how many there are of each.
+    """
     num_games = len(lengths.moves)
+    values, counts = np.unique(lengths.moves, return_counts=True)
     rng = np.random.default_rng(seed)
-    counts = rng.multinomial(num_games, np.full(num_games, 1 / num_games), size=NUM_BOOTSTRAP)
-    samples: Floats = num_games / (counts @ lengths.moves)
+    drawn = rng.multinomial(num_games, counts / num_games, size=NUM_BOOTSTRAP)
+    samples: Floats = num_games / (drawn @ values)
     return samples
 
 

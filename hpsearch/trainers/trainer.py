@@ -21,7 +21,7 @@ from hpsearch.schema import to_plain
 from hpsearch.trainers import checkpoint
 from hpsearch.trainers.checkpoint import Checkpoint
 from hpsearch.trainers.config import DQNRole, ScriptedAgent, ScriptedHost, TrainerConfig, shape_key
-from hpsearch.trainers.evaluation import Measurement, Metrics, measure_agents, measure_hosts
+from hpsearch.trainers.evaluation import MODES, Measurement, Metrics, measure_agents, measure_hosts
 from hpsearch.trainers.learner import Learner, member_stream
 from hpsearch.trainers.networks import Network
 from hpsearch.trainers.policies import (
@@ -132,9 +132,7 @@ class Trainer(ABC):
         reward = self._reward_func(points, step.next_points, step.done)
         nothing = torch.zeros_like(action)
         if self.host is not None:
-            seen = Transitions(
-                points, action, action, reward, step.next_points, nothing, step.done
-            )
+            seen = Transitions(points, action, action, reward, step.next_points, nothing, step.done)
             self.host.replay_buffer.add(_lanes(seen, self._host_lanes))
         if self.agent is not None:
             # The agent next moves when the host, who does not explore here, has chosen.
@@ -145,7 +143,8 @@ class Trainer(ABC):
             self.agent.replay_buffer.add(_lanes(seen, self._agent_lanes))
 
     def _noise(self, num_games: int) -> Tensor:
-        return self._play_stream.uniform(num_games * 6).unflatten(1, (num_games, 6))
+        noise: Tensor = self._play_stream.uniform(num_games * 6).unflatten(1, (num_games, 6))
+        return noise
 
     def _exploration(self) -> tuple[Tensor, Tensor]:
         """Return how much each role explores in each game, float32 (P, B): only in its own."""
@@ -171,17 +170,23 @@ class Trainer(ABC):
         """
         rules = self.config.evaluation
         how = Measurement(
-            game_config(self.config), num_games, rules.max_steps, rules.er, split
+            game_config(self.config),
+            num_games,
+            rules.max_steps,
+            rules.er,
+            split,
+            MODES,
+            self.device,
         )
         metrics: list[Metrics] = [{} for _ in self.configs]
         opponents = self.config.opponents()
         found = []
         if self.host is not None:
-            hosts = self.host_policy, opponents["host"], self.num_members, how, self.device
-            found.append(measure_hosts(*hosts))
+            found.append(measure_hosts(self.host_policy, opponents["host"], self.num_members, how))
         if self.agent is not None:
-            agents = self.agent_policy, opponents["agent"], self.num_members, how, self.device
-            found.append(measure_agents(*agents))
+            found.append(
+                measure_agents(self.agent_policy, opponents["agent"], self.num_members, how)
+            )
         for role_metrics in found:
             for member, more in zip(metrics, role_metrics, strict=True):
                 member.update(more)

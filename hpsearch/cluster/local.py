@@ -1,10 +1,10 @@
-"""Executors: where jobs run. An executor submits, looks and asks jobs to leave; it decides nothing."""
+"""Jobs as processes of this machine."""
 
+import os
 import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol
 
 import psutil
 import submitit
@@ -14,30 +14,6 @@ from hpsearch.errors import DiskError
 
 LOCAL_TIMEOUT_MINUTES = 60 * 24 * 365
 """submitit ends a local job after its timeout; ours end by themselves"""
-
-
-class Executor(Protocol):
-    """What the driver needs of a place where jobs run."""
-
-    def submit(self, job: JobDir) -> str:
-        """Start the job and return its id.
-
-        Raises:
-            DiskError: if its files cannot be written.
-        """
-        ...
-
-    def find(self, job: JobDir) -> str | None:
-        """Return the id of a job that was announced, None if it never reached the executor."""
-        ...
-
-    def alive(self, jobs: Sequence[tuple[JobDir, str]]) -> frozenset[str]:
-        """Return the ids of those jobs that wait or run, by one look for all of them."""
-        ...
-
-    def interrupt(self, job: JobDir, job_id: str) -> None:
-        """Ask the job to save its trials and leave; nothing happens if it has left."""
-        ...
 
 
 class LocalExecutor:
@@ -84,7 +60,13 @@ class LocalExecutor:
 
 
 def _work(job_folder: str) -> None:
-    """Run the worker; torch is imported inside the job alone."""
+    """Run the worker; torch is imported inside the job alone.
+
+    The thread pools are sized before they exist: a pool that is larger than what a job uses keeps
+    its idle threads spinning, and two such jobs slow each other down fiftyfold.
+    """
+    _, num_threads = JobDir(Path(job_folder)).read()
+    os.environ["OMP_NUM_THREADS"] = os.environ["NUMBA_NUM_THREADS"] = str(num_threads)
     from hpsearch.cluster.worker import work
 
     work(job_folder)

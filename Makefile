@@ -1,0 +1,47 @@
+# One word an action. Everything happens in .venv; delete it to begin anew.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: install dev quickstart test slow lint format types layers check clean
+
+install: $(VENV)/.installed            ## hpsearch and what it needs, in tested versions
+dev: $(VENV)/.dev                      ## and what its tests need
+
+$(VENV)/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt torch==2.13.0
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	touch $@
+
+$(VENV)/.dev: $(VENV)/.installed
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@
+
+quickstart: install                    ## a whole study on this machine, about two minutes
+	$(BIN)/hpsearch run studies/quickstart.yaml
+
+test: dev check                        ## everything but the slow tests
+	$(BIN)/python -m pytest -m "not slow and not slurm and not gpu"
+
+slow: dev                              ## the tests that take longer
+	$(BIN)/python -m pytest -m slow
+
+check: lint types layers               ## what needs no running
+
+lint: dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: dev
+	$(BIN)/mypy
+
+layers: dev                            ## imports run downward only
+	$(BIN)/lint-imports
+
+format: dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

@@ -1,0 +1,44 @@
+"""hpsearch status, trials, best: look at a study without touching it."""
+
+import json
+from pathlib import Path
+
+from rich.console import Console
+
+from hpsearch.report.best import best_trial
+from hpsearch.report.summary import status_summary, trial_summary
+from hpsearch.report.text import print_best, print_status, trials_table
+from hpsearch.report.view import open_view
+
+
+def status(study: str, runs: Path, *, as_json: bool) -> int:
+    """Print how far a study is."""
+    view = open_view(study, runs)
+    summary = status_summary(view)
+    if as_json:
+        print(json.dumps(summary, indent=1))
+    else:
+        print_status(Console(), view, summary)
+    return 0
+
+
+def trials(study: str, runs: Path, *, as_json: bool) -> int:
+    """Print all trials of a study."""
+    view = open_view(study, runs)
+    listed = list(view.state.trials.values())
+    if as_json:
+        print(json.dumps([trial_summary(view, trial) for trial in listed], indent=1))
+    else:
+        Console(soft_wrap=True).print(trials_table(view, listed))
+    return 0
+
+
+def best(study: str, runs: Path, *, as_json: bool) -> int:
+    """Print the best finished trial."""
+    view = open_view(study, runs)
+    trial = best_trial(view)
+    if as_json:
+        print(json.dumps(trial_summary(view, trial), indent=1))
+    else:
+        print_best(Console(), view, trial)
+    return 0

@@ -1,0 +1,149 @@
+"""Many games at once on one device: P members with B games each.
+
+Axes: P members, B games, N points, D coordinates.
+"""
+
+import torch
+from torch import Tensor
+
+from hpsearch.game.config import GameConfig
+from hpsearch.game.kernels import BACKENDS
+from hpsearch.game.kernels.interface import GameState, Step
+
+__all__ = ["FusedGame", "GameConfig", "Step"]
+
+
+class FusedGame:
+    """P x B games in progress. A game that ends is replaced by the next start of its lane.
+
+    Start s of lane b of member p is a function of (keys[p], b, s), so a member's games do not
+    depend on the other members. The tensors are changed in place and never replaced.
+
+    Attributes:
+        points: int32 (P, B, N, D), the present positions, never over.
+        lengths: int32 (P, B), the moves made in each game so far.
+        starts: int64 (P, B), the number of each lane's present start.
+        keys: int64 (P,), from `philox.derive_key`.
+    """
+
+    def __init__(
+        self,
+        config: GameConfig,
+        keys: Tensor,
+        num_games: int,
+        device: torch.device | str,
+        backend: str,
+    ) -> None:
+        """Begin start 0 in every lane.
+
+        Args:
+            config: The games' parameters.
+            keys: int64 (P,), one for each member.
+            num_games: B, the games of each member.
+            device: Where the games live.
+            backend: A name in `kernels.BACKENDS`.
+
+        Raises:
+            ValueError: An argument is out of its range.
+        """
+        self.device = torch.device(device)
+        _check_arguments(config, keys, num_games, self.device, backend)
+        self.config = config
+        self.backend = backend
+        self._kernels = BACKENDS[backend]
+        self.keys = keys.to(self.device, copy=True)
+        shape = (len(keys), num_games)
+        self.starts = torch.zeros(shape, dtype=torch.int64, device=self.device)
+        self.lengths = torch.zeros(shape, dtype=torch.int32, device=self.device)
+        self.points = self._kernels.random_starts(
+            self.keys,
+            self.starts,
+            num_points=config.max_num_points,
+            dimension=config.dimension,
+            max_value=config.max_value,
+        )
+
+    @property
+    def num_members(self) -> int:
+        """P."""
+        return self.lengths.shape[0]
+
+    @property
+    def num_games(self) -> int:
+        """B."""
+        return self.lengths.shape[1]
+
+    def observe(self) -> Tensor:
+        """Show the hosts their games, float32 (P, B, N * D); see `rules.observe`."""
+        return self._kernels.observe(self.points)
+
+    def step(self, host_action: Tensor, agent_axis: Tensor) -> Step:
+        """Play one move in every game, and start again those that are done or truncated.
+
+        Args:
+            host_action: int64 (P, B), indices of `HostActionEncoder`.
+            agent_axis: int64 (P, B), coordinates of these subsets.
+
+        Returns:
+            The positions the moves led to, before any new start, and how the games stand.
+
+        Raises:
+            ValueError: A move is illegal, and nothing was played. On a CUDA device, where the
+                check must not wait, an assertion of the device fails instead.
+        """
+        state = GameState(self.points, self.lengths, self.starts, self.keys)
+        return self._kernels.step(state, host_action, agent_axis, self.config)
+
+    def state(self) -> dict[str, Tensor]:
+        """Return copies of all tensors; with them `load_state` brings this moment back."""
+        return {name: tensor.clone() for name, tensor in self._tensors().items()}
+
+    def load_state(self, state: dict[str, Tensor]) -> None:
+        """Copy a `state` of the same shape into this game.
+
+        Raises:
+            ValueError: A tensor is missing, unknown or of another shape.
+        """
+        tensors = self._tensors()
+        if state.keys() != tensors.keys():
+            raise ValueError(f"a state has the tensors {sorted(tensors)}, got {sorted(state)}")
+        for name, tensor in tensors.items():
+            if state[name].shape != tensor.shape:
+                raise ValueError(
+                    f"{name} has the shape {tuple(tensor.shape)}, got {tuple(state[name].shape)}"
+                )
+        for name, tensor in tensors.items():
+            tensor.copy_(state[name])
+
+    def select(self, members: Tensor) -> "FusedGame":
+        """Return a new `FusedGame` of the members int64 (Q,), where they stand now."""
+        selected = FusedGame(
+            self.config, self.keys[members], self.num_games, self.device, self.backend
+        )
+        selected.load_state({name: tensor[members] for name, tensor in self._tensors().items()})
+        return selected
+
+    def _tensors(self) -> dict[str, Tensor]:
+        return {
+            "points": self.points,
+            "lengths": self.lengths,
+            "starts": self.starts,
+            "keys": self.keys,
+        }
+
+
+def _check_arguments(
+    config: GameConfig, keys: Tensor, num_games: int, device: torch.device, backend: str
+) -> None:
+    if config.max_num_points < 2:
+        raise ValueError(
+            f"a game starts with at least 2 points, got max_num_points={config.max_num_points}"
+        )
+    if keys.ndim != 1 or keys.dtype != torch.int64:
+        raise ValueError(f"keys must be int64 (P,), got {keys.dtype} {tuple(keys.shape)}")
+    if num_games < 1:
+        raise ValueError(f"num_games must be at least 1, got {num_games=}")
+    if backend not in BACKENDS:
+        raise ValueError(f"backend must be one of {sorted(BACKENDS)}, got {backend=}")
+    if backend == "cpu" and device.type != "cpu":
+        raise ValueError(f"backend 'cpu' needs a device of type 'cpu', got {device.type!r}")

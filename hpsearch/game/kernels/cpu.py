@@ -1,0 +1,143 @@
+"""The backend for a CPU: numba loops over the live points of each game, shared among threads.
+
+This file turns tensors into arrays; the loops are in `cpu_loops`, what they do to one game in
+`cpu_rows`, `cpu_philox` and `cpu_zeillinger`. Nothing is compiled before its first call.
+"""
+
+from functools import cache
+from typing import Any
+
+import numba
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from hpsearch.game import rules
+from hpsearch.game.config import GameConfig
+from hpsearch.game.encoding import subset_bits
+from hpsearch.game.kernels import cpu_loops
+from hpsearch.game.kernels.interface import GameState, Step
+
+__all__ = ["move", "newton_polytope", "observe", "random_starts", "step", "uniform", "zeillinger"]
+
+
+def newton_polytope(points: Tensor) -> Tensor:
+    """Reduce every game; see `rules.newton_polytope`."""
+    result = torch.empty(points.shape, dtype=torch.int32)
+    _share_threads()
+    cpu_loops.newton_polytope(_games(points), _games(result))
+    return result
+
+
+def move(points: Tensor, subset: Tensor, axis: Tensor, reposition: bool) -> Tensor:
+    """Play one move, and reposition where that is asked for; see `rules.move`."""
+    rules.check_move(subset, axis)
+    batch = points.shape[:-2]
+    bits = (subset.long() << torch.arange(points.shape[-1])).sum(-1)
+    result = torch.empty(points.shape, dtype=torch.int32)
+    _share_threads()
+    cpu_loops.move(
+        _games(points),
+        _flat(bits.expand(batch)),
+        _flat(axis.expand(batch)),
+        reposition,
+        _games(result),
+    )
+    return result
+
+
+def observe(points: Tensor) -> Tensor:
+    """Scale every game to [0, 1]; see `rules.observe`."""
+    result = torch.empty(points.shape, dtype=torch.float32)
+    _share_threads()
+    cpu_loops.observe(_games(points), _games(result))
+    return result.flatten(-2)
+
+
+def random_starts(
+    keys: Tensor, starts: Tensor, *, num_points: int, dimension: int, max_value: int
+) -> Tensor:
+    """Draw start positions; see `starts.random_starts`."""
+    result = torch.empty((*starts.shape, num_points, dimension), dtype=torch.int32)
+    _share_threads()
+    cpu_loops.random_starts(_flat(keys), starts.contiguous().numpy(), max_value, _games(result))
+    return result
+
+
+def uniform(keys: Tensor, counters: Tensor, num_numbers: int) -> Tensor:
+    """Draw numbers in [0, 1); see `philox.uniform`."""
+    result = torch.empty((len(keys), num_numbers), dtype=torch.float32)
+    _share_threads()
+    cpu_loops.uniform(_flat(keys), _flat(counters), result.numpy())
+    return result
+
+
+def zeillinger(points: Tensor) -> Tensor:
+    """Choose Zeillinger's actions; see `zeillinger.zeillinger`."""
+    result = torch.empty(points.shape[:-2], dtype=torch.int64)
+    _share_threads()
+    cpu_loops.zeillinger(_games(points), _flat(result))
+    return result
+
+
+def step(state: GameState, host_action: Tensor, agent_axis: Tensor, config: GameConfig) -> Step:
+    """Play one move in every game and start again those that ended; see `Backend.step`."""
+    subsets = _subset_bits(config.dimension)
+    actions, axes = _flat(host_action), _flat(agent_axis)
+    _check_moves(subsets, actions, axes)
+    shape = state.lengths.shape
+    result = Step(
+        next_points=torch.empty_like(state.points),
+        done=torch.empty(shape, dtype=torch.bool),
+        truncated=torch.empty(shape, dtype=torch.bool),
+        length=torch.empty_like(state.lengths),
+    )
+    _share_threads()
+    cpu_loops.step(
+        _games(state.points),
+        _flat(state.lengths),
+        _flat(state.starts),
+        _flat(state.keys),
+        subsets[actions],
+        axes,
+        config.max_value,
+        config.max_steps,
+        config.reposition,
+        _games(result.next_points),
+        _flat(result.done),
+        _flat(result.truncated),
+        _flat(result.length),
+    )
+    return result
+
+
+def _games(points: Tensor) -> NDArray[Any]:
+    """Return (..., N, D) as an array (G, N, D)."""
+    array: NDArray[Any] = points.contiguous().numpy().reshape(-1, *points.shape[-2:])
+    return array
+
+
+def _flat(tensor: Tensor) -> NDArray[Any]:
+    """Return (...) as an array (G,)."""
+    array: NDArray[Any] = tensor.contiguous().numpy().reshape(-1)
+    return array
+
+
+def _share_threads() -> None:
+    """Use as many threads as torch may, so that jobs that share a machine can say so once."""
+    numba.set_num_threads(min(torch.get_num_threads(), numba.config.NUMBA_NUM_THREADS))  # type: ignore[attr-defined]
+
+
+@cache
+def _subset_bits(dimension: int) -> NDArray[np.int64]:
+    return np.array(subset_bits(dimension), dtype=np.int64)
+
+
+def _check_moves(subsets: NDArray[np.int64], actions: NDArray[Any], axes: NDArray[Any]) -> None:
+    game = cpu_loops.first_illegal_move(subsets, actions, axes)
+    if game >= 0:
+        raise ValueError(
+            f"a move needs a host action in 0..{len(subsets) - 1} and an axis in its subset, "
+            f"got host_action={actions[game]}, agent_axis={axes[game]} in game {game}"
+        )

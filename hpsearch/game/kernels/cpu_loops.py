@@ -1,0 +1,153 @@
+"""The loops over games of the CPU backend, on flat arrays.
+
+Axes: G games of all members, P members, B games of one, N points, D coordinates.
+"""
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from hpsearch.game.kernels.compiled import batched, scalar
+from hpsearch.game.kernels.cpu_philox import draw_start, philox4x32
+from hpsearch.game.kernels.cpu_rows import (
+    Rows,
+    compact_rows,
+    copy_rows,
+    is_capped,
+    reduce_rows,
+    reposition_rows,
+    scale_rows,
+    shift_rows,
+)
+from hpsearch.game.kernels.cpu_zeillinger import zeillinger_action
+from hpsearch.game.philox import WORDS_PER_BLOCK
+
+Int32s = NDArray[np.int32]
+Int64s = NDArray[np.int64]
+Floats = NDArray[np.float32]
+Bools = NDArray[np.bool_]
+
+FLOAT_BITS = np.uint64(8)  # of the 32 bits of a word, 24 fit a float32
+FLOAT_UNIT = np.float32(2.0**-24)
+
+
+@batched
+def newton_polytope(points: Int32s, result: Int32s) -> None:
+    """Reduce every game; ``points`` and ``result`` are (G, N, D)."""
+    for game in numba.prange(len(points)):
+        count = compact_rows(points[game], result[game])
+        reduce_rows(result[game], count)
+
+
+@batched
+def move(points: Int32s, subsets: Int64s, axes: Int64s, reposition: bool, result: Int32s) -> None:
+    """Play one legal move in every game; ``subsets`` (G,) are bit sets."""
+    for game in numba.prange(len(points)):
+        _move_rows(points[game], subsets[game], axes[game], reposition, result[game])
+
+
+@scalar
+def _move_rows(
+    source: Rows, subset: int, axis: int, reposition: bool, target: Rows
+) -> tuple[int, bool]:
+    """Play one move; return how many points are left and whether the game is capped."""
+    count = compact_rows(source, target)
+    shift_rows(target, count, subset, axis)
+    count = reduce_rows(target, count)
+    capped = is_capped(target, count)
+    if reposition:
+        reposition_rows(target, count)
+    return count, capped
+
+
+@batched
+def observe(points: Int32s, result: Floats) -> None:
+    """Scale every game; ``result`` is (G, N, D)."""
+    for game in numba.prange(len(points)):
+        scale_rows(points[game], result[game])
+
+
+@scalar
+def _split(index: int, size: int) -> tuple[int, int]:
+    """Divide; the index of a prange is unsigned, and numba would make floats of it."""
+    return divmod(np.int64(index), size)  # type: ignore[return-value]
+
+
+@batched
+def random_starts(keys: Int64s, starts: Int64s, max_value: int, result: Int32s) -> None:
+    """Draw a start for every lane; ``starts`` is (P, B), ``result`` (P * B, N, D)."""
+    num_games = starts.shape[1]
+    for game in numba.prange(starts.size):
+        member, lane = _split(game, num_games)
+        draw_start(result[game], keys[member], lane, starts[member, lane], max_value)
+
+
+@batched
+def uniform(keys: Int64s, counters: Int64s, result: Floats) -> None:
+    """Draw numbers in [0, 1) for every member; ``result`` is (P, n)."""
+    num_members, num_numbers = result.shape
+    num_blocks = -(-num_numbers // WORDS_PER_BLOCK)
+    for index in numba.prange(num_members * num_blocks):
+        member, block = _split(index, num_blocks)
+        counter = counters[member] + block
+        words = philox4x32(counter, counter >> 32, 0, 0, keys[member])
+        first = WORDS_PER_BLOCK * block
+        for i in range(min(WORDS_PER_BLOCK, num_numbers - first)):
+            result[member, first + i] = np.float32(words[i] >> FLOAT_BITS) * FLOAT_UNIT
+
+
+@batched
+def zeillinger(points: Int32s, result: Int64s) -> None:
+    """Choose Zeillinger's action in every canonical game; ``result`` is (G,)."""
+    for game in numba.prange(len(points)):
+        result[game] = zeillinger_action(points[game])
+
+
+@scalar
+def first_illegal_move(subset_bits: Int64s, actions: Int64s, axes: Int64s) -> int:
+    """Return the first game with an illegal move, or -1; ``subset_bits`` is by action."""
+    for game in range(len(actions)):
+        if not 0 <= actions[game] < len(subset_bits):
+            return game
+        if not (0 <= axes[game] < 64 and (subset_bits[actions[game]] >> axes[game]) & 1):
+            return game
+    return -1
+
+
+@batched
+def step(
+    points: Int32s,
+    lengths: Int32s,
+    starts: Int64s,
+    keys: Int64s,
+    subsets: Int64s,
+    axes: Int64s,
+    max_value: int,
+    max_steps: int,
+    reposition: bool,
+    next_points: Int32s,
+    done: Bools,
+    truncated: Bools,
+    next_lengths: Int32s,
+) -> None:
+    """Play one legal move in every game, and start again those that ended.
+
+    ``points`` and ``next_points`` are (G, N, D), ``keys`` is (P,), all others are (G,).
+    """
+    num_games = len(points) // len(keys)
+    for game in numba.prange(len(points)):
+        count, capped = _move_rows(
+            points[game], subsets[game], axes[game], reposition, next_points[game]
+        )
+        length = lengths[game] + 1
+        next_lengths[game] = length
+        done[game] = count <= 1 and not capped
+        truncated[game] = (capped or length >= max_steps) and not done[game]
+        if done[game] or truncated[game]:
+            member, lane = _split(game, num_games)
+            starts[game] += 1
+            draw_start(points[game], keys[member], lane, starts[game], max_value)
+            lengths[game] = 0
+        else:
+            copy_rows(next_points[game], points[game])
+            lengths[game] = length

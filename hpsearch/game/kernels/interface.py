@@ -1,0 +1,75 @@
+"""What a backend is. A module with these functions is one.
+
+Axes: P members, B games, N points, D coordinates; ``...`` any batch shape.
+"""
+
+from typing import NamedTuple, Protocol
+
+from torch import Tensor
+
+from hpsearch.game.config import GameConfig
+
+
+class GameState(NamedTuple):
+    """P x B games in progress. `Backend.step` changes all but ``keys`` in place."""
+
+    points: Tensor
+    """int32 (P, B, N, D), canonical, never over."""
+    lengths: Tensor
+    """int32 (P, B), the moves made so far in the present game."""
+    starts: Tensor
+    """int64 (P, B), the number of the present game's start position in its lane."""
+    keys: Tensor
+    """int64 (P,), what the start positions are drawn from."""
+
+
+class Step(NamedTuple):
+    """What one move led to, before the games that ended were started again."""
+
+    next_points: Tensor
+    """int32 (P, B, N, D)."""
+    done: Tensor
+    """bool (P, B): at most one point is left."""
+    truncated: Tensor
+    """bool (P, B): ended by max_steps or by a coordinate above 2^30, and not done."""
+    length: Tensor
+    """int32 (P, B): the moves of this game, this one included."""
+
+
+class Backend(Protocol):
+    """The operators of `rules`, `starts`, `philox` and `zeillinger`, and all of a step at once."""
+
+    def newton_polytope(self, points: Tensor) -> Tensor:
+        """As `rules.newton_polytope`."""
+
+    def move(self, points: Tensor, subset: Tensor, axis: Tensor, reposition: bool) -> Tensor:
+        """As `rules.move`, followed by `rules.reposition` where that is asked for."""
+
+    def observe(self, points: Tensor) -> Tensor:
+        """As `rules.observe`."""
+
+    def random_starts(
+        self, keys: Tensor, starts: Tensor, *, num_points: int, dimension: int, max_value: int
+    ) -> Tensor:
+        """As `starts.random_starts`."""
+
+    def uniform(self, keys: Tensor, counters: Tensor, num_numbers: int) -> Tensor:
+        """As `philox.uniform`."""
+
+    def zeillinger(self, points: Tensor) -> Tensor:
+        """As `zeillinger.zeillinger`."""
+
+    def step(
+        self, state: GameState, host_action: Tensor, agent_axis: Tensor, config: GameConfig
+    ) -> Step:
+        """Play one move in every game and start again those that ended.
+
+        Args:
+            state: Changed in place.
+            host_action: int64 (P, B), an index of `HostActionEncoder`.
+            agent_axis: int64 (P, B), a coordinate of that subset.
+            config: The games' parameters.
+
+        Raises:
+            ValueError: A move is illegal (tensors on the CPU); the state is as before.
+        """

@@ -1,0 +1,46 @@
+"""The backend that defines the others: torch, on any device, without a wait for the device."""
+
+import torch
+from torch import Tensor
+
+from hpsearch.game import rules
+from hpsearch.game.config import GameConfig
+from hpsearch.game.encoding import HostActionEncoder
+from hpsearch.game.kernels.interface import GameState, Step
+from hpsearch.game.philox import uniform
+from hpsearch.game.rules import newton_polytope, observe
+from hpsearch.game.starts import random_starts
+from hpsearch.game.zeillinger import zeillinger
+
+__all__ = ["move", "newton_polytope", "observe", "random_starts", "step", "uniform", "zeillinger"]
+
+
+def move(points: Tensor, subset: Tensor, axis: Tensor, reposition: bool) -> Tensor:
+    """Play one move, and reposition where that is asked for; see `rules.move`."""
+    moved = rules.move(points, subset, axis)
+    return rules.reposition(moved) if reposition else moved
+
+
+def step(state: GameState, host_action: Tensor, agent_axis: Tensor, config: GameConfig) -> Step:
+    """Play one move in every game and start again those that ended; see `Backend.step`."""
+    subset = HostActionEncoder(config.dimension).decode(host_action)
+    moved = rules.move(state.points, subset, agent_axis)
+    # Before repositioning, which would hide it; and first, since what saturates may also merge.
+    capped = rules.is_capped(moved)
+    next_points = rules.reposition(moved) if config.reposition else moved
+    length = state.lengths + 1
+    done = rules.is_over(moved) & ~capped
+    truncated = (capped | (length >= config.max_steps)) & ~done
+
+    ended = done | truncated
+    state.starts.add_(ended)
+    fresh = random_starts(
+        state.keys,
+        state.starts,
+        num_points=config.max_num_points,
+        dimension=config.dimension,
+        max_value=config.max_value,
+    )
+    state.points.copy_(torch.where(ended[..., None, None], fresh, next_points))
+    state.lengths.copy_(torch.where(ended, 0, length))
+    return Step(next_points, done, truncated, length)

@@ -1,0 +1,170 @@
+"""The rules of the game, as plain torch on integer tensors.
+
+Axes: ``...`` any batch shape, N points, D coordinates. A set of points is an int32 tensor
+(..., N, D); rows of -1 are padding. Every operator returns the canonical form: live points first,
+sorted descending lexicographically, then padding, so that equal sets are equal tensors.
+
+This file is the definition. Every kernel equals it bit for bit.
+"""
+
+import torch
+from torch import Tensor
+
+PADDING = -1
+"""Every coordinate of a row that holds no point."""
+
+MAX_COORDINATE = 2**30
+"""A game with a larger coordinate is capped: it ends, because int32 could soon not hold it."""
+
+
+def is_live(points: Tensor) -> Tensor:
+    """Tell points from padding: int32 (..., N, D) to bool (..., N)."""
+    return points[..., 0] >= 0
+
+
+def newton_polytope(points: Tensor) -> Tensor:
+    """Remove duplicates and every point that lies above another in all coordinates.
+
+    What is left are the componentwise-minimal points. The input may be in any order.
+
+    Args:
+        points: int32 (..., N, D).
+
+    Returns:
+        int32 (..., N, D), canonical.
+    """
+    live = is_live(points)
+    # below[..., i, j]: point j is componentwise at most point i.
+    below = (points.unsqueeze(-3) <= points.unsqueeze(-2)).all(-1)
+    num_points = points.shape[-2]
+    earlier = torch.ones(num_points, num_points, dtype=torch.bool, device=points.device).tril(-1)
+    # Of two equal points each is below the other; the earlier one stays.
+    removes = below & live.unsqueeze(-2) & (~below.transpose(-1, -2) | earlier)
+    minimal = live & ~removes.any(-1)
+    return sort_points(torch.where(minimal.unsqueeze(-1), points, PADDING))
+
+
+def sort_points(points: Tensor) -> Tensor:
+    """Order the rows of int32 (..., N, D) descending lexicographically, padding last."""
+    for coordinate in reversed(range(points.shape[-1])):
+        order = points[..., coordinate].argsort(dim=-1, descending=True, stable=True)
+        points = points.take_along_dim(order.unsqueeze(-1), dim=-2)
+    return points
+
+
+def check_move(subset: Tensor, axis: Tensor) -> None:
+    """Refuse an illegal move: the host picks two coordinates or more, the agent one of them.
+
+    On a CUDA device the check is an assertion of the device, because reading its result here
+    would stall the stream.
+
+    Args:
+        subset: bool (..., D), the host's choice.
+        axis: int64 (...), the agent's choice.
+
+    Raises:
+        ValueError: A move is illegal (tensors on the CPU).
+    """
+    coordinates = torch.arange(subset.shape[-1], device=subset.device)
+    chosen = (subset & (coordinates == axis.unsqueeze(-1))).any(-1)
+    legal = chosen & (subset.sum(-1) >= 2)
+    if legal.device.type != "cpu":
+        torch._assert_async(legal.all(), "the agent's axis must lie in the host's subset")
+    elif not legal.all():
+        game = tuple(torch.nonzero(~legal)[0].tolist())
+        members = torch.nonzero(subset.broadcast_to(*legal.shape, -1)[game]).flatten().tolist()
+        raise ValueError(
+            "a move needs a subset of at least two coordinates and an axis in it, "
+            f"got subset={members}, axis={axis.broadcast_to(legal.shape)[game].item()} "
+            f"in game {game}"
+        )
+
+
+def shift(points: Tensor, subset: Tensor, axis: Tensor) -> Tensor:
+    """Replace coordinate ``axis`` of every point by its sum over ``subset``; reduce nothing.
+
+    Sums are exact up to ``MAX_COORDINATE``; larger ones become ``MAX_COORDINATE + 1``, which
+    `is_capped` recognises, so that no sum ever wraps.
+
+    Args:
+        points: int32 (..., N, D).
+        subset: bool (..., D), at least two coordinates.
+        axis: int64 (...), a coordinate in ``subset``.
+
+    Returns:
+        int32 (..., N, D), canonical but not reduced.
+
+    Raises:
+        ValueError: A move is illegal; see `check_move`.
+    """
+    check_move(subset, axis)
+    total = torch.where(subset.unsqueeze(-2), points, 0).sum(-1, dtype=torch.int64)
+    total = total.clamp(max=MAX_COORDINATE + 1).to(torch.int32)
+    coordinates = torch.arange(points.shape[-1], device=points.device)
+    replaced = (coordinates == axis.unsqueeze(-1)).unsqueeze(-2) & is_live(points).unsqueeze(-1)
+    return sort_points(torch.where(replaced, total.unsqueeze(-1), points))
+
+
+def move(points: Tensor, subset: Tensor, axis: Tensor) -> Tensor:
+    """Play one move: `shift`, then `newton_polytope`. Arguments and errors as for `shift`."""
+    return newton_polytope(shift(points, subset, axis))
+
+
+def reposition(points: Tensor) -> Tensor:
+    """Subtract from each coordinate its minimum over the game's points.
+
+    This changes no game's length, since moves and reductions commute with translations. Ask
+    `is_capped` before it: a capped coordinate is only a lower bound, and its difference says
+    nothing.
+
+    Args:
+        points: int32 (..., N, D).
+
+    Returns:
+        int32 (..., N, D), canonical if ``points`` is.
+    """
+    live = is_live(points).unsqueeze(-1)
+    largest = torch.iinfo(points.dtype).max
+    minimum = torch.where(live, points, largest).amin(-2, keepdim=True)
+    return torch.where(live, points - minimum, PADDING)
+
+
+def is_over(points: Tensor) -> Tensor:
+    """Say which games have at most one point left: int32 (..., N, D) to bool (...)."""
+    return is_live(points).sum(-1) <= 1
+
+
+def is_capped(points: Tensor) -> Tensor:
+    """Say which games exceed `MAX_COORDINATE`: int32 (..., N, D) to bool (...).
+
+    Points that were removed because of a saturated coordinate leave one behind that has it, so
+    asking after the reduction misses nothing.
+    """
+    return (points > MAX_COORDINATE).flatten(-2).any(-1)
+
+
+def observe(points: Tensor) -> Tensor:
+    """Show the host a game: its points divided by its largest coordinate (0 counts as 1).
+
+    Args:
+        points: int32 (..., N, D).
+
+    Returns:
+        float32 (..., N * D), in [0, 1]; padding stays -1.
+    """
+    largest = points.amax((-2, -1), keepdim=True).clamp(min=1)
+    scaled = points.to(torch.float32) / largest.to(torch.float32)
+    return torch.where(is_live(points).unsqueeze(-1), scaled, float(PADDING)).flatten(-2)
+
+
+def observe_agent(points: Tensor, subset: Tensor) -> Tensor:
+    """Show the agent a game: what the host sees, followed by the host's choice as D bits.
+
+    Args:
+        points: int32 (..., N, D).
+        subset: bool (..., D).
+
+    Returns:
+        float32 (..., N * D + D).
+    """
+    return torch.cat([observe(points), subset.to(torch.float32)], dim=-1)

@@ -1,0 +1,1 @@
+"""What people look at and take away: summaries, tables, the live display, the exported best."""

@@ -1,0 +1,102 @@
+"""Exporting: a trial as a folder that stands alone, whole or absent."""
+
+import json
+import platform
+import shutil
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from safetensors.torch import save_file
+
+from hpsearch import __version__, yaml_file
+from hpsearch.errors import DiskError, UsageError
+from hpsearch.report.compare import compare, load_trainer, plain_rows
+from hpsearch.report.view import StudyView
+from hpsearch.study.state import COMPLETE, Trial
+from hpsearch.trainers.config import read_config
+from hpsearch.trainers.trainer import Trainer
+
+MARK = "evaluation.json"
+"""the file by which a folder is known to be an export, and may be replaced by a newer one"""
+
+
+def export(view: StudyView, trial: Trial, folder: Path) -> dict[str, Any]:
+    """Write configuration, weights and measures of a finished trial; return the measures.
+
+    Raises:
+        UsageError: if the trial has not finished, or the folder holds something else.
+        CorruptError: if no checkpoint of the trial is whole.
+        DiskError: if the folder cannot be written; an older export stays.
+    """
+    if trial.told != COMPLETE:
+        raise UsageError(f"trial {trial.number} has not finished, so there is nothing to export")
+    if folder.exists() and any(folder.iterdir()) and not (folder / MARK).exists():
+        raise UsageError(f"{folder} holds other files; choose another folder with -o")
+    config = view.config(trial)
+    files = view.folder.trial(trial.number)
+    trainer = load_trainer(read_config(config, source=str(files.config)), files.checkpoints)
+    measures = {
+        "study": view.study.spec.name,
+        "trial": trial.number,
+        "objective": view.study.spec.objectives[0].metric,
+        "params": view.study.space.decode(trial.params),
+        "search_metrics": trial.metrics,
+        "rows": plain_rows(compare(trainer)),
+        "provenance": _provenance(),
+    }
+    temporary = folder.with_name(f".{folder.name}-{uuid4().hex}")
+    try:
+        _write(temporary, trainer, config, measures)
+        if folder.exists():
+            shutil.rmtree(folder)
+        temporary.rename(folder)
+    except OSError as error:
+        raise DiskError(
+            f"{folder} cannot be written ({error.strerror}); free some space, then export again"
+        ) from error
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    return measures
+
+
+def _write(
+    folder: Path, trainer: Trainer, config: dict[str, Any], measures: dict[str, Any]
+) -> None:
+    folder.mkdir(parents=True)
+    tensors = {
+        f"{learner.name}.{name}": tensor.contiguous()
+        for learner in trainer.learners
+        for name, tensor in learner.net.layers(0).items()
+    }
+    save_file(tensors, folder / "weights.safetensors")
+    (folder / "config.yaml").write_text(yaml_file.dump(config))
+    (folder / "README.md").write_text(_readme(measures, tensors))
+    (folder / MARK).write_text(json.dumps(measures, indent=1) + "\n")
+
+
+def _provenance() -> dict[str, str]:
+    packages = ("torch", "optuna", "numpy", "numba")
+    return {
+        "hpsearch": __version__,
+        "python": platform.python_version(),
+        **{package: version(package) for package in packages},
+    }
+
+
+def _readme(measures: dict[str, Any], tensors: dict[str, Any]) -> str:
+    shapes = "\n".join(f"- `{name}`: {list(tensor.shape)}" for name, tensor in tensors.items())
+    return f"""# Trial {measures["trial"]} of the study {measures["study"]}
+
+- `config.yaml`: the complete trainer configuration.
+- `weights.safetensors`: the networks, a weight (outputs, inputs) and a bias a linear layer, in the
+  order of the forward pass, as torch.nn.Linear holds them; batch norms as torch.nn.BatchNorm1d.
+- `evaluation.json`: rho on starts that the search never used, beside the scripted players.
+
+Every network takes the N x D points divided by their largest coordinate, rows sorted descending,
+empty rows -1, flattened; an agent's takes the D bits of the host's subset after them. It returns
+the value of every action.
+
+{shapes}
+"""

@@ -1,0 +1,149 @@
+"""The live display of a running study: a panel on a terminal, a line now and then in a log."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.text import Text
+
+from hpsearch.cluster.trial_dir import Heartbeat
+from hpsearch.report.text import counts_text, interval_text
+from hpsearch.report.view import StudyView
+
+LOG_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a study is."""
+
+    elapsed: float
+    """seconds since this run began"""
+    done: float
+    """share of the budget's training steps that are made, 0 to 1"""
+    steps_per_second: float
+    """training steps of all members together"""
+    time_left: float | None
+    """seconds, None while there is nothing to judge by"""
+    counts: dict[str, int]
+    best: str
+
+
+class Meter:
+    """Judges speed and time left from the looks since this run began."""
+
+    def __init__(self, view: StudyView) -> None:
+        """Remember where the study stood."""
+        self._began = time.monotonic()
+        self._steps_before = _steps_made(view)
+
+    def read(self, view: StudyView) -> Progress:
+        """Return how far the study is now."""
+        elapsed = time.monotonic() - self._began
+        total = _steps_in_all(view)
+        made = _steps_made(view)
+        gained = made - self._steps_before
+        left = (total - made) * elapsed / gained if gained > 0 else None
+        return Progress(
+            elapsed=elapsed,
+            done=made / total,
+            steps_per_second=sum(beat.steps_per_second for beat in _heartbeats(view)),
+            time_left=left,
+            counts=view.state.counts(),
+            best=_best_text(view),
+        )
+
+
+def progress_text(progress: Progress) -> str:
+    """Return the progress as one line."""
+    left = "unknown" if progress.time_left is None else duration_text(progress.time_left)
+    return (
+        f"{counts_text(progress.counts)} | {progress.best} | "
+        f"{progress.steps_per_second:,.0f} steps/s | time left {left}"
+    )
+
+
+def duration_text(seconds: float) -> str:
+    """Return a duration as h:mm:ss or m:ss."""
+    minutes, second = divmod(round(seconds), 60)
+    hours, minute = divmod(minutes, 60)
+    return f"{hours}:{minute:02}:{second:02}" if hours else f"{minute}:{second:02}"
+
+
+class Display:
+    """Shows progress on a console; `show` is called as often as there is something to look at."""
+
+    def __init__(self, console: Console, live: Live | None) -> None:
+        """Use `open_display`."""
+        self._console = console
+        self._live = live
+        self._next_line = 0.0
+        self._last_counts: dict[str, int] = {}
+
+    def show(self, progress: Progress) -> None:
+        """Show the progress; in a log, a line when trials changed state or LOG_SECONDS passed."""
+        if self._live is not None:
+            self._live.update(_panel(progress))
+            return
+        now = time.monotonic()
+        if progress.counts != self._last_counts or now >= self._next_line:
+            self._next_line = now + LOG_SECONDS
+            self._last_counts = progress.counts
+            line = f"[{duration_text(progress.elapsed)}] {progress_text(progress)}"
+            self._console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+@contextmanager
+def open_display(console: Console) -> Iterator[Display]:
+    """Give a display that is live while the block runs, if the console is a terminal."""
+    if not console.is_terminal:
+        yield Display(console, None)
+        return
+    with Live(console=console, refresh_per_second=4) as live:
+        yield Display(console, live)
+
+
+def _panel(progress: Progress) -> RenderableType:
+    left = "" if progress.time_left is None else duration_text(progress.time_left)
+    return Group(
+        Text(f"trials: {counts_text(progress.counts)}"),
+        Text(f"best:   {progress.best}"),
+        Text(f"speed:  {progress.steps_per_second:,.0f} steps/s, all members together"),
+        Text(f"time:   {duration_text(progress.elapsed)} passed, {left or 'unknown'} left"),
+        ProgressBar(total=1.0, completed=progress.done, width=60),
+    )
+
+
+def _best_text(view: StudyView) -> str:
+    best = view.best()
+    if best is None:
+        return "no value yet"
+    metric = view.study.spec.objectives[0].metric
+    return f"{metric} {interval_text(best.metrics[metric])} (trial {best.number})"
+
+
+def _heartbeats(view: StudyView) -> Iterator[Heartbeat]:
+    for trial, _ in view.state.live_attempts():
+        beat = view.folder.trial(trial.number).attempt(trial.attempts).read_heartbeat()
+        if beat is not None:
+            yield beat
+
+
+def _steps_in_all(view: StudyView) -> int:
+    """Return the training steps of the whole budget; trials to come count as the base."""
+    asked = sum(view.steps(trial) for trial in view.state.trials.values())
+    to_come = max(0, view.study.spec.budget.trials - len(view.state.trials))
+    base = next(iter(view.study.bases.values()))["steps"]
+    return max(1, asked + to_come * int(base))
+
+
+def _steps_made(view: StudyView) -> int:
+    """Return the training steps made; a trial that has ended counts in full."""
+    trials = view.state.trials.values()
+    ended = sum(view.steps(trial) for trial in trials if trial.told is not None)
+    waiting = sum(trial.step for trial in view.state.waiting())
+    return ended + waiting + sum(beat.step for beat in _heartbeats(view))

@@ -1,0 +1,96 @@
+"""A study as its readers see it: found by file or by name, read from SQL, never written."""
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hpsearch.atomic import read_json
+from hpsearch.cluster.trial_dir import StudyDir
+from hpsearch.errors import HpsearchError, UsageError
+from hpsearch.study.database import Database, StudyRecords
+from hpsearch.study.events import EventLog
+from hpsearch.study.holder import is_dead
+from hpsearch.study.leases import Leases
+from hpsearch.study.spec import Study, load_spec, storage_url, stored_study
+from hpsearch.study.state import COMPLETE, RUNNING, StudyState, Trial
+from hpsearch.study.url import sqlite_file
+
+INTERRUPTED = "interrupted"
+
+
+@dataclass(frozen=True)
+class StudyView:
+    """One look at a study."""
+
+    study: Study
+    folder: StudyDir
+    state: StudyState
+    is_driven: bool
+    """whether a driver holds the study"""
+
+    @property
+    def status(self) -> str:
+        """Return running, interrupted, finished or failed."""
+        if self.state.status == RUNNING and not self.is_driven:
+            return INTERRUPTED
+        return self.state.status
+
+    def best(self) -> Trial | None:
+        """Return the finished trial with the best value of the first objective."""
+        sign = 1.0 if self.study.spec.objectives[0].goal == "maximize" else -1.0
+        finished = [trial for trial in self.state.told(COMPLETE) if trial.value is not None]
+        return max(finished, key=lambda trial: sign * (trial.value or 0.0), default=None)
+
+    def config(self, trial: Trial) -> dict[str, Any]:
+        """Return the complete trainer configuration of a trial."""
+        return self.study.trial_config(trial.number, trial.params)
+
+    def steps(self, trial: Trial) -> int:
+        """Return the training steps of a whole trial."""
+        return int(self.config(trial)["steps"])
+
+
+def open_view(name_or_file: str, runs: Path) -> StudyView:
+    """Look at the study of a study file, or of a name under ``runs``.
+
+    Raises:
+        UsageError: if there is no such study, with those there are.
+        StorageError: if the database cannot be reached.
+    """
+    path = Path(name_or_file)
+    if path.suffix in (".yaml", ".yml"):
+        spec = load_spec(path).spec
+        return _look(spec.name, storage_url(spec.name, spec.storage), path, runs)
+    where = read_json(StudyDir(runs / name_or_file).spec)
+    if where is None:
+        names = sorted(folder.parent.name for folder in runs.glob("*/study.json"))
+        there = f"there are: {', '.join(names)}" if names else f"there are none under {runs}"
+        raise UsageError(
+            f"no study {name_or_file!r}; {there}. Start one with: hpsearch run STUDY.yaml"
+        )
+    url = storage_url(where["name"], where["storage"])
+    return _look(where["name"], url, Path(where["file"]), runs)
+
+
+def _look(name: str, url: str, path: Path, runs: Path) -> StudyView:
+    file = sqlite_file(url)
+    if file and not Path(file).exists():
+        raise _not_started(name, path)
+    database = Database.open(url)
+    try:
+        record = StudyRecords(database).get(name)
+        if record is None:
+            raise _not_started(name, path)
+        state = StudyState()
+        state.apply(EventLog(database).read(record.id))
+        lease = Leases(database).current(record.id)
+    finally:
+        database.close()
+    is_driven = lease is not None and lease.expires_at > time.time() and not is_dead(lease.holder)
+    study = stored_study(record.spec, path)
+    return StudyView(study, StudyDir((runs / name).absolute()), state, is_driven)
+
+
+def _not_started(name: str, path: Path) -> HpsearchError:
+    return UsageError(f"the study {name} has not been started; start it with: hpsearch run {path}")

@@ -1,0 +1,211 @@
+"""The tables of hpsearch beside Optuna's: transactions, migrations, and the rows of studies."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import sqlalchemy
+from sqlalchemy import Connection, Engine, inspect, select, update
+from sqlalchemy.exc import DBAPIError, IntegrityError
+from sqlalchemy.orm import Session
+
+from hpsearch.errors import ConflictError, StorageError
+from hpsearch.study.engine import PATIENCE, create_directory, engine_options, persist
+from hpsearch.study.tables import StudyRow
+from hpsearch.study.url import hide_password
+
+T = TypeVar("T")
+
+VERSION_TABLE = "hpsearch_version"
+_SCHEMA_LOCK = 0x68707365
+"""any number that no other program locks in the same database"""
+
+
+class Database:
+    """Connections to one database, and its transactions."""
+
+    def __init__(self, url: str, engine: Engine) -> None:
+        self.url = url
+        self.engine = engine
+
+    @classmethod
+    def open(cls, url: str) -> "Database":
+        """Return the database at a URL; SQLite's directory is created.
+
+        Raises:
+            StorageError: if the database cannot be reached or used.
+            DiskError: if it cannot be written.
+        """
+        create_directory(url)
+        database = cls(
+            url, persist(url, lambda: sqlalchemy.create_engine(url, **engine_options(url)))
+        )
+        # SQLite looks at its file at the first question about the tables.
+        database.transaction(lambda session: inspect(session.connection()).get_table_names())
+        return database
+
+    def close(self) -> None:
+        """Close all connections."""
+        self.engine.dispose()
+
+    def transaction(self, work: Callable[[Session], T]) -> T:
+        """Return what ``work`` returns, once everything it did is written; else nothing is.
+
+        Raises:
+            StorageError: if the database cannot be used, or the connection was lost in the moment
+                in which it was unknown whether the work arrived.
+            DiskError: if the database cannot be written.
+        """
+        return persist(self.url, lambda: self._attempt(work))
+
+    def migrate(self) -> None:
+        """Bring the tables of hpsearch to the newest version.
+
+        Raises:
+            StorageError: if the tables were made by a newer hpsearch.
+        """
+        persist(self.url, self._migrate)
+
+    def _attempt(self, work: Callable[[Session], T]) -> T:
+        with Session(self.engine, expire_on_commit=False) as session:
+            result = work(session)
+            session.flush()
+            try:
+                session.commit()
+            except DBAPIError as error:
+                if error.connection_invalidated:
+                    raise StorageError(
+                        f"the connection to {hide_password(self.url)} was lost while a change was "
+                        f"written; run the command again, it finds out whether the change arrived"
+                    ) from error
+                raise
+            return result
+
+    def _migrate(self) -> None:
+        # Imported here, because only commands that write need it.
+        from alembic import command
+        from alembic.config import Config
+        from alembic.util import CommandError
+
+        config = Config()
+        folder = Path(__file__).parent / "migrations"
+        config.set_main_option("script_location", str(folder).replace("%", "%%"))
+        config.set_main_option("path_separator", "os")
+        with self.engine.begin() as connection, _schema_lock(connection):
+            config.attributes |= {"connection": connection, "version_table": VERSION_TABLE}
+            try:
+                command.upgrade(config, "head")
+            except CommandError as error:
+                raise StorageError(
+                    f"the tables in {hide_password(self.url)} were made by a newer hpsearch; "
+                    f"update hpsearch"
+                ) from error
+
+
+@dataclass(frozen=True)
+class StudyRecord:
+    """What the database holds of a study."""
+
+    id: int
+    name: str
+    spec: dict[str, Any]
+    """the study file with its base configurations, see `spec.spec_json`"""
+    spec_hash: str
+    state: str
+    created_at: float
+    """seconds since the epoch"""
+
+
+class StudyRecords:
+    """The studies of a database."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def create_or_get(
+        self, *, name: str, spec: str, spec_hash: str, state: str, now: float
+    ) -> StudyRecord:
+        """Return the study of this name, created if there is none.
+
+        What may change between runs (a spec of the same hash) is brought up to date.
+
+        Raises:
+            ConflictError: if the study of this name searches something else.
+        """
+
+        def work(session: Session) -> StudyRecord:
+            row = session.scalar(select(StudyRow).where(StudyRow.name == name))
+            if row is None:
+                row = StudyRow(
+                    name=name, spec=spec, spec_hash=spec_hash, state=state, created_at=now
+                )
+                session.add(row)
+            elif row.spec_hash != spec_hash:
+                raise ConflictError(_difference(name, json.loads(row.spec), json.loads(spec)))
+            else:
+                row.spec = spec
+            session.flush()
+            return _record(row)
+
+        try:
+            return self._database.transaction(work)
+        except IntegrityError:
+            # Created by another process since the question; now it is found.
+            return self._database.transaction(work)
+
+    def get(self, name: str) -> StudyRecord | None:
+        """Return a study, None if there is none of this name."""
+
+        def work(session: Session) -> StudyRecord | None:
+            row = session.scalar(select(StudyRow).where(StudyRow.name == name))
+            return _record(row) if row else None
+
+        return self._database.transaction(work)
+
+    def all(self) -> list[StudyRecord]:
+        """Return all studies, the oldest first."""
+
+        def work(session: Session) -> list[StudyRecord]:
+            return [_record(row) for row in session.scalars(select(StudyRow).order_by(StudyRow.id))]
+
+        return self._database.transaction(work)
+
+    def set_state(self, study_id: int, state: str) -> None:
+        """Set whether a study runs."""
+        statement = update(StudyRow).where(StudyRow.id == study_id).values(state=state)
+        self._database.transaction(lambda session: session.execute(statement))
+
+
+def _record(row: StudyRow) -> StudyRecord:
+    return StudyRecord(
+        row.id, row.name, json.loads(row.spec), row.spec_hash, row.state, row.created_at
+    )
+
+
+def _difference(name: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    keys = [key for key in sorted(before.keys() | now.keys()) if before.get(key) != now.get(key)]
+    return (
+        f"the study {name} exists in this database and searches something else (what changed: "
+        f"{', '.join(keys)}); give the study another name, or restore what changed"
+    )
+
+
+@contextmanager
+def _schema_lock(connection: Connection) -> Iterator[None]:
+    """Let one process at a time change the tables, on a connection that did nothing yet."""
+    match connection.dialect.name:
+        case "sqlite":
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+            yield
+        case "postgresql":
+            connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_SCHEMA_LOCK})")
+            yield
+        case _:  # MySQL ends a transaction at each change of a table, so the lock outlives it
+            connection.exec_driver_sql(f"SELECT GET_LOCK('{_SCHEMA_LOCK}', {PATIENCE:.0f})")
+            try:
+                yield
+            finally:
+                connection.exec_driver_sql(f"SELECT RELEASE_LOCK('{_SCHEMA_LOCK}')")

@@ -1,0 +1,26 @@
+"""Which waiting trials train together: a pure function of the state."""
+
+from collections.abc import Callable, Hashable, Sequence
+
+from hpsearch.study.state import Trial
+
+
+def groups(
+    waiting: Sequence[Trial], shape: Callable[[Trial], Hashable], members_per_job: int
+) -> list[list[Trial]]:
+    """Return the trials of each job to submit, those that have waited longest first.
+
+    Trials of one job have one shape. Trials that an interruption threw out of one job go on
+    together, so that an interrupted study trains as an uninterrupted one does.
+    """
+    together: dict[Hashable, list[Trial]] = {}
+    for trial in sorted(waiting, key=lambda trial: trial.number):
+        together.setdefault((trial.job, shape(trial)), []).append(trial)
+    return sorted(
+        (
+            group[start : start + members_per_job]
+            for group in together.values()
+            for start in range(0, len(group), members_per_job)
+        ),
+        key=lambda group: group[0].number,
+    )

@@ -1,0 +1,133 @@
+"""Opening a study: database, lease, Optuna study and folder, put together into a driver."""
+
+import os
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import optuna
+from optuna.exceptions import ExperimentalWarning
+
+from hpsearch.atomic import write_json
+from hpsearch.cluster.executor import Executor
+from hpsearch.cluster.trial_dir import StudyDir
+from hpsearch.errors import ConflictError
+from hpsearch.study.database import Database, StudyRecords
+from hpsearch.study.driver import Driver
+from hpsearch.study.events import EventLog, NewEvent
+from hpsearch.study.holder import is_dead, own_name
+from hpsearch.study.leases import Lease, Leases
+from hpsearch.study.pruners import build_pruner
+from hpsearch.study.recorder import LEASE_SECONDS, Recorder
+from hpsearch.study.samplers import build_sampler
+from hpsearch.study.spec import Study, spec_hash, spec_json, storage_url
+from hpsearch.study.state import RUNNING
+from hpsearch.study.storage import MirroredStorage, open_storage
+from hpsearch.study.trials import Trials
+
+
+@contextmanager
+def open_driver(
+    study: Study,
+    runs: Path,
+    executor: Executor,
+    *,
+    on_event: Callable[[NewEvent], None],
+    clock: Callable[[], float] = time.time,
+) -> Iterator[Driver]:
+    """Give a driver that holds the study while the block runs; the study is made if it is new.
+
+    Raises:
+        ConflictError: if the name belongs to another study, or another driver holds it.
+        StorageError: if the database cannot be used.
+        DiskError: if a file cannot be written.
+    """
+    url = storage_url(study.spec.name, study.spec.storage)
+    database = Database.open(url)
+    storage = open_storage(url)
+    try:
+        database.migrate()
+        records = StudyRecords(database)
+        if records.get(study.spec.name) is None:
+            _refuse_foreign(study.spec.name, storage)
+        record = records.create_or_get(
+            name=study.spec.name,
+            spec=spec_json(study),
+            spec_hash=spec_hash(study),
+            state=RUNNING,
+            now=clock(),
+        )
+        leases = Leases(database)
+        lease = _acquire(leases, record.id, clock())
+        recorder = Recorder(EventLog(database), leases, lease, clock, on_event)
+        try:
+            folder = _make_folder(study, runs)
+            trials = Trials(study, _optuna_study(study, storage), storage)
+            yield Driver(
+                study.spec,
+                folder,
+                trials,
+                recorder,
+                executor,
+                num_threads=_threads_per_job(study),
+                clock=clock,
+            )
+        finally:
+            recorder.close()
+    finally:
+        storage.close()
+        database.close()
+
+
+def _acquire(leases: Leases, study_id: int, now: float) -> Lease:
+    """Take the lease; a holder that is known to be dead need not be waited for."""
+    held = leases.current(study_id)
+    if held is not None and is_dead(held.holder):
+        leases.release(held)
+    return leases.acquire(study_id, holder=own_name(), now=now, ttl=LEASE_SECONDS)
+
+
+def _refuse_foreign(name: str, storage: MirroredStorage) -> None:
+    if name in optuna.get_all_study_names(storage):
+        raise ConflictError(
+            f"the database holds an Optuna study {name!r} that hpsearch did not make; "
+            "give the study another name"
+        )
+
+
+def _make_folder(study: Study, runs: Path) -> StudyDir:
+    """Note in the study's folder which file and database it belongs to."""
+    folder = StudyDir((runs / study.spec.name).absolute())
+    where = {"file": str(study.path.absolute()), "storage": study.spec.storage}
+    write_json(folder.spec, {"name": study.spec.name, **where})
+    return folder
+
+
+def _optuna_study(study: Study, storage: MirroredStorage) -> optuna.Study:
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    objectives = study.spec.objectives
+    directions = [objective.goal for objective in objectives]
+    opened = optuna.create_study(
+        storage=storage,
+        study_name=study.spec.name,
+        directions=directions,
+        sampler=build_sampler(study.spec.sampler, study.spec.seed, study.space),
+        pruner=build_pruner(study.spec.pruner),
+        load_if_exists=True,
+    )
+    with warnings.catch_warnings():
+        # Experimental since Optuna 3.2; the dashboard shows the names.
+        warnings.filterwarnings("ignore", ".*set_metric_names", ExperimentalWarning)
+        opened.set_metric_names([objective.metric for objective in objectives])
+    return opened
+
+
+def _threads_per_job(study: Study) -> int:
+    """Return how many threads a job uses: what the study says, or an even share."""
+    executor = study.spec.executor
+    if executor.cpus_per_job is not None:
+        return executor.cpus_per_job
+    available = len(os.sched_getaffinity(0))
+    return max(1, available // executor.jobs)

@@ -1,0 +1,145 @@
+"""The samplers and pruners that a study file can name, with their options and defaults.
+
+Defaults are Optuna's where nothing else is said. What is built from them is in samplers.py and
+pruners.py, which import Optuna.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from hpsearch.schema import NonNegative, Positive, Range
+
+AtLeastTwo = Annotated[int, Range(low=2)]
+
+
+@dataclass(frozen=True)
+class RandomOptions:
+    """Every value at random."""
+
+    name: Literal["random"]
+
+
+@dataclass(frozen=True)
+class TPEOptions:
+    """Tree-structured Parzen estimator: values that are likelier among the good trials."""
+
+    name: Literal["tpe"] = "tpe"
+    n_startup_trials: NonNegative = 10
+    """finished trials before the first that is not random"""
+    n_ei_candidates: Positive = 24
+    """values that are drawn and compared for each suggestion"""
+    multivariate: bool = True
+    """whether parameters are modelled together; conditional ones in groups that occur together"""
+    constant_liar: bool = True
+    """whether running trials count as bad, which keeps new ones away from them"""
+
+
+@dataclass(frozen=True)
+class QMCOptions:
+    """Points that fill the space evenly; a good first wave for many trials at once."""
+
+    name: Literal["qmc"]
+    sequence: Literal["sobol", "halton"] = "sobol"
+    """low-discrepancy sequence, scrambled by the seed of the study"""
+
+
+@dataclass(frozen=True)
+class GridOptions:
+    """Every configuration once, in an order that spreads over the space; then again."""
+
+    name: Literal["grid"]
+
+
+@dataclass(frozen=True)
+class CMAESOptions:
+    """Covariance matrix adaptation for numbers; one objective, categorical values at random."""
+
+    name: Literal["cmaes"]
+    n_startup_trials: Positive = 1
+    """finished trials before the first that is not random"""
+    popsize: Annotated[int, Range(low=4)] | None = None
+    """trials a generation, of which half are its parents; none for 4 + 3 ln(parameters)"""
+
+
+@dataclass(frozen=True)
+class GPOptions:
+    """Gaussian process; the cost of a suggestion grows with the cube of the trials."""
+
+    name: Literal["gp"]
+    n_startup_trials: Positive = 10
+    """finished trials before the first that is not random"""
+
+
+Sampler = RandomOptions | TPEOptions | QMCOptions | GridOptions | CMAESOptions | GPOptions
+
+
+@dataclass(frozen=True)
+class NoPruning:
+    """Every trial runs to its end."""
+
+    name: Literal["none"] = "none"
+
+
+@dataclass(frozen=True)
+class MedianOptions:
+    """Stop a trial whose best value so far is worse than the median of the others' at its step."""
+
+    name: Literal["median"]
+    n_startup_trials: NonNegative = 5
+    """finished trials before the first may be stopped"""
+    n_warmup_steps: NonNegative = 0
+    """steps that every trial gets, in the unit in which values are reported"""
+    interval_steps: Positive = 1
+    """steps between two checks"""
+    n_min_trials: Positive = 1
+    """trials that must have reported at a step before one is stopped there"""
+
+
+@dataclass(frozen=True)
+class SuccessiveHalvingOptions:
+    """Asynchronous successive halving: one in ``reduction_factor`` passes each rung."""
+
+    name: Literal["successive_halving"]
+    min_resource: Annotated[int, Range(low=1)] | Literal["auto"] = "auto"
+    """step of the first rung; auto takes it from the first finished trial"""
+    reduction_factor: AtLeastTwo = 4
+    """ratio of neighbouring rungs, and of the trials that reach them"""
+    min_early_stopping_rate: NonNegative = 0
+    """rungs that are skipped at the start"""
+    bootstrap_count: NonNegative = 0
+    """trials that must have reached a rung before one passes it"""
+
+    def check(self) -> Iterator[str]:
+        """Yield what Optuna would refuse."""
+        if self.min_resource == "auto" and self.bootstrap_count:
+            yield (
+                f"bootstrap_count must be 0 while min_resource is auto, "
+                f"but is {self.bootstrap_count}; give min_resource a number"
+            )
+
+
+@dataclass(frozen=True)
+class HyperbandOptions:
+    """Successive halving in several brackets, from cautious to bold."""
+
+    name: Literal["hyperband"]
+    max_resource: Positive
+    """last step of a trial; required, because a guess from the history would change on restart"""
+    min_resource: Positive = 1
+    """step of the first rung of the boldest bracket"""
+    reduction_factor: AtLeastTwo = 3
+    """ratio of neighbouring rungs, and of the trials that reach them"""
+    bootstrap_count: NonNegative = 0
+    """trials that must have reached a rung before one passes it"""
+
+    def check(self) -> Iterator[str]:
+        """Yield what disagrees between the resources."""
+        if self.min_resource > self.max_resource:
+            yield (
+                f"min_resource must not lie above max_resource, "
+                f"but {self.min_resource} > {self.max_resource}"
+            )
+
+
+Pruner = NoPruning | MedianOptions | SuccessiveHalvingOptions | HyperbandOptions

@@ -1,0 +1,67 @@
+"""The recorder: holds the study's lease, writes events and folds them into the state."""
+
+from collections.abc import Callable
+from typing import Any
+
+from hpsearch.study.events import EventLog, NewEvent
+from hpsearch.study.leases import Lease, Leases
+from hpsearch.study.state import StudyState
+
+LEASE_SECONDS = 60.0
+
+
+class Recorder:
+    """What a driver knows, and the only way in which it comes to know more.
+
+    Attributes:
+        state: what the events so far add up to.
+    """
+
+    def __init__(
+        self,
+        log: EventLog,
+        leases: Leases,
+        lease: Lease,
+        clock: Callable[[], float],
+        on_event: Callable[[NewEvent], None],
+    ) -> None:
+        """Read what has happened; ``on_event`` is told of everything new."""
+        self._log = log
+        self._leases = leases
+        self._lease = lease
+        self._clock = clock
+        self._on_event = on_event
+        self.state = StudyState()
+        self.state.apply(log.read(lease.study_id))
+
+    def record(
+        self,
+        kind: str,
+        *,
+        trial: int | None = None,
+        attempt: int | None = None,
+        job: str | None = None,
+        data: dict[str, Any] | None = None,
+    ) -> None:
+        """Write that something happened, then know it.
+
+        Raises:
+            ConflictError: if another driver has taken the study.
+        """
+        event = NewEvent(kind, self._clock(), trial, attempt, job, data or {})
+        self.state.apply(self._log.append(self._lease.study_id, [event], lease=self._lease))
+        self._on_event(event)
+
+    def keep_lease(self) -> None:
+        """Renew the lease when half of it has passed.
+
+        Raises:
+            ConflictError: if another driver has taken the study.
+        """
+        now = self._clock()
+        if self._lease.expires_at - now < LEASE_SECONDS / 2:
+            self._lease = self._leases.renew(self._lease, now=now, ttl=LEASE_SECONDS)
+
+    def close(self) -> None:
+        """Give the study free."""
+        self._leases.release(self._lease)

@@ -1,0 +1,53 @@
+"""What is allowed in a study file but may surprise."""
+
+from collections.abc import Iterator
+from importlib.util import find_spec
+
+from hpsearch.study.options import CMAESOptions, GPOptions, GridOptions
+from hpsearch.study.parameters import CategoricalParameter
+from hpsearch.study.spec import Study
+
+GP_TRIALS = 500
+
+
+def remarks(study: Study) -> list[str]:
+    """Return one sentence for everything that is allowed but may surprise."""
+    return [*_cmaes_remarks(study), *_gp_remarks(study), *_grid_remarks(study)]
+
+
+def _cmaes_remarks(study: Study) -> Iterator[str]:
+    if not isinstance(study.spec.sampler, CMAESOptions):
+        return
+    random = [
+        name
+        for name, parameter in study.space.parameters.items()
+        if parameter.when or isinstance(parameter, CategoricalParameter)
+    ]
+    if random:
+        names = ", ".join(random)
+        yield f"sampler cmaes moves numbers that every trial has; these stay random: {names}"
+
+
+def _gp_remarks(study: Study) -> Iterator[str]:
+    if not isinstance(study.spec.sampler, GPOptions):
+        return
+    if study.spec.budget.trials > GP_TRIALS:
+        yield (
+            f"the time of sampler gp grows with the cube of the trials; above {GP_TRIALS} "
+            f"(the budget is {study.spec.budget.trials}) tpe suggests faster"
+        )
+    if find_spec("greenlet") is None:
+        yield "sampler gp suggests faster with the package greenlet; pip install greenlet"
+    if study.space.is_conditional:
+        yield "sampler gp models the parameters that every trial has; conditional ones stay random"
+
+
+def _grid_remarks(study: Study) -> Iterator[str]:
+    if not isinstance(study.spec.sampler, GridOptions):
+        return
+    count = study.space.num_configurations()
+    if count is not None and study.spec.budget.trials > count:
+        yield (
+            f"the grid has {count} configurations, fewer than the {study.spec.budget.trials} "
+            f"trials of the budget; they repeat"
+        )

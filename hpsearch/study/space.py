@@ -1,0 +1,237 @@
+"""The search space: parameters, some of which exist only under certain values of others."""
+
+import copy
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from typing import TYPE_CHECKING, Any, assert_never
+
+from hpsearch.errors import unknown_name
+from hpsearch.study.parameters import (
+    CategoricalParameter,
+    FloatParameter,
+    IntParameter,
+    Parameter,
+    json_text,
+)
+
+if TYPE_CHECKING:
+    from optuna.distributions import BaseDistribution
+    from optuna.trial import BaseTrial
+
+Config = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class SearchSpace:
+    """Parameters by dotted path; every condition names an existing one and none is circular."""
+
+    parameters: Mapping[str, Parameter]
+
+    @cached_property
+    def order(self) -> tuple[str, ...]:
+        """The paths, each after those that its conditions name, else as in the file."""
+        order: list[str] = []
+        waiting = list(self.parameters)
+        while waiting:
+            ready = [name for name in waiting if self.parameters[name].when.keys() <= set(order)]
+            assert ready, "circular conditions are refused when the study file is read"
+            order += ready
+            waiting = [name for name in waiting if name not in ready]
+        return tuple(order)
+
+    @property
+    def is_conditional(self) -> bool:
+        """Whether some parameter exists only under certain values of others."""
+        return any(parameter.when for parameter in self.parameters.values())
+
+    def suggest(self, trial: "BaseTrial") -> dict[str, Any]:
+        """Return the trial's value of every parameter that exists for it.
+
+        What the trial already holds is kept, so an interrupted suggestion can be continued.
+        """
+        values: dict[str, Any] = {}
+        for name in self.order:
+            if self.is_active(name, values):
+                values[name] = _suggest(trial, name, self.parameters[name])
+        return values
+
+    def decode(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the values for the parameters that Optuna stores, ``trial.params``."""
+        return {
+            name: _decode(self.parameters[name], params[name])
+            for name in self.order
+            if name in params
+        }
+
+    def distributions(self) -> "dict[str, BaseDistribution]":
+        """Return the range of every parameter as Optuna knows it, whatever its conditions."""
+        return {name: _distribution(self.parameters[name]) for name in self.order}
+
+    def is_active(self, name: str, values: Mapping[str, Any]) -> bool:
+        """Return whether a parameter exists under these values of those before it."""
+        return all(
+            parent in values and any(_same(values[parent], wanted) for wanted in allowed)
+            for parent, allowed in self._conditions(name)
+        )
+
+    def num_configurations(self) -> int | None:
+        """Return how many configurations there are, None if a range is continuous."""
+        counts = [self._num_under(case) for case in self._cases]
+        return None if None in counts else sum(count for count in counts if count is not None)
+
+    def configuration(self, index: int) -> dict[str, Any]:
+        """Return one of the `num_configurations`, in the form in which Optuna stores it."""
+        for case in self._cases:
+            count = self._num_under(case)
+            assert count is not None, "a continuous range has no indices"
+            if index < count:
+                return self._configuration_under(case, index)
+            index -= count
+        raise IndexError(f"index must be below num_configurations, but is {index} above it")
+
+    def contexts(self, name: str) -> list[dict[str, Any]]:
+        """Return all values of the parameters on which ``name`` depends that make it exist.
+
+        Besides its conditions, these are parameters that set the mapping in which ``name`` lies.
+        """
+        around = {other for other in self.parameters if name.startswith(f"{other}.")}
+        depends = around.union(*(self._ancestors(other) for other in {name} | around))
+        cases = self._assignments(depends)
+        return [case for case in cases if self.is_active(name, case)]
+
+    @cached_property
+    def _cases(self) -> list[dict[str, Any]]:
+        switches = {parent for parameter in self.parameters.values() for parent in parameter.when}
+        return self._assignments(switches)
+
+    def _assignments(self, switches: Iterable[str]) -> list[dict[str, Any]]:
+        """Return all values of these categorical parameters; those that do not exist are absent."""
+        cases: list[dict[str, Any]] = [{}]
+        for name in self.order:
+            parameter = self.parameters[name]
+            if name in switches and isinstance(parameter, CategoricalParameter):
+                cases = [
+                    case | extension
+                    for case in cases
+                    for extension in (
+                        [{name: choice} for choice in parameter.choices]
+                        if self.is_active(name, case)
+                        else [{}]
+                    )
+                ]
+        return cases
+
+    def _ancestors(self, name: str) -> set[str]:
+        parents = set(self.parameters[name].when)
+        return parents.union(*(self._ancestors(parent) for parent in parents))
+
+    def _free(self, case: Mapping[str, Any]) -> dict[str, Parameter]:
+        """Return the parameters that exist in a case and that it does not fix."""
+        return {
+            name: self.parameters[name]
+            for name in self.order
+            if name not in case and self.is_active(name, case)
+        }
+
+    def _num_under(self, case: Mapping[str, Any]) -> int | None:
+        counts = [parameter.num_values() for parameter in self._free(case).values()]
+        return None if None in counts else prod(count for count in counts if count is not None)
+
+    def _configuration_under(self, case: Mapping[str, Any], index: int) -> dict[str, Any]:
+        free = self._free(case)
+        params = {}
+        for name in self.order:
+            parameter = self.parameters[name]
+            if name in case and isinstance(parameter, CategoricalParameter):
+                params[name] = parameter.value(_index(parameter.choices, case[name]))
+            elif name in free:
+                index, digit = divmod(index, parameter.num_values() or 1)
+                params[name] = parameter.value(digit)
+        return params
+
+    def _conditions(self, name: str) -> Iterator[tuple[str, list[Any]]]:
+        for parent_name, wanted in self.parameters[name].when.items():
+            parent = self.parameters[parent_name]
+            assert isinstance(parent, CategoricalParameter)
+            yield parent_name, wanted_values(parent, wanted)
+
+
+def wanted_values(parent: CategoricalParameter, wanted: Any) -> list[Any]:
+    """Return the values that a condition allows: one value of the parent, or a list of them."""
+    if isinstance(wanted, list) and not any(_same(wanted, choice) for choice in parent.choices):
+        return wanted
+    return [wanted]
+
+
+def apply(base: Config, values: Mapping[str, Any]) -> Config:
+    """Return a copy of a configuration with the values at their dotted paths.
+
+    A value within another one (``host.gamma`` within ``host``) refines it, whatever their order.
+
+    Raises:
+        KeyError: if the configuration has no such path.
+    """
+    config = copy.deepcopy(base)
+    for path in sorted(values, key=lambda path: path.count(".")):
+        *parents, key = path.split(".")
+        node: Any = config
+        for parent in parents:
+            node = node.get(parent) if isinstance(node, dict) else None
+        if not isinstance(node, dict) or key not in node:
+            raise KeyError(unknown_name("path", path, paths(config)))
+        node[key] = copy.deepcopy(values[path])
+    return config
+
+
+def paths(config: Config, prefix: str = "") -> Iterator[str]:
+    """Yield every dotted path of a configuration, a mapping before what it holds."""
+    for key, value in config.items():
+        yield prefix + key
+        if isinstance(value, dict):
+            yield from paths(value, f"{prefix}{key}.")
+
+
+def _suggest(trial: "BaseTrial", name: str, parameter: Parameter) -> Any:
+    match parameter:
+        case FloatParameter(low=low, high=high, log=log, step=step):
+            return trial.suggest_float(name, low, high, log=log, step=step)
+        case IntParameter(low=low, high=high, log=log, step=step):
+            return trial.suggest_int(name, low, high, log=log, step=step)
+        case CategoricalParameter():
+            return parameter.decode(trial.suggest_categorical(name, parameter.labels()))
+        case _:
+            assert_never(parameter)
+
+
+def _distribution(parameter: Parameter) -> "BaseDistribution":
+    # Imported here, because checking a study file must not wait for Optuna.
+    from optuna.distributions import (
+        CategoricalDistribution,
+        FloatDistribution,
+        IntDistribution,
+    )
+
+    match parameter:
+        case FloatParameter(low=low, high=high, log=log, step=step):
+            return FloatDistribution(low, high, log=log, step=step)
+        case IntParameter(low=low, high=high, log=log, step=step):
+            return IntDistribution(low, high, log=log, step=step)
+        case CategoricalParameter():
+            return CategoricalDistribution(parameter.labels())
+        case _:
+            assert_never(parameter)
+
+
+def _decode(parameter: Parameter, value: Any) -> Any:
+    return parameter.decode(value) if isinstance(parameter, CategoricalParameter) else value
+
+
+def _same(left: Any, right: Any) -> bool:
+    # Text instead of ==, for which 1 and true are equal.
+    return json_text(left) == json_text(right)
+
+
+def _index(choices: tuple[Any, ...], value: Any) -> int:
+    return next(index for index, choice in enumerate(choices) if _same(choice, value))

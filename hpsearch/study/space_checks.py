@@ -1,0 +1,167 @@
+"""What can be wrong between the parameters of a study file and the base configurations."""
+
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from typing import Any
+
+from hpsearch.errors import ConfigError, unknown_name
+from hpsearch.study.parameters import CategoricalParameter, Parameter, is_plain, json_text
+from hpsearch.study.space import Config, SearchSpace, apply, paths, wanted_values
+from hpsearch.trainers.config import read_config
+
+ALGORITHM = "algorithm"
+
+
+def condition_problems(parameters: Mapping[str, Parameter]) -> Iterator[str]:
+    """Yield every condition that names no value of a categorical parameter, and every circle."""
+    for name, parameter in parameters.items():
+        for parent_name, wanted in parameter.when.items():
+            path = f"space.{name}.when.{parent_name}"
+            parent = parameters.get(parent_name)
+            if parent is None:
+                yield f"{path} names an {unknown_name('parameter', parent_name, parameters)}"
+            elif not isinstance(parent, CategoricalParameter):
+                yield f"{path} must name a categorical parameter, but it is of type {parent.type}"
+            else:
+                yield from _value_problems(path, parent, wanted)
+    yield from _circle_problems(parameters)
+
+
+def base_problems(space: SearchSpace, bases: Mapping[str, Config]) -> Iterator[str]:
+    """Yield every parameter and value that gives no valid trainer configuration."""
+    seen = set()
+    for name in space.order:
+        if name == ALGORITHM:
+            continue
+        for algorithm, base in bases.items():
+            for problem in _parameter_problems(space, name, algorithm, base):
+                if problem not in seen:
+                    yield problem
+                seen.add(problem)
+
+
+def algorithm_problems(
+    parameters: Mapping[str, Parameter], bases: Mapping[str, Config]
+) -> Iterator[str]:
+    """Yield what disagrees between the algorithms searched and the base configurations."""
+    parameter = parameters.get(ALGORITHM)
+    if parameter is None:
+        if len(bases) > 1:
+            names = ", ".join(bases)
+            yield (
+                f"base names the algorithms {names}, but space does not search algorithm; "
+                f"give base one path"
+            )
+        return
+    path = f"space.{ALGORITHM}"
+    if not isinstance(parameter, CategoricalParameter):
+        yield f"{path} must be categorical, but is of type {parameter.type}"
+        return
+    if parameter.when:
+        yield f"{path} must exist in every trial; drop its when"
+    for choice in parameter.choices:
+        if choice not in bases:
+            yield (
+                f"{path} offers {choice!r}, for which there is no base; give base a mapping "
+                f"from each algorithm to the path of its configuration"
+            )
+    for name in bases:
+        if name not in parameter.choices:
+            yield f"base.{name} is used by no trial; add {name} to the choices of {path}"
+
+
+def _value_problems(path: str, parent: CategoricalParameter, wanted: Any) -> Iterator[str]:
+    valid = [json_text(choice) for choice in parent.choices if is_plain(choice)]
+    if not is_plain(wanted):
+        yield f"{path} must be one of the choices or a list of them, but is {wanted!r}"
+        return
+    values = wanted_values(parent, wanted)
+    if not values:
+        yield f"{path} must name at least one choice, but the list is empty"
+    for value in values:
+        if json_text(value) not in valid:
+            yield f"{path} names an {unknown_name('choice', json_text(value), valid)}"
+
+
+def _circle_problems(parameters: Mapping[str, Parameter]) -> Iterator[str]:
+    waiting = dict(parameters)
+    while True:
+        blocked = {
+            name: parameter
+            for name, parameter in waiting.items()
+            if any(parent in waiting for parent in parameter.when)
+        }
+        if len(blocked) == len(waiting):
+            break
+        waiting = blocked
+    if waiting:
+        circle = _circle(waiting)
+        yield f"space has conditions in a circle: {' needs '.join(circle)}; drop one when"
+
+
+def _circle(blocked: Mapping[str, Parameter]) -> list[str]:
+    """Return one circle; every parameter has a condition on another one, or on itself."""
+    trail = [next(iter(blocked))]
+    while True:
+        parent = next(parent for parent in blocked[trail[-1]].when if parent in blocked)
+        if parent in trail:
+            return [*trail[trail.index(parent) :], parent]
+        trail.append(parent)
+
+
+def _parameter_problems(
+    space: SearchSpace, name: str, algorithm: str, base: Config
+) -> Iterator[str]:
+    for context in space.contexts(name):
+        if context.get(ALGORITHM, algorithm) != algorithm:
+            continue
+        settings = {path: value for path, value in context.items() if path != ALGORITHM}
+        try:
+            config = apply(base, settings)
+        except KeyError:
+            continue  # the parent's own path is unknown, and reported there
+        known = set(paths(config))
+        if name not in known:
+            yield _unknown_path(name, algorithm, known, searched=ALGORITHM in space.parameters)
+            continue
+        yield from _bound_problems(space.parameters[name], name, algorithm, config)
+
+
+def _bound_problems(
+    parameter: Parameter, name: str, algorithm: str, config: Config
+) -> Iterator[str]:
+    before = _config_problems(config)
+    for label in parameter.bounds():
+        value = parameter.decode(label) if isinstance(parameter, CategoricalParameter) else label
+        for problem in _config_problems(apply(config, {name: value})):
+            if problem not in before:
+                yield (
+                    f"space.{name} allows {value!r}, which is no valid {algorithm} "
+                    f"configuration: {problem}"
+                )
+
+
+def _config_problems(config: Config) -> tuple[str, ...]:
+    try:
+        read_config(config, source="")
+    except ConfigError as error:
+        return error.problems
+    return ()
+
+
+def _unknown_path(name: str, algorithm: str, known: set[str], *, searched: bool) -> str:
+    same_key = [path for path in known if path.rpartition(".")[2] == name.rpartition(".")[2]]
+    close = get_close_matches(name, sorted(known), n=3) or sorted(same_key)[:3]
+    parent = name.rpartition(".")[0]
+    while parent and parent not in known:
+        parent = parent.rpartition(".")[0]
+    prefix = f"{parent}." if parent else ""
+    siblings = sorted(path for path in known if path.startswith(prefix))
+    direct = [path for path in siblings if "." not in path.removeprefix(prefix)]
+    hint = f" (did you mean {' or '.join(close)}?)" if close else ""
+    remedy = f"; if only another algorithm has it, add when: {{{ALGORITHM}: ...}}"
+    return (
+        f"space.{name} is no path of the {algorithm} base{hint}; "
+        f"valid{f' in {parent}' if parent else ''}: {', '.join(direct)}"
+        f"{remedy if searched else ''}"
+    )

@@ -1,0 +1,260 @@
+"""The study file: what it says, and how it is read with all of its faults at once."""
+
+import dataclasses
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from hpsearch import yaml_file
+from hpsearch.errors import ConfigError, StorageError
+from hpsearch.schema import NonNegative, Positive, Range, read, to_plain
+from hpsearch.study.options import NoPruning, Pruner, Sampler, TPEOptions
+from hpsearch.study.parameters import Parameter
+from hpsearch.study.space import Config, SearchSpace, apply
+from hpsearch.study.space_checks import (
+    ALGORITHM,
+    algorithm_problems,
+    base_problems,
+    condition_problems,
+)
+from hpsearch.study.spec_checks import FROM_ENVIRONMENT, section_problems
+from hpsearch.study.url import url_problem
+from hpsearch.trainers.config import read_config
+
+SEEDS_PER_STUDY = 1_000_000
+NOT_PART_OF_THE_SEARCH = ("storage", "budget", "max_failures", "executor")
+"""What may change between two runs of one study."""
+
+
+@dataclass(frozen=True)
+class Objective:
+    """One number by which trials are compared."""
+
+    metric: str
+    """name under which the trainer reports it"""
+    goal: Literal["maximize", "minimize"]
+
+
+@dataclass(frozen=True)
+class Budget:
+    """When the study is finished, counted over all its runs."""
+
+    trials: Positive
+    """trials in all"""
+    wall_hours: Annotated[float, Range(low=0.0, open_low=True)] | None = None
+    """hours after which no trial is started"""
+
+
+@dataclass(frozen=True)
+class LocalExecutor:
+    """Jobs are processes on this machine."""
+
+    name: Literal["local"] = "local"
+    jobs: Positive = 1
+    """processes at once"""
+    members_per_job: Positive = 1
+    """trials that train together in one process, if their shapes agree"""
+    cpus_per_job: Positive | None = None
+    """threads of a process; none shares the machine out evenly"""
+
+
+@dataclass(frozen=True)
+class StudySpec:
+    """What a study file says."""
+
+    name: str
+    """letters, digits and . _ -; also the name of the study's directory"""
+    seed: NonNegative
+    """of all suggestions and, with the trial's number, of all training"""
+    storage: str
+    """database URL, or env: and the name of the environment variable that holds it"""
+    base: str | dict[str, str]
+    """path of a trainer configuration, from the study file; or one for each algorithm"""
+    objectives: tuple[Objective, ...]
+    space: dict[str, Parameter]
+    """parameters by the dotted path of the trainer configuration that they set"""
+    budget: Budget
+    sampler: Sampler = field(default_factory=TPEOptions)
+    pruner: Pruner = field(default_factory=NoPruning)
+    max_failures: NonNegative = 3
+    """the study stops when more trials than this have failed"""
+    executor: LocalExecutor = field(default_factory=LocalExecutor)
+
+    def check(self) -> Iterator[str]:
+        """Yield what is wrong with the space as a whole."""
+        if not self.space:
+            yield "space must name at least one parameter, but is empty"
+
+
+@dataclass(frozen=True)
+class Study:
+    """A study file that is right, with the base configurations that it names."""
+
+    path: Path
+    spec: StudySpec
+    bases: Mapping[str, Config]
+    """complete trainer configurations by algorithm"""
+    space: SearchSpace
+
+    def trial_config(self, number: int, params: Mapping[str, Any]) -> Config:
+        """Return the trainer configuration of a trial with these parameters as Optuna stores them.
+
+        The seed is a function of the study's seed and the trial's number, unless it is searched.
+        """
+        seed = {"seed": self.spec.seed * SEEDS_PER_STUDY + number}
+        return self.trainer_config(seed | self.space.decode(params))
+
+    def trainer_config(self, values: Mapping[str, Any]) -> Config:
+        """Return the trainer configuration of a trial with these values of its parameters."""
+        algorithm = values.get(ALGORITHM, next(iter(self.bases)))
+        settings = {path: value for path, value in values.items() if path != ALGORITHM}
+        return apply(self.bases[algorithm], settings)
+
+
+def load_spec(path: Path) -> Study:
+    """Return the study that a file describes.
+
+    Raises:
+        ConfigError: listing every fault of the file and of the base configurations it names.
+    """
+    data = yaml_file.load(path)
+    problems: list[str] = []
+    try:
+        spec = read(StudySpec, data, source=str(path))
+    except ConfigError as error:
+        problems += error.problems
+    sections = _sections(data)
+    problems += section_problems(sections)
+    bases = _read_bases(sections.get("base", {}), path.parent, problems)
+    problems += _space_problems(sections.get("space", {}), bases)
+    if problems:
+        raise ConfigError(str(path), problems)
+    return Study(path, spec, bases, SearchSpace(spec.space))
+
+
+def spec_json(study: Study) -> str:
+    """Return the study as JSON text, with the base configurations in place of their paths."""
+    return json.dumps(to_plain(study.spec) | {"base": dict(study.bases)}, sort_keys=True)
+
+
+def stored_study(data: Mapping[str, Any], path: Path) -> Study:
+    """Return the study whose `spec_json` holds ``data``; ``path`` is the file it came from."""
+    bases = data["base"]
+    spec = read(StudySpec, {**data, "base": dict.fromkeys(bases, "")}, source=str(path))
+    return Study(path, spec, bases, SearchSpace(spec.space))
+
+
+def spec_hash(study: Study) -> str:
+    """Return the sha256 of everything that defines the search."""
+    whole = json.loads(spec_json(study))
+    search = {key: whole[key] for key in whole if key not in NOT_PART_OF_THE_SEARCH}
+    return hashlib.sha256(json.dumps(search, sort_keys=True).encode()).hexdigest()
+
+
+def storage_url(name: str, storage: str) -> str:
+    """Return the database URL of the study ``name`` whose file says ``storage``.
+
+    Raises:
+        StorageError: if it stands in an environment variable that isn't set or holds no URL.
+    """
+    if not storage.startswith(FROM_ENVIRONMENT):
+        return storage
+    variable = storage.removeprefix(FROM_ENVIRONMENT)
+    url = os.environ.get(variable)
+    if not url:
+        raise StorageError(
+            f"the database URL of study {name} stands in the environment variable "
+            f"{variable}, which is not set; export {variable}=postgresql://user:password@host/name"
+        )
+    problem = url_problem(url)
+    if problem:
+        raise StorageError(f"the environment variable {variable} {problem}")
+    return url
+
+
+def _sections(data: object) -> dict[str, Any]:
+    """Return what each top-level key holds, read alone, so that one fault hides no other."""
+    if not isinstance(data, Mapping):
+        return {}
+    sections: dict[str, Any] = {}
+    for section in dataclasses.fields(StudySpec):
+        if section.name == "space":
+            sections["space"] = _readable_parameters(data.get("space"))
+        elif section.name in data:
+            sections |= _read_alone(section.name, section.type, data[section.name])
+        elif section.default_factory is not dataclasses.MISSING:
+            sections[section.name] = section.default_factory()
+    return sections
+
+
+def _readable_parameters(data: object) -> dict[str, Parameter]:
+    """Return the parameters that can be read, without those that depend on unreadable ones."""
+    if not isinstance(data, Mapping):
+        return {}
+    readable: dict[str, Parameter] = {}
+    for name, entry in data.items():
+        readable |= _read_alone(str(name), Parameter, entry)
+    while True:
+        kept = {
+            name: parameter
+            for name, parameter in readable.items()
+            if all(parent in readable or parent not in data for parent in parameter.when)
+        }
+        if len(kept) == len(readable):
+            return kept
+        readable = kept
+
+
+def _read_alone(name: str, hint: Any, data: object) -> dict[str, Any]:
+    """Return {name: value}, or nothing if the data is wrong."""
+    try:
+        return {name: read(_box(hint), {"value": data}, source=name).value}
+    except ConfigError:
+        return {}
+
+
+@cache
+def _box(hint: Any) -> Any:
+    return dataclasses.make_dataclass("Box", [("value", hint)], frozen=True)
+
+
+def _space_problems(
+    parameters: Mapping[str, Parameter], bases: Mapping[str, Config]
+) -> Iterator[str]:
+    problems = list(condition_problems(parameters))
+    yield from problems
+    if not bases:
+        return
+    yield from algorithm_problems(parameters, bases)
+    checkable = {
+        name: parameter
+        for name, parameter in parameters.items()
+        if not problems or not parameter.when
+    }
+    yield from base_problems(SearchSpace(checkable), bases)
+
+
+def _read_bases(
+    base: str | dict[str, str], directory: Path, problems: list[str]
+) -> dict[str, Config]:
+    """Return the base configurations by algorithm; faults are added to ``problems``."""
+    named = {None: base} if isinstance(base, str) else dict(base)
+    bases: dict[str, Config] = {}
+    for algorithm, file in named.items():
+        path = directory / file
+        try:
+            data = yaml_file.load(path)
+            config = read_config(data, source=str(path))
+        except ConfigError as error:
+            problems += [f"base {path}: {problem}" for problem in error.problems]
+            continue
+        if algorithm not in (None, config.algorithm):
+            problems.append(f"base.{algorithm} names {path}, whose algorithm is {config.algorithm}")
+            continue
+        bases[config.algorithm] = data
+    return bases

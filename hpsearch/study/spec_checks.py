@@ -1,0 +1,92 @@
+"""What can be wrong within a study file, beyond the type of each value."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from hpsearch.study.options import CMAESOptions, GridOptions, NoPruning, Pruner, Sampler
+from hpsearch.study.parameters import Parameter
+from hpsearch.study.url import password, url_problem
+
+FROM_ENVIRONMENT = "env:"
+
+_STUDY_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def section_problems(sections: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the faults of the sections that could be read, those between two of them included."""
+    for needed, rule in _RULES:
+        if all(name in sections for name in needed):
+            yield from rule(*(sections[name] for name in needed))
+
+
+def _name_problems(name: str) -> Iterator[str]:
+    if not _STUDY_NAME.fullmatch(name):
+        yield (
+            f"name must begin with a letter or digit, and have at most 64 letters, digits, "
+            f"dots, underscores or hyphens, but is {name!r}"
+        )
+
+
+def _storage_problems(storage: str) -> Iterator[str]:
+    if storage.startswith(FROM_ENVIRONMENT):
+        variable = storage.removeprefix(FROM_ENVIRONMENT)
+        if not _VARIABLE.fullmatch(variable):
+            yield (
+                f"storage must be env: and the name of an environment variable, "
+                f"but the name is {variable!r}"
+            )
+    elif password(storage):
+        yield (
+            "storage must not hold a password; put the URL into an environment variable "
+            "and write its name, such as storage: env:HPSEARCH_STORAGE"
+        )
+    else:
+        problem = url_problem(storage)
+        if problem:
+            yield f"storage {problem}, or env: and the name of an environment variable"
+
+
+def _objective_problems(objectives: tuple[Any, ...]) -> Iterator[str]:
+    if not objectives:
+        yield "objectives must name at least one metric"
+    metrics = [objective.metric for objective in objectives]
+    for index, metric in enumerate(metrics):
+        if not metric.strip():
+            yield f"objectives[{index}].metric must not be empty"
+        elif metric in metrics[:index]:
+            yield f"objectives[{index}].metric {metric!r} stands twice"
+
+
+def _pruner_problems(objectives: tuple[Any, ...], pruner: Pruner) -> Iterator[str]:
+    if len(objectives) > 1 and not isinstance(pruner, NoPruning):
+        yield (
+            f"pruner must be none for more than one objective, but is {pruner.name}, "
+            f"which compares trials by a single value"
+        )
+
+
+def _cmaes_problems(objectives: tuple[Any, ...], sampler: Sampler) -> Iterator[str]:
+    if len(objectives) > 1 and isinstance(sampler, CMAESOptions):
+        yield "sampler must not be cmaes for more than one objective; tpe and gp take several"
+
+
+def _grid_problems(sampler: Sampler, space: dict[str, Parameter]) -> Iterator[str]:
+    if isinstance(sampler, GridOptions):
+        for name, parameter in space.items():
+            if parameter.num_values() is None:
+                yield (
+                    f"space.{name} must have a step (or be categorical) for the grid sampler, "
+                    f"but is continuous"
+                )
+
+
+_RULES: tuple[tuple[tuple[str, ...], Callable[..., Iterator[str]]], ...] = (
+    (("name",), _name_problems),
+    (("storage",), _storage_problems),
+    (("objectives",), _objective_problems),
+    (("objectives", "pruner"), _pruner_problems),
+    (("objectives", "sampler"), _cmaes_problems),
+    (("sampler", "space"), _grid_problems),
+)

@@ -1,0 +1,96 @@
+"""The trials of a study in Optuna: asked, reported, told."""
+
+from collections.abc import Container, Mapping
+from math import ceil
+from typing import Any
+
+import optuna
+from optuna.trial import TrialState
+
+from hpsearch.study.observe import Report
+from hpsearch.study.space import Config
+from hpsearch.study.spec import Study
+from hpsearch.study.state import COMPLETE, FAIL, PRUNED, Trial
+from hpsearch.study.storage import MirroredStorage
+from hpsearch.trainers.config import TrainerConfig, read_config
+
+MAX_RUNGS = 20
+"""values that SQL holds of one learning curve; the whole curve is in metrics.jsonl"""
+
+_OPTUNA_STATES = {
+    COMPLETE: TrialState.COMPLETE,
+    PRUNED: TrialState.PRUNED,
+    FAIL: TrialState.FAIL,
+}
+
+
+class Trials:
+    """What the driver does with Optuna; each call may be repeated after a crash."""
+
+    def __init__(self, study: Study, optuna_study: optuna.Study, storage: MirroredStorage) -> None:
+        """Take the study file's content and the study that stands in the database."""
+        self._study = study
+        self._optuna = optuna_study
+        self._storage = storage
+        self._study_id = storage.get_study_id_from_name(study.spec.name)
+        self.metrics = tuple(objective.metric for objective in study.spec.objectives)
+
+    @property
+    def metric(self) -> str:
+        """Return the metric by which trials are pruned: the first objective."""
+        return self.metrics[0]
+
+    def ask(self, known: Container[int]) -> tuple[int, dict[str, Any]]:
+        """Return number and parameters of a new trial.
+
+        A trial that a driver created and did not live to record is taken up first.
+        """
+        running = self._optuna.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
+        orphans = [trial.number for trial in running if trial.number not in known]
+        if orphans:
+            trial = optuna.trial.Trial(self._optuna, self._id(min(orphans)))
+        else:
+            trial = self._optuna.ask()
+        self._study.space.suggest(trial)
+        return trial.number, trial.params
+
+    def report(self, report: Report, *, last: bool) -> bool:
+        """Tell a value of a learning curve; return whether the trial should be pruned there.
+
+        The ``last`` value of a trial no longer prunes it: there is nothing left to save.
+        """
+        trial = optuna.trial.Trial(self._optuna, self._id(report.trial))
+        if report.step not in self._storage.get_trial(self._id(report.trial)).intermediate_values:
+            trial.report(report.value, report.step)
+        several = len(self.metrics) > 1  # Optuna prunes by one objective alone
+        return not several and not last and trial.should_prune()
+
+    def tell(self, trial: Trial, how: str, metrics: Mapping[str, Mapping[str, float]]) -> None:
+        """Tell how a trial ended; a trial that has been told stays as it is."""
+        trial_id = self._id(trial.number)
+        if self._storage.get_trial(trial_id).state.is_finished():
+            return
+        for name in self.metrics:
+            if name in metrics:
+                interval = [metrics[name]["low"], metrics[name]["high"]]
+                self._storage.set_trial_user_attr(trial_id, f"{name} 95%", interval)
+        values = [metrics[name]["value"] for name in self.metrics] if how == COMPLETE else None
+        self._optuna.tell(trial.number, values, _OPTUNA_STATES[how])
+
+    def plain_config(self, trial: Trial) -> Config:
+        """Return the complete trainer configuration of a trial as plain data."""
+        return self._study.trial_config(trial.number, trial.params)
+
+    def config(self, trial: Trial) -> TrainerConfig:
+        """Return the complete trainer configuration of a trial."""
+        return read_config(self.plain_config(trial), source=f"trial {trial.number}")
+
+    def is_rung(self, trial: Trial, step: int) -> bool:
+        """Return whether the value at a step is told; at most MAX_RUNGS of a trial are."""
+        config = self.config(trial)
+        interval = config.evaluation.interval
+        stride = ceil(config.steps / interval / MAX_RUNGS)
+        return step % (stride * interval) == 0
+
+    def _id(self, number: int) -> int:
+        return self._storage.get_trial_id_from_study_id_trial_number(self._study_id, number)

@@ -1,0 +1,183 @@
+import pytest
+import torch
+from point_sets import as_points, moved_points
+
+from hpsearch.game import FusedGame, GameConfig, HostActionEncoder, rules
+from hpsearch.game.kernels import BACKENDS
+from hpsearch.game.philox import Stream, derive_key
+from hpsearch.game.players import HOSTS, agent_player, host_player
+
+SMALL = GameConfig(dimension=3, max_num_points=8, max_value=9, max_steps=6, reposition=True)
+
+
+def keys(num_members: int) -> torch.Tensor:
+    return torch.tensor([derive_key("fused game", member) for member in range(num_members)])
+
+
+def play(game: FusedGame, num_moves: int, host: str = "random", agent: str = "random"):
+    """Yield the actions and the outcome of each move of scripted players."""
+    host_noise = Stream(game.keys + 1, torch.zeros_like(game.keys))
+    agent_noise = Stream(game.keys + 2, torch.zeros_like(game.keys))
+    encoder = HostActionEncoder(game.config.dimension)
+    for _ in range(num_moves):
+        action = host_player(host)(game.points, host_noise.uniform(game.num_games))
+        subset = encoder.decode(action)
+        axis = agent_player(agent)(game.points, subset, agent_noise.uniform(game.num_games))
+        before = game.state()
+        yield before, action, axis, game.step(action, axis)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("reposition", [False, True])
+def test_a_step_is_a_move_of_each_game_by_itself(backend, reposition):
+    config = GameConfig(
+        dimension=3, max_num_points=8, max_value=9, max_steps=6, reposition=reposition
+    )
+    game = FusedGame(config, keys(2), 10, "cpu", backend)
+    encoder = HostActionEncoder(3)
+    num_done = num_truncated = 0
+    for before, action, axis, step in play(game, 20):
+        for p, b in torch.cartesian_prod(torch.arange(2), torch.arange(10)).tolist():
+            subset = encoder.decode(action[p, b])
+            expected = rules.move(before["points"][p, b], subset, axis[p, b])
+            if reposition:
+                expected = rules.reposition(expected)
+            assert torch.equal(step.next_points[p, b], expected)
+            assert step.done[p, b] == rules.is_over(expected)
+            assert step.length[p, b] == before["lengths"][p, b] + 1
+            assert step.truncated[p, b] == (step.length[p, b] == 6 and not step.done[p, b])
+            if step.done[p, b] or step.truncated[p, b]:
+                assert game.lengths[p, b] == 0
+                assert game.starts[p, b] == before["starts"][p, b] + 1
+            else:
+                assert torch.equal(game.points[p, b], expected)
+                assert game.lengths[p, b] == step.length[p, b]
+                assert game.starts[p, b] == before["starts"][p, b]
+        num_done += int(step.done.sum())
+        num_truncated += int(step.truncated.sum())
+    assert num_done > 10
+    assert num_truncated > 10
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_new_game_is_the_start_of_its_number(backend):
+    game = FusedGame(SMALL, keys(2), 10, "cpu", backend)
+    for _before, _action, _axis, step in play(game, 12):
+        ended = step.done | step.truncated
+        starts = BACKENDS["reference"].random_starts(
+            game.keys, game.starts, num_points=8, dimension=3, max_value=9
+        )
+        assert torch.equal(game.points[ended], starts[ended])
+        assert not rules.is_over(game.points).any()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("host", HOSTS)
+def test_members_are_independent(backend, host):
+    together = FusedGame(SMALL, keys(3), 10, "cpu", backend)
+    alone = FusedGame(SMALL, keys(3)[1:2], 10, "cpu", backend)
+    for (*_, step), (*_, own) in zip(play(together, 15, host), play(alone, 15, host), strict=True):
+        for all_members, member in zip(step, own, strict=True):
+            assert torch.equal(all_members[1:2], member)
+    for name, tensor in together.state().items():
+        assert torch.equal(tensor[1:2], alone.state()[name])
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_growth_beyond_the_limit_ends_a_game_as_capped(backend):
+    config = GameConfig(
+        dimension=2, max_num_points=2, max_value=9, max_steps=1000, reposition=False
+    )
+    game = FusedGame(config, keys(1), 1, "cpu", backend)
+    limit = rules.MAX_COORDINATE
+    game.points.copy_(torch.tensor([[limit, 0], [0, limit]], dtype=torch.int32))
+    action, axis = torch.tensor([[0]]), torch.tensor([[0]])
+    step = game.step(action, axis)  # (limit, 0) lies below (limit, limit): done, and exact
+    assert (step.done, step.truncated) == (True, False)
+
+    game.points.copy_(torch.tensor([[limit, 1], [1, limit]], dtype=torch.int32))
+    before = game.starts.clone()
+    step = game.step(action, axis)  # both sums exceed the limit, so which is smaller is unknown
+    assert (step.done, step.truncated) == (False, True)
+    assert torch.equal(game.starts, before + 1)
+    assert not rules.is_capped(game.points)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(("action", "axis"), [(0, 2), (0, -1), (3, 3), (4, 0), (-1, 0)])
+def test_an_illegal_move_is_an_error_and_changes_nothing(backend, action, axis):
+    game = FusedGame(SMALL, keys(1), 3, "cpu", backend)
+    before = game.state()
+    with pytest.raises(ValueError, match="got"):
+        game.step(torch.tensor([[0, 0, action]]), torch.tensor([[0, 1, axis]]))
+    for name, tensor in game.state().items():
+        assert torch.equal(tensor, before[name])
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_state_and_select(backend):
+    game = FusedGame(SMALL, keys(3), 10, "cpu", backend)
+    list(play(game, 5))
+    state = game.state()
+    chosen = game.select(torch.tensor([2, 0]))
+    assert chosen.num_members == 2
+    expected = [step for *_, step in play(game, 10)]
+    for (*_, step), whole in zip(play(chosen, 10), expected, strict=True):
+        for ours, theirs in zip(step, whole, strict=True):
+            assert torch.equal(ours, theirs[[2, 0]])
+    tensors = (game.points, game.lengths, game.starts, game.keys)
+    game.load_state(state)
+    assert tensors[0] is game.points  # in place
+    for (*_, step), before in zip(play(game, 10), expected, strict=True):
+        assert all(map(torch.equal, step, before))
+
+
+def test_a_wrong_state_is_an_error():
+    game = FusedGame(SMALL, keys(1), 3, "cpu", "reference")
+    state = game.state()
+    with pytest.raises(ValueError, match=r"got \['keys', 'lengths', 'starts'\]"):
+        game.load_state({name: state[name] for name in ("keys", "lengths", "starts")})
+    with pytest.raises(ValueError, match=r"lengths has the shape \(1, 3\), got \(3,\)"):
+        game.load_state(state | {"lengths": torch.zeros(3)})
+
+
+def test_positions_before_the_reset_are_not_overwritten():
+    game = FusedGame(SMALL, keys(1), 4, "cpu", "cpu")
+    steps = [step.next_points for *_, step in play(game, 3)]
+    copies = [points.clone() for points in steps]
+    list(play(game, 3))
+    assert all(map(torch.equal, steps, copies))
+
+
+def test_a_game_ends_as_on_python_integers():
+    game = FusedGame(SMALL, keys(1), 1, "cpu", "cpu")
+    encoder = HostActionEncoder(3)
+    for before, action, axis, step in play(game, 30, "zeillinger", "choose_first"):
+        subset = encoder.decode(action[0, 0]).nonzero().flatten().tolist()
+        points = moved_points(as_points(before["points"][0, 0]), subset, int(axis))
+        assert step.done == (len(points) == 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("dimension", 1), ("dimension", 17), ("max_num_points", 0), ("max_value", 0),
+     ("max_value", 2**30 + 1), ("max_steps", 0)],
+)  # fmt: skip
+def test_an_impossible_config_is_an_error(name, value):
+    values = {"dimension": 3, "max_num_points": 5, "max_value": 9, "max_steps": 6}
+    with pytest.raises(ValueError, match=f"{name} must be at least .* got {name}={value}"):
+        GameConfig(**(values | {name: value}), reposition=True)
+
+
+def test_impossible_arguments_are_errors():
+    one_point = GameConfig(dimension=3, max_num_points=1, max_value=9, max_steps=6, reposition=True)
+    with pytest.raises(ValueError, match="max_num_points=1"):
+        FusedGame(one_point, keys(1), 1, "cpu", "cpu")
+    with pytest.raises(ValueError, match=r"keys must be int64 \(P,\), got torch.float32"):
+        FusedGame(SMALL, torch.zeros(1), 1, "cpu", "cpu")
+    with pytest.raises(ValueError, match="num_games=0"):
+        FusedGame(SMALL, keys(1), 0, "cpu", "cpu")
+    with pytest.raises(ValueError, match=r"\['cpu', 'reference'\], got backend='gpu'"):
+        FusedGame(SMALL, keys(1), 1, "cpu", "gpu")
+    with pytest.raises(ValueError, match="backend 'cpu' needs a device of type 'cpu', got 'meta'"):
+        FusedGame(SMALL, keys(1), 1, "meta", "cpu")
