@@ -10,6 +10,7 @@ Standard library alone, because trainer configurations are read on bare GPU node
 
 import dataclasses
 import math
+import sys
 import types
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -248,7 +249,7 @@ def _read_scalar(hint: Any, data: object, path: str, problems: list[str]) -> Any
     if hint is Any:
         return data
     if hint is float and isinstance(data, int | float) and not isinstance(data, bool):
-        if math.isfinite(data):
+        if abs(data) <= sys.float_info.max:  # false for NaN, and for whole numbers beyond a float
             return float(data)
         return _fail(problems, path, f"must be a finite number, but is {data!r}")
     if isinstance(data, hint) and (hint is bool or not isinstance(data, bool)):

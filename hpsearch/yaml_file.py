@@ -28,12 +28,17 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
+class _Dumper(yaml.SafeDumper):
+    """Quotes the texts that `_Loader` would take for numbers."""
+
+
 # YAML 1.2 core schema: the exponent needs neither a dot before it nor a sign.
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float",
-    re.compile(r"^[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)[eE][-+]?[0-9]+$"),
-    list("-+.0123456789"),
-)
+for _class in (_Loader, _Dumper):
+    _class.add_implicit_resolver(
+        "tag:yaml.org,2002:float",
+        re.compile(r"^[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)[eE][-+]?[0-9]+$"),
+        list("-+.0123456789"),
+    )
 
 
 def load(path: Path) -> Any:
@@ -55,10 +60,11 @@ def load(path: Path) -> Any:
         mark = error.problem_mark
         where = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
         raise ConfigError(str(path), [f"is not YAML: {error.problem}{where}"]) from error
-    except yaml.YAMLError as error:
-        raise ConfigError(str(path), [f"is not YAML: {error}"]) from error
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: the 13th month
+        sentence = " ".join(str(error).split())
+        raise ConfigError(str(path), [f"is not YAML: {sentence}"]) from error
 
 
 def dump(data: Any) -> str:
     """Return plain data as YAML text, keys in their order; `load` reads the same data back."""
-    return yaml.safe_dump(data, sort_keys=False, default_flow_style=None, width=100)
+    return yaml.dump(data, Dumper=_Dumper, sort_keys=False, default_flow_style=None, width=100)

@@ -67,7 +67,7 @@ class Database:
         Raises:
             StorageError: if the tables were made by a newer hpsearch.
         """
-        persist(self.url, self._migrate)
+        persist(self.url, self._migrate, creates=True)
 
     def _attempt(self, work: Callable[[Session], T]) -> T:
         with Session(self.engine, expire_on_commit=False) as session:

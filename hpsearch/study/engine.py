@@ -145,11 +145,14 @@ def create_directory(url: str) -> None:
             ) from error
 
 
-def persist(url: str, operation: Callable[[], T], *, patience: float = PATIENCE) -> T:
+def persist(
+    url: str, operation: Callable[[], T], *, patience: float = PATIENCE, creates: bool = False
+) -> T:
     """Return what the operation returns; repeat it while its failure may pass by itself.
 
     An operation is repeated only if it leaves nothing behind when it fails, or the same when it is
-    done twice. A violated constraint is not translated, because it answers a question.
+    done twice. A violated constraint is not translated, because it answers a question; except when
+    the operation ``creates`` tables, which means that another process does so at the same time.
 
     Raises:
         StorageError: if the database cannot be reached or used.
@@ -163,9 +166,10 @@ def persist(url: str, operation: Callable[[], T], *, patience: float = PATIENCE)
             raise
         except Exception as error:
             fault = _fault_of(error)
-            if fault is None or isinstance(fault, IntegrityError):
+            violated = isinstance(fault, IntegrityError)
+            if fault is None or (violated and not creates):
                 raise
-            if not _is_transient(fault) or time.monotonic() + pause > end:
+            if not (violated or _is_transient(fault)) or time.monotonic() + pause > end:
                 raise _translate(fault, url, patience) from error
         time.sleep(pause)
     raise AssertionError("the pauses never end")

@@ -17,7 +17,6 @@ from optuna.exceptions import UpdateFinishedTrialError
 from optuna.storages import BaseStorage, RDBStorage
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
-from sqlalchemy.exc import IntegrityError
 
 from hpsearch.errors import StorageError
 from hpsearch.study.engine import create_directory, engine_options, persist
@@ -37,7 +36,7 @@ def open_storage(url: str) -> "MirroredStorage":
         DiskError: if it cannot be written.
     """
     create_directory(url)
-    return MirroredStorage(url, persist(url, lambda: _connect(url)))
+    return MirroredStorage(url, persist(url, lambda: _connect(url), creates=True))
 
 
 class MirroredStorage(BaseStorage):
@@ -234,9 +233,6 @@ def _connect(url: str) -> RDBStorage:
     # Optuna fills in {SCHEMA_VERSION}; other braces in a URL are meant as they are.
     template = url.replace("{", "{{").replace("}", "}}")
     try:
-        return RDBStorage(template, engine_options(url))
-    except IntegrityError:
-        # Another process has stamped the new tables in this moment.
         return RDBStorage(template, engine_options(url))
     except RuntimeError as error:
         raise StorageError(

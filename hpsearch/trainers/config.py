@@ -240,15 +240,15 @@ class DQNConfig:
         """Yield what disagrees between the fields."""
         if isinstance(self.host, ScriptedHost) and isinstance(self.agent, ScriptedAgent):
             yield "host or agent must learn, but both are scripted players"
-        for role in (self.host, self.agent):
-            if isinstance(role, DQNRole) and role.rollout_size > self.replay_buffer.buffer_size:
+        for player in (self.host, self.agent):
+            if isinstance(player, DQNRole) and player.rollout_size > self.replay_buffer.buffer_size:
                 yield (
                     "replay_buffer.buffer_size must hold the transitions of one move of every "
-                    f"game, rollout_size={role.rollout_size}"
+                    f"game, rollout_size={player.rollout_size}"
                 )
-        for role, names in self.opponents().items():
-            if not names:
-                yield f"evaluation.opponents names no player that the {role} can meet"
+        for name, opponents in self.opponents().items():
+            if not opponents:
+                yield f"evaluation.opponents names no player that the {name} can meet"
 
     def opponents(self) -> dict[str, tuple[str, ...]]:
         """Return the scripted players that each learning role is measured against."""
