@@ -15,7 +15,7 @@ import torch
 
 from hpsearch.cluster.member import FENCED, Member
 from hpsearch.cluster.signals import StopFlag, stop_flag
-from hpsearch.cluster.trial_dir import Heartbeat, JobDir
+from hpsearch.cluster.trial_dir import Assignment, AttemptResult, Heartbeat, JobDir, StudyDir
 from hpsearch.errors import DiskError, HpsearchError
 from hpsearch.trainers import checkpoint
 from hpsearch.trainers.algorithms import build
@@ -37,16 +37,43 @@ def work(job_folder: str) -> None:
     assignments, num_threads = job.read()
     torch.set_num_threads(num_threads)
     with stop_flag() as flag:
-        members = [Member.open(job.study, assignment) for assignment in assignments]
-        members = [member for member in members if member.stop_reason() is None]
+        opened = [_open(job.study, assignment) for assignment in assignments]
+        members = [m for m in opened if m is not None and m.stop_reason() is None]
         if not members:
             return
-        population = _Population(members, flag)
+        population = _begin(members, flag)
         try:
             population.run()
         except Exception as error:
             population.fail(error)
             raise
+
+
+def _open(study: StudyDir, assignment: Assignment) -> Member | None:
+    """Read a trial; one that cannot be read ends here, and the others go on."""
+    try:
+        return Member.open(study, assignment)
+    except HpsearchError as error:
+        print(error, flush=True)
+        attempt = study.trial(assignment.trial).attempt(assignment.attempt)
+        attempt.write_result(AttemptResult(assignment.token, "failed", 0, "code", str(error), {}))
+        return None
+
+
+def _begin(members: Sequence[Member], flag: StopFlag) -> "_Population":
+    try:
+        return _Population(members, flag)
+    except Exception as error:
+        _fail(members, [0] * len(members), error)
+        raise
+
+
+def _fail(members: Sequence[Member], steps: Sequence[int], error: Exception) -> None:
+    """Record an error of the whole job as the end of each of its attempts."""
+    kind = "disk" if isinstance(error, OSError | DiskError) else "code"
+    message = str(error) if isinstance(error, HpsearchError) else repr(error)
+    for member, step in zip(members, steps, strict=True):
+        member.end("failed", step, kind=kind, message=message)
 
 
 class _Population:
@@ -63,22 +90,20 @@ class _Population:
     def run(self) -> None:
         """Train until every member has ended or the job is asked to stop."""
         self._resume()
+        self._finish()  # a kill may have come between the last checkpoint and the result
         self._beat()
         while self._members and not self._flag.is_set:
             self._train()
+            self._obey()  # before anything is written: the trial may be another attempt's by now
             self._evaluate()
             self._save()
             self._finish()
-            self._obey()
             self._beat()
         self._interrupt()
 
     def fail(self, error: Exception) -> None:
-        """Record an error of the whole job as the end of each of its attempts."""
-        kind = "disk" if isinstance(error, OSError | DiskError) else "code"
-        message = str(error) if isinstance(error, HpsearchError) else repr(error)
-        for member, step in zip(self._members, self._steps(), strict=True):
-            member.end("failed", step, kind=kind, message=message)
+        """Record an error of the whole job as the end of each remaining attempt."""
+        _fail(self._members, self._steps(), error)
 
     def _steps(self) -> list[int]:
         """Return each remaining member's step; the last trainer outlives its last member."""
@@ -133,9 +158,12 @@ class _Population:
             self._members[index].report(self._steps()[index], metrics[index])
         diverged = [index for index in due if not finite[index]]
         for index in diverged:
-            message = "the weights became infinite or NaN; lower the learning rate"
-            self._members[index].end("failed", self._steps()[index], kind="nan", message=message)
+            self._diverge(index)
         self._drop(diverged)
+
+    def _diverge(self, index: int) -> None:
+        message = "the weights became infinite or NaN; lower the learning rate"
+        self._members[index].end("failed", self._steps()[index], kind="nan", message=message)
 
     def _save(self) -> None:
         interval, keep = self._config.checkpoint.interval, self._config.checkpoint.keep_last
@@ -152,9 +180,13 @@ class _Population:
         metrics = self._trainer.evaluate_rho(
             num_games=self._config.evaluation.final_num_games, split=FINAL_STARTS
         )
+        finite = self._trainer.is_finite()
         for index in done:
-            step = self._steps()[index]
-            self._members[index].end("finished", step, metrics=metrics[index])
+            if finite[index]:
+                step = self._steps()[index]
+                self._members[index].end("finished", step, metrics=metrics[index])
+            else:
+                self._diverge(index)
         self._drop(done)
 
     def _obey(self) -> None:

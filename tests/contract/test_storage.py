@@ -1,0 +1,195 @@
+"""Optuna's own contract for storages, held by the mirrored one, and the mirror against SQL."""
+
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import optuna
+import pytest
+from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+from optuna.storages import RDBStorage
+from optuna.study import StudyDirection
+from optuna.testing.pytest_storages import StorageTestCase
+from optuna.trial import FrozenTrial, TrialState
+
+from hpsearch.errors import StorageError
+from hpsearch.study.storage import MirroredStorage, open_storage
+
+SERVER = os.environ.get("HPSEARCH_TEST_POSTGRESQL")
+"""URL of a PostgreSQL database that may be emptied; without it SQLite alone is tested"""
+
+
+@pytest.fixture(params=["sqlite", "postgresql"] if SERVER else ["sqlite"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path}/studies.db" if request.param == "sqlite" else str(SERVER)
+
+
+@pytest.fixture
+def storage(url: str) -> Iterator[MirroredStorage]:
+    opened = open_storage(url)
+    for study in opened.get_all_studies():
+        opened.delete_study(study._study_id)
+    yield opened
+    opened.close()
+
+
+class TestContract(StorageTestCase):
+    def test_pickle_storage(self, storage: MirroredStorage) -> None:
+        """A copy would be a second writer, whose changes the mirror does not see."""
+        with pytest.raises(TypeError, match="pickle"):
+            super().test_pickle_storage(storage)
+
+
+def test_every_other_test_of_the_contract_runs_as_optuna_wrote_it() -> None:
+    changed = [name for name in vars(TestContract) if name.startswith("test_")]
+    assert changed == ["test_pickle_storage"]
+
+
+DISTRIBUTIONS = {
+    "lr": FloatDistribution(1e-5, 1e-1, log=True),
+    "width": IntDistribution(8, 64, step=8),
+    "kind": CategoricalDistribution(("a", 1, None, True)),
+}
+STATES = (TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAIL)
+
+
+def write_something(storage: MirroredStorage, study_id: int, rng: random.Random) -> None:
+    """Do one random write, or ask for the trials as a sampler would."""
+    trials = storage.get_all_trials(study_id, deepcopy=False)
+    running = [trial._trial_id for trial in trials if trial.state == TrialState.RUNNING]
+    waiting = [trial._trial_id for trial in trials if trial.state == TrialState.WAITING]
+    match rng.randrange(8):
+        case 0:
+            storage.create_new_trial(study_id)
+        case 1:
+            state = rng.choice((TrialState.WAITING, TrialState.RUNNING))
+            template = optuna.create_trial(state=state, system_attrs={"fixed": [1, {"x": 2.5}]})
+            storage.create_new_trial(study_id, template)
+        case 2 if waiting:
+            storage.set_trial_state_values(rng.choice(waiting), TrialState.RUNNING)
+        case 3 if running:
+            state = rng.choice(STATES)
+            values = [rng.uniform(-1, 1)] if state == TrialState.COMPLETE else None
+            storage.set_trial_state_values(rng.choice(running), state, values)
+        case 4 if running:
+            trial_id, name = rng.choice(running), rng.choice(list(DISTRIBUTIONS))
+            if name not in storage.get_trial(trial_id).params:
+                value = optuna.samplers.RandomSampler(rng.randrange(99)).sample_independent(
+                    None, None, name, DISTRIBUTIONS[name]
+                )
+                internal = DISTRIBUTIONS[name].to_internal_repr(value)
+                storage.set_trial_param(trial_id, name, internal, DISTRIBUTIONS[name])
+        case 5 if running:
+            value = rng.choice((rng.random(), float("inf"), float("-inf")))
+            storage.set_trial_intermediate_value(rng.choice(running), rng.randrange(5), value)
+        case 6 if running:
+            storage.set_trial_user_attr(rng.choice(running), f"k{rng.randrange(3)}", (1, "two"))
+        case 7 if running:
+            storage.set_trial_system_attr(rng.choice(running), f"k{rng.randrange(3)}", {"a": None})
+
+
+def stored_trials(url: str, study_id: int) -> list[FrozenTrial]:
+    """Return what plain Optuna reads from the database."""
+    plain = RDBStorage(url)
+    trials = plain.get_all_trials(study_id)
+    plain.remove_session()
+    plain.engine.dispose()
+    return trials
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_mirror_equals_database_after_random_writes(
+    storage: MirroredStorage, url: str, seed: int
+) -> None:
+    rng = random.Random(seed)
+    directions = [StudyDirection.MAXIMIZE]
+    studies = [storage.create_new_study(directions, f"study {index}") for index in range(2)]
+    for _ in range(150):
+        write_something(storage, rng.choice(studies), rng)
+
+    for study_id in studies:
+        mirrored = storage.get_all_trials(study_id)
+        assert mirrored == stored_trials(url, study_id)
+        assert [storage.get_trial(trial._trial_id) for trial in mirrored] == mirrored
+
+
+def test_asking_reads_no_trial_from_the_database(storage: MirroredStorage) -> None:
+    study = optuna.create_study(storage=storage)
+    for _ in range(20):
+        study.ask()
+    reads = []
+    storage._backend.get_all_trials = lambda *_: reads.append("all")  # type: ignore[method-assign]
+    study.ask()
+    assert len(study.get_trials(deepcopy=False)) == 21
+    assert reads == []
+
+
+def test_trial_that_arrived_although_its_creation_failed_is_seen(
+    storage: MirroredStorage,
+) -> None:
+    study_id = storage.create_new_study([StudyDirection.MINIMIZE])
+    storage.get_all_trials(study_id)
+    storage._backend.create_new_trial(study_id)  # as when the answer of the server is lost
+    storage.create_new_trial(study_id)
+    assert [trial.number for trial in storage.get_all_trials(study_id)] == [0, 1]
+
+
+def test_result_that_arrived_although_telling_failed_is_told_once(
+    storage: MirroredStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study = optuna.create_study(storage=storage)
+    trial = study.ask()
+    real = storage._backend.set_trial_state_values
+
+    def lose_connection(*args: object) -> bool:
+        real(*args)  # type: ignore[arg-type]
+        monkeypatch.setattr(storage._backend, "set_trial_state_values", real)
+        raise optuna.exceptions.StorageInternalError from lost_connection()
+
+    monkeypatch.setattr(storage._backend, "set_trial_state_values", lose_connection)
+    study.tell(trial, 0.25)
+    assert study.best_value == 0.25
+    with pytest.raises(ValueError, match="Cannot tell a COMPLETE trial"):
+        study.tell(trial, 0.5)
+
+
+def lost_connection() -> Exception:
+    from sqlalchemy.exc import OperationalError
+
+    return OperationalError("", {}, Exception("gone"), connection_invalidated=True)
+
+
+def test_plain_optuna_and_its_command_read_the_study(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/deep/down/studies.db"
+    storage = open_storage(url)
+    study = optuna.create_study(storage=storage, study_name="ours", direction="maximize")
+    trial = study.ask({"lr": DISTRIBUTIONS["lr"]})
+    study.tell(trial, 0.75)
+    storage.close()
+
+    loaded = optuna.load_study(study_name="ours", storage=url)
+    assert loaded.best_params == trial.params
+    loaded._storage._backend.engine.dispose()
+    command = [str(Path(sys.executable).with_name("optuna")), "--storage", url]
+    command += ["best-trial", "--study-name", "ours", "-f", "json"]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "0.75" in printed.stdout
+
+
+def test_braces_in_a_url_are_taken_as_they_are(tmp_path: Path) -> None:
+    storage = open_storage(f"sqlite:///{tmp_path}/{{SCHEMA_VERSION}}.db")
+    storage.close()
+    assert [path.name for path in tmp_path.iterdir()] == ["{SCHEMA_VERSION}.db"]
+
+
+def test_tables_of_another_optuna_are_refused(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/studies.db"
+    storage = open_storage(url)
+    with storage._backend.engine.begin() as connection:
+        connection.exec_driver_sql("UPDATE alembic_version SET version_num = 'v9.9.9'")
+    storage.close()
+    with pytest.raises(StorageError, match="another version of Optuna"):
+        open_storage(url)

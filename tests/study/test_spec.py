@@ -1,0 +1,319 @@
+"""Study files: what is right is read, what is wrong is said, all at once."""
+
+import copy
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from study_files import BASE, BATCH_SIZE, LR, NET_ARCH, load, plain_study
+
+from hpsearch import yaml_file
+from hpsearch.errors import ConfigError, StorageError
+from hpsearch.study.options import HyperbandOptions, NoPruning, TPEOptions
+from hpsearch.study.remarks import remarks
+from hpsearch.study.spec import LocalExecutor, load_spec, spec_hash, spec_json, storage_url
+from hpsearch.study.url import hide_password
+from hpsearch.trainers.config import read_config
+
+DOUBLE = {"type": "categorical", "choices": [True, False]}
+GAMMA = {"type": "float", "low": 0.5, "high": 0.99}
+
+
+def problems(folder: Path, **changes: Any) -> tuple[str, ...]:
+    with pytest.raises(ConfigError) as caught:
+        load(folder, **changes)
+    return caught.value.problems
+
+
+def test_minimal_file_has_documented_defaults(tmp_path: Path) -> None:
+    spec = load(tmp_path).spec
+    assert spec.sampler == TPEOptions()
+    assert spec.pruner == NoPruning()
+    assert spec.max_failures == 3
+    assert spec.executor == LocalExecutor("local", jobs=1, members_per_job=1, cpus_per_job=None)
+    assert spec.budget.wall_hours is None
+
+
+def test_whole_file_is_read(tmp_path: Path) -> None:
+    study = load(
+        tmp_path,
+        space={
+            "host.optim.args.lr": LR,
+            "host.batch_size": BATCH_SIZE,
+            "host.net_arch": NET_ARCH,
+            "algorithm": {"type": "categorical", "choices": ["dqn"]},
+            "dqn.double": DOUBLE | {"when": {"algorithm": "dqn"}},
+            "host.gamma": GAMMA | {"when": {"dqn.double": [True], "host.net_arch": [64, 64]}},
+        },
+        pruner={"name": "hyperband", "max_resource": 4000, "min_resource": 500},
+        executor={"name": "local", "jobs": 2, "members_per_job": 4, "cpus_per_job": None},
+    )
+    assert study.spec.pruner == HyperbandOptions("hyperband", 4000, 500)
+    assert study.space.parameters["host.optim.args.lr"].low == 1e-5
+    assert study.bases == {"dqn": yaml_file.load(BASE)}
+
+
+def test_trainer_config_is_complete_and_leaves_the_base_alone(tmp_path: Path) -> None:
+    study = load(tmp_path)
+    before = copy.deepcopy(study.bases["dqn"])
+    plain = study.trainer_config({"host.optim.args.lr": 0.002, "host.net_arch": [128, 128]})
+    config = read_config(plain, source="test")
+    assert config.host.optim.args.lr == 0.002
+    assert config.host.net_arch == (128, 128)
+    assert study.bases["dqn"] == before
+
+
+def test_all_faults_are_listed_at_once(tmp_path: Path) -> None:
+    found = problems(
+        tmp_path,
+        name="a b",
+        storage="postgresql://me:secret@host/db",
+        space={
+            "host.optim.args.lr": LR | {"low": 0.1},
+            "host.optim.args.lrr": LR,
+            "host.gamma": GAMMA | {"high": 1.5},
+            "host.tau": GAMMA | {"when": {"nothing": 1}},
+        },
+        sampler={"name": "tpee"},
+        pruner={"name": "median", "warmup": 3},
+        budget={},
+        extra=1,
+    )
+    said = "\n".join(found)
+    for part in (
+        "name must begin",
+        "env:HPSEARCH_STORAGE",
+        "low must not lie above high",
+        "did you mean host.optim.args.lr",
+        "space.host.gamma allows 1.5",
+        "unknown parameter 'nothing'",
+        "did you mean 'tpe'",
+        "unknown key 'warmup'",
+        "budget.trials is missing",
+        "unknown key 'extra'",
+    ):
+        assert part in said
+    assert len(found) == 10
+    assert "secret" not in said
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"name": "-x"}, "name must begin"),
+        ({"name": "x" * 65}, "at most 64"),
+        ({"seed": "1"}, "seed must be a whole number"),
+        ({"storage": "quick.db"}, "storage must be a database URL"),
+        ({"storage": "sqlite://"}, "storage must name a file"),
+        ({"storage": "sqlite:///:memory:"}, "storage must name a file"),
+        ({"storage": "env:"}, "name of an environment variable"),
+        ({"storage": "mysql://host/db?user=me&password=x"}, "must not hold a password"),
+        ({"base": "nowhere.yaml"}, "nowhere.yaml: cannot be read"),
+        ({"base": {"ppo": str(BASE)}}, "whose algorithm is dqn"),
+        ({"objectives": []}, "objectives must name at least one"),
+        ({"objectives": [{"metric": " ", "goal": "minimize"}]}, "metric must not be empty"),
+        ({"objectives": [{"metric": "a", "goal": "minimize"}] * 2}, "stands twice"),
+        ({"space": {}}, "space must name at least one parameter"),
+        ({"sampler": {"name": "grid"}}, "space.host.optim.args.lr must have a step"),
+        ({"pruner": {"name": "hyperband"}}, "pruner.max_resource is missing"),
+        (
+            {"pruner": {"name": "hyperband", "max_resource": 3, "min_resource": 9}},
+            "min_resource must not lie above max_resource",
+        ),
+        (
+            {"pruner": {"name": "successive_halving", "bootstrap_count": 2}},
+            "bootstrap_count must be 0 while min_resource is auto",
+        ),
+        ({"sampler": {"name": "cmaes", "popsize": 3}}, "popsize must lie in [4, inf)"),
+        ({"executor": {"name": "slurm"}}, "unknown name 'slurm'"),
+        ({"executor": {"name": "local", "jobs": 0}}, "executor.jobs must lie in [1, inf)"),
+        ({"budget": {"trials": 0}}, "budget.trials must lie in [1, inf)"),
+    ],
+)
+def test_fault_is_named(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
+    assert any(message in problem for problem in problems(tmp_path, **changes))
+
+
+@pytest.mark.parametrize(
+    ("parameter", "message"),
+    [
+        (LR | {"low": 0.0}, "low must be above 0 for a logarithmic range"),
+        (LR | {"step": 0.1}, "step cannot be combined with log"),
+        (GAMMA | {"step": 0.2}, "the nearest below is 0.9"),
+        (GAMMA | {"step": 0.0}, "step must be above 0"),
+        (GAMMA | {"low": "0.5"}, "a text; write the number without quotes"),
+        (BATCH_SIZE | {"high": 500}, "the nearest below is 448"),
+        (BATCH_SIZE | {"log": True}, "step cannot be combined with log"),
+        ({"type": "categorical", "choices": []}, "at least one value"),
+        ({"type": "categorical", "choices": [1, True]}, "True and 1 are the same to Optuna"),
+        ({"type": "categorical", "choices": [[64], "[64]"]}, "are the same to Optuna"),
+        ({"type": "categorical", "choices": [float("nan")]}, "choices must be numbers"),
+        ({"type": "integer", "low": 1, "high": 2}, "valid: categorical, float, int"),
+    ],
+)
+def test_fault_of_a_parameter_is_named(
+    tmp_path: Path, parameter: dict[str, Any], message: str
+) -> None:
+    found = problems(tmp_path, space={"host.gamma": parameter})
+    assert found[0].startswith("space.host.gamma")
+    assert message in found[0]
+
+
+@pytest.mark.parametrize(
+    ("space", "message"),
+    [
+        ({"host.gama": GAMMA}, "(did you mean host.gamma"),
+        ({"lr": LR}, "(did you mean host.optim.args.lr"),
+        ({"host.gamma": GAMMA | {"when": {"host.er": 0.1}, "low": 0.1}}, "unknown parameter"),
+        (
+            {"host.gamma": GAMMA | {"when": {"host.tau": 0.5}}, "host.tau": GAMMA},
+            "must name a categorical parameter, but it is of type float",
+        ),
+        (
+            {"host.gamma": GAMMA | {"when": {"dqn.double": "yes"}}, "dqn.double": DOUBLE},
+            "unknown choice '\"yes\"'",
+        ),
+        (
+            {"host.gamma": GAMMA | {"when": {"dqn.double": 1}}, "dqn.double": DOUBLE},
+            "unknown choice '1'; valid: false, true",
+        ),
+        (
+            {"host.gamma": GAMMA | {"when": {"dqn.double": []}}, "dqn.double": DOUBLE},
+            "the list is empty",
+        ),
+        (
+            {
+                "dqn.double": DOUBLE | {"when": {"reposition": True}},
+                "reposition": DOUBLE | {"when": {"dqn.double": True}},
+            },
+            "dqn.double needs reposition needs dqn.double",
+        ),
+        ({"algorithm": {"type": "categorical", "choices": ["dqn", "ppo"]}}, "offers 'ppo'"),
+        ({"host.batch_size": BATCH_SIZE | {"low": 0}}, "host.batch_size must lie in [1, inf)"),
+        ({"host.batch_size": GAMMA}, "host.batch_size must be a whole number, but is 0.5"),
+        (
+            {"reward": {"type": "categorical", "choices": ["terminal", "nothing"]}},
+            "allows 'nothing', which is no valid dqn configuration: reward unknown",
+        ),
+    ],
+)
+def test_fault_between_parameters_and_base_is_named(
+    tmp_path: Path, space: dict[str, Any], message: str
+) -> None:
+    assert any(message in problem for problem in problems(tmp_path, space=space))
+
+
+def test_path_that_a_choice_brings_is_known_where_the_choice_is_taken(tmp_path: Path) -> None:
+    schedules = [{"mode": "constant"}, {"mode": "linear", "initial": 1.0, "steps": 10}]
+    schedule = {"type": "categorical", "choices": schedules}
+    steps = {"type": "int", "low": 10, "high": 100}
+    space = {"host.er_schedule": schedule, "host.er_schedule.steps": steps}
+    assert "no path of the dqn base" in problems(tmp_path, space=space)[0]
+
+    space["host.er_schedule.steps"] = steps | {"when": {"host.er_schedule": schedules[1]}}
+    study = load(tmp_path, space=space)
+    values = {"host.er_schedule.steps": 70, "host.er_schedule": schedules[1]}
+    applied = study.trainer_config(values)["host"]["er_schedule"]
+    assert applied == {"mode": "linear", "initial": 1.0, "steps": 70}
+
+
+@pytest.mark.parametrize("pruner", ["median", "successive_halving", "hyperband"])
+def test_several_objectives_exclude_pruners_and_cmaes(tmp_path: Path, pruner: str) -> None:
+    objectives = [{"metric": name, "goal": "maximize"} for name in ("a", "b")]
+    options = {"name": pruner} | ({"max_resource": 9} if pruner == "hyperband" else {})
+    found = problems(tmp_path, objectives=objectives, pruner=options, sampler={"name": "cmaes"})
+    assert len(found) == 2
+    assert "pruner must be none" in found[0]
+    assert "sampler must not be cmaes" in found[1]
+    load(tmp_path, objectives=objectives)
+
+
+def test_file_that_is_no_mapping(tmp_path: Path) -> None:
+    path = tmp_path / "study.yaml"
+    path.write_text("- 1\n")
+    with pytest.raises(ConfigError, match="must be a mapping"):
+        load_spec(path)
+
+
+def test_hash_is_of_what_defines_the_search(tmp_path: Path) -> None:
+    first = spec_hash(load(tmp_path))
+    same = (
+        {"budget": {"trials": 99}},
+        {"storage": "sqlite:///other.db"},
+        {"max_failures": 9},
+        {"executor": {"name": "local", "jobs": 9}},
+        {"sampler": {"name": "tpe"}},
+        {"space": {"host.net_arch": NET_ARCH, "host.optim.args.lr": LR}},
+    )
+    other = (
+        {"seed": 2},
+        {"name": "slow"},
+        {"sampler": {"name": "random"}},
+        {"space": {"host.net_arch": NET_ARCH}},
+        {"objectives": [{"metric": "rho/choose_first", "goal": "minimize"}]},
+    )
+    assert {spec_hash(load(tmp_path, **changes)) for changes in same} == {first}
+    assert len({first} | {spec_hash(load(tmp_path, **changes)) for changes in other}) == 6
+
+
+def test_hash_follows_the_base_not_its_path(tmp_path: Path) -> None:
+    base = tmp_path / "copy.yaml"
+    base.write_text(BASE.read_text())
+    assert spec_hash(load(tmp_path, base="copy.yaml")) == spec_hash(load(tmp_path))
+    base.write_text(BASE.read_text().replace("seed: 1", "seed: 2"))
+    assert spec_hash(load(tmp_path, base="copy.yaml")) != spec_hash(load(tmp_path))
+    assert '"dimension": 3' in spec_json(load(tmp_path))
+
+
+def test_storage_url_comes_from_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = load(tmp_path, storage="env:OUR_DATABASE").spec
+    monkeypatch.delenv("OUR_DATABASE", raising=False)
+    with pytest.raises(StorageError, match="OUR_DATABASE, which is not set; export"):
+        storage_url(spec.name, spec.storage)
+    monkeypatch.setenv("OUR_DATABASE", "nonsense")
+    with pytest.raises(StorageError, match="OUR_DATABASE must be a database URL"):
+        storage_url(spec.name, spec.storage)
+    monkeypatch.setenv("OUR_DATABASE", "postgresql://me:secret@host/db")
+    assert storage_url(spec.name, spec.storage) == "postgresql://me:secret@host/db"
+    plain = load(tmp_path).spec
+    assert storage_url(plain.name, plain.storage) == "sqlite:///quick.db"
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("postgresql://me:secret@host:5432/db", "postgresql://me:***@host:5432/db"),
+        ("mysql+pymysql://me:se@cr:et/@host/db", "mysql+pymysql://me:***@host/db"),
+        ("mysql://h/db?user=me&password=secret&x=1", "mysql://h/db?user=me&password=***&x=1"),
+        ("postgresql://me@host/db", "postgresql://me@host/db"),
+        ("sqlite:////home/me:you@here/x.db", "sqlite:////home/me:you@here/x.db"),
+    ],
+)
+def test_password_is_hidden(url: str, shown: str) -> None:
+    assert hide_password(url) == shown
+
+
+def test_remarks_name_what_may_surprise(tmp_path: Path) -> None:
+    assert remarks(load(tmp_path)) == []
+    cmaes = load(tmp_path, sampler={"name": "cmaes"})
+    assert remarks(cmaes)[0].endswith("stay random: host.net_arch")
+    gp = load(tmp_path, sampler={"name": "gp"}, budget={"trials": 5000})
+    assert "cube of the trials" in remarks(gp)[0]
+    grid = load(tmp_path, sampler={"name": "grid"}, space={"host.net_arch": NET_ARCH})
+    assert "2 configurations, fewer than the 16 trials" in remarks(grid)[0]
+
+
+def test_reading_a_study_file_loads_neither_optuna_nor_sqlalchemy(tmp_path: Path) -> None:
+    path = tmp_path / "study.yaml"
+    path.write_text(yaml_file.dump(plain_study()))
+    script = (
+        "import sys; from pathlib import Path; from hpsearch.study.spec import load_spec; "
+        f"load_spec(Path({str(path)!r})); "
+        "print({'optuna', 'sqlalchemy', 'torch', 'numpy', 'alembic'} & set(sys.modules))"
+    )
+    printed = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert printed.stdout.strip() == "set()", printed.stderr

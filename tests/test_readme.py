@@ -1,0 +1,99 @@
+"""The documentation is true: links lead somewhere, commands exist, the quick start runs."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+
+from hpsearch.cli import _parser
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted(
+    page
+    for page in ROOT.rglob("*.md")
+    if not {".venv", "runs", ".git"} & {part for part in page.relative_to(ROOT).parts}
+)
+README = (ROOT / "README.md").read_text()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
+        if not target.startswith("https://"):
+            assert (page.parent / target).exists(), target
+
+
+def test_every_command_named_exists_and_every_command_is_named():
+    named = set(re.findall(r"^\| `hpsearch (\w+)", README, flags=re.MULTILINE))
+    actions = [action for action in _parser()._actions if action.choices]
+    assert named == set(actions[0].choices)
+
+
+def test_make_targets_named_exist():
+    makefile = (ROOT / "Makefile").read_text()
+    targets = set(re.findall(r"^(\w+):", makefile, flags=re.MULTILINE))
+    pages = "".join(page.read_text() for page in PAGES)
+    assert set(re.findall(r"(?:^|`)make ([a-z]+)", pages, flags=re.MULTILINE)) <= targets
+
+
+def test_the_study_shown_is_the_quickstart_in_short():
+    block = next(b for b in re.findall(r"```yaml\n(.*?)```", README, flags=re.DOTALL))
+    shown = yaml.safe_load(block)
+    shipped = yaml.safe_load((ROOT / "studies/quickstart.yaml").read_text())
+    assert shown.pop("space").items() <= shipped.pop("space").items()
+    assert shown == shipped
+
+
+def test_ci_calls_the_test_command_of_the_readme():
+    assert "\nmake test\n" in (ROOT / ".ci/run").read_text()
+    assert "\nmake test\n" in README
+
+
+@pytest.mark.slow
+def test_the_quick_start_does_what_it_says(tmp_path):
+    """`make quickstart` in a copy: 60 s to the first trial, 10 minutes in all, rho above .12."""
+    tracked = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    for name in tracked.stdout.splitlines():
+        if (ROOT / name).exists():
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, tmp_path / name)
+    # The packages are those of this test run; installing them again would test pip.
+    venv = tmp_path / ".venv"
+    (venv / "bin").mkdir(parents=True)
+    (venv / ".installed").touch()
+    script = f"#!/bin/sh\nPYTHONPATH={tmp_path} exec {sys.executable} -m hpsearch.cli \"$@\"\n"
+    (venv / "bin/hpsearch").write_text(script)
+    (venv / "bin/hpsearch").chmod(0o755)
+    began = time.monotonic()
+    done = subprocess.run(
+        ["make", "quickstart"], cwd=tmp_path, capture_output=True, text=True, env=os.environ
+    )
+    elapsed = time.monotonic() - began
+    assert done.returncode == 0, done.stdout + done.stderr
+    print(done.stdout)
+
+    best = json.loads((tmp_path / "runs/quickstart/best/evaluation.json").read_text())
+    rho = {row["player"]: row["metrics"]["rho/host/choose_first"] for row in best["rows"]}
+    assert rho["trained"]["low"] > 0.12
+    assert set(rho) == {"trained", "random", "all_coord", "zeillinger"}
+    log = (tmp_path / "runs/quickstart/driver.log").read_text().splitlines()
+    assert sum(" told " in line and "state=finished" in line for line in log) == 16
+    assert _seconds(next(line for line in log if " told " in line)) - _seconds(log[0]) < 60
+    assert elapsed < 600
+
+
+def _seconds(line: str) -> float:
+    return time.mktime(time.strptime(line[:19], "%Y-%m-%d %H:%M:%S"))
