@@ -4,7 +4,7 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import optuna
@@ -45,40 +45,37 @@ def open_driver(
         DiskError: if a file cannot be written.
     """
     url = storage_url(study.spec.name, study.spec.storage)
-    database = Database.open(url)
-    storage = open_storage(url)
-    try:
-        database.migrate()
-        records = StudyRecords(database)
-        if records.get(study.spec.name) is None:
-            _refuse_foreign(study.spec.name, storage)
-        record = records.create_or_get(
-            name=study.spec.name,
-            spec=spec_json(study),
-            spec_hash=spec_hash(study),
-            state=RUNNING,
-            now=clock(),
-        )
+    with closing(Database.open(url)) as database, closing(open_storage(url)) as storage:
+        study_id = _register(study, database, storage, clock())
         leases = Leases(database)
-        lease = _acquire(leases, record.id, clock())
+        lease = _acquire(leases, study_id, clock())
         recorder = Recorder(EventLog(database), leases, lease, clock, on_event)
-        try:
-            folder = _make_folder(study, runs)
-            trials = Trials(study, _optuna_study(study, storage), storage)
+        with closing(recorder):
             yield Driver(
                 study.spec,
-                folder,
-                trials,
+                _make_folder(study, runs),
+                Trials(study, _optuna_study(study, storage), storage),
                 recorder,
                 executor,
                 num_threads=_threads_per_job(study),
                 clock=clock,
             )
-        finally:
-            recorder.close()
-    finally:
-        storage.close()
-        database.close()
+
+
+def _register(study: Study, database: Database, storage: MirroredStorage, now: float) -> int:
+    """Return the study's id in our tables, where it is entered if it is new."""
+    database.migrate()
+    records = StudyRecords(database)
+    if records.get(study.spec.name) is None:
+        _refuse_foreign(study.spec.name, storage)
+    record = records.create_or_get(
+        name=study.spec.name,
+        spec=spec_json(study),
+        spec_hash=spec_hash(study),
+        state=RUNNING,
+        now=now,
+    )
+    return record.id
 
 
 def _acquire(leases: Leases, study_id: int, now: float) -> Lease:
