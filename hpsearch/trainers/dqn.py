@@ -34,9 +34,8 @@ class DQNTrainer(Trainer):
         """Make one gradient step on the Huber loss of the temporal-difference error."""
         batch = learner.replay_buffer.sample(learner.config.batch_size, learner.replay_stream)
         target = self._target(learner, batch)
-        learner.net.training = True
-        values = learner.net(self._features(learner, batch.points, batch.subset))
-        learner.net.training = False
+        features = self._features(learner, batch.points, batch.subset)
+        values = learner.net(features, training=True)
         value = values.gather(2, batch.action[..., None]).squeeze(2)
         loss = huber(value - target, learner.huber_delta[:, None])
         # The mean over transitions, the sum over members: no member's gradient sees another.

@@ -65,6 +65,23 @@ class Learner:
             [role.er_schedule for role in roles], [role.er for role in roles], device
         )
 
+    def replace_net(self, net: Network) -> None:
+        """Take over the weights of ``net`` and forget everything that was learned from.
+
+        Raises:
+            ValueError: if it is of another shape.
+        """
+        if net.weights.shape != self.net.weights.shape:
+            raise ValueError(
+                f"the network of the {self.name} holds {tuple(self.net.weights.shape)} weights, "
+                f"the new one {tuple(net.weights.shape)}; it needs the same net_arch and members"
+            )
+        for own in (self.net, self.target_net):
+            own.weights.copy_(net.weights)
+            own.statistics.copy_(net.statistics)
+        self.optimizer.forget()
+        self.replay_buffer.added.zero_()
+
     def state(self) -> dict[str, Tensor]:
         """Return every tensor that training changes, each with the member axis first."""
         parts = {

@@ -24,7 +24,6 @@ class Network:
     Attributes:
         weights: float32 (P, W), every weight of every member; layers are views of it.
         statistics: float32 (P, S), running means and variances of the batch norms.
-        training: whether batch norms use the batch's own statistics and update the running ones.
     """
 
     def __init__(
@@ -37,16 +36,19 @@ class Network:
         device = stream.keys.device
         num_members = stream.keys.shape[0]
         self.num_outputs = num_outputs
-        self.training = False
         self._plan = plan
         self.weights = plan.draw(stream)
         self.statistics = plan.initial_statistics(num_members, device)
         self._views = [_leaf(self.weights, part) for part in plan.parts]
         self._layers = (*layers, Linear(num_outputs))
 
-    def __call__(self, x: Tensor) -> Tensor:
-        """Return float32 (P, B, O) for float32 (P, B, I)."""
-        reader = _Reader(self)
+    def __call__(self, x: Tensor, *, training: bool = False) -> Tensor:
+        """Return float32 (P, B, O) for float32 (P, B, I).
+
+        In ``training`` batch norms use the batch's own statistics and move the running ones; an
+        argument instead of a mode, so that no pass can find the mode that another one left.
+        """
+        reader = _Reader(self, training=training)
         for layer in self._layers[:-1]:
             x = reader.apply(layer, x)
         return reader.linear(x)
@@ -59,7 +61,7 @@ class Network:
     def twin(self) -> "Network":
         """Return a network with the same weights and statistics in memory of its own."""
         twin = object.__new__(Network)
-        twin.num_outputs, twin.training = self.num_outputs, self.training
+        twin.num_outputs = self.num_outputs
         twin._plan, twin._layers = self._plan, self._layers
         twin.weights = self.weights.clone()
         twin.statistics = self.statistics.clone()
@@ -148,10 +150,10 @@ class _Plan:
 class _Reader:
     """One forward pass: takes the views in the order in which the plan laid them out."""
 
-    def __init__(self, network: Network) -> None:
+    def __init__(self, network: Network, *, training: bool) -> None:
         self._views = iter(network._views)
         self._statistics = network.statistics
-        self._training = network.training
+        self._training = training
         self._position = 0
 
     def apply(self, layer: Layer, x: Tensor) -> Tensor:

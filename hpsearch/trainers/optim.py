@@ -51,6 +51,11 @@ class Adam:
         square = self.square / (1 - numbers.beta2**count)
         weights.sub_(lr[:, None] * active * mean / (square.sqrt() + numbers.eps))
 
+    def forget(self) -> None:
+        """Begin with empty averages again."""
+        for tensor in self.state().values():
+            tensor.zero_()
+
     def state(self) -> dict[str, Tensor]:
         """Return the tensors that a checkpoint keeps, each with the member axis first."""
         return {"mean": self.mean, "square": self.square, "count": self.count}

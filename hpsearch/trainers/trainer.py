@@ -7,6 +7,7 @@ is row p of each, a copy of a member is an index copy.
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -16,33 +17,24 @@ from hpsearch.errors import ConflictError
 from hpsearch.game.encoding import HostActionEncoder
 from hpsearch.game.fused_game import FusedGame, GameConfig
 from hpsearch.game.kernels import BACKENDS, default_backend
-from hpsearch.game.rewards import REWARDS
+from hpsearch.game.rewards import reward_function
 from hpsearch.schema import to_plain
 from hpsearch.trainers import checkpoint
 from hpsearch.trainers.checkpoint import Checkpoint
-from hpsearch.trainers.config import DQNRole, ScriptedAgent, ScriptedHost, TrainerConfig, shape_key
+from hpsearch.trainers.config import RewardName, TrainerConfig, shape_key
 from hpsearch.trainers.evaluation import MODES, Measurement, Metrics, measure_agents, measure_hosts
 from hpsearch.trainers.learner import Learner, member_stream
-from hpsearch.trainers.networks import Network
-from hpsearch.trainers.policies import (
-    AgentPolicy,
-    HostPolicy,
-    LearnedAgent,
-    LearnedHost,
-    ScriptedAgentPolicy,
-    ScriptedHostPolicy,
-)
-from hpsearch.trainers.replay_buffer import ReplayBuffer, Transitions
+from hpsearch.trainers.replay_buffer import Transitions
+from hpsearch.trainers.roles import Roles
 
 
-class Trainer(ABC):
+class Trainer(Roles, ABC):
     """Trains P members of one shape at once; an algorithm implements `_train` and nothing else.
 
     Attributes:
         config: the configuration of the first member, for the fields that all members share.
         step: int64 (P,), training steps that each member has made.
         fused_game: P x B games; the first lanes are the host's, the last ones the agent's.
-        host, agent: the learning roles; None where the role is a scripted player.
     """
 
     def __init__(self, configs: Sequence[TrainerConfig]) -> None:
@@ -56,50 +48,36 @@ class Trainer(ABC):
         self.configs = tuple(configs)
         self.config = config = configs[0]
         self.device = torch.device(config.device)
-        self.kernel = BACKENDS[default_backend(self.device)]
+        backend = default_backend(self.device)
+        self.kernel = BACKENDS[backend]
+        super().__init__(configs, self.device, self.kernel.observe)
         self.step = torch.zeros(len(configs), dtype=torch.int64, device=self.device)
-        self.host = self._learner("host", [member.host for member in configs])
-        self.agent = self._learner("agent", [member.agent for member in configs])
-        self.learners = tuple(role for role in (self.host, self.agent) if role is not None)
         seeds = [member.seed for member in configs]
         starts = member_stream(seeds, self.device, "starts")
         num_games = sum(learner.config.rollout_size for learner in self.learners)
+        host_size = 0 if self.host is None else self.host.config.rollout_size
+        self._host_lanes, self._agent_lanes = slice(0, host_size), slice(host_size, num_games)
         self.fused_game = FusedGame(
-            game_config(config), starts.keys, num_games, self.device, default_backend(self.device)
+            game_config(config), starts.keys, num_games, self.device, backend
         )
         self._play_stream = member_stream(seeds, self.device, "play")
         self._encoder = HostActionEncoder(config.dimension)
-        self._reward_func = REWARDS[config.reward]
-        self.host_policy = self._host_policy()
-        self.agent_policy = self._agent_policy()
-        self._set_lanes(num_games)
-
-    # The public names of the roles' parts.
+        self._reward_func = reward_function(config.reward)
 
     @property
     def num_members(self) -> int:
         """Return P."""
         return len(self.configs)
 
-    @property
-    def host_net(self) -> Network:
-        """Return the host's network; the host must learn."""
-        return _learning(self.host, "host").net
+    def replace_reward_func(self, name: RewardName) -> None:
+        """Reward by another function from now on; the configurations say so too.
 
-    @property
-    def agent_net(self) -> Network:
-        """Return the agent's network; the agent must learn."""
-        return _learning(self.agent, "agent").net
-
-    @property
-    def host_replay_buffer(self) -> ReplayBuffer:
-        """Return the host's memory; the host must learn."""
-        return _learning(self.host, "host").replay_buffer
-
-    @property
-    def agent_replay_buffer(self) -> ReplayBuffer:
-        """Return the agent's memory; the agent must learn."""
-        return _learning(self.agent, "agent").replay_buffer
+        Raises:
+            ValueError: if there is no reward of that name, with those there are.
+        """
+        self._reward_func = reward_function(name)
+        self.configs = tuple(replace(config, reward=name) for config in self.configs)
+        self.config = self.configs[0]
 
     # Training.
 
@@ -113,17 +91,12 @@ class Trainer(ABC):
     def _train(self) -> None:
         """Make one step: moves of every game, then updates."""
 
-    def set_training(self, training: bool) -> None:
-        """Switch batch norms between the batch's own and the running statistics."""
-        for learner in self.learners:
-            learner.net.training = training
-
     @torch.no_grad()
     def _roll_out(self) -> None:
         """Play one move of every game and remember what the learning roles saw."""
         game = self.fused_game
         points = game.points.clone()
-        noise = self._noise(points.shape[1])
+        noise = self._noise(game.num_games)
         host_rate, agent_rate = self._exploration()
         action = self.host_policy(points, noise[..., 0:2], host_rate)
         subset = self._encoder.decode(action)
@@ -154,7 +127,7 @@ class Trainer(ABC):
         )
 
     def _role_exploration(self, learner: Learner | None, lanes: slice) -> Tensor:
-        rates = torch.zeros(self.num_members, self._num_games, device=self.device)
+        rates = torch.zeros_like(self.fused_game.lengths, dtype=torch.float32)
         if learner is not None:
             rates[:, lanes] = learner.er_scheduler(self.step)[:, None]
         return rates
@@ -206,9 +179,10 @@ class Trainer(ABC):
         state["fused_game.points"] = self.fused_game.points
         state["fused_game.lengths"] = self.fused_game.lengths
         state["fused_game.starts"] = self.fused_game.starts
-        for learner in self.learners:
-            for name, tensor in learner.state().items():
-                state[f"{learner.name}.{name}"] = tensor
+        for learner in (self.host, self.agent):
+            if learner is not None:
+                tensors = learner.state().items()
+                state |= {f"{learner.name}.{name}": tensor for name, tensor in tensors}
         return state
 
     def load_member(self, member: int, state: Mapping[str, Tensor]) -> None:
@@ -266,42 +240,6 @@ class Trainer(ABC):
         """Return a trainer with the same members in memory of its own."""
         return self.select(range(self.num_members))
 
-    # Construction.
-
-    def _learner(
-        self, name: str, roles: Sequence[DQNRole | ScriptedHost | ScriptedAgent]
-    ) -> Learner | None:
-        learning = [role for role in roles if isinstance(role, DQNRole)]
-        if not learning:
-            return None
-        return Learner(
-            name,
-            learning,
-            [config.seed for config in self.configs],
-            num_points=self.config.max_num_points,
-            dimension=self.config.dimension,
-            buffer_size=self.config.replay_buffer.buffer_size,
-            device=self.device,
-        )
-
-    def _host_policy(self) -> HostPolicy:
-        if self.host is not None:
-            return LearnedHost(self.host.net, self.kernel.observe)
-        assert isinstance(self.config.host, ScriptedHost)
-        return ScriptedHostPolicy(self.config.host.player)
-
-    def _agent_policy(self) -> AgentPolicy:
-        if self.agent is not None:
-            return LearnedAgent(self.agent.net, self.kernel.observe)
-        assert isinstance(self.config.agent, ScriptedAgent)
-        return ScriptedAgentPolicy(self.config.agent.player)
-
-    def _set_lanes(self, num_games: int) -> None:
-        self._num_games = num_games
-        host_size = 0 if self.host is None else self.host.config.rollout_size
-        self._host_lanes = slice(0, host_size)
-        self._agent_lanes = slice(host_size, num_games)
-
 
 def game_config(config: TrainerConfig) -> GameConfig:
     """Return the game that a trainer configuration describes."""
@@ -316,9 +254,3 @@ def game_config(config: TrainerConfig) -> GameConfig:
 
 def _lanes(transitions: Transitions, lanes: slice) -> Transitions:
     return Transitions(*(tensor[:, lanes] for tensor in transitions))
-
-
-def _learning(learner: Learner | None, name: str) -> Learner:
-    if learner is None:
-        raise ValueError(f"the {name} of this trainer is a scripted player and has no network")
-    return learner
