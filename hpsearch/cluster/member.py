@@ -4,6 +4,7 @@ import time
 from dataclasses import asdict, dataclass
 
 from hpsearch import yaml_file
+from hpsearch.cluster.failures import kind_of, message_of
 from hpsearch.cluster.trial_dir import (
     Assignment,
     AttemptDir,
@@ -51,6 +52,10 @@ class Member:
         """Add an evaluation to the learning curve."""
         row = {"step": step, "attempt": self.assignment.attempt, "at": time.time()}
         self.trial.append_metrics({**row, "metrics": plain_metrics(metrics)})
+
+    def fail(self, error: Exception, step: int) -> None:
+        """Say that an error of the job ended the attempt."""
+        self.end("failed", step, kind=kind_of(error), message=message_of(error))
 
     def end(
         self,

@@ -49,7 +49,9 @@ def open_driver(
         study_id = _register(study, database, storage, clock())
         leases = Leases(database)
         lease = _acquire(leases, study_id, clock())
-        recorder = Recorder(EventLog(database), leases, lease, clock, on_event)
+        recorder = Recorder(
+            EventLog(database), leases, lease, clock, on_event, StudyRecords(database)
+        )
         with closing(recorder):
             yield Driver(
                 study.spec,

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from hpsearch.study.database import StudyRecords
 from hpsearch.study.events import EventLog, NewEvent
 from hpsearch.study.leases import Lease, Leases
 from hpsearch.study.state import StudyState
@@ -24,6 +25,7 @@ class Recorder:
         lease: Lease,
         clock: Callable[[], float],
         on_event: Callable[[NewEvent], None],
+        records: StudyRecords,
     ) -> None:
         """Read what has happened; ``on_event`` is told of everything new."""
         self._log = log
@@ -31,6 +33,7 @@ class Recorder:
         self._lease = lease
         self._clock = clock
         self._on_event = on_event
+        self._records = records
         self.state = StudyState()
         self.state.apply(log.read(lease.study_id))
 
@@ -49,7 +52,11 @@ class Recorder:
             ConflictError: if another driver has taken the study.
         """
         event = NewEvent(kind, self._clock(), trial, attempt, job, data or {})
+        status = self.state.status
         self.state.apply(self._log.append(self._lease.study_id, [event], lease=self._lease))
+        if self.state.status != status:
+            # For readers of the table alone; we read the events.
+            self._records.set_state(self._lease.study_id, self.state.status)
         self._on_event(event)
 
     def keep_lease(self) -> None:
