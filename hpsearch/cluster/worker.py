@@ -13,10 +13,11 @@ from pathlib import Path
 
 import torch
 
+from hpsearch.cluster.failures import CODE, NAN
 from hpsearch.cluster.member import FENCED, Member
 from hpsearch.cluster.signals import StopFlag, stop_flag
 from hpsearch.cluster.trial_dir import Assignment, AttemptResult, Heartbeat, JobDir, StudyDir
-from hpsearch.errors import DiskError, HpsearchError
+from hpsearch.errors import HpsearchError
 from hpsearch.trainers import checkpoint
 from hpsearch.trainers.algorithms import build
 from hpsearch.trainers.trainer import Trainer
@@ -56,7 +57,7 @@ def _open(study: StudyDir, assignment: Assignment) -> Member | None:
     except HpsearchError as error:
         print(error, flush=True)
         attempt = study.trial(assignment.trial).attempt(assignment.attempt)
-        attempt.write_result(AttemptResult(assignment.token, "failed", 0, "code", str(error), {}))
+        attempt.write_result(AttemptResult(assignment.token, "failed", 0, CODE, str(error), {}))
         return None
 
 
@@ -64,16 +65,9 @@ def _begin(members: Sequence[Member], flag: StopFlag) -> "_Population":
     try:
         return _Population(members, flag)
     except Exception as error:
-        _fail(members, [0] * len(members), error)
+        for member in members:
+            member.fail(error, step=0)
         raise
-
-
-def _fail(members: Sequence[Member], steps: Sequence[int], error: Exception) -> None:
-    """Record an error of the whole job as the end of each of its attempts."""
-    kind = "disk" if isinstance(error, OSError | DiskError) else "code"
-    message = str(error) if isinstance(error, HpsearchError) else repr(error)
-    for member, step in zip(members, steps, strict=True):
-        member.end("failed", step, kind=kind, message=message)
 
 
 class _Population:
@@ -103,7 +97,8 @@ class _Population:
 
     def fail(self, error: Exception) -> None:
         """Record an error of the whole job as the end of each remaining attempt."""
-        _fail(self._members, self._steps(), error)
+        for member, step in zip(self._members, self._steps(), strict=True):
+            member.fail(error, step)
 
     def _steps(self) -> list[int]:
         """Return each remaining member's step; the last trainer outlives its last member."""
@@ -163,7 +158,7 @@ class _Population:
 
     def _diverge(self, index: int) -> None:
         message = "the weights became infinite or NaN; lower the learning rate"
-        self._members[index].end("failed", self._steps()[index], kind="nan", message=message)
+        self._members[index].end("failed", self._steps()[index], kind=NAN, message=message)
 
     def _save(self) -> None:
         interval, keep = self._config.checkpoint.interval, self._config.checkpoint.keep_last
