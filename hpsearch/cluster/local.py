@@ -50,7 +50,10 @@ class LocalExecutor:
 
     def alive(self, jobs: Sequence[tuple[JobDir, str]]) -> frozenset[str]:
         """Return the ids whose controller process still runs."""
-        return frozenset(job_id for job, job_id in jobs if _controller(job, job_id) is not None)
+        running = frozenset(job_id for job, job_id in jobs if _controller(job, job_id) is not None)
+        # To ask a child whether it is done is to bury it; else each job would leave a zombie.
+        self._children = [child for child in self._children if not child.done()]
+        return running
 
     def interrupt(self, job: JobDir, job_id: str) -> None:
         """Send SIGTERM, which the controller passes on to the worker."""

@@ -98,9 +98,14 @@ class StudyDir:
         """Return the folder that `export` writes by default."""
         return self.root / "best"
 
+    @property
+    def trials(self) -> Path:
+        """Return the folder of the trials' folders."""
+        return self.root / "trials"
+
     def trial(self, number: int) -> "TrialDir":
         """Return the folder of one trial."""
-        return TrialDir(self.root / "trials" / str(number))
+        return TrialDir(self.trials / str(number))
 
     def job(self, name: str) -> "JobDir":
         """Return the folder of one job."""

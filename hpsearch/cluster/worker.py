@@ -118,6 +118,7 @@ class _Population:
             if step is not None:
                 path = checkpoint.path_of(member.trial.checkpoints, step)
                 self._trainer.load(path, index)
+            checkpoint.remove_leftovers(member.trial.checkpoints)
             member.trial.forget_metrics_after(step or 0)
             print(f"trial {member.assignment.trial} goes on from step {step or 0}", flush=True)
 

@@ -11,7 +11,8 @@ from hpsearch.errors import CorruptError
 from hpsearch.trainers import checkpoint
 from hpsearch.trainers.algorithms import build
 from hpsearch.trainers.config import TrainerConfig
-from hpsearch.trainers.evaluation import MODES, Measurement, Metrics, measure_agents, measure_hosts
+from hpsearch.trainers.evaluation import Measurement, Metrics, measure_agents, measure_hosts
+from hpsearch.trainers.metrics import MODES
 from hpsearch.trainers.policies import ScriptedAgentPolicy, ScriptedHostPolicy
 from hpsearch.trainers.trainer import Trainer, game_config
 

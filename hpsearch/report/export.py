@@ -32,6 +32,8 @@ def export(view: StudyView, trial: Trial, folder: Path) -> dict[str, Any]:
     """
     if trial.told != COMPLETE:
         raise UsageError(f"trial {trial.number} has not finished, so there is nothing to export")
+    if folder.is_file():
+        raise UsageError(f"{folder} is a file; choose another folder with -o")
     if folder.exists() and any(folder.iterdir()) and not (folder / MARK).exists():
         raise UsageError(f"{folder} holds other files; choose another folder with -o")
     config = view.config(trial)

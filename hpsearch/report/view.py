@@ -7,7 +7,7 @@ from typing import Any
 
 from hpsearch.atomic import read_json
 from hpsearch.cluster.trial_dir import StudyDir
-from hpsearch.errors import HpsearchError, UsageError
+from hpsearch.errors import HpsearchError, StorageError, UsageError
 from hpsearch.study.database import Database, StudyRecords
 from hpsearch.study.events import EventLog
 from hpsearch.study.holder import is_dead
@@ -74,9 +74,10 @@ def open_view(name_or_file: str, runs: Path) -> StudyView:
 
 
 def _look(name: str, url: str, path: Path, runs: Path) -> StudyView:
+    folder = StudyDir((runs / name).absolute())
     file = sqlite_file(url)
     if file and not Path(file).exists():
-        raise _not_started(name, path)
+        raise _lost(name, file) if folder.spec.exists() else _not_started(name, path)
     database = Database.open(url)
     try:
         record = StudyRecords(database).get(name)
@@ -89,8 +90,15 @@ def _look(name: str, url: str, path: Path, runs: Path) -> StudyView:
         database.close()
     is_driven = lease is not None and lease.expires_at > time.time() and not is_dead(lease.holder)
     study = stored_study(record.spec, path)
-    return StudyView(study, StudyDir((runs / name).absolute()), state, is_driven)
+    return StudyView(study, folder, state, is_driven)
 
 
 def _not_started(name: str, path: Path) -> HpsearchError:
     return UsageError(f"the study {name} has not been started; start it with: hpsearch run {path}")
+
+
+def _lost(name: str, file: str) -> HpsearchError:
+    return StorageError(
+        f"the database of the study {name} is not at {Path(file).absolute()}; run the command in "
+        "the folder in which the study was started, or restore the file"
+    )

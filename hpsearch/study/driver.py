@@ -177,11 +177,19 @@ class Driver:
         return self._spec.executor.jobs - len(self.state.live_jobs())
 
     def _ask(self) -> None:
-        """Ask for as many trials as the free jobs can hold."""
-        places = self._free_jobs() * self._spec.executor.members_per_job
-        while len(self.state.waiting()) < places and self._has_budget():
+        """Ask for as many trials as the free jobs can hold.
+
+        What an interruption threw out of a job fills a job, however little of it is left: in an
+        uninterrupted study, nothing is asked before that job ends.
+        """
+        free = self._free_jobs() - len({trial.job for trial in self.state.waiting()} - {None})
+        places = free * self._spec.executor.members_per_job
+        while self._num_new() < places and self._has_budget():
             number, params = self._trials.ask(known=self.state.trials)
             self._recorder.record("asked", trial=number, data={"params": params})
+
+    def _num_new(self) -> int:
+        return sum(trial.job is None for trial in self.state.waiting())
 
     def _dispatch(self) -> None:
         """Submit waiting trials while a job is free."""

@@ -46,7 +46,7 @@ def open_driver(
     """
     url = storage_url(study.spec.name, study.spec.storage)
     with closing(Database.open(url)) as database, closing(open_storage(url)) as storage:
-        study_id = _register(study, database, storage, clock())
+        study_id = _register(study, runs, database, storage, clock())
         leases = Leases(database)
         lease = _acquire(leases, study_id, clock())
         recorder = Recorder(
@@ -64,12 +64,15 @@ def open_driver(
             )
 
 
-def _register(study: Study, database: Database, storage: MirroredStorage, now: float) -> int:
+def _register(
+    study: Study, runs: Path, database: Database, storage: MirroredStorage, now: float
+) -> int:
     """Return the study's id in our tables, where it is entered if it is new."""
     database.migrate()
     records = StudyRecords(database)
     if records.get(study.spec.name) is None:
         _refuse_foreign(study.spec.name, storage)
+        _refuse_leftovers(StudyDir(runs / study.spec.name))
     record = records.create_or_get(
         name=study.spec.name,
         spec=spec_json(study),
@@ -93,6 +96,15 @@ def _refuse_foreign(name: str, storage: MirroredStorage) -> None:
         raise ConflictError(
             f"the database holds an Optuna study {name!r} that hpsearch did not make; "
             "give the study another name"
+        )
+
+
+def _refuse_leftovers(folder: StudyDir) -> None:
+    """Refuse a folder whose trials another database knows: new ones would go on from theirs."""
+    if folder.trials.exists():
+        raise ConflictError(
+            f"{folder.root} holds the trials of a study that is not in this database; give "
+            "storage the database that it was started with, or move the folder away"
         )
 
 

@@ -31,9 +31,12 @@ class SearchSpace:
 
     @cached_property
     def order(self) -> tuple[str, ...]:
-        """The paths, each after those that its conditions name, else as in the file."""
+        """The paths, each after those that its conditions name, else by name.
+
+        So a study suggests the same, and stays the same study, if its file names them otherwise.
+        """
         order: list[str] = []
-        waiting = list(self.parameters)
+        waiting = sorted(self.parameters)
         while waiting:
             ready = [name for name in waiting if self.parameters[name].when.keys() <= set(order)]
             assert ready, "circular conditions are refused when the study file is read"

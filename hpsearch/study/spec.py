@@ -22,7 +22,7 @@ from hpsearch.study.space_checks import (
     base_problems,
     condition_problems,
 )
-from hpsearch.study.spec_checks import FROM_ENVIRONMENT, section_problems
+from hpsearch.study.spec_checks import FROM_ENVIRONMENT, metric_problems, section_problems
 from hpsearch.study.url import url_problem
 from hpsearch.trainers.config import read_config
 
@@ -131,7 +131,9 @@ def load_spec(path: Path) -> Study:
     sections = _sections(data)
     problems += section_problems(sections)
     bases = _read_bases(sections.get("base", {}), path.parent, problems)
-    problems += _space_problems(sections.get("space", {}), bases)
+    parameters = sections.get("space", {})
+    problems += metric_problems(sections.get("objectives", ()), parameters, bases)
+    problems += _space_problems(parameters, bases)
     if problems:
         raise ConfigError(str(path), problems)
     return Study(path, spec, bases, SearchSpace(spec.space))
@@ -139,7 +141,7 @@ def load_spec(path: Path) -> Study:
 
 def spec_json(study: Study) -> str:
     """Return the study as JSON text, with the base configurations in place of their paths."""
-    return json.dumps(to_plain(study.spec) | {"base": dict(study.bases)}, sort_keys=True)
+    return json.dumps(to_plain(study.spec) | {"base": dict(study.bases)})
 
 
 def stored_study(data: Mapping[str, Any], path: Path) -> Study:

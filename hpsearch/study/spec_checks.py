@@ -4,11 +4,17 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from hpsearch.errors import unknown_name
 from hpsearch.study.options import CMAESOptions, GridOptions, NoPruning, Pruner, Sampler
 from hpsearch.study.parameters import Parameter
+from hpsearch.study.space import Config
 from hpsearch.study.url import password, url_problem
+from hpsearch.trainers.config import read_config
+from hpsearch.trainers.metrics import metric_names
 
 FROM_ENVIRONMENT = "env:"
+WHO_PLAYS = frozenset({"host", "agent", "evaluation.opponents"})
+"""paths of a trainer configuration that decide what is measured"""
 
 _STUDY_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -19,6 +25,26 @@ def section_problems(sections: Mapping[str, Any]) -> Iterator[str]:
     for needed, rule in _RULES:
         if all(name in sections for name in needed):
             yield from rule(*(sections[name] for name in needed))
+
+
+def metric_problems(
+    objectives: tuple[Any, ...], space: Mapping[str, Parameter], bases: Mapping[str, Config]
+) -> Iterator[str]:
+    """Yield the objectives that a base configuration does not measure.
+
+    Where who plays is itself searched, a trial that does not measure them fails by itself.
+    """
+    if not WHO_PLAYS.isdisjoint(space):
+        return
+    for algorithm, base in bases.items():
+        measured = set(metric_names(read_config(base, source="").opponents()))
+        for index, objective in enumerate(objectives):
+            if objective.metric.strip() and objective.metric not in measured:
+                yield (
+                    f"objectives[{index}].metric is measured by no trial of the {algorithm} base: "
+                    f"{unknown_name('metric', objective.metric, measured)}; "
+                    f"the base's evaluation.opponents decides which there are"
+                )
 
 
 def _name_problems(name: str) -> Iterator[str]:

@@ -134,6 +134,12 @@ def _is_whole(path: Path) -> bool:
     return True
 
 
+def remove_leftovers(folder: Path) -> None:
+    """Remove what killed processes have left half-written; nobody else may be writing."""
+    for path in folder.glob(f".{_PREFIX}*"):
+        shutil.rmtree(path, ignore_errors=True)
+
+
 def _steps(folder: Path) -> list[int]:
     if not folder.is_dir():
         return []

@@ -4,7 +4,7 @@ Axes: P members, G games, N points, D coordinates. Every member, opponent and mo
 meets the same starts.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -15,6 +15,8 @@ from hpsearch.game.encoding import HostActionEncoder
 from hpsearch.game.fused_game import FusedGame, GameConfig
 from hpsearch.game.kernels import BACKENDS, default_backend
 from hpsearch.game.philox import Stream, derive_key
+from hpsearch.trainers.metrics import MODES, PANELS, panel_name
+from hpsearch.trainers.metrics import metric_names as metric_names
 from hpsearch.trainers.policies import (
     AgentPolicy,
     HostPolicy,
@@ -23,11 +25,6 @@ from hpsearch.trainers.policies import (
 )
 from hpsearch.trainers.rho import Lengths, Rho, panel, rho
 
-MODES = ("rho", "rho_sampled")
-PANELS = {
-    "host": ("choose_first", "choose_last", "random"),
-    "agent": ("random", "all_coord", "zeillinger"),
-}
 Metrics = dict[str, Rho]
 
 
@@ -162,18 +159,5 @@ def _metrics(role: str, by_name: Mapping[str, list[list[Lengths]]], member: int)
         for name, lengths in games.items():
             metrics[f"{mode}/{role}/{name}"] = rho(lengths, seed=0)
         if set(PANELS[role]) <= set(games):
-            metrics[_panel_name(mode, role)] = panel([games[name] for name in PANELS[role]], seed=0)
+            metrics[panel_name(mode, role)] = panel([games[name] for name in PANELS[role]], seed=0)
     return metrics
-
-
-def _panel_name(mode: str, role: str) -> str:
-    return f"{mode.replace('rho', 'panel')}/{role}"
-
-
-def metric_names(opponents: dict[str, tuple[str, ...]]) -> Iterator[str]:
-    """Yield the metrics that learning roles with these ``opponents`` are measured by."""
-    for role, names in opponents.items():
-        for mode in MODES:
-            yield from (f"{mode}/{role}/{name}" for name in names)
-            if set(PANELS[role]) <= set(names):
-                yield _panel_name(mode, role)

@@ -22,8 +22,9 @@ from hpsearch.schema import to_plain
 from hpsearch.trainers import checkpoint
 from hpsearch.trainers.checkpoint import Checkpoint
 from hpsearch.trainers.config import RewardName, TrainerConfig, shape_key
-from hpsearch.trainers.evaluation import MODES, Measurement, Metrics, measure_agents, measure_hosts
+from hpsearch.trainers.evaluation import Measurement, Metrics, measure_agents, measure_hosts
 from hpsearch.trainers.learner import Learner, member_stream
+from hpsearch.trainers.metrics import MODES
 from hpsearch.trainers.replay_buffer import Transitions
 from hpsearch.trainers.roles import Roles
 

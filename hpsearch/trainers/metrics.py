@@ -1,0 +1,23 @@
+"""The names of metrics: what the trained roles are measured by, known without torch."""
+
+from collections.abc import Iterator, Mapping
+
+MODES = ("rho", "rho_sampled")
+PANELS = {
+    "host": ("choose_first", "choose_last", "random"),
+    "agent": ("random", "all_coord", "zeillinger"),
+}
+
+
+def metric_names(opponents: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
+    """Yield the metrics that learning roles with these ``opponents`` are measured by."""
+    for role, names in opponents.items():
+        for mode in MODES:
+            yield from (f"{mode}/{role}/{name}" for name in names)
+            if set(PANELS[role]) <= set(names):
+                yield panel_name(mode, role)
+
+
+def panel_name(mode: str, role: str) -> str:
+    """Return the metric of a role against its whole panel."""
+    return f"{mode.replace('rho', 'panel')}/{role}"

@@ -1,0 +1,130 @@
+"""Workers as real processes, alone and below the local executor."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+
+from hpsearch.cluster.local import LocalExecutor
+from hpsearch.cluster.worker import work
+from hpsearch.trainers import checkpoint
+
+PATIENCE_SECONDS = 60
+
+
+@pytest.fixture(scope="module")
+def configs(plain_config):
+    """Two members that train for a second or two, with an evaluation every tenth of it."""
+    changes = {"steps": 800, "evaluation.interval": 80, "checkpoint.interval": 40}
+    return [plain_config({**changes, "seed": seed}) for seed in (1, 2)]
+
+
+def wait_until(condition) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, "waited too long"
+        time.sleep(0.01)
+
+
+def is_gone(executor, job, job_id: str) -> bool:
+    """Whether the job has ended and has not stayed as a zombie of this process."""
+    return not executor.alive([(job, job_id)]) and not psutil.pid_exists(int(job_id))
+
+
+def newest_step(study, number: int) -> int:
+    return next(checkpoint.valid_steps(study.trial(number).checkpoints), 0)
+
+
+def outcome(study, number: int, attempt: int):
+    ended = study.trial(number).attempt(attempt).read_result()
+    rows = list(study.trial(number).read_metrics())
+    curve = [(row["step"], row["metrics"]) for row in rows]
+    return ended.status, ended.step, ended.metrics, curve
+
+
+def test_terminated_then_killed_then_finished_as_if_undisturbed(tmp_path, new_job, configs):
+    study = new_job(tmp_path / "disturbed", configs).study
+    for attempt, number in ((1, signal.SIGTERM), (2, signal.SIGKILL)):
+        job, before = new_job(study.root, configs, attempt), newest_step(study, 1)
+        process = subprocess.Popen([sys.executable, "-m", "hpsearch.cluster.worker", str(job.root)])
+        wait_until(lambda before=before: newest_step(study, 1) > before)
+        process.send_signal(number)
+        code = process.wait(timeout=PATIENCE_SECONDS)
+        ended = study.trial(1).attempt(attempt).read_result()
+        if number == signal.SIGTERM:
+            assert code == 0
+            assert (ended.status, ended.step) == ("interrupted", newest_step(study, 1))
+        else:
+            assert code == -signal.SIGKILL
+            assert ended is None
+        assert newest_step(study, 1) < 800
+    work(str(new_job(study.root, configs, 3).root))
+    whole = new_job(tmp_path / "whole", configs)
+    work(str(whole.root))
+    for number in range(2):
+        assert outcome(study, number, 3) == outcome(whole.study, number, 1)
+
+
+THREADS = """
+import sys
+import torch
+from hpsearch.cluster.worker import work
+work(sys.argv[1])
+print("threads", torch.get_num_threads())
+"""
+
+
+def test_the_worker_keeps_to_its_threads(tmp_path, new_job, plain_config):
+    job = new_job(tmp_path, [plain_config({"steps": 2})])
+    command = [sys.executable, "-c", THREADS, str(job.root)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "threads 1\n" in done.stdout
+
+
+def test_local_executor(tmp_path, new_job, plain_config):
+    endless = plain_config({"steps": 10**9, "checkpoint.interval": 10**8})
+    job = new_job(tmp_path, [endless])
+    executor = LocalExecutor()
+    assert executor.find(job) is None
+    job_id = executor.submit(job)
+    try:
+        # Another process knows the job by its folder alone.
+        stranger = LocalExecutor()
+        assert stranger.find(job) == job_id
+        assert stranger.alive([(job, job_id)]) == {job_id}
+        trial = job.study.trial(0)
+        wait_until(lambda: list(trial.read_metrics()))
+        assert trial.attempt(1).read_heartbeat() is not None
+    finally:
+        executor.interrupt(job, job_id)
+    wait_until(lambda: is_gone(executor, job, job_id))
+    ended = trial.attempt(1).read_result()
+    assert ended.status == "interrupted"
+    assert newest_step(job.study, 0) == ended.step
+    executor.interrupt(job, job_id)  # a job that has left is left alone
+    logs = [path.read_text() for path in job.root.glob("*_log.out")]
+    assert any("trial 0 goes on from step 0" in log for log in logs)
+
+
+def test_local_executor_does_not_take_strangers_for_its_jobs(tmp_path, new_job, plain_config):
+    """A process id may have passed to another process; it must not be ended."""
+    job = new_job(tmp_path, [plain_config()])
+    me, nobody = str(os.getpid()), str(2**22 - 1)
+    executor = LocalExecutor()
+    assert executor.alive([(job, me), (job, nobody)]) == frozenset()
+    executor.interrupt(job, me)
+    executor.interrupt(job, nobody)
+
+
+def test_submitting_leaves_this_process_its_handlers(tmp_path, new_job, plain_config):
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGHUP)]
+    job = new_job(tmp_path, [plain_config({"steps": 1})])
+    executor = LocalExecutor()
+    job_id = executor.submit(job)
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGHUP)] == before
+    wait_until(lambda: is_gone(executor, job, job_id))
+    assert job.study.trial(0).attempt(1).read_result().status == "finished"

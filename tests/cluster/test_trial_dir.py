@@ -1,0 +1,126 @@
+"""The files of a trial: what is written is read, what is damaged is told apart."""
+
+import json
+
+import pytest
+
+from hpsearch.cluster.trial_dir import (
+    Assignment,
+    AttemptResult,
+    Control,
+    Heartbeat,
+    StudyDir,
+)
+from hpsearch.errors import CorruptError
+
+RESULT = AttemptResult("t", "failed", 7, "nan", "why", {"rho": {"value": 0.5, "games": 3}})
+HEARTBEAT = Heartbeat(12.5, 3, 100.0, "node", 42)
+
+
+@pytest.fixture
+def study(tmp_path):
+    return StudyDir(tmp_path / "runs" / "name")
+
+
+@pytest.fixture
+def trial(study):
+    return study.trial(3)
+
+
+def test_places(study):
+    assert study.trial(12).root == study.root / "trials" / "12"
+    assert study.trial(12).attempt(2).root == study.root / "trials" / "12" / "attempt-2"
+    assert study.job("j").study == study
+    assert study.job("j").name == "j"
+
+
+def test_a_job_is_read_as_it_was_written(study):
+    assignments = (Assignment(3, 1, "a"), Assignment(5, 2, "b"))
+    study.job("j").write(assignments, 4)
+    assert study.job("j").read() == (assignments, 4)
+
+
+def test_a_trial_is_created_once_and_again(trial):
+    for _ in range(2):
+        trial.create("seed: 1\n", {"parents": ["x"]})
+    assert trial.config.read_text() == "seed: 1\n"
+    assert json.loads((trial.root / "lineage.json").read_text()) == {"parents": ["x"]}
+
+
+def test_control_round_trip(trial):
+    assert trial.read_control() is None
+    for control in (Control("t", None), Control("u", "pruned")):
+        trial.write_control(control)
+        assert trial.read_control() == control
+
+
+def test_heartbeat_round_trip(trial):
+    attempt = trial.attempt(1)
+    assert attempt.read_heartbeat() is None
+    attempt.write_heartbeat(HEARTBEAT)
+    assert attempt.read_heartbeat() == HEARTBEAT
+
+
+def test_result_round_trip(trial):
+    attempt = trial.attempt(1)
+    assert attempt.read_result() is None
+    attempt.write_result(RESULT)
+    assert attempt.read_result() == RESULT
+
+
+DAMAGED = ["", "{", "[]", "[1]", "3", '{"at": 1}', '{"at": 1, "more": 2}', "\x00\x00"]
+
+
+@pytest.mark.parametrize("text", DAMAGED)
+def test_a_damaged_heartbeat_is_none(trial, text):
+    attempt = trial.attempt(1)
+    attempt.write_heartbeat(HEARTBEAT)
+    (attempt.root / "heartbeat.json").write_text(text)
+    assert attempt.read_heartbeat() is None
+
+
+@pytest.mark.parametrize("text", DAMAGED)
+def test_a_damaged_result_is_an_error(trial, text):
+    attempt = trial.attempt(1)
+    attempt.write_result(RESULT)
+    (attempt.root / "result.json").write_text(text)
+    with pytest.raises(CorruptError, match=r"result\.json"):
+        attempt.read_result()
+
+
+def test_a_last_line_cut_off_is_left_out_wherever_it_is_cut(trial):
+    assert list(trial.read_metrics()) == []
+    rows = [{"step": step, "metrics": {"rho": step / 10}} for step in (5, 10, 15)]
+    for row in rows:
+        trial.append_metrics(row)
+    assert list(trial.read_metrics()) == rows
+    whole = trial.metrics.read_bytes()
+    last_line = whole.rindex(b"\n", 0, -1) + 1
+    for end in range(last_line, len(whole)):
+        trial.metrics.write_bytes(whole[:end])
+        assert list(trial.read_metrics()) == rows[:2]
+
+
+def test_a_damaged_line_is_left_out(trial):
+    for step in (5, 10):
+        trial.append_metrics({"step": step})
+    with trial.metrics.open("a") as file:
+        file.write('{"step": 15\n')
+    trial.append_metrics({"step": 20})
+    assert [row["step"] for row in trial.read_metrics()] == [5, 10, 20]
+
+
+@pytest.mark.parametrize(("step", "left"), [(0, []), (5, [5]), (12, [5, 10]), (99, [5, 10, 15])])
+def test_forgetting_what_will_be_made_again(trial, step, left):
+    for row in (5, 10, 15):
+        trial.append_metrics({"step": row})
+    with trial.metrics.open("a") as file:
+        file.write('{"step": 20')
+    trial.forget_metrics_after(step)
+    trial.append_metrics({"step": 100})
+    assert [row["step"] for row in trial.read_metrics()] == [*left, 100]
+
+
+def test_forgetting_nothing_makes_no_file(trial):
+    trial.forget_metrics_after(3)
+    assert not trial.metrics.exists()

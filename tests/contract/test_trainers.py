@@ -1,0 +1,324 @@
+"""What every training algorithm promises. A new name in TRAINERS is tested here.
+
+tests/conftest.py holds a small complete configuration of each.
+"""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numba
+import pytest
+import torch
+
+from hpsearch.errors import ConflictError, CorruptError
+from hpsearch.schema import to_plain
+from hpsearch.trainers import checkpoint
+from hpsearch.trainers.algorithms import TRAINERS, build
+from hpsearch.trainers.config import CONFIGS
+
+every_algorithm = pytest.mark.parametrize("algorithm", TRAINERS)
+
+NET_ARCHES = {"plain": [8], "norms": ["b", 8, "b"], "residual": ["r8", 6]}
+ROLES = {
+    "host": {"agent": {"player": "random"}},
+    "agent": {"agent": "learn", "host": {"player": "zeillinger"}},
+    "both": {"agent": "learn"},
+}
+CASES = [("plain", "host"), ("norms", "agent"), ("residual", "both")]
+cases = pytest.mark.parametrize(("net_arch", "role"), CASES)
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    before = torch.get_num_threads()
+    numba.get_num_threads()  # launches its threads, which sets torch's number to all
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture
+def members(tiny_config):
+    """Return a function to three configurations of one shape that differ wherever members may."""
+
+    def make(algorithm, net_arch="plain", role="host", **changes):
+        learning = ["host", "agent"] if role == "both" else [role]
+        configs = []
+        for p in range(3):
+            own = {
+                "optim.args.lr": 1e-3 * (p + 1),
+                "optim.args.beta1": 0.8 + 0.05 * p,
+                "optim.args.beta2": 0.99 + 0.004 * p,
+                "optim.args.eps": 10.0 ** (-4 - p),
+                "optim.lr_schedule": {"mode": "cosine", "initial": 1e-2, "steps": 5 + p},
+                "net_arch": NET_ARCHES[net_arch],
+                "max_grad_norm": 0.1 * 3**p,
+                "gamma": 0.8 + 0.09 * p,
+                "er": 0.1 * p + 0.05,
+                "er_schedule": {"mode": "linear", "initial": 1.0, "steps": 4 + p},
+                "tau": (p + 1) / 3,
+                "steps_before_update_target": p + 1,
+                "huber_delta": 0.1 + 0.5 * p,
+            }
+            mine = {f"{name}.{key}": value for name in learning for key, value in own.items()}
+            options = {**ROLES[role], **mine, "seed": 10 + p, **changes}
+            configs.append(tiny_config(options, algorithm))
+        return configs
+
+    return make
+
+
+def assert_same(state, other, exact=True) -> None:
+    assert state.keys() == other.keys()
+    for name, tensor in state.items():
+        if exact or not tensor.is_floating_point():
+            assert torch.equal(tensor, other[name]), name
+        else:
+            torch.testing.assert_close(tensor, other[name], rtol=1e-3, atol=1e-4, msg=name)
+
+
+def snapshot(trainer) -> dict[str, torch.Tensor]:
+    return {name: tensor.clone() for name, tensor in trainer.state().items()}
+
+
+@every_algorithm
+@cases
+def test_a_member_of_a_population_is_the_member_trained_alone(members, algorithm, net_arch, role):
+    configs = members(algorithm, net_arch, role)
+    population = build(configs)
+    first = snapshot(population)
+    population.train(6)
+    together = population.state()
+    for p, config in enumerate(configs):
+        alone = build([config])
+        assert_same(
+            {k: v[p] for k, v in first.items()}, {k: v[0] for k, v in alone.state().items()}
+        )
+        alone.train(6)
+        mine = {name: tensor[p] for name, tensor in together.items()}
+        assert_same(mine, {name: tensor[0] for name, tensor in alone.state().items()}, exact=False)
+
+
+@every_algorithm
+def test_members_differ(members, algorithm):
+    state = build(members(algorithm, role="both")).state()
+    for name in ("host.net.weights", "agent.net.weights", "fused_game.points"):
+        assert not torch.equal(state[name][0], state[name][1])
+    assert not torch.equal(state["host.net.weights"][0, :8], state["agent.net.weights"][0, :8])
+
+
+@every_algorithm
+def test_the_same_seed_gives_the_same_weights_and_another_seed_others(members, algorithm):
+    """seeds.md B12; whatever has been drawn from torch's own generator in between."""
+    first, again = build(members(algorithm)), build(members(algorithm))
+    first.train(4)
+    torch.rand(7)
+    again.train(4)
+    assert_same(first.state(), again.state())
+    other = build(members(algorithm, seed=99))
+    other.train(4)
+    difference = other.state()["host.net.weights"] - first.state()["host.net.weights"]
+    assert (difference.abs().amax(dim=1) > 1e-3).all()
+
+
+@every_algorithm
+def test_steps_may_be_made_in_any_portions(members, algorithm):
+    whole, parts = build(members(algorithm)), build(members(algorithm))
+    whole.train(6)
+    for steps in (1, 0, 3, 2):
+        parts.train(steps)
+    assert_same(whole.state(), parts.state())
+    assert whole.step.tolist() == [6, 6, 6]
+
+
+CONTINUE = """
+import json, sys
+from pathlib import Path
+import numba, torch
+from hpsearch.trainers.algorithms import build
+from hpsearch.trainers.config import read_config
+
+numba.get_num_threads()
+torch.set_num_threads(1)
+for case in json.loads(sys.stdin.read()):
+    folder = Path(case["folder"])
+    trainer = build([read_config(config, source="test") for config in case["configs"]])
+    for member in range(trainer.num_members):
+        trainer.load(folder / str(member) / "step-000000003", member)
+    trainer.train(3)
+    for member in range(trainer.num_members):
+        trainer.save(folder / str(member), member)
+"""
+
+
+@every_algorithm
+def test_training_goes_on_bitwise_in_a_new_process(members, algorithm, tmp_path):
+    """Weights, optimizer, schedules, games, random numbers and replay buffer."""
+    jobs, whole = [], {}
+    for case in CASES:
+        configs, folder = members(algorithm, *case), tmp_path / "-".join(case)
+        trainer = build(configs)
+        trainer.train(3)
+        for member in range(3):
+            trainer.save(folder / str(member), member)
+        trainer.train(3)
+        whole[folder] = trainer.state()
+        jobs.append({"folder": str(folder), "configs": [to_plain(c) for c in configs]})
+    command = [sys.executable, "-c", CONTINUE]
+    subprocess.run(command, input=json.dumps(jobs), text=True, check=True)
+    for folder, state in whole.items():
+        for member in range(3):
+            saved = checkpoint.load(folder / str(member) / "step-000000006")
+            assert saved.step == 6
+            assert_same({k: v[member] for k, v in state.items()}, saved.tensors)
+
+
+@every_algorithm
+def test_saving_changes_nothing(members, algorithm, tmp_path):
+    trainer = build(members(algorithm))
+    trainer.train(2)
+    before = snapshot(trainer)
+    trainer.save(tmp_path, 1)
+    trainer.evaluate_rho(num_games=5, split="test")
+    assert_same(before, trainer.state())
+
+
+@every_algorithm
+def test_loading_one_member_leaves_the_others_alone(members, algorithm, tmp_path):
+    trainer = build(members(algorithm))
+    trainer.train(2)
+    saved = snapshot(trainer)
+    path = trainer.save(tmp_path, 1)
+    trainer.train(2)
+    moved = snapshot(trainer)
+    trainer.load(path, 1)
+    assert_same({k: v[1] for k, v in trainer.state().items()}, {k: v[1] for k, v in saved.items()})
+    for p in (0, 2):
+        mine = {name: tensor[p] for name, tensor in trainer.state().items()}
+        assert_same(mine, {name: tensor[p] for name, tensor in moved.items()})
+    assert trainer.step.tolist() == [4, 2, 4]
+
+
+@every_algorithm
+def test_a_checkpoint_of_another_configuration_is_refused(members, algorithm, tmp_path):
+    trainer = build(members(algorithm))
+    path = trainer.save(tmp_path, 0)
+    before = snapshot(trainer)
+    with pytest.raises(ConflictError, match="another configuration"):
+        trainer.load(path, 1)
+    (path / "state.json").unlink()
+    with pytest.raises(CorruptError):
+        trainer.load(path, 0)
+    assert_same(before, trainer.state())
+
+
+@every_algorithm
+def test_without_its_buffer_a_checkpoint_is_smaller_and_loads(members, algorithm, tmp_path):
+    options = {"replay_buffer.save": False, "replay_buffer.buffer_size": 4000}
+    trainer = build(members(algorithm, **options))
+    trainer.train(2)
+    path = trainer.save(tmp_path, 0)
+    assert sum(file.stat().st_size for file in Path(path).iterdir()) < 50_000
+    fresh = build(members(algorithm, **options))
+    fresh.load(path, 0)
+    assert torch.equal(fresh.host_net.weights[0], trainer.host_net.weights[0])
+    fresh.train(1)
+    assert fresh.is_finite() == [True] * 3
+
+
+@every_algorithm
+@cases
+def test_select_goes_on_as_if_nothing_had_happened(members, algorithm, net_arch, role):
+    trainer = build(members(algorithm, net_arch, role))
+    trainer.train(3)
+    selected = trainer.select([2, 0])
+    assert selected.configs == (trainer.configs[2], trainer.configs[0])
+    trainer.train(3)
+    selected.train(3)
+    chosen = {name: tensor[[2, 0]] for name, tensor in trainer.state().items()}
+    assert_same(chosen, selected.state(), exact=False)
+
+
+@every_algorithm
+def test_a_copy_is_equal_and_has_memory_of_its_own(members, algorithm):
+    trainer = build(members(algorithm, role="both"))
+    trainer.train(2)
+    copied, before = trainer.copy(), snapshot(trainer)
+    assert_same(before, copied.state())
+    copied.train(2)
+    assert_same(before, trainer.state())
+    trainer.train(2)
+    assert_same(trainer.state(), copied.state())
+
+
+@every_algorithm
+def test_a_member_may_take_over_anothers_state(members, algorithm):
+    """The exploit of population-based training: the weights of one, the numbers of the other."""
+    trainer = build(members(algorithm))
+    trainer.train(3)
+    names = [name for name in trainer.state() if ".net." in name or ".optimizer." in name]
+    trainer.load_member(0, {name: trainer.state()[name][2].clone() for name in names})
+    assert torch.equal(trainer.host_net.weights[0], trainer.host_net.weights[2])
+    trainer.train(1)
+    assert not torch.equal(trainer.host_net.weights[0], trainer.host_net.weights[2])
+
+
+@every_algorithm
+def test_a_state_that_does_not_fit_is_refused(members, algorithm):
+    trainer = build(members(algorithm))
+    for state in ({"host.net.weights": torch.zeros(3)}, {"host.net.waits": torch.zeros(3)}):
+        with pytest.raises(ValueError, match=next(iter(state))):
+            trainer.load_member(0, state)
+
+
+@every_algorithm
+@cases
+def test_no_illegal_move_is_played(members, algorithm, net_arch, role):
+    trainer = build(members(algorithm, net_arch, role))
+    step, moves = trainer.fused_game.step, []
+
+    def watched(host_action, agent_axis):
+        moves.append((host_action.clone(), agent_axis.clone()))
+        return step(host_action, agent_axis)
+
+    trainer.fused_game.step = watched
+    trainer.train(5)
+    subsets = ((0, 1), (0, 2), (1, 2), (0, 1, 2))
+    for actions, axes in moves:
+        pairs = zip(actions.flatten().tolist(), axes.flatten().tolist(), strict=True)
+        assert all(axis in subsets[action] for action, axis in pairs)
+    assert len(moves) >= 5
+
+
+@every_algorithm
+def test_members_of_two_shapes_are_refused(tiny_config, algorithm):
+    one, other = tiny_config({}, algorithm), tiny_config({"host.net_arch": [9]}, algorithm)
+    with pytest.raises(ValueError, match="share every field"):
+        build([one, other])
+
+
+@every_algorithm
+def test_a_scripted_role_has_no_network(members, algorithm):
+    trainer = build(members(algorithm))
+    with pytest.raises(ValueError, match="scripted player"):
+        _ = trainer.agent_net
+
+
+@every_algorithm
+def test_a_member_that_diverges_is_known_and_harms_itself_alone(members, algorithm):
+    configs = members(algorithm, role="both")
+    trainer, healthy = build(configs), build(configs)
+    for learner in trainer.learners:
+        learner.net.weights[1] = float("inf")
+    trainer.train(4)
+    healthy.train(4)
+    assert trainer.is_finite() == [True, False, True]
+    for p in (0, 2):
+        mine = {name: tensor[p] for name, tensor in trainer.state().items()}
+        assert_same(mine, {name: tensor[p] for name, tensor in healthy.state().items()})
+
+
+def test_every_algorithm_has_a_configuration():
+    assert set(TRAINERS) == set(CONFIGS)

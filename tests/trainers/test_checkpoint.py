@@ -1,0 +1,212 @@
+"""Checkpoints are whole or refused, whatever happens to their files."""
+
+import errno
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from hpsearch.errors import CorruptError
+from hpsearch.trainers import checkpoint
+from hpsearch.trainers.checkpoint import Checkpoint
+
+FILES = ("tensors.safetensors", "state.json", "manifest.json")
+
+
+def sample(step: int = 3) -> Checkpoint:
+    tensors = {
+        "net.weights": torch.arange(6.0).reshape(2, 3) + step,
+        "step": torch.tensor(step),
+        "done": torch.tensor([True, False]),
+        "points": torch.full((2, 2), -1, dtype=torch.int32),
+    }
+    return Checkpoint(step, tensors, {"seed": 1, "host": {"net_arch": [8, "b"]}}, ("ab", "cd"))
+
+
+def names(folder) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+@pytest.fixture
+def three(tmp_path):
+    for step in (10, 2, 300):
+        checkpoint.save(tmp_path, sample(step))
+    return tmp_path
+
+
+def test_round_trip(tmp_path):
+    path = checkpoint.save(tmp_path / "new" / "folder", sample())
+    loaded = checkpoint.load(path)
+    assert (loaded.step, loaded.config, loaded.parents) == (3, sample().config, ("ab", "cd"))
+    assert loaded.tensors.keys() == sample().tensors.keys()
+    for name, tensor in sample().tensors.items():
+        assert loaded.tensors[name].dtype == tensor.dtype
+        assert torch.equal(loaded.tensors[name], tensor)
+
+
+def test_rows_of_a_bank_are_saved_alone(tmp_path):
+    bank = torch.arange(4000.0).reshape(4, 1000)
+    path = checkpoint.save(tmp_path, Checkpoint(1, {"row": bank[2], "part": bank[:, 3]}, {}, ()))
+    loaded = checkpoint.load(path).tensors
+    assert torch.equal(loaded["row"], bank[2])
+    assert torch.equal(loaded["part"], bank[:, 3])
+    assert (path / "tensors.safetensors").stat().st_size < 5000
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_one_wrong_byte_is_noticed_wherever_it_is(tmp_path, file):
+    path = checkpoint.save(tmp_path, sample())
+    whole = (path / file).read_bytes()
+    for place in range(0, len(whole), max(1, len(whole) // 60)):
+        damaged = bytearray(whole)
+        damaged[place] ^= 0x11
+        (path / file).write_bytes(damaged)
+        # White space between the manifest's entries carries nothing; all else does.
+        if file != "manifest.json" or not chr(whole[place]).isspace():
+            with pytest.raises(CorruptError, match=path.name):
+                checkpoint.load(path)
+            assert list(checkpoint.valid_steps(tmp_path)) == []
+    (path / file).write_bytes(whole)
+    checkpoint.verify(path)
+
+
+@pytest.mark.parametrize("file", FILES)
+@pytest.mark.parametrize("share", [0.0, 0.5, 0.99])
+def test_a_cut_file_is_noticed(tmp_path, file, share):
+    path = checkpoint.save(tmp_path, sample())
+    os.truncate(path / file, int((path / file).stat().st_size * share))
+    with pytest.raises(CorruptError, match="damaged"):
+        checkpoint.load(path)
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_a_missing_file_is_noticed(tmp_path, file):
+    path = checkpoint.save(tmp_path, sample())
+    (path / file).unlink()
+    with pytest.raises(CorruptError, match="remove the folder"):
+        checkpoint.load(path)
+
+
+@pytest.mark.parametrize("manifest", ["[]", "null", "{}", '{"state.json": 3}', '"x"'])
+def test_a_manifest_of_another_kind_is_noticed(tmp_path, manifest):
+    path = checkpoint.save(tmp_path, sample())
+    (path / "manifest.json").write_text(manifest)
+    with pytest.raises(CorruptError):
+        checkpoint.load(path)
+
+
+def test_valid_steps_come_newest_first_without_the_damaged(three):
+    assert list(checkpoint.valid_steps(three)) == [300, 10, 2]
+    (checkpoint.path_of(three, 300) / "manifest.json").unlink()
+    assert list(checkpoint.valid_steps(three)) == [10, 2]
+    assert list(checkpoint.valid_steps(three / "nowhere")) == []
+
+
+def test_leftovers_and_strangers_are_no_checkpoints(three):
+    leftover = three / ".step-000000400-0123456789abcdef"
+    checkpoint.path_of(three, 300).rename(leftover)
+    (three / "step-best").mkdir()
+    (three / "notes.txt").write_text("step-1")
+    assert list(checkpoint.valid_steps(three)) == [10, 2]
+    checkpoint.keep_last(three, 1)
+    assert names(three) >= {"step-000000010", "step-best", "notes.txt"}
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4])
+def test_keep_last_removes_the_oldest(three, count):
+    checkpoint.keep_last(three, count)
+    assert list(checkpoint.valid_steps(three)) == [300, 10, 2][:count]
+
+
+def test_keep_last_counts_whole_checkpoints_alone(three):
+    (checkpoint.path_of(three, 300) / "state.json").write_text("{}")
+    checkpoint.keep_last(three, 2)
+    assert list(checkpoint.valid_steps(three)) == [10, 2]
+    checkpoint.keep_last(three, 1)
+    assert list(checkpoint.valid_steps(three)) == [10]
+
+
+def test_a_whole_checkpoint_of_the_same_step_is_kept(tmp_path):
+    path = checkpoint.save(tmp_path, sample())
+    before = (path / "tensors.safetensors").stat().st_mtime_ns
+    other = Checkpoint(3, {"step": torch.tensor(99)}, {}, ())
+    assert checkpoint.save(tmp_path, other) == path
+    assert (path / "tensors.safetensors").stat().st_mtime_ns == before
+    assert checkpoint.load(path).tensors["step"] == 3
+
+
+def test_a_damaged_checkpoint_of_the_same_step_is_replaced(tmp_path):
+    path = checkpoint.save(tmp_path, sample())
+    (path / "state.json").write_text("{}")
+    checkpoint.save(tmp_path, sample())
+    assert checkpoint.load(path).step == 3
+    assert names(tmp_path) == {path.name}
+
+
+@pytest.mark.parametrize("fatal", range(5))
+def test_a_disk_that_is_full_leaves_the_older_checkpoint_and_no_rubbish(
+    tmp_path, monkeypatch, fatal
+):
+    """Let the first, second, ... flush to disk fail."""
+    checkpoint.save(tmp_path, sample(1))
+    flushes, fsync = [], os.fsync
+
+    def full(descriptor):
+        flushes.append(descriptor)
+        if len(flushes) == fatal + 1:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", full)
+    if fatal < 4:  # the state, the tensors, the manifest, the folder
+        with pytest.raises(OSError, match="No space left"):
+            checkpoint.save(tmp_path, sample(2))
+    else:
+        checkpoint.save(tmp_path, sample(2))
+    monkeypatch.undo()
+    assert names(tmp_path) <= {"step-000000001", "step-000000002"}
+    for step in checkpoint.valid_steps(tmp_path):
+        assert checkpoint.load(checkpoint.path_of(tmp_path, step)).step == step
+    assert 1 in checkpoint.valid_steps(tmp_path)
+
+
+FULL_DISK = """
+import resource, sys
+from pathlib import Path
+import torch
+from hpsearch.trainers import checkpoint
+from hpsearch.trainers.checkpoint import Checkpoint
+
+folder = Path(sys.argv[1])
+resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+checkpoint.save(folder, Checkpoint(1, {"small": torch.zeros(10)}, {}, ()))
+try:
+    checkpoint.save(folder, Checkpoint(2, {"large": torch.zeros(10_000)}, {}, ()))
+except OSError as error:
+    print("OSError:", error)
+"""
+
+
+def test_a_real_limit_on_file_sizes_is_an_os_error(tmp_path):
+    """What the tensors' library raises when a write fails must not pass for a fault of the code."""
+    command = [sys.executable, "-c", FULL_DISK, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "OSError" in done.stdout
+    assert names(tmp_path) == {"step-000000001"}
+    assert list(checkpoint.valid_steps(tmp_path)) == [1]
+
+
+def test_a_folder_that_cannot_be_made_is_an_os_error(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OSError, match="file"):
+        checkpoint.save(tmp_path / "file", sample())
+
+
+def test_leftovers_of_a_killed_save_are_removed(tmp_path):
+    checkpoint.save(tmp_path, sample(1))
+    (tmp_path / ".step-000000002-0123").mkdir()
+    (tmp_path / ".step-000000002-0123" / "tensors.safetensors").write_bytes(b"half")
+    checkpoint.remove_leftovers(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["step-000000001"]

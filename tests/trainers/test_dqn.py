@@ -1,0 +1,221 @@
+"""Q-learning against slow loops over single transitions, in plain Python and numpy."""
+
+import numpy as np
+import pytest
+import torch
+
+from hpsearch.game.philox import Stream
+from hpsearch.trainers.algorithms import build
+from hpsearch.trainers.dqn import huber
+
+PAIRS_AND_MORE = ((0, 1), (0, 2), (1, 2), (0, 1, 2))  # GAME.md's host actions for D = 3
+BOTH_LEARN = {"agent": "learn"}
+
+
+@pytest.fixture(scope="module")
+def played(tiny_config):
+    """Two members whose host and agent have learned a little; target nets differ from nets."""
+
+    def make(changes):
+        members = [
+            tiny_config({**BOTH_LEARN, **changes, "seed": seed, "host.gamma": gamma})
+            for seed, gamma in ((1, 0.9), (2, 0.5))
+        ]
+        trainer = build(members)
+        trainer.train(3)
+        generator = torch.Generator().manual_seed(0)
+        for learner in trainer.learners:
+            shape = learner.target_net.weights.shape
+            learner.target_net.weights += torch.randn(shape, generator=generator)
+        return trainer
+
+    return make
+
+
+def observe(points, subset=None) -> list[float]:
+    """Return GAME.md's observation of one game, for the agent with its subset."""
+    largest = max(max(row) for row in points)
+    seen = [c / max(largest, 1) if row[0] >= 0 else -1.0 for row in points for c in row]
+    return seen if subset is None else seen + [float(k in subset) for k in range(3)]
+
+
+def values_of(weights, features, num_actions) -> np.ndarray:
+    """Return the values of one hidden layer of 8, from one member's bank of weights."""
+    weights, features = np.asarray(weights, np.float64), np.asarray(features)
+    size, start = 8, len(features) * 8
+    hidden = features @ weights[:start].reshape(len(features), size)
+    hidden = np.maximum(hidden + weights[start : start + size], 0)
+    start += size
+    out = hidden @ weights[start : start + size * num_actions].reshape(size, num_actions)
+    return out + weights[start + size * num_actions :]
+
+
+def slow_target(learner, batch, member, place, double) -> float:
+    """Return r + gamma * Q_target(s', best legal action), without the last term where done."""
+    reward = float(batch.reward[member, place])
+    if batch.done[member, place]:
+        return reward
+    points = batch.next_points[member, place].tolist()
+    if learner.name == "host":
+        features, legal, num_actions = observe(points), range(4), 4
+    else:
+        subset = PAIRS_AND_MORE[int(batch.next_subset[member, place])]
+        features, legal, num_actions = observe(points, subset), subset, 3
+    target = values_of(learner.target_net.weights[member], features, num_actions)
+    online = values_of(learner.net.weights[member], features, num_actions)
+    best = max(legal, key=(online if double else target).__getitem__)
+    return reward + float(learner.gamma[member]) * target[best]
+
+
+def transitions(learner):
+    return learner.replay_buffer.sample(30, learner.replay_stream)
+
+
+@pytest.mark.parametrize("double", [True, False])
+@pytest.mark.parametrize("role", ["host", "agent"])
+def test_target_by_hand(played, role, double):
+    trainer = played({"dqn.double": double})
+    learner = {"host": trainer.host, "agent": trainer.agent}[role]
+    batch = transitions(learner)
+    targets = trainer._target(learner, batch)
+    assert batch.done.any()
+    assert not batch.done.all()
+    for member in range(2):
+        for place in range(30):
+            expected = slow_target(learner, batch, member, place, double)
+            assert targets[member, place].item() == pytest.approx(expected, rel=1e-4, abs=1e-5)
+
+
+def test_double_and_single_disagree_somewhere(played):
+    """So that the test above can tell them apart (seeds.md B7)."""
+    trainer = played({})
+    batch = transitions(trainer.host)
+    single, double = (
+        [slow_target(trainer.host, batch, 0, place, double) for place in range(30)]
+        for double in (False, True)
+    )
+    assert not np.allclose(single, double)
+
+
+def test_an_axis_outside_the_subset_never_backs_up(played):
+    """However highly it is valued (seeds.md B2)."""
+    trainer = played({})
+    learner = trainer.agent
+    num_actions = 3
+    for net in (learner.net, learner.target_net):
+        net.weights[:, -num_actions:] = torch.tensor([0.0, 0.0, 1000.0])
+    batch = transitions(learner)
+    batch = batch._replace(next_subset=torch.zeros_like(batch.next_subset))  # {0, 1}
+    assert trainer._target(learner, batch).max() < 500
+
+
+def test_a_truncated_game_bootstraps_and_a_finished_one_does_not(played):
+    trainer = played({})
+    batch = transitions(trainer.host)
+    going, over = torch.zeros_like(batch.done), torch.ones_like(batch.done)
+    assert torch.equal(trainer._target(trainer.host, batch._replace(done=over)), batch.reward)
+    bootstrapped = trainer._target(trainer.host, batch._replace(done=going))
+    assert (bootstrapped != batch.reward).all()
+
+
+@pytest.mark.parametrize("delta", [0.1, 1.0, 3.0])
+def test_huber_is_torch_huber_loss(delta):
+    error = torch.linspace(-5, 5, 101)
+    expected = torch.nn.functional.huber_loss(
+        error, torch.zeros_like(error), reduction="none", delta=delta
+    )
+    torch.testing.assert_close(huber(error, torch.tensor(delta)), expected)
+
+
+@pytest.mark.parametrize("role", ["host", "agent"])
+def test_an_update_is_that_of_torch(played, role):
+    """One gradient step of torch modules and torch's Adam on the same transitions."""
+    trainer = played({})
+    learner = {"host": trainer.host, "agent": trainer.agent}[role]
+    learner.optimizer.mean.zero_()
+    learner.optimizer.square.zero_()
+    learner.optimizer.count.zero_()
+    stream = Stream(learner.replay_stream.keys, learner.replay_stream.counters)
+    batch = learner.replay_buffer.sample(learner.config.batch_size, stream)
+    before = learner.net.weights.clone()
+    places = range(learner.config.batch_size)
+    targets = [[slow_target(learner, batch, m, place, True) for place in places] for m in range(2)]
+    trainer._update_net(learner)
+    for member in range(2):
+        expected = torch_update(trainer, learner, batch, member, before[member], targets[member])
+        after = learner.net.weights[member].double()
+        torch.testing.assert_close(after, expected, rtol=1e-4, atol=1e-5)
+
+
+def torch_update(trainer, learner, batch, member, weights, targets):
+    num_actions = learner.net.num_outputs
+    features = []
+    for place, points in enumerate(batch.points[member].tolist()):
+        subset = PAIRS_AND_MORE[int(batch.subset[member, place])]
+        features.append(observe(points, None if learner.name == "host" else subset))
+    x = torch.tensor(features, dtype=torch.float64)
+    bank = weights.double().clone().requires_grad_()
+    sizes = [x.shape[1] * 8, 8, 8 * num_actions, num_actions]
+    w1, b1, w2, b2 = bank.split(sizes)
+    values = torch.relu(x @ w1.view(-1, 8) + b1) @ w2.view(8, -1) + b2
+    chosen = values[torch.arange(len(x)), batch.action[member]]
+    loss = torch.nn.functional.huber_loss(
+        chosen, torch.tensor(targets), delta=learner.config.huber_delta
+    )
+    loss.backward()
+    args = learner.config.optim.args
+    lr = learner.lr_scheduler(trainer.step)[member].item()
+    adam = torch.optim.Adam([bank], lr=lr, betas=(args.beta1, args.beta2), eps=args.eps)
+    torch.nn.utils.clip_grad_norm_([bank], learner.config.max_grad_norm)
+    adam.step()
+    return bank.detach()
+
+
+def test_nothing_is_learned_before_learning_starts(tiny_config):
+    trainer = build([tiny_config({"learning_starts": 3})])
+    before = trainer.host_net.weights.clone()
+    trainer.train(3)
+    assert torch.equal(trainer.host_net.weights, before)
+    trainer.train(1)
+    assert not torch.equal(trainer.host_net.weights, before)
+
+
+def test_target_nets_move_every_so_many_steps_by_each_members_tau(tiny_config):
+    rules = ((0.25, 2), (1.0, 3))
+    members = [
+        tiny_config({"host.tau": tau, "host.steps_before_update_target": interval})
+        for tau, interval in rules
+    ]
+    trainer = build(members)
+    for step in range(7):
+        old, online = trainer.host.target_net.weights.clone(), trainer.host_net.weights.clone()
+        trainer.train(1)
+        for member, (tau, interval) in enumerate(rules):
+            share = tau if step % interval == 0 else 0.0
+            expected = old[member].lerp(online[member], share)
+            torch.testing.assert_close(trainer.host.target_net.weights[member], expected)
+
+
+def test_target_nets_use_running_statistics_and_leave_them_alone(tiny_config):
+    """seeds.md B8."""
+    changes = {"host.net_arch": [8, "b"], "host.steps_before_update_target": 1000}
+    trainer = build([tiny_config(changes)])
+    target_net = trainer.host.target_net
+    before = target_net.statistics.clone()
+    trainer.train(5)
+    assert torch.equal(target_net.statistics, before)
+    assert not torch.equal(trainer.host_net.statistics, before)
+    batch = transitions(trainer.host)
+    one = type(batch)(*(field[:, :1] for field in batch))
+    whole, alone = (trainer._target(trainer.host, some) for some in (batch, one))
+    torch.testing.assert_close(alone, whole[:, :1])
+    assert torch.equal(target_net.statistics, before)
+
+
+def test_playing_uses_running_statistics_and_leaves_them_alone(tiny_config):
+    trainer = build([tiny_config({"host.net_arch": ["b", 8]})])
+    trainer.train(3)
+    before = trainer.host_net.statistics.clone()
+    trainer._roll_out()
+    trainer.evaluate_rho(num_games=5, split="evaluation")
+    assert torch.equal(trainer.host_net.statistics, before)

@@ -1,0 +1,51 @@
+"""The grammar of networks."""
+
+import pytest
+
+from hpsearch.trainers.net_arch import BatchNorm, Linear, Residual, parse
+
+
+def test_widths_norms_and_residuals():
+    assert parse([32, "b", "r16"]) == (Linear(32), BatchNorm(), Residual(16))
+    assert parse([]) == ()
+
+
+def test_repetitions_unroll_and_nest():
+    inner = {"repeat": 2, "net_arch": ["b", 4]}
+    assert parse([{"repeat": 2, "net_arch": [8, inner]}, 3]) == (
+        *(Linear(8), BatchNorm(), Linear(4), BatchNorm(), Linear(4)) * 2,
+        Linear(3),
+    )
+
+
+@pytest.mark.parametrize(
+    "token", [0, -4, True, 2.0, None, "r", "r0", "r08", "R8", "rr8", "B", "8", "b ", [8]]
+)
+def test_an_error_names_the_token(token):
+    with pytest.raises(ValueError, match="net_arch takes") as error:
+        parse([8, token])
+    assert str(error.value).endswith(f"got {token!r}")
+
+
+@pytest.mark.parametrize(
+    "repetition",
+    [
+        {"repeat": 0, "net_arch": [8]},
+        {"repeat": True, "net_arch": [8]},
+        {"repeat": 2.0, "net_arch": [8]},
+        {"repeat": 2},
+        {"net_arch": [8]},
+        {"repeat": 2, "net_arch": "b"},
+        {"repeat": 2, "net_arch": 8},
+        {"repeat": 2, "net_arch": [8], "times": 2},
+    ],
+)
+def test_an_error_names_the_repetition(repetition):
+    with pytest.raises(ValueError, match="a repetition is") as error:
+        parse([repetition])
+    assert str(error.value).endswith(f"got {repetition!r}")
+
+
+def test_a_fault_inside_a_repetition_is_found():
+    with pytest.raises(ValueError, match="got 'x'"):
+        parse([{"repeat": 3, "net_arch": [8, "x"]}])
