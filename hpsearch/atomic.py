@@ -24,6 +24,7 @@ def write_text(path: Path, text: str) -> None:
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
+        flush_folder(path.parent)
     except OSError as error:
         raise DiskError(
             f"{path} cannot be written ({error.strerror}); free some space or make the folder "
@@ -44,10 +45,26 @@ def read_json(path: Path) -> Any:
 
     Raises:
         CorruptError: if the file is not JSON.
+        DiskError: if it cannot be read.
     """
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
-    except (ValueError, OSError) as error:
-        raise CorruptError(f"{path} cannot be read as JSON: {error}") from error
+    except OSError as error:
+        raise DiskError(
+            f"{path} cannot be read ({error.strerror}); check the file system and the permissions"
+        ) from error
+    except ValueError as error:
+        raise CorruptError(
+            f"{path} is no JSON ({error}); it was not written by hpsearch"
+        ) from error
+
+
+def flush_folder(folder: Path) -> None:
+    """Make sure that the names in a folder survive a loss of power."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

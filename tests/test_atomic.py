@@ -72,6 +72,6 @@ def test_what_is_not_json_is_corrupt(tmp_path, content):
         read_json(tmp_path / "data.json")
 
 
-def test_a_folder_is_not_json(tmp_path):
-    with pytest.raises(CorruptError):
+def test_what_cannot_be_read_is_not_called_damaged(tmp_path):
+    with pytest.raises(DiskError, match="cannot be read"):
         read_json(tmp_path)

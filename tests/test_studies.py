@@ -9,7 +9,7 @@ from hpsearch import yaml_file
 from hpsearch.errors import ConfigError
 from hpsearch.schema import to_plain
 from hpsearch.trainers import config as trainer_config
-from hpsearch.trainers.config import config_hash, read_config, shape_key
+from hpsearch.trainers.config import read_config, shape_key
 
 STUDIES = Path(__file__).parent.parent / "studies"
 FILES = sorted(STUDIES.rglob("*.yaml"))
@@ -79,7 +79,6 @@ def test_a_shape_is_all_but_what_members_may_differ_in(tiny_config):
         "host.steps_before_update_target": 9,
     }.items():
         assert shape_key(tiny_config({key: value})) == shape, key
-        assert config_hash(tiny_config({key: value})) != config_hash(tiny_config())
     for key, value in {
         "dimension": 4,
         "rollout_length": 9,
@@ -94,12 +93,10 @@ def test_a_shape_is_all_but_what_members_may_differ_in(tiny_config):
         assert shape_key(tiny_config({key: value})) != shape, key
 
 
-def test_the_hash_does_not_depend_on_the_order_of_keys(plain_config):
+def test_the_shape_does_not_depend_on_the_order_of_keys(plain_config):
     data = plain_config()
     reordered = dict(reversed(data.items()))
-    assert config_hash(read_config(reordered, source="")) == config_hash(
-        read_config(data, source="")
-    )
+    assert shape_key(read_config(reordered, source="")) == shape_key(read_config(data, source=""))
 
 
 @pytest.mark.parametrize(

@@ -3,12 +3,13 @@
 import os
 import signal
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
 import submitit
 
+from hpsearch.cluster.signals import stop_flag
 from hpsearch.cluster.trial_dir import JobDir
 from hpsearch.errors import DiskError
 
@@ -59,7 +60,8 @@ class LocalExecutor:
         """Send SIGTERM, which the controller passes on to the worker."""
         controller = _controller(job, job_id)
         if controller is not None:
-            controller.terminate()
+            with suppress(psutil.NoSuchProcess):  # it has left since
+                controller.terminate()
 
 
 def _work(job_folder: str) -> None:
@@ -68,11 +70,13 @@ def _work(job_folder: str) -> None:
     The thread pools are sized before they exist: a pool that is larger than what a job uses keeps
     its idle threads spinning, and two such jobs slow each other down fiftyfold.
     """
-    _, num_threads = JobDir(Path(job_folder)).read()
-    os.environ["OMP_NUM_THREADS"] = os.environ["NUMBA_NUM_THREADS"] = str(num_threads)
-    from hpsearch.cluster.worker import work
+    # Before the imports, which take seconds: a request to stop must not be lost meanwhile.
+    with stop_flag() as flag:
+        _, num_threads = JobDir(Path(job_folder)).read()
+        os.environ["OMP_NUM_THREADS"] = os.environ["NUMBA_NUM_THREADS"] = str(num_threads)
+        from hpsearch.cluster.worker import train_job
 
-    work(job_folder)
+        train_job(job_folder, flag)
 
 
 def _controller(job: JobDir, job_id: str) -> psutil.Process | None:
@@ -82,7 +86,7 @@ def _controller(job: JobDir, job_id: str) -> psutil.Process | None:
         if process.status() == psutil.STATUS_ZOMBIE:
             return None
         return process if _names(process, job.root) else None
-    except psutil.NoSuchProcess:
+    except psutil.Error:  # gone, or another user's by now
         return None
 
 
@@ -92,14 +96,12 @@ def _names(process: psutil.Process, folder: Path) -> bool:
 
 @contextmanager
 def _deaf_children() -> Iterator[None]:
-    """Let children started in the block ignore Ctrl-C and hang-up; main thread only.
+    """Let children that are started in the block never hear Ctrl-C or a hang-up.
 
-    An ignored signal stays ignored in a new process; submitit offers no other way.
+    A blocked signal stays blocked in a new process; here it is delivered after the block.
     """
-    signals = (signal.SIGINT, signal.SIGHUP)
-    previous = {number: signal.signal(number, signal.SIG_IGN) for number in signals}
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
     try:
         yield
     finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -12,6 +12,7 @@ from hpsearch.cluster.trial_dir import (
     StudyDir,
     TrialDir,
 )
+from hpsearch.errors import CorruptError, DiskError
 from hpsearch.trainers.config import TrainerConfig, read_config
 from hpsearch.trainers.evaluation import Metrics
 
@@ -41,9 +42,13 @@ class Member:
     def stop_reason(self) -> str | None:
         """Return why the driver wants this attempt to end, None to go on.
 
-        An attempt whose token is no longer the valid one has been replaced: it is fenced.
+        An attempt whose token is no longer the valid one has been replaced: it is fenced. A file
+        that cannot be read is no news: on a network file system it may be readable a moment later.
         """
-        control = self.trial.read_control()
+        try:
+            control = self.trial.read_control()
+        except (CorruptError, DiskError):
+            return None
         if control is None or control.token != self.assignment.token:
             return FENCED
         return control.stop

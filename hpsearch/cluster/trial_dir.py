@@ -17,6 +17,7 @@ runs/<study>/
 """
 
 import json
+import os
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -180,8 +181,12 @@ class TrialDir:
 
     def read_control(self) -> Control | None:
         """Return what the driver says, None if it has said nothing."""
-        data = read_json(self.root / "control.json")
-        return None if data is None else Control(**data)
+        path = self.root / "control.json"
+        data = read_json(path)
+        try:
+            return None if data is None else Control(**data)
+        except TypeError as error:
+            raise CorruptError(f"{path} is no control file ({error})") from error
 
     def write_result(self, told: dict[str, Any]) -> None:
         """Write what was told to the study."""
@@ -192,6 +197,8 @@ class TrialDir:
         self.metrics.parent.mkdir(parents=True, exist_ok=True)
         with self.metrics.open("a", encoding="utf-8") as file:
             file.write(json.dumps(row) + "\n")
+            file.flush()
+            os.fsync(file.fileno())  # a checkpoint that comes after the line must not outlive it
 
     def read_metrics(self) -> Iterator[dict[str, Any]]:
         """Yield the lines of the learning curve; a line cut off by a crash is left out."""

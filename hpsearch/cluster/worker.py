@@ -30,24 +30,29 @@ FINAL_STARTS = "final"
 
 
 def work(job_folder: str) -> None:
-    """Train the trials of a job until each has finished or has been stopped.
+    """Train the trials of a job; signals that ask to stop are heeded from here on."""
+    with stop_flag() as flag:
+        train_job(job_folder, flag)
+
+
+def train_job(job_folder: str, flag: StopFlag) -> None:
+    """Train the trials of a job until each has finished or has been stopped, or ``flag`` is set.
 
     Every attempt's result is written before this returns; what it raises is for the job's log.
     """
     job = JobDir(Path(job_folder))
     assignments, num_threads = job.read()
     torch.set_num_threads(num_threads)
-    with stop_flag() as flag:
-        opened = [_open(job.study, assignment) for assignment in assignments]
-        members = [m for m in opened if m is not None and m.stop_reason() is None]
-        if not members:
-            return
-        population = _begin(members, flag)
-        try:
-            population.run()
-        except Exception as error:
-            population.fail(error)
-            raise
+    opened = [_open(job.study, assignment) for assignment in assignments]
+    members = [m for m in opened if m is not None and m.stop_reason() is None]
+    if not members:
+        return
+    population = _begin(members, flag)
+    try:
+        population.run()
+    except Exception as error:
+        population.fail(error)
+        raise
 
 
 def _open(study: StudyDir, assignment: Assignment) -> Member | None:

@@ -5,10 +5,14 @@ import socket
 
 import psutil
 
+CLOCK_TOLERANCE = 60.0
+"""seconds by which the start of a process may seem to move when the clock is set"""
+
 
 def own_name() -> str:
     """Return a name of this process that no later process has: host, process id, start."""
-    return _name(psutil.Process(os.getpid()))
+    process = psutil.Process(os.getpid())
+    return f"{socket.gethostname()}/{process.pid}/{process.create_time():.2f}"
 
 
 def is_dead(name: str) -> bool:
@@ -21,10 +25,7 @@ def is_dead(name: str) -> bool:
     if host != socket.gethostname() or not pid.isdigit():
         return False
     try:
-        return _name(psutil.Process(int(pid))) != name
+        started: float = psutil.Process(int(pid)).create_time()
     except psutil.NoSuchProcess:
         return True
-
-
-def _name(process: psutil.Process) -> str:
-    return f"{socket.gethostname()}/{process.pid}/{process.create_time():.2f}"
+    return abs(started - float(rest.partition("/")[2])) > CLOCK_TOLERANCE

@@ -10,6 +10,7 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -55,7 +56,7 @@ def save(folder: Path, checkpoint: Checkpoint) -> Path:
     temporary = folder / f".{target.name}-{uuid4().hex}"
     temporary.mkdir(parents=True)
     try:
-        _write_tensors(temporary / TENSORS, checkpoint.tensors)
+        write_tensors(temporary / TENSORS, checkpoint.tensors)
         plain = {
             "step": checkpoint.step,
             "config": checkpoint.config,
@@ -91,6 +92,7 @@ def verify(path: Path) -> None:
 
     Raises:
         CorruptError: naming the first file that is missing or differs.
+        OSError: if a file cannot be read, which says nothing about what it holds.
     """
     try:
         manifest = json.loads((path / MANIFEST).read_text())
@@ -100,7 +102,7 @@ def verify(path: Path) -> None:
                     f"the checkpoint {path} is damaged: {name} differs from its manifest; "
                     "remove the folder to go on from an older one"
                 )
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (FileNotFoundError, ValueError, KeyError, TypeError) as error:
         raise CorruptError(
             f"the checkpoint {path} is damaged: {error}; "
             "remove the folder to go on from an older one"
@@ -119,7 +121,7 @@ def path_of(folder: Path, step: int) -> Path:
 
 def keep_last(folder: Path, count: int) -> None:
     """Remove all checkpoints but the ``count`` newest whole ones (and newer damaged ones)."""
-    whole = list(valid_steps(folder))[:count]
+    whole = list(islice(valid_steps(folder), count))
     if len(whole) == count:
         for step in _steps(folder):
             if step < whole[-1]:
@@ -147,7 +149,12 @@ def _steps(folder: Path) -> list[int]:
     return sorted((int(name) for name in names if name.isdigit()), reverse=True)
 
 
-def _write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
+def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
+    """Write tensors as a safetensors file.
+
+    Raises:
+        OSError: if the disk is full or not writable.
+    """
     try:
         save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, path)
     except safetensors.SafetensorError as error:  # of its own kind even where the disk is full

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, get_args
 
-from hpsearch.schema import PER_MEMBER, NonNegative, Positive, Range, leaves, read, to_plain
+from hpsearch.schema import PER_MEMBER, NonNegative, Positive, Range, leaves, read
 from hpsearch.trainers import net_arch
 
 Rate = Annotated[float, Range(low=0.0, high=1.0), PER_MEMBER]
@@ -228,7 +228,7 @@ class DQNConfig:
     updates_per_step: Positive
     """gradient updates a step"""
     learning_starts: NonNegative
-    """steps before the first update"""
+    """steps before the first update; batch norms follow what they see from the start"""
     host: DQNRole | ScriptedHost
     agent: DQNRole | ScriptedAgent
     replay_buffer: ReplayBuffer
@@ -263,8 +263,6 @@ class DQNConfig:
 
 TrainerConfig = DQNConfig
 
-CONFIGS: dict[str, type[TrainerConfig]] = {"dqn": DQNConfig}
-
 
 def read_config(data: object, *, source: str) -> TrainerConfig:
     """Return the trainer configuration that plain data holds.
@@ -279,11 +277,6 @@ def shape_key(config: TrainerConfig) -> str:
     """Return a name of the shape: equal for configurations whose members can train together."""
     shape = {leaf.path: leaf.value for leaf in leaves(config) if not leaf.per_member}
     return _digest(shape)
-
-
-def config_hash(config: TrainerConfig) -> str:
-    """Return the sha256 of the configuration, independent of the order of its keys."""
-    return _digest(to_plain(config))
 
 
 def _digest(data: Any) -> str:

@@ -8,15 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
 
-from hpsearch.game import rules
-from hpsearch.game.encoding import HostActionEncoder
 from hpsearch.game.fused_game import FusedGame, GameConfig
-from hpsearch.game.kernels import BACKENDS, default_backend
+from hpsearch.game.kernels import default_backend
 from hpsearch.game.philox import Stream, derive_key
 from hpsearch.trainers.metrics import MODES, PANELS, panel_name
 from hpsearch.trainers.metrics import metric_names as metric_names
+from hpsearch.trainers.playing import play
 from hpsearch.trainers.policies import (
     AgentPolicy,
     HostPolicy,
@@ -91,63 +89,6 @@ def _play_modes(
     return [
         [Lengths(m.numpy(), f.numpy()) for m, f in zip(ms, fs, strict=True)] for ms, fs in chunks
     ]
-
-
-@torch.no_grad()
-def play(
-    host: HostPolicy,
-    agent: AgentPolicy,
-    starts: Tensor,
-    *,
-    max_steps: int,
-    reposition: bool,
-    exploration: tuple[Tensor, Tensor],
-    stream: Stream,
-) -> tuple[Tensor, Tensor]:
-    """Play from ``starts`` int32 (P, G, N, D), none of them over, for at most ``max_steps`` moves.
-
-    ``exploration`` holds the host's and the agent's rates, (G,) or (1,); ``stream`` has a row a
-    member. A game with a coordinate beyond the rules' bound stays unfinished.
-
-    Returns:
-        moves int64 (P, G), ``max_steps`` where the game did not finish, and finished bool (P, G).
-    """
-    num_members, num_games = starts.shape[:2]
-    kernel = BACKENDS[default_backend(starts.device)]
-    encoder = HostActionEncoder(starts.shape[-1])
-    moves = torch.full((num_members, num_games), max_steps, device=starts.device)
-    finished = torch.zeros_like(moves, dtype=torch.bool)
-    stopped = torch.zeros_like(finished)
-    # The games still looked at, (P, A). A game's noise does not depend on which others are.
-    lanes = torch.arange(num_games, device=starts.device).expand(num_members, -1)
-    points = starts
-    for move in range(1, max_steps + 1):
-        noise = _rows(stream.uniform(num_games * 4).unflatten(1, (num_games, 4)), lanes)
-        rates = [rate.expand(num_games)[lanes] for rate in exploration]
-        subset = encoder.decode(host(points, noise[..., :2], rates[0]))
-        axis = agent(points, subset, noise[..., 2:], rates[1])
-        points = kernel.move(points, subset, axis, reposition)
-        capped, playing = rules.is_capped(points), ~stopped.gather(1, lanes)
-        won = rules.is_over(points) & ~capped & playing
-        moves.scatter_(1, lanes, moves.gather(1, lanes).where(~won, move))
-        finished.scatter_(1, lanes, finished.gather(1, lanes) | won)
-        stopped.scatter_(1, lanes, ~playing | won | capped)
-        # A CPU leaves out games that are over; on a GPU a look at them would wait for the device.
-        if starts.device.type == "cpu":
-            num_left = int((~stopped).sum(dim=1).max())
-            if num_left == 0:
-                break
-            if num_left <= lanes.shape[1] // 2:
-                order = stopped.gather(1, lanes).to(torch.uint8).argsort(dim=1, stable=True)
-                kept = order[:, :num_left]
-                points, lanes = _rows(points, kept), lanes.gather(1, kept)
-    return moves, finished
-
-
-def _rows(tensor: Tensor, lanes: Tensor) -> Tensor:
-    """Return rows ``lanes`` (P, A) of ``tensor`` (P, G, ...)."""
-    index = lanes[(...,) + (None,) * (tensor.ndim - 2)]
-    return tensor.gather(1, index.expand(*lanes.shape, *tensor.shape[2:]))
 
 
 def _metrics(role: str, by_name: Mapping[str, list[list[Lengths]]], member: int) -> Metrics:

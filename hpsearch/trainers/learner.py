@@ -41,13 +41,16 @@ class Learner:
         """Build the role ``name`` of one member for each configuration and seed."""
         self.name = name
         self.config = roles[0]
-        self.net = Network(
-            num_features(name, num_points, dimension),
-            net_arch.parse(self.config.net_arch),
-            num_actions(name, dimension),
-            member_stream(seeds, device, name, "weights"),
+        # The same stream twice: the target network begins with the same weights.
+        self.net, self.target_net = (
+            Network(
+                num_features(name, num_points, dimension),
+                net_arch.parse(self.config.net_arch),
+                num_actions(name, dimension),
+                member_stream(seeds, device, name, "weights"),
+            )
+            for _ in range(2)
         )
-        self.target_net = self.net.twin()
         self.replay_buffer = ReplayBuffer(len(seeds), buffer_size, num_points, dimension, device)
         self.replay_stream = member_stream(seeds, device, name, "replay")
         self.gamma = _column([role.gamma for role in roles], device)

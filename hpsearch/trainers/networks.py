@@ -4,15 +4,13 @@ Axes: P members, B games, I inputs, O outputs, W weights of one member.
 Member p of a network computes what the same member would compute alone.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
 from hpsearch.game.philox import Stream
 from hpsearch.trainers.net_arch import BatchNorm, Layer, Linear, Residual
-
-Forward = Callable[[Tensor], Tensor]
 
 BATCH_NORM_EPS = 1e-5
 BATCH_NORM_MOMENTUM = 0.1
@@ -57,16 +55,6 @@ class Network:
         """Return the derivative of a scalar ``loss`` by every weight, float32 (P, W)."""
         parts = torch.autograd.grad(loss, self._views)
         return torch.cat([part.flatten(1) for part in parts], dim=1)
-
-    def twin(self) -> "Network":
-        """Return a network with the same weights and statistics in memory of its own."""
-        twin = object.__new__(Network)
-        twin.num_outputs = self.num_outputs
-        twin._plan, twin._layers = self._plan, self._layers
-        twin.weights = self.weights.clone()
-        twin.statistics = self.statistics.clone()
-        twin._views = [_leaf(twin.weights, part) for part in self._plan.parts]
-        return twin
 
     def move_towards(self, other: "Network", share: Tensor) -> None:
         """Move weights and statistics by ``share`` float32 (P,) of the way to ``other``'s."""

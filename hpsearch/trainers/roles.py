@@ -1,9 +1,8 @@
 """Roles: what a configuration says of host and agent, as learners and policies."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
-from torch import Tensor
 
 from hpsearch.trainers.config import DQNRole, ScriptedAgent, ScriptedHost, TrainerConfig
 from hpsearch.trainers.learner import Learner
@@ -14,13 +13,12 @@ from hpsearch.trainers.policies import (
     HostPolicy,
     LearnedAgent,
     LearnedHost,
+    Observe,
     ScriptedAgentPolicy,
     ScriptedHostPolicy,
 )
 from hpsearch.trainers.replay_buffer import ReplayBuffer
 from hpsearch.trainers.schedulers import Scheduler
-
-Observe = Callable[[Tensor], Tensor]
 
 
 class Roles:
@@ -28,7 +26,7 @@ class Roles:
 
     Attributes:
         host, agent: the learning roles; None where the role is a scripted player.
-        learners: those of them that training updates.
+        learners: those of them that there are.
         host_policy, agent_policy: how the roles choose.
     """
 
@@ -41,14 +39,6 @@ class Roles:
         self.learners = tuple(role for role in (self.host, self.agent) if role is not None)
         self.host_policy = _host_policy(self.host, configs[0], observe)
         self.agent_policy = _agent_policy(self.agent, configs[0], observe)
-
-    def set_trainable(self, names: Sequence[str]) -> None:
-        """Update only the roles ``names``, of "host" and "agent", from now on.
-
-        Raises:
-            ValueError: if one of them does not learn.
-        """
-        self.learners = tuple(self._learning(name) for name in names)
 
     def replace_nets(self, *, host: Network | None = None, agent: Network | None = None) -> None:
         """Give roles the weights of other networks, and begin their learning anew.

@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from hpsearch.errors import ConflictError
+from hpsearch.errors import ConflictError, CorruptError
 from hpsearch.game.encoding import HostActionEncoder
 from hpsearch.game.fused_game import FusedGame, GameConfig
 from hpsearch.game.kernels import BACKENDS, default_backend
@@ -180,10 +180,9 @@ class Trainer(Roles, ABC):
         state["fused_game.points"] = self.fused_game.points
         state["fused_game.lengths"] = self.fused_game.lengths
         state["fused_game.starts"] = self.fused_game.starts
-        for learner in (self.host, self.agent):
-            if learner is not None:
-                tensors = learner.state().items()
-                state |= {f"{learner.name}.{name}": tensor for name, tensor in tensors}
+        for learner in self.learners:
+            tensors = learner.state().items()
+            state |= {f"{learner.name}.{name}": tensor for name, tensor in tensors}
         return state
 
     def load_member(self, member: int, state: Mapping[str, Tensor]) -> None:
@@ -196,6 +195,7 @@ class Trainer(Roles, ABC):
         for name, tensor in state.items():
             if name not in own or own[name].shape[1:] != tensor.shape:
                 raise ValueError(f"the state {name!r} does not fit this trainer's configuration")
+        for name, tensor in state.items():
             own[name][member].copy_(tensor)
 
     def save(self, folder: Path, member: int, parents: Sequence[str] = ()) -> Path:
@@ -204,12 +204,7 @@ class Trainer(Roles, ABC):
         Raises:
             OSError: if the disk is full or not writable; older checkpoints stay.
         """
-        keep_buffer = self.config.replay_buffer.save
-        tensors = {
-            name: tensor[member]
-            for name, tensor in self.state().items()
-            if keep_buffer or "replay_buffer" not in name
-        }
+        tensors = {name: tensor[member] for name, tensor in self._saved_state().items()}
         config = to_plain(self.configs[member])
         step = int(self.step[member])
         return checkpoint.save(folder, Checkpoint(step, tensors, config, tuple(parents)))
@@ -218,7 +213,7 @@ class Trainer(Roles, ABC):
         """Let one member go on from the checkpoint at ``path``.
 
         Raises:
-            CorruptError: if the checkpoint is damaged.
+            CorruptError: if the checkpoint is damaged or incomplete.
             ConflictError: if it was written with another configuration.
         """
         saved = checkpoint.load(path)
@@ -227,7 +222,22 @@ class Trainer(Roles, ABC):
                 f"the checkpoint {path} was written with another configuration; "
                 "remove it, or give the study another name"
             )
+        missing = self._saved_state().keys() - saved.tensors.keys()
+        if missing:
+            raise CorruptError(
+                f"the checkpoint {path} lacks {', '.join(sorted(missing))}; "
+                "remove the folder to go on from an older one"
+            )
         self.load_member(member, saved.tensors)
+
+    def _saved_state(self) -> dict[str, Tensor]:
+        """Return the part of the state that checkpoints hold: the buffers only if asked for."""
+        keep_buffer = self.config.replay_buffer.save
+        return {
+            name: tensor
+            for name, tensor in self.state().items()
+            if keep_buffer or "replay_buffer" not in name
+        }
 
     def select(self, members: Sequence[int]) -> "Trainer":
         """Return a trainer of some of the members, each going on from where it is."""

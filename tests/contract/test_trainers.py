@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args, get_type_hints
 
 import numba
 import pytest
@@ -16,7 +17,7 @@ from hpsearch.errors import ConflictError, CorruptError
 from hpsearch.schema import to_plain
 from hpsearch.trainers import checkpoint
 from hpsearch.trainers.algorithms import TRAINERS, build
-from hpsearch.trainers.config import CONFIGS
+from hpsearch.trainers.config import TrainerConfig
 
 every_algorithm = pytest.mark.parametrize("algorithm", TRAINERS)
 
@@ -321,4 +322,4 @@ def test_a_member_that_diverges_is_known_and_harms_itself_alone(members, algorit
 
 
 def test_every_algorithm_has_a_configuration():
-    assert set(TRAINERS) == set(CONFIGS)
+    assert set(TRAINERS) == set(get_args(get_type_hints(TrainerConfig)["algorithm"]))

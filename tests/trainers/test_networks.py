@@ -183,17 +183,6 @@ def test_evaluation_leaves_statistics_alone():
     torch.testing.assert_close(net(x[:, :1]), whole[:, :1])
 
 
-def test_a_twin_has_memory_of_its_own():
-    net = network([7, "b"])
-    twin = net.twin()
-    assert torch.equal(twin(inputs()), net(inputs()))
-    net.weights += 1
-    net.statistics += 1
-    assert not torch.equal(twin.weights, net.weights)
-    assert not torch.equal(twin.statistics, net.statistics)
-    assert not torch.equal(twin(inputs()), net(inputs()))
-
-
 def test_move_towards_mixes_by_each_members_share():
     net, other = network([7, "b"]), network([7, "b"], seeds=(4, 5, 6))
     other.statistics += 1

@@ -30,12 +30,13 @@ def newton_polytope(points: Tensor) -> Tensor:
     return result
 
 
-def move(points: Tensor, subset: Tensor, axis: Tensor, reposition: bool) -> Tensor:
-    """Play one move, and reposition where that is asked for; see `rules.move`."""
+def move(points: Tensor, subset: Tensor, axis: Tensor, reposition: bool) -> tuple[Tensor, Tensor]:
+    """Play one move, and reposition where that is asked for; see `Backend.move`."""
     rules.check_move(subset, axis)
     batch = points.shape[:-2]
     bits = (subset.long() << torch.arange(points.shape[-1])).sum(-1)
     result = torch.empty(points.shape, dtype=torch.int32)
+    capped = torch.empty(batch, dtype=torch.bool)
     _share_threads()
     cpu_loops.move(
         _games(points),
@@ -43,8 +44,9 @@ def move(points: Tensor, subset: Tensor, axis: Tensor, reposition: bool) -> Tens
         _flat(axis.expand(batch)),
         reposition,
         _games(result),
+        _flat(capped),
     )
-    return result
+    return result, capped
 
 
 def observe(points: Tensor) -> Tensor:

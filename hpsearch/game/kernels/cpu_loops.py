@@ -40,10 +40,19 @@ def newton_polytope(points: Int32s, result: Int32s) -> None:
 
 
 @batched
-def move(points: Int32s, subsets: Int64s, axes: Int64s, reposition: bool, result: Int32s) -> None:
+def move(
+    points: Int32s,
+    subsets: Int64s,
+    axes: Int64s,
+    reposition: bool,
+    result: Int32s,
+    capped: Bools,
+) -> None:
     """Play one legal move in every game; ``subsets`` (G,) are bit sets."""
     for game in numba.prange(len(points)):
-        _move_rows(points[game], subsets[game], axes[game], reposition, result[game])
+        _, capped[game] = _move_rows(
+            points[game], subsets[game], axes[game], reposition, result[game]
+        )
 
 
 @scalar

@@ -42,8 +42,15 @@ class Backend(Protocol):
     def newton_polytope(self, points: Tensor) -> Tensor:
         """As `rules.newton_polytope`."""
 
-    def move(self, points: Tensor, subset: Tensor, axis: Tensor, reposition: bool) -> Tensor:
-        """As `rules.move`, followed by `rules.reposition` where that is asked for."""
+    def move(
+        self, points: Tensor, subset: Tensor, axis: Tensor, reposition: bool
+    ) -> tuple[Tensor, Tensor]:
+        """As `rules.move`, followed by `rules.reposition` where that is asked for.
+
+        Returns:
+            The points int32 (..., N, D), and whether the game is capped, bool (...). A capped game
+            has no result: points that saturated may have merged.
+        """
 
     def observe(self, points: Tensor) -> Tensor:
         """As `rules.observe`."""

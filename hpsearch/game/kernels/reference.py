@@ -15,21 +15,21 @@ from hpsearch.game.zeillinger import zeillinger
 __all__ = ["move", "newton_polytope", "observe", "random_starts", "step", "uniform", "zeillinger"]
 
 
-def move(points: Tensor, subset: Tensor, axis: Tensor, reposition: bool) -> Tensor:
-    """Play one move, and reposition where that is asked for; see `rules.move`."""
+def move(points: Tensor, subset: Tensor, axis: Tensor, reposition: bool) -> tuple[Tensor, Tensor]:
+    """Play one move, and reposition where that is asked for; see `Backend.move`."""
     moved = rules.move(points, subset, axis)
-    return rules.reposition(moved) if reposition else moved
+    # Before repositioning, which would hide it.
+    capped = rules.is_capped(moved)
+    return rules.reposition(moved) if reposition else moved, capped
 
 
 def step(state: GameState, host_action: Tensor, agent_axis: Tensor, config: GameConfig) -> Step:
     """Play one move in every game and start again those that ended; see `Backend.step`."""
     subset = HostActionEncoder(config.dimension).decode(host_action)
-    moved = rules.move(state.points, subset, agent_axis)
-    # Before repositioning, which would hide it; and first, since what saturates may also merge.
-    capped = rules.is_capped(moved)
-    next_points = rules.reposition(moved) if config.reposition else moved
+    next_points, capped = move(state.points, subset, agent_axis, config.reposition)
     length = state.lengths + 1
-    done = rules.is_over(moved) & ~capped
+    # A capped game is not done: points that saturated may have merged.
+    done = rules.is_over(next_points) & ~capped
     truncated = (capped | (length >= config.max_steps)) & ~done
 
     ended = done | truncated

@@ -1,0 +1,97 @@
+"""Playing games from given starts to their ends.
+
+Axes: P members, G games, A games still looked at, N points, D coordinates.
+"""
+
+import torch
+from torch import Tensor
+
+from hpsearch.game import rules
+from hpsearch.game.encoding import HostActionEncoder
+from hpsearch.game.kernels import BACKENDS, default_backend
+from hpsearch.game.philox import Stream
+from hpsearch.trainers.policies import AgentPolicy, HostPolicy
+
+NOISE = 4
+"""random numbers a game and move: two for the host, two for the agent"""
+
+
+@torch.no_grad()
+def play(
+    host: HostPolicy,
+    agent: AgentPolicy,
+    starts: Tensor,
+    *,
+    max_steps: int,
+    reposition: bool,
+    exploration: tuple[Tensor, Tensor],
+    stream: Stream,
+) -> tuple[Tensor, Tensor]:
+    """Play from ``starts`` int32 (P, G, N, D), none of them over, for at most ``max_steps`` moves.
+
+    ``exploration`` holds the host's and the agent's rates, (G,) or (1,); ``stream`` has a row a
+    member. A game that exceeds the bound of the rules stays unfinished.
+
+    Returns:
+        moves int64 (P, G), ``max_steps`` where the game did not finish, and finished bool (P, G).
+    """
+    kernel = BACKENDS[default_backend(starts.device)]
+    encoder = HostActionEncoder(starts.shape[-1])
+    games = _Games(starts, max_steps)
+    num_games = starts.shape[1]
+    host_rate, agent_rate = (rate.expand(num_games) for rate in exploration)
+    for move in range(1, max_steps + 1):
+        # A game's noise does not depend on which others are still looked at.
+        noise = stream.uniform(num_games * NOISE).unflatten(1, (num_games, NOISE))
+        noise = _rows(noise, games.lanes)
+        subset = encoder.decode(host(games.points, noise[..., :2], host_rate[games.lanes]))
+        axis = agent(games.points, subset, noise[..., 2:], agent_rate[games.lanes])
+        games.advance(*kernel.move(games.points, subset, axis, reposition), move)
+        # A CPU leaves out games that are over; on a GPU a look at them would wait for the device.
+        if starts.device.type == "cpu" and not games.leave_out_stopped():
+            break
+    return games.moves, games.finished
+
+
+class _Games:
+    """Games in progress, those that are over left out now and then.
+
+    Attributes:
+        points: int32 (P, A, N, D).
+        lanes: int64 (P, A), which of the G games they are.
+        moves: int64 (P, G), when each game finished; finished, stopped: bool (P, G).
+    """
+
+    def __init__(self, starts: Tensor, max_steps: int) -> None:
+        """Begin with all games."""
+        num_members, num_games = starts.shape[:2]
+        self.points = starts
+        self.lanes = torch.arange(num_games, device=starts.device).expand(num_members, -1)
+        self.moves = torch.full((num_members, num_games), max_steps, device=starts.device)
+        self.finished = torch.zeros_like(self.moves, dtype=torch.bool)
+        self._stopped = torch.zeros_like(self.finished)
+
+    def advance(self, points: Tensor, capped: Tensor, move: int) -> None:
+        """Take in where the ``move``-th move led: positions, and which games it capped."""
+        stopped = self._stopped.gather(1, self.lanes)
+        finishing = rules.is_over(points) & ~capped & ~stopped
+        moves = self.moves.gather(1, self.lanes).where(~finishing, move)
+        self.moves.scatter_(1, self.lanes, moves)
+        self.finished.scatter_(1, self.lanes, self.finished.gather(1, self.lanes) | finishing)
+        self._stopped.scatter_(1, self.lanes, stopped | finishing | capped)
+        self.points = points
+
+    def leave_out_stopped(self) -> bool:
+        """Look at fewer games once half of them have stopped; return whether any are left."""
+        num_left = int((~self._stopped).sum(dim=1).max())
+        if num_left <= self.lanes.shape[1] // 2:
+            stopped = self._stopped.gather(1, self.lanes)
+            kept = stopped.to(torch.uint8).argsort(dim=1, stable=True)[:, :num_left]
+            self.points, self.lanes = _rows(self.points, kept), self.lanes.gather(1, kept)
+        return num_left > 0
+
+
+def _rows(tensor: Tensor, lanes: Tensor) -> Tensor:
+    """Return rows ``lanes`` (P, A) of ``tensor`` (P, G, ...)."""
+    index = lanes[(...,) + (None,) * (tensor.ndim - 2)]
+    return tensor.gather(1, index.expand(*lanes.shape, *tensor.shape[2:]))

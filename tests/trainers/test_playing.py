@@ -1,0 +1,54 @@
+"""Games that exceed the bound of the rules have no result, also where saturation merges points."""
+
+import torch
+
+from hpsearch.game import rules
+from hpsearch.game.encoding import HostActionEncoder
+from hpsearch.game.fused_game import FusedGame, GameConfig
+from hpsearch.game.philox import Stream
+from hpsearch.trainers.playing import play
+from hpsearch.trainers.policies import ScriptedAgentPolicy, ScriptedHostPolicy
+
+NEVER = (torch.zeros(1), torch.zeros(1))
+
+
+def lengths_by_the_rules(starts, max_steps):
+    """Play all_coord against choose_first one move at a time, by the reference alone."""
+    encoder = HostActionEncoder(3)
+    moves = torch.full(starts.shape[:2], max_steps)
+    playing = torch.ones_like(moves, dtype=torch.bool)
+    points = starts
+    action = torch.full_like(moves, encoder.num_actions - 1)
+    axis = torch.zeros_like(moves)
+    finished = torch.zeros_like(playing)
+    for move in range(1, max_steps + 1):
+        points = rules.move(points, encoder.decode(action), axis)
+        capped = rules.is_capped(points)
+        won = rules.is_over(points) & ~capped & playing
+        moves[won], finished = move, finished | won
+        playing &= ~(won | capped)
+        points = rules.reposition(points)
+    return moves, finished
+
+
+def test_a_capped_game_is_unfinished_even_if_its_points_merge():
+    config = GameConfig(
+        dimension=3, max_num_points=20, max_value=2**29, max_steps=50, reposition=True
+    )
+    keys = torch.tensor([5, 6])
+    starts = FusedGame(config, keys, 200, "cpu", "cpu").points
+    moves, finished = play(
+        ScriptedHostPolicy("all_coord"),
+        ScriptedAgentPolicy("choose_first"),
+        starts,
+        max_steps=50,
+        reposition=True,
+        exploration=NEVER,
+        stream=Stream(keys, torch.zeros_like(keys)),
+    )
+    expected_moves, expected_finished = lengths_by_the_rules(starts, 50)
+    assert torch.equal(finished, expected_finished)
+    assert torch.equal(moves, expected_moves)
+    # The case that was wrong once: points that look like a finished game, but saturated.
+    assert not finished.all()
+    assert finished.any()
