@@ -7,6 +7,8 @@ Exit codes: 0 done, 1 failed, 2 wrong command, 3 wrong file, 4 conflict, 5 datab
 import argparse
 import os
 import sys
+import tempfile
+import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -51,6 +53,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
             file=sys.stderr,
         )
         return DiskError.exit_code
+    except Exception as error:
+        # The last resort: a fault of ours. The user gets a sentence, we get the traceback.
+        return _report_fault(error)
+
+
+def _report_fault(error: Exception) -> int:
+    with tempfile.NamedTemporaryFile("w", prefix="hpsearch-", suffix=".log", delete=False) as file:
+        traceback.print_exception(error, file=file)
+    print(
+        f"hpsearch: a fault of hpsearch itself ({type(error).__name__}: {error}); nothing already "
+        f"done is lost; please report it with {file.name}",
+        file=sys.stderr,
+    )
+    return HpsearchError.exit_code
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -74,7 +74,7 @@ def test_the_quick_start_does_what_it_says(tmp_path):
     venv = tmp_path / ".venv"
     (venv / "bin").mkdir(parents=True)
     (venv / ".installed").touch()
-    script = f"#!/bin/sh\nPYTHONPATH={tmp_path} exec {sys.executable} -m hpsearch.cli \"$@\"\n"
+    script = f'#!/bin/sh\nPYTHONPATH={tmp_path} exec {sys.executable} -m hpsearch.cli "$@"\n'
     (venv / "bin/hpsearch").write_text(script)
     (venv / "bin/hpsearch").chmod(0o755)
     began = time.monotonic()

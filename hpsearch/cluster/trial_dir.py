@@ -3,7 +3,6 @@
 runs/<study>/
     study.json                   what the study was started from
     driver.log                   what the driver did, a line each
-    references.json              rho of the scripted players, measured once
     best/                        the exported best configuration
     jobs/<job>/                  job.json (the trials it trains), log files of the executor
     trials/<number>/
@@ -90,11 +89,6 @@ class StudyDir:
         return self.root / "driver.log"
 
     @property
-    def references(self) -> Path:
-        """Return the file with the measures of the scripted players."""
-        return self.root / "references.json"
-
-    @property
     def best(self) -> Path:
         """Return the folder that `export` writes by default."""
         return self.root / "best"
@@ -128,6 +122,11 @@ class JobDir:
     def study(self) -> StudyDir:
         """Return the folder of the study that the job belongs to."""
         return StudyDir(self.root.parent.parent)
+
+    @property
+    def logs(self) -> Path:
+        """Return the pattern of the job's log files."""
+        return self.root / "*_log.out"
 
     def write(self, assignments: tuple[Assignment, ...], num_threads: int) -> None:
         """Say what the job trains and with how many threads."""

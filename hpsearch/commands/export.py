@@ -57,8 +57,6 @@ def print_export(console: Console, folder: Path, measures: dict[str, Any]) -> No
 
 def _trial(view: StudyView, number: int) -> Trial:
     if number not in view.state.trials:
-        raise UsageError(
-            f"the study {view.study.spec.name} has no trial {number}, "
-            f"only 0 to {len(view.state.trials) - 1}"
-        )
+        there = f"only 0 to {len(view.state.trials) - 1}" if view.state.trials else "none yet"
+        raise UsageError(f"the study {view.study.spec.name} has no trial {number}, {there}")
     return view.state.trials[number]

@@ -14,8 +14,8 @@ from hpsearch.commands.find import find_study
 from hpsearch.errors import StudyFailedError
 from hpsearch.report.best import best_trial
 from hpsearch.report.driver_log import DriverLog
-from hpsearch.report.progress import Display, Meter, open_display
-from hpsearch.report.text import print_best
+from hpsearch.report.progress import Meter, open_display
+from hpsearch.report.text import counts_text, print_best
 from hpsearch.report.view import StudyView
 from hpsearch.study.driver import Driver
 from hpsearch.study.opening import open_driver
@@ -41,7 +41,7 @@ def run(name_or_file: str, runs: Path, *, export_best: bool) -> int:
         view = StudyView(study, folder, driver.state, is_driven=True)
         _drive(driver, view, console, flag)
         if flag.is_set:
-            return _leave(driver, study, runs)
+            return _leave(driver, study, runs, flag)
     if view.state.status == FAILED:
         raise _broken(view)
     if view.state.status == FINISHED:
@@ -58,8 +58,10 @@ def tick(name_or_file: str, runs: Path) -> int:
     ):
         driver.start()
         driver.tick()
-        if driver.state.status == FAILED:
-            raise _broken(StudyView(study, folder, driver.state, is_driven=True))
+        view = StudyView(study, folder, driver.state, is_driven=True)
+    if view.state.status == FAILED:
+        raise _broken(view)
+    print(f"{study.spec.name}: {view.state.status}, {counts_text(view.state.counts())}")
     return 0
 
 
@@ -68,22 +70,21 @@ def _drive(driver: Driver, view: StudyView, console: Console, flag: StopFlag) ->
     with open_display(console) as display:
         while driver.state.status == RUNNING and not flag.is_set:
             driver.tick()
-            _show(display, meter, view)
+            display.show(meter.read(view))
             time.sleep(TICK_SECONDS)
 
 
-def _show(display: Display, meter: Meter, view: StudyView) -> None:
-    display.show(meter.read(view))
-
-
-def _leave(driver: Driver, study: Study, runs: Path) -> int:
+def _leave(driver: Driver, study: Study, runs: Path, flag: StopFlag) -> int:
     """Let running jobs save their trials, then say how to go on."""
     print("hpsearch: stopping; running trials are saved ...", file=sys.stderr, flush=True)
-    driver.interrupt()
     deadline = time.monotonic() + LEAVE_SECONDS
-    while driver.state.live_jobs() and time.monotonic() < deadline:
-        driver.collect()
+    flag.is_set = False  # a second Ctrl-C ends the waiting
+    while driver.state.live_jobs() and time.monotonic() < deadline and not flag.is_set:
+        driver.interrupt()  # again and again: a job that is still starting does not listen
         time.sleep(TICK_SECONDS)
+        driver.collect()
+    if driver.state.live_jobs():
+        print("hpsearch: some jobs still save; the next run finds them", file=sys.stderr)
     elsewhere = "" if runs == Path("runs") else f" --runs {runs}"
     print(
         f"hpsearch: interrupted; go on with: hpsearch run {study.path}{elsewhere}",

@@ -2,7 +2,7 @@
 
 from hpsearch.errors import HpsearchError
 from hpsearch.report.view import StudyView
-from hpsearch.study.state import Trial
+from hpsearch.study.state import FAIL, Trial
 
 
 def best_trial(view: StudyView) -> Trial:
@@ -12,9 +12,12 @@ def best_trial(view: StudyView) -> Trial:
         HpsearchError: if none has finished.
     """
     best = view.best()
+    name, failed = view.study.spec.name, view.state.told(FAIL)
+    if best is None and failed and not view.state.unfinished():
+        causes = ", ".join(sorted({f"{trial.failure}: {trial.message}" for trial in failed}))
+        raise HpsearchError(f"no trial of {name} has finished, {len(failed)} failed ({causes})")
     if best is None:
         raise HpsearchError(
-            f"no trial of {view.study.spec.name} has finished yet; "
-            f"look at it with: hpsearch status {view.study.spec.name}"
+            f"no trial of {name} has finished yet; look at it with: hpsearch status {name}"
         )
     return best

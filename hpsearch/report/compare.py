@@ -35,19 +35,20 @@ class Row:
 
 
 def load_trainer(config: TrainerConfig, checkpoints: Path) -> Trainer:
-    """Return a trainer of one member at its newest whole checkpoint.
+    """Return a trainer of one member at the end of its training.
 
     Raises:
-        CorruptError: if there is none.
+        CorruptError: if its last checkpoint is missing or damaged.
     """
-    for step in checkpoint.valid_steps(checkpoints):
-        trainer = build([config])
-        trainer.load(checkpoint.path_of(checkpoints, step), 0)
-        return trainer
-    raise CorruptError(
-        f"no whole checkpoint lies in {checkpoints}; run the study again with another name, "
-        "or export another trial"
-    )
+    trainer = build([config])
+    try:
+        trainer.load(checkpoint.path_of(checkpoints, config.steps), 0)
+    except CorruptError as error:
+        raise CorruptError(
+            f"the last checkpoint in {checkpoints} is missing or damaged; export another trial "
+            "with --trial, or run the study again with another name"
+        ) from error
+    return trainer
 
 
 def compare(trainer: Trainer) -> list[Row]:

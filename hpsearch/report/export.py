@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from safetensors.torch import save_file
-
 from hpsearch import __version__, yaml_file
 from hpsearch.errors import DiskError, UsageError
 from hpsearch.report.compare import compare, load_trainer, plain_rows
 from hpsearch.report.view import StudyView
 from hpsearch.study.state import COMPLETE, Trial
+from hpsearch.trainers.checkpoint import write_tensors
 from hpsearch.trainers.config import read_config
 from hpsearch.trainers.trainer import Trainer
 
@@ -51,16 +50,26 @@ def export(view: StudyView, trial: Trial, folder: Path) -> dict[str, Any]:
     temporary = folder.with_name(f".{folder.name}-{uuid4().hex}")
     try:
         _write(temporary, trainer, config, measures)
-        if folder.exists():
-            shutil.rmtree(folder)
-        temporary.rename(folder)
+        _put_in_place(temporary, folder)
     except OSError as error:
         raise DiskError(
-            f"{folder} cannot be written ({error.strerror}); free some space, then export again"
+            f"{folder} cannot be written ({error.strerror or error}); free some space, then "
+            "export again"
         ) from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     return measures
+
+
+def _put_in_place(new: Path, folder: Path) -> None:
+    """Rename ``new`` to ``folder``; an older export is removed when the new one stands."""
+    if not folder.exists():
+        new.rename(folder)
+        return
+    old = new.with_name(f"{new.name}-old")
+    folder.rename(old)
+    new.rename(folder)
+    shutil.rmtree(old)
 
 
 def _write(
@@ -68,11 +77,11 @@ def _write(
 ) -> None:
     folder.mkdir(parents=True)
     tensors = {
-        f"{learner.name}.{name}": tensor.contiguous()
+        f"{learner.name}.{name}": tensor
         for learner in trainer.learners
         for name, tensor in learner.net.layers(0).items()
     }
-    save_file(tensors, folder / "weights.safetensors")
+    write_tensors(folder / "weights.safetensors", tensors)
     (folder / "config.yaml").write_text(yaml_file.dump(config))
     (folder / "README.md").write_text(_readme(measures, tensors))
     (folder / MARK).write_text(json.dumps(measures, indent=1) + "\n")

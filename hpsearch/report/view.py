@@ -7,11 +7,12 @@ from typing import Any
 
 from hpsearch.atomic import read_json
 from hpsearch.cluster.trial_dir import StudyDir
-from hpsearch.errors import HpsearchError, StorageError, UsageError
+from hpsearch.errors import CorruptError, HpsearchError, StorageError, UsageError
 from hpsearch.study.database import Database, StudyRecords
 from hpsearch.study.events import EventLog
 from hpsearch.study.holder import is_dead
 from hpsearch.study.leases import Leases
+from hpsearch.study.space_checks import ALGORITHM
 from hpsearch.study.spec import Study, load_spec, storage_url, stored_study
 from hpsearch.study.state import COMPLETE, RUNNING, StudyState, Trial
 from hpsearch.study.url import sqlite_file
@@ -47,8 +48,10 @@ class StudyView:
         return self.study.trial_config(trial.number, trial.params)
 
     def steps(self, trial: Trial) -> int:
-        """Return the training steps of a whole trial."""
-        return int(self.config(trial)["steps"])
+        """Return the training steps of a whole trial; cheap, for it is asked every moment."""
+        values: dict[str, Any] = self.study.space.decode(trial.params)
+        base = self.study.bases[values.get(ALGORITHM, next(iter(self.study.bases)))]
+        return int(values["steps"] if "steps" in values else base["steps"])
 
 
 def open_view(name_or_file: str, runs: Path) -> StudyView:
@@ -56,13 +59,14 @@ def open_view(name_or_file: str, runs: Path) -> StudyView:
 
     Raises:
         UsageError: if there is no such study, with those there are.
+        CorruptError: if what its folder says of it is damaged.
         StorageError: if the database cannot be reached.
     """
     path = Path(name_or_file)
     if path.suffix in (".yaml", ".yml"):
         spec = load_spec(path).spec
         return _look(spec.name, storage_url(spec.name, spec.storage), path, runs)
-    where = read_json(StudyDir(runs / name_or_file).spec)
+    where = _read_note(StudyDir(runs / name_or_file).spec)
     if where is None:
         names = sorted(folder.parent.name for folder in runs.glob("*/study.json"))
         there = f"there are: {', '.join(names)}" if names else f"there are none under {runs}"
@@ -71,6 +75,17 @@ def open_view(name_or_file: str, runs: Path) -> StudyView:
         )
     url = storage_url(where["name"], where["storage"])
     return _look(where["name"], url, Path(where["file"]), runs)
+
+
+def _read_note(path: Path) -> dict[str, str] | None:
+    """Return what the study's folder says of it: its name, its file and its storage."""
+    try:
+        note = read_json(path)
+        return None if note is None else {key: note[key] for key in ("name", "file", "storage")}
+    except (CorruptError, KeyError, TypeError) as error:
+        raise CorruptError(
+            f"{path} is damaged; run the study file again, which writes it anew"
+        ) from error
 
 
 def _look(name: str, url: str, path: Path, runs: Path) -> StudyView:

@@ -130,7 +130,7 @@ class StudyRecords:
     ) -> StudyRecord:
         """Return the study of this name, created if there is none.
 
-        What may change between runs (a spec of the same hash) is brought up to date.
+        What may change between runs (a spec of the same hash) stays as it was; see `set_spec`.
 
         Raises:
             ConflictError: if the study of this name searches something else.
@@ -145,8 +145,6 @@ class StudyRecords:
                 session.add(row)
             elif row.spec_hash != spec_hash:
                 raise ConflictError(_difference(name, json.loads(row.spec), json.loads(spec)))
-            else:
-                row.spec = spec
             session.flush()
             return _record(row)
 
@@ -172,6 +170,11 @@ class StudyRecords:
             return [_record(row) for row in session.scalars(select(StudyRow).order_by(StudyRow.id))]
 
         return self._database.transaction(work)
+
+    def set_spec(self, study_id: int, spec: str) -> None:
+        """Bring up to date what may change between runs; only for who holds the study."""
+        statement = update(StudyRow).where(StudyRow.id == study_id).values(spec=spec)
+        self._database.transaction(lambda session: session.execute(statement))
 
     def set_state(self, study_id: int, state: str) -> None:
         """Set whether a study runs."""

@@ -60,9 +60,10 @@ class Driver:
         return self._recorder.state
 
     def start(self) -> None:
-        """Begin, or go on if something is left to do: a grown budget reopens a finished study."""
-        has_work = self._has_budget() or bool(self.state.unfinished())
-        if self.state.started_at is None or (self.state.status != RUNNING and has_work):
+        """Begin, or go on if that is possible: a grown budget or limit reopens a study."""
+        left = self._has_budget() or bool(self.state.unfinished()) or self.state.status == FAILED
+        reopens = self.state.status != RUNNING and left and not self._is_broken()
+        if self.state.started_at is None or reopens:
             self._recorder.record("started")
 
     def tick(self) -> None:
@@ -74,9 +75,11 @@ class Driver:
         self._conclude()
 
     def interrupt(self) -> None:
-        """Ask all running jobs to save their trials and leave."""
+        """Ask all running jobs to save their trials and leave; may be repeated."""
         for job in self.state.live_jobs():
             if job.id is not None:
+                if not job.interrupted:
+                    self._recorder.record("interrupting", job=job.name)
                 self._executor.interrupt(self._folder.job(job.name), job.id)
 
     def collect(self) -> None:
@@ -122,13 +125,22 @@ class Driver:
         """Tell Optuna the learning curves, and prune what its pruner gives up."""
         for report in seen.reports:
             trial = self.state.trials[report.trial]
-            if trial.told is not None:
+            if trial.is_over:
                 continue
             last = report.step >= self._trials.config(trial).steps
-            prune = self._trials.report(report, last=last)
-            told = {"step": report.step, "value": report.value}
+            prune = self._trials.report(trial, report, last=last)
+            told = {
+                "step": report.step,
+                "value": report.value,
+                "prune": prune,
+                "rungs": self._trials.num_rungs(trial),
+            }
             self._recorder.record("reported", trial=report.trial, data=told)
-            if prune:
+        self._tell_pruned()
+
+    def _tell_pruned(self) -> None:
+        for trial in self.state.unfinished():
+            if trial.prune:
                 self._tell(trial, PRUNED)
 
     def _end_attempts(self, seen: Observation) -> None:
@@ -230,7 +242,10 @@ class Driver:
             self._tell(trial, COMPLETE, result)
 
     def _tell(self, trial: Trial, how: str, result: AttemptResult | None = None) -> None:
-        """Tell Optuna how a trial ended, once, and write it into the trial's folder."""
+        """Tell Optuna how a trial ended, once, and write it into the trial's folder.
+
+        The event comes last: a driver that dies before it leaves what the next one does again.
+        """
         metrics = result.metrics if result is not None else {}
         told = {
             "state": how,
@@ -240,11 +255,11 @@ class Driver:
             "message": result.message if result is not None else "",
         }
         self._trials.tell(trial, how, metrics)
-        self._recorder.record("told", trial=trial.number, data=told)
         files = self._folder.trial(trial.number)
         files.write_result(told)
         if trial.token is not None:
             files.write_control(Control(trial.token, stop=how))
+        self._recorder.record("told", trial=trial.number, data=told)
 
     def _conclude(self) -> None:
         """End the study when nothing is left to do, or when too much has failed."""

@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 from hpsearch.cluster.executor import Executor
 from hpsearch.cluster.trial_dir import AttemptResult, StudyDir
 from hpsearch.errors import CorruptError
-from hpsearch.study.state import StudyState, Trial
+from hpsearch.study.state import Job, StudyState, Trial
 
 LOST = "lost"
+INTERRUPTED = "interrupted"
 
 
 @dataclass(frozen=True, order=True)
@@ -51,7 +52,8 @@ def observe(
     attempts = sorted(state.live_attempts(), key=lambda pair: pair[0].number, reverse=True)
     results = {}
     for trial, job in attempts:
-        result = _result(folder, trial, job_lives=job.name in alive or job.id is None)
+        lives = job.name in alive or job.id is None
+        result = _result(folder, trial, job, job_lives=lives)
         if result is not None:
             results[trial.number] = result
     reports = [
@@ -64,8 +66,11 @@ def observe(
     return Observation(alive, dict(sorted(results.items())), tuple(sorted(reports)))
 
 
-def _result(folder: StudyDir, trial: Trial, *, job_lives: bool) -> AttemptResult | None:
-    """Return how the running attempt ended; one whose job is gone without a word is lost."""
+def _result(folder: StudyDir, trial: Trial, job: Job, *, job_lives: bool) -> AttemptResult | None:
+    """Return how the running attempt ended; one whose job is gone without a word is lost.
+
+    A job that was asked to leave and had nothing to save yet was interrupted.
+    """
     assert trial.token is not None
     attempt = folder.trial(trial.number).attempt(trial.attempts)
     try:
@@ -79,13 +84,16 @@ def _result(folder: StudyDir, trial: Trial, *, job_lives: bool) -> AttemptResult
         return None
     heartbeat = attempt.read_heartbeat()
     step = heartbeat.step if heartbeat is not None else 0
+    if job.interrupted:
+        return AttemptResult(trial.token, INTERRUPTED, step, None, message, {})
+    message = f"{message}; see {folder.job(job.name).logs}"
     return AttemptResult(trial.token, LOST, step, LOST, message, {})
 
 
 def _reports(folder: StudyDir, trial: Trial, metric: str) -> list[Report]:
-    rows = folder.trial(trial.number).read_metrics()
-    return [
-        Report(row["step"], trial.number, row["metrics"][metric]["value"])
-        for row in rows
-        if row["step"] not in trial.reported and metric in row["metrics"]
-    ]
+    """Return the values that are new; of a step that stands there twice, the first counts."""
+    values: dict[int, float] = {}
+    for row in folder.trial(trial.number).read_metrics():
+        if row["step"] not in trial.reported and metric in row["metrics"]:
+            values.setdefault(row["step"], row["metrics"][metric]["value"])
+    return [Report(step, trial.number, value) for step, value in values.items()]

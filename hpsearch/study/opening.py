@@ -49,6 +49,7 @@ def open_driver(
         study_id = _register(study, runs, database, storage, clock())
         leases = Leases(database)
         lease = _acquire(leases, study_id, clock())
+        StudyRecords(database).set_spec(study_id, spec_json(study))
         recorder = Recorder(
             EventLog(database), leases, lease, clock, on_event, StudyRecords(database)
         )

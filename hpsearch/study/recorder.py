@@ -36,6 +36,7 @@ class Recorder:
         self._records = records
         self.state = StudyState()
         self.state.apply(log.read(lease.study_id))
+        self._show_status()  # a driver may have died before it could
 
     def record(
         self,
@@ -51,12 +52,12 @@ class Recorder:
         Raises:
             ConflictError: if another driver has taken the study.
         """
+        self.keep_lease()
         event = NewEvent(kind, self._clock(), trial, attempt, job, data or {})
         status = self.state.status
         self.state.apply(self._log.append(self._lease.study_id, [event], lease=self._lease))
         if self.state.status != status:
-            # For readers of the table alone; we read the events.
-            self._records.set_state(self._lease.study_id, self.state.status)
+            self._show_status()
         self._on_event(event)
 
     def keep_lease(self) -> None:
@@ -68,6 +69,10 @@ class Recorder:
         now = self._clock()
         if self._lease.expires_at - now < LEASE_SECONDS / 2:
             self._lease = self._leases.renew(self._lease, now=now, ttl=LEASE_SECONDS)
+
+    def _show_status(self) -> None:
+        """Bring up to date what is for readers of the table alone; we read the events."""
+        self._records.set_state(self._lease.study_id, self.state.status)
 
     def close(self) -> None:
         """Give the study free."""

@@ -25,6 +25,10 @@ class Trial:
     """that trains it, or that last did"""
     reported: dict[int, float] = field(default_factory=dict)
     """values told to Optuna, by step"""
+    prune: bool = False
+    """whether the newest of them was so bad that the trial is given up"""
+    rungs: int = 0
+    """rungs that the pruner noted for the trial up to then"""
     lost: int = 0
     """attempts in a row that vanished without getting further"""
     step: int = 0
@@ -41,6 +45,11 @@ class Trial:
     """of the failure"""
 
     @property
+    def is_over(self) -> bool:
+        """Whether its curve no longer counts."""
+        return self.prune or self.told is not None
+
+    @property
     def waits(self) -> bool:
         """Whether the trial should run and does not."""
         return self.told is None and self.token is None
@@ -55,6 +64,8 @@ class Job:
     """number, attempt and token of each"""
     id: str | None = None
     """the executor's, None between the announcement and the submission"""
+    interrupted: bool = False
+    """whether it was asked to leave"""
     ended: bool = False
 
 
@@ -139,13 +150,20 @@ def _submitted(state: StudyState, event: Event) -> None:
     state.jobs[event.job].id = event.data["id"]
 
 
+def _interrupting(state: StudyState, event: Event) -> None:
+    assert event.job is not None
+    state.jobs[event.job].interrupted = True
+
+
 def _job_ended(state: StudyState, event: Event) -> None:
     assert event.job is not None
     state.jobs[event.job].ended = True
 
 
 def _reported(state: StudyState, event: Event) -> None:
-    state.trials[_trial(event)].reported[event.data["step"]] = event.data["value"]
+    trial = state.trials[_trial(event)]
+    trial.reported[event.data["step"]] = event.data["value"]
+    trial.prune, trial.rungs = event.data["prune"], event.data["rungs"]
 
 
 def _attempt_ended(state: StudyState, event: Event) -> None:
@@ -176,6 +194,7 @@ _APPLY = {
     "reported": _reported,
     "attempt_ended": _attempt_ended,
     "told": _told,
+    "interrupting": _interrupting,
     "job_ended": _job_ended,
     "ended": _ended,
 }

@@ -9,7 +9,7 @@ Optuna, such as its dashboard.
 
 import copy
 import threading
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Collection, Container, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from optuna.distributions import BaseDistribution
@@ -173,6 +173,15 @@ class MirroredStorage(BaseStorage):
     def set_trial_system_attr(self, trial_id: int, key: str, value: Any) -> None:
         """Set an attribute of an unfinished trial for Optuna."""
         self._write(trial_id, lambda: self._backend.set_trial_system_attr(trial_id, key, value))
+
+    def hide_system_attrs(self, trial_id: int, keys: Collection[str]) -> None:
+        """Leave attributes out of the mirror until the trial is written the next time."""
+        with self._lock:
+            study_id, index = self._places[trial_id]
+            shown = copy.copy(self._trials[study_id][index])
+            kept = {key: value for key, value in shown.system_attrs.items() if key not in keys}
+            shown.system_attrs = kept
+            self._trials[study_id][index] = shown
 
     def get_trial(self, trial_id: int) -> FrozenTrial:
         """Return a trial."""

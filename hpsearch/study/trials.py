@@ -17,6 +17,9 @@ from hpsearch.trainers.config import TrainerConfig, read_config
 MAX_RUNGS = 20
 """values that SQL holds of one learning curve; the whole curve is in metrics.jsonl"""
 
+RUNG = "completed_rung_"
+"""how Optuna's successive halving names what it notes in a trial's system attributes"""
+
 _OPTUNA_STATES = {
     COMPLETE: TrialState.COMPLETE,
     PRUNED: TrialState.PRUNED,
@@ -33,6 +36,7 @@ class Trials:
         self._optuna = optuna_study
         self._storage = storage
         self._study_id = storage.get_study_id_from_name(study.spec.name)
+        self._configs: dict[int, TrainerConfig] = {}
         self.metrics = tuple(objective.metric for objective in study.spec.objectives)
 
     @property
@@ -54,16 +58,26 @@ class Trials:
         self._study.space.suggest(trial)
         return trial.number, trial.params
 
-    def report(self, report: Report, *, last: bool) -> bool:
+    def report(self, trial: Trial, report: Report, *, last: bool) -> bool:
         """Tell a value of a learning curve; return whether the trial should be pruned there.
 
         The ``last`` value of a trial no longer prunes it: there is nothing left to save.
         """
-        trial = optuna.trial.Trial(self._optuna, self._id(report.trial))
-        if report.step not in self._storage.get_trial(self._id(report.trial)).intermediate_values:
-            trial.report(report.value, report.step)
+        trial_id = self._id(trial.number)
+        if report.step not in self._storage.get_trial(trial_id).intermediate_values:
+            self._storage.set_trial_intermediate_value(trial_id, report.step, report.value)
         several = len(self.metrics) > 1  # Optuna prunes by one objective alone
-        return not several and not last and trial.should_prune()
+        if several or last:
+            return False
+        # Noted by a driver that did not live to record the verdict: a pruner that found them would
+        # take this look for the one after it.
+        self._storage.hide_system_attrs(trial_id, self._rungs(trial)[trial.rungs :])
+        looked_at = self._storage.get_trial(trial_id)
+        return bool(self._optuna.pruner.prune(self._optuna, looked_at))
+
+    def num_rungs(self, trial: Trial) -> int:
+        """Return how many rungs the pruner has noted for a trial."""
+        return len(self._rungs(trial))
 
     def tell(self, trial: Trial, how: str, metrics: Mapping[str, Mapping[str, float]]) -> None:
         """Tell how a trial ended; a trial that has been told stays as it is."""
@@ -82,8 +96,11 @@ class Trials:
         return self._study.trial_config(trial.number, trial.params)
 
     def config(self, trial: Trial) -> TrainerConfig:
-        """Return the complete trainer configuration of a trial."""
-        return read_config(self.plain_config(trial), source=f"trial {trial.number}")
+        """Return the complete trainer configuration of a trial; it never changes."""
+        if trial.number not in self._configs:
+            source = f"trial {trial.number}"
+            self._configs[trial.number] = read_config(self.plain_config(trial), source=source)
+        return self._configs[trial.number]
 
     def is_rung(self, trial: Trial, step: int) -> bool:
         """Return whether the value at a step is told; at most MAX_RUNGS of a trial are."""
@@ -91,6 +108,12 @@ class Trials:
         interval = config.evaluation.interval
         stride = ceil(config.steps / interval / MAX_RUNGS)
         return step % (stride * interval) == 0
+
+    def _rungs(self, trial: Trial) -> list[str]:
+        """Return the names under which successive halving has noted a trial's rungs, in order."""
+        attrs = self._storage.get_trial(self._id(trial.number)).system_attrs
+        found = [name for name in attrs if name.startswith(RUNG)]
+        return sorted(found, key=lambda name: int(name.removeprefix(RUNG)))
 
     def _id(self, number: int) -> int:
         return self._storage.get_trial_id_from_study_id_trial_number(self._study_id, number)

@@ -20,7 +20,7 @@ def plain_study(**changes: Any) -> dict[str, Any]:
         "seed": 1,
         "storage": "sqlite:///quick.db",
         "base": str(BASE),
-        "objectives": [{"metric": "rho/choose_first", "goal": "maximize"}],
+        "objectives": [{"metric": "rho/host/choose_first", "goal": "maximize"}],
         "space": {"host.optim.args.lr": LR, "host.net_arch": NET_ARCH},
         "budget": {"trials": 16},
     } | changes

@@ -115,7 +115,13 @@ def race(target: Callable[..., None], url: str, *, count: int) -> list[str]:
 def test_study_is_created_once(database: Database) -> None:
     first = create(database, spec='{"space": 1, "budget": 1}')
     assert create(database, spec='{"space": 1, "budget": 2}') == first
-    record = StudyRecords(database).get("quick")
+    records = StudyRecords(database)
+    record = records.get("quick")
+    assert record is not None
+    # Whoever does not hold the study yet changes nothing.
+    assert record.spec == {"space": 1, "budget": 1}
+    records.set_spec(first, '{"space": 1, "budget": 2}')
+    record = records.get("quick")
     assert record is not None
     assert record.spec == {"space": 1, "budget": 2}
     assert (record.spec_hash, record.state, record.created_at) == ("h", "new", 1.0)

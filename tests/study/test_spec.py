@@ -221,7 +221,8 @@ def test_path_that_a_choice_brings_is_known_where_the_choice_is_taken(tmp_path: 
 
 @pytest.mark.parametrize("pruner", ["median", "successive_halving", "hyperband"])
 def test_several_objectives_exclude_pruners_and_cmaes(tmp_path: Path, pruner: str) -> None:
-    objectives = [{"metric": name, "goal": "maximize"} for name in ("a", "b")]
+    measured = ("rho/host/choose_first", "rho_sampled/host/choose_first")
+    objectives = [{"metric": name, "goal": "maximize"} for name in measured]
     options = {"name": pruner} | ({"max_resource": 9} if pruner == "hyperband" else {})
     found = problems(tmp_path, objectives=objectives, pruner=options, sampler={"name": "cmaes"})
     assert len(found) == 2
@@ -252,7 +253,7 @@ def test_hash_is_of_what_defines_the_search(tmp_path: Path) -> None:
         {"name": "slow"},
         {"sampler": {"name": "random"}},
         {"space": {"host.net_arch": NET_ARCH}},
-        {"objectives": [{"metric": "rho/choose_first", "goal": "minimize"}]},
+        {"objectives": [{"metric": "rho/host/choose_first", "goal": "minimize"}]},
     )
     assert {spec_hash(load(tmp_path, **changes)) for changes in same} == {first}
     assert len({first} | {spec_hash(load(tmp_path, **changes)) for changes in other}) == 6

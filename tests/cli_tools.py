@@ -1,0 +1,268 @@
+"""Small studies, the command line as a process, and what it left: for the end-to-end tests."""
+
+import copy
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from pathlib import Path
+
+import optuna
+import psutil
+
+from hpsearch import yaml_file
+from hpsearch.cluster.trial_dir import StudyDir
+from hpsearch.trainers import checkpoint
+
+PATIENCE_SECONDS = 120
+METRIC = "rho/host/choose_first"
+
+TRAINER = {
+    "algorithm": "dqn",
+    "seed": 1,
+    "device": "cpu",
+    "steps": 60,
+    "dimension": 3,
+    "max_num_points": 5,
+    "max_value": 8,
+    "max_steps": 20,
+    "reposition": True,
+    "reward": "terminal",
+    "rollout_length": 1,
+    "updates_per_step": 1,
+    "learning_starts": 2,
+    "host": {
+        "net_arch": [8],
+        "optim": {
+            "name": "adam",
+            "args": {"lr": 1e-3, "beta1": 0.9, "beta2": 0.999, "eps": 1e-8},
+            "lr_schedule": {"mode": "constant"},
+        },
+        "max_grad_norm": 10.0,
+        "gamma": 0.9,
+        "batch_size": 16,
+        "rollout_size": 16,
+        "er": 0.1,
+        "er_schedule": {"mode": "linear", "initial": 1.0, "steps": 30},
+        "tau": 1.0,
+        "steps_before_update_target": 10,
+        "huber_delta": 1.0,
+    },
+    "agent": {"player": "choose_first"},
+    "replay_buffer": {"buffer_size": 400, "save": True},
+    "dqn": {"double": True},
+    "evaluation": {
+        "interval": 20,
+        "num_games": 50,
+        "final_num_games": 200,
+        "max_steps": 30,
+        "er": 0.05,
+        "opponents": ["choose_first"],
+    },
+    "checkpoint": {"interval": 10, "keep_last": 2},
+}
+
+STUDY = {
+    "name": "tiny",
+    "seed": 3,
+    "storage": "sqlite:///runs/tiny.db",
+    "base": "trainer.yaml",
+    "objectives": [{"metric": METRIC, "goal": "maximize"}],
+    "space": {
+        "host.optim.args.lr": {"type": "float", "low": 1e-4, "high": 1e-2, "log": True},
+        "host.gamma": {"type": "float", "low": 0.8, "high": 0.97},
+    },
+    "sampler": {"name": "tpe", "n_startup_trials": 3},
+    "budget": {"trials": 6},
+    "executor": {"name": "local", "jobs": 2, "members_per_job": 3, "cpus_per_job": 1},
+}
+
+
+def with_changes(data: dict, changes: dict) -> dict:
+    """Return plain data with values at dotted paths replaced; ... removes a key."""
+    data = copy.deepcopy(data)
+    for path, value in changes.items():
+        *parents, key = path.split("/")
+        place = data
+        for parent in parents:
+            place = place[parent]
+        if value is ...:
+            del place[key]
+        else:
+            place[key] = value
+    return data
+
+
+def write_trainer(folder: Path, changes: dict | None = None) -> Path:
+    """Write trainer.yaml; the paths of ``changes`` are separated by slashes."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "trainer.yaml"
+    path.write_text(yaml_file.dump(with_changes(TRAINER, changes or {})))
+    return path
+
+
+def write_study(folder: Path, changes: dict | None = None) -> Path:
+    """Write study.yaml, and trainer.yaml if there is none."""
+    if not (folder / "trainer.yaml").exists():
+        write_trainer(folder)
+    path = folder / "study.yaml"
+    path.write_text(yaml_file.dump(with_changes(STUDY, changes or {})))
+    return path
+
+
+def hpsearch(folder: Path, *arguments: str, env: dict | None = None, code: int | None = 0):
+    """Run one command in a folder; ``code`` is the exit code that it must have."""
+    done = subprocess.run(
+        [sys.executable, "-m", "hpsearch.cli", *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+        env=os.environ | (env or {}),
+    )
+    assert "Traceback" not in done.stdout + done.stderr, done.stdout + done.stderr
+    if code is not None:
+        assert done.returncode == code, done.stdout + done.stderr
+    return done
+
+
+def refused(folder: Path, *arguments: str, code: int, env: dict | None = None) -> str:
+    """Run a command that must end with one message on stderr, and return the message."""
+    done = hpsearch(folder, *arguments, env=env, code=code)
+    assert done.stderr.startswith("hpsearch: "), done.stderr
+    assert done.stderr.count("hpsearch: ") == 1, done.stderr
+    return done.stderr.removeprefix("hpsearch: ").strip()
+
+
+def read(folder: Path, *arguments: str):
+    """Return what a command prints with --json."""
+    done = hpsearch(folder, *arguments, "--json")
+    assert done.stderr == ""
+    return json.loads(done.stdout)
+
+
+class Run:
+    """`hpsearch run study.yaml` in the background, in a session of its own."""
+
+    def __init__(self, folder: Path, *arguments: str) -> None:
+        # Files: a job that outlives the run would keep the end of a pipe open.
+        self._out = tempfile.TemporaryFile("w+")  # noqa: SIM115
+        self._err = tempfile.TemporaryFile("w+")  # noqa: SIM115
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "hpsearch.cli", "run", "study.yaml", *arguments],
+            cwd=folder,
+            stdout=self._out,
+            stderr=self._err,
+            start_new_session=True,
+        )
+
+    def end(self, number: signal.Signals) -> tuple[int, str, str]:
+        """Send a signal; return exit code, stdout and stderr."""
+        self.process.send_signal(number)
+        return self.wait()
+
+    def wait(self) -> tuple[int, str, str]:
+        """Return exit code, stdout and stderr."""
+        code = self.process.wait(timeout=PATIENCE_SECONDS)
+        out, err = self._read(self._out), self._read(self._err)
+        assert "Traceback" not in out + err, out + err
+        return code, out, err
+
+    def _read(self, file) -> str:
+        with file:
+            file.seek(0)
+            return file.read()
+
+    def wait_until(self, condition) -> None:
+        """Wait for a condition, as long as the run runs."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while not condition():
+            if self.process.poll() is not None:
+                raise AssertionError(("the run ended before its time", self.wait()))
+            assert time.monotonic() < deadline, "waited too long"
+            time.sleep(0.005)
+
+
+def jobs_of(folder: Path) -> list[psutil.Process]:
+    """Return the processes of the jobs of the studies in a folder."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            command = process.cmdline()
+            if any(str(folder) in part and "/jobs/" in part for part in command):
+                found.append(process)
+        except (psutil.NoSuchProcess, psutil.AccessDenied):
+            continue
+    return [process for process in found if process.status() != psutil.STATUS_ZOMBIE]
+
+
+def kill_jobs(folder: Path) -> None:
+    """Kill the jobs of the studies in a folder without a warning."""
+    while jobs := jobs_of(folder):
+        for process in jobs:
+            try:
+                process.kill()
+            except psutil.NoSuchProcess:
+                continue
+        psutil.wait_procs(jobs, timeout=5)
+
+
+def no_jobs_left(folder: Path) -> bool:
+    """Return whether all jobs leave, within a few seconds."""
+    deadline = time.monotonic() + 20
+    while jobs_of(folder):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def plain_optuna(folder: Path, name: str = "tiny") -> optuna.Study:
+    """Return the study as plain Optuna loads it."""
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    with warnings.catch_warnings():
+        # SQLAlchemy's pool leaves the connection to the garbage collector.
+        warnings.simplefilter("ignore", ResourceWarning)
+        return optuna.load_study(study_name=name, storage=f"sqlite:///{folder}/runs/{name}.db")
+
+
+def outcomes(folder: Path) -> dict[int, tuple]:
+    """Return state, values, parameters and learning curve of every trial, from Optuna."""
+    return {
+        trial.number: (trial.state, trial.values, trial.params, trial.intermediate_values)
+        for trial in plain_optuna(folder).trials
+    }
+
+
+def events(folder: Path, kind: str, name: str = "tiny") -> list[int]:
+    """Return the trials of the events of a kind, in their order, from the driver's log."""
+    log = StudyDir(folder / "runs" / name).log
+    lines = [line.split() for line in log.read_text().splitlines()] if log.exists() else []
+    return [
+        int(words[words.index("trial") + 1])
+        for words in lines
+        if words[2] == kind and "trial" in words
+    ]
+
+
+def told(folder: Path) -> set[int]:
+    """Return the trials that have ended, by their result files."""
+    files = (folder / "runs/tiny/trials").glob("*/result.json")
+    return {int(path.parent.name) for path in files}
+
+
+def newest_step(folder: Path, number: int) -> int:
+    """Return the step of the newest whole checkpoint of a trial, 0 if there is none."""
+    files = StudyDir(folder / "runs/tiny").trial(number)
+    return next(checkpoint.valid_steps(files.checkpoints), 0)
+
+
+def damage(path: Path) -> None:
+    """Flip one byte in the middle of a file."""
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 0xFF
+    path.write_bytes(data)

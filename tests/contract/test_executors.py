@@ -1,0 +1,182 @@
+"""One suite for every executor: the fake that other tests use against the real one.
+
+The cases share two jobs, because a real one takes seconds to start.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fakes import FakeExecutor
+
+from hpsearch import yaml_file
+from hpsearch.cluster.executor import Executor
+from hpsearch.cluster.local import LocalExecutor
+from hpsearch.cluster.trial_dir import Assignment, AttemptResult, Control, JobDir, StudyDir
+
+PATIENCE_SECONDS = 60
+METRICS = {"rho/host/choose_first", "rho_sampled/host/choose_first"}
+WHOLE, PRUNED, FENCED, BROKEN = range(4)
+"""trials of the first job"""
+LONG = {"steps": 1000, "evaluation.interval": 50, "checkpoint.interval": 500}
+"""a second or two: long enough to be interrupted on its way"""
+
+PlainConfig = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture(scope="module", params=["fake", "local"])
+def executor(request: pytest.FixtureRequest) -> Executor:
+    return FakeExecutor() if request.param == "fake" else LocalExecutor()
+
+
+def write_job(
+    study: StudyDir, name: str, attempt: int, configs: dict[int, dict[str, Any]]
+) -> JobDir:
+    """Write what the driver writes before it submits."""
+    for number, config in configs.items():
+        trial = study.trial(number)
+        trial.create(yaml_file.dump(config), {"parents": []})
+        trial.write_control(Control(f"token-{number}-{attempt}", None))
+    job = study.job(name)
+    job.write(tuple(Assignment(n, attempt, f"token-{n}-{attempt}") for n in configs), 1)
+    return job
+
+
+def wait_until(executor: Executor, job: JobDir, job_id: str, condition: Callable[[], Any]) -> None:
+    """Look again and again; a fake needs the looks to go on."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, "waited too long"
+        executor.alive([(job, job_id)])
+        time.sleep(0 if isinstance(executor, FakeExecutor) else 0.02)
+
+
+def wait_for_end(executor: Executor, job: JobDir, job_id: str) -> None:
+    wait_until(executor, job, job_id, lambda: not executor.alive([(job, job_id)]))
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A job that has run to its end."""
+
+    job: JobDir
+    job_id: str
+    found_before: str | None
+    found_after: str | None
+    lived: bool
+
+    def result(self, number: int) -> AttemptResult | None:
+        return self.job.study.trial(number).attempt(1).read_result()
+
+    def steps(self, number: int) -> list[int]:
+        return [row["step"] for row in self.job.study.trial(number).read_metrics()]
+
+
+@pytest.fixture(scope="module")
+def ended(
+    executor: Executor, tmp_path_factory: pytest.TempPathFactory, plain_config: PlainConfig
+) -> Ended:
+    """One job with a trial that finishes, one stopped, one fenced and one that is broken."""
+    study = StudyDir(tmp_path_factory.mktemp("ended"))
+    opponents = {"evaluation.opponents": ["choose_first"]}
+    configs = {number: plain_config({"seed": number, **opponents}) for number in range(4)}
+    configs[PRUNED]["steps"] = configs[FENCED]["steps"] = 10**9  # end in no other way
+    del configs[BROKEN]["host"]["gamma"]
+    job = write_job(study, "00001", 1, configs)
+    before = executor.find(job)
+    job_id = executor.submit(job)
+    after, lived = executor.find(job), executor.alive([(job, job_id)]) == {job_id}
+    wait_until(executor, job, job_id, lambda: list(study.trial(PRUNED).read_metrics()))
+    study.trial(PRUNED).write_control(Control(f"token-{PRUNED}-1", "pruned"))
+    study.trial(FENCED).write_control(Control("token-of-a-later-attempt", None))
+    wait_for_end(executor, job, job_id)
+    return Ended(job, job_id, before, after, lived)
+
+
+def test_a_job_is_found_once_it_was_submitted(executor: Executor, ended: Ended) -> None:
+    assert ended.found_before is None
+    assert ended.found_after == ended.job_id
+    assert executor.find(ended.job) == ended.job_id  # also when it has ended
+    assert executor.find(ended.job.study.job("00002")) is None
+
+
+def test_a_job_lives_until_it_ends(executor: Executor, ended: Ended) -> None:
+    assert ended.lived
+    assert executor.alive([(ended.job, ended.job_id)]) == frozenset()
+    assert executor.alive([]) == frozenset()
+    executor.interrupt(ended.job, ended.job_id)  # a job that has left is left alone
+
+
+def test_a_finished_trial(ended: Ended) -> None:
+    result = ended.result(WHOLE)
+    assert result is not None
+    assert (result.token, result.status, result.step) == (f"token-{WHOLE}-1", "finished", 12)
+    assert (result.kind, result.message) == (None, "")
+    assert set(result.metrics) == METRICS
+    for measure in result.metrics.values():
+        assert set(measure) == {"value", "low", "high", "capped", "games"}
+        assert measure["low"] <= measure["value"] <= measure["high"]
+    trial = ended.job.study.trial(WHOLE)
+    rows = list(trial.read_metrics())
+    assert [row["step"] for row in rows] == [4, 8, 12]
+    for row in rows:
+        assert set(row) == {"step", "attempt", "at", "metrics"}
+        assert row["attempt"] == 1
+        assert set(row["metrics"]) == METRICS
+    assert trial.attempt(1).read_heartbeat() is not None
+
+
+def test_a_trial_that_the_driver_stopped(ended: Ended) -> None:
+    result = ended.result(PRUNED)
+    assert result is not None
+    assert (result.status, result.kind, result.metrics) == ("pruned", None, {})
+    # It saw the order before it could measure once more.
+    assert result.step >= 4
+    assert (
+        ended.steps(PRUNED)
+        == list(range(4, result.step + (result.step % 4 != 0), 4))[: len(ended.steps(PRUNED))]
+    )
+
+
+def test_a_fenced_attempt_says_nothing(ended: Ended) -> None:
+    assert ended.result(FENCED) is None
+
+
+def test_a_trial_that_cannot_be_read_fails_alone(ended: Ended) -> None:
+    result = ended.result(BROKEN)
+    assert result is not None
+    assert (result.status, result.kind, result.step) == ("failed", "code", 0)
+    assert "host.gamma" in result.message
+    assert ended.steps(BROKEN) == []
+
+
+def test_an_interrupted_trial_goes_on_where_it_was(
+    executor: Executor, tmp_path: Path, plain_config: PlainConfig
+) -> None:
+    configs = dict.fromkeys((0, 1), plain_config(LONG))
+    job = write_job(StudyDir(tmp_path), "00001", 1, configs)
+    trials = [job.study.trial(number) for number in configs]
+    job_id = executor.submit(job)
+    wait_until(executor, job, job_id, lambda: list(trials[1].read_metrics()))
+    executor.interrupt(job, job_id)
+    wait_for_end(executor, job, job_id)
+    results = [trial.attempt(1).read_result() for trial in trials]
+    step = results[0].step if results[0] else 0
+    assert 50 <= step < 1000
+    assert [one and (one.status, one.step, one.kind, one.metrics) for one in results] == [
+        ("interrupted", step, None, {})
+    ] * 2
+    again = write_job(job.study, "00002", 2, configs)
+    again_id = executor.submit(again)
+    assert again_id != job_id
+    wait_for_end(executor, again, again_id)
+    for trial in trials:
+        result = trial.attempt(2).read_result()
+        assert result is not None
+        assert (result.status, result.step) == ("finished", 1000)
+        rows = [(row["step"], row["attempt"]) for row in trial.read_metrics()]
+        # The second attempt measures what the first did not, and nothing twice.
+        assert rows == [(at, 1 if at <= step else 2) for at in range(50, 1001, 50)]

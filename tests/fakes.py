@@ -1,0 +1,268 @@
+"""An executor without processes: jobs write what the real worker writes, a round at each look.
+
+`tests/contract/test_executors.py` holds it against the real one.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hpsearch.cluster.failures import CODE, NAN
+from hpsearch.cluster.member import FENCED, Member
+from hpsearch.cluster.trial_dir import AttemptResult, Heartbeat, JobDir
+from hpsearch.errors import HpsearchError
+from hpsearch.trainers.config import TrainerConfig
+from hpsearch.trainers.metrics import metric_names
+from hpsearch.trainers.rho import Rho
+
+Curve = Callable[[TrainerConfig, int], float]
+"""what a trial measures at a step"""
+
+
+def smooth_curve(config: TrainerConfig, step: int) -> float:
+    """Return a value that grows with the steps, best at lr = 0.001 and gamma = 0.9."""
+    host: Any = config.host
+    far = abs(host.optim.args.lr - 1e-3) * 100 + abs(host.gamma - 0.9)
+    return round(step / config.steps / (1 + far), 6)
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What goes wrong with an attempt once it has reached a step."""
+
+    kind: str
+    """vanish, zombie, nan, error, half (a result cut off) or wrong (a result of another form)"""
+    step: int = 0
+
+
+@dataclass
+class FakeJob:
+    """A job as its executor sees it; `left` is what would still train."""
+
+    job: JobDir
+    left: list[Member] = field(default_factory=list)
+    step: dict[int, int] = field(default_factory=dict)
+    began: bool = False
+    lives: bool = True
+    interrupted: bool = False
+    zombies: list[Member] = field(default_factory=list)
+    """attempts whose node is out of sight; they write their results when others have begun"""
+
+
+class FakeExecutor:
+    """Jobs that train without learning; each look lets every job do one round.
+
+    Attributes:
+        submitted: names of the jobs that were started, in their order.
+        looks: what `alive` was asked, by the names of the jobs.
+        most_alive: jobs that lived at once at most.
+    """
+
+    def __init__(
+        self,
+        curve: Curve = smooth_curve,
+        *,
+        faults: Mapping[tuple[int, int], Fault] | None = None,
+        rounds_per_look: int = 1,
+        twice: bool = False,
+    ) -> None:
+        """``faults`` are by trial and attempt; ``twice`` adds each line of a curve twice."""
+        self._curve = curve
+        self._faults = dict(faults or {})
+        self._rounds_per_look = rounds_per_look
+        self._twice = twice
+        self._jobs: dict[str, FakeJob] = {}
+        self.submitted: list[str] = []
+        self.looks: list[tuple[str, ...]] = []
+        self.most_alive = 0
+
+    def submit(self, job: JobDir) -> str:
+        """Start the job; its first round comes with the next look."""
+        job_id = f"fake-{job.name}"
+        self._jobs[job_id] = FakeJob(job)
+        self.submitted.append(job.name)
+        self.most_alive = max(self.most_alive, len(self.live()))
+        return job_id
+
+    def find(self, job: JobDir) -> str | None:
+        """Return the id of a job that was submitted."""
+        return next((i for i, known in self._jobs.items() if known.job == job), None)
+
+    def alive(self, jobs: Sequence[tuple[JobDir, str]]) -> frozenset[str]:
+        """Let the jobs do some rounds and return which of them live."""
+        self.looks.append(tuple(job.name for job, _ in jobs))
+        for _ in range(self._rounds_per_look):
+            self.advance()
+        return frozenset(job_id for _, job_id in jobs if self._lives(job_id))
+
+    def interrupt(self, job: JobDir, job_id: str) -> None:
+        """Let the job leave at its next round."""
+        if self._lives(job_id):
+            self._jobs[job_id].interrupted = True
+
+    def live(self) -> list[str]:
+        """Return the names of the jobs that live."""
+        return [known.job.name for known in self._jobs.values() if known.lives]
+
+    def advance(self) -> None:
+        """Let every living job do one round: up to the next evaluation, checkpoint or end."""
+        for known in self._jobs.values():
+            for member in list(known.zombies):
+                self._come_back(known, member)
+            if known.lives:
+                self._round(known)
+                known.lives = known.lives and bool(known.left)
+
+    def _lives(self, job_id: str) -> bool:
+        return job_id in self._jobs and self._jobs[job_id].lives
+
+    def _round(self, known: FakeJob) -> None:
+        if not known.began:
+            self._begin(known)
+            return
+        if known.interrupted:
+            self._leave(known)
+            return
+        stride = self._stride(known)
+        for member in known.left:
+            known.step[member.assignment.trial] += stride
+        self._obey(known)
+        for member in known.left:
+            self._evaluate(known, member)
+        self._end_round(known)
+
+    def _end_round(self, known: FakeJob) -> None:
+        for write in (self._finish, self._fail):
+            for member in list(known.left):
+                if member in known.left:  # the fault of a neighbour takes the whole job with it
+                    write(known, member)
+        for member in known.left:
+            _beat(member, known.step[member.assignment.trial])
+
+    def _begin(self, known: FakeJob) -> None:
+        known.began = True
+        for assignment in known.job.read()[0]:
+            try:
+                member = Member.open(known.job.study, assignment)
+            except HpsearchError as error:
+                attempt = known.job.study.trial(assignment.trial).attempt(assignment.attempt)
+                failed = AttemptResult(assignment.token, "failed", 0, CODE, str(error), {})
+                attempt.write_result(failed)
+                continue
+            if member.stop_reason() is None:
+                known.left.append(member)
+        saved = [_saved(member) for member in known.left]
+        common = set.intersection(*map(set, saved)) if saved else set()
+        for member, steps in zip(known.left, saved, strict=True):
+            step = max(common or steps, default=0)
+            known.step[member.assignment.trial] = step
+            member.trial.forget_metrics_after(step)
+        self._end_round(known)
+
+    def _stride(self, known: FakeJob) -> int:
+        """Return the steps to the nearest one at which something is due for any member."""
+        steps = [(known.step[one.assignment.trial], one.config) for one in known.left]
+        return min(
+            due - step % due
+            for step, config in steps
+            for due in (config.evaluation.interval, config.checkpoint.interval, config.steps)
+        )
+
+    def _obey(self, known: FakeJob) -> None:
+        for member in list(known.left):
+            reason = member.stop_reason()
+            if reason is not None:
+                known.left.remove(member)
+                if reason != FENCED:
+                    member.end(reason, known.step[member.assignment.trial])
+
+    def _evaluate(self, known: FakeJob, member: Member) -> None:
+        step = known.step[member.assignment.trial]
+        if step % member.config.evaluation.interval == 0:
+            for _ in range(2 if self._twice else 1):
+                member.report(step, self._metrics(member, step))
+        if step % member.config.checkpoint.interval == 0 or step == member.config.steps:
+            _save(member, step)
+
+    def _finish(self, known: FakeJob, member: Member) -> None:
+        step = known.step[member.assignment.trial]
+        if step >= member.config.steps and self._fault(member, step) is None:
+            member.end("finished", step, metrics=self._metrics(member, step))
+            known.left.remove(member)
+
+    def _leave(self, known: FakeJob) -> None:
+        for member in known.left:
+            _save(member, known.step[member.assignment.trial])
+            member.end("interrupted", known.step[member.assignment.trial])
+        known.left.clear()
+
+    def _fault(self, member: Member, step: int) -> Fault | None:
+        fault = self._faults.get((member.assignment.trial, member.assignment.attempt))
+        return fault if fault is not None and step >= fault.step else None
+
+    def _fail(self, known: FakeJob, member: Member) -> None:
+        step = known.step[member.assignment.trial]
+        fault = self._fault(member, step)
+        match fault and fault.kind:
+            case "nan":
+                member.end("failed", step, kind=NAN, message="the weights became NaN")
+                known.left.remove(member)
+            case "error":
+                for one in known.left:
+                    one.fail(RuntimeError("no such layer"), known.step[one.assignment.trial])
+                known.left.clear()
+            case "vanish" | "half" | "wrong" | "zombie":
+                self._vanish(known, member, step, fault.kind if fault else "")
+
+    def _vanish(self, known: FakeJob, member: Member, step: int, kind: str) -> None:
+        path = member.attempt.root / "result.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if kind == "half":
+            path.write_text('{"token": "' + member.assignment.token)
+        elif kind == "wrong":
+            path.write_text('{"status": "finished", "value": 7}')
+        elif kind == "zombie":
+            known.zombies = list(known.left)
+        for one in known.left:
+            if step > 0:
+                _beat(one, known.step[one.assignment.trial])
+        known.left.clear()
+        known.lives = False
+
+    def _come_back(self, known: FakeJob, member: Member) -> None:
+        """Write the result of an attempt that was given up, once it has been fenced off."""
+        if member.stop_reason() == FENCED:
+            metrics = {name: Rho(99.0, 99.0, 99.0, 0.0, 1) for name in _names(member)}
+            member.end("finished", member.config.steps, metrics=metrics)
+            known.zombies.remove(member)
+
+    def _metrics(self, member: Member, step: int) -> dict[str, Rho]:
+        value = self._curve(member.config, step)
+        return {name: Rho(value, value - 0.01, value + 0.01, 0.0, 20) for name in _names(member)}
+
+
+def plain_metrics(value: float) -> dict[str, float]:
+    """Return what the fake measures, as it stands in a file."""
+    return asdict(Rho(value, value - 0.01, value + 0.01, 0.0, 20))
+
+
+def _names(member: Member) -> tuple[str, ...]:
+    return tuple(metric_names(member.config.opponents()))
+
+
+def _beat(member: Member, step: int) -> None:
+    member.attempt.write_heartbeat(Heartbeat(time.time(), step, 1.0, "fake", 1))
+
+
+def _checkpoints(member: Member) -> Path:
+    return member.trial.checkpoints
+
+
+def _save(member: Member, step: int) -> None:
+    (_checkpoints(member) / f"step-{step}").mkdir(parents=True, exist_ok=True)
+
+
+def _saved(member: Member) -> list[int]:
+    return [int(path.name.partition("-")[2]) for path in _checkpoints(member).glob("step-*")]

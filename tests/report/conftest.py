@@ -1,0 +1,11 @@
+"""A small study of which nothing has happened yet."""
+
+import pytest
+from cli_tools import write_study
+from views import Story
+
+
+@pytest.fixture
+def story(tmp_path):
+    """A study of six trials of 60 steps."""
+    return Story(write_study(tmp_path))

@@ -1,0 +1,126 @@
+"""What people and programs read: numbers with intervals, counts, tables, summaries."""
+
+import io
+
+import pytest
+from rich.console import Console
+from views import METRIC, rho
+
+from hpsearch.errors import HpsearchError
+from hpsearch.report.best import best_trial
+from hpsearch.report.driver_log import DriverLog, line
+from hpsearch.report.summary import status_summary, trial_summary
+from hpsearch.report.text import (
+    counts_text,
+    interval_text,
+    print_status,
+    setting_text,
+    trials_table,
+)
+from hpsearch.report.view import StudyView
+from hpsearch.study.events import NewEvent
+
+
+def printed(show) -> str:
+    console = Console(file=io.StringIO(), width=200)
+    show(console)
+    return console.file.getvalue()
+
+
+def test_interval_text():
+    assert interval_text(rho(0.12345)) == "0.1235 [0.1135, 0.1335]"
+
+
+def test_setting_text():
+    assert setting_text(0.000123456) == "0.0001235"
+    assert setting_text(256) == "256"
+    assert setting_text([64, "b"]) == "[64, 'b']"
+
+
+def test_counts_text_names_what_there_is():
+    none = dict.fromkeys(("finished", "running", "waiting", "pruned", "failed"), 0)
+    assert counts_text(none) == "none yet"
+    assert counts_text(none | {"failed": 1, "finished": 12}) == "12 finished, 1 failed"
+
+
+def fill(story) -> None:
+    """Two finished, one pruned, one failed, one running, one waiting."""
+    for number in range(6):
+        story.ask(number, **{"host.gamma": 0.8 + number / 100})
+    story.run(0, 1, 2, job="00001")
+    story.run(3, 4, 5, job="00002")
+    story.tell(0, "finished", 0.1)
+    story.tell(1, "finished", 0.2)
+    story.tell(2, "pruned")
+    story.tell(3, "failed", failure="nan", message="the weights became [NaN]")
+    story.end(5, "interrupted", 30)
+
+
+def test_status_summary(story):
+    assert status_summary(story.view)["best"] is None
+    fill(story)
+    summary = status_summary(story.view)
+    counts = {"finished": 2, "running": 1, "waiting": 1, "pruned": 1, "failed": 1}
+    assert summary["trials"] == counts
+    assert (summary["study"], summary["state"], summary["budget"]) == ("tiny", "running", 6)
+    assert summary["failures"] == {"nan": 1}
+    assert summary["best"]["trial"] == 1
+    assert summary["best"]["params"] == {"host.gamma": 0.81, "host.optim.args.lr": 1e-3}
+
+
+def test_trial_summaries(story):
+    fill(story)
+    summaries = [trial_summary(story.view, trial) for trial in story.view.state.trials.values()]
+    states = ["finished", "finished", "pruned", "failed", "running", "waiting"]
+    assert [summary["state"] for summary in summaries] == states
+    assert summaries[3]["failure"] == "nan"
+    assert summaries[4]["metrics"] == {}
+    assert summaries[5]["config"]["host"]["gamma"] == pytest.approx(0.85)
+
+
+def test_the_best_is_the_goals(story):
+    with pytest.raises(HpsearchError, match="no trial of tiny has finished yet; look at it with"):
+        best_trial(story.view)
+    fill(story)
+    assert best_trial(story.view).number == 1
+
+
+def test_a_study_that_nobody_drives_is_interrupted_until_it_ends(story):
+    view = story.view
+    asleep = StudyView(view.study, view.folder, view.state, is_driven=False)
+    assert (view.status, asleep.status) == ("running", "interrupted")
+    story.add("ended", status="finished")
+    assert (view.status, asleep.status) == ("finished", "finished")
+
+
+def test_the_table_has_a_row_a_trial(story):
+    fill(story)
+    trials = list(story.view.state.trials.values())
+    text = printed(lambda console: console.print(trials_table(story.view, trials)))
+    lines = [line.split() for line in text.splitlines()]
+    assert lines[0] == ["trial", "state", METRIC, "lr", "gamma"]
+    assert lines[2] == ["1", "finished", "0.2000", "[0.1900,", "0.2100]", "0.001", "0.81"]
+    assert lines[5] == ["4", "running", "0.001", "0.84"]
+
+
+def test_the_status_shows_failures_as_they_are(story):
+    fill(story)
+    summary = status_summary(story.view)
+    text = printed(lambda console: print_status(console, story.view, summary))
+    assert text.splitlines()[:4] == [
+        "tiny: running",
+        "trials: 2 finished, 1 running, 1 waiting, 1 pruned, 1 failed, of 6",
+        "trial 3 failed (nan): the weights became [NaN]",
+        f"best: trial 1, {METRIC} 0.2000 [0.1900, 0.2100]",
+    ]
+
+
+def test_the_log_has_a_line_an_event(tmp_path):
+    event = NewEvent("told", 0.0, trial=3, data={"state": "failed", "value": None, "metrics": {}})
+    assert line(event)[20:] == "told trial 3 state=failed"
+    path = tmp_path / "deep" / "driver.log"
+    for _ in range(2):
+        with DriverLog(path) as log:
+            assert not path.exists() or path.read_text()
+            log.write(event)
+    assert path.read_text() == f"{line(event)}\n" * 2

@@ -1,0 +1,294 @@
+"""Studies driven to their end over a fake executor, with deaths, and the books they leave.
+
+The books are read with plain SQL, plain Optuna and from files, never through the driver.
+"""
+
+import json
+import sqlite3
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import optuna
+import pytest
+from fakes import FakeExecutor, plain_metrics, smooth_curve
+from optuna.storages import RDBStorage
+from optuna.storages._rdb.storage import _VersionManager
+from optuna.trial import FrozenTrial, TrialState
+from study_files import BASE, load
+
+from hpsearch import yaml_file
+from hpsearch.study import space as space_module
+from hpsearch.study.database import Database
+from hpsearch.study.driver import Driver
+from hpsearch.study.events import Event, EventLog, NewEvent
+from hpsearch.study.leases import Lease
+from hpsearch.study.opening import open_driver
+from hpsearch.study.space import apply
+from hpsearch.study.spec import Study
+from hpsearch.study.state import RUNNING, StudyState
+from hpsearch.trainers.config import read_config
+
+METRIC = "rho/host/choose_first"
+TRAINER = {"steps": 16, "evaluation.interval": 4, "checkpoint.interval": 4}
+SPACE = {
+    "host.optim.args.lr": {"type": "float", "low": 1e-4, "high": 1e-1, "log": True},
+    "host.gamma": {"type": "float", "low": 0.5, "high": 0.99},
+}
+MAX_TICKS = 500
+STATES = {
+    "finished": TrialState.COMPLETE,
+    "pruned": TrialState.PRUNED,
+    "failed": TrialState.FAIL,
+}
+
+
+class Killed(BaseException):
+    """Stands for kill -9: no handler of the driver sees it."""
+
+
+class Clock:
+    """A clock that stands still unless it is moved."""
+
+    def __init__(self) -> None:
+        self.now = 1_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def new_study(folder: Path, trainer: dict[str, Any] | None = None, **changes: Any) -> Study:
+    """Return a study of a small space; ``changes`` are keys of its file."""
+    folder.mkdir(parents=True, exist_ok=True)
+    base = apply(yaml_file.load(BASE), TRAINER | (trainer or {}))
+    (folder / "base.yaml").write_text(yaml_file.dump(base))
+    given = {
+        "storage": f"sqlite:///{folder}/study.db",
+        "base": "base.yaml",
+        "objectives": [{"metric": METRIC, "goal": "maximize"}],
+        "space": SPACE,
+        "executor": {"name": "local", "jobs": 1, "members_per_job": 3},
+    }
+    return load(folder, **(given | changes))
+
+
+@contextmanager
+def opened(
+    study: Study, executor: FakeExecutor, clock: Callable[[], float] | None = None
+) -> Iterator[Driver]:
+    """Give a driver of the study that has begun."""
+    with open_driver(
+        study,
+        study.path.parent / "runs",
+        executor,
+        on_event=lambda event: None,
+        clock=clock or Clock(),
+    ) as driver:
+        driver.start()
+        yield driver
+
+
+def drive(study: Study, executor: FakeExecutor, max_lives: int = 1) -> StudyState:
+    """Drive the study to its end; each driver that is killed is followed by a fresh one."""
+    with pytest.MonkeyPatch.context() as patch:
+        for _ in range(max_lives):
+            try:
+                with opened(study, executor) as driver:
+                    return tick_until(driver, lambda: driver.state.status != RUNNING)
+            except Killed:
+                # The tables stay as they are; to look at their versions takes the most time.
+                patch.setattr(Database, "migrate", lambda self: None)
+                patch.setattr(
+                    _VersionManager, "check_table_schema_compatibility", lambda self: None
+                )
+    raise AssertionError(f"no end after {max_lives} drivers")
+
+
+def tick_until(driver: Driver, condition: Callable[[], bool]) -> StudyState:
+    for _ in range(MAX_TICKS):
+        if condition():
+            return driver.state
+        driver.tick()
+    raise AssertionError(f"no end after {MAX_TICKS} ticks: {driver.state}")
+
+
+# Deaths.
+
+
+@contextmanager
+def deaths_at_events(*, before: Sequence[int] = (), after: Sequence[int] = ()) -> Iterator[None]:
+    """Kill the driver once just before, once just after these events are written, from 1."""
+    dying = (set(before), set(after))
+
+    def may_die(moment: int, event: NewEvent, number: int) -> None:
+        _die_once(dying[moment], number)
+
+    with _deaths(may_die):
+        yield
+
+
+@contextmanager
+def deaths_at_all_events() -> Iterator[list[str]]:
+    """Kill the driver once before and once after each thing that happens; give their kinds.
+
+    What happens again under another uuid, because the driver died at it, is the same thing; else
+    no job would ever be submitted.
+    """
+    died: list[str] = []
+    seen: set[str] = set()
+
+    def may_die(moment: int, event: NewEvent, number: int) -> None:
+        announced = [one["trial"] for one in event.data.get("trials", ())]
+        step, status = event.data.get("step"), event.data.get("status")
+        thing = f"{moment} {event.kind} {event.trial} {step} {status} {announced}"
+        if thing not in seen:
+            seen.add(thing)
+            died.append(event.kind)
+            raise Killed
+
+    with _deaths(may_die):
+        yield died
+
+
+@contextmanager
+def _deaths(may_die: Callable[[int, NewEvent, int], None]) -> Iterator[None]:
+    """Call ``may_die`` (0 before or 1 after, event, its number) around each event written."""
+    write = EventLog.append
+    number = 1
+
+    def append(
+        log: EventLog, study_id: int, events: Sequence[NewEvent], *, lease: Lease | None = None
+    ) -> list[Event]:
+        nonlocal number
+        (event,) = events
+        may_die(0, event, number)
+        result = write(log, study_id, events, lease=lease)
+        number += 1
+        may_die(1, event, number - 1)
+        return result
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(EventLog, "append", append)
+        yield
+
+
+@contextmanager
+def deaths_at_suggestions(*numbers: int) -> Iterator[None]:
+    """Kill the driver before these suggestions of a value, counted from 1 over all drivers."""
+    suggest, dying, asked = space_module._suggest, set(numbers), 0
+
+    def dying_suggest(*arguments: Any) -> Any:
+        nonlocal asked
+        asked += 1
+        _die_once(dying, asked)
+        return suggest(*arguments)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(space_module, "_suggest", dying_suggest)
+        yield
+
+
+def _die_once(numbers: set[int], number: int) -> None:
+    if number in numbers:
+        numbers.remove(number)
+        raise Killed
+
+
+# Books.
+
+
+def stored_trials(study: Study) -> list[FrozenTrial]:
+    """Return the trials as plain Optuna reads them from the database."""
+    storage = RDBStorage(study.spec.storage)
+    try:
+        return optuna.load_study(study_name=study.spec.name, storage=storage).trials
+    finally:
+        storage.remove_session()
+        storage.engine.dispose()
+
+
+def schedule(study: Study) -> list[tuple[Any, ...]]:
+    """Return what a death must not change: each trial's parameters, curve and end."""
+    return [
+        (one.number, one.params, one.intermediate_values, one.state, one.values)
+        for one in stored_trials(study)
+    ]
+
+
+def query(study: Study, question: str) -> list[tuple[Any, ...]]:
+    """Return the rows that plain SQLite finds."""
+    with closing(sqlite3.connect(study.spec.storage.removeprefix("sqlite:///"))) as connection:
+        return connection.execute(question).fetchall()
+
+
+def stored_events(study: Study, *kinds: str) -> list[tuple[Any, ...]]:
+    """Return (kind, trial, job, data) of the events, those of some kinds alone if given."""
+    rows = query(study, "SELECT kind, trial, job, data FROM hpsearch_events ORDER BY id")
+    return [(*row[:3], json.loads(row[3])) for row in rows if not kinds or row[0] in kinds]
+
+
+def check_books(study: Study, executor: FakeExecutor) -> None:
+    """Assert what holds whatever happened: nothing is lost, told or submitted twice."""
+    trials = stored_trials(study)
+    told = stored_events(study, "told")
+    assert [one.number for one in trials] == list(range(len(trials)))
+    assert len(trials) <= study.spec.budget.trials
+    assert max(Counter(event[1] for event in told).values(), default=1) == 1
+    assert {event[1] for event in told} == {t.number for t in trials if t.state.is_finished()}
+    for _, number, _, data in told:
+        _check_told(study, trials[number], data)
+    for one in trials:
+        _check_curve(study, one)
+    _check_jobs(study, executor)
+
+
+def trial_folder(study: Study, number: int) -> Path:
+    return study.path.parent / "runs" / study.spec.name / "trials" / str(number)
+
+
+def _check_told(study: Study, trial: FrozenTrial, data: dict[str, Any]) -> None:
+    folder = trial_folder(study, trial.number)
+    assert json.loads((folder / "result.json").read_text()) == data
+    assert json.loads((folder / "control.json").read_text())["stop"] == data["state"]
+    assert trial.state == STATES[data["state"]]
+    if data["state"] == "finished":
+        config = read_config(yaml_file.load(folder / "config.yaml"), source="")
+        value = smooth_curve(config, config.steps)
+        assert trial.values == [value]
+        assert data["value"] == value
+        assert data["metrics"][METRIC] == plain_metrics(value)
+        assert (trial.params["host.gamma"], trial.params["host.optim.args.lr"]) == (
+            config.host.gamma,
+            config.host.optim.args.lr,
+        )
+
+
+def _check_curve(study: Study, trial: FrozenTrial) -> None:
+    reported = [e[3] for e in stored_events(study, "reported") if e[1] == trial.number]
+    assert len(reported) <= 20
+    assert len({data["step"] for data in reported}) == len(reported)
+    assert {data["step"]: data["value"] for data in reported} == trial.intermediate_values
+    config = study.trial_config(trial.number, trial.params)
+    for step, value in trial.intermediate_values.items():
+        assert value == smooth_curve(read_config(config, source=""), step)
+
+
+def _check_jobs(study: Study, executor: FakeExecutor) -> None:
+    submitted = Counter(executor.submitted)
+    assert max(submitted.values(), default=1) == 1
+    live: set[str] = set()
+    announced = []
+    for kind, _, job, data in stored_events(study, "announced", "job_ended"):
+        if kind == "announced":
+            live.add(job)
+            announced.append(job)
+            assert len(data["trials"]) <= study.spec.executor.members_per_job
+        else:
+            live.remove(job)
+        assert len(live) <= study.spec.executor.jobs
+    assert len(set(announced)) == len(announced)
+    assert set(submitted) <= set(announced)
+    assert all(len(names) <= study.spec.executor.jobs for names in executor.looks)
+    assert executor.most_alive <= study.spec.executor.jobs

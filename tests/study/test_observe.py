@@ -1,0 +1,141 @@
+"""What the driver sees of jobs and files, whatever state they are in."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from hpsearch.cluster.trial_dir import AttemptResult, Heartbeat, JobDir, StudyDir
+from hpsearch.study.observe import LOST, Observation, Report, observe
+from hpsearch.study.state import Job, StudyState, Trial
+
+
+class Looking:
+    """An executor of which some jobs live; ``meanwhile`` happens during the look."""
+
+    def __init__(self, *alive: str, meanwhile: Callable[[], None] = lambda: None) -> None:
+        self._alive = alive
+        self._meanwhile = meanwhile
+        self.num_looks = 0
+
+    def submit(self, job: JobDir) -> str:
+        raise NotImplementedError
+
+    def find(self, job: JobDir) -> str | None:
+        raise NotImplementedError
+
+    def interrupt(self, job: JobDir, job_id: str) -> None:
+        raise NotImplementedError
+
+    def alive(self, jobs: Sequence[tuple[JobDir, str]]) -> frozenset[str]:
+        self.num_looks += 1
+        self._meanwhile()
+        return frozenset(job_id for job, job_id in jobs if job.name in self._alive)
+
+
+def state_of(*numbers: int, attempt: int = 1) -> StudyState:
+    """Return a state in which one job trains these trials."""
+    plans = tuple((number, attempt, f"token-{number}") for number in numbers)
+    trials = {n: Trial(n, {}, attempts=k, token=t, job="00001") for n, k, t in plans}
+    return StudyState(trials=trials, jobs={"00001": Job("00001", plans, id="17")})
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> StudyDir:
+    return StudyDir(tmp_path)
+
+
+def look(state: StudyState, folder: StudyDir, executor: Looking) -> Observation:
+    return observe(state, folder, executor, "m", lambda trial, step: step % 2 == 0)
+
+
+def add_row(folder: StudyDir, number: int, step: int, value: float, metric: str = "m") -> None:
+    row = {"step": step, "attempt": 1, "at": 0.0, "metrics": {metric: {"value": value}}}
+    folder.trial(number).append_metrics(row)
+
+
+def result(number: int, status: str = "finished", token: str | None = None) -> AttemptResult:
+    return AttemptResult(token or f"token-{number}", status, 8, None, "", {})
+
+
+def test_nothing_has_happened(folder: StudyDir) -> None:
+    executor = Looking("00001")
+    assert look(state_of(0, 1), folder, executor) == Observation(frozenset({"00001"}))
+    assert look(StudyState(), folder, executor) == Observation(frozenset())
+    assert executor.num_looks == 2
+
+
+def test_values_come_by_step_then_trial_and_those_that_are_told_not_again(
+    folder: StudyDir,
+) -> None:
+    state = state_of(0, 1)
+    state.trials[0].reported = {2: 0.5}
+    for number in (1, 0):
+        for step in (4, 2, 3, 6):
+            add_row(folder, number, step, step + number / 10)
+    add_row(folder, 1, 8, 1.0, metric="another")
+    assert look(state, folder, Looking("00001")).reports == (
+        Report(2, 1, 2.1),
+        Report(4, 0, 4.0),
+        Report(4, 1, 4.1),
+        Report(6, 0, 6.0),
+        Report(6, 1, 6.1),
+    )
+    state.trials[1].told = "pruned"
+    assert {report.trial for report in look(state, folder, Looking("00001")).reports} == {0}
+
+
+def test_the_first_of_two_lines_of_a_step_counts(folder: StudyDir) -> None:
+    for value in (0.5, 0.75):
+        add_row(folder, 0, 2, value)
+    assert look(state_of(0), folder, Looking("00001")).reports == (Report(2, 0, 0.5),)
+
+
+def test_a_result_counts_as_soon_as_it_is_there(folder: StudyDir) -> None:
+    folder.trial(1).attempt(1).write_result(result(1))
+    seen = look(state_of(0, 1), folder, Looking("00001"))
+    assert seen.results == {1: result(1)}
+    assert seen.alive == {"00001"}
+
+
+def test_a_job_that_is_gone_without_a_word_has_lost_its_trials(folder: StudyDir) -> None:
+    folder.trial(0).attempt(1).write_heartbeat(Heartbeat(0.0, 6, 1.0, "here", 1))
+    folder.trial(2).attempt(1).write_result(result(2, "interrupted"))
+    seen = look(state_of(0, 1, 2), folder, Looking())
+    assert seen.alive == frozenset()
+    told = {number: (one.status, one.kind, one.step) for number, one in seen.results.items()}
+    assert told == {0: (LOST, LOST, 6), 1: (LOST, LOST, 0), 2: ("interrupted", None, 8)}
+    assert seen.results[0].message.startswith("the job ended without a result; see ")
+
+
+def test_a_result_with_another_token_is_not_this_attempt(folder: StudyDir) -> None:
+    folder.trial(0).attempt(1).write_result(result(0, token="fenced"))
+    assert look(state_of(0), folder, Looking("00001")).results == {}
+    assert look(state_of(0), folder, Looking()).results[0].status == LOST
+
+
+def test_a_result_of_an_earlier_attempt_is_not_this_one(folder: StudyDir) -> None:
+    folder.trial(0).attempt(1).write_result(result(0))
+    assert look(state_of(0, attempt=2), folder, Looking("00001")).results == {}
+
+
+@pytest.mark.parametrize("text", ["", '{"token": "tok', "[]", "7", '{"token": "token-0"}'])
+def test_a_damaged_result_is_not_believed(folder: StudyDir, text: str) -> None:
+    path = folder.trial(0).attempt(1).root / "result.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
+    assert look(state_of(0), folder, Looking("00001")).results == {}
+    lost = look(state_of(0), folder, Looking()).results[0]
+    assert lost.status == LOST
+    assert "result.json" in lost.message
+
+
+def test_what_a_job_writes_while_it_is_looked_at_is_seen_whole(folder: StudyDir) -> None:
+    """The job ends between the look at it and the look at its files: its last words are read."""
+
+    def finish() -> None:
+        add_row(folder, 0, 8, 0.5)
+        folder.trial(0).attempt(1).write_result(result(0))
+
+    seen = look(state_of(0), folder, Looking("00001", meanwhile=finish))
+    assert seen == Observation(frozenset({"00001"}), {0: result(0)}, (Report(8, 0, 0.5),))

@@ -1,0 +1,256 @@
+"""Who may drive a study, and what a study may not be opened as."""
+
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import optuna
+import psutil
+import pytest
+from drives import (
+    METRIC,
+    Clock,
+    check_books,
+    drive,
+    new_study,
+    opened,
+    query,
+    schedule,
+    stored_events,
+    tick_until,
+)
+from fakes import FakeExecutor
+from optuna.storages import RDBStorage
+
+from hpsearch.errors import ConflictError
+from hpsearch.study.database import Database
+from hpsearch.study.driver import Driver
+from hpsearch.study.events import NewEvent
+from hpsearch.study.holder import is_dead, own_name
+from hpsearch.study.leases import Leases
+from hpsearch.study.opening import open_driver
+from hpsearch.study.spec import Study
+
+TABLES = "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name"
+
+
+def everything(study: Study) -> dict[str, list[tuple[Any, ...]]]:
+    """Return the content of all tables but the leases."""
+    names = [name for (name,) in query(study, TABLES) if name != "hpsearch_leases"]
+    return {name: query(study, f"SELECT * FROM {name}") for name in names}
+
+
+def files(study: Study) -> dict[Path, bytes]:
+    runs = study.path.parent / "runs"
+    return {path: path.read_bytes() for path in runs.rglob("*") if path.is_file()}
+
+
+def hold(study: Study, holder: str, now: float) -> None:
+    """Let somebody else take the study, whoever holds it."""
+    give_free(study)
+    with closing(Database.open(study.spec.storage)) as database:
+        Leases(database).acquire(1, holder=holder, now=now, ttl=60.0)
+
+
+def give_free(study: Study) -> None:
+    with closing(Database.open(study.spec.storage)) as database:
+        held = Leases(database).current(1)
+        if held is not None:
+            Leases(database).release(held)
+
+
+@pytest.fixture
+def process() -> Iterator[subprocess.Popen[bytes]]:
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(100)"])
+    yield child
+    child.kill()
+    child.wait()
+
+
+def name_of(pid: int, born: float | None = None) -> str:
+    born = psutil.Process(pid).create_time() if born is None else born
+    return f"{socket.gethostname()}/{pid}/{born:.2f}"
+
+
+def begun(folder: Path) -> Study:
+    """Return a study that a driver has begun and left."""
+    study = new_study(folder, budget={"trials": 3})
+    with opened(study, FakeExecutor()):
+        pass
+    return study
+
+
+# Leases.
+
+
+def test_one_driver_at_a_time(tmp_path: Path) -> None:
+    study = new_study(tmp_path)
+    executor, clock = FakeExecutor(), Clock()
+    with opened(study, executor, clock) as driver:
+        driver.tick()
+        before = everything(study), files(study)
+        with pytest.raises(ConflictError, match="driven by"), opened(study, executor, clock):
+            pass
+        assert (everything(study), files(study)) == before
+        driver.tick()
+    with opened(study, executor, clock) as driver:  # given free, it need not expire
+        driver.tick()
+
+
+def test_a_dead_holder_is_not_waited_for(tmp_path: Path, process: subprocess.Popen[bytes]) -> None:
+    study, clock = begun(tmp_path), Clock()
+    holder = name_of(process.pid)
+    hold(study, holder, clock.now)
+    assert not is_dead(holder)
+    with pytest.raises(ConflictError, match=holder), opened(study, FakeExecutor(), clock):
+        pass
+    process.kill()
+    process.wait()
+    assert is_dead(holder)
+    with opened(study, FakeExecutor(), clock) as driver:
+        driver.tick()
+
+
+def test_a_process_id_that_passed_to_a_stranger_is_no_sign_of_life(tmp_path: Path) -> None:
+    study, clock = begun(tmp_path), Clock()
+    me = psutil.Process()
+    assert own_name().rpartition("/")[0] == name_of(me.pid).rpartition("/")[0]
+    hold(study, name_of(me.pid, born=me.create_time() - 100), clock.now)
+    with opened(study, FakeExecutor(), clock):
+        pass
+    # But where the clock was set a little, the start of a process seems to have moved.
+    hold(study, name_of(me.pid, born=me.create_time() - 1), clock.now)
+    with pytest.raises(ConflictError), opened(study, FakeExecutor(), clock):
+        pass
+
+
+def test_of_another_host_nothing_is_known_until_the_lease_expires(tmp_path: Path) -> None:
+    study, clock = begun(tmp_path), Clock()
+    holder = "elsewhere/1/2.00"
+    assert not is_dead(holder)
+    hold(study, holder, clock.now)
+    clock.now += 59
+    with pytest.raises(ConflictError, match=holder), opened(study, FakeExecutor(), clock):
+        pass
+    clock.now += 1
+    with opened(study, FakeExecutor(), clock):
+        pass
+
+
+def test_a_driver_that_slept_too_long_writes_nothing_more(tmp_path: Path) -> None:
+    study = new_study(tmp_path, budget={"trials": 6})
+    executor, clock = FakeExecutor(), Clock()
+    with opened(study, executor, clock) as sleeper:
+        sleeper.tick()
+        clock.now += 60
+        with opened(study, executor, clock) as other:
+            before = everything(study), files(study), list(executor.submitted)
+            with pytest.raises(ConflictError, match="no longer driven by"):
+                sleeper.tick()
+            assert (everything(study), files(study), executor.submitted) == before
+            assert tick_until(other, lambda: other.state.status != "running").status == "finished"
+    check_books(study, executor)
+
+
+@pytest.mark.parametrize("number", [1, 3, 5, 12, 20, 30])
+def test_a_study_that_is_taken_in_the_middle_of_a_tick(tmp_path: Path, number: int) -> None:
+    plain = new_study(tmp_path / "plain", budget={"trials": 6})
+    drive(plain, FakeExecutor())
+    study = new_study(tmp_path / "taken", budget={"trials": 6})
+    executor, clock = FakeExecutor(), Clock()
+    written: list[NewEvent] = []
+
+    def take(event: NewEvent) -> None:
+        written.append(event)
+        if len(written) == number:
+            hold(study, "elsewhere/1/2.00", clock.now)
+
+    runs = study.path.parent / "runs"
+    with open_driver(study, runs, executor, on_event=take, clock=clock) as driver:
+        with pytest.raises(ConflictError, match="no longer driven by"):
+            start_and_tick(driver)
+        assert len(stored_events(study)) == number
+    give_free(study)
+    drive(study, executor)
+    assert schedule(study) == schedule(plain)
+    check_books(study, executor)
+
+
+def start_and_tick(driver: Driver) -> None:
+    driver.start()
+    tick_until(driver, lambda: False)
+
+
+def test_a_long_tick_keeps_the_lease(tmp_path: Path) -> None:
+    study, clock = new_study(tmp_path), Clock()
+
+    def slow(event: NewEvent) -> None:
+        clock.now += 20
+
+    runs = tmp_path / "runs"
+    with open_driver(study, runs, FakeExecutor(), on_event=slow, clock=clock) as driver:
+        began = clock.now
+        driver.start()
+        driver.tick()
+        assert clock.now - began >= 100  # started, three trials, a job
+        with pytest.raises(ConflictError), opened(study, FakeExecutor(), clock):
+            pass
+
+
+# Whose study it is.
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"seed": 2}, "seed"),
+        ({"objectives": [{"metric": METRIC, "goal": "minimize"}]}, "objectives"),
+        ({"trainer": {"host.gamma": 0.5, "host.tau": 0.5}}, "base"),
+    ],
+)
+def test_the_same_name_for_another_search(
+    tmp_path: Path, changes: dict[str, Any], named: str
+) -> None:
+    begun(tmp_path)
+    other = new_study(tmp_path, budget={"trials": 3}, **changes)
+    before = everything(other), files(other)
+    with (
+        pytest.raises(ConflictError, match=rf"what changed: {named}\)"),
+        opened(other, FakeExecutor()),
+    ):
+        pass
+    assert (everything(other), files(other)) == before
+
+
+def test_budget_and_executor_may_change(tmp_path: Path) -> None:
+    begun(tmp_path)
+    other = new_study(
+        tmp_path, budget={"trials": 2}, executor={"name": "local", "jobs": 2}, max_failures=0
+    )
+    assert drive(other, FakeExecutor()).counts()["finished"] == 2
+
+
+def test_an_optuna_study_that_is_not_ours(tmp_path: Path) -> None:
+    study = new_study(tmp_path)
+    storage = RDBStorage(study.spec.storage)
+    optuna.create_study(storage=storage, study_name="quick").ask()
+    storage.remove_session()
+    storage.engine.dispose()
+    with pytest.raises(ConflictError, match="'quick' that hpsearch did not make"):
+        drive(study, FakeExecutor())
+    assert query(study, "SELECT COUNT(*) FROM trials") == [(1,)]
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_folder_whose_trials_another_database_knows(tmp_path: Path) -> None:
+    study = new_study(tmp_path, budget={"trials": 1})
+    drive(study, FakeExecutor())
+    before = files(study)
+    elsewhere = new_study(tmp_path, budget={"trials": 1}, storage=f"sqlite:///{tmp_path}/b.db")
+    with pytest.raises(ConflictError, match="a study that is not in this database"):
+        drive(elsewhere, FakeExecutor())
+    assert files(study) == before

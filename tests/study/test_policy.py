@@ -1,0 +1,53 @@
+"""What becomes of a trial: a table of how its attempt ended."""
+
+import pytest
+
+from hpsearch.cluster.failures import CODE, DISK, NAN, OOM_GPU, OOM_HOST
+from hpsearch.cluster.trial_dir import AttemptResult
+from hpsearch.study.policy import Verdict, verdict
+from hpsearch.study.state import Trial
+
+TELL, REQUEUE, FAIL = Verdict.TELL, Verdict.REQUEUE, Verdict.FAIL
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "expected"),
+    [
+        ("finished", None, TELL),
+        ("interrupted", None, REQUEUE),
+        ("lost", "lost", REQUEUE),
+        ("failed", DISK, REQUEUE),
+        ("failed", NAN, FAIL),
+        ("failed", CODE, FAIL),
+        ("failed", OOM_GPU, FAIL),
+        ("failed", OOM_HOST, FAIL),
+    ],
+)
+def test_the_first_attempt(status: str, kind: str | None, expected: Verdict) -> None:
+    result = AttemptResult("t", status, 0, kind, "", {})
+    assert verdict(Trial(0, {}), result) is expected
+    assert verdict(Trial(0, {}, told="pruned"), result) is Verdict.NOTHING
+
+
+@pytest.mark.parametrize(("status", "kind"), [("lost", "lost"), ("failed", DISK)])
+@pytest.mark.parametrize(
+    ("lost", "reached", "expected"),
+    [
+        (0, 50, REQUEUE),
+        (1, 50, REQUEUE),
+        (2, 50, FAIL),  # the third in a row that got no further
+        (2, 49, FAIL),
+        (2, 51, REQUEUE),
+        (1, 0, REQUEUE),
+    ],
+)
+def test_attempts_that_vanish_in_a_row(
+    status: str, kind: str, lost: int, reached: int, expected: Verdict
+) -> None:
+    trial = Trial(0, {}, attempts=lost + 1, lost=lost, step=50)
+    assert verdict(trial, AttemptResult("t", status, reached, kind, "", {})) is expected
+
+
+def test_interruptions_are_never_too_many() -> None:
+    trial = Trial(0, {}, attempts=99, lost=2)
+    assert verdict(trial, AttemptResult("t", "interrupted", 0, None, "", {})) is REQUEUE

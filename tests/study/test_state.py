@@ -1,0 +1,149 @@
+"""The fold over the events: by hand, and the same however the events are cut."""
+
+import random
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hpsearch.study.events import Event
+from hpsearch.study.state import StudyState
+
+
+class Story:
+    """Events with growing ids, about trials that begin, run and end."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+
+    def tell(
+        self, kind: str, /, trial: int | None = None, job: str | None = None, **data: Any
+    ) -> None:
+        number = len(self.events) + 1
+        self.events.append(Event(number * 3, kind, 10.0 * number, trial, None, job, data))
+
+    def announce(self, job: str, *trials: tuple[int, int]) -> None:
+        plans = [{"trial": n, "attempt": k, "token": f"token-{n}-{k}"} for n, k in trials]
+        self.tell("announced", job=job, trials=plans)
+
+    def end_attempt(self, trial: int, status: str, step: int) -> None:
+        self.tell("attempt_ended", trial, status=status, step=step, kind=None, message="")
+
+    def tell_end(self, trial: int, how: str, value: float | None = None) -> None:
+        ended = {"value": value, "metrics": {}, "failure": None, "message": ""}
+        self.tell("told", trial, state=how, **ended)
+
+
+def fold(events: list[Event]) -> StudyState:
+    state = StudyState()
+    state.apply(events)
+    return state
+
+
+def test_a_story_by_hand() -> None:
+    story = Story()
+    story.tell("started")
+    for number in range(4):
+        story.tell("asked", number, params={"x": number / 2})
+    story.announce("00001", (0, 1), (1, 1))
+    story.announce("00002", (2, 1))
+    story.tell("submitted", job="00001", id="17")
+    story.tell("reported", 0, step=4, value=0.5, prune=False, rungs=1)
+    story.tell("reported", 0, step=8, value=0.25, prune=True, rungs=2)
+    story.tell_end(0, "pruned")
+    story.end_attempt(1, "lost", 4)
+    state = fold(story.events)
+    assert (state.status, state.started_at, state.last_event) == ("running", 10.0, 36)
+    assert state.counts() == {"finished": 0, "running": 1, "waiting": 2, "pruned": 1, "failed": 0}
+    assert [trial.number for trial in state.waiting()] == [1, 3]
+    assert [trial.number for trial in state.unfinished()] == [1, 2, 3]
+    assert [(job.name, job.id) for job in state.live_jobs()] == [("00001", "17"), ("00002", None)]
+    live = [(trial.number, job.name) for trial, job in state.live_attempts()]
+    assert live == [(0, "00001"), (2, "00002")]  # the pruned one still has to leave
+    pruned = state.trials[0]
+    assert (pruned.reported, pruned.prune, pruned.rungs) == ({4: 0.5, 8: 0.25}, True, 2)
+    assert (pruned.params, pruned.token, pruned.attempts) == ({"x": 0.0}, "token-0-1", 1)
+    story.tell("interrupting", job="00002")
+    state = fold(story.events)
+    assert [job.interrupted for job in state.live_jobs()] == [False, True]
+    story.tell("job_ended", job="00001")
+    story.announce("00003", (1, 2))
+    story.tell_end(1, "finished", 0.75)
+    story.end_attempt(1, "finished", 16)
+    story.tell("ended", status="failed")
+    state = fold(story.events)
+    assert state.status == "failed"
+    assert [job.name for job in state.live_jobs()] == ["00002", "00003"]
+    told = state.trials[1]
+    assert (told.told, told.value, told.attempts, told.job) == ("finished", 0.75, 2, "00003")
+    story.tell("started")
+    state = fold(story.events)
+    assert (state.status, state.started_at) == ("running", 10.0)  # hours count from the first
+
+
+def test_losses_in_a_row() -> None:
+    story = Story()
+    story.tell("asked", 0, params={})
+    ends = [
+        ("lost", 0, 1),
+        ("lost", 0, 2),
+        ("lost", 5, 0),  # got further
+        ("lost", 5, 1),
+        ("interrupted", 5, 0),
+        ("lost", 3, 1),
+    ]
+    for attempt, (status, step, expected) in enumerate(ends, start=1):
+        story.announce(f"{attempt:05d}", (0, attempt))
+        story.end_attempt(0, status, step)
+        assert fold(story.events).trials[0].lost == expected
+    assert fold(story.events).trials[0].step == 5
+
+
+def random_story(rng: random.Random, length: int) -> list[Event]:
+    """Return events as they may follow each other; the state tells what may come next."""
+    story, state = Story(), StudyState()
+    story.tell("started")
+    for _ in range(length):
+        state = fold(story.events)
+        waiting, live = state.waiting(), list(state.live_attempts())
+        match rng.randrange(7):
+            case 0:
+                story.tell("asked", len(state.trials), params={"x": rng.random()})
+            case 1 if waiting:
+                chosen = rng.sample(waiting, rng.randint(1, len(waiting)))
+                name = f"{len(state.jobs) + 1:05d}"
+                story.announce(name, *((trial.number, trial.attempts + 1) for trial in chosen))
+            case 2 if state.live_jobs():
+                story.tell("submitted", job=rng.choice(state.live_jobs()).name, id="1")
+            case 3 if live:
+                trial, _ = rng.choice(live)
+                step, prune = len(trial.reported) + 1, rng.random() < 0.2
+                told = {"value": rng.random(), "prune": prune, "rungs": step}
+                story.tell("reported", trial.number, step=step, **told)
+            case 4 if live:
+                trial, _ = rng.choice(live)
+                status = rng.choice(["lost", "interrupted", "finished"])
+                story.end_attempt(trial.number, status, rng.randrange(20))
+            case 5 if state.unfinished():
+                trial = rng.choice(state.unfinished())
+                story.tell_end(trial.number, rng.choice(["finished", "pruned", "failed"]), 0.5)
+            case 6 if state.live_jobs():
+                story.tell("job_ended", job=rng.choice(state.live_jobs()).name)
+    return story.events
+
+
+@given(st.randoms(use_true_random=False), st.data())
+def test_the_state_is_the_same_however_the_events_are_cut(
+    rng: random.Random, data: st.DataObject
+) -> None:
+    events = random_story(rng, 40)
+    whole = fold(events)
+    cuts = sorted(data.draw(st.sets(st.integers(0, len(events)))))
+    state = StudyState()
+    for start, end in zip([0, *cuts], [*cuts, len(events)], strict=True):
+        state.apply(events[start:end])
+    assert state == whole
+    assert state.last_event == events[-1].id
+    asked = sum(event.kind == "asked" for event in events)
+    assert sum(whole.counts().values()) == len(whole.trials) == asked
+    assert all(trial.told is None for trial in whole.waiting())

@@ -1,0 +1,155 @@
+"""What the driver does with Optuna: each call may be repeated after a crash."""
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import optuna
+import pytest
+from drives import METRIC, new_study, stored_trials
+from optuna.trial import TrialState
+
+from hpsearch.study.observe import Report
+from hpsearch.study.pruners import build_pruner
+from hpsearch.study.samplers import build_sampler
+from hpsearch.study.spec import Study
+from hpsearch.study.state import Trial
+from hpsearch.study.storage import open_storage
+from hpsearch.study.trials import Trials
+
+HALVING = {"name": "successive_halving", "min_resource": 4, "reduction_factor": 2}
+
+
+@contextmanager
+def trials_of(study: Study) -> Iterator[Trials]:
+    """Give the trials as a fresh driver sees them."""
+    with closing(open_storage(study.spec.storage)) as storage:
+        optuna.logging.set_verbosity(optuna.logging.WARNING)
+        opened = optuna.create_study(
+            storage=storage,
+            study_name=study.spec.name,
+            directions=[objective.goal for objective in study.spec.objectives],
+            sampler=build_sampler(study.spec.sampler, study.spec.seed, study.space),
+            pruner=build_pruner(study.spec.pruner),
+            load_if_exists=True,
+        )
+        yield Trials(study, opened, storage)
+
+
+def metrics(value: float) -> dict[str, dict[str, float]]:
+    return {METRIC: {"value": value, "low": value - 0.1, "high": value + 0.1}}
+
+
+def test_a_trial_that_was_not_recorded_is_taken_up_first(tmp_path: Path) -> None:
+    study = new_study(tmp_path)
+    asked = []
+    for known in ([], [], [0], [0, 1], [1]):
+        with trials_of(study) as trials:
+            asked.append(trials.ask(known))
+    assert [number for number, _ in asked] == [0, 0, 1, 2, 0]
+    assert asked[0] == asked[1] == asked[4]
+    assert [trial.params for trial in stored_trials(study)] == [
+        params for _, params in (asked[0], asked[2], asked[3])
+    ]
+
+
+def test_a_trial_is_told_once(tmp_path: Path) -> None:
+    study = new_study(tmp_path)
+    with trials_of(study) as trials:
+        for number in range(3):
+            trials.ask(range(number))
+        trials.tell(Trial(0, {}), "finished", metrics(0.5))
+        trials.tell(Trial(1, {}), "failed", {})
+        trials.tell(Trial(2, {}), "pruned", {})
+    before = stored_trials(study)
+    assert [trial.state for trial in before] == [
+        TrialState.COMPLETE,
+        TrialState.FAIL,
+        TrialState.PRUNED,
+    ]
+    assert before[0].values == [0.5]
+    assert before[0].user_attrs == {f"{METRIC} 95%": [0.4, 0.6]}
+    with trials_of(study) as trials:
+        for number in range(3):
+            trials.tell(Trial(number, {}), "finished", metrics(0.75))
+    assert stored_trials(study) == before
+
+
+def reports(study: Study, plan: list[tuple[int, int, float]], *, repeat: bool) -> list[bool]:
+    """Report (trial, step, value); with ``repeat`` each first to a driver that records nothing."""
+    known = {number: Trial(number, {}) for number in range(4)}
+    verdicts = []
+    with trials_of(study) as trials:
+        for number in range(4):
+            trials.ask(range(number))
+    for number, step, value in plan:
+        for _ in range(3 if repeat else 1):
+            with trials_of(study) as trials:
+                verdict = trials.report(known[number], Report(step, number, value), last=False)
+                rungs = trials.num_rungs(known[number])
+        known[number].rungs = rungs
+        verdicts.append(verdict)
+    return verdicts
+
+
+@pytest.mark.parametrize("repeat", [False, True])
+def test_successive_halving_by_hand(tmp_path: Path, repeat: bool) -> None:
+    """Rungs at steps 4, 8, 16; of those that reached one, the better half may go on."""
+    plan: list[tuple[int, int, float]] = [
+        (0, 4, 0.5),  # alone: the best
+        (1, 4, 0.4),  # of two the worse
+        (2, 4, 0.6),  # of three the best
+        (3, 4, 0.55),  # of four the second
+        (0, 6, 0.1),  # between two rungs
+        (0, 8, 0.5),
+        (2, 8, 0.7),
+        (3, 8, 0.4),  # of three the worst
+    ]
+    study = new_study(tmp_path, pruner=HALVING)
+    expected = [False, True, False, False, False, False, False, True]
+    assert reports(study, plan, repeat=repeat) == expected
+    values = [trial.intermediate_values for trial in stored_trials(study)]
+    assert values == [{4: 0.5, 6: 0.1, 8: 0.5}, {4: 0.4}, {4: 0.6, 8: 0.7}, {4: 0.55, 8: 0.4}]
+    rungs = [
+        {k: v for k, v in trial.system_attrs.items() if k.startswith("completed_rung")}
+        for trial in stored_trials(study)
+    ]
+    assert rungs[3] == {"completed_rung_0": 0.55, "completed_rung_1": 0.4}
+
+
+def test_a_pruner_passes_several_rungs_at_once_and_again(tmp_path: Path) -> None:
+    plan = [(0, 16, 0.5), (1, 16, 0.4), (2, 16, 0.6)]
+    for repeat in (False, True):
+        place = new_study(tmp_path / str(repeat), pruner=HALVING)
+        assert reports(place, plan, repeat=repeat) == [False, True, False]
+
+
+def test_the_last_value_no_longer_prunes(tmp_path: Path) -> None:
+    study = new_study(tmp_path, pruner=HALVING)
+    with trials_of(study) as trials:
+        for number, value in ((0, 0.5), (1, 0.1)):
+            trials.ask(range(number))
+            assert not trials.report(Trial(number, {}), Report(16, number, value), last=True)
+    assert stored_trials(study)[1].intermediate_values == {16: 0.1}
+
+
+@pytest.mark.parametrize(
+    ("trainer", "rungs"),
+    [
+        ({"steps": 16}, [4, 8, 12, 16]),
+        ({"steps": 80}, list(range(4, 81, 4))),  # exactly twenty
+        ({"steps": 84}, list(range(8, 85, 8))),  # one too many: every second
+        ({"steps": 2400, "evaluation.interval": 7}, list(range(126, 2401, 126))),
+        ({"steps": 3}, []),
+    ],
+)
+def test_at_most_twenty_rungs(tmp_path: Path, trainer: dict[str, Any], rungs: list[int]) -> None:
+    study = new_study(tmp_path, trainer)
+    with trials_of(study) as trials:
+        number, params = trials.ask([])
+        trial = Trial(number, params)
+        interval = trials.config(trial).evaluation.interval
+        steps = range(interval, trials.config(trial).steps + 1, interval)
+        assert [step for step in steps if trials.is_rung(trial, step)] == rungs
+    assert len(rungs) <= 20
