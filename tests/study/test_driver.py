@@ -290,7 +290,7 @@ def test_interruptions_before_the_first_step_are_no_losses(tmp_path: Path) -> No
     """A job that is asked to leave while it still starts goes without a word."""
     study = new_study(tmp_path, budget={"trials": 1})
     executor = FakeExecutor(faults={(0, attempt): Fault("vanish") for attempt in range(1, 6)})
-    for attempt in range(1, 6):
+    for _ in range(1, 6):
         with opened(study, executor) as driver:
             driver.tick()
             driver.interrupt()
