@@ -61,6 +61,8 @@ FEW = [
     ("grid", "none"),
 ]
 """pairs that every test run sees; the others are marked slow"""
+ALONE = [("tpe", "successive_halving"), ("qmc", "median")]
+"""pairs with a study for every single death: minutes each, and the test above dies everywhere too"""
 
 
 def all_pairs(pairs: list[tuple[str, str]]) -> list[Any]:
@@ -106,7 +108,7 @@ def test_a_death_at_every_event(tmp_path: Path, sampler: str, pruner: str) -> No
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("sampler", "pruner"), all_pairs(PAIRS))
+@pytest.mark.parametrize(("sampler", "pruner"), ALONE)
 def test_one_death_at_each_event(tmp_path: Path, sampler: str, pruner: str) -> None:
     expected, num_events = undisturbed(tmp_path / "whole", sampler, pruner)
     every = range(1, num_events + 1)
