@@ -62,7 +62,7 @@ FEW = [
 ]
 """pairs that every test run sees; the others are marked slow"""
 ALONE = [("tpe", "successive_halving"), ("qmc", "median")]
-"""pairs with a study for every single death: minutes each, and the test above dies everywhere too"""
+"""pairs with a study for every single death, which takes minutes"""
 
 
 def all_pairs(pairs: list[tuple[str, str]]) -> list[Any]:
