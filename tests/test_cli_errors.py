@@ -412,6 +412,7 @@ def test_a_disk_that_becomes_full_loses_nothing(tmp_path):
         assert jobs_of(disk) == []
 
 
+@pytest.mark.slow
 def test_an_export_for_which_there_is_no_space_leaves_the_older_one(tmp_path, finished):
     with small_disk(tmp_path / "disk", 1) as disk:
         hpsearch(finished, "export", "tiny", "-o", str(disk / "best"))

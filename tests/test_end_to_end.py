@@ -24,7 +24,6 @@ from cli_tools import (
     read,
     refused,
     told,
-    with_changes,
     write_study,
     write_trainer,
 )
@@ -56,7 +55,7 @@ ENDLESS = {"steps": 10**7, "checkpoint/interval": 50, "evaluation/interval": 10*
 
 def new_study(folder: Path, changes: dict | None = None) -> Path:
     write_trainer(folder, MEASURED_OFTEN)
-    write_study(folder, with_changes(ONE_JOB, changes or {}))
+    write_study(folder, ONE_JOB | (changes or {}))
     return folder
 
 
@@ -394,7 +393,7 @@ def test_every_sampler_goes_on_by_name_as_if_undisturbed(folder, sampler):
 def test_a_study_that_prunes_ends_the_same_after_an_interruption(folder):
     changes = {
         "pruner": {"name": "median", "n_startup_trials": 2},
-        "budget/trials": 9,
+        "budget": {"trials": 9},
         "space/steps": {"type": "int", "low": 1200, "high": 1200},
     }
     found = []

@@ -13,7 +13,6 @@ from hpsearch.game.fused_game import FusedGame, GameConfig
 from hpsearch.game.kernels import default_backend
 from hpsearch.game.philox import Stream, derive_key
 from hpsearch.trainers.metrics import MODES, PANELS, panel_name
-from hpsearch.trainers.metrics import metric_names as metric_names
 from hpsearch.trainers.playing import play
 from hpsearch.trainers.policies import (
     AgentPolicy,
