@@ -73,15 +73,6 @@ class Checked(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class Leaf:
-    """One value of a configuration: its dotted path, the value, whether members may differ."""
-
-    path: str
-    value: Any
-    per_member: bool
-
-
 class _Invalid:
     """Stands for a value whose faults have been noted."""
 
@@ -104,28 +95,6 @@ def read(cls: type[T], data: object, *, source: str) -> T:
     return value
 
 
-def to_plain(value: Any) -> Any:
-    """Return dataclasses as dicts and tuples as lists: what `read` takes and YAML writes."""
-    if dataclasses.is_dataclass(value):
-        return {f.name: to_plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
-    if isinstance(value, Mapping):
-        return {key: to_plain(item) for key, item in value.items()}
-    if isinstance(value, tuple | list):
-        return [to_plain(item) for item in value]
-    return value
-
-
-def leaves(config: Any, path: str = "", per_member: bool = False) -> Iterator[Leaf]:
-    """Yield every value of a configuration; a tuple is one value."""
-    if not dataclasses.is_dataclass(config):
-        yield Leaf(path, to_plain(config), per_member)
-        return
-    cls: Any = type(config)
-    for name, hint in _hints(cls).items():
-        marked = per_member or PER_MEMBER in _metadata(hint)
-        yield from leaves(getattr(config, name), _join(path, name), marked)
-
-
 def _read_value(hint: Any, data: object, path: str, problems: list[str]) -> Any:
     if get_origin(hint) is Annotated:
         return _read_annotated(hint, data, path, problems)
@@ -146,7 +115,7 @@ def _read_value(hint: Any, data: object, path: str, problems: list[str]) -> Any:
 def _read_annotated(hint: Any, data: object, path: str, problems: list[str]) -> Any:
     value = _read_value(get_args(hint)[0], data, path, problems)
     if isinstance(value, int | float):
-        for rule in _metadata(hint):
+        for rule in metadata_of(hint):
             if isinstance(rule, Range) and value not in rule:
                 return _fail(problems, path, f"must lie in {rule}, but is {value!r}")
     return value
@@ -155,7 +124,7 @@ def _read_annotated(hint: Any, data: object, path: str, problems: list[str]) -> 
 def _read_dataclass(cls: Any, data: object, path: str, problems: list[str]) -> Any:
     if not isinstance(data, Mapping):
         return _fail(problems, path, f"must be a mapping of keys, but is {data!r}")
-    hints = _hints(cls)
+    hints = field_hints(cls)
     before = len(problems)
     for key in data:
         if key not in hints:
@@ -204,9 +173,9 @@ def _read_dataclass_union(
         return _fail(problems, path, f"must be a mapping of keys, but is {data!r}")
     tag = _shared_tag(options)
     if tag is None:
-        best = max(options, key=lambda option: len(_hints(option).keys() & data.keys()))
+        best = max(options, key=lambda option: len(field_hints(option).keys() & data.keys()))
         return _read_dataclass(best, data, path, problems)
-    by_name = {name: option for option in options for name in get_args(_hints(option)[tag])}
+    by_name = {name: option for option in options for name in get_args(field_hints(option)[tag])}
     if tag not in data:
         return _fail(problems, _join(path, tag), f"is missing; valid: {', '.join(by_name)}")
     name = data[tag]
@@ -277,9 +246,9 @@ def _kind(hint: Any) -> str:
 
 
 def _shared_tag(options: tuple[Any, ...]) -> str | None:
-    for name, hint in _hints(options[0]).items():
+    for name, hint in field_hints(options[0]).items():
         if get_origin(hint) is Literal and all(
-            get_origin(_hints(option).get(name)) is Literal for option in options
+            get_origin(field_hints(option).get(name)) is Literal for option in options
         ):
             return name
     return None
@@ -290,12 +259,14 @@ def _is_required(field: "dataclasses.Field[Any]") -> bool:
 
 
 @cache
-def _hints(cls: Any) -> dict[str, Any]:
+def field_hints(cls: Any) -> dict[str, Any]:
+    """Return the annotation of every field of a dataclass, metadata included."""
     hints = get_type_hints(cls, include_extras=True)
     return {field.name: hints[field.name] for field in dataclasses.fields(cls)}
 
 
-def _metadata(hint: Any) -> tuple[Any, ...]:
+def metadata_of(hint: Any) -> tuple[Any, ...]:
+    """Return what an annotation says beside the type."""
     return get_args(hint)[1:] if get_origin(hint) is Annotated else ()
 
 

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hpsearch.errors import ConfigError
-from hpsearch.schema import PER_MEMBER, NonNegative, Positive, Range, leaves, read, to_plain
+from hpsearch.plain import leaves, to_plain
+from hpsearch.schema import PER_MEMBER, NonNegative, Positive, Range, read
 
 Share = Annotated[float, Range(low=0.0, high=1.0, open_low=True)]
 

@@ -7,7 +7,7 @@ import pytest
 
 from hpsearch import yaml_file
 from hpsearch.errors import ConfigError
-from hpsearch.schema import to_plain
+from hpsearch.plain import to_plain
 from hpsearch.trainers import config as trainer_config
 from hpsearch.trainers.config import read_config, shape_key
 

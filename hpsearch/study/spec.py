@@ -12,7 +12,8 @@ from typing import Annotated, Any, Literal
 
 from hpsearch import yaml_file
 from hpsearch.errors import ConfigError, StorageError
-from hpsearch.schema import NonNegative, Positive, Range, read, to_plain
+from hpsearch.plain import to_plain
+from hpsearch.schema import NonNegative, Positive, Range, read
 from hpsearch.study.options import NoPruning, Pruner, Sampler, TPEOptions
 from hpsearch.study.parameters import Parameter
 from hpsearch.study.space import Config, SearchSpace, apply

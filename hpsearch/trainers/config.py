@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, get_args
 
-from hpsearch.schema import PER_MEMBER, NonNegative, Positive, Range, leaves, read
+from hpsearch.plain import leaves
+from hpsearch.schema import PER_MEMBER, NonNegative, Positive, Range, read
 from hpsearch.trainers import net_arch
 
 Rate = Annotated[float, Range(low=0.0, high=1.0), PER_MEMBER]

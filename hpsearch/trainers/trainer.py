@@ -18,7 +18,7 @@ from hpsearch.game.encoding import HostActionEncoder
 from hpsearch.game.fused_game import FusedGame, GameConfig
 from hpsearch.game.kernels import BACKENDS, default_backend
 from hpsearch.game.rewards import reward_function
-from hpsearch.schema import to_plain
+from hpsearch.plain import to_plain
 from hpsearch.trainers import checkpoint
 from hpsearch.trainers.checkpoint import Checkpoint
 from hpsearch.trainers.config import RewardName, TrainerConfig, shape_key
