@@ -51,6 +51,8 @@ def load(path: Path) -> Any:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise ConfigError(str(path), [f"is not a text file ({error.reason})"]) from error
+    except FileNotFoundError as error:
+        raise ConfigError(str(path), ["does not exist; check the path"]) from error
     except OSError as error:
         raise ConfigError(str(path), [f"cannot be read: {error.strerror}"]) from error
     try:

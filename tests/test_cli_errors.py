@@ -84,7 +84,7 @@ def test_a_wrong_command(folder, arguments, problem):
         ({"sampler/name": "tpee"}, ["sampler", "'tpee'", "did you mean 'tpe'", "random"]),
         ({"pruner": {"name": "mean"}}, ["pruner", "'mean'", "median", "none"]),
         ({"executor/name": "slrm"}, ["executor.name", "'slrm'", "local"]),
-        ({"base": "trainr.yaml"}, ["trainr.yaml", "cannot be read"]),
+        ({"base": "trainr.yaml"}, ["trainr.yaml", "does not exist"]),
         ({"space/host.gama": STUDY["space"]["host.gamma"]}, ["host.gama", "mean host.gamma"]),
         ({"space/host.gamma/high": 1.5}, ["space.host.gamma allows 1.5", "host.gamma must lie"]),
         ({"space/host.gamma/low": 0.99}, ["space.host.gamma", "low", "0.99"]),
@@ -181,7 +181,7 @@ def test_a_file_that_is_no_study(folder, content, problem):
 
 def test_a_file_that_is_not_there(folder):
     message = refused(folder, "run", "study.yaml", code=3)
-    assert message == "study.yaml: cannot be read: No such file or directory"
+    assert message == "study.yaml: does not exist; check the path"
     (folder / "study.yaml").mkdir()
     message = refused(folder, "run", "study.yaml", code=3)
     assert message == "study.yaml: cannot be read: Is a directory"

@@ -74,7 +74,7 @@ def test_a_fault_is_one_sentence(load, text, fault):
 
 
 def test_a_missing_file_and_a_folder(tmp_path):
-    with pytest.raises(ConfigError, match=r"nothing\.yaml: cannot be read: No such file"):
+    with pytest.raises(ConfigError, match=r"nothing\.yaml: does not exist"):
         yaml_file.load(tmp_path / "nothing.yaml")
     with pytest.raises(ConfigError, match="cannot be read: Is a directory"):
         yaml_file.load(tmp_path)

@@ -124,6 +124,9 @@ class _Population:
                 path = checkpoint.path_of(member.trial.checkpoints, step)
                 self._trainer.load(path, index)
             checkpoint.remove_leftovers(member.trial.checkpoints)
+            for damaged in checkpoint.damaged_steps(member.trial.checkpoints):
+                where = checkpoint.path_of(member.trial.checkpoints, damaged)
+                print(f"the checkpoint {where} is damaged and left out", flush=True)
             member.trial.forget_metrics_after(step or 0)
             print(f"trial {member.assignment.trial} goes on from step {step or 0}", flush=True)
 

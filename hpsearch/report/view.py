@@ -69,6 +69,8 @@ def open_view(name_or_file: str, runs: Path) -> StudyView:
     where = _read_note(StudyDir(runs / name_or_file).spec)
     if where is None:
         names = sorted(folder.parent.name for folder in runs.glob("*/study.json"))
+        if path.is_dir():
+            raise UsageError(f"{path} is a folder; name a study file in it, or a started study")
         there = f"there are: {', '.join(names)}" if names else f"there are none under {runs}"
         raise UsageError(
             f"no study {name_or_file!r}; {there}. Start one with: hpsearch run STUDY.yaml"

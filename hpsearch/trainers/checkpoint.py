@@ -114,6 +114,11 @@ def valid_steps(folder: Path) -> Iterator[int]:
     return (step for step in _steps(folder) if _is_whole(path_of(folder, step)))
 
 
+def damaged_steps(folder: Path) -> Iterator[int]:
+    """Return the steps of the checkpoints below ``folder`` that are not whole, newest first."""
+    return (step for step in _steps(folder) if not _is_whole(path_of(folder, step)))
+
+
 def path_of(folder: Path, step: int) -> Path:
     """Return where the checkpoint of ``step`` lies below ``folder``."""
     return folder / f"{_PREFIX}{step:09d}"

@@ -110,7 +110,7 @@ def test_all_faults_are_listed_at_once(tmp_path: Path) -> None:
         ({"storage": "sqlite:///:memory:"}, "storage must name a file"),
         ({"storage": "env:"}, "name of an environment variable"),
         ({"storage": "mysql://host/db?user=me&password=x"}, "must not hold a password"),
-        ({"base": "nowhere.yaml"}, "nowhere.yaml: cannot be read"),
+        ({"base": "nowhere.yaml"}, "nowhere.yaml: does not exist"),
         ({"base": {"ppo": str(BASE)}}, "whose algorithm is dqn"),
         ({"objectives": []}, "objectives must name at least one"),
         ({"objectives": [{"metric": " ", "goal": "minimize"}]}, "metric must not be empty"),

@@ -210,3 +210,11 @@ def test_leftovers_of_a_killed_save_are_removed(tmp_path):
     (tmp_path / ".step-000000002-0123" / "tensors.safetensors").write_bytes(b"half")
     checkpoint.remove_leftovers(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["step-000000001"]
+
+
+def test_damaged_checkpoints_are_named(tmp_path):
+    for step in (1, 2, 3):
+        checkpoint.save(tmp_path, sample(step))
+    (checkpoint.path_of(tmp_path, 2) / checkpoint.STATE).write_text("{}")
+    assert list(checkpoint.damaged_steps(tmp_path)) == [2]
+    assert list(checkpoint.valid_steps(tmp_path)) == [3, 1]
