@@ -68,7 +68,7 @@ def _work(job_folder: str) -> None:
     """Run the worker; torch is imported inside the job alone.
 
     The thread pools are sized before they exist: a pool that is larger than what a job uses keeps
-    its idle threads spinning, and two such jobs slow each other down fiftyfold.
+    its idle threads spinning, and two such jobs on two cores all but stop each other.
     """
     # Before the imports, which take seconds: a request to stop must not be lost meanwhile.
     with stop_flag() as flag:
