@@ -8,12 +8,16 @@ HpsearchError                 1   something failed that the user can act on
 ├── DiskError                 6   a file cannot be written: disk full, no permission
 ├── CorruptError              7   a file on disk is damaged
 └── StudyFailedError          8   too many trials of the study failed
+    └── TrainingFailedError   8   the training of a single run failed
 
 Ctrl-C ends a command with 130. Messages are one sentence with the rule, the value and the remedy.
 """
 
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
+
+INTERRUPTED = 130
+"""exit code after Ctrl-C"""
 
 
 class HpsearchError(Exception):
@@ -72,6 +76,10 @@ class StudyFailedError(HpsearchError):
     """Too many trials of the study failed."""
 
     exit_code = 8
+
+
+class TrainingFailedError(StudyFailedError):
+    """The training of a single run failed."""
 
 
 def unknown_name(kind: str, name: object, valid: Iterable[str]) -> str:

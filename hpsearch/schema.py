@@ -87,11 +87,17 @@ def read(cls: type[T], data: object, *, source: str) -> T:
         ConfigError: listing every fault of ``data`` with its dotted path; ``source`` names the
             file it came from.
     """
+    value = read_hint(cls, data, source=source)
+    assert isinstance(value, cls)
+    return value
+
+
+def read_hint(hint: Any, data: object, *, source: str) -> Any:
+    """Return what an annotation, such as a union of dataclasses, says of ``data``; see `read`."""
     problems: list[str] = []
-    value = _read_value(cls, data, "", problems)
+    value = _read_value(hint, data, "", problems)
     if problems:
         raise ConfigError(source, problems)
-    assert isinstance(value, cls)
     return value
 
 

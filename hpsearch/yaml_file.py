@@ -10,7 +10,7 @@ from hpsearch.errors import ConfigError
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML 1.1 as PyYAML reads it, except that 1e-3 is a number and a key stands once."""
+    """YAML 1.1 as PyYAML reads it, except that 1e-3 is a number, off a text, a key stands once."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen = set()
@@ -32,8 +32,17 @@ class _Dumper(yaml.SafeDumper):
     """Quotes the texts that `_Loader` would take for numbers."""
 
 
-# YAML 1.2 core schema: the exponent needs neither a dot before it nor a sign.
+# YAML 1.2 core schema: only true and false are truth values; the exponent of a number needs neither
+# a dot before it nor a sign.
+_BOOL = "tag:yaml.org,2002:bool"
 for _class in (_Loader, _Dumper):
+    _class.yaml_implicit_resolvers = {
+        first: [(tag, regexp) for tag, regexp in resolvers if tag != _BOOL]
+        for first, resolvers in _class.yaml_implicit_resolvers.items()
+    }
+    _class.add_implicit_resolver(
+        _BOOL, re.compile(r"^(true|True|TRUE|false|False|FALSE)$"), list("tTfF")
+    )
     _class.add_implicit_resolver(
         "tag:yaml.org,2002:float",
         re.compile(r"^[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)[eE][-+]?[0-9]+$"),
@@ -65,6 +74,19 @@ def load(path: Path) -> Any:
     except (yaml.YAMLError, ValueError) as error:  # ValueError: the 13th month
         sentence = " ".join(str(error).split())
         raise ConfigError(str(path), [f"is not YAML: {sentence}"]) from error
+
+
+def parse(text: str) -> Any:
+    """Return the value that a piece of YAML stands for, such as 1e-3 or [64, 64].
+
+    Raises:
+        ConfigError: if it is no YAML.
+    """
+    try:
+        return yaml.load(text, Loader=_Loader)
+    except (yaml.YAMLError, ValueError) as error:
+        sentence = " ".join(str(error).split())
+        raise ConfigError(repr(text), [f"is not YAML: {sentence}"]) from error
 
 
 def dump(data: Any) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import optuna
 import psutil
+from tiny_configs import CONFIGS
 
 from hpsearch import yaml_file
 from hpsearch.cluster.trial_dir import StudyDir
@@ -20,51 +21,6 @@ from hpsearch.trainers import checkpoint
 
 PATIENCE_SECONDS = 120
 METRIC = "rho/host/choose_first"
-
-TRAINER = {
-    "algorithm": "dqn",
-    "seed": 1,
-    "device": "cpu",
-    "steps": 60,
-    "dimension": 3,
-    "max_num_points": 5,
-    "max_value": 8,
-    "max_steps": 20,
-    "reposition": True,
-    "reward": "terminal",
-    "rollout_length": 1,
-    "updates_per_step": 1,
-    "learning_starts": 2,
-    "host": {
-        "net_arch": [8],
-        "optim": {
-            "name": "adam",
-            "args": {"lr": 1e-3, "beta1": 0.9, "beta2": 0.999, "eps": 1e-8},
-            "lr_schedule": {"mode": "constant"},
-        },
-        "max_grad_norm": 10.0,
-        "gamma": 0.9,
-        "batch_size": 16,
-        "rollout_size": 16,
-        "er": 0.1,
-        "er_schedule": {"mode": "linear", "initial": 1.0, "steps": 30},
-        "tau": 1.0,
-        "steps_before_update_target": 10,
-        "huber_delta": 1.0,
-    },
-    "agent": {"player": "choose_first"},
-    "replay_buffer": {"buffer_size": 400, "save": True},
-    "dqn": {"double": True},
-    "evaluation": {
-        "interval": 20,
-        "num_games": 50,
-        "final_num_games": 200,
-        "max_steps": 30,
-        "er": 0.05,
-        "opponents": ["choose_first"],
-    },
-    "checkpoint": {"interval": 10, "keep_last": 2},
-}
 
 STUDY = {
     "name": "tiny",
@@ -95,6 +51,38 @@ def with_changes(data: dict, changes: dict) -> dict:
         else:
             place[key] = value
     return data
+
+
+TRAINER = with_changes(
+    CONFIGS["dqn"],
+    {
+        "steps": 60,
+        "max_num_points": 5,
+        "max_value": 8,
+        "max_steps": 20,
+        "rollout_length": 1,
+        "updates_per_step": 1,
+        "learning_starts": 2,
+        "host/encoder/num_points": 5,
+        "host/optim/lr_schedule": {"mode": "constant"},
+        "host/max_grad_norm": 10.0,
+        "host/rollout_size": 16,
+        "host/er": 0.1,
+        "host/er_schedule": {"mode": "linear", "initial": 1.0, "steps": 30},
+        "host/tau": 1.0,
+        "host/steps_before_update_target": 10,
+        "host/huber_delta": 1.0,
+        "agent/player": "choose_first",
+        "replay_buffer/buffer_size": 400,
+        "evaluation/interval": 20,
+        "evaluation/num_games": 50,
+        "evaluation/final_num_games": 200,
+        "evaluation/max_steps": 30,
+        "evaluation/er": 0.05,
+        "evaluation/opponents": ["choose_first"],
+        "checkpoint/interval": 10,
+    },
+)
 
 
 def write_trainer(folder: Path, changes: dict | None = None) -> Path:

@@ -11,9 +11,11 @@ from typing import Any
 
 from hpsearch.cluster.failures import CODE, NAN
 from hpsearch.cluster.member import FENCED, Member
-from hpsearch.cluster.trial_dir import AttemptResult, Heartbeat, JobDir
+from hpsearch.cluster.messages import AttemptResult, Heartbeat
+from hpsearch.cluster.trial_dir import JobDir
 from hpsearch.errors import HpsearchError
 from hpsearch.trainers.config import TrainerConfig
+from hpsearch.trainers.evaluation import Evaluation
 from hpsearch.trainers.metrics import metric_names
 from hpsearch.trainers.rho import Rho
 
@@ -182,7 +184,7 @@ class FakeExecutor:
         step = known.step[member.assignment.trial]
         if step % member.config.evaluation.interval == 0:
             for _ in range(2 if self._twice else 1):
-                member.report(step, self._metrics(member, step))
+                member.report(step, Evaluation(self._metrics(member, step), {}, {}))
         if step % member.config.checkpoint.interval == 0 or step == member.config.steps:
             _save(member, step)
 
@@ -249,7 +251,7 @@ def plain_metrics(value: float) -> dict[str, float]:
 
 
 def _names(member: Member) -> tuple[str, ...]:
-    return tuple(metric_names(member.config.opponents()))
+    return tuple(metric_names(member.config.measured_against()))
 
 
 def _beat(member: Member, step: int) -> None:

@@ -59,7 +59,7 @@ def test_help_names_every_command_and_exit_code(tmp_path):
     text = hpsearch(tmp_path, "--help").stdout
     for command in COMMANDS:
         assert f"\n    {command} " in text
-    for code in ("4 conflict", "5 database", "6 disk", "8 too many failed trials", "130"):
+    for code in ("4 conflict", "5 database", "6 disk", "8 training failed", "130"):
         assert code in text
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from hpsearch.cli import _parser
+from hpsearch.arguments import build_parser
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted(
@@ -32,7 +32,7 @@ def test_links_lead_somewhere(page):
 
 def test_every_command_named_exists_and_every_command_is_named():
     named = set(re.findall(r"^\| `hpsearch (\w+)", README, flags=re.MULTILINE))
-    actions = [action for action in _parser()._actions if action.choices]
+    actions = [action for action in build_parser()._actions if action.choices]
     assert named == set(actions[0].choices)
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from hpsearch.errors import ConfigError
 from hpsearch.plain import leaves, to_plain
-from hpsearch.schema import PER_MEMBER, NonNegative, Positive, Range, read
+from hpsearch.schema import PER_MEMBER, NonNegative, Positive, Range, read, read_hint
 
 Share = Annotated[float, Range(low=0.0, high=1.0, open_low=True)]
 
@@ -242,6 +242,104 @@ def test_leaves_know_their_path_and_who_may_differ():
     assert found["ranges"].value == [{"low": 0, "high": 0}]
     assert found["role.lr"].per_member
     assert not found["rate"].per_member
+
+
+@pytest.mark.parametrize(
+    ("data", "found"),
+    [
+        ({"color": "crimson", "depth": 3}, Red("crimson", 3)),
+        ({"color": "blue", "share": 0.5}, Blue("blue", 0.5)),
+    ],
+)
+def test_a_file_may_hold_one_of_several_kinds(data, found):
+    assert read_hint(Red | Blue, data, source="test.yaml") == found
+    assert read_hint(Red | Blue | None, data, source="test.yaml") == found
+
+
+@pytest.mark.parametrize(
+    ("data", "problem"),
+    [
+        ({}, "color is missing; valid: red, crimson, blue"),
+        ({"depth": 3}, "color is missing; valid: red, crimson, blue"),
+        (
+            {"color": "bleu"},
+            "color unknown color 'bleu' (did you mean 'blue'?); valid: blue, crimson, red",
+        ),
+        ({"color": 3}, "color unknown color 3; valid: blue, crimson, red"),
+        (
+            {"color": "red", "share": 1.0, "depth": 1},
+            "share unknown key 'share'; valid: color, depth",
+        ),
+        ({"color": "red"}, "depth is missing"),
+        (None, "the file must be a mapping of keys, but is None"),
+        ([1], "the file must be a mapping of keys, but is [1]"),
+    ],
+)
+def test_a_fault_of_a_file_of_several_kinds(data, problem):
+    with pytest.raises(ConfigError) as error:
+        read_hint(Red | Blue, data, source="test.yaml")
+    assert error.value.problems == (problem,)
+
+
+def test_none_is_read_where_it_is_allowed_alone():
+    assert read_hint(Red | Blue | None, None, source="test.yaml") is None
+    assert read_hint(Share | None, None, source="test.yaml") is None
+    with pytest.raises(ConfigError, match="the file must be a number, but is None"):
+        read_hint(Share, None, source="test.yaml")
+
+
+@dataclass(frozen=True)
+class Base:
+    color: Literal["red", "blue"]
+    low: int
+
+    def check(self) -> Iterator[str]:
+        if self.low < 0:
+            yield f"low must not be negative, but is {self.low}"
+
+
+@dataclass(frozen=True)
+class RedCase(Base):
+    color: Literal["red"]
+    high: Annotated[float | None, Range(low=0.0, open_low=True), PER_MEMBER]
+
+    def check(self) -> Iterator[str]:
+        yield from super().check()
+        if self.high is not None and self.high < self.low:
+            yield f"high must be at least low={self.low}, but is {self.high}"
+
+
+@dataclass(frozen=True)
+class BlueCase(Base):
+    color: Literal["blue"]
+
+
+def test_an_inherited_tag_is_the_narrowed_one():
+    """As the trainers' configurations narrow ``algorithm``."""
+    blue = read_hint(RedCase | BlueCase, {"color": "blue", "low": 1}, source="test.yaml")
+    assert blue == BlueCase("blue", 1)
+    red = {"color": "red", "low": 1, "high": 2}
+    assert read_hint(RedCase | BlueCase, red, source="test.yaml") == RedCase("red", 1, 2.0)
+    with pytest.raises(ConfigError, match=r"color unknown color 'blue'; valid: red"):
+        read(RedCase, {**red, "color": "blue"}, source="test.yaml")
+
+
+def test_checks_of_base_and_derived_are_all_made():
+    with pytest.raises(ConfigError) as error:
+        read(RedCase, {"color": "red", "low": -1, "high": None}, source="test.yaml")
+    assert error.value.problems == ("low must not be negative, but is -1",)
+    with pytest.raises(ConfigError) as error:
+        read(RedCase, {"color": "red", "low": 3, "high": 2}, source="test.yaml")
+    assert error.value.problems == ("high must be at least low=3, but is 2.0",)
+
+
+@pytest.mark.parametrize("high", [None, 5.0])
+def test_a_nullable_number_is_a_leaf_that_may_differ(high):
+    value = read(RedCase, {"color": "red", "low": 1, "high": high}, source="test.yaml")
+    found = {leaf.path: (leaf.value, leaf.per_member) for leaf in leaves(value)}
+    assert found == {"color": ("red", False), "low": (1, False), "high": (high, True)}
+    with pytest.raises(ConfigError, match=r"high must lie in \(0, inf\), but is 0\.0"):
+        read(RedCase, {"color": "red", "low": -1, "high": 0}, source="test.yaml")
 
 
 def finite(low=None, high=None, **options):

@@ -1,25 +1,56 @@
 """Every YAML file that we ship loads and says how it is run; no configuration has a default."""
 
 import dataclasses
+import importlib
+import pkgutil
+import re
 from pathlib import Path
 
 import pytest
 
 from hpsearch import yaml_file
 from hpsearch.errors import ConfigError
+from hpsearch.monitor import config as monitor_config
 from hpsearch.plain import to_plain
+from hpsearch.schema import PER_MEMBER, field_hints, metadata_of
 from hpsearch.trainers import config as trainer_config
 from hpsearch.trainers.config import read_config, shape_key
+from hpsearch.trainers.metrics import PANELS
 
 STUDIES = Path(__file__).parent.parent / "studies"
+README = (STUDIES / "README.md").read_text()
 FILES = sorted(STUDIES.rglob("*.yaml"))
 TRAINER_FILES = [path for path in FILES if path.parent.name == "trainers"]
 STUDY_FILES = [path for path in FILES if path.parent == STUDIES]
+MODULES = [
+    importlib.import_module(f"{trainer_config.__name__}.{module.name}")
+    for module in pkgutil.iter_modules(trainer_config.__path__)
+] + [monitor_config]
 CLASSES = [
     value
-    for value in vars(trainer_config).values()
-    if dataclasses.is_dataclass(value) and value.__module__ == trainer_config.__name__
+    for module in MODULES
+    for value in vars(module).values()
+    if dataclasses.is_dataclass(value) and value.__module__ == module.__name__
 ]
+
+PPO_FILES = [path for path in TRAINER_FILES if path.stem.startswith("ppo_")]
+AMBIGUOUS = frozenset({"er", "steps"})
+"""keys of one name whose values members may share in one place and differ in another"""
+ROLE_SIZES = {"rollout_size": 8, "batch_size": 8}
+SIZES = {
+    "device": "cpu",
+    "precision": "fp32",
+    "compile": "off",
+    "rollout_length": 2,
+    "updates_per_step": 1,
+    "learning_starts": 0,
+    "host": ROLE_SIZES,
+    "agent": ROLE_SIZES,
+    "replay_buffer": {"buffer_size": 32},
+    "ppo": {"train_epochs": 1, "minibatch_size": 8},
+    "evaluation": {"max_steps": 3},
+}
+"""a step of little work; where a file has such a key"""
 
 
 def name(path: Path) -> str:
@@ -46,6 +77,86 @@ def test_a_trainer_file_is_complete(path):
         rest = {other: value for other, value in data.items() if other != key}
         with pytest.raises(ConfigError, match=f"{key}.* is missing"):
             read_config(rest, source=name(path))
+
+
+@pytest.mark.parametrize("path", TRAINER_FILES, ids=name)
+def test_a_trainer_file_trains(path):
+    from hpsearch.trainers.algorithms import build
+
+    trainer = build([read_config(made_small(yaml_file.load(path), SIZES), source=name(path))])
+    before = {key: tensor.clone() for key, tensor in trainer.state().items()}
+    trainer.train(1)
+    assert all(trainer.is_finite())
+    changed = {key for key, tensor in trainer.state().items() if not tensor.equal(before[key])}
+    assert any("net" in key for key in changed), changed
+    (metrics,) = trainer.evaluate_rho(num_games=2, split="test")
+    assert trainer.config.checkpoint.best in {None, *metrics}
+
+
+def made_small(data, sizes):
+    """Return plain data with the numbers of ``sizes`` that it has."""
+    small = dict(data)
+    for key, value in sizes.items():
+        if key in small:
+            small[key] = made_small(small[key], value) if isinstance(value, dict) else value
+    return small
+
+
+@pytest.mark.parametrize("path", TRAINER_FILES, ids=name)
+def test_the_second_line_of_a_trainer_file_runs_it_or_its_study(path):
+    command = path.read_text().splitlines()[1]
+    found = re.fullmatch(r"# hpsearch (train|run) studies/(\S+)", command)
+    assert found, command
+    kind, file = found.groups()
+    if kind == "train":
+        assert file == name(path)
+    else:
+        assert (STUDIES / yaml_file.load(STUDIES / file)["base"]).resolve() == path.resolve()
+
+
+@pytest.mark.parametrize("path", STUDY_FILES, ids=name)
+def test_a_study_file_begins_with_the_command_that_runs_it(path):
+    assert path.read_text().splitlines()[0] == f"# hpsearch run studies/{name(path)}"
+
+
+# The 20x3 file is left out: what its values are is said in the other files.
+@pytest.mark.parametrize("path", PPO_FILES, ids=name)
+def test_a_ppo_file_says_why_of_every_value(path):
+    lines = path.read_text().splitlines()
+    block = lines[lines.index("ppo:") + 1 :]
+    values = block[: block.index("")]
+    assert len(values) == len(yaml_file.load(path)["ppo"])
+    keys = ("rollout_length", "  gamma", "  value_net_arch", "  init", "  last_policy_scale")
+    values += [line for line in lines if line.startswith(keys)]
+    for line in values:
+        assert re.search(r"\s# \S.{8}", line), line
+
+
+@pytest.mark.parametrize("file", ["dqn_5x3", "dqn_10x4", "dqn_100x10", "dqn_20x3_pair"])
+def test_hosts_are_measured_against_their_whole_panel(file):
+    config = read_config(yaml_file.load(STUDIES / f"trainers/{file}.yaml"), source=file)
+    assert set(PANELS["host"]) <= set(config.measured_against()["host"])
+
+
+@pytest.mark.parametrize("path", FILES, ids=name)
+def test_the_readme_names_every_file(path):
+    assert f"`{path.name}`" in README
+
+
+@pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
+def test_the_readme_names_every_key(cls):
+    named = set(re.findall(r"[a-z]+[a-z0-9_]*", " ".join(re.findall(r"`[^`]+`", README))))
+    assert {field.name for field in dataclasses.fields(cls)} <= named
+
+
+def test_the_readme_marks_what_members_may_differ_in():
+    marked = set(re.findall(r"`(?:[a-zA-Z]+\.)*([a-z0-9_]+)` P\b", README))
+    for cls in CLASSES:
+        # Schedules and arguments of optimizers are P as a whole.
+        if cls.__module__.endswith((".schedules", ".optim")):
+            continue
+        for key, hint in field_hints(cls).items():
+            assert (key in marked) == (PER_MEMBER in metadata_of(hint)) or key in AMBIGUOUS, key
 
 
 @pytest.mark.parametrize("path", STUDY_FILES, ids=name)
@@ -103,7 +214,7 @@ def test_the_shape_does_not_depend_on_the_order_of_keys(plain_config):
     ("changes", "problem"),
     [
         ({"host.net_arch": [8, "x"]}, "host.net_arch is not of the grammar: .* got 'x'"),
-        ({"host": {"player": "random"}}, "both are scripted players"),
+        ({"host": {"player": "random"}}, "host or agent must learn, but neither does"),
         ({"evaluation.opponents": ["zeillinger"]}, "no player that the host can meet"),
         ({"host": {"player": "zeilinger"}}, "did you mean 'zeillinger'"),
         ({"algorithm": "dqm"}, "unknown algorithm 'dqm' .did you mean 'dqn'"),

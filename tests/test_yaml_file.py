@@ -44,9 +44,48 @@ def test_texts_stay_texts(load, text):
 
 
 @pytest.mark.parametrize(
+    "text", ["off", "on", "yes", "no", "Off", "ON", "Yes", "NO", "y", "n", "Y"]
+)
+def test_what_yaml_1_1_takes_for_truth_is_a_text(load, text):
+    """``compile: off`` names a mode."""
+    assert load(f"compile: {text}") == {"compile": text}
+    assert load(f"[{text}, {{a: {text}}}]") == [text, {"a": text}]
+    assert load(f"{text}: 1") == {text: 1}
+
+
+@pytest.mark.parametrize("text", ["true", "false", "True", "False", "TRUE", "FALSE"])
+def test_true_and_false_are_booleans(load, text):
+    assert load(f"save: {text}")["save"] is (text.lower() == "true")
+    assert load(f"save: '{text}'") == {"save": text}
+    assert load(f'save: "{text}"') == {"save": text}
+
+
+@pytest.mark.parametrize("text", ["tRUE", "truely", "falsehood", "t", "f", "T", "F"])
+def test_what_only_begins_like_a_boolean_is_a_text(load, text):
+    assert load(f"name: {text}") == {"name": text}
+
+
+@pytest.mark.parametrize("text", ["null", "~", ""])
+def test_nothing_is_none(load, text):
+    assert load(f"target_kl: {text}") == {"target_kl": None}
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["off", "on", "yes", "no", "true", "false", "null", "~", "1e-3", "1", "1.5", "", "0x1f"],
+)
+def test_dump_quotes_what_would_be_read_as_something_else(load, value):
+    text = yaml_file.dump({"name": value})
+    assert load(text) == {"name": value}
+    is_quoted = "'" in text or '"' in text
+    assert is_quoted == (value not in ("off", "on", "yes", "no"))
+
+
+@pytest.mark.parametrize(
     ("text", "fault"),
     [
         ("a: 1\nb: 2\na: 3\n", "the key 'a' stands twice at line 3, column 1"),
+        ("off: 1\noff: 2\n", "the key 'off' stands twice at line 2, column 1"),
         ("a: {b: 1, b: 2}", "the key 'b' stands twice at line 1, column 11"),
         ("a:\n  - {c: 1}\n  - c: 1\n    c: 2\n", "the key 'c' stands twice at line 4, column 5"),
         ("{[1, 2]: 3}", "the key [1, 2] is not a name"),
@@ -98,6 +137,7 @@ trees = st.recursive(
 
 @given(trees)
 @example({"name": "1e3", "other": ["1e-3", "+1E5"]})
+@example({"compile": "off", "true": "true", "on": True, "no": [False, "False", "yes"]})
 def test_dump_and_load_give_the_same_back(tmp_path_factory, data):
     path = tmp_path_factory.getbasetemp() / "round_trip.yaml"
     path.write_text(yaml_file.dump(data), encoding="utf-8")

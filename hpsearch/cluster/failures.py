@@ -2,7 +2,8 @@
 
 from hpsearch.errors import DiskError, HpsearchError
 
-DISK, OOM_GPU, OOM_HOST, NAN, CODE = "disk", "oom_gpu", "oom_host", "nan", "code"
+DISK, OOM_GPU, OOM_HOST = "disk", "oom_gpu", "oom_host"
+NAN, DIVERGED, HUNG, CODE = "nan", "diverged", "hung", "code"
 
 
 def kind_of(error: Exception) -> str:

@@ -5,16 +5,11 @@ from dataclasses import asdict, dataclass
 
 from hpsearch import yaml_file
 from hpsearch.cluster.failures import kind_of, message_of
-from hpsearch.cluster.trial_dir import (
-    Assignment,
-    AttemptDir,
-    AttemptResult,
-    StudyDir,
-    TrialDir,
-)
+from hpsearch.cluster.messages import Assignment, AttemptResult
+from hpsearch.cluster.trial_dir import AttemptDir, StudyDir, TrialDir
 from hpsearch.errors import CorruptError, DiskError
 from hpsearch.trainers.config import TrainerConfig, read_config
-from hpsearch.trainers.evaluation import Metrics
+from hpsearch.trainers.evaluation import Evaluation, Metrics
 
 FENCED = "fenced"
 
@@ -27,6 +22,8 @@ class Member:
     trial: TrialDir
     attempt: AttemptDir
     config: TrainerConfig
+    name: str
+    """what a person calls it"""
 
     @classmethod
     def open(cls, study: StudyDir, assignment: Assignment) -> "Member":
@@ -37,7 +34,8 @@ class Member:
         """
         trial = study.trial(assignment.trial)
         config = read_config(yaml_file.load(trial.config), source=str(trial.config))
-        return cls(assignment, trial, trial.attempt(assignment.attempt), config)
+        attempt = trial.attempt(assignment.attempt)
+        return cls(assignment, trial, attempt, config, f"trial {assignment.trial}")
 
     def stop_reason(self) -> str | None:
         """Return why the driver wants this attempt to end, None to go on.
@@ -53,10 +51,13 @@ class Member:
             return FENCED
         return control.stop
 
-    def report(self, step: int, metrics: Metrics) -> None:
-        """Add an evaluation to the learning curve."""
+    def report(self, step: int, found: Evaluation) -> None:
+        """Add an evaluation to the learning curve, and its games beside it."""
         row = {"step": step, "attempt": self.assignment.attempt, "at": time.time()}
-        self.trial.append_metrics({**row, "metrics": plain_metrics(metrics)})
+        games = {name: asdict(counted) for name, counted in found.games.items()}
+        self.trial.append_games({**row, "games": games})
+        metrics = plain_metrics(found.metrics)
+        self.trial.append_metrics({**row, "metrics": metrics, "entropies": found.entropies})
 
     def fail(self, error: Exception, step: int) -> None:
         """Say that an error of the job ended the attempt."""

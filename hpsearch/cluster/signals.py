@@ -16,7 +16,9 @@ class StopFlag:
         self.is_set = False
 
     def set(self, signum: int, frame: FrameType | None) -> None:
-        """Remember the request; a signal handler."""
+        """Remember the request; a signal handler. A second Ctrl-C does not wait any more."""
+        if self.is_set and signum == signal.SIGINT:
+            raise KeyboardInterrupt
         self.is_set = True
 
 

@@ -4,72 +4,36 @@ runs/<study>/
     study.json                   what the study was started from
     driver.log                   what the driver did, a line each
     best/                        the exported best configuration
-    jobs/<job>/                  job.json (the trials it trains), log files of the executor
+    jobs/<job>/                  job.json (the trials it trains), the executor's log files,
+                                 traces/, hpsearch.prom (gauges for Prometheus)
     trials/<number>/
         config.yaml              the complete trainer configuration
         lineage.json             parents, operator, seed
         control.json             written by the driver: the valid token, whether to stop
+        save                     there while somebody asks for a checkpoint
         metrics.jsonl            the learning curve, a line an evaluation
-        checkpoints/
+        games.jsonl              lengths and actions of the games behind it
+        training.jsonl           losses and rates, a line a look of the monitor
+        tensorboard/             the same for TensorBoard
+        checkpoints/             step-<n>/, and best.json: which one is the best
         result.json              written by the driver when the trial is told
         attempt-<k>/             heartbeat.json, result.json: written by the job
+
+A run of its own, runs/<name>/, is laid out as a trial, with traces/ and hpsearch.prom, lock (held
+by the process that trains it) and fault.log beside.
 """
 
-import json
-import os
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from hpsearch.atomic import read_json, write_json, write_text
+from hpsearch.cluster.curve import Curve
+from hpsearch.cluster.messages import Assignment, AttemptResult, Control, Heartbeat
 from hpsearch.errors import CorruptError
 
-
-@dataclass(frozen=True)
-class Assignment:
-    """One trial that a job trains."""
-
-    trial: int
-    attempt: int
-    token: str
-
-
-@dataclass(frozen=True)
-class Control:
-    """What the driver tells a trial's attempts."""
-
-    token: str
-    """the attempt with this token is the trial; every other one has been fenced off"""
-    stop: str | None
-    """why the trial should end early, None while it should go on"""
-
-
-@dataclass(frozen=True)
-class Heartbeat:
-    """A sign of life of an attempt."""
-
-    at: float
-    """seconds since the epoch, by the job's clock"""
-    step: int
-    steps_per_second: float
-    host: str
-    pid: int
-
-
-@dataclass(frozen=True)
-class AttemptResult:
-    """How an attempt ended."""
-
-    token: str
-    status: str
-    """finished, pruned, interrupted or failed"""
-    step: int
-    kind: str | None
-    """of the failure, None where there was none"""
-    message: str
-    metrics: dict[str, dict[str, float]]
-    """by name: value, low, high, capped, games"""
+TEXTFILE, TRACES = "hpsearch.prom", "traces"
 
 
 @dataclass(frozen=True)
@@ -128,6 +92,16 @@ class JobDir:
         """Return the pattern of the job's log files."""
         return self.root / "*_log.out"
 
+    @property
+    def textfile(self) -> Path:
+        """Return the file of the job's gauges for Prometheus."""
+        return self.root / TEXTFILE
+
+    @property
+    def traces(self) -> Path:
+        """Return the folder of the profiler's traces."""
+        return self.root / TRACES
+
     def write(self, assignments: tuple[Assignment, ...], num_threads: int) -> None:
         """Say what the job trains and with how many threads."""
         plan = {"num_threads": num_threads, "trials": [asdict(one) for one in assignments]}
@@ -161,6 +135,21 @@ class TrialDir:
         return self.root / "metrics.jsonl"
 
     @property
+    def games(self) -> Path:
+        """Return the file of the games behind the learning curve."""
+        return self.root / "games.jsonl"
+
+    @property
+    def training_log(self) -> Path:
+        """Return the file of losses and rates."""
+        return self.root / "training.jsonl"
+
+    @property
+    def tensorboard(self) -> Path:
+        """Return the folder that TensorBoard reads."""
+        return self.root / "tensorboard"
+
+    @property
     def result(self) -> Path:
         """Return the file that says what was told to the study."""
         return self.root / "result.json"
@@ -191,32 +180,61 @@ class TrialDir:
         """Write what was told to the study."""
         write_json(self.result, told)
 
+    def num_attempts(self) -> int:
+        """Return how many attempts there have been."""
+        return sum(1 for _ in self.root.glob("attempt-*"))
+
+    @property
+    def lock(self) -> Path:
+        """Return the file that the process which trains a run of its own holds locked."""
+        return self.root / "lock"
+
+    @property
+    def textfile(self) -> Path:
+        """Return the file of a single run's gauges for Prometheus."""
+        return self.root / TEXTFILE
+
+    @property
+    def traces(self) -> Path:
+        """Return the folder of a single run's profiler traces."""
+        return self.root / TRACES
+
+    @property
+    def fault(self) -> Path:
+        """Return the file that tells a fault of ours in full."""
+        return self.root / "fault.log"
+
+    def request_save(self) -> None:
+        """Ask whoever trains this for a checkpoint now."""
+        self._save_request.touch()
+
+    def take_save_request(self) -> bool:
+        """Return whether a checkpoint was asked for, and forget it."""
+        if not self._save_request.exists():
+            return False
+        self._save_request.unlink(missing_ok=True)
+        return True
+
+    @property
+    def _save_request(self) -> Path:
+        return self.root / "save"
+
     def append_metrics(self, row: dict[str, Any]) -> None:
         """Add one line to the learning curve."""
-        self.metrics.parent.mkdir(parents=True, exist_ok=True)
-        with self.metrics.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(row) + "\n")
-            file.flush()
-            os.fsync(file.fileno())  # a checkpoint that comes after the line must not outlive it
+        Curve(self.metrics).append(row)
+
+    def append_games(self, row: dict[str, Any]) -> None:
+        """Add one line on the games behind the learning curve."""
+        Curve(self.games).append(row)
 
     def read_metrics(self) -> Iterator[dict[str, Any]]:
         """Yield the lines of the learning curve; a line cut off by a crash is left out."""
-        try:
-            lines = self.metrics.read_text(encoding="utf-8").splitlines(keepends=True)
-        except FileNotFoundError:
-            return
-        for line in lines:
-            if line.endswith("\n"):
-                try:
-                    yield json.loads(line)
-                except ValueError:
-                    continue
+        return Curve(self.metrics).read()
 
     def forget_metrics_after(self, step: int) -> None:
         """Drop the lines of steps that an attempt going on from ``step`` will make again."""
-        kept = [row for row in self.read_metrics() if row["step"] <= step]
-        if self.metrics.exists():
-            write_text(self.metrics, "".join(json.dumps(row) + "\n" for row in kept))
+        for path in (self.metrics, self.games):
+            Curve(path).forget_after(step)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from hpsearch.cluster.local import LocalExecutor
 from hpsearch.cluster.signals import StopFlag, stop_flag
 from hpsearch.commands.export import print_export, write_export
 from hpsearch.commands.find import find_study
-from hpsearch.errors import StudyFailedError
+from hpsearch.errors import INTERRUPTED, StudyFailedError
 from hpsearch.report.best import best_trial
 from hpsearch.report.driver_log import DriverLog
 from hpsearch.report.progress import Meter, open_display
@@ -25,7 +25,6 @@ from hpsearch.study.state import FAIL, FAILED, FINISHED, RUNNING
 TICK_SECONDS = 0.5
 LEAVE_SECONDS = 30.0
 """how long running jobs get to save their trials after Ctrl-C"""
-INTERRUPTED = 130
 
 
 def run(name_or_file: str, runs: Path, *, export_best: bool) -> int:

@@ -14,7 +14,8 @@ from hpsearch.trainers.config import TrainerConfig
 from hpsearch.trainers.evaluation import Measurement, Metrics, measure_agents, measure_hosts
 from hpsearch.trainers.metrics import MODES
 from hpsearch.trainers.policies import ScriptedAgentPolicy, ScriptedHostPolicy
-from hpsearch.trainers.trainer import Trainer, game_config
+from hpsearch.trainers.rollouts import game_config
+from hpsearch.trainers.trainer import AnyTrainer
 
 NUM_GAMES = 10_000
 SPLIT = "confirmation"
@@ -34,7 +35,7 @@ class Row:
     """by metric name: value, low, high, capped, games"""
 
 
-def load_trainer(config: TrainerConfig, checkpoints: Path) -> Trainer:
+def load_trainer(config: TrainerConfig, checkpoints: Path) -> AnyTrainer:
     """Return a trainer of one member at the end of its training.
 
     Raises:
@@ -51,12 +52,12 @@ def load_trainer(config: TrainerConfig, checkpoints: Path) -> Trainer:
     return trainer
 
 
-def compare(trainer: Trainer) -> list[Row]:
+def compare(trainer: AnyTrainer) -> list[Row]:
     """Return the rows of a trained player and of the scripted players of its roles."""
     config = trainer.config
     trained = trainer.evaluate_rho(num_games=NUM_GAMES, split=SPLIT)[0]
     rows = []
-    for role, opponents in config.opponents().items():
+    for role, opponents in config.measured_against().items():
         own = {name: rho for name, rho in trained.items() if name.split("/")[1] == role}
         rows.append(_row("trained", role, own))
         for name in REFERENCES[role]:

@@ -15,7 +15,7 @@ from hpsearch.report.view import StudyView
 from hpsearch.study.state import COMPLETE, Trial
 from hpsearch.trainers.checkpoint import write_tensors
 from hpsearch.trainers.config import read_config
-from hpsearch.trainers.trainer import Trainer
+from hpsearch.trainers.trainer import AnyTrainer
 
 MARK = "evaluation.json"
 """the file by which a folder is known to be an export, and may be replaced by a newer one"""
@@ -73,7 +73,7 @@ def _put_in_place(new: Path, folder: Path) -> None:
 
 
 def _write(
-    folder: Path, trainer: Trainer, config: dict[str, Any], measures: dict[str, Any]
+    folder: Path, trainer: AnyTrainer, config: dict[str, Any], measures: dict[str, Any]
 ) -> None:
     folder.mkdir(parents=True)
     tensors = {
@@ -106,8 +106,10 @@ def _readme(measures: dict[str, Any], tensors: dict[str, Any]) -> str:
 - `evaluation.json`: rho on starts that the search never used, beside the scripted players.
 
 Every network takes the N x D points divided by their largest coordinate, rows sorted descending,
-empty rows -1, flattened; an agent's takes the D bits of the host's subset after them. It returns
-the value of every action.
+empty rows -1, flattened; an agent's takes the D bits of the host's subset after them. The `encoder`
+of `config.yaml` says what it makes of them: `flatten` keeps the first `num_points` rows. A network
+of Q-learning returns the value of every action; one of PPO has two towers, `0` gives the logarithm
+of each action's odds, `1` the value of the position.
 
 {shapes}
 """

@@ -10,7 +10,7 @@ from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.text import Text
 
-from hpsearch.cluster.trial_dir import Heartbeat
+from hpsearch.cluster.messages import Heartbeat
 from hpsearch.report.text import counts_text, interval_text
 from hpsearch.report.view import StudyView
 

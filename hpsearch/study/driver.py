@@ -10,7 +10,8 @@ from uuid import uuid4
 
 from hpsearch import yaml_file
 from hpsearch.cluster.executor import Executor
-from hpsearch.cluster.trial_dir import Assignment, AttemptResult, Control, StudyDir
+from hpsearch.cluster.messages import Assignment, AttemptResult, Control
+from hpsearch.cluster.trial_dir import StudyDir
 from hpsearch.study.dispatch import groups
 from hpsearch.study.observe import Observation, observe
 from hpsearch.study.policy import Verdict, verdict

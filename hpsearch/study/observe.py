@@ -4,7 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from hpsearch.cluster.executor import Executor
-from hpsearch.cluster.trial_dir import AttemptResult, StudyDir
+from hpsearch.cluster.messages import AttemptResult
+from hpsearch.cluster.trial_dir import StudyDir
 from hpsearch.errors import CorruptError
 from hpsearch.study.state import Job, StudyState, Trial
 

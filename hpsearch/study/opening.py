@@ -1,6 +1,5 @@
 """Opening a study: database, lease, Optuna study and folder, put together into a driver."""
 
-import os
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -13,6 +12,7 @@ from optuna.exceptions import ExperimentalWarning
 from hpsearch.atomic import write_json
 from hpsearch.cluster.executor import Executor
 from hpsearch.cluster.trial_dir import StudyDir
+from hpsearch.cores import num_cores
 from hpsearch.errors import ConflictError
 from hpsearch.study.database import Database, StudyRecords
 from hpsearch.study.driver import Driver
@@ -141,5 +141,5 @@ def _threads_per_job(study: Study) -> int:
     executor = study.spec.executor
     if executor.cpus_per_job is not None:
         return executor.cpus_per_job
-    available = len(os.sched_getaffinity(0))
+    available = num_cores()
     return max(1, available // executor.jobs)

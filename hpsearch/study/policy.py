@@ -2,14 +2,14 @@
 
 from enum import Enum
 
-from hpsearch.cluster.failures import DISK
-from hpsearch.cluster.trial_dir import AttemptResult
+from hpsearch.cluster.failures import DISK, HUNG
+from hpsearch.cluster.messages import AttemptResult
 from hpsearch.study.observe import LOST
 from hpsearch.study.state import Trial
 
 MAX_LOST = 3
 """attempts in a row that may vanish without getting further"""
-RETRIED = frozenset({DISK})
+RETRIED = frozenset({DISK, HUNG})
 """kinds of failure that are no fault of the trial's"""
 
 

@@ -23,7 +23,12 @@ from hpsearch.study.space_checks import (
     base_problems,
     condition_problems,
 )
-from hpsearch.study.spec_checks import FROM_ENVIRONMENT, metric_problems, section_problems
+from hpsearch.study.spec_checks import (
+    FROM_ENVIRONMENT,
+    metric_problems,
+    resume_problems,
+    section_problems,
+)
 from hpsearch.study.url import url_problem
 from hpsearch.trainers.config import read_config
 
@@ -134,6 +139,7 @@ def load_spec(path: Path) -> Study:
     bases = _read_bases(sections.get("base", {}), path.parent, problems)
     parameters = sections.get("space", {})
     problems += metric_problems(sections.get("objectives", ()), parameters, bases)
+    problems += resume_problems(bases)
     problems += _space_problems(parameters, bases)
     if problems:
         raise ConfigError(str(path), problems)
@@ -259,5 +265,5 @@ def _read_bases(
         if algorithm not in (None, config.algorithm):
             problems.append(f"base.{algorithm} names {path}, whose algorithm is {config.algorithm}")
             continue
-        bases[config.algorithm] = data
+        bases[config.algorithm] = to_plain(data)  # of its own where the file has YAML aliases
     return bases

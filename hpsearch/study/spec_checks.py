@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from hpsearch.errors import unknown_name
+from hpsearch.names import NAME_RULE, is_name
 from hpsearch.study.options import CMAESOptions, GridOptions, NoPruning, Pruner, Sampler
 from hpsearch.study.parameters import Parameter
 from hpsearch.study.space import Config
@@ -16,7 +17,6 @@ FROM_ENVIRONMENT = "env:"
 WHO_PLAYS = frozenset({"host", "agent", "evaluation.opponents"})
 """paths of a trainer configuration that decide what is measured"""
 
-_STUDY_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -37,7 +37,7 @@ def metric_problems(
     if not WHO_PLAYS.isdisjoint(space):
         return
     for algorithm, base in bases.items():
-        measured = set(metric_names(read_config(base, source="").opponents()))
+        measured = set(metric_names(read_config(base, source="").measured_against()))
         for index, objective in enumerate(objectives):
             if objective.metric.strip() and objective.metric not in measured:
                 yield (
@@ -47,12 +47,20 @@ def metric_problems(
                 )
 
 
+def resume_problems(bases: Mapping[str, Config]) -> Iterator[str]:
+    """Yield the bases whose trials would not go on after an interruption."""
+    for algorithm, base in bases.items():
+        resume = base["checkpoint"]["resume"]
+        if resume != "auto":
+            yield (
+                f"base must say checkpoint.resume: auto, since a study decides itself when a trial "
+                f"goes on, but the {algorithm} base says {resume}"
+            )
+
+
 def _name_problems(name: str) -> Iterator[str]:
-    if not _STUDY_NAME.fullmatch(name):
-        yield (
-            f"name must begin with a letter or digit, and have at most 64 letters, digits, "
-            f"dots, underscores or hyphens, but is {name!r}"
-        )
+    if not is_name(name):
+        yield f"name {NAME_RULE}, but is {name!r}"
 
 
 def _storage_problems(storage: str) -> Iterator[str]:

@@ -8,15 +8,17 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import safetensors
-from safetensors.torch import load_file, save_file
+from safetensors import safe_open
+from safetensors.torch import save_file
 from torch import Tensor
 
 from hpsearch.errors import CorruptError
@@ -25,6 +27,10 @@ TENSORS = "tensors.safetensors"
 STATE = "state.json"
 MANIFEST = "manifest.json"
 _PREFIX = "step-"
+
+PERIODIC, TIMED, BEST = "periodic", "timed", "best"
+REQUESTED, PREEMPTED, FINAL = "requested", "preempted", "final"
+"""why a checkpoint was written"""
 
 
 @dataclass(frozen=True)
@@ -38,6 +44,8 @@ class Checkpoint:
     """the member's complete trainer configuration"""
     parents: tuple[str, ...]
     """sha256 of the checkpoints that this one descends from"""
+    kind: str
+    """why it was written"""
 
 
 def save(folder: Path, checkpoint: Checkpoint) -> Path:
@@ -50,7 +58,7 @@ def save(folder: Path, checkpoint: Checkpoint) -> Path:
     """
     target = path_of(folder, checkpoint.step)
     if target.exists():
-        if _is_whole(target):
+        if is_whole(target):
             return target
         shutil.rmtree(target)
     temporary = folder / f".{target.name}-{uuid4().hex}"
@@ -61,6 +69,7 @@ def save(folder: Path, checkpoint: Checkpoint) -> Path:
             "step": checkpoint.step,
             "config": checkpoint.config,
             "parents": list(checkpoint.parents),
+            "kind": checkpoint.kind,
         }
         _write(temporary / STATE, plain)
         _flush(temporary / TENSORS)
@@ -72,8 +81,8 @@ def save(folder: Path, checkpoint: Checkpoint) -> Path:
     return target
 
 
-def load(path: Path) -> Checkpoint:
-    """Return the checkpoint at ``path``.
+def load(path: Path, prefix: str = "") -> Checkpoint:
+    """Return the checkpoint at ``path``, of its tensors those whose names begin with ``prefix``.
 
     Raises:
         CorruptError: if a file is missing or differs from the manifest.
@@ -81,10 +90,17 @@ def load(path: Path) -> Checkpoint:
     verify(path)
     try:
         plain = json.loads((path / STATE).read_text())
-        tensors = load_file(path / TENSORS)
-    except (safetensors.SafetensorError, ValueError) as error:
-        raise CorruptError(f"the checkpoint {path} cannot be read: {error}") from error
-    return Checkpoint(plain["step"], tensors, plain["config"], tuple(plain["parents"]))
+        with safe_open(path / TENSORS, framework="pt") as file:
+            every = file.keys()  # no mapping: it has no iterator
+            names = [name for name in every if name.startswith(prefix)]
+            tensors = {name: file.get_tensor(name) for name in names}
+        return Checkpoint(
+            plain["step"], tensors, plain["config"], tuple(plain["parents"]), plain["kind"]
+        )
+    except (safetensors.SafetensorError, ValueError, KeyError, TypeError) as error:
+        raise CorruptError(
+            f"the checkpoint {path} cannot be read by this version of hpsearch: {error!r}"
+        ) from error
 
 
 def verify(path: Path) -> None:
@@ -111,12 +127,25 @@ def verify(path: Path) -> None:
 
 def valid_steps(folder: Path) -> Iterator[int]:
     """Return the steps of the whole checkpoints below ``folder``, newest first."""
-    return (step for step in _steps(folder) if _is_whole(path_of(folder, step)))
+    return (step for step in _steps(folder) if is_whole(path_of(folder, step)))
 
 
 def damaged_steps(folder: Path) -> Iterator[int]:
     """Return the steps of the checkpoints below ``folder`` that are not whole, newest first."""
-    return (step for step in _steps(folder) if not _is_whole(path_of(folder, step)))
+    return (step for step in _steps(folder) if not is_whole(path_of(folder, step)))
+
+
+def newest(path: Path) -> Path | None:
+    """Return the checkpoint at ``path``, else the newest whole one of a run's or a trial's folder.
+
+    A folder that is named as a checkpoint is taken for one, whole or not.
+    """
+    if (path / MANIFEST).exists() or (path.is_dir() and path.name.startswith(_PREFIX)):
+        return path
+    for folder in (path / "checkpoints", path):
+        for step in valid_steps(folder):
+            return path_of(folder, step)
+    return None
 
 
 def path_of(folder: Path, step: int) -> Path:
@@ -124,16 +153,35 @@ def path_of(folder: Path, step: int) -> Path:
     return folder / f"{_PREFIX}{step:09d}"
 
 
-def keep_last(folder: Path, count: int) -> None:
-    """Remove all checkpoints but the ``count`` newest whole ones (and newer damaged ones)."""
+def keep_last(folder: Path, count: int, pinned: Collection[int] = ()) -> None:
+    """Remove all checkpoints but the ``count`` newest whole ones and those ``pinned`` by step.
+
+    Damaged ones that are newer stay too, as witnesses.
+    """
     whole = list(islice(valid_steps(folder), count))
     if len(whole) == count:
         for step in _steps(folder):
-            if step < whole[-1]:
+            if step < whole[-1] and step not in pinned:
                 shutil.rmtree(path_of(folder, step))
 
 
-def _is_whole(path: Path) -> bool:
+def remove_all(folder: Path) -> None:
+    """Remove every checkpoint."""
+    for step in _steps(folder):
+        shutil.rmtree(path_of(folder, step))
+
+
+def is_whole(path: Path) -> bool:
+    """Return whether a checkpoint is whole; files that have not changed are not read again."""
+    try:
+        files = [(path / name).stat() for name in (TENSORS, STATE, MANIFEST)]
+    except FileNotFoundError:
+        return False
+    return _was_whole(path, tuple((file.st_mtime_ns, file.st_size, file.st_ino) for file in files))
+
+
+@lru_cache(maxsize=1024)
+def _was_whole(path: Path, files: tuple[tuple[int, int, int], ...]) -> bool:
     try:
         verify(path)
     except CorruptError:

@@ -1,77 +1,152 @@
 """Deep Q-learning with a target network, for P members at once.
 
-Mnih et al., Nature 518 (2015); double: van Hasselt et al., arXiv 1509.06461.
-Axes: P members, B transitions, A actions.
+Mnih et al., Nature 518 (2015); double: van Hasselt et al., arXiv 1509.06461; n-step: Sutton and
+Barto, Reinforcement Learning (2018), section 7.1. Axes: P members, B transitions, A actions.
 """
+
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
-from hpsearch.trainers.learner import Learner
+from hpsearch.game import rules
+from hpsearch.trainers.config import DQNConfig, DQNRole, RewardName
 from hpsearch.trainers.policies import legal_values
-from hpsearch.trainers.replay_buffer import Transitions
+from hpsearch.trainers.q_learner import QLearner
+from hpsearch.trainers.replay_buffer import Batch, ReplayBuffer
+from hpsearch.trainers.schedulers import Scheduler
 from hpsearch.trainers.trainer import Trainer
+from hpsearch.trainers.transitions import Transitions
 
 
-class DQNTrainer(Trainer):
+class DQNTrainer(Trainer[DQNConfig, QLearner]):
     """Learns the value of each action from remembered transitions."""
+
+    def _learner(self, name: str, configs: Sequence[DQNConfig], device: torch.device) -> QLearner:
+        roles = [role for config in configs if isinstance(role := config.learning()[name], DQNRole)]
+        return QLearner(name, roles, configs, device)
+
+    def _exploration(self, learner: QLearner) -> Tensor:
+        """Return the exploration rates of this step."""
+        return learner.er_scheduler(self.step)[:, None]
 
     def _train(self) -> None:
         """Play, then learn from what is remembered."""
-        for _ in range(self.config.rollout_length):
-            self._roll_out()
-        for learner in self.learners:
-            self._update_target_net(learner)
-            for _ in range(self.config.updates_per_step):
-                self._update_net(learner)
+        with self.sections("rollout"):
+            for _ in range(self.config.rollout_length):
+                for learner, seen in zip(self.learners, self._roll_out(), strict=True):
+                    learner.replay_buffer.add(seen)
+        with self.sections("update"):
+            for learner in self.learners:
+                self._update_target_net(learner)
+                for _ in range(self.config.updates_per_step):
+                    self._update_net(learner)
 
-    def _update_target_net(self, learner: Learner) -> None:
+    def _update_target_net(self, learner: QLearner) -> None:
         """Move the target network by tau every ``steps_before_update_target`` steps."""
         due = self.step % learner.target_interval == 0
         learner.target_net.move_towards(learner.net, learner.tau * due)
 
-    def _update_net(self, learner: Learner) -> None:
+    def _update_net(self, learner: QLearner) -> None:
         """Make one gradient step on the Huber loss of the temporal-difference error."""
-        batch = learner.replay_buffer.sample(learner.config.batch_size, learner.replay_stream)
-        target = self._target(learner, batch)
-        features = self._features(learner, batch.points, batch.subset)
-        values = learner.net(features, training=True)
-        value = values.gather(2, batch.action[..., None]).squeeze(2)
-        loss = huber(value - target, learner.huber_delta[:, None])
-        # The mean over transitions, the sum over members: no member's gradient sees another.
-        gradients = learner.net.gradients(loss.mean(dim=1).sum())
-        learner.optimizer.step(
-            learner.net.weights,
-            gradients,
-            lr=learner.lr_scheduler(self.step),
-            active=self.step >= self.config.learning_starts,
+        batch = learner.replay_buffer.sample(
+            learner.config.batch_size, self.config.dqn.n_step, learner.gamma, self.step
         )
+        seen = batch.transitions
+        target = self._target(learner, batch)
+        values = learner.net(self.features(learner, seen.points, seen.subset), training=True)
+        value = values.gather(2, seen.action[..., None]).squeeze(2)
+        error = value - target
+        loss = (batch.weight * huber(error, learner.huber_delta[:, None])).mean(dim=1)
+        # The mean over transitions, the sum over members: no member's gradient sees another.
+        learner.update(loss.sum(), self.step, active=self.step >= self.config.learning_starts)
+        learner.replay_buffer.reprioritise(batch.places, error.detach())
+        learner.statistics |= {
+            "loss": loss.detach(),
+            "value": value.detach().mean(dim=1),
+            "er": learner.er_scheduler(self.step),
+        }
 
     @torch.no_grad()
-    def _target(self, learner: Learner, batch: Transitions) -> Tensor:
-        """Return r + gamma * (1 - done) * Q_target(s', a*), float32 (P, B).
+    def _target(self, learner: QLearner, batch: Batch) -> Tensor:
+        """Return r + discount * (1 - done) * V(s'), float32 (P, B); r sums n moves."""
+        seen = batch.transitions
+        if self.config.dqn.minimax and learner.name == "host":
+            return self._minimax_target(learner, seen, batch.discount)
+        bootstrap = self._best_value(learner, seen.next_points, seen.next_subset)
+        return seen.reward + batch.discount * ~seen.done * bootstrap
+
+    def _minimax_target(self, learner: QLearner, seen: Transitions, discount: Tensor) -> Tensor:
+        """Return the least target over all replies of the agent to the host's subset.
+
+        Littman, Markov games as a framework for multi-agent reinforcement learning (1994), for
+        players who move in turn.
+        """
+        subset = self._encoder.decode(seen.action)
+        worst = torch.full_like(seen.reward, torch.inf)
+        for axis in range(self.config.dimension):
+            is_reply = subset[..., axis]
+            # Where the axis is no reply, any move that is one keeps the kernel's promise.
+            reply = torch.where(is_reply, axis, subset.to(torch.uint8).argmax(dim=-1))
+            next_points, capped = self.kernel.move(
+                seen.points, subset, reply, self.config.reposition
+            )
+            done = rules.is_over(next_points) & ~capped
+            reward = self._reward_func(seen.points, next_points, done)
+            value = self._best_value(learner, next_points, seen.next_subset)
+            target = reward + discount * ~done * value
+            worst = torch.where(is_reply, torch.minimum(worst, target), worst)
+        return worst
+
+    def _best_value(self, learner: QLearner, points: Tensor, subset: Tensor) -> Tensor:
+        """Return Q_target(s, a*), float32 (P, B).
 
         a* is the best legal action by the online network (double) or by the target network.
         """
-        features = self._features(learner, batch.next_points, batch.next_subset)
-        target_values = learner.target_net(features)
-        chooser = learner.net(features) if self.config.dqn.double else target_values
-        best = self._legal(learner, chooser, batch.next_subset).argmax(dim=2, keepdim=True)
-        bootstrap = target_values.gather(2, best).squeeze(2)
-        return batch.reward + learner.gamma[:, None] * (~batch.done) * bootstrap
+        features = self.features(learner, points, subset)
+        values = learner.target_net(features)
+        chooser = learner.net(features) if self.config.dqn.double else values
+        best = legal_values(chooser, self.legal(learner, subset)).argmax(dim=2, keepdim=True)
+        return values.gather(2, best).squeeze(2)
 
-    def _features(self, learner: Learner, points: Tensor, subset: Tensor) -> Tensor:
-        """Return what the role sees, float32 (P, B, I)."""
-        observation = self.kernel.observe(points)
-        if learner is self.host:
-            return observation
-        return torch.cat([observation, self._encoder.decode(subset).float()], dim=-1)
+    def _saved_state(self) -> dict[str, Tensor]:
+        """Return the part of the state that checkpoints hold: the buffers only if asked for."""
+        keep_buffer = self.config.replay_buffer.save
+        return {
+            name: tensor
+            for name, tensor in super()._saved_state().items()
+            if keep_buffer or ".replay_buffer." not in name
+        }
 
-    def _legal(self, learner: Learner, values: Tensor, subset: Tensor) -> Tensor:
-        """Return the values with illegal actions at the bottom; every subset is legal."""
-        if learner is self.host:
-            return values
-        return legal_values(values, self._encoder.decode(subset))
+    def replace_reward_func(self, name: RewardName) -> None:
+        """Reward by another function from now on, and forget moves that the old one rewarded.
+
+        Raises:
+            ValueError: if there is no reward of that name, with those there are.
+        """
+        super().replace_reward_func(name)
+        for learner in self.learners:
+            learner.replay_buffer.forget()
+
+    @property
+    def host_er_scheduler(self) -> Scheduler:
+        """Return the host's exploration rates by step."""
+        return self._learning("host").er_scheduler
+
+    @property
+    def agent_er_scheduler(self) -> Scheduler:
+        """Return the agent's exploration rates by step."""
+        return self._learning("agent").er_scheduler
+
+    @property
+    def host_replay_buffer(self) -> ReplayBuffer:
+        """Return the host's memory."""
+        return self._learning("host").replay_buffer
+
+    @property
+    def agent_replay_buffer(self) -> ReplayBuffer:
+        """Return the agent's memory."""
+        return self._learning("agent").replay_buffer
 
 
 def huber(error: Tensor, delta: Tensor) -> Tensor:

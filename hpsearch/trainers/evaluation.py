@@ -8,11 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
 from hpsearch.game.fused_game import FusedGame, GameConfig
 from hpsearch.game.kernels import default_backend
 from hpsearch.game.philox import Stream, derive_key
-from hpsearch.trainers.metrics import MODES, PANELS, panel_name
+from hpsearch.trainers.histograms import ActionTally, Games, games, pooled_entropy
+from hpsearch.trainers.metrics import MODES, PANELS, entropy_name, panel_name
 from hpsearch.trainers.playing import play
 from hpsearch.trainers.policies import (
     AgentPolicy,
@@ -21,8 +23,10 @@ from hpsearch.trainers.policies import (
     ScriptedHostPolicy,
 )
 from hpsearch.trainers.rho import Lengths, Rho, panel, rho
+from hpsearch.trainers.role_nets import num_actions
 
 Metrics = dict[str, Rho]
+Counted = dict[str, Games]
 
 
 @dataclass(frozen=True)
@@ -43,38 +47,105 @@ class Measurement:
     device: torch.device
 
 
+@dataclass(frozen=True)
+class Evaluation:
+    """What was measured of one role of one member."""
+
+    metrics: Metrics
+    """rho/ROLE/NAME, rho_sampled/ROLE/NAME and, against a whole panel, panel/ROLE and its like"""
+    games: Counted
+    """by the names of rho: the games that it was measured on"""
+    entropies: dict[str, float]
+    """entropy/ROLE, entropy_sampled/ROLE: of the role's actions, in nats"""
+
+
+def together(one: Evaluation, other: Evaluation) -> Evaluation:
+    """Return what was measured of both roles of a member."""
+    return Evaluation(
+        {**one.metrics, **other.metrics},
+        {**one.games, **other.games},
+        {**one.entropies, **other.entropies},
+    )
+
+
 def measure_hosts(
     policy: HostPolicy, agents: Sequence[str], num_members: int, how: Measurement
 ) -> list[Metrics]:
     """Return each member's metrics against the scripted ``agents``: rho/host/NAME and the like."""
-    by_name = {
-        name: _play_modes(policy, ScriptedAgentPolicy(name), num_members, how, learner="host")
-        for name in agents
-    }
-    return [_metrics("host", by_name, member) for member in range(num_members)]
+    return [one.metrics for one in evaluate_hosts(policy, agents, num_members, how)]
 
 
 def measure_agents(
     policy: AgentPolicy, hosts: Sequence[str], num_members: int, how: Measurement
 ) -> list[Metrics]:
     """Return each member's metrics against the scripted ``hosts``: rho/agent/NAME and the like."""
+    return [one.metrics for one in evaluate_agents(policy, hosts, num_members, how)]
+
+
+def evaluate_hosts(
+    policy: HostPolicy, agents: Sequence[str], num_members: int, how: Measurement
+) -> list[Evaluation]:
+    """Return what each member does against the scripted ``agents``."""
+    opponents = {name: ScriptedAgentPolicy(name) for name in agents}
+    return evaluate_hosts_against(policy, opponents, num_members, how)
+
+
+def evaluate_agents(
+    policy: AgentPolicy, hosts: Sequence[str], num_members: int, how: Measurement
+) -> list[Evaluation]:
+    """Return what each member does against the scripted ``hosts``."""
+    opponents = {name: ScriptedHostPolicy(name) for name in hosts}
+    return evaluate_agents_against(policy, opponents, num_members, how)
+
+
+def evaluate_hosts_against(
+    policy: HostPolicy, agents: Mapping[str, AgentPolicy], num_members: int, how: Measurement
+) -> list[Evaluation]:
+    """Return what each member does against any ``agents``, by name; these do not explore."""
     by_name = {
-        name: _play_modes(ScriptedHostPolicy(name), policy, num_members, how, learner="agent")
-        for name in hosts
+        name: _play_modes(policy, agent, num_members, how, learner="host")
+        for name, agent in agents.items()
     }
-    return [_metrics("agent", by_name, member) for member in range(num_members)]
+    return [_evaluation("host", by_name, member) for member in range(num_members)]
+
+
+def evaluate_agents_against(
+    policy: AgentPolicy, hosts: Mapping[str, HostPolicy], num_members: int, how: Measurement
+) -> list[Evaluation]:
+    """Return what each member does against any ``hosts``, by name; these do not explore."""
+    by_name = {
+        name: _play_modes(host, policy, num_members, how, learner="agent")
+        for name, host in hosts.items()
+    }
+    return [_evaluation("agent", by_name, member) for member in range(num_members)]
+
+
+@dataclass(frozen=True)
+class _Played:
+    """One member's games in one mode against one opponent."""
+
+    lengths: Lengths
+    games: Games
 
 
 def _play_modes(
     host: HostPolicy, agent: AgentPolicy, num_members: int, how: Measurement, *, learner: str
-) -> list[list[Lengths]]:
-    """Return the lengths of each mode's and each member's games against one opponent."""
+) -> list[list[_Played]]:
+    """Return each mode's and each member's games against one opponent."""
     key = torch.tensor([derive_key("evaluation", how.split)], device=how.device)
     noise_key = torch.tensor([derive_key("evaluation noise", how.split)], device=how.device)
     backend = default_backend(how.device)
     starts = FusedGame(how.game, key, how.num_games, how.device, backend).points
-    rates = torch.tensor([0.0, how.exploration], device=how.device)[: len(how.modes)]
-    explore, never = rates.repeat_interleave(how.num_games), torch.zeros(1, device=how.device)
+    modes = torch.arange(len(how.modes), device=how.device).repeat_interleave(how.num_games)
+    rates = torch.tensor([0.0, how.exploration], device=how.device)
+    explore, never = rates[modes], torch.zeros(1, device=how.device)
+    tally = ActionTally(
+        learner,
+        num_members=num_members,
+        num_modes=len(how.modes),
+        num_actions=num_actions(learner, how.game.dimension),
+        modes=modes,
+    )
     moves, finished = play(
         host,
         agent,
@@ -83,21 +154,37 @@ def _play_modes(
         reposition=how.game.reposition,
         exploration=(explore, never) if learner == "host" else (never, explore),
         stream=Stream(noise_key.repeat(num_members), torch.zeros_like(key).repeat(num_members)),
+        tally=tally,
     )
-    chunks = zip(moves.cpu().chunk(len(rates), 1), finished.cpu().chunk(len(rates), 1), strict=True)
+    chunks = zip(
+        moves.cpu().chunk(len(how.modes), 1),
+        finished.cpu().chunk(len(how.modes), 1),
+        tally.counts.cpu().unbind(1),
+        strict=True,
+    )
     return [
-        [Lengths(m.numpy(), f.numpy()) for m, f in zip(ms, fs, strict=True)] for ms, fs in chunks
+        [_played(Lengths(m.numpy(), f.numpy()), a) for m, f, a in zip(*chunk, strict=True)]
+        for chunk in chunks
     ]
 
 
-def _metrics(role: str, by_name: Mapping[str, list[list[Lengths]]], member: int) -> Metrics:
-    """Return one member's metrics from the lengths by opponent, mode and member."""
+def _played(lengths: Lengths, actions: Tensor) -> _Played:
+    return _Played(lengths, games(lengths, actions.tolist()))
+
+
+def _evaluation(role: str, by_name: Mapping[str, list[list[_Played]]], member: int) -> Evaluation:
+    """Return what was measured of one member from its games by opponent, mode and member."""
     metrics: Metrics = {}
+    counted: Counted = {}
+    entropies: dict[str, float] = {}
     num_modes = len(next(iter(by_name.values())))
     for index, mode in enumerate(MODES[:num_modes]):
-        games = {name: modes[index][member] for name, modes in by_name.items()}
-        for name, lengths in games.items():
-            metrics[f"{mode}/{role}/{name}"] = rho(lengths, seed=0)
-        if set(PANELS[role]) <= set(games):
-            metrics[panel_name(mode, role)] = panel([games[name] for name in PANELS[role]], seed=0)
-    return metrics
+        played = {name: modes[index][member] for name, modes in by_name.items()}
+        for name, one in played.items():
+            metrics[f"{mode}/{role}/{name}"] = rho(one.lengths, seed=0)
+            counted[f"{mode}/{role}/{name}"] = one.games
+        if set(PANELS[role]) <= set(played):
+            panel_games = [played[name].lengths for name in PANELS[role]]
+            metrics[panel_name(mode, role)] = panel(panel_games, seed=0)
+        entropies[entropy_name(mode, role)] = pooled_entropy(one.games for one in played.values())
+    return Evaluation(metrics, counted, entropies)

@@ -1,6 +1,6 @@
-"""A learner: everything that one role of P members learns with.
+"""A learner: what one role of P members learns with, whatever the algorithm.
 
-Axes: P members, B games, N points, D coordinates, A actions of the role.
+Axes: P members, W weights of one member.
 """
 
 from collections.abc import Sequence
@@ -8,124 +8,106 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from hpsearch.game.encoding import HostActionEncoder
-from hpsearch.game.philox import Stream, derive_key
-from hpsearch.trainers import net_arch
-from hpsearch.trainers.config import DQNRole
+from hpsearch.trainers.columns import column
+from hpsearch.trainers.config import CommonConfig, LearningRole
 from hpsearch.trainers.networks import Network
-from hpsearch.trainers.optim import Adam, AdamNumbers
-from hpsearch.trainers.replay_buffer import ReplayBuffer
+from hpsearch.trainers.optim import build_optimizer, clip_norm
+from hpsearch.trainers.policies import AgentPolicy, HostPolicy, LearnedAgent, LearnedHost, Observe
+from hpsearch.trainers.role_nets import build_net, style
 from hpsearch.trainers.schedulers import Scheduler
 
 
 class Learner:
-    """The networks, optimizer, schedules, memory and random streams of one role.
+    """The network, optimizer and learning rates of one role.
 
     Attributes:
         name: "host" or "agent".
-        net, target_net: networks from features to the value of each action.
-        gamma, tau, huber_delta: float32 (P,); target_interval: int64 (P,) steps.
+        net: from features to what the role plays by.
+        gamma, max_grad_norm: float32 (P,).
+        trainable: bool (P,), whether updates move the weights.
+        gradients: float32 (P, W), of the last update.
+        statistics: float32 (P,) each, numbers of the last update, by name.
     """
 
     def __init__(
         self,
         name: str,
-        roles: Sequence[DQNRole],
-        seeds: Sequence[int],
-        *,
-        num_points: int,
-        dimension: int,
-        buffer_size: int,
+        roles: Sequence[LearningRole],
+        configs: Sequence[CommonConfig],
         device: torch.device,
     ) -> None:
-        """Build the role ``name`` of one member for each configuration and seed."""
+        """Build the role ``name`` of one member for each of its ``roles`` and ``configs``."""
         self.name = name
-        self.config = roles[0]
-        # The same stream twice: the target network begins with the same weights.
-        self.net, self.target_net = (
-            Network(
-                num_features(name, num_points, dimension),
-                net_arch.parse(self.config.net_arch),
-                num_actions(name, dimension),
-                member_stream(seeds, device, name, "weights"),
-            )
-            for _ in range(2)
-        )
-        self.replay_buffer = ReplayBuffer(len(seeds), buffer_size, num_points, dimension, device)
-        self.replay_stream = member_stream(seeds, device, name, "replay")
-        self.gamma = _column([role.gamma for role in roles], device)
-        self.tau = _column([role.tau for role in roles], device)
-        self.huber_delta = _column([role.huber_delta for role in roles], device)
-        intervals = [role.steps_before_update_target for role in roles]
-        self.target_interval = torch.tensor(intervals, device=device)
-        self.optimizer = Adam(self.net.weights, _adam_numbers(roles, device))
+        seeds = [config.seed for config in configs]
+        self.net = build_net(name, roles[0], configs[0], seeds, device)
+        self.optimizer = build_optimizer(self.net.weights, [role.optim for role in roles])
         self.lr_scheduler = Scheduler(
             [role.optim.lr_schedule for role in roles],
             [role.optim.args.lr for role in roles],
             device,
         )
-        self.er_scheduler = Scheduler(
-            [role.er_schedule for role in roles], [role.er for role in roles], device
-        )
+        self.gamma = column([role.gamma for role in roles], device)
+        self.max_grad_norm = column([role.max_grad_norm for role in roles], device)
+        self.trainable = torch.ones(len(roles), dtype=torch.bool, device=device)
+        self.gradients = torch.zeros_like(self.net.weights)
+        self.statistics: dict[str, Tensor] = {}
+        self._style = style(roles[0])
 
-    def replace_net(self, net: Network) -> None:
-        """Take over the weights of ``net`` and forget everything that was learned from.
+    def policy(self, observe: Observe, net: Network) -> HostPolicy | AgentPolicy:
+        """Return how the role plays by ``net``, its own or another of the same structure."""
+        kind = LearnedHost if self.name == "host" else LearnedAgent
+        return kind(net, observe, self._style.weigh)
+
+    def update(self, loss: Tensor, step: Tensor, active: Tensor) -> None:
+        """Make one gradient step on a scalar ``loss``, the sum of the members'.
+
+        ``active`` bool (P,) says whose weights move; ``step`` int64 (P,) gives the learning rates.
+        """
+        lr = self.lr_scheduler(step)
+        self.gradients, norm = clip_norm(self.net.gradients(loss), self.max_grad_norm)
+        self.optimizer.step(self.net.weights, self.gradients, lr, active & self.trainable)
+        self.statistics |= {"gradient_norm": norm, "lr": lr}
+
+    def keep_statistics(self, before: Tensor) -> None:
+        """Put batch norms back to ``before`` (P, S) where the role is not trainable.
+
+        Updates let them follow what they see, which would change how the role plays.
+        """
+        statistics = self.net.statistics
+        statistics.copy_(statistics.where(self.trainable[:, None], before))
+
+    def check_fits(self, net: Network) -> None:
+        """Check that this role can play by ``net``.
 
         Raises:
-            ValueError: if it is of another shape.
+            ValueError: if it is of another structure or number of members.
         """
-        if net.weights.shape != self.net.weights.shape:
+        same_members = net.weights.shape == self.net.weights.shape
+        if not same_members or net.structure != self.net.structure:
             raise ValueError(
                 f"the network of the {self.name} holds {tuple(self.net.weights.shape)} weights, "
-                f"the new one {tuple(net.weights.shape)}; it needs the same net_arch and members"
+                f"the new one {tuple(net.weights.shape)}; it needs the same net_arch and members, "
+                "encoder and activation"
             )
-        for own in (self.net, self.target_net):
-            own.weights.copy_(net.weights)
-            own.statistics.copy_(net.statistics)
+
+    def replace_net(self, net: Network) -> None:
+        """Take over the weights of ``net``, which fits, and forget what was learned from."""
+        self.net.copy_(net)
         self.optimizer.forget()
-        self.replay_buffer.added.zero_()
+
+    def begin_with(self, net: Network, member: int) -> None:
+        """Let one member begin with the weights of a network of one member."""
+        for name, tensor in self.net.state().items():
+            tensor[member].copy_(net.state()[name][0])
 
     def state(self) -> dict[str, Tensor]:
         """Return every tensor that training changes, each with the member axis first."""
-        parts = {
-            "net": self.net.state(),
-            "target_net": self.target_net.state(),
-            "optimizer": self.optimizer.state(),
-            "replay_buffer": self.replay_buffer.state(),
-            "replay_stream": {"counters": self.replay_stream.counters},
-        }
+        parts = self._parts()
         return {
             f"{part}.{name}": tensor
             for part, state in parts.items()
             for name, tensor in state.items()
-        }
+        } | {"trainable": self.trainable}
 
-
-def member_stream(seeds: Sequence[int], device: torch.device, *purpose: str) -> Stream:
-    """Return the random stream that each member's seed gives for one purpose."""
-    keys = torch.tensor([derive_key(seed, *purpose) for seed in seeds], device=device)
-    return Stream(keys, torch.zeros_like(keys))
-
-
-def num_features(name: str, num_points: int, dimension: int) -> int:
-    """Return the length of a role's observation: the points, for the agent the subset too."""
-    return num_points * dimension + (dimension if name == "agent" else 0)
-
-
-def num_actions(name: str, dimension: int) -> int:
-    """Return the number of a role's actions: subsets for the host, axes for the agent."""
-    return HostActionEncoder(dimension).num_actions if name == "host" else dimension
-
-
-def _adam_numbers(roles: Sequence[DQNRole], device: torch.device) -> AdamNumbers:
-    args = [role.optim.args for role in roles]
-    return AdamNumbers(
-        beta1=_column([arg.beta1 for arg in args], device)[:, None],
-        beta2=_column([arg.beta2 for arg in args], device)[:, None],
-        eps=_column([arg.eps for arg in args], device)[:, None],
-        max_grad_norm=_column([role.max_grad_norm for role in roles], device)[:, None],
-    )
-
-
-def _column(numbers: Sequence[float], device: torch.device) -> Tensor:
-    return torch.tensor(numbers, dtype=torch.float32, device=device)
+    def _parts(self) -> dict[str, dict[str, Tensor]]:
+        return {"net": self.net.state(), "optimizer": self.optimizer.state()}

@@ -21,3 +21,8 @@ def metric_names(opponents: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
 def panel_name(mode: str, role: str) -> str:
     """Return the metric of a role against its whole panel."""
     return f"{mode.replace('rho', 'panel')}/{role}"
+
+
+def entropy_name(mode: str, role: str) -> str:
+    """Return the name of the entropy, in nats, of a role's actions against all its opponents."""
+    return f"{mode.replace('rho', 'entropy')}/{role}"

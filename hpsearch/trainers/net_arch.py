@@ -1,7 +1,8 @@
 """The net_arch grammar: a network as a list that can be written in YAML and searched over.
 
-An item is a width N (linear layer and ReLU), ``b`` (batch normalisation), ``rN`` (residual block
-of width N) or ``{repeat: k, net_arch: [...]}``. The output layer is added by the role.
+An item is a width N (linear layer and activation), ``b`` (batch normalisation), ``l`` (layer
+normalisation), ``rN`` (residual block of width N with batch norms), ``rlN`` (the same with layer
+norms) or ``{repeat: k, net_arch: [...]}``. The output layer is added by the role.
 """
 
 import re
@@ -12,7 +13,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Linear:
-    """A linear layer followed by a ReLU."""
+    """A linear layer followed by the activation."""
 
     width: int
 
@@ -23,15 +24,24 @@ class BatchNorm:
 
 
 @dataclass(frozen=True)
+class LayerNorm:
+    """Layer normalisation (Ba et al., arXiv 1607.06450)."""
+
+
+Norm = BatchNorm | LayerNorm
+
+
+@dataclass(frozen=True)
 class Residual:
-    """Linear, norm, ReLU, linear, norm, plus the input (projected where the width changes)."""
+    """Linear, norm, activation, linear, norm, plus the input, projected to another width."""
 
     width: int
+    norm: Norm
 
 
-Layer = Linear | BatchNorm | Residual
+Layer = Linear | Norm | Residual
 
-GRAMMAR = "a width N, 'b', 'rN' or {repeat: k, net_arch: [...]}"
+GRAMMAR = "a width N, 'b', 'l', 'rN', 'rlN' or {repeat: k, net_arch: [...]}"
 
 
 def parse(net_arch: Sequence[Any]) -> tuple[Layer, ...]:
@@ -51,8 +61,10 @@ def _layers(items: Sequence[Any]) -> Iterator[Layer]:
             yield Linear(item)
         elif item == "b":
             yield BatchNorm()
-        elif isinstance(item, str) and re.fullmatch(r"r[1-9][0-9]*", item):
-            yield Residual(int(item[1:]))
+        elif item == "l":
+            yield LayerNorm()
+        elif isinstance(item, str) and (found := re.fullmatch(r"r(l?)([1-9][0-9]*)", item)):
+            yield Residual(int(found[2]), LayerNorm() if found[1] else BatchNorm())
         else:
             raise ValueError(f"net_arch takes {GRAMMAR}, but got {item!r}")
 

@@ -10,6 +10,7 @@ from hpsearch.game import rules
 from hpsearch.game.encoding import HostActionEncoder
 from hpsearch.game.kernels import BACKENDS, default_backend
 from hpsearch.game.philox import Stream
+from hpsearch.trainers.histograms import ActionTally
 from hpsearch.trainers.policies import AgentPolicy, HostPolicy
 
 NOISE = 4
@@ -26,11 +27,13 @@ def play(
     reposition: bool,
     exploration: tuple[Tensor, Tensor],
     stream: Stream,
+    tally: ActionTally | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Play from ``starts`` int32 (P, G, N, D), none of them over, for at most ``max_steps`` moves.
 
     ``exploration`` holds the host's and the agent's rates, (G,) or (1,); ``stream`` has a row a
-    member. A game that exceeds the bound of the rules stays unfinished.
+    member. A game that exceeds the bound of the rules stays unfinished. ``tally``, if there is one,
+    counts what its role chooses.
 
     Returns:
         moves int64 (P, G), ``max_steps`` where the game did not finish, and finished bool (P, G).
@@ -44,8 +47,11 @@ def play(
         # A game's noise does not depend on which others are still looked at.
         noise = stream.uniform(num_games * NOISE).unflatten(1, (num_games, NOISE))
         noise = _rows(noise, games.lanes)
-        subset = encoder.decode(host(games.points, noise[..., :2], host_rate[games.lanes]))
+        action = host(games.points, noise[..., :2], host_rate[games.lanes])
+        subset = encoder.decode(action)
         axis = agent(games.points, subset, noise[..., 2:], agent_rate[games.lanes])
+        if tally is not None:
+            tally.add(action if tally.role == "host" else axis, games.lanes, games.playing())
         games.advance(*kernel.move(games.points, subset, axis, reposition), move)
         # A CPU leaves out games that are over; on a GPU a look at them would wait for the device.
         if starts.device.type == "cpu" and not games.leave_out_stopped():
@@ -71,9 +77,13 @@ class _Games:
         self.finished = torch.zeros_like(self.moves, dtype=torch.bool)
         self._stopped = torch.zeros_like(self.finished)
 
+    def playing(self) -> Tensor:
+        """Say which of the games still looked at have not stopped, bool (P, A)."""
+        return ~self._stopped.gather(1, self.lanes)
+
     def advance(self, points: Tensor, capped: Tensor, move: int) -> None:
         """Take in where the ``move``-th move led: positions, and which games it capped."""
-        stopped = self._stopped.gather(1, self.lanes)
+        stopped = ~self.playing()
         finishing = rules.is_over(points) & ~capped & ~stopped
         moves = self.moves.gather(1, self.lanes).where(~finishing, move)
         self.moves.scatter_(1, self.lanes, moves)
@@ -85,7 +95,7 @@ class _Games:
         """Look at fewer games once half of them have stopped; return whether any are left."""
         num_left = int((~self._stopped).sum(dim=1).max())
         if num_left <= self.lanes.shape[1] // 2:
-            stopped = self._stopped.gather(1, self.lanes)
+            stopped = ~self.playing()
             kept = stopped.to(torch.uint8).argsort(dim=1, stable=True)[:, :num_left]
             self.points, self.lanes = _rows(self.points, kept), self.lanes.gather(1, kept)
         return num_left > 0

@@ -2,7 +2,7 @@
 
 Axes: P members, B games, N points, D coordinates, A actions.
 A policy takes uniform noise float32 (P, B, 2) and an exploration rate float32 that broadcasts to
-(P, B); with that probability it plays uniformly at random among its legal actions.
+(P, B); with that probability it draws its action, from among the legal ones.
 """
 
 from collections.abc import Callable
@@ -12,10 +12,12 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from hpsearch.game.players import AGENTS, HOSTS, agent_player, host_player
+from hpsearch.game.players import agent_player, host_player
 from hpsearch.trainers.networks import Network
 
 Observe = Callable[[Tensor], Tensor]
+Weigh = Callable[[Tensor, Tensor], Tensor]
+"""from values and legal bool, both (P, B, A), to how often each action is drawn, (P, B, A)"""
 
 
 class HostPolicy(Protocol):
@@ -38,33 +40,33 @@ class AgentPolicy(Protocol):
 
 @dataclass(frozen=True)
 class LearnedHost:
-    """Plays the subset that its network values highest."""
+    """Plays the subset that its network values highest, or draws one."""
 
     net: Network
     observe: Observe
+    weigh: Weigh
 
     def __call__(self, points: Tensor, noise: Tensor, exploration: Tensor) -> Tensor:
         """Return the action index int64 (P, B)."""
-        greedy = self.net(self.observe(points)).argmax(dim=-1)
-        random = HOSTS["random"](points, noise[..., 1])
-        return torch.where(noise[..., 0] < exploration, random, greedy)
+        values = self.net(self.observe(points))
+        every = torch.ones_like(values, dtype=torch.bool)
+        return _choose(values, every, self.weigh, noise, exploration)
 
 
 @dataclass(frozen=True)
 class LearnedAgent:
-    """Plays the axis of the subset that its network values highest."""
+    """Plays the axis of the subset that its network values highest, or draws one."""
 
     net: Network
     observe: Observe
+    weigh: Weigh
 
     def __call__(
         self, points: Tensor, subset: Tensor, noise: Tensor, exploration: Tensor
     ) -> Tensor:
         """Return the axis int64 (P, B)."""
-        features = torch.cat([self.observe(points), subset.float()], dim=-1)
-        greedy = legal_values(self.net(features), subset).argmax(dim=-1)
-        random = AGENTS["random"](points, subset, noise[..., 1])
-        return torch.where(noise[..., 0] < exploration, random, greedy)
+        values = self.net(agent_features(self.observe(points), subset))
+        return _choose(values, subset, self.weigh, noise, exploration)
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,11 @@ class ScriptedAgentPolicy:
         return agent_player(self.name)(points, subset, noise[..., 1])
 
 
+def agent_features(observation: Tensor, subset: Tensor) -> Tensor:
+    """Return what an agent sees: the points' observation, then the host's subset."""
+    return torch.cat([observation, subset.to(observation.dtype)], dim=-1)
+
+
 def legal_values(values: Tensor, legal: Tensor) -> Tensor:
     """Return ``values`` (..., A) with minus infinity where ``legal`` (..., A) is false.
 
@@ -98,3 +105,29 @@ def legal_values(values: Tensor, legal: Tensor) -> Tensor:
     """
     lowest = torch.finfo(values.dtype).min
     return values.clamp(min=lowest).masked_fill(~legal, -torch.inf)
+
+
+def uniform(values: Tensor, legal: Tensor) -> Tensor:
+    """Weigh all legal actions alike."""
+    return legal.to(values.dtype)
+
+
+def softmax(values: Tensor, legal: Tensor) -> Tensor:
+    """Weigh the legal actions by their probabilities; alike where the net has diverged."""
+    probabilities = legal_values(values, legal).softmax(dim=-1)
+    return probabilities.where(~probabilities.isnan(), legal.to(values.dtype))
+
+
+def draw(weights: Tensor, noise: Tensor) -> Tensor:
+    """Return an index int64 (...) drawn by ``weights`` (..., A) with uniform ``noise`` (...)."""
+    # In float64 noise < 1 stays below 1 as a product: what has weight 0 is never drawn.
+    cumulated = weights.double().cumsum(dim=-1)
+    return (cumulated > noise[..., None] * cumulated[..., -1:]).to(torch.uint8).argmax(dim=-1)
+
+
+def _choose(
+    values: Tensor, legal: Tensor, weigh: Weigh, noise: Tensor, exploration: Tensor
+) -> Tensor:
+    greedy = legal_values(values, legal).argmax(dim=-1)
+    drawn = draw(weigh(values, legal), noise[..., 1])
+    return torch.where(noise[..., 0] < exploration, drawn, greedy)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from hpsearch.trainers.config import (
+from hpsearch.trainers.config.schedules import (
     ConstantSchedule,
     CosineSchedule,
     ExponentialSchedule,

@@ -5,133 +5,94 @@ Every piece of changing state is a tensor whose first axis is the member: a chec
 is row p of each, a copy of a member is an index copy.
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
+from typing import Any, Generic, Self
 
 import torch
 from torch import Tensor
 
 from hpsearch.errors import ConflictError, CorruptError
-from hpsearch.game.encoding import HostActionEncoder
-from hpsearch.game.fused_game import FusedGame, GameConfig
-from hpsearch.game.kernels import BACKENDS, default_backend
-from hpsearch.game.rewards import reward_function
+from hpsearch.monitor.layer_statistics import LayerTensors
+from hpsearch.monitor.sections import NO_SECTIONS, Sections
 from hpsearch.plain import to_plain
 from hpsearch.trainers import checkpoint
-from hpsearch.trainers.checkpoint import Checkpoint
-from hpsearch.trainers.config import RewardName, TrainerConfig, shape_key
-from hpsearch.trainers.evaluation import Measurement, Metrics, measure_agents, measure_hosts
-from hpsearch.trainers.learner import Learner, member_stream
+from hpsearch.trainers.checkpoint import PERIODIC, Checkpoint
+from hpsearch.trainers.config import training_differences
+from hpsearch.trainers.evaluation import (
+    Evaluation,
+    Measurement,
+    Metrics,
+    evaluate_agents,
+    evaluate_hosts,
+    together,
+)
 from hpsearch.trainers.metrics import MODES
-from hpsearch.trainers.replay_buffer import Transitions
-from hpsearch.trainers.roles import Roles
+from hpsearch.trainers.roles import L
+from hpsearch.trainers.rollouts import C, Rollouts, game_config
+from hpsearch.trainers.saved_player import SavedPlayer, load_opponent
 
 
-class Trainer(Roles, ABC):
-    """Trains P members of one shape at once; an algorithm implements `_train` and nothing else.
+class Trainer(Rollouts[C, L], Generic[C, L]):
+    """Trains P members of one shape at once; an algorithm implements `_train`.
+
+    It also says what a role learns with and how much it explores.
 
     Attributes:
-        config: the configuration of the first member, for the fields that all members share.
-        step: int64 (P,), training steps that each member has made.
-        fused_game: P x B games; the first lanes are the host's, the last ones the agent's.
+        sections: names the parts of a step for whoever measures their times.
     """
 
-    def __init__(self, configs: Sequence[TrainerConfig]) -> None:
-        """Build a fresh population, one member for each of ``configs``.
-
-        Raises:
-            ValueError: if the configurations are not of one shape.
-        """
-        if len({shape_key(config) for config in configs}) != 1:
-            raise ValueError("members of one population must share every field but per-member ones")
-        self.configs = tuple(configs)
-        self.config = config = configs[0]
-        self.device = torch.device(config.device)
-        backend = default_backend(self.device)
-        self.kernel = BACKENDS[backend]
-        super().__init__(configs, self.device, self.kernel.observe)
-        self.step = torch.zeros(len(configs), dtype=torch.int64, device=self.device)
-        seeds = [member.seed for member in configs]
-        starts = member_stream(seeds, self.device, "starts")
-        num_games = sum(learner.config.rollout_size for learner in self.learners)
-        host_size = 0 if self.host is None else self.host.config.rollout_size
-        self._host_lanes, self._agent_lanes = slice(0, host_size), slice(host_size, num_games)
-        self.fused_game = FusedGame(
-            game_config(config), starts.keys, num_games, self.device, backend
-        )
-        self._play_stream = member_stream(seeds, self.device, "play")
-        self._encoder = HostActionEncoder(config.dimension)
-        self._reward_func = reward_function(config.reward)
-
-    @property
-    def num_members(self) -> int:
-        """Return P."""
-        return len(self.configs)
-
-    def replace_reward_func(self, name: RewardName) -> None:
-        """Reward by another function from now on; the configurations say so too.
-
-        Raises:
-            ValueError: if there is no reward of that name, with those there are.
-        """
-        self._reward_func = reward_function(name)
-        self.configs = tuple(replace(config, reward=name) for config in self.configs)
-        self.config = self.configs[0]
+    def __init__(
+        self, configs: Sequence[C], saved_players: Mapping[str, SavedPlayer] | None = None
+    ) -> None:
+        """Build a fresh population; see `Rollouts`."""
+        super().__init__(configs, saved_players)
+        self.sections: Sections = NO_SECTIONS
+        # What `step` holds, known without waiting for the device.
+        self._steps_made = [0] * len(configs)
 
     # Training.
 
     def train(self, steps: int) -> None:
         """Make ``steps`` training steps with every member."""
         for _ in range(steps):
+            statistics = [learner.net.statistics.clone() for learner in self.learners]
             self._train()
+            for learner, before in zip(self.learners, statistics, strict=True):
+                learner.keep_statistics(before)
             self.step += 1
+            self._steps_made = [made + 1 for made in self._steps_made]
+            for name, snapshots in self.snapshots.items():
+                if snapshots.is_look(self._steps_made):
+                    snapshots.sync(self._learning(name).net, self.step)
 
     @abstractmethod
     def _train(self) -> None:
         """Make one step: moves of every game, then updates."""
 
-    @torch.no_grad()
-    def _roll_out(self) -> None:
-        """Play one move of every game and remember what the learning roles saw."""
-        game = self.fused_game
-        points = game.points.clone()
-        noise = self._noise(game.num_games)
-        host_rate, agent_rate = self._exploration()
-        action = self.host_policy(points, noise[..., 0:2], host_rate)
-        subset = self._encoder.decode(action)
-        axis = self.agent_policy(points, subset, noise[..., 2:4], agent_rate)
-        step = game.step(action, axis)
-        reward = self._reward_func(points, step.next_points, step.done)
-        nothing = torch.zeros_like(action)
-        if self.host is not None:
-            seen = Transitions(points, action, action, reward, step.next_points, nothing, step.done)
-            self.host.replay_buffer.add(_lanes(seen, self._host_lanes))
-        if self.agent is not None:
-            # The agent next moves when the host, who does not explore here, has chosen.
-            next_action = self.host_policy(step.next_points, noise[..., 4:6], nothing)
-            seen = Transitions(
-                points, action, axis, -reward, step.next_points, next_action, step.done
-            )
-            self.agent.replay_buffer.add(_lanes(seen, self._agent_lanes))
+    def layers(self) -> LayerTensors:
+        """Return every layer's weights and last gradients, by ROLE/LAYER."""
+        weights: dict[str, Tensor] = {}
+        gradients: dict[str, Tensor | None] = {}
+        for learner in self.learners:
+            net = learner.net
+            weights |= {f"{learner.name}/{k}": v for k, v in net.parts(net.weights).items()}
+            gradients |= {f"{learner.name}/{k}": v for k, v in net.parts(learner.gradients).items()}
+        return LayerTensors(weights, gradients)
 
-    def _noise(self, num_games: int) -> Tensor:
-        noise: Tensor = self._play_stream.uniform(num_games * 6).unflatten(1, (num_games, 6))
-        return noise
-
-    def _exploration(self) -> tuple[Tensor, Tensor]:
-        """Return how much each role explores in each game, float32 (P, B): only in its own."""
-        return (
-            self._role_exploration(self.host, self._host_lanes),
-            self._role_exploration(self.agent, self._agent_lanes),
-        )
-
-    def _role_exploration(self, learner: Learner | None, lanes: slice) -> Tensor:
-        rates = torch.zeros_like(self.fused_game.lengths, dtype=torch.float32)
-        if learner is not None:
-            rates[:, lanes] = learner.er_scheduler(self.step)[:, None]
-        return rates
+    def statistics(self) -> dict[str, Tensor]:
+        """Return numbers of the last updates, float32 (P,), by ROLE/NAME."""
+        found = {
+            f"{learner.name}/{name}": value
+            for learner in self.learners
+            for name, value in learner.statistics.items()
+        }
+        for name, snapshots in self.snapshots.items():
+            steps = snapshots.staleness(self.step).float()
+            found[f"{name}/staleness"] = steps.mean(dim=1)
+            found[f"{name}/staleness_max"] = steps.amax(dim=1)
+        return found
 
     # Measuring.
 
@@ -142,6 +103,10 @@ class Trainer(Roles, ABC):
             num_games: games an opponent and mode.
             split: name of the set of starts, none of which training uses.
         """
+        return [one.metrics for one in self.evaluate(num_games=num_games, split=split)]
+
+    def evaluate(self, *, num_games: int, split: str) -> list[Evaluation]:
+        """Return each member's metrics, and the lengths and actions of the games behind them."""
         rules = self.config.evaluation
         how = Measurement(
             game_config(self.config),
@@ -152,19 +117,15 @@ class Trainer(Roles, ABC):
             MODES,
             self.device,
         )
-        metrics: list[Metrics] = [{} for _ in self.configs]
-        opponents = self.config.opponents()
-        found = []
+        opponents = self.config.measured_against()
+        found = [Evaluation({}, {}, {})] * self.num_members
         if self.host is not None:
-            found.append(measure_hosts(self.host_policy, opponents["host"], self.num_members, how))
+            more = evaluate_hosts(self.host_policy, opponents["host"], self.num_members, how)
+            found = [together(*pair) for pair in zip(found, more, strict=True)]
         if self.agent is not None:
-            found.append(
-                measure_agents(self.agent_policy, opponents["agent"], self.num_members, how)
-            )
-        for role_metrics in found:
-            for member, more in zip(metrics, role_metrics, strict=True):
-                member.update(more)
-        return metrics
+            more = evaluate_agents(self.agent_policy, opponents["agent"], self.num_members, how)
+            found = [together(*pair) for pair in zip(found, more, strict=True)]
+        return found
 
     def is_finite(self) -> list[bool]:
         """Return for each member whether all its weights are numbers."""
@@ -183,6 +144,9 @@ class Trainer(Roles, ABC):
         for learner in self.learners:
             tensors = learner.state().items()
             state |= {f"{learner.name}.{name}": tensor for name, tensor in tensors}
+        for role, snapshots in self.snapshots.items():
+            tensors = snapshots.state().items()
+            state |= {f"{role}.snapshots.{name}": tensor for name, tensor in tensors}
         return state
 
     def load_member(self, member: int, state: Mapping[str, Tensor]) -> None:
@@ -197,9 +161,15 @@ class Trainer(Roles, ABC):
                 raise ValueError(f"the state {name!r} does not fit this trainer's configuration")
         for name, tensor in state.items():
             own[name][member].copy_(tensor)
+        if "step" in state:
+            self._steps_made[member] = int(state["step"])
 
-    def save(self, folder: Path, member: int, parents: Sequence[str] = ()) -> Path:
+    def save(
+        self, folder: Path, member: int, kind: str = PERIODIC, parents: Sequence[str] = ()
+    ) -> Path:
         """Write a checkpoint of one member below ``folder`` and return its path.
+
+        ``kind`` says why it is written; ``parents`` are the sha256 of those it descends from.
 
         Raises:
             OSError: if the disk is full or not writable; older checkpoints stay.
@@ -207,7 +177,7 @@ class Trainer(Roles, ABC):
         tensors = {name: tensor[member] for name, tensor in self._saved_state().items()}
         config = to_plain(self.configs[member])
         step = int(self.step[member])
-        return checkpoint.save(folder, Checkpoint(step, tensors, config, tuple(parents)))
+        return checkpoint.save(folder, Checkpoint(step, tensors, config, tuple(parents), kind))
 
     def load(self, path: Path, member: int) -> None:
         """Let one member go on from the checkpoint at ``path``.
@@ -217,10 +187,11 @@ class Trainer(Roles, ABC):
             ConflictError: if it was written with another configuration.
         """
         saved = checkpoint.load(path)
-        if saved.config != to_plain(self.configs[member]):
+        differing = training_differences(saved.config, to_plain(self.configs[member]))
+        if differing:
             raise ConflictError(
-                f"the checkpoint {path} was written with another configuration; "
-                "remove it, or give the study another name"
+                f"the checkpoint {path} was written with another configuration, which differs in "
+                f"{', '.join(differing)}; remove it, or give the run another name"
             )
         missing = self._saved_state().keys() - saved.tensors.keys()
         if missing:
@@ -231,37 +202,42 @@ class Trainer(Roles, ABC):
         self.load_member(member, saved.tensors)
 
     def _saved_state(self) -> dict[str, Tensor]:
-        """Return the part of the state that checkpoints hold: the buffers only if asked for."""
-        keep_buffer = self.config.replay_buffer.save
-        return {
-            name: tensor
-            for name, tensor in self.state().items()
-            if keep_buffer or "replay_buffer" not in name
-        }
+        """Return the part of the state that checkpoints hold."""
+        return self.state()
 
-    def select(self, members: Sequence[int]) -> "Trainer":
+    def warm_start(self, path: Path, member: int) -> None:
+        """Let one member begin with the networks of the checkpoint at ``path``.
+
+        Raises:
+            CorruptError: if the checkpoint is damaged.
+            ConflictError: if it holds no networks of this structure.
+        """
+        saved = {
+            one.name: load_opponent(path, one.name, self.config, self.device)
+            for one in self.learners
+        }
+        for learner in self.learners:
+            if saved[learner.name].net.structure != learner.net.structure:
+                raise ConflictError(
+                    f"warm_start needs networks of the same structure, but those of the "
+                    f"{learner.name} in {path} differ; use its algorithm, encoder, net_arch and "
+                    "activation"
+                )
+        for learner in self.learners:
+            learner.begin_with(saved[learner.name].net, member)
+            self._begin_snapshots(learner.name, member)
+
+    def select(self, members: Sequence[int]) -> Self:
         """Return a trainer of some of the members, each going on from where it is."""
-        selected = type(self)([self.configs[member] for member in members])
+        selected = type(self)([self.configs[member] for member in members], self.saved_players)
         state = self.state()
         for row, member in enumerate(members):
             selected.load_member(row, {name: tensor[member] for name, tensor in state.items()})
         return selected
 
-    def copy(self) -> "Trainer":
+    def copy(self) -> Self:
         """Return a trainer with the same members in memory of its own."""
         return self.select(range(self.num_members))
 
 
-def game_config(config: TrainerConfig) -> GameConfig:
-    """Return the game that a trainer configuration describes."""
-    return GameConfig(
-        dimension=config.dimension,
-        max_num_points=config.max_num_points,
-        max_value=config.max_value,
-        max_steps=config.max_steps,
-        reposition=config.reposition,
-    )
-
-
-def _lanes(transitions: Transitions, lanes: slice) -> Transitions:
-    return Transitions(*(tensor[:, lanes] for tensor in transitions))
+AnyTrainer = Trainer[Any, Any]

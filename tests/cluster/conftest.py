@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from hpsearch import yaml_file
-from hpsearch.cluster.trial_dir import Assignment, Control, StudyDir
+from hpsearch.cluster.messages import Assignment, Control
+from hpsearch.cluster.trial_dir import StudyDir
 
 
 @pytest.fixture(scope="session")

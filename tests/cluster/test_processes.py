@@ -107,7 +107,7 @@ def test_local_executor(tmp_path, new_job, plain_config):
     assert newest_step(job.study, 0) == ended.step
     executor.interrupt(job, job_id)  # a job that has left is left alone
     logs = [path.read_text() for path in job.root.glob("*_log.out")]
-    assert any("trial 0 goes on from step 0" in log for log in logs)
+    assert any("trial 0 begins at step 0" in log for log in logs)
 
 
 def test_local_executor_does_not_take_strangers_for_its_jobs(tmp_path, new_job, plain_config):

@@ -4,13 +4,8 @@ import json
 
 import pytest
 
-from hpsearch.cluster.trial_dir import (
-    Assignment,
-    AttemptResult,
-    Control,
-    Heartbeat,
-    StudyDir,
-)
+from hpsearch.cluster.messages import Assignment, AttemptResult, Control, Heartbeat
+from hpsearch.cluster.trial_dir import StudyDir
 from hpsearch.errors import CorruptError
 
 RESULT = AttemptResult("t", "failed", 7, "nan", "why", {"rho": {"value": 0.5, "games": 3}})

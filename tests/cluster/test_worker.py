@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from hpsearch.cluster import trial_dir as trial_dir_module
-from hpsearch.cluster.trial_dir import Control, StudyDir
+from hpsearch.cluster.messages import Control
+from hpsearch.cluster.trial_dir import StudyDir
 from hpsearch.cluster.worker import work
 from hpsearch.errors import ConflictError
 from hpsearch.trainers import checkpoint

@@ -4,7 +4,7 @@ The cases share two jobs, because a real one takes seconds to start.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,8 @@ from fakes import FakeExecutor
 from hpsearch import yaml_file
 from hpsearch.cluster.executor import Executor
 from hpsearch.cluster.local import LocalExecutor
-from hpsearch.cluster.trial_dir import Assignment, AttemptResult, Control, JobDir, StudyDir
+from hpsearch.cluster.messages import Assignment, AttemptResult, Control
+from hpsearch.cluster.trial_dir import JobDir, StudyDir
 
 PATIENCE_SECONDS = 60
 METRICS = {"rho/host/choose_first", "rho_sampled/host/choose_first"}
@@ -28,8 +29,17 @@ PlainConfig = Callable[..., dict[str, Any]]
 
 
 @pytest.fixture(scope="module", params=["fake", "local"])
-def executor(request: pytest.FixtureRequest) -> Executor:
-    return FakeExecutor() if request.param == "fake" else LocalExecutor()
+def executor(request: pytest.FixtureRequest) -> Iterator[Executor]:
+    if request.param == "fake":
+        yield FakeExecutor()
+        return
+    executor = LocalExecutor()
+    yield executor
+    # A process that is just ending has lost its command line, by which a job is told to live.
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while executor._children and time.monotonic() < deadline:
+        executor.alive([])
+        time.sleep(0.02)
 
 
 def write_job(
@@ -123,7 +133,7 @@ def test_a_finished_trial(ended: Ended) -> None:
     rows = list(trial.read_metrics())
     assert [row["step"] for row in rows] == [4, 8, 12]
     for row in rows:
-        assert set(row) == {"step", "attempt", "at", "metrics"}
+        assert set(row) == {"step", "attempt", "at", "metrics", "entropies"}
         assert row["attempt"] == 1
         assert set(row["metrics"]) == METRICS
     assert trial.attempt(1).read_heartbeat() is not None

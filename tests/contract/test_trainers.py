@@ -6,8 +6,10 @@ tests/conftest.py holds a small complete configuration of each.
 import json
 import subprocess
 import sys
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import get_args, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 import numba
 import pytest
@@ -21,14 +23,128 @@ from hpsearch.trainers.config import TrainerConfig
 
 every_algorithm = pytest.mark.parametrize("algorithm", TRAINERS)
 
-NET_ARCHES = {"plain": [8], "norms": ["b", 8, "b"], "residual": ["r8", 6]}
 ROLES = {
     "host": {"agent": {"player": "random"}},
     "agent": {"agent": "learn", "host": {"player": "zeillinger"}},
     "both": {"agent": "learn"},
 }
-CASES = [("plain", "host"), ("norms", "agent"), ("residual", "both")]
-cases = pytest.mark.parametrize(("net_arch", "role"), CASES)
+DEEP_SETS = {"name": "deep_sets", "widths": [6, 5], "pool": "mean"}
+ATTENTION = {"name": "attention", "width": 4, "heads": 2, "blocks": 1}
+POOL = {
+    "size": 3,
+    "at_once": 2,
+    "choice": {"mode": "prioritised", "power": 1.0},
+    "sync": {"mode": "fixed", "interval": 2},
+    "max_staleness": 4,
+}
+ADAMW = {"lr": 1e-3, "beta1": 0.9, "beta2": 0.99, "eps": 1e-6, "weight_decay": 0.01}
+SGD = {"lr": 1e-2, "momentum": 0.9, "weight_decay": 0.01}
+PRIORITISED = {"alpha": 0.6, "beta": 0.4, "beta_steps": 8, "eps": 1e-3}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A way to train that every promise is kept in."""
+
+    role: str
+    both: dict[str, Any]
+    """changes of every learning role, by dotted key"""
+    options: dict[str, Any]
+    """changes of the whole"""
+
+
+CASES = {
+    "plain host": ("dqn ppo", Case("host", {}, {})),
+    "batch norms, agent": ("dqn ppo", Case("agent", {"net_arch": ["b", 8, "b"]}, {})),
+    "residual blocks, both": ("dqn ppo", Case("both", {"net_arch": ["r8", 6]}, {})),
+    "deep sets, AdamW": (
+        "dqn ppo",
+        Case(
+            "agent",
+            {
+                "encoder": DEEP_SETS,
+                "net_arch": ["l", "rl6"],
+                "optim.name": "adamw",
+                "optim.args": ADAMW,
+            },
+            {},
+        ),
+    ),
+    "attention, SGD, tanh": (
+        "dqn ppo",
+        Case(
+            "host",
+            {
+                "encoder": ATTENTION,
+                "activation": "tanh",
+                "optim.name": "sgd",
+                "optim.args": SGD,
+            },
+            {},
+        ),
+    ),
+    "pool of snapshots": ("dqn ppo", Case("both", {}, {"opponents": POOL})),
+    "dynamic pool": (
+        "dqn ppo",
+        Case(
+            "both",
+            {},
+            {
+                "opponents": {
+                    **POOL,
+                    "choice": {"mode": "uniform"},
+                    "sync": {"mode": "dynamic", "interval": 1, "margin": 0.01},
+                }
+            },
+        ),
+    ),
+    "n-step, prioritised, dueling": (
+        "dqn",
+        Case(
+            "both",
+            {},
+            {"dqn.n_step": 3, "dqn.dueling": True, "replay_buffer.prioritised": PRIORITISED},
+        ),
+    ),
+    "minimax": ("dqn", Case("host", {}, {"dqn.minimax": True, "dqn.double": False})),
+    "KL stop, no clipping of values": (
+        "ppo",
+        Case("both", {}, {"ppo.target_kl": 0.001, "ppo.value_clip_range": None}),
+    ),
+}
+cases = pytest.mark.parametrize(
+    ("algorithm", "case"),
+    [
+        pytest.param(algorithm, case, id=f"{algorithm}: {name}")
+        for name, (algorithms, case) in CASES.items()
+        for algorithm in algorithms.split()
+    ],
+)
+PLAIN = CASES["plain host"][1]
+BOTH = Case("both", {}, {})
+
+# By algorithm: numbers that differ from member to member p, of a role and of the whole.
+PER_MEMBER: dict[str, Callable[[int], tuple[dict[str, Any], dict[str, Any]]]] = {
+    "dqn": lambda p: (
+        {
+            "er": 0.1 * p + 0.05,
+            "er_schedule": {"mode": "linear", "initial": 1.0, "steps": 4 + p},
+            "tau": (p + 1) / 3,
+            "steps_before_update_target": p + 1,
+            "huber_delta": 0.1 + 0.5 * p,
+        },
+        {},
+    ),
+    "ppo": lambda p: (
+        {},
+        {
+            "ppo.gae_lambda": 0.8 + 0.09 * p,
+            "ppo.clip_range": 0.1 * (p + 1),
+            "ppo.vf_coef": 0.3 * (p + 1),
+            "ppo.ent_coef": 0.01 * p,
+        },
+    ),
+}
 
 
 @pytest.fixture(autouse=True)
@@ -44,28 +160,24 @@ def one_thread():
 def members(tiny_config):
     """Return a function to three configurations of one shape that differ wherever members may."""
 
-    def make(algorithm, net_arch="plain", role="host", **changes):
-        learning = ["host", "agent"] if role == "both" else [role]
+    def make(algorithm, case=PLAIN, **changes):
+        learning = ["host", "agent"] if case.role == "both" else [case.role]
         configs = []
         for p in range(3):
-            own = {
+            of_role, of_all = PER_MEMBER[algorithm](p)
+            common = {
                 "optim.args.lr": 1e-3 * (p + 1),
-                "optim.args.beta1": 0.8 + 0.05 * p,
-                "optim.args.beta2": 0.99 + 0.004 * p,
-                "optim.args.eps": 10.0 ** (-4 - p),
                 "optim.lr_schedule": {"mode": "cosine", "initial": 1e-2, "steps": 5 + p},
-                "net_arch": NET_ARCHES[net_arch],
                 "max_grad_norm": 0.1 * 3**p,
                 "gamma": 0.8 + 0.09 * p,
-                "er": 0.1 * p + 0.05,
-                "er_schedule": {"mode": "linear", "initial": 1.0, "steps": 4 + p},
-                "tau": (p + 1) / 3,
-                "steps_before_update_target": p + 1,
-                "huber_delta": 0.1 + 0.5 * p,
             }
-            mine = {f"{name}.{key}": value for name in learning for key, value in own.items()}
-            options = {**ROLES[role], **mine, "seed": 10 + p, **changes}
-            configs.append(tiny_config(options, algorithm))
+            mine = {
+                f"{name}.{key}": value
+                for name in learning
+                for key, value in {**case.both, **common, **of_role}.items()
+            }
+            options = {**ROLES[case.role], **mine, **of_all, **case.options, "seed": 10 + p}
+            configs.append(tiny_config({**options, **changes}, algorithm))
         return configs
 
     return make
@@ -84,10 +196,9 @@ def snapshot(trainer) -> dict[str, torch.Tensor]:
     return {name: tensor.clone() for name, tensor in trainer.state().items()}
 
 
-@every_algorithm
 @cases
-def test_a_member_of_a_population_is_the_member_trained_alone(members, algorithm, net_arch, role):
-    configs = members(algorithm, net_arch, role)
+def test_a_member_of_a_population_is_the_member_trained_alone(members, algorithm, case):
+    configs = members(algorithm, case)
     population = build(configs)
     first = snapshot(population)
     population.train(6)
@@ -104,7 +215,7 @@ def test_a_member_of_a_population_is_the_member_trained_alone(members, algorithm
 
 @every_algorithm
 def test_members_differ(members, algorithm):
-    state = build(members(algorithm, role="both")).state()
+    state = build(members(algorithm, BOTH)).state()
     for name in ("host.net.weights", "agent.net.weights", "fused_game.points"):
         assert not torch.equal(state[name][0], state[name][1])
     assert not torch.equal(state["host.net.weights"][0, :8], state["agent.net.weights"][0, :8])
@@ -158,8 +269,10 @@ for case in json.loads(sys.stdin.read()):
 def test_training_goes_on_bitwise_in_a_new_process(members, algorithm, tmp_path):
     """Weights, optimizer, schedules, games, random numbers and replay buffer."""
     jobs, whole = [], {}
-    for case in CASES:
-        configs, folder = members(algorithm, *case), tmp_path / "-".join(case)
+    for name, (algorithms, case) in CASES.items():
+        if algorithm not in algorithms.split():
+            continue
+        configs, folder = members(algorithm, case), tmp_path / name
         trainer = build(configs)
         trainer.train(3)
         for member in range(3):
@@ -215,8 +328,8 @@ def test_a_checkpoint_of_another_configuration_is_refused(members, algorithm, tm
     assert_same(before, trainer.state())
 
 
-@every_algorithm
-def test_without_its_buffer_a_checkpoint_is_smaller_and_loads(members, algorithm, tmp_path):
+def test_without_its_buffer_a_checkpoint_is_smaller_and_loads(members, tmp_path):
+    algorithm = "dqn"
     options = {"replay_buffer.save": False, "replay_buffer.buffer_size": 4000}
     trainer = build(members(algorithm, **options))
     trainer.train(2)
@@ -229,10 +342,9 @@ def test_without_its_buffer_a_checkpoint_is_smaller_and_loads(members, algorithm
     assert fresh.is_finite() == [True] * 3
 
 
-@every_algorithm
 @cases
-def test_select_goes_on_as_if_nothing_had_happened(members, algorithm, net_arch, role):
-    trainer = build(members(algorithm, net_arch, role))
+def test_select_goes_on_as_if_nothing_had_happened(members, algorithm, case):
+    trainer = build(members(algorithm, case))
     trainer.train(3)
     selected = trainer.select([2, 0])
     assert selected.configs == (trainer.configs[2], trainer.configs[0])
@@ -244,7 +356,7 @@ def test_select_goes_on_as_if_nothing_had_happened(members, algorithm, net_arch,
 
 @every_algorithm
 def test_a_copy_is_equal_and_has_memory_of_its_own(members, algorithm):
-    trainer = build(members(algorithm, role="both"))
+    trainer = build(members(algorithm, BOTH))
     trainer.train(2)
     copied, before = trainer.copy(), snapshot(trainer)
     assert_same(before, copied.state())
@@ -274,10 +386,9 @@ def test_a_state_that_does_not_fit_is_refused(members, algorithm):
             trainer.load_member(0, state)
 
 
-@every_algorithm
 @cases
-def test_no_illegal_move_is_played(members, algorithm, net_arch, role):
-    trainer = build(members(algorithm, net_arch, role))
+def test_no_illegal_move_is_played(members, algorithm, case):
+    trainer = build(members(algorithm, case))
     step, moves = trainer.fused_game.step, []
 
     def watched(host_action, agent_axis):
@@ -309,7 +420,7 @@ def test_a_scripted_role_has_no_network(members, algorithm):
 
 @every_algorithm
 def test_a_member_that_diverges_is_known_and_harms_itself_alone(members, algorithm):
-    configs = members(algorithm, role="both")
+    configs = members(algorithm, BOTH)
     trainer, healthy = build(configs), build(configs)
     for learner in trainer.learners:
         learner.net.weights[1] = float("inf")
@@ -322,4 +433,5 @@ def test_a_member_that_diverges_is_known_and_harms_itself_alone(members, algorit
 
 
 def test_every_algorithm_has_a_configuration():
-    assert set(TRAINERS) == set(get_args(get_type_hints(TrainerConfig)["algorithm"]))
+    hints = [get_type_hints(config)["algorithm"] for config in get_args(TrainerConfig)]
+    assert list(TRAINERS) == [get_args(hint)[0] for hint in hints]

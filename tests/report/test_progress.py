@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 from views import METRIC
 
-from hpsearch.cluster.trial_dir import Heartbeat
+from hpsearch.cluster.messages import Heartbeat
 from hpsearch.report import progress as module
 from hpsearch.report.progress import Meter, Progress, duration_text, open_display, progress_text
 

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from hpsearch.cluster.trial_dir import AttemptResult, Heartbeat, JobDir, StudyDir
+from hpsearch.cluster.messages import AttemptResult, Heartbeat
+from hpsearch.cluster.trial_dir import JobDir, StudyDir
 from hpsearch.study.observe import LOST, Observation, Report, observe
 from hpsearch.study.state import Job, StudyState, Trial
 

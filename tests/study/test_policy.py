@@ -2,8 +2,8 @@
 
 import pytest
 
-from hpsearch.cluster.failures import CODE, DISK, NAN, OOM_GPU, OOM_HOST
-from hpsearch.cluster.trial_dir import AttemptResult
+from hpsearch.cluster.failures import CODE, DISK, DIVERGED, HUNG, NAN, OOM_GPU, OOM_HOST
+from hpsearch.cluster.messages import AttemptResult
 from hpsearch.study.policy import Verdict, verdict
 from hpsearch.study.state import Trial
 
@@ -17,7 +17,9 @@ TELL, REQUEUE, FAIL = Verdict.TELL, Verdict.REQUEUE, Verdict.FAIL
         ("interrupted", None, REQUEUE),
         ("lost", "lost", REQUEUE),
         ("failed", DISK, REQUEUE),
+        ("failed", HUNG, REQUEUE),
         ("failed", NAN, FAIL),
+        ("failed", DIVERGED, FAIL),
         ("failed", CODE, FAIL),
         ("failed", OOM_GPU, FAIL),
         ("failed", OOM_HOST, FAIL),
@@ -29,7 +31,7 @@ def test_the_first_attempt(status: str, kind: str | None, expected: Verdict) -> 
     assert verdict(Trial(0, {}, told="pruned"), result) is Verdict.NOTHING
 
 
-@pytest.mark.parametrize(("status", "kind"), [("lost", "lost"), ("failed", DISK)])
+@pytest.mark.parametrize(("status", "kind"), [("lost", "lost"), ("failed", DISK), ("failed", HUNG)])
 @pytest.mark.parametrize(
     ("lost", "reached", "expected"),
     [

@@ -268,6 +268,14 @@ def test_hash_follows_the_base_not_its_path(tmp_path: Path) -> None:
     assert '"dimension": 3' in spec_json(load(tmp_path))
 
 
+def test_a_base_that_would_not_go_on_is_refused(tmp_path: Path) -> None:
+    text = BASE.read_text()
+    assert "resume: auto" in text
+    (tmp_path / "anew.yaml").write_text(text.replace("resume: auto", "resume: never"))
+    with pytest.raises(ConfigError, match=r"must say checkpoint\.resume: auto.*says never"):
+        load(tmp_path, base="anew.yaml")
+
+
 def test_storage_url_comes_from_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,6 +1,8 @@
 """Checkpoints are whole or refused, whatever happens to their files."""
 
+import dataclasses
 import errno
+import json
 import os
 import subprocess
 import sys
@@ -22,7 +24,9 @@ def sample(step: int = 3) -> Checkpoint:
         "done": torch.tensor([True, False]),
         "points": torch.full((2, 2), -1, dtype=torch.int32),
     }
-    return Checkpoint(step, tensors, {"seed": 1, "host": {"net_arch": [8, "b"]}}, ("ab", "cd"))
+    return Checkpoint(
+        step, tensors, {"seed": 1, "host": {"net_arch": [8, "b"]}}, ("ab", "cd"), "periodic"
+    )
 
 
 def names(folder) -> set[str]:
@@ -39,7 +43,12 @@ def three(tmp_path):
 def test_round_trip(tmp_path):
     path = checkpoint.save(tmp_path / "new" / "folder", sample())
     loaded = checkpoint.load(path)
-    assert (loaded.step, loaded.config, loaded.parents) == (3, sample().config, ("ab", "cd"))
+    assert (loaded.step, loaded.config, loaded.parents, loaded.kind) == (
+        3,
+        sample().config,
+        ("ab", "cd"),
+        "periodic",
+    )
     assert loaded.tensors.keys() == sample().tensors.keys()
     for name, tensor in sample().tensors.items():
         assert loaded.tensors[name].dtype == tensor.dtype
@@ -48,7 +57,9 @@ def test_round_trip(tmp_path):
 
 def test_rows_of_a_bank_are_saved_alone(tmp_path):
     bank = torch.arange(4000.0).reshape(4, 1000)
-    path = checkpoint.save(tmp_path, Checkpoint(1, {"row": bank[2], "part": bank[:, 3]}, {}, ()))
+    path = checkpoint.save(
+        tmp_path, Checkpoint(1, {"row": bank[2], "part": bank[:, 3]}, {}, (), "periodic")
+    )
     loaded = checkpoint.load(path).tensors
     assert torch.equal(loaded["row"], bank[2])
     assert torch.equal(loaded["part"], bank[:, 3])
@@ -131,7 +142,7 @@ def test_keep_last_counts_whole_checkpoints_alone(three):
 def test_a_whole_checkpoint_of_the_same_step_is_kept(tmp_path):
     path = checkpoint.save(tmp_path, sample())
     before = (path / "tensors.safetensors").stat().st_mtime_ns
-    other = Checkpoint(3, {"step": torch.tensor(99)}, {}, ())
+    other = Checkpoint(3, {"step": torch.tensor(99)}, {}, (), "periodic")
     assert checkpoint.save(tmp_path, other) == path
     assert (path / "tensors.safetensors").stat().st_mtime_ns == before
     assert checkpoint.load(path).tensors["step"] == 3
@@ -181,9 +192,9 @@ from hpsearch.trainers.checkpoint import Checkpoint
 
 folder = Path(sys.argv[1])
 resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
-checkpoint.save(folder, Checkpoint(1, {"small": torch.zeros(10)}, {}, ()))
+checkpoint.save(folder, Checkpoint(1, {"small": torch.zeros(10)}, {}, (), "periodic"))
 try:
-    checkpoint.save(folder, Checkpoint(2, {"large": torch.zeros(10_000)}, {}, ()))
+    checkpoint.save(folder, Checkpoint(2, {"large": torch.zeros(10_000)}, {}, (), "periodic"))
 except OSError as error:
     print("OSError:", error)
 """
@@ -218,3 +229,25 @@ def test_damaged_checkpoints_are_named(tmp_path):
     (checkpoint.path_of(tmp_path, 2) / checkpoint.STATE).write_text("{}")
     assert list(checkpoint.damaged_steps(tmp_path)) == [2]
     assert list(checkpoint.valid_steps(tmp_path)) == [3, 1]
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_pinned_checkpoints_are_kept_and_do_not_count(three, count):
+    checkpoint.save(three, sample(400))
+    checkpoint.keep_last(three, count, pinned=(2, 77))
+    assert list(checkpoint.valid_steps(three)) == [*[400, 300][:count], 2]
+
+
+def test_remove_all_leaves_what_is_no_checkpoint(three):
+    (checkpoint.path_of(three, 300) / "state.json").write_text("{}")
+    (three / "best.json").write_text("{}")
+    checkpoint.remove_all(three)
+    assert names(three) == {"best.json"}
+    checkpoint.remove_all(three / "nowhere")
+
+
+@pytest.mark.parametrize("kind", ["periodic", "timed", "best", "requested", "preempted", "final"])
+def test_the_kind_stands_in_the_state(tmp_path, kind):
+    path = checkpoint.save(tmp_path, dataclasses.replace(sample(), kind=kind))
+    assert json.loads((path / "state.json").read_text())["kind"] == kind
+    assert checkpoint.load(path).kind == kind

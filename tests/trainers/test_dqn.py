@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import torch
 
-from hpsearch.game.philox import Stream
 from hpsearch.trainers.algorithms import build
 from hpsearch.trainers.dqn import huber
 
@@ -33,63 +32,77 @@ def played(tiny_config):
 
 
 def observe(points, subset=None) -> list[float]:
-    """Return GAME.md's observation of one game, for the agent with its subset."""
+    """Return GAME.md's observation of one game, for the agent with its subset.
+
+    Of the four points the network of tests/conftest.py takes in the first three.
+    """
     largest = max(max(row) for row in points)
-    seen = [c / max(largest, 1) if row[0] >= 0 else -1.0 for row in points for c in row]
+    seen = [c / max(largest, 1) if row[0] >= 0 else -1.0 for row in points[:3] for c in row]
     return seen if subset is None else seen + [float(k in subset) for k in range(3)]
 
 
-def values_of(weights, features, num_actions) -> np.ndarray:
+def values_of(weights, features, num_actions, dueling=False) -> np.ndarray:
     """Return the values of one hidden layer of 8, from one member's bank of weights."""
+    num_actions += dueling
     weights, features = np.asarray(weights, np.float64), np.asarray(features)
     size, start = 8, len(features) * 8
     hidden = features @ weights[:start].reshape(len(features), size)
     hidden = np.maximum(hidden + weights[start : start + size], 0)
     start += size
     out = hidden @ weights[start : start + size * num_actions].reshape(size, num_actions)
-    return out + weights[start + size * num_actions :]
+    out = out + weights[start + size * num_actions :]
+    return out[0] + out[1:] - out[1:].mean() if dueling else out
 
 
-def slow_target(learner, batch, member, place, double) -> float:
-    """Return r + gamma * Q_target(s', best legal action), without the last term where done."""
+def slow_target(learner, sampled, member, place, double, dueling=False) -> float:
+    """Return r + gamma^n * Q_target(s', best legal action), without the last term where done."""
+    batch = sampled.transitions
     reward = float(batch.reward[member, place])
     if batch.done[member, place]:
         return reward
     points = batch.next_points[member, place].tolist()
+    discount = float(sampled.discount[member, place])
     if learner.name == "host":
         features, legal, num_actions = observe(points), range(4), 4
     else:
         subset = PAIRS_AND_MORE[int(batch.next_subset[member, place])]
         features, legal, num_actions = observe(points, subset), subset, 3
-    target = values_of(learner.target_net.weights[member], features, num_actions)
-    online = values_of(learner.net.weights[member], features, num_actions)
+    target = values_of(learner.target_net.weights[member], features, num_actions, dueling)
+    online = values_of(learner.net.weights[member], features, num_actions, dueling)
     best = max(legal, key=(online if double else target).__getitem__)
-    return reward + float(learner.gamma[member]) * target[best]
+    return reward + discount * target[best]
 
 
-def transitions(learner):
-    return learner.replay_buffer.sample(30, learner.replay_stream)
+def sample(trainer, learner, n_step=1):
+    return learner.replay_buffer.sample(30, n_step, learner.gamma, trainer.step)
 
 
+def with_fields(batch, **fields):
+    return batch._replace(transitions=batch.transitions._replace(**fields))
+
+
+@pytest.mark.parametrize("n_step", [1, 3])
+@pytest.mark.parametrize("dueling", [True, False])
 @pytest.mark.parametrize("double", [True, False])
 @pytest.mark.parametrize("role", ["host", "agent"])
-def test_target_by_hand(played, role, double):
-    trainer = played({"dqn.double": double})
+def test_target_by_hand(played, role, double, dueling, n_step):
+    trainer = played({"dqn.double": double, "dqn.dueling": dueling, "dqn.n_step": n_step})
     learner = {"host": trainer.host, "agent": trainer.agent}[role]
-    batch = transitions(learner)
+    batch = sample(trainer, learner, n_step)
     targets = trainer._target(learner, batch)
-    assert batch.done.any()
-    assert not batch.done.all()
+    assert batch.transitions.done.any()
+    assert not batch.transitions.done.all()
+    assert (len(batch.discount[0].unique()) > 1) == (n_step > 1)
     for member in range(2):
         for place in range(30):
-            expected = slow_target(learner, batch, member, place, double)
+            expected = slow_target(learner, batch, member, place, double, dueling)
             assert targets[member, place].item() == pytest.approx(expected, rel=1e-4, abs=1e-5)
 
 
 def test_double_and_single_disagree_somewhere(played):
     """So that the test above can tell them apart (seeds.md B7)."""
     trainer = played({})
-    batch = transitions(trainer.host)
+    batch = sample(trainer, trainer.host)
     single, double = (
         [slow_target(trainer.host, batch, 0, place, double) for place in range(30)]
         for double in (False, True)
@@ -104,18 +117,21 @@ def test_an_axis_outside_the_subset_never_backs_up(played):
     num_actions = 3
     for net in (learner.net, learner.target_net):
         net.weights[:, -num_actions:] = torch.tensor([0.0, 0.0, 1000.0])
-    batch = transitions(learner)
-    batch = batch._replace(next_subset=torch.zeros_like(batch.next_subset))  # {0, 1}
+    batch = sample(trainer, learner)
+    batch = with_fields(batch, next_subset=torch.zeros_like(batch.transitions.subset))  # {0, 1}
     assert trainer._target(learner, batch).max() < 500
 
 
 def test_a_truncated_game_bootstraps_and_a_finished_one_does_not(played):
     trainer = played({})
-    batch = transitions(trainer.host)
-    going, over = torch.zeros_like(batch.done), torch.ones_like(batch.done)
-    assert torch.equal(trainer._target(trainer.host, batch._replace(done=over)), batch.reward)
-    bootstrapped = trainer._target(trainer.host, batch._replace(done=going))
-    assert (bootstrapped != batch.reward).all()
+    batch = sample(trainer, trainer.host)
+    reward, done = batch.transitions.reward, batch.transitions.done
+    going, over = torch.zeros_like(done), torch.ones_like(done)
+    assert torch.equal(trainer._target(trainer.host, with_fields(batch, done=over)), reward)
+    cut_off = with_fields(batch, done=going, truncated=over)
+    bootstrapped = trainer._target(trainer.host, cut_off)
+    assert (bootstrapped != reward).all()
+    assert torch.equal(bootstrapped, trainer._target(trainer.host, with_fields(batch, done=going)))
 
 
 @pytest.mark.parametrize("delta", [0.1, 1.0, 3.0])
@@ -135,20 +151,32 @@ def test_an_update_is_that_of_torch(played, role):
     learner.optimizer.mean.zero_()
     learner.optimizer.square.zero_()
     learner.optimizer.count.zero_()
-    stream = Stream(learner.replay_stream.keys, learner.replay_stream.counters)
-    batch = learner.replay_buffer.sample(learner.config.batch_size, stream)
+    batch, sampler = None, learner.replay_buffer.sample
+
+    def remember(*arguments):
+        nonlocal batch
+        batch = sampler(*arguments)
+        return batch
+
+    learner.replay_buffer.sample = remember
     before = learner.net.weights.clone()
     places = range(learner.config.batch_size)
-    targets = [[slow_target(learner, batch, m, place, True) for place in places] for m in range(2)]
+    target_before = learner.target_net.weights.clone()
     trainer._update_net(learner)
+    assert torch.equal(learner.target_net.weights, target_before)
+    after = learner.net.weights.clone()
+    learner.net.weights.copy_(before)
+    targets = [[slow_target(learner, batch, m, place, True) for place in places] for m in range(2)]
+    learner.net.weights.copy_(after)
+    seen = batch.transitions
     for member in range(2):
-        expected = torch_update(trainer, learner, batch, member, before[member], targets[member])
+        expected = torch_update(trainer, learner, seen, member, before[member], targets[member])
         after = learner.net.weights[member].double()
         torch.testing.assert_close(after, expected, rtol=1e-4, atol=1e-5)
 
 
 def torch_update(trainer, learner, batch, member, weights, targets):
-    num_actions = learner.net.num_outputs
+    num_actions = 4 if learner.name == "host" else 3
     features = []
     for place, points in enumerate(batch.points[member].tolist()):
         subset = PAIRS_AND_MORE[int(batch.subset[member, place])]
@@ -205,8 +233,9 @@ def test_target_nets_use_running_statistics_and_leave_them_alone(tiny_config):
     trainer.train(5)
     assert torch.equal(target_net.statistics, before)
     assert not torch.equal(trainer.host_net.statistics, before)
-    batch = transitions(trainer.host)
-    one = type(batch)(*(field[:, :1] for field in batch))
+    batch = sample(trainer, trainer.host)
+    first = type(batch.transitions)(*(field[:, :1] for field in batch.transitions))
+    one = type(batch)(first, *(field[:, :1] for field in batch[1:]))
     whole, alone = (trainer._target(trainer.host, some) for some in (batch, one))
     torch.testing.assert_close(alone, whole[:, :1])
     assert torch.equal(target_net.statistics, before)
@@ -217,5 +246,6 @@ def test_playing_uses_running_statistics_and_leaves_them_alone(tiny_config):
     trainer.train(3)
     before = trainer.host_net.statistics.clone()
     trainer._roll_out()
+    trainer._target(trainer.host, sample(trainer, trainer.host))
     trainer.evaluate_rho(num_games=5, split="evaluation")
     assert torch.equal(trainer.host_net.statistics, before)

@@ -208,4 +208,4 @@ def test_metric_names_are_those_measured(tiny_config):
     for opponents in (["choose_first", "all_coord"], [*AGENTS, *HOSTS]):
         config = tiny_config({"agent": "learn", "evaluation.opponents": sorted(set(opponents))})
         (metrics,) = build([config]).evaluate_rho(num_games=4, split="test")
-        assert set(metric_names(config.opponents())) == set(metrics)
+        assert set(metric_names(config.measured_against())) == set(metrics)

@@ -2,11 +2,12 @@
 
 import pytest
 
-from hpsearch.trainers.net_arch import BatchNorm, Linear, Residual, parse
+from hpsearch.trainers.net_arch import BatchNorm, LayerNorm, Linear, Residual, parse
 
 
 def test_widths_norms_and_residuals():
-    assert parse([32, "b", "r16"]) == (Linear(32), BatchNorm(), Residual(16))
+    assert parse([32, "b", "r16"]) == (Linear(32), BatchNorm(), Residual(16, BatchNorm()))
+    assert parse(["l", "rl5"]) == (LayerNorm(), Residual(5, LayerNorm()))
     assert parse([]) == ()
 
 
@@ -18,18 +19,50 @@ def test_repetitions_unroll_and_nest():
     )
 
 
+def test_an_empty_repetition_is_no_layer():
+    assert parse([4, {"repeat": 3, "net_arch": []}]) == (Linear(4),)
+
+
 @pytest.mark.parametrize(
-    "token", [0, -4, True, 2.0, None, "r", "r0", "r08", "R8", "rr8", "B", "8", "b ", [8]]
+    "token",
+    [
+        0,
+        -4,
+        True,
+        2.0,
+        None,
+        "r",
+        "r0",
+        "r08",
+        "R8",
+        "rr8",
+        "B",
+        "8",
+        "b ",
+        [8],
+        "L",
+        "ll",
+        "rl",
+        "rl0",
+        "lr8",
+        "rL8",
+        "rll8",
+        "l8",
+    ],
 )
 def test_an_error_names_the_token(token):
     with pytest.raises(ValueError, match="net_arch takes") as error:
         parse([8, token])
     assert str(error.value).endswith(f"got {token!r}")
+    assert "'l'" in str(error.value)
 
 
 @pytest.mark.parametrize(
     "repetition",
     [
+        {},
+        {"repeat": None, "net_arch": [8]},
+        {"repeat": 2, "net_arch": None},
         {"repeat": 0, "net_arch": [8]},
         {"repeat": True, "net_arch": [8]},
         {"repeat": 2.0, "net_arch": [8]},

@@ -1,16 +1,23 @@
 """Stacked networks against torch.nn modules, one a member, in float64."""
 
 import math
+import shutil
 
 import pytest
 import torch
+import torch._dynamo
 from torch import Tensor, nn
 
 from hpsearch.game.philox import Stream
+from hpsearch.trainers.config.players import AttentionEncoder, DeepSetsEncoder, FlattenEncoder
 from hpsearch.trainers.net_arch import parse
-from hpsearch.trainers.networks import Network
+from hpsearch.trainers.networks import Arithmetic, Inputs, Network, Tower
+from hpsearch.trainers.networks.layers import apply_layer, plan_layer
+from hpsearch.trainers.networks.plan import Plan
+from hpsearch.trainers.networks.reader import Reader
 
 NUM_MEMBERS, NUM_GAMES, NUM_INPUTS, NUM_OUTPUTS = 3, 10, 6, 4
+INPUTS = Inputs(num_points=2, dimension=3, num_more=0)
 NET_ARCHES = {
     "linear": [],
     "hidden": [7, 5],
@@ -18,28 +25,42 @@ NET_ARCHES = {
     "norms": [7, "b", {"repeat": 2, "net_arch": [5, "b"]}],
     "residual same width": [6, "r6"],
     "residual projected": ["r8", "r8", "b", "r3"],
+    "layer norm first": ["l", 5],
+    "layer norms": [7, "l", {"repeat": 2, "net_arch": [5, "l"]}],
+    "residual with layer norms": ["rl6", "rl8", "rl8", "l", "rl3"],
+    "all kinds": ["b", "rl5", "l", 4, "r7", "l"],
 }
 every_net_arch = pytest.mark.parametrize("net_arch", NET_ARCHES.values(), ids=NET_ARCHES)
+both_activations = pytest.mark.parametrize("activation", ["relu", "tanh"])
+ACTIVATIONS = {"relu": nn.ReLU, "tanh": nn.Tanh}
+FP32, BF16 = Arithmetic("fp32", "off"), Arithmetic("bf16", "off")
+ENCODERS = {
+    "flatten": FlattenEncoder("flatten", 2),
+    "deep sets": DeepSetsEncoder("deep_sets", (7, 5), "mean"),
+    "attention": AttentionEncoder("attention", width=6, heads=2, blocks=2),
+}
+every_encoder = pytest.mark.parametrize("encoder", ENCODERS.values(), ids=ENCODERS)
 
 
 class ResidualBlock(nn.Module):
-    """Linear, norm, ReLU, linear, norm, plus the input, projected where the width changes."""
+    """Linear, norm, activation, linear, norm, plus the input, projected to another width."""
 
-    def __init__(self, num_inputs: int, width: int) -> None:
+    def __init__(self, num_inputs: int, width: int, norm, activation: str) -> None:
         super().__init__()
         self.body = nn.Sequential(
             nn.Linear(num_inputs, width),
-            nn.BatchNorm1d(width),
-            nn.ReLU(),
+            norm(width),
+            ACTIVATIONS[activation](),
             nn.Linear(width, width),
-            nn.BatchNorm1d(width),
+            norm(width),
         )
         self.skip = nn.Sequential()
         if num_inputs != width:
-            self.skip = nn.Sequential(nn.Linear(num_inputs, width), nn.BatchNorm1d(width))
+            self.skip = nn.Sequential(nn.Linear(num_inputs, width), norm(width))
+        self.activation = ACTIVATIONS[activation]()
 
     def forward(self, x: Tensor) -> Tensor:
-        return torch.relu(self.body(x) + self.skip(x))
+        return self.activation(self.body(x) + self.skip(x))
 
 
 def unrolled(net_arch) -> list:
@@ -49,23 +70,28 @@ def unrolled(net_arch) -> list:
     return flat
 
 
-def torch_module(net_arch) -> nn.Module:
+def torch_module(net_arch, activation="relu", num_outputs=NUM_OUTPUTS) -> nn.Sequential:
     layers, width = [], NUM_INPUTS
     for item in unrolled(net_arch):
-        if item == "b":
-            layers.append(nn.BatchNorm1d(width))
+        if item in ("b", "l"):
+            layers.append(nn.BatchNorm1d(width) if item == "b" else nn.LayerNorm(width))
         elif isinstance(item, str):
-            layers.append(ResidualBlock(width, int(item[1:])))
-            width = int(item[1:])
+            norm = nn.LayerNorm if item[1] == "l" else nn.BatchNorm1d
+            new_width = int(item.lstrip("rl"))
+            layers.append(ResidualBlock(width, new_width, norm, activation))
+            width = new_width
         else:
-            layers += [nn.Linear(width, item), nn.ReLU()]
+            layers += [nn.Linear(width, item), ACTIVATIONS[activation]()]
             width = item
-    return nn.Sequential(*layers, nn.Linear(width, NUM_OUTPUTS)).double()
+    return nn.Sequential(*layers, nn.Linear(width, num_outputs)).double()
+
+
+LEAVES = nn.Linear | nn.BatchNorm1d | nn.LayerNorm
 
 
 def leaf_modules(module: nn.Module) -> list[nn.Module]:
     """Return linear layers and norms in the order of the forward pass."""
-    return [m for m in module.modules() if isinstance(m, nn.Linear | nn.BatchNorm1d)]
+    return [m for m in module.modules() if isinstance(m, LEAVES)]
 
 
 @torch.no_grad()
@@ -79,11 +105,12 @@ def fill(module: nn.Module, weights: Tensor, statistics: Tensor) -> nn.Module:
             leaf.weight.copy_(weight.reshape(shape).T)
             leaf.bias.copy_(bias)
         else:
-            width = leaf.num_features
+            width = leaf.weight.numel()
             scale, shift, weights = weights.split([width, width, rest(weights, leaf)])
-            mean, var, statistics = statistics.split([width, width, len(statistics) - 2 * width])
             leaf.weight.copy_(scale)
             leaf.bias.copy_(shift)
+        if isinstance(leaf, nn.BatchNorm1d):
+            mean, var, statistics = statistics.split([width, width, len(statistics) - 2 * width])
             leaf.running_mean.copy_(mean)
             leaf.running_var.copy_(var)
     assert len(weights) == len(statistics) == 0
@@ -103,15 +130,32 @@ def gradients_of(module: nn.Module) -> Tensor:
 
 
 def statistics_of(module: nn.Module) -> Tensor:
-    norms = [m for m in leaf_modules(module) if isinstance(m, nn.BatchNorm1d)]
+    norms = [m for m in module.modules() if isinstance(m, nn.BatchNorm1d)]
     parts = [part for norm in norms for part in (norm.running_mean, norm.running_var)]
     return torch.cat(parts) if parts else torch.zeros(0, dtype=torch.float64)
 
 
-def network(net_arch, seeds=(1, 2, 3)) -> Network:
+def tower(net_arch, **changes) -> Tower:
+    fields = {
+        "encoder": ENCODERS["flatten"],
+        "layers": parse(net_arch),
+        "activation": "relu",
+        "num_outputs": NUM_OUTPUTS,
+        "init": "uniform",
+        "last_scale": 1.0,
+        "dueling": False,
+    }
+    return Tower(**fields | changes)
+
+
+def stream(seeds) -> Stream:
+    keys = torch.as_tensor(seeds)
+    return Stream(keys, torch.zeros_like(keys))
+
+
+def network(*towers, seeds=(1, 2, 3), arithmetic=FP32) -> Network:
     """Return a network whose norms are not the identity, as after some training."""
-    keys = torch.tensor(seeds)
-    net = Network(NUM_INPUTS, parse(net_arch), NUM_OUTPUTS, Stream(keys, torch.zeros_like(keys)))
+    net = Network(INPUTS, towers, arithmetic, stream(seeds))
     generator = torch.Generator().manual_seed(0)
     net.weights += 0.1 * torch.randn(net.weights.shape, generator=generator)
     net.statistics += 0.5 * torch.rand(net.statistics.shape, generator=generator)
@@ -124,11 +168,12 @@ def inputs() -> Tensor:
 
 
 @every_net_arch
+@both_activations
 @pytest.mark.parametrize("training", [False, True])
-def test_values_gradients_and_statistics_are_those_of_torch(net_arch, training):
-    net, x = network(net_arch), inputs()
+def test_values_gradients_and_statistics_are_those_of_torch(net_arch, activation, training):
+    net, x = network(tower(net_arch, activation=activation)), inputs()
     modules = [
-        fill(torch_module(net_arch), net.weights[p], net.statistics[p]).train(training)
+        fill(torch_module(net_arch, activation), net.weights[p], net.statistics[p]).train(training)
         for p in range(NUM_MEMBERS)
     ]
     out = net(x, training=training)
@@ -146,8 +191,7 @@ def test_values_gradients_and_statistics_are_those_of_torch(net_arch, training):
 @every_net_arch
 def test_weights_begin_as_torch_draws_them(net_arch):
     """Linear layers uniform on +-1/sqrt(I), norms the identity."""
-    keys = torch.arange(200)
-    net = Network(NUM_INPUTS, parse(net_arch), NUM_OUTPUTS, Stream(keys, torch.zeros_like(keys)))
+    net = Network(INPUTS, [tower(net_arch)], FP32, stream(range(200)))
     start = 0
     for leaf in leaf_modules(torch_module(net_arch)):
         size = leaf.weight.numel() + leaf.bias.numel()
@@ -165,17 +209,18 @@ def test_weights_begin_as_torch_draws_them(net_arch):
     assert start == net.weights.shape[1]
 
 
-def test_a_members_first_weights_depend_on_its_seed_alone():
-    keys = torch.tensor([5, 6, 5])
-    net = Network(NUM_INPUTS, parse([7]), NUM_OUTPUTS, Stream(keys, torch.zeros_like(keys)))
-    alone = Network(NUM_INPUTS, parse([7]), NUM_OUTPUTS, Stream(keys[1:2], keys[1:2] * 0))
+@pytest.mark.parametrize("init", ["uniform", "orthogonal"])
+def test_a_members_first_weights_depend_on_its_seed_alone(init):
+    net, alone = (
+        Network(INPUTS, [tower([7], init=init)], FP32, stream(seeds)) for seeds in ([5, 6, 5], [6])
+    )
     assert torch.equal(net.weights[0], net.weights[2])
     assert torch.equal(net.weights[1], alone.weights[0])
     assert not torch.equal(net.weights[0], net.weights[1])
 
 
 def test_evaluation_leaves_statistics_alone():
-    net, x = network([7, "b"]), inputs()
+    net, x = network(tower([7, "b"])), inputs()
     before = net.statistics.clone()
     whole = net(x)
     assert torch.equal(net.statistics, before)
@@ -184,7 +229,7 @@ def test_evaluation_leaves_statistics_alone():
 
 
 def test_move_towards_mixes_by_each_members_share():
-    net, other = network([7, "b"]), network([7, "b"], seeds=(4, 5, 6))
+    net, other = network(tower([7, "b"])), network(tower([7, "b"]), seeds=(4, 5, 6))
     other.statistics += 1
     share = torch.tensor([0.0, 0.25, 1.0])
     weights, statistics = net.weights.clone(), net.statistics.clone()
@@ -200,8 +245,242 @@ def test_move_towards_mixes_by_each_members_share():
 
 def test_padding_differs_from_a_point_at_the_origin():
     """The first layer sees the observation itself, not its ReLU (seeds.md B6)."""
-    net = network([7])
+    net = network(tower([7]))
     padding, origin = torch.full((2, NUM_MEMBERS, 1, NUM_INPUTS), -1.0).unbind(0)
     origin = origin.clone()
     origin[..., :3] = 0.0
     assert not torch.allclose(net(padding), net(origin))
+
+
+TWO = (["b", 7, "rl5"], [5, "l", "r4", "b"])
+
+
+def two_towers() -> Network:
+    return network(tower(TWO[0]), tower(TWO[1], activation="tanh", num_outputs=1))
+
+
+def twins(net: Network, p: int) -> list[nn.Module]:
+    """Return member p's two towers as modules of torch, the first one's weights first."""
+    modules = [torch_module(TWO[0]), torch_module(TWO[1], "tanh", 1)]
+    sizes = [sum(weight.numel() for weight in module.parameters()) for module in modules]
+    widths = [len(statistics_of(module)) for module in modules]
+    weights, statistics = net.weights[p].split(sizes), net.statistics[p].split(widths)
+    return [fill(*row) for row in zip(modules, weights, statistics, strict=True)]
+
+
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("index", [0, 1], ids=["policy", "value"])
+def test_each_tower_is_a_network_of_its_own(index, training):
+    net, x = two_towers(), inputs()
+    modules = [twins(net, p) for p in range(NUM_MEMBERS)]
+    before = net.statistics.clone()
+    out = net(x, tower=index, training=training)
+    gradients = net.gradients(out.square().mean(dim=(1, 2)).sum())
+    first = sum(weight.numel() for weight in modules[0][0].parameters())
+    for p, towers in enumerate(modules):
+        own = towers[index].train(training)
+        expected = own(x[p].double())
+        expected.square().mean().backward()
+        torch.testing.assert_close(out[p].double(), expected, rtol=1e-4, atol=1e-5)
+        mine, others = gradients[p, :first], gradients[p, first:]
+        if index == 1:
+            mine, others = others, mine
+        torch.testing.assert_close(mine.double(), gradients_of(own), rtol=1e-3, atol=1e-5)
+        assert not others.any()
+        running = torch.cat([statistics_of(module) for module in towers])
+        torch.testing.assert_close(net.statistics[p].double(), running, rtol=1e-5, atol=1e-6)
+    assert torch.equal(net.statistics, before) != training
+
+
+def test_a_loss_of_both_towers_is_the_sum_of_their_gradients():
+    net, x = two_towers(), inputs()
+    policy, value = (net.gradients(net(x, tower=t).square().sum()) for t in (0, 1))
+    loss = net(x, tower=0).square().sum() + net(x, tower=1).square().sum()
+    torch.testing.assert_close(net.gradients(loss), policy + value)
+
+
+@every_encoder
+def test_a_members_gradient_is_its_own(encoder):
+    """A loss of one member alone moves no other, and sees no other's games."""
+    net, x = network(tower(["l", "r4"], encoder=encoder)), inputs().abs()
+    together = net.gradients(net(x, training=True).square().mean(dim=(1, 2)).sum())
+    other = x.clone()
+    other[[0, 2]] += 1.0
+    only = net.gradients(net(other, training=True).square().mean(dim=(1, 2))[1])
+    torch.testing.assert_close(only[1], together[1])
+    assert together[[0, 2]].any(dim=1).all()
+    assert not only[[0, 2]].any()
+
+
+@both_activations
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("item", [5, "b", "l", "r4", "r5", "rl4", "rl5"])
+def test_every_layers_derivative_is_the_limit_of_its_differences(item, activation, training):
+    """By weights and inputs, in float64."""
+    plan, (layer,) = Plan(), parse([item])
+    plan_layer(plan, layer, 4, "uniform")
+    generator = torch.Generator().manual_seed(0)
+    weights = plan.draw(stream([1, 2])).double()
+    weights += 0.1 * torch.randn(weights.shape, generator=generator, dtype=torch.float64)
+    x = torch.randn(2, 6, 4, generator=generator, dtype=torch.float64, requires_grad=True)
+    statistics = plan.initial_statistics(2, torch.device("cpu")).double()
+    views = [
+        weights[:, part.columns].unflatten(1, part.shape).requires_grad_() for part in plan.parts
+    ]
+
+    def function(x, *views):
+        rest = iter(views)
+        reader = Reader(rest, statistics.clone(), activation=activation, training=training)
+        out = apply_layer(reader, layer, x)
+        assert next(rest, None) is None
+        return out
+
+    assert torch.autograd.gradcheck(function, (x, *views))
+
+
+@every_net_arch
+def test_dueling_outputs_are_a_value_plus_centred_advantages(net_arch):
+    """The oracle's last layer gives the value first, then an advantage for each output."""
+    net, x = network(tower(net_arch, dueling=True)), inputs()
+    out = net(x)
+    gradients = net.gradients(out.square().mean(dim=(1, 2)).sum())
+    for p in range(NUM_MEMBERS):
+        module = torch_module(net_arch, num_outputs=NUM_OUTPUTS + 1)
+        last = fill(module, net.weights[p], net.statistics[p]).eval()(x[p].double())
+        value, advantages = last[:, :1], last[:, 1:]
+        centred = advantages - advantages.mean(dim=1, keepdim=True)
+        own = out[p].double()
+        torch.testing.assert_close(own.mean(dim=1, keepdim=True), value, rtol=1e-4, atol=1e-5)
+        found = own - own.mean(dim=1, keepdim=True)
+        torch.testing.assert_close(found, centred, rtol=1e-4, atol=1e-5)
+        (value + centred).square().mean().backward()
+        expected = gradients_of(module)
+        torch.testing.assert_close(gradients[p].double(), expected, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("net_arch", [["b", 5], [7, "l", 5, "b"], []])
+def test_layers_are_named_and_laid_out_as_in_torch(net_arch):
+    net, x = network(tower(net_arch)), inputs()
+    for p in range(NUM_MEMBERS):
+        # Layers are counted without their activations.
+        module = nn.Sequential(*leaf_modules(torch_module(net_arch)))
+        expected = [name for name in module.state_dict() if "num_batches" not in name]
+        layers = net.layers(p)
+        assert list(layers) == expected
+        problems = module.load_state_dict(layers, strict=False)
+        assert all(name.endswith("num_batches_tracked") for name in problems.missing_keys)
+        parts = [m if isinstance(m, nn.Linear) else [m] for m in module]
+        y = x[p].double()
+        for index, layer in enumerate(module.eval()):
+            y = layer(y)
+            is_hidden = isinstance(layer, nn.Linear) and index < len(parts) - 1
+            y = torch.relu(y) if is_hidden else y
+        torch.testing.assert_close(net(x)[p].double(), y, rtol=1e-4, atol=1e-5)
+
+
+def test_layers_of_several_towers_begin_with_the_towers_number():
+    net = network(tower([7, "b"]), tower(["l"], num_outputs=1))
+    assert list(net.layers(1)) == [
+        *("0.0.weight", "0.0.bias", "0.1.weight", "0.1.bias"),
+        *("0.1.running_mean", "0.1.running_var", "0.2.weight", "0.2.bias"),
+        *("1.0.weight", "1.0.bias", "1.1.weight", "1.1.bias"),
+    ]
+    assert net.layers(1)["1.1.weight"].shape == (1, NUM_INPUTS)
+    for p, (policy, value) in ((p, (net.layers(p), net.layers(p))) for p in range(NUM_MEMBERS)):
+        assert torch.equal(policy["0.1.running_mean"], net.statistics[p, :7])
+        assert torch.equal(value["1.1.bias"], net.weights[p, -1:])
+
+
+def test_parts_are_views_in_the_order_of_the_bank():
+    net = network(tower([7, "b"]), tower(["l"], num_outputs=1))
+    bank = torch.arange(net.weights.numel()).reshape(net.weights.shape).float()
+    parts = net.parts(bank)
+    assert list(parts) == [name for name in net.layers(0) if "running" not in name]
+    assert torch.equal(torch.cat([part.flatten(1) for part in parts.values()], dim=1), bank)
+    assert all(part.shape[0] == NUM_MEMBERS for part in parts.values())
+    for p, layers in enumerate(map(net.layers, range(NUM_MEMBERS))):
+        for name, part in net.parts(net.weights).items():
+            expected = layers[name].T if layers[name].ndim == 2 else layers[name][None]
+            assert torch.equal(part[p], expected), name
+    parts["1.0.bias"].zero_()
+    assert (bank == 0).sum() == NUM_MEMBERS * NUM_INPUTS + 1  # bank[0, 0] was 0
+
+
+def test_copies_and_likes_have_the_same_structure_and_their_own_memory():
+    net, x = two_towers(), inputs()
+    other = net.like(NUM_MEMBERS)
+    assert not other.weights.any()
+    other.copy_(net)
+    for index in (0, 1):
+        assert torch.equal(other(x, tower=index), net(x, tower=index))
+    before = net.weights.clone()
+    other.weights += 1.0
+    assert torch.equal(net.weights, before)
+    assert net.like(5).weights.shape == (5, net.weights.shape[1])
+
+
+ARCHES = [["l", 16, "rl16"], ["b", "r16", 8]]
+
+
+@every_encoder
+@pytest.mark.parametrize("net_arch", ARCHES, ids=["layer norms", "batch norms"])
+@pytest.mark.parametrize("training", [False, True])
+def test_bf16_is_close_to_fp32(encoder, net_arch, training):
+    """To some of bf16's steps of 2^-8, of which batch norms of small variance make more."""
+    nets = [network(tower(net_arch, encoder=encoder), arithmetic=a) for a in (FP32, BF16)]
+    x = torch.rand(NUM_MEMBERS, 256, NUM_INPUTS, generator=torch.Generator().manual_seed(2))
+    outs = [net(x, training=training) for net in nets]
+    grads = [
+        net.gradients(out.square().mean(dim=(1, 2)).sum())
+        for net, out in zip(nets, outs, strict=True)
+    ]
+    statistics = [net.statistics for net in nets]
+    for (exact, rounded), tolerance in ((outs, 0.05), (grads, 0.1), (statistics, 0.05)):
+        assert rounded.dtype == torch.float32
+        assert rounded.isfinite().all()
+        assert (exact - rounded).norm() <= tolerance * exact.norm()
+    assert nets[1].weights.dtype == torch.float32
+    assert not torch.equal(*outs)  # else nothing was rounded
+
+
+@every_encoder
+def test_bf16_needs_no_loss_scaling(encoder):
+    """Its exponents are fp32's: a loss as small as 1e-30 has its gradients all the same."""
+    net, x = network(tower(["l", 16], encoder=encoder), arithmetic=BF16), inputs().abs()
+    usual, tiny = (
+        net.gradients(scale * net(x).square().mean(dim=(1, 2)).sum()) for scale in (1.0, 1e-30)
+    )
+    assert tiny.isfinite().all()
+    assert ((tiny != 0) == (usual != 0)).float().mean() > 0.99
+    assert (1e30 * tiny - usual).norm() <= 0.02 * usual.norm()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs g++ on a CPU")
+# Raised inside torch while it imports its own compiler.
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script_method:DeprecationWarning")
+@every_encoder
+def test_a_compiled_network_computes_the_same(encoder):
+    torch._dynamo.reset()  # a limit on compilations counts those of all networks
+    towers = (
+        tower(["l", "r6", "b", 5], encoder=encoder),
+        tower(["rl5"], num_outputs=1, activation="tanh"),
+    )
+    plain, compiled = (
+        network(*towers, arithmetic=Arithmetic("fp32", compile)) for compile in ("off", "default")
+    )
+    x = inputs().abs()
+    with torch._dynamo.config.patch(fail_on_recompile_limit_hit=True):
+        # The last minibatch of a pass holds fewer games.
+        for num_games, index in ((NUM_GAMES, 0), (NUM_GAMES, 1), (NUM_GAMES - 3, 0)):
+            outs = [net(x[:, :num_games], tower=index, training=True) for net in (plain, compiled)]
+            torch.testing.assert_close(*outs, rtol=1e-4, atol=1e-5)
+            gradients = [
+                net.gradients(out.square().mean(dim=(1, 2)).sum())
+                for net, out in zip((plain, compiled), outs, strict=True)
+            ]
+            torch.testing.assert_close(*gradients, rtol=1e-3, atol=1e-5)
+            torch.testing.assert_close(plain.statistics, compiled.statistics)
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] > 0
+    with torch.no_grad():
+        torch.testing.assert_close(plain(x), compiled(x))

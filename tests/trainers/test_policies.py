@@ -1,7 +1,12 @@
 """How learned players choose: exactly greedy without exploration, legal always."""
 
+from math import inf, nan
+
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
 from torch import Tensor
 
 from hpsearch.game import HostActionEncoder
@@ -10,7 +15,11 @@ from hpsearch.trainers.policies import (
     LearnedHost,
     ScriptedAgentPolicy,
     ScriptedHostPolicy,
+    agent_features,
+    draw,
     legal_values,
+    softmax,
+    uniform,
 )
 
 NUM_MEMBERS, NUM_GAMES, NUM_POINTS, DIMENSION = 2, 5000, 3, 3
@@ -28,10 +37,21 @@ class FixedValues:
         return self.values[:, None].expand(-1, features.shape[1], -1)
 
 
-HOST = LearnedHost(
-    FixedValues([[0.0, 3.0, 1.0, 2.0], [9.0, 3.0, 1.0, 2.0]]), lambda p: p.flatten(2)
+def flat(points: Tensor) -> Tensor:
+    return points.flatten(2)
+
+
+HOST_VALUES = FixedValues([[0.0, 3.0, 1.0, 2.0], [9.0, 3.0, 1.0, 2.0]])
+AGENT_VALUES = FixedValues([[0.0, 2.0, 1.0], [5.0, -9.0, -8.0]])
+HOST, AGENT = LearnedHost(HOST_VALUES, flat, uniform), LearnedAgent(AGENT_VALUES, flat, uniform)
+STOCHASTIC_HOST = LearnedHost(HOST_VALUES, flat, softmax)
+STOCHASTIC_AGENT = LearnedAgent(AGENT_VALUES, flat, softmax)
+both_hosts = pytest.mark.parametrize("host", [HOST, STOCHASTIC_HOST], ids=["uniform", "softmax"])
+both_agents = pytest.mark.parametrize(
+    "agent", [AGENT, STOCHASTIC_AGENT], ids=["uniform", "softmax"]
 )
-AGENT = LearnedAgent(FixedValues([[0.0, 2.0, 1.0], [5.0, -9.0, -8.0]]), lambda p: p.flatten(2))
+both_weighings = pytest.mark.parametrize("weigh", [uniform, softmax])
+LARGEST_NOISE = 1.0 - 2.0**-24  # below 1 among float32
 
 
 def points() -> Tensor:
@@ -51,20 +71,22 @@ def greedy_axis(values, subset) -> int:
     return max((axis for axis in range(DIMENSION) if subset[axis]), key=values.__getitem__)
 
 
-def test_without_exploration_a_host_is_exactly_greedy():
+@both_hosts
+def test_without_exploration_a_host_is_exactly_greedy(host):
     """Even where the noise is 0 (seeds.md B9)."""
     for draws in (noise(), torch.zeros(*SHAPE, 2)):
-        actions = HOST(points(), draws, torch.tensor(0.0))
+        actions = host(points(), draws, torch.tensor(0.0))
         assert (actions == torch.tensor([[1], [0]])).all()
 
 
-def test_without_exploration_an_agent_is_exactly_greedy_among_legal_axes():
+@both_agents
+def test_without_exploration_an_agent_is_exactly_greedy_among_legal_axes(agent):
     expected = [
         [greedy_axis(AGENT.net.values[member], subset) for subset in subsets()[member]]
         for member in range(NUM_MEMBERS)
     ]
     for draws in (noise(), torch.zeros(*SHAPE, 2)):
-        assert AGENT(points(), subsets(), draws, torch.tensor(0.0)).tolist() == expected
+        assert agent(points(), subsets(), draws, torch.tensor(0.0)).tolist() == expected
 
 
 def test_a_host_that_explores_is_uniform_over_all_actions():
@@ -103,12 +125,164 @@ def test_rates_differ_between_games_and_members():
     assert (actions[1, ::2] != 0).float().mean().item() == pytest.approx(3 / 4, abs=0.05)
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf"), -3e38])
-def test_values_gone_wild_lead_to_no_illegal_move(value):
+WILD = {
+    "all nan": [nan, nan, nan],
+    "all inf": [inf, inf, inf],
+    "all -inf": [-inf, -inf, -inf],
+    "all lowest": [-3.4e38, -3.4e38, -3.4e38],
+    "one nan": [nan, 1.0, 2.0],
+    "one inf": [1.0, inf, 2.0],
+    "one -inf": [1.0, 2.0, -inf],
+    "mixed": [inf, -inf, nan],
+    "far apart": [3e38, -3e38, 0.0],
+}
+every_wild = pytest.mark.parametrize("values", WILD.values(), ids=WILD)
+ENDS = torch.tensor([0.0, 2.0**-24, 0.5, LARGEST_NOISE])
+
+
+@both_weighings
+@every_wild
+@pytest.mark.parametrize("rate", [0.0, 1.0])
+def test_values_gone_wild_lead_to_no_illegal_move(values, weigh, rate):
     """A member that diverged must not end the population by an illegal move."""
-    agent = LearnedAgent(FixedValues([[value] * DIMENSION] * 2), lambda p: p.flatten(2))
-    axes = agent(points(), subsets(), noise(), torch.tensor(0.0))
-    assert subsets().gather(2, axes[..., None]).all()
+    agent = LearnedAgent(FixedValues([values, values[::-1]]), flat, weigh)
+    draws = noise()
+    draws[..., 1] = ENDS[torch.arange(NUM_GAMES) % 7 % 4]
+    for chosen in (draws, noise()):
+        axes = agent(points(), subsets(), chosen, torch.tensor(rate))
+        assert subsets().gather(2, axes[..., None]).all()
+
+
+@both_weighings
+@every_wild
+@pytest.mark.parametrize("rate", [0.0, 1.0])
+def test_a_host_whose_values_went_wild_still_plays(values, weigh, rate):
+    host = LearnedHost(FixedValues([[*values, values[0]]] * 2), flat, weigh)
+    actions = host(points(), noise(), torch.tensor(rate))
+    assert actions.min() >= 0
+    assert actions.max() < ENCODER.num_actions
+
+
+def test_a_diverged_member_leaves_the_others_alone():
+    wild = FixedValues([[nan] * 4, HOST_VALUES.values[1].tolist()])
+    for weigh in (uniform, softmax):
+        found, expected = (
+            LearnedHost(values, flat, weigh)(points(), noise(), torch.tensor(0.7))[1]
+            for values in (wild, HOST_VALUES)
+        )
+        assert torch.equal(found, expected)
+
+
+def chi_square(chosen: Tensor, probabilities: list[float]) -> float:
+    """Return how likely counts that are farther off would be."""
+    counts = chosen.bincount(minlength=len(probabilities)).double()
+    expected = torch.tensor(probabilities, dtype=torch.float64) * len(chosen)
+    assert not counts[expected == 0].any()
+    possible = expected > 0
+    return stats.chisquare(counts[possible].numpy(), expected[possible].numpy()).pvalue
+
+
+WEIGHTS = ([1.0, 1.0, 1.0], [0.0, 1.0, 3.0], [5.0, 0.0, 0.1], [0.3, 0.3, 0.0], [0.0, 7.0, 0.0])
+
+
+@pytest.mark.parametrize("weights", WEIGHTS)
+def test_draw_draws_as_often_as_weights_say(weights):
+    generator = torch.Generator().manual_seed(1)
+    many = torch.tensor(weights).expand(20_000, -1)
+    chosen = draw(many, torch.rand(len(many), generator=generator))
+    total = sum(weights)
+    if sum(weight > 0 for weight in weights) > 1:
+        assert chi_square(chosen, [weight / total for weight in weights]) > 1e-3
+    else:
+        assert (chosen == 1).all()
+
+
+@given(
+    st.lists(
+        st.just(0.0)
+        | st.floats(2.0**-100, 1.0, width=32)
+        | st.sampled_from([0.1, 1 / 3, 1e-7, 3e7]),
+        min_size=1,
+        max_size=9,
+    ).filter(any),
+    st.sampled_from(ENDS.tolist()) | st.integers(0, 2**24 - 1).map(lambda k: k * 2.0**-24),
+)
+def test_what_has_weight_0_is_never_drawn(weights, at):
+    """At noise 0, at the largest below 1, and with totals that no float32 is."""
+    exact = torch.tensor(weights)
+    index = draw(exact, torch.tensor(at)).item()
+    assert weights[index] > 0
+    # The index is where the cumulated weights pass the noise: exact up to float64's rounding.
+    total = sum(exact.double().tolist())
+    below = sum(exact.double().tolist()[:index])
+    assert below <= at * total * (1 + 1e-12)
+    assert below + exact[index].double().item() >= at * total * (1 - 1e-12)
+
+
+def test_the_ends_of_the_noise_draw_the_first_and_the_last_possible_action():
+    weights = torch.tensor([[0.0, 0.1, 0.2, 0.0], [1 / 3, 1 / 3, 1 / 3, 0.0], [0.0, 0.0, 0.0, 7.0]])
+    assert draw(weights, torch.zeros(3)).tolist() == [1, 0, 3]
+    assert draw(weights, torch.full((3,), LARGEST_NOISE)).tolist() == [2, 2, 3]
+
+
+def test_a_stochastic_host_draws_by_its_probabilities():
+    actions = STOCHASTIC_HOST(points(), noise(), torch.tensor(1.0))
+    for member in range(NUM_MEMBERS):
+        odds = HOST_VALUES.values[member].double().exp()
+        assert chi_square(actions[member], (odds / odds.sum()).tolist()) > 1e-3
+
+
+def test_a_stochastic_agent_draws_by_its_probabilities_in_the_subset():
+    axes = STOCHASTIC_AGENT(points(), subsets(), noise(), torch.tensor(1.0))
+    for member in range(NUM_MEMBERS):
+        for action in range(ENCODER.num_actions):
+            legal = ENCODER.decode(torch.tensor(action))
+            odds = AGENT_VALUES.values[member].double().exp() * legal
+            chosen = axes[member, torch.arange(NUM_GAMES) % ENCODER.num_actions == action]
+            if odds.max() < (1 - 1e-4) * odds.sum():
+                assert chi_square(chosen, (odds / odds.sum()).tolist()) > 1e-3
+            else:  # too few draws are expected of the others
+                assert (chosen != odds.argmax()).sum() <= 3
+
+
+def test_softmax_is_the_quotient_of_exponentials_over_legal_actions():
+    generator = torch.Generator().manual_seed(2)
+    values = 5 * torch.randn(50, 4, generator=generator)
+    legal = torch.rand(50, 4, generator=generator) < 0.5
+    legal[:, 2] = True
+    odds = values.double().exp() * legal
+    found = softmax(values, legal).double()
+    torch.testing.assert_close(found, odds / odds.sum(dim=1, keepdim=True), rtol=1e-5, atol=1e-7)
+    assert (found[~legal] == 0).all()
+
+
+@given(
+    st.lists(st.sampled_from([nan, inf, -inf, -3.4e38, 3.4e38, 0.0, 1.0]), min_size=3, max_size=3)
+)
+def test_weights_of_wild_values_are_numbers_and_legal(values):
+    legal = torch.tensor([[1, 1, 0], [0, 1, 1], [1, 0, 1], [1, 1, 1]], dtype=torch.bool)
+    for weigh in (uniform, softmax):
+        weights = weigh(torch.tensor(values).expand(4, 3), legal)
+        assert weights.isfinite().all()
+        assert not weights[~legal].any()
+        assert (weights.sum(dim=1) > 0).all()
+
+
+def test_the_rate_is_how_often_a_stochastic_player_draws():
+    rate = 0.4
+    actions = STOCHASTIC_HOST(points(), noise(), torch.tensor(rate))
+    for member in range(NUM_MEMBERS):
+        odds = HOST_VALUES.values[member].double().exp()
+        expected = rate * odds / odds.sum()
+        expected[odds.argmax()] += 1 - rate
+        assert chi_square(actions[member], expected.tolist()) > 1e-3
+
+
+def test_an_agent_sees_the_subset_after_the_points():
+    observation, subset = torch.rand(2, 4, 6), torch.rand(2, 4, 3) < 0.5
+    features = agent_features(observation, subset)
+    assert torch.equal(features[..., :6], observation)
+    assert torch.equal(features[..., 6:], subset.float())
 
 
 def test_legal_values_keeps_legal_ones():

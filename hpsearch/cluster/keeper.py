@@ -1,0 +1,81 @@
+"""When the members of a population are saved, and which of their checkpoints are kept."""
+
+import time
+from collections.abc import Mapping, Sequence
+
+from hpsearch.cluster.member import Member
+from hpsearch.trainers import checkpoint
+from hpsearch.trainers.best_checkpoint import Best, read_best, write_best
+from hpsearch.trainers.config import CommonConfig
+from hpsearch.trainers.evaluation import Metrics
+from hpsearch.trainers.trainer import AnyTrainer
+
+
+class Keeper:
+    """Saves members at steps, at times, when they are the best so far, and on request."""
+
+    def __init__(self, config: CommonConfig) -> None:
+        """Follow what a configuration says of checkpoints."""
+        self._rules = config.checkpoint
+        self._last_save = time.monotonic()
+
+    def steps_until_due(self, step: int) -> int:
+        """Return after how many steps the next periodic checkpoint is due."""
+        return self._rules.interval - step % self._rules.interval
+
+    def save_due(
+        self,
+        trainer: AnyTrainer,
+        members: Sequence[Member],
+        steps: Sequence[int],
+        measured: Mapping[int, Metrics],
+    ) -> None:
+        """Save every member for which it is time; ``measured`` are this step's evaluations."""
+        is_late, all_saved = self._is_late(), True
+        for index, (member, step) in enumerate(zip(members, steps, strict=True)):
+            best = self._better(member, step, measured.get(index))
+            kind = self._kind(member, step, is_best=best is not None, is_late=is_late)
+            if best is not None:
+                # First: a kill in between lets the next attempt find it again, as there is no
+                # checkpoint of this step from which it could go on without measuring.
+                write_best(member.trial.checkpoints, best)
+            if kind is not None:
+                self.save(trainer, index, member, kind)
+            all_saved = all_saved and kind is not None
+        if all_saved:
+            self._last_save = time.monotonic()
+
+    def save(self, trainer: AnyTrainer, index: int, member: Member, kind: str) -> None:
+        """Save one member and remove checkpoints that need not be kept."""
+        folder = member.trial.checkpoints
+        trainer.save(folder, index, kind)
+        best = read_best(folder)
+        pinned = () if best is None else (best.step,)
+        checkpoint.keep_last(folder, self._rules.keep_last, pinned)
+
+    def _kind(self, member: Member, step: int, *, is_best: bool, is_late: bool) -> str | None:
+        is_requested = member.trial.take_save_request()
+        if step >= member.config.steps:
+            return checkpoint.FINAL
+        if is_requested:
+            return checkpoint.REQUESTED
+        if is_best:
+            return checkpoint.BEST
+        if step % self._rules.interval == 0:
+            return checkpoint.PERIODIC
+        return checkpoint.TIMED if is_late else None
+
+    def _is_late(self) -> bool:
+        seconds = self._rules.seconds
+        return seconds is not None and time.monotonic() - self._last_save >= seconds
+
+    def _better(self, member: Member, step: int, metrics: Metrics | None) -> Best | None:
+        """Return what a member's metrics make of it if they are the best so far."""
+        name = self._rules.best
+        if name is None or metrics is None:
+            return None
+        value = metrics[name].value
+        best = read_best(member.trial.checkpoints)
+        if best is not None and best.metric == name and not best.is_beaten_by(value):
+            return None
+        return Best(step, name, value)

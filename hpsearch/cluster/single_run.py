@@ -1,0 +1,103 @@
+"""A run of its own: one trainer in a folder that looks like a trial's, without a study.
+
+One process trains it at a time, holding a lock on a file in the folder; the system lets go of the
+lock however the process ends.
+"""
+
+import fcntl
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import uuid4
+
+from hpsearch import yaml_file
+from hpsearch.atomic import write_text
+from hpsearch.cluster.member import Member
+from hpsearch.cluster.messages import Assignment, AttemptResult, Control
+from hpsearch.cluster.population import Population, Watcher
+from hpsearch.cluster.signals import StopFlag
+from hpsearch.cluster.trial_dir import StudyDir, TrialDir
+from hpsearch.errors import ConflictError, HpsearchError
+from hpsearch.monitor.places import JobPlace
+from hpsearch.plain import to_plain
+from hpsearch.trainers.config import TrainerConfig, training_differences
+
+
+@dataclass(frozen=True)
+class SingleRun:
+    """A run that this process may train."""
+
+    member: Member
+
+    def train(self, flag: StopFlag, watcher: Watcher) -> AttemptResult:
+        """Train until the end or until ``flag`` is set; return how it ended.
+
+        An error of the training itself is an end too, and told in full in a file of the folder.
+
+        Raises:
+            HpsearchError: if it cannot begin, or go on from what the folder holds.
+        """
+        trial, name = self.member.trial, self.member.name
+        place = JobPlace(study=name, job=name, textfile=trial.textfile, traces=trial.traces)
+        population = Population([self.member], flag, place, watcher)
+        try:
+            population.run()
+        except HpsearchError as error:
+            population.fail(error)
+            raise
+        except Exception as error:
+            population.fail(error)
+            write_text(trial.fault, "".join(traceback.format_exception(error)))
+        result = self.member.attempt.read_result()
+        assert result is not None, "a population writes how each member ended"
+        return result
+
+
+@contextmanager
+def open_run(config: TrainerConfig, folder: Path) -> Iterator[SingleRun]:
+    """Give the run of a folder, a new one or one that was interrupted, to this process.
+
+    Raises:
+        ConflictError: if another process trains it, or it was begun with another configuration.
+    """
+    if StudyDir(folder).spec.exists() or StudyDir(folder.parent.parent).spec.exists():
+        raise ConflictError(
+            f"{folder} is the folder of a study or of its trial; give the run another --name"
+        )
+    trial = TrialDir(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    with _locked(trial):
+        _check_same(trial, config)
+        attempt = trial.num_attempts() + 1
+        assignment = Assignment(trial=0, attempt=attempt, token=uuid4().hex)
+        trial.create(yaml_file.dump(to_plain(config)), lineage={"seed": config.seed})
+        trial.write_control(Control(assignment.token, stop=None))
+        yield SingleRun(Member(assignment, trial, trial.attempt(attempt), config, folder.name))
+
+
+def _check_same(trial: TrialDir, config: TrainerConfig) -> None:
+    began = trial.config.exists() and any(trial.checkpoints.glob("step-*"))
+    if not began or config.checkpoint.resume == "never":
+        return
+    differing = training_differences(yaml_file.load(trial.config), to_plain(config))
+    if differing:
+        raise ConflictError(
+            f"{trial.root} was begun with another configuration, which differs in "
+            f"{', '.join(differing)}; give the run another --name, or begin it anew with "
+            "--resume never"
+        )
+
+
+@contextmanager
+def _locked(trial: TrialDir) -> Iterator[None]:
+    with trial.lock.open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise ConflictError(
+                f"another process trains {trial.root}; stop it first, or give this run another "
+                "--name"
+            ) from error
+        yield

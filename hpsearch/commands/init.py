@@ -1,0 +1,36 @@
+"""hpsearch init: a trainer configuration from one of another program."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from hpsearch import yaml_file
+from hpsearch.atomic import write_text
+from hpsearch.errors import UsageError
+from hpsearch.trainers.from_hironaka import CHANGED, CHOSEN, LEFT_OUT, Remark, convert
+
+HEADINGS = {
+    CHANGED: "has another meaning or place:",
+    LEFT_OUT: "left out:",
+    CHOSEN: "chosen, because the old file does not say:",
+}
+
+
+def from_hironaka(old: Path, output: Path | None) -> int:
+    """Write a complete configuration from one of hironaka.trainer; print what changed."""
+    target = output or Path(f"{old.stem}.yaml")
+    if target.exists():
+        raise UsageError(f"{target} exists and is not overwritten; name another file with -o")
+    converted = convert(yaml_file.load(old), source=str(old))
+    header = f"# {old.name} of hironaka.trainer, converted.\n# hpsearch train {target}\n"
+    write_text(target, header + yaml_file.dump(converted.config))
+    print(f"{target} is a complete configuration; train it with: hpsearch train {target}")
+    for kind, heading in HEADINGS.items():
+        _print_list(heading, [one for one in converted.remarks if one.kind == kind])
+    return 0
+
+
+def _print_list(heading: str, remarks: Sequence[Remark]) -> None:
+    if remarks:
+        print(f"\n{heading}")
+    for remark in remarks:
+        print(f"  {remark.key}: {remark.text}")

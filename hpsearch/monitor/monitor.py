@@ -1,0 +1,248 @@
+"""JobMonitor: everything that is observed of a job's training, behind a few calls.
+
+Axes: P members of the population.
+
+    monitor = JobMonitor(config.monitor, job, places, device, on_hang)
+    with monitor.sections("rollout"): ...           # in the step
+    steps = min(steps, monitor.steps_until_due(step))
+    monitor.before_steps(step)
+    ...                                             # train
+    diverged = monitor.after_steps(steps_of_members, scalars, layers)
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from hpsearch.monitor.activity import Activity
+from hpsearch.monitor.config import MonitorConfig
+from hpsearch.monitor.divergence import divergence
+from hpsearch.monitor.layer_statistics import LayerTensors, layer_statistics
+from hpsearch.monitor.look import Look, MemberLook
+from hpsearch.monitor.places import JobPlace, MemberPlace
+from hpsearch.monitor.profiler import StepProfiler
+from hpsearch.monitor.resources import Resources
+from hpsearch.monitor.sections import NO_SECTIONS, NamedSections, Sections
+from hpsearch.monitor.sinks import Sink, Sinks, switched_off
+from hpsearch.monitor.watchdog import HangReport, Watchdog
+
+
+class JobMonitor:
+    """Observes the population of one job; no failure of an observer stops the training.
+
+    Attributes:
+        sections: what the training loop names its sections by.
+    """
+
+    def __init__(
+        self,
+        config: MonitorConfig,
+        job: JobPlace,
+        members: Sequence[MemberPlace],
+        device: torch.device,
+        on_hang: Callable[[HangReport], None],
+    ) -> None:
+        """Switch on what ``config`` names.
+
+        Args:
+            config: what is switched on, the same for all members.
+            job: where the population's observations go.
+            members: where each member's go, in the order of the population.
+            device: on which it trains.
+            on_hang: called once from a thread of its own when training hangs; should say so and
+                end the process, since nothing else can.
+        """
+        self._config = config
+        self._members = list(members)
+        self._activity = Activity()
+        self._named = _named_sections(config, device, self._activity)
+        self.sections: Sections = self._named or NO_SECTIONS
+        self._sinks = Sinks(_sink_makers(config, job, members))
+        self._resources = _resources(config, device)
+        self._profiler: StepProfiler | None = None
+        if config.profiler is not None and self._named is not None:
+            self._profiler = StepProfiler(config.profiler, job.traces, self._named, device)
+        self._watchdog: Watchdog | None = None
+        if config.hang_timeout is not None:
+            self._watchdog = Watchdog(self._activity, config.hang_timeout, on_hang)
+        self._last_look: tuple[float, int] | None = None
+        self._step = members[0].step if members else 0
+
+    def beat(self) -> None:
+        """Give a sign of progress; every section and every call below gives one too."""
+        self._activity.beat()
+
+    def steps_until_due(self, step: int) -> int:
+        """Return after how many steps, at least 1, `after_steps` must be called.
+
+        ``step`` is the first member's; what happens at certain steps goes by it.
+        """
+        due = self._config.interval - step % self._config.interval
+        traced = None if self._profiler is None else self._profiler.steps_until_due(step)
+        return due if traced is None else min(due, traced)
+
+    def before_steps(self, step: int) -> None:
+        """Prepare for the steps after ``step``, the first member's."""
+        self._activity.beat()
+        self._step = step
+        if self._last_look is None:
+            self._last_look = time.perf_counter(), step
+        self._profile(lambda profiler: profiler.before_steps(step))
+
+    def after_steps(
+        self,
+        steps: Sequence[int],
+        scalars: Callable[[], Mapping[str, Tensor]],
+        layers: Callable[[], LayerTensors],
+    ) -> Mapping[int, str]:
+        """Look at the population if a look is due.
+
+        Args:
+            steps: each member's step.
+            scalars: numbers of training by name, each (P,): ``host/loss``, ``host/lr`` and so on.
+                What is not known yet is left out; a NaN is a member's fault.
+            layers: weights and gradients, asked for only while layer statistics are on.
+
+        Returns:
+            The members that have diverged, by index, each with a sentence.
+        """
+        self._activity.beat()
+        self._step = steps[0]
+        self._profile(lambda profiler: profiler.after_steps(steps[0]))
+        if steps[0] % self._config.interval or not self._is_looked_at():
+            return {}
+        look = self._look(steps, scalars(), layers)
+        self._sinks.write(look)
+        self._activity.beat()
+        return self._diverged(look)
+
+    def keep(self, members: Sequence[int]) -> None:
+        """Go on with some of the members, in this order."""
+        self._members = [self._members[member] for member in members]
+
+    def close(self) -> None:
+        """Finish everything that was written and end the threads; the last call."""
+        if self._watchdog is not None:
+            self._watchdog.close()
+        self._profile(lambda profiler: profiler.stop(self._step))
+        self._sinks.close()
+
+    def _is_looked_at(self) -> bool:
+        return bool(self._sinks) or self._config.max_loss is not None
+
+    def _look(
+        self,
+        steps: Sequence[int],
+        scalars: Mapping[str, Tensor],
+        layers: Callable[[], LayerTensors],
+    ) -> Look:
+        names, layer_names, rows = _transfer(
+            scalars, layers() if self._config.layer_statistics else None
+        )
+        rows = rows or [[] for _ in self._members]
+        members = tuple(
+            MemberLook(
+                place,
+                step,
+                dict(zip(names, row[: len(names)], strict=True)),
+                dict(zip(layer_names, row[len(names) :], strict=True)),
+            )
+            for place, step, row in zip(self._members, steps, rows, strict=True)
+        )
+        timings = {} if self._named is None else self._named.read()
+        return Look(time.time(), members, timings, self._job_values(steps[0]))
+
+    def _job_values(self, step: int) -> dict[str, float]:
+        now = time.perf_counter()
+        values = {}
+        if self._last_look is not None:
+            then, before = self._last_look
+            values["steps_per_second"] = (step - before) / (now - then)
+        self._last_look = now, step
+        if self._resources is not None:
+            try:
+                values |= self._resources.read()
+            except Exception as error:
+                print(switched_off("the use of resources", error), flush=True)
+                self._resources = None
+        return values
+
+    def _diverged(self, look: Look) -> dict[int, str]:
+        if self._config.max_loss is None:
+            return {}
+        found = {
+            index: divergence(member.scalars, self._config.max_loss)
+            for index, member in enumerate(look.members)
+        }
+        return {index: sentence for index, sentence in found.items() if sentence is not None}
+
+    def _profile(self, call: Callable[[StepProfiler], None]) -> None:
+        if self._profiler is None:
+            return
+        try:
+            call(self._profiler)
+        except Exception as error:
+            print(switched_off("the profiler", error), flush=True)
+            self._profiler = None
+
+
+def _named_sections(
+    config: MonitorConfig, device: torch.device, activity: Activity
+) -> NamedSections | None:
+    asked_for = config.timings or config.profiler is not None or config.hang_timeout is not None
+    return NamedSections(device, activity, timed=config.timings) if asked_for else None
+
+
+def _sink_makers(
+    config: MonitorConfig, job: JobPlace, members: Sequence[MemberPlace]
+) -> dict[str, Callable[[], Sink]]:
+    """Return what makes each sink that is switched on, importing its module only then."""
+    makers: dict[str, Callable[[], Sink]] = {}
+    if config.training_log:
+        from hpsearch.monitor.training_log import TrainingLog
+
+        makers["the training log"] = lambda: TrainingLog(members)
+    if config.tensorboard:
+        from hpsearch.monitor.tensorboard import TensorBoard
+
+        makers["TensorBoard"] = TensorBoard
+    if config.prometheus is not None:
+        from hpsearch.monitor.prometheus import Server, Textfile
+
+        port = config.prometheus.port
+        if config.prometheus.textfile:
+            makers["the textfile for Prometheus"] = lambda: Textfile(job)
+        if port is not None:
+            makers["the HTTP server for Prometheus"] = lambda: Server(job, port)
+    return makers
+
+
+def _resources(config: MonitorConfig, device: torch.device) -> Resources | None:
+    if not config.resources:
+        return None
+    try:
+        return Resources(device)
+    except Exception as error:
+        print(switched_off("the use of resources", error), flush=True)
+        return None
+
+
+def _transfer(
+    scalars: Mapping[str, Tensor], layers: LayerTensors | None
+) -> tuple[list[str], list[str], list[list[float]]]:
+    """Return the names of scalars and layer statistics, and a row of values for each member.
+
+    The one place that waits for the device.
+    """
+    layer_names: list[str] = []
+    tables: list[Tensor] = []
+    if scalars:
+        tables.append(torch.stack([values.detach().double() for values in scalars.values()], dim=1))
+    if layers is not None:
+        layer_names, statistics = layer_statistics(layers)
+        if layer_names:
+            tables.append(statistics)
+    rows: list[list[float]] = torch.cat(tables, dim=1).tolist() if tables else []
+    return list(scalars), layer_names, rows

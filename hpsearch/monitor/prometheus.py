@@ -1,0 +1,152 @@
+"""Looks as gauges for Prometheus, by a textfile or by HTTP.
+
+Gauges of a member have the labels study, trial and role: ``host/loss`` becomes
+``hpsearch_loss{role="host"}``. Gauges of the job, ``hpsearch_job_*``, have study and job, those of
+sections section too.
+Layer statistics are left out: each would be a time series of its own.
+"""
+
+import re
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from hpsearch.errors import ConflictError
+from hpsearch.monitor.look import Look
+from hpsearch.monitor.packages import needed
+from hpsearch.monitor.places import JobPlace
+
+ADDRESS = "127.0.0.1"
+"""what is served is for this machine alone; Prometheus has no passwords"""
+MEMBER_LABELS = ("study", "trial", "role")
+JOB_LABELS = ("study", "job")
+SECTION_LABELS = ("study", "job", "section")
+
+Samples = dict[str, tuple[tuple[str, ...], list[tuple[tuple[str, ...], float]]]]
+"""by name of the gauge: the names of its labels, and values by their labels"""
+
+
+class Textfile:
+    """Rewrites a file for node_exporter's textfile collector; it goes when the job ends."""
+
+    def __init__(self, job: JobPlace) -> None:
+        """Import what writes gauges; UsageError if it is not installed."""
+        self._gauges = _Gauges(job)
+        self._path = job.textfile
+
+    def write(self, look: Look) -> None:
+        """Replace the file at once, so that no reader sees half of it."""
+        from prometheus_client import write_to_textfile
+
+        self._gauges.show(look)
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        write_to_textfile(str(self._path), self._gauges.registry)
+
+    def close(self) -> None:
+        """Remove the file: gauges of a job that has ended would be read for ever."""
+        self._path.unlink(missing_ok=True)
+
+
+class Server:
+    """Serves the newest look at http://127.0.0.1:port/metrics."""
+
+    def __init__(self, job: JobPlace, port: int) -> None:
+        """Begin to serve.
+
+        Raises:
+            ConflictError: if the port is taken or may not be used.
+            UsageError: if prometheus_client is not installed.
+        """
+        self._gauges = _Gauges(job)
+        from prometheus_client import start_http_server
+
+        try:
+            self._server, self._thread = start_http_server(
+                port, addr=ADDRESS, registry=self._gauges.registry
+            )
+        except OSError as error:
+            raise ConflictError(
+                f"port {port} of {ADDRESS} cannot be used ({error.strerror}); another job of this "
+                "machine may have it; give monitor.prometheus another port, or write a textfile"
+            ) from error
+
+    def write(self, look: Look) -> None:
+        """Serve this look from now on."""
+        self._gauges.show(look)
+
+    def close(self) -> None:
+        """Give the port back."""
+        self._server.shutdown()
+        self._server.server_close()
+        thread: threading.Thread = self._thread
+        thread.join()
+
+
+class _Gauges:
+    """The newest look as a registry of its own; what left the population is not in it."""
+
+    def __init__(self, job: JobPlace) -> None:
+        with needed("prometheus_client"):
+            from prometheus_client import CollectorRegistry
+            from prometheus_client.core import GaugeMetricFamily
+        self._family: Callable[..., Any] = GaugeMetricFamily
+        self._job = job
+        self._samples: Samples = {}
+        self.registry = CollectorRegistry()
+        self.registry.register(self)
+
+    def show(self, look: Look) -> None:
+        """Replace what is shown; another thread may be reading the old samples meanwhile."""
+        self._samples = samples(self._job, look)
+
+    def collect(self) -> Iterable[Any]:
+        """Yield the gauges; called by the registry."""
+        for name, (labels, values) in self._samples.items():
+            family = self._family(
+                name, _DOCUMENTATION.get(name, "as the trainer names it"), None, labels
+            )
+            for value_labels, value in values:
+                family.add_metric(value_labels, value)
+            yield family
+
+
+_DOCUMENTATION = {
+    "hpsearch_step": "training steps made",
+    "hpsearch_job_section_seconds": "mean time in a section of a step since the last look",
+    "hpsearch_job_look_timestamp_seconds": "when the gauges were taken",
+    "hpsearch_job_steps_per_second": "training steps of the population, evaluations included",
+    "hpsearch_job_cpu_percent": "use of one core by the process",
+    "hpsearch_job_memory_bytes": "resident memory of the process",
+    "hpsearch_job_gpu_percent": "time in which the GPU ran a kernel, of any process",
+    "hpsearch_job_gpu_memory_bytes": "GPU memory in use, by any process",
+    "hpsearch_job_gpu_temperature_celsius": "temperature of the GPU",
+}
+
+
+def samples(job: JobPlace, look: Look) -> Samples:
+    """Return every gauge of a look."""
+    found: Samples = {}
+    for name, labels, label_values, value in _all_samples(job, look):
+        found.setdefault(name, (labels, []))[1].append((label_values, value))
+    return found
+
+
+def _all_samples(
+    job: JobPlace, look: Look
+) -> Iterator[tuple[str, tuple[str, ...], tuple[str, ...], float]]:
+    for member in look.members:
+        trial = member.place.trial
+        yield "hpsearch_step", MEMBER_LABELS, (job.study, trial, ""), float(member.step)
+        for name, value in member.scalars.items():
+            role, _, quantity = name.rpartition("/")
+            yield _metric(quantity), MEMBER_LABELS, (job.study, trial, role), value
+    here = (job.study, job.job)
+    for section, timing in look.timings.items():
+        yield "hpsearch_job_section_seconds", SECTION_LABELS, (*here, section), timing.mean / 1e3
+    for name, value in {**look.job, "look_timestamp_seconds": look.at}.items():
+        yield _metric(f"job_{name}"), JOB_LABELS, here, value
+
+
+def _metric(quantity: str) -> str:
+    """Return the name of a gauge, of the characters that Prometheus allows."""
+    return "hpsearch_" + re.sub(r"[^a-zA-Z0-9_]", "_", quantity)

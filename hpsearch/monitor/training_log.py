@@ -1,0 +1,72 @@
+"""A line a look and member, as JSON: what notebooks and the report read."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, TextIO
+
+from hpsearch.atomic import write_text
+from hpsearch.monitor.look import Look, MemberLook, finite_or_none
+from hpsearch.monitor.places import MemberPlace
+
+
+class TrainingLog:
+    """Appends to one file a member; a line is whole, and is there when a look is over."""
+
+    def __init__(self, places: Sequence[MemberPlace]) -> None:
+        """Forget what earlier attempts wrote of steps that these members will make again."""
+        for place in places:
+            forget_after(place.training_log, place.step)
+        self._files: dict[Path, TextIO] = {}
+
+    def write(self, look: Look) -> None:
+        """Append a line for each member; infinite values and NaN become null."""
+        for member in look.members:
+            file = self._file(member.place.training_log)
+            file.write(json.dumps(_line(look, member)) + "\n")
+            file.flush()
+
+    def close(self) -> None:
+        """Close the files."""
+        for file in self._files.values():
+            file.close()
+
+    def _file(self, path: Path) -> TextIO:
+        if path not in self._files:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._files[path] = path.open("a", encoding="utf-8")
+        return self._files[path]
+
+
+def _line(look: Look, member: MemberLook) -> dict[str, Any]:
+    line: dict[str, Any] = {
+        "step": member.step,
+        "at": look.at,
+        "scalars": finite_or_none(member.scalars),
+        "job": finite_or_none(look.job),
+    }
+    if member.layers:
+        line["layers"] = finite_or_none(member.layers)
+    if look.timings:
+        line["timings"] = {name: asdict(timing) for name, timing in look.timings.items()}
+    return line
+
+
+def forget_after(path: Path, step: int) -> None:
+    """Drop the lines of later steps than ``step``, and a last one that was cut off."""
+    if not path.exists():
+        return
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    kept = [line for line in lines if (found := _step(line)) is not None and found <= step]
+    if kept != lines:
+        write_text(path, "".join(kept))
+
+
+def _step(line: str) -> int | None:
+    """Return the step of a line, None if it is damaged."""
+    try:
+        step = json.loads(line)["step"]
+    except (ValueError, TypeError, KeyError):
+        return None
+    return step if isinstance(step, int) and line.endswith("\n") else None

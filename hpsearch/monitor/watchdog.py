@@ -1,0 +1,79 @@
+"""Notices that training hangs: no sign of progress for too long."""
+
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from hpsearch.monitor.activity import Activity
+
+CHECKS = 20
+"""how often the watchdog looks within its timeout, which it exceeds by one look at most"""
+MAX_CHECK_SECONDS = 5.0
+
+
+@dataclass(frozen=True)
+class HangReport:
+    """Where a hanging process was found."""
+
+    seconds: float
+    """without a sign of progress"""
+    section: str | None
+    """in which the training loop was, as ``update/backward``; None outside all of them"""
+    stacks: str
+    """of all threads, the innermost call last"""
+
+    def __str__(self) -> str:
+        where = "outside all named sections" if self.section is None else f"in {self.section}"
+        return (
+            f"no sign of progress for {self.seconds:g} seconds, {where}; see the stacks in the "
+            "job's log, or raise monitor.hang_timeout if a step may take so long"
+        )
+
+
+class Watchdog:
+    """A thread that calls ``on_hang`` once, from itself, after ``seconds`` without a sign.
+
+    It counts its own looks instead of the time, so that a process that was stopped and goes on
+    (SIGSTOP, a suspended machine) does not look as if it hung. A call that never lets go of the
+    interpreter's lock stops the watchdog too; torch, numba, sleeping and waiting let go of it.
+    """
+
+    def __init__(
+        self, activity: Activity, seconds: float, on_hang: Callable[[HangReport], None]
+    ) -> None:
+        self._activity = activity
+        self._seconds = seconds
+        self._on_hang = on_hang
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="watchdog", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """End the thread; may be called from any thread, and again."""
+        self._closed.set()
+        if threading.current_thread() is not self._thread:
+            self._thread.join()
+
+    def _watch(self) -> None:
+        check = min(self._seconds / CHECKS, MAX_CHECK_SECONDS)
+        signs, silent = self._activity.signs, 0.0
+        while not self._closed.wait(check):
+            if self._activity.signs != signs:
+                signs, silent = self._activity.signs, 0.0
+                continue
+            silent += check
+            if silent > self._seconds:
+                self._on_hang(HangReport(self._seconds, self._activity.section, stacks()))
+                return
+
+
+def stacks() -> str:
+    """Return what every thread of this process is doing."""
+    names = {thread.ident: thread.name for thread in threading.enumerate()}
+    parts = []
+    for ident, frame in sys._current_frames().items():
+        calls = "".join(traceback.format_stack(frame))
+        parts.append(f"thread {names.get(ident, ident)}:\n{calls}")
+    return "\n".join(parts)

@@ -1,0 +1,64 @@
+"""Trainer configurations: frozen, exhaustive, without a single default.
+
+Fields marked PER_MEMBER may differ between the members of one population; all others are the
+population's shape, and members that share them train together in one job. No torch here.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from hpsearch.plain import leaves
+from hpsearch.schema import read_hint
+from hpsearch.trainers.config.common import CommonConfig, LearningRole, RewardName
+from hpsearch.trainers.config.dqn import DQNConfig, DQNRole, PrioritisedReplay, ReplayBuffer
+from hpsearch.trainers.config.players import SavedPlayer, ScriptedAgent, ScriptedHost
+from hpsearch.trainers.config.ppo import PPOConfig, PPORole
+
+__all__ = [
+    "CommonConfig",
+    "DQNConfig",
+    "DQNRole",
+    "LearningRole",
+    "PPOConfig",
+    "PPORole",
+    "PrioritisedReplay",
+    "ReplayBuffer",
+    "RewardName",
+    "SavedPlayer",
+    "ScriptedAgent",
+    "ScriptedHost",
+    "TrainerConfig",
+    "read_config",
+    "shape_key",
+    "training_differences",
+]
+
+TrainerConfig = DQNConfig | PPOConfig
+
+MAY_CHANGE = frozenset({"steps", "evaluation", "checkpoint", "monitor"})
+"""keys that decide how long is trained and what is looked at, not what was trained so far"""
+
+
+def read_config(data: object, *, source: str) -> TrainerConfig:
+    """Return the trainer configuration that plain data holds.
+
+    Raises:
+        ConfigError: listing every missing, unknown or wrong key with its dotted path.
+    """
+    config: TrainerConfig = read_hint(TrainerConfig, data, source=source)
+    return config
+
+
+def training_differences(saved: Mapping[str, Any], own: Mapping[str, Any]) -> list[str]:
+    """Return the top keys in which two plain configurations train differently."""
+    keys = sorted((saved.keys() | own.keys()) - MAY_CHANGE)
+    return [key for key in keys if saved.get(key) != own.get(key)]
+
+
+def shape_key(config: CommonConfig) -> str:
+    """Return a name of the shape: equal for configurations whose members can train together."""
+    shape = {leaf.path: leaf.value for leaf in leaves(config) if not leaf.per_member}
+    text = json.dumps(shape, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()

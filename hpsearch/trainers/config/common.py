@@ -1,0 +1,131 @@
+"""What every algorithm's configuration says."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Literal, get_args
+
+from hpsearch.errors import unknown_name
+from hpsearch.monitor.config import MonitorConfig
+from hpsearch.schema import PER_MEMBER, Positive, Range
+from hpsearch.trainers.config.measuring import Checkpointing, Evaluation
+from hpsearch.trainers.config.numbers import MemberSteps, PositiveNumber, Rate
+from hpsearch.trainers.config.opponents import OpponentPool
+from hpsearch.trainers.config.optim import Optim
+from hpsearch.trainers.config.players import (
+    AgentName,
+    FlattenEncoder,
+    HostName,
+    NetworkFields,
+    SavedPlayer,
+    ScriptedAgent,
+    ScriptedHost,
+)
+from hpsearch.trainers.metrics import metric_names
+
+RewardName = Literal["terminal", "step_penalty", "points_removed"]
+
+
+@dataclass(frozen=True)
+class LearningRole(NetworkFields):
+    """What every role that learns says, whatever the algorithm."""
+
+    optim: Optim
+    max_grad_norm: PositiveNumber
+    """the gradient of a member is scaled down to this norm"""
+    gamma: Rate
+    """discount a move"""
+    rollout_size: Positive
+    """games played at once in which this role learns, B"""
+
+
+@dataclass(frozen=True)
+class CommonConfig:
+    """The fields that every algorithm has; each adds its roles and its own block.
+
+    A step is ``rollout_length`` moves of every game, then updates.
+    """
+
+    algorithm: Literal["dqn", "ppo"]
+    seed: Annotated[int, Range(low=0), PER_MEMBER]
+    """of initial weights, starts and exploration"""
+    device: Literal["cpu", "cuda"]
+    precision: Literal["fp32", "tf32", "bf16"]
+    """of the networks' products; weights, optimizer and game stay as they are"""
+    compile: Literal["off", "default"]
+    """whether torch.compile compiles the networks' pass in updates"""
+    deterministic: bool
+    """whether operations that may differ from run to run are avoided where there is a choice"""
+    detect_anomaly: bool
+    """whether the operation whose gradient became NaN is named; slows updates several times"""
+    steps: MemberSteps
+    """training steps in all"""
+    dimension: Annotated[int, Range(low=2, high=16)]
+    """coordinates of a point, D"""
+    max_num_points: Annotated[int, Range(low=2)]
+    """points of a start, N"""
+    max_value: Positive
+    """coordinates of a start are uniform on 0..max_value"""
+    max_steps: Positive
+    """moves after which a training game is truncated"""
+    reposition: bool
+    """subtract each coordinate's minimum after a move"""
+    reward: RewardName
+    rollout_length: Positive
+    """moves of every game a step, T"""
+    opponents: OpponentPool | None
+    """snapshots that two learning roles meet; none: each meets the other as it is"""
+    evaluation: Evaluation
+    checkpoint: Checkpointing
+    monitor: MonitorConfig
+
+    def players(self) -> Mapping[str, LearningRole | ScriptedHost | ScriptedAgent | SavedPlayer]:
+        """Return host and agent by name; every algorithm has both."""
+        raise NotImplementedError
+
+    def learning(self) -> dict[str, LearningRole]:
+        """Return the roles that learn, by name."""
+        players = self.players().items()
+        return {name: role for name, role in players if isinstance(role, LearningRole)}
+
+    def measured_against(self) -> dict[str, tuple[str, ...]]:
+        """Return the scripted players that each learning role is measured against."""
+        others = {"host": get_args(AgentName), "agent": get_args(HostName)}
+        named = self.evaluation.opponents
+        return {role: tuple(n for n in named if n in others[role]) for role in self.learning()}
+
+    def check(self) -> Iterator[str]:
+        """Yield what disagrees between the fields."""
+        learning = self.learning()
+        if not learning:
+            yield "host or agent must learn, but neither does"
+            return
+        for name, role in learning.items():
+            yield from self._network_faults(name, role)
+        for name, opponents in self.measured_against().items():
+            if not opponents:
+                yield f"evaluation.opponents names no player that the {name} can meet"
+        metrics = list(metric_names(self.measured_against()))
+        if self.checkpoint.best is not None and self.checkpoint.best not in metrics:
+            fault = unknown_name("metric", self.checkpoint.best, metrics)
+            yield f"checkpoint.best {fault}"
+        yield from self._pool_faults(learning)
+
+    def _network_faults(self, name: str, role: LearningRole) -> Iterator[str]:
+        encoder = role.encoder
+        if isinstance(encoder, FlattenEncoder) and encoder.num_points > self.max_num_points:
+            yield (
+                f"{name}.encoder.num_points must not exceed max_num_points={self.max_num_points}, "
+                f"but is {encoder.num_points}"
+            )
+
+    def _pool_faults(self, learning: Mapping[str, LearningRole]) -> Iterator[str]:
+        if self.opponents is None:
+            return
+        if len(learning) < 2:
+            yield "opponents holds snapshots of two learning roles, but only one learns; write null"
+        for name, role in learning.items():
+            if role.rollout_size % self.opponents.at_once:
+                yield (
+                    f"opponents.at_once must divide {name}.rollout_size={role.rollout_size}, "
+                    f"but is {self.opponents.at_once}"
+                )

@@ -1,0 +1,104 @@
+"""The configuration of Q-learning."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from hpsearch.schema import NonNegative, Positive, Range
+from hpsearch.trainers.config.common import CommonConfig, LearningRole
+from hpsearch.trainers.config.numbers import MemberSteps, PositiveNumber, PositiveRate, Rate
+from hpsearch.trainers.config.players import SavedPlayer, ScriptedAgent, ScriptedHost
+from hpsearch.trainers.config.schedules import Schedule
+
+
+@dataclass(frozen=True)
+class DQNRole(LearningRole):
+    """A role (host or agent) that learns by Q-learning."""
+
+    batch_size: Positive
+    """transitions an update"""
+    er: Rate
+    """exploration rate; the final value of er_schedule"""
+    er_schedule: Schedule
+    tau: PositiveRate
+    """share of the weights that the target network takes over; 1 copies them"""
+    steps_before_update_target: MemberSteps
+    """steps between two updates of the target network"""
+    huber_delta: PositiveNumber
+    """temporal-difference error above which the loss is linear"""
+
+
+@dataclass(frozen=True)
+class PrioritisedReplay:
+    """Transitions with a large error are sampled more often (Schaul et al., arXiv 1511.05952)."""
+
+    alpha: Rate
+    """power of the error by which a transition is drawn; 0 is uniform"""
+    beta: Rate
+    """power of the weight that corrects the bias, at step 0"""
+    beta_steps: MemberSteps
+    """steps until that power is 1"""
+    eps: PositiveNumber
+    """added to every error, so that no transition is forgotten"""
+
+
+@dataclass(frozen=True)
+class ReplayBuffer:
+    """Transitions kept for learning."""
+
+    buffer_size: Positive
+    """transitions a member keeps; the oldest are overwritten"""
+    save: bool
+    """whether checkpoints hold the buffer; without it a resumed run is not bitwise the same"""
+    prioritised: PrioritisedReplay | None
+    """none: all transitions alike"""
+
+
+@dataclass(frozen=True)
+class DQNOptions:
+    """What only Q-learning knows."""
+
+    double: bool
+    """the online network chooses the next action, the target network values it"""
+    dueling: bool
+    """the last layer gives the value of the position and each action's advantage over the mean"""
+    n_step: Annotated[int, Range(low=1, high=100)]
+    """rewards that a target sums before it bootstraps; never beyond the end of a game"""
+    minimax: bool
+    """a host's target takes the agent's worst reply instead of the one that was played"""
+
+
+@dataclass(frozen=True)
+class DQNConfig(CommonConfig):
+    """Everything that a DQNTrainer is built from."""
+
+    algorithm: Literal["dqn"]
+    updates_per_step: Positive
+    """gradient updates a step"""
+    learning_starts: NonNegative
+    """steps before the first update; batch norms follow what they see from the start"""
+    host: DQNRole | ScriptedHost | SavedPlayer
+    agent: DQNRole | ScriptedAgent | SavedPlayer
+    replay_buffer: ReplayBuffer
+    dqn: DQNOptions
+
+    def players(self) -> Mapping[str, LearningRole | ScriptedHost | ScriptedAgent | SavedPlayer]:
+        """Return host and agent by name."""
+        return {"host": self.host, "agent": self.agent}
+
+    def check(self) -> Iterator[str]:
+        """Yield what disagrees between the fields."""
+        yield from super().check()
+        most = max((role.rollout_size for role in self.learning().values()), default=0)
+        if most > self.replay_buffer.buffer_size:
+            yield (
+                "replay_buffer.buffer_size must hold the transitions of one move of every "
+                f"game, rollout_size={most}"
+            )
+        if self.dqn.minimax and self.dqn.n_step > 1:
+            yield (
+                "dqn.minimax looks one move ahead, so dqn.n_step must be 1, "
+                f"but is {self.dqn.n_step}"
+            )
+        if self.dqn.minimax and "host" not in self.learning():
+            yield "dqn.minimax is a target for hosts, but the host does not learn"

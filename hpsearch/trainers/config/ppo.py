@@ -1,0 +1,93 @@
+"""The configuration of proximal policy optimisation."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from hpsearch.schema import Positive, Range
+from hpsearch.trainers.config.common import CommonConfig, LearningRole
+from hpsearch.trainers.config.numbers import (
+    NonNegativeNumber,
+    PositiveNumber,
+    PositiveNumberOrNone,
+    Rate,
+)
+from hpsearch.trainers.config.players import (
+    SavedPlayer,
+    ScriptedAgent,
+    ScriptedHost,
+    net_arch_faults,
+)
+
+
+@dataclass(frozen=True)
+class PPORole(LearningRole):
+    """A role (host or agent) that learns by proximal policy optimisation.
+
+    Encoder and ``net_arch`` are the policy's; the value network has an encoder of its own, alike.
+    """
+
+    value_net_arch: tuple[Any, ...]
+    """hidden layers of the value network"""
+    init: Literal["uniform", "orthogonal"]
+    """how the weights are drawn"""
+    last_policy_scale: Annotated[float, Range(low=0.0, open_low=True)]
+    """factor of the last policy layer's first weights: small, so that play begins nearly uniform"""
+
+    def check(self) -> Iterator[str]:
+        """Yield what is wrong with the networks."""
+        yield from super().check()
+        yield from net_arch_faults("value_net_arch", self.value_net_arch)
+
+
+@dataclass(frozen=True)
+class PPOOptions:
+    """What only proximal policy optimisation knows (Schulman et al., arXiv 1707.06347)."""
+
+    train_epochs: Positive
+    """passes over the moves of a step"""
+    minibatch_size: Positive
+    """moves an update; the last of a pass may hold fewer"""
+    gae_lambda: Rate
+    """mixes one-step (0) and whole-game (1) advantages (Schulman et al., arXiv 1506.02438)"""
+    recompute_advantages: bool
+    """with the value network of each epoch instead of the first one's"""
+    normalize_advantages: bool
+    """to mean 0 and deviation 1 in every minibatch"""
+    clip_range: PositiveNumber
+    """change of an action's probability, as a share, beyond which nothing is gained"""
+    value_clip_range: PositiveNumberOrNone
+    """change of a value beyond which nothing is gained; null: no bound"""
+    vf_coef: NonNegativeNumber
+    """weight of the value loss"""
+    ent_coef: NonNegativeNumber
+    """weight of the policy's entropy"""
+    target_kl: PositiveNumberOrNone
+    """divergence from the policy that played above which a step makes no more updates"""
+
+
+@dataclass(frozen=True)
+class PPOConfig(CommonConfig):
+    """Everything that a PPOTrainer is built from."""
+
+    algorithm: Literal["ppo"]
+    host: PPORole | ScriptedHost | SavedPlayer
+    agent: PPORole | ScriptedAgent | SavedPlayer
+    ppo: PPOOptions
+
+    def players(self) -> Mapping[str, LearningRole | ScriptedHost | ScriptedAgent | SavedPlayer]:
+        """Return host and agent by name."""
+        return {"host": self.host, "agent": self.agent}
+
+    def check(self) -> Iterator[str]:
+        """Yield what disagrees between the fields."""
+        yield from super().check()
+        for name, role in self.learning().items():
+            moves = role.rollout_size * self.rollout_length
+            if self.ppo.minibatch_size > moves:
+                yield (
+                    f"ppo.minibatch_size must not exceed the {moves} moves that the {name} makes a "
+                    f"step (rollout_size times rollout_length), but is {self.ppo.minibatch_size}"
+                )
+        if self.ppo.minibatch_size == 1 and self.ppo.normalize_advantages:
+            yield "ppo.minibatch_size must be at least 2 where advantages are normalized"

@@ -1,0 +1,170 @@
+"""The published match: games begun in so many moves of one game after another.
+
+What counts, where the published code (hironaka's validator) leaves it open: coordinates are uniform
+on 0..19, since its max_value of 20 is not included. A start is neither reduced nor asked whether it
+is over, so every game takes a move. Every game begun counts, also one that is stopped after 1,000
+moves (there after 1,001) and the last one, which is cut off. Positions are exact integers; there
+they are floats, which decide ties otherwise.
+
+Axes: L lanes, each a match of its own; N points, D coordinates.
+"""
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
+
+import torch
+from torch import Tensor
+
+from hpsearch.game import rules
+from hpsearch.game.encoding import HostActionEncoder
+from hpsearch.game.kernels import BACKENDS, default_backend
+from hpsearch.game.philox import Stream, derive_key, num_blocks
+from hpsearch.trainers.playing import NOISE
+from hpsearch.trainers.policies import AgentPolicy, HostPolicy
+
+
+@dataclass(frozen=True, kw_only=True)
+class MatchRules:
+    """What a match is. No field has a default."""
+
+    dimension: int
+    """D"""
+    num_points: int
+    """points of a start"""
+    num_rows: int
+    """N, the rows of a position: as many as the players know, at least num_points"""
+    max_value: int
+    """coordinates of a start are uniform on 0..max_value"""
+    max_steps: int
+    """moves after which a game is stopped"""
+    reposition: bool
+    """subtract each coordinate's minimum after a move; changes what learned players see"""
+    num_moves: int
+    """moves of a match"""
+    num_lanes: int
+    """independent matches, L"""
+
+    def __post_init__(self) -> None:
+        """Refuse a position with too few rows."""
+        if self.num_rows < self.num_points:
+            raise ValueError(
+                "a position needs a row for every point of a start, "
+                f"got {self.num_rows=}, {self.num_points=}"
+            )
+
+
+PUBLISHED: Final = MatchRules(
+    dimension=3,
+    num_points=20,
+    num_rows=20,
+    max_value=19,
+    max_steps=1000,
+    reposition=True,
+    num_moves=10_000,
+    num_lanes=16,
+)
+
+
+@dataclass(frozen=True)
+class MatchResult:
+    """How a pair's matches went, lane by lane."""
+
+    games: tuple[int, ...]
+    """games begun"""
+    stopped: tuple[int, ...]
+    """games of these that were stopped: too many moves, or a coordinate beyond the rules' bound"""
+
+    @property
+    def mean(self) -> float:
+        """Return the games of a match, on the average."""
+        return sum(self.games) / len(self.games)
+
+    @property
+    def deviation(self) -> float:
+        """Return the standard deviation of the games of a match; 0 for a single lane."""
+        squares = sum((games - self.mean) ** 2 for games in self.games)
+        return math.sqrt(squares / max(1, len(self.games) - 1))
+
+    @property
+    def stopped_share(self) -> float:
+        """Return the share of all games begun that were stopped."""
+        return sum(self.stopped) / sum(self.games)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Let one thread do all that a CPU does in the block: for few games at once the fastest."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@one_thread()
+@torch.no_grad()
+def play_match(
+    host: HostPolicy, agent: AgentPolicy, match: MatchRules, *, seed: int, device: torch.device
+) -> MatchResult:
+    """Play a match in every lane, neither player exploring.
+
+    Game g of lane l begins alike whoever plays; lanes do not depend on one another. Policies see
+    the lanes as the games of one member.
+    """
+    kernel = BACKENDS[default_backend(device)]
+    encoder = HostActionEncoder(match.dimension)
+    starts = _Starts(match, seed, device)
+    noise = Stream(_keys("noise", match, seed, device), torch.zeros_like(starts.keys))
+    never = torch.zeros(1, device=device)
+    game = torch.zeros_like(starts.keys)  # the number of each lane's present game
+    moves, stopped = torch.zeros_like(game), torch.zeros_like(game)
+    points = starts.of(game)
+    for move in range(1, match.num_moves + 1):
+        numbers = noise.uniform(NOISE).unsqueeze(0)
+        subset = encoder.decode(host(points, numbers[..., :2], never))
+        axis = agent(points, subset, numbers[..., 2:], never)
+        points, capped = kernel.move(points, subset, axis, match.reposition)
+        moves += 1
+        is_over = (rules.is_over(points) & ~capped)[0]
+        is_stopped = (capped[0] | (moves >= match.max_steps)) & ~is_over
+        stopped += is_stopped
+        if move < match.num_moves:  # a game without a move has not begun
+            ended = is_over | is_stopped
+            game += ended
+            moves.masked_fill_(ended, 0)
+            points = torch.where(ended[:, None, None], starts.of(game), points)
+    return MatchResult(tuple((game + 1).tolist()), tuple(stopped.tolist()))
+
+
+class _Starts:
+    """Starts as a function of seed, lane and the number of the game."""
+
+    def __init__(self, match: MatchRules, seed: int, device: torch.device) -> None:
+        self.keys = _keys("starts", match, seed, device)
+        self._match = match
+        self._kernel = BACKENDS[default_backend(device)]
+        self._padding = torch.full(
+            (match.num_lanes, match.num_rows - match.num_points, match.dimension),
+            rules.PADDING,
+            dtype=torch.int32,
+            device=device,
+        )
+
+    def of(self, game: Tensor) -> Tensor:
+        """Return the starts of the games int64 (L,) as int32 (1, L, N, D), sorted, not reduced."""
+        size = (self._match.num_points, self._match.dimension)
+        counters = game * num_blocks(math.prod(size))
+        numbers = self._kernel.uniform(self.keys, counters, math.prod(size))
+        # In float64 the product is exact, hence below max_value + 1.
+        drawn = (numbers.double() * (self._match.max_value + 1)).to(torch.int32)
+        points = torch.cat([drawn.unflatten(1, size), self._padding], dim=1)
+        return rules.sort_points(points).unsqueeze(0)
+
+
+def _keys(purpose: str, match: MatchRules, seed: int, device: torch.device) -> Tensor:
+    lanes = range(match.num_lanes)
+    return torch.tensor([derive_key(seed, "match", purpose, lane) for lane in lanes], device=device)

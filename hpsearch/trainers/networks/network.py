@@ -1,0 +1,204 @@
+"""Networks of a whole population: the weights of P members in one flat bank, layer by layer.
+
+Axes: P members, B games, I inputs, O outputs, W weights of one member.
+Member p of a network computes what the same member would compute alone.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from hpsearch.game.philox import Stream
+from hpsearch.trainers.config.players import Activation, Encoder
+from hpsearch.trainers.net_arch import Layer
+from hpsearch.trainers.networks.encoders import Inputs, apply_encoder, plan_encoder
+from hpsearch.trainers.networks.layers import apply_layer, plan_layer
+from hpsearch.trainers.networks.plan import Init, Part, Plan
+from hpsearch.trainers.networks.reader import Reader
+
+MAX_COMPILED_CASES = 64
+"""of the one function that torch compiles; beyond its own 8 it would go on uncompiled in silence"""
+
+
+@dataclass(frozen=True)
+class Tower:
+    """An encoder, hidden layers and a linear layer."""
+
+    encoder: Encoder
+    layers: tuple[Layer, ...]
+    activation: Activation
+    num_outputs: int
+    init: Init
+    last_scale: float
+    """factor of the last layer's first weights"""
+    dueling: bool
+    """outputs are a value plus advantages of mean 0 (Wang et al., arXiv 1511.06581, equation 9);
+    value and advantages share all but the last layer"""
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """How a network's products are computed."""
+
+    precision: Literal["fp32", "tf32", "bf16"]
+    compile: Literal["off", "default"]
+
+
+class Network:
+    """One or more towers of P members over the same observations.
+
+    Attributes:
+        weights: float32 (P, W), every weight of every member; layers are views of it.
+        statistics: float32 (P, S), running means and variances of the batch norms.
+    """
+
+    def __init__(
+        self, inputs: Inputs, towers: Sequence[Tower], arithmetic: Arithmetic, stream: Stream
+    ) -> None:
+        """Build the network and draw its weights; ``stream`` has one row a member."""
+        self._inputs = inputs
+        self._towers = tuple(towers)
+        self._arithmetic = arithmetic
+        self._plan, self._places = _plan(inputs, towers)
+        self.weights = self._plan.draw(stream)
+        self.statistics = self._plan.initial_statistics(stream.keys.shape[0], stream.keys.device)
+        self._views = [_leaf(self.weights, part) for part in self._plan.parts]
+        self._compiled = self._forward
+        if arithmetic.compile == "default":
+            # All networks share one function: each role, tower and batch size is a case of it.
+            torch._dynamo.config.recompile_limit = MAX_COMPILED_CASES
+            torch._dynamo.config.fail_on_recompile_limit_hit = True
+            self._compiled = torch.compile(self._forward)
+
+    def __call__(self, x: Tensor, *, tower: int = 0, training: bool = False) -> Tensor:
+        """Return float32 (P, B, O) for float32 (P, B, I).
+
+        In ``training`` batch norms use the batch's own statistics and move the running ones; an
+        argument instead of a mode, so that no pass can find the mode that another one left.
+        """
+        # Only updates are compiled: their batches are of one size, games played are of many.
+        run = self._compiled if torch.is_grad_enabled() else self._forward
+        with torch.autocast(
+            x.device.type, torch.bfloat16, enabled=self._arithmetic.precision == "bf16"
+        ):
+            output: Tensor = run(x, tower, training)
+        return output
+
+    def _forward(self, x: Tensor, index: int, training: bool) -> Tensor:
+        tower, place = self._towers[index], self._places[index]
+        reader = Reader(
+            iter(self._views[place.views]),
+            self.statistics[:, place.statistics],
+            activation=tower.activation,
+            training=training,
+        )
+        x = apply_encoder(reader, tower.encoder, self._inputs, x)
+        for layer in tower.layers:
+            x = apply_layer(reader, layer, x)
+        x = reader.linear(x).to(self.weights.dtype)
+        if not tower.dueling:
+            return x
+        value, advantages = x[..., :1], x[..., 1:]
+        return value + advantages - advantages.mean(dim=2, keepdim=True)
+
+    @property
+    def structure(self) -> tuple[object, ...]:
+        """Return what two networks must share for one to take over the other's weights."""
+        drawn_alike = [replace(tower, init="uniform", last_scale=1.0) for tower in self._towers]
+        return (self._inputs, *drawn_alike)
+
+    def gradients(self, loss: Tensor) -> Tensor:
+        """Return the derivative of a scalar ``loss`` by every weight, float32 (P, W).
+
+        Weights that the loss does not depend on get 0.
+        """
+        parts = torch.autograd.grad(loss, self._views, materialize_grads=True)
+        return torch.cat([part.flatten(1) for part in parts], dim=1)
+
+    def move_towards(self, other: "Network", share: Tensor) -> None:
+        """Move weights and statistics by ``share`` float32 (P,) of the way to ``other``'s."""
+        self.weights.lerp_(other.weights, share[:, None])
+        self.statistics.lerp_(other.statistics, share[:, None])
+
+    def copy_(self, other: "Network") -> None:
+        """Take over the weights and statistics of ``other``."""
+        self.weights.copy_(other.weights)
+        self.statistics.copy_(other.statistics)
+
+    def like(self, num_members: int) -> "Network":
+        """Return a network of the same structure for another number of members, weights 0."""
+        keys = torch.zeros(num_members, dtype=torch.int64, device=self.weights.device)
+        other = Network(self._inputs, self._towers, self._arithmetic, Stream(keys, keys.clone()))
+        other.weights.zero_()
+        return other
+
+    def parts(self, bank: Tensor) -> dict[str, Tensor]:
+        """Return the views (P, rows, columns) of a tensor (P, W) that is laid out as the weights.
+
+        Named "LAYER.weight" and "LAYER.bias", with "TOWER." before where there are several.
+        """
+        named: dict[str, Tensor] = {}
+        for index, part in enumerate(self._plan.parts):
+            kind = "bias" if index % 2 else "weight"
+            named[f"{self._layer_name(index // 2)}.{kind}"] = bank[:, part.columns].unflatten(
+                1, part.shape
+            )
+        return named
+
+    def layers(self, member: int) -> dict[str, Tensor]:
+        """Return one member's tensors as torch.nn names and lays them out, layer after layer."""
+        tensors: dict[str, Tensor] = {}
+        statistics = self.statistics[member]
+        weights = [view[member].detach() for view in self._views]
+        for index, (weight, bias) in enumerate(zip(weights[::2], weights[1::2], strict=True)):
+            name, kind = self._layer_name(index), self._plan.kinds[index]
+            tensors[f"{name}.weight"] = weight.T if kind == "linear" else weight[0]
+            tensors[f"{name}.bias"] = bias[0]
+            if kind == "batch_norm":
+                width = weight.shape[1]
+                mean, var, statistics = statistics.split(
+                    [width, width, len(statistics) - 2 * width]
+                )
+                tensors[f"{name}.running_mean"], tensors[f"{name}.running_var"] = mean, var
+        return tensors
+
+    def _layer_name(self, index: int) -> str:
+        """Return the name of the ``index``-th pair of weight and bias."""
+        tower = next(t for t, place in enumerate(self._places) if 2 * index < place.views.stop)
+        own = index - self._places[tower].views.start // 2
+        return str(own) if len(self._towers) == 1 else f"{tower}.{own}"
+
+    def state(self) -> dict[str, Tensor]:
+        """Return the tensors that a checkpoint keeps, each with the member axis first."""
+        return {"weights": self.weights, "statistics": self.statistics}
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a tower's weights and statistics lie."""
+
+    views: slice
+    statistics: slice
+
+
+def _plan(inputs: Inputs, towers: Sequence[Tower]) -> tuple[Plan, list[_Place]]:
+    plan, places = Plan(), []
+    for tower in towers:
+        first_view, first_statistic = len(plan.parts), 2 * sum(plan.statistics_widths)
+        width = plan_encoder(plan, tower.encoder, inputs, tower.init)
+        for layer in tower.layers:
+            width = plan_layer(plan, layer, width, tower.init)
+        num_outputs = tower.num_outputs + 1 if tower.dueling else tower.num_outputs
+        plan.linear(width, num_outputs, init=tower.init, scale=tower.last_scale)
+        views = slice(first_view, len(plan.parts))
+        places.append(_Place(views, slice(first_statistic, 2 * sum(plan.statistics_widths))))
+    return plan, places
+
+
+def _leaf(weights: Tensor, part: Part) -> Tensor:
+    """Return the part of the bank as an autograd leaf (P, rows, columns) on the same memory."""
+    view: Tensor = weights[:, part.columns].unflatten(1, part.shape)
+    return view.detach().requires_grad_()

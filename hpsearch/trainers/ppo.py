@@ -1,0 +1,188 @@
+"""Proximal policy optimisation (Schulman et al., arXiv 1707.06347), for P members at once.
+
+Axes: P members, T moves, B games, M = T * B moves of a step, m of them in a minibatch, A actions.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from hpsearch.trainers.actor_critic import ActorCritic
+from hpsearch.trainers.columns import column
+from hpsearch.trainers.config import PPOConfig, PPORole
+from hpsearch.trainers.gae import advantages
+from hpsearch.trainers.policies import legal_values
+from hpsearch.trainers.saved_player import SavedPlayer
+from hpsearch.trainers.trainer import Trainer
+from hpsearch.trainers.transitions import Transitions, stack
+
+
+class Moves(NamedTuple):
+    """What a role learns from in one step; the position axis is M, or m in a minibatch."""
+
+    features: Tensor
+    """float32 (P, M, I)"""
+    legal: Tensor
+    """bool (P, M, A)"""
+    action: Tensor
+    """int64 (P, M)"""
+    log_prob: Tensor
+    """float32 (P, M): of the action, by the policy that played"""
+    value: Tensor
+    """float32 (P, M): by the value network that there was while playing"""
+    advantage: Tensor
+    """float32 (P, M)"""
+    target: Tensor
+    """float32 (P, M): what the value network learns"""
+
+
+class PPOTrainer(Trainer[PPOConfig, ActorCritic]):
+    """Learns a policy from what it has just played, never moving far in one step."""
+
+    def __init__(
+        self, configs: Sequence[PPOConfig], saved_players: Mapping[str, SavedPlayer] | None = None
+    ) -> None:
+        """Build a fresh population; see `Rollouts`."""
+        super().__init__(configs, saved_players)
+        options = [config.ppo for config in configs]
+        self._gae_lambda = column([one.gae_lambda for one in options], self.device)
+        self._clip = column([one.clip_range for one in options], self.device)[:, None]
+        bounds = [_or_infinite(one.value_clip_range) for one in options]
+        self._value_clip = column(bounds, self.device)[:, None]
+        self._vf_coef = column([one.vf_coef for one in options], self.device)
+        self._ent_coef = column([one.ent_coef for one in options], self.device)
+        self._target_kl = column([_or_infinite(one.target_kl) for one in options], self.device)
+
+    def _learner(
+        self, name: str, configs: Sequence[PPOConfig], device: torch.device
+    ) -> ActorCritic:
+        roles = [role for config in configs if isinstance(role := config.learning()[name], PPORole)]
+        return ActorCritic(name, roles, configs, device)
+
+    def _exploration(self, learner: ActorCritic) -> Tensor:
+        """Return 1: a role draws every action by its policy."""
+        return torch.ones_like(learner.gamma)[:, None]
+
+    def _train(self) -> None:
+        """Play, then learn from what was played."""
+        with self.sections("rollout"):
+            played = [self._roll_out() for _ in range(self.config.rollout_length)]
+        with self.sections("update"):
+            for learner, moves in zip(self.learners, zip(*played, strict=True), strict=True):
+                self._learn(learner, _as_it_went_on(stack(moves)))
+
+    def _learn(self, learner: ActorCritic, rollout: Transitions) -> None:
+        """Make all updates of a step: several passes over its moves, in minibatches."""
+        options = self.config.ppo
+        moves = self._moves(learner, rollout)
+        active = torch.ones_like(learner.trainable)
+        for epoch in range(options.train_epochs):
+            if epoch > 0 and options.recompute_advantages:
+                advantage, target, _ = self._advantages(learner, rollout, moves.features)
+                moves = moves._replace(advantage=advantage, target=target)
+            order = learner.shuffle.uniform(moves.action.shape[1]).argsort(dim=1, stable=True)
+            for chosen in order.split(options.minibatch_size, dim=1):
+                active = self._update(learner, _rows(moves, chosen), active)
+        learner.follow_statistics(moves.features)
+
+    def _update(self, learner: ActorCritic, batch: Moves, active: Tensor) -> Tensor:
+        """Make one gradient step; return which members bool (P,) may go on in this step."""
+        values = legal_values(learner.net(batch.features), batch.legal)
+        log_probs = values.log_softmax(dim=2)
+        ratio_log = log_probs.gather(2, batch.action[..., None]).squeeze(2) - batch.log_prob
+        ratio = ratio_log.exp()
+        # An unbiased, never negative estimate: http://joschu.net/blog/kl-approx.html, k3.
+        divergence = (ratio - 1 - ratio_log).mean(dim=1)
+        active = active & ~(divergence.detach() > self._target_kl)  # NaN goes on, to be seen
+        policy_loss = self._policy_loss(ratio, self._normalized(batch.advantage))
+        value_loss = self._value_loss(learner.value(batch.features), batch)
+        entropy = _entropy(log_probs, batch.legal)
+        loss = policy_loss + self._vf_coef * value_loss - self._ent_coef * entropy
+        # The sum over members: no member's gradient sees another.
+        learner.update(loss.sum(), self.step, active)
+        learner.statistics |= {
+            "loss": loss.detach(),
+            "policy_loss": policy_loss.detach(),
+            "value_loss": value_loss.detach(),
+            "policy_entropy": entropy.detach(),
+            "kl": divergence.detach(),
+            "clipped": ((ratio - 1).abs() > self._clip).float().mean(dim=1),
+        }
+        return active
+
+    def _policy_loss(self, ratio: Tensor, advantage: Tensor) -> Tensor:
+        """Return the clipped surrogate (arXiv 1707.06347, equation 7) as a loss, (P,)."""
+        near = ratio.clamp(1 - self._clip, 1 + self._clip)
+        return -torch.minimum(ratio * advantage, near * advantage).mean(dim=1)
+
+    def _value_loss(self, value: Tensor, batch: Moves) -> Tensor:
+        """Return half the squared error, where the value moved too far that of the bound, (P,)."""
+        change = (value - batch.value).clamp(-self._value_clip, self._value_clip)
+        error = (value - batch.target).square()
+        bounded = (batch.value + change - batch.target).square()
+        return 0.5 * torch.maximum(error, bounded).mean(dim=1)
+
+    def _normalized(self, advantage: Tensor) -> Tensor:
+        if not self.config.ppo.normalize_advantages:
+            return advantage
+        mean = advantage.mean(dim=1, keepdim=True)
+        return (advantage - mean) / (advantage.std(dim=1, keepdim=True, correction=0) + 1e-8)
+
+    @torch.no_grad()
+    def _moves(self, learner: ActorCritic, rollout: Transitions) -> Moves:
+        """Return the moves of a step with what policy and value network say of them now."""
+        subset = rollout.subset.flatten(1)
+        features = self.features(learner, rollout.points.flatten(1, 2), subset)
+        legal, action = self.legal(learner, subset), rollout.action.flatten(1)
+        log_probs = legal_values(learner.net(features), legal).log_softmax(dim=2)
+        log_prob = log_probs.gather(2, action[..., None]).squeeze(2)
+        advantage, target, value = self._advantages(learner, rollout, features)
+        return Moves(features, legal, action, log_prob, value, advantage, target)
+
+    @torch.no_grad()
+    def _advantages(
+        self, learner: ActorCritic, rollout: Transitions, features: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Return advantages, the value network's targets and its present values, each (P, M)."""
+        next_features = self.features(
+            learner, rollout.next_points.flatten(1, 2), rollout.next_subset.flatten(1)
+        )
+        shape = rollout.action.shape[1:]
+        value = learner.value(features)
+        found = advantages(
+            rollout,
+            value.unflatten(1, shape),
+            learner.value(next_features).unflatten(1, shape),
+            learner.gamma,
+            self._gae_lambda,
+        ).flatten(1)
+        return found, found + value, value
+
+
+def _as_it_went_on(rollout: Transitions) -> Transitions:
+    """Put the host's real next choice where the game went on; the drawn one stays elsewhere."""
+    ended = (rollout.done | rollout.truncated)[:, :-1]
+    next_subset = rollout.next_subset.clone()
+    next_subset[:, :-1] = torch.where(ended, next_subset[:, :-1], rollout.subset[:, 1:])
+    return rollout._replace(next_subset=next_subset)
+
+
+def _entropy(log_probs: Tensor, legal: Tensor) -> Tensor:
+    """Return the mean entropy in nats (P,) of log-probabilities (P, m, A), legal actions alone."""
+    terms = torch.where(legal, log_probs, 0.0) * log_probs.exp()
+    return -terms.sum(dim=2).mean(dim=1)
+
+
+def _rows(moves: Moves, chosen: Tensor) -> Moves:
+    """Return the moves ``chosen`` int64 (P, m) of each member."""
+    return Moves(*(torch.take_along_dim(t, _like(chosen, t), dim=1) for t in moves))
+
+
+def _like(chosen: Tensor, tensor: Tensor) -> Tensor:
+    return chosen[(...,) + (None,) * (tensor.ndim - 2)]
+
+
+def _or_infinite(bound: float | None) -> float:
+    return float("inf") if bound is None else bound

@@ -1,0 +1,70 @@
+"""What a role of P members learns with by Q-learning."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from hpsearch.trainers.columns import column
+from hpsearch.trainers.config import DQNConfig, DQNRole
+from hpsearch.trainers.learner import Learner
+from hpsearch.trainers.networks import Network
+from hpsearch.trainers.replay_buffer import ReplayBuffer
+from hpsearch.trainers.role_nets import build_net, member_stream
+from hpsearch.trainers.schedulers import Scheduler
+
+
+class QLearner(Learner):
+    """A learner with a target network, a memory and exploration rates.
+
+    Attributes:
+        config: the role of the first member, for the fields that all members share.
+        tau, huber_delta: float32 (P,); target_interval: int64 (P,) steps.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        roles: Sequence[DQNRole],
+        configs: Sequence[DQNConfig],
+        device: torch.device,
+    ) -> None:
+        """Build the role ``name`` of one member for each of its ``roles`` and ``configs``."""
+        super().__init__(name, roles, configs, device)
+        self.config = roles[0]
+        seeds = [config.seed for config in configs]
+        # The same stream again: the target network begins with the same weights.
+        self.target_net = build_net(name, roles[0], configs[0], seeds, device)
+        self.replay_buffer = ReplayBuffer(
+            configs[0].max_num_points,
+            configs[0].dimension,
+            roles[0].rollout_size,
+            [config.replay_buffer for config in configs],
+            member_stream(seeds, device, name, "replay"),
+        )
+        self.tau = column([role.tau for role in roles], device)
+        self.huber_delta = column([role.huber_delta for role in roles], device)
+        intervals = [role.steps_before_update_target for role in roles]
+        self.target_interval = torch.tensor(intervals, device=device)
+        self.er_scheduler = Scheduler(
+            [role.er_schedule for role in roles], [role.er for role in roles], device
+        )
+
+    def replace_net(self, net: Network) -> None:
+        """Take over the weights of ``net``, which fits, and forget what was learned from."""
+        super().replace_net(net)
+        self.target_net.copy_(net)
+        self.replay_buffer.forget()
+
+    def begin_with(self, net: Network, member: int) -> None:
+        """Let one member begin with the weights of a network of one member."""
+        super().begin_with(net, member)
+        for name, tensor in self.target_net.state().items():
+            tensor[member].copy_(net.state()[name][0])
+
+    def _parts(self) -> dict[str, dict[str, Tensor]]:
+        return {
+            **super()._parts(),
+            "target_net": self.target_net.state(),
+            "replay_buffer": self.replay_buffer.state(),
+        }

@@ -1,0 +1,168 @@
+"""Rollouts: the games that a population plays, and what its learners see in them.
+
+Axes: P members, B games, N points, D coordinates, A actions.
+"""
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Generic, TypeVar
+
+import torch
+from torch import Tensor
+
+from hpsearch.errors import ConflictError
+from hpsearch.game.encoding import HostActionEncoder
+from hpsearch.game.fused_game import FusedGame, GameConfig
+from hpsearch.game.kernels import BACKENDS, default_backend
+from hpsearch.game.rewards import reward_function
+from hpsearch.trainers.config import CommonConfig, RewardName, shape_key
+from hpsearch.trainers.policies import agent_features
+from hpsearch.trainers.role_nets import member_stream
+from hpsearch.trainers.roles import L, Roles, Table
+from hpsearch.trainers.saved_player import SavedPlayer
+from hpsearch.trainers.transitions import Transitions
+
+C = TypeVar("C", bound=CommonConfig)
+
+
+class Rollouts(Roles[L], Generic[C, L]):
+    """Plays the games in which the roles of P members learn.
+
+    Attributes:
+        config: the configuration of the first member, for the fields that all members share.
+        step: int64 (P,), training steps that each member has made.
+        fused_game: P x B games; the first lanes are the host's, the last ones the agent's.
+    """
+
+    def __init__(
+        self, configs: Sequence[C], saved_players: Mapping[str, SavedPlayer] | None = None
+    ) -> None:
+        """Build a fresh population, one member for each of ``configs``.
+
+        ``saved_players`` by role have been loaded already, as `Roles` says.
+
+        Raises:
+            ValueError: if the configurations are not of one shape.
+            ConflictError: if the machine has no such device.
+        """
+        if len({shape_key(config) for config in configs}) != 1:
+            raise ValueError("members of one population must share every field but per-member ones")
+        self.configs = tuple(configs)
+        self.config = config = configs[0]
+        self.device = torch.device(config.device)
+        backend = default_backend(self.device)
+        self.kernel = BACKENDS[backend]
+        if config.device == "cuda":
+            if not torch.cuda.is_available():
+                raise ConflictError(
+                    "device is cuda, but torch finds no CUDA device on this machine; write "
+                    "device: cpu, or train where there is a GPU"
+                )
+            # One process trains one configuration, so a switch of the whole process will do.
+            torch.backends.cuda.matmul.allow_tf32 = config.precision == "tf32"
+        torch.use_deterministic_algorithms(config.deterministic, warn_only=True)
+        torch.autograd.set_detect_anomaly(config.detect_anomaly)
+        super().__init__(configs, self.device, self.kernel.observe, saved_players or {})
+        self.step = torch.zeros(len(configs), dtype=torch.int64, device=self.device)
+        seeds = [member.seed for member in configs]
+        starts = member_stream(seeds, self.device, "starts")
+        num_games = self.tables[-1].lanes.stop
+        self.fused_game = FusedGame(
+            game_config(config), starts.keys, num_games, self.device, backend
+        )
+        self._play_stream = member_stream(seeds, self.device, "play")
+        self._encoder = HostActionEncoder(config.dimension)
+        self._reward_func = reward_function(config.reward)
+
+    def _begin_snapshots(self, name: str, member: int) -> None:
+        """Let the other role meet one member's present networks instead of earlier ones."""
+        if name in self.snapshots:
+            self.snapshots[name].begin_with(self._learning(name).net, self.step, member)
+
+    @property
+    def num_members(self) -> int:
+        """Return P."""
+        return len(self.configs)
+
+    def replace_reward_func(self, name: RewardName) -> None:
+        """Reward by another function from now on; the configurations say so too.
+
+        Raises:
+            ValueError: if there is no reward of that name, with those there are.
+        """
+        self._reward_func = reward_function(name)
+        self.configs = tuple(replace(config, reward=name) for config in self.configs)
+        self.config = self.configs[0]
+
+    @abstractmethod
+    def _exploration(self, learner: L) -> Tensor:
+        """Return how much a role explores in the games in which it learns, float32 (P, 1)."""
+
+    @torch.no_grad()
+    def _roll_out(self) -> tuple[Transitions, ...]:
+        """Play one move of every game and return what each learner saw in its own."""
+        game = self.fused_game
+        points = game.points.clone()
+        noise = self._play_stream.uniform(game.num_games * 6).unflatten(1, (game.num_games, 6))
+        chosen = [self._choose(table, points, noise) for table in self.tables]
+        action, axis = (torch.cat(parts, dim=1) for parts in zip(*chosen, strict=True))
+        step = game.step(action, axis)
+        for table in self.tables:
+            self._count(table, step.done)
+        reward = self._reward_func(points, step.next_points, step.done)
+        moves = Transitions(
+            points, action, axis, reward, step.next_points, action, step.done, step.truncated
+        )
+        return tuple(self._seen(table, moves, noise) for table in self.tables)
+
+    def _choose(self, table: Table[L], points: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the host's action and the agent's axis in the games of a table."""
+        points, noise = points[:, table.lanes], noise[:, table.lanes]
+        rate = self._exploration(table.learner)
+        action = table.host(points, noise[..., 0:2], rate)
+        return action, table.agent(points, self._encoder.decode(action), noise[..., 2:4], rate)
+
+    def _seen(self, table: Table[L], moves: Transitions, noise: Tensor) -> Transitions:
+        """Return the moves of a table as its learner saw them."""
+        seen = Transitions(*(tensor[:, table.lanes] for tensor in moves))
+        if table.learner.name == "host":
+            return seen._replace(action=seen.subset, next_subset=torch.zeros_like(seen.subset))
+        # The agent next moves when the host has chosen.
+        noise = noise[:, table.lanes, 4:6]
+        next_subset = table.host(seen.next_points, noise, torch.zeros_like(noise[..., 0]))
+        return seen._replace(reward=-seen.reward, next_subset=next_subset)
+
+    def _count(self, table: Table[L], done: Tensor) -> None:
+        """Tell the snapshots of both roles which games ended."""
+        done = done[:, table.lanes]
+        for name, snapshots in self.snapshots.items():
+            if name == table.learner.name:
+                snapshots.count_own(done)
+            else:
+                snapshots.count(done)
+
+    def features(self, learner: L, points: Tensor, subset: Tensor) -> Tensor:
+        """Return what a role sees, float32 (P, R, I), of positions and the host's choices."""
+        observation = self.kernel.observe(points)
+        if learner.name == "host":
+            return observation
+        return agent_features(observation, self._encoder.decode(subset))
+
+    def legal(self, learner: L, subset: Tensor) -> Tensor:
+        """Return which actions are legal, bool (P, R, A): all of a host's, an agent's in subset."""
+        if learner.name == "agent":
+            return self._encoder.decode(subset)
+        shape = (*subset.shape, self._encoder.num_actions)
+        return torch.ones(shape, dtype=torch.bool, device=subset.device)
+
+
+def game_config(config: CommonConfig) -> GameConfig:
+    """Return the game that a trainer configuration describes."""
+    return GameConfig(
+        dimension=config.dimension,
+        max_num_points=config.max_num_points,
+        max_value=config.max_value,
+        max_steps=config.max_steps,
+        reposition=config.reposition,
+    )

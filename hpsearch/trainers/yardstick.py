@@ -1,0 +1,221 @@
+"""The exact yardstick: a player's worst case beside the best that there is, move by move.
+
+For a host the worst case is the longest game that any agent can make it play, for an agent the
+shortest one that any host needs against it. The exact value (`hpsearch.game.solver`) lies between
+the two, so a player's regret, the distance to it, is never negative, and 0 is perfect play.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from hpsearch.game import rules
+from hpsearch.game.best_response import Lengths, SearchLimits, longest_game, shortest_game
+from hpsearch.game.kernels import BACKENDS
+from hpsearch.game.philox import derive_key
+from hpsearch.game.solver import Solver
+from hpsearch.trainers.policies import (
+    AgentPolicy,
+    HostPolicy,
+    ScriptedAgentPolicy,
+    ScriptedHostPolicy,
+)
+from hpsearch.trainers.published import ADE
+
+DIMENSION: Final = 3
+NUM_STARTS: Final = 200
+NUM_POINTS: Final = 5
+MAX_VALUE: Final = 5
+MAX_MOVES: Final = 100
+MAX_POSITIONS: Final = 20_000
+REFERENCES: Final = {"host": "zeillinger", "agent": "choose_first"}
+"""the scripted player that a role's players are laid beside"""
+
+Worst = Callable[[Tensor], Lengths]
+"""starts int32 (S, N, D) to the player's worst cases (S,)"""
+
+
+@dataclass(frozen=True)
+class NamedDepths:
+    """A start of the ADE table: numbers of moves, inf where a game need not end."""
+
+    name: str
+    exact: int
+    reference: float
+    """of the role's reference player"""
+    player: float
+
+
+@dataclass(frozen=True)
+class RandomDepths:
+    """A player on random starts."""
+
+    starts: int
+    exact: float
+    """mean value of the starts"""
+    player: float
+    """mean worst case where it is bounded; nan if it never is"""
+    regret: float
+    """mean distance to the exact value where it is bounded; nan if it never is"""
+    unbounded: float
+    """share of starts from which the games need not end"""
+
+
+@dataclass(frozen=True)
+class Yardstick:
+    """What the yardstick says of a player."""
+
+    role: str
+    ade: tuple[NamedDepths, ...]
+    random: RandomDepths
+
+
+def check_size(dimension: int, num_rows: int) -> str | None:
+    """Return why a player of this size cannot be measured, or None where it can."""
+    if dimension != DIMENSION:
+        return f"the yardstick lies in {DIMENSION} dimensions, the player in {dimension}"
+    if num_rows < NUM_POINTS:
+        return f"the yardstick has {NUM_POINTS} points, the player knows at most {num_rows}"
+    return None
+
+
+def measure_host(
+    host: HostPolicy, *, num_rows: int, reposition: bool, device: torch.device
+) -> Yardstick:
+    """Measure a host of one member that plays positions of ``num_rows`` rows, N.
+
+    With ``reposition`` it sees each coordinate's minimum subtracted, which changes no length.
+
+    Raises:
+        ValueError: if there are too few rows; see `check_size`.
+    """
+    return _yardstick("host", _host_worst(host, reposition, device), num_rows)
+
+
+def measure_agent(
+    agent: AgentPolicy, *, num_rows: int, reposition: bool, device: torch.device
+) -> Yardstick:
+    """Measure an agent of one member that plays positions of ``num_rows`` rows, N.
+
+    With ``reposition`` it sees each coordinate's minimum subtracted, which changes no length.
+
+    Raises:
+        ValueError: if there are too few rows; see `check_size`.
+    """
+    return _yardstick("agent", _agent_worst(agent, reposition, device), num_rows)
+
+
+def _host_worst(host: HostPolicy, reposition: bool, device: torch.device) -> Worst:
+    """Return the longest games of a host."""
+
+    @torch.no_grad()
+    def greedy(points: Tensor) -> Tensor:
+        noise, never = _no_noise(len(points), device)
+        return host(points.to(device).unsqueeze(0), noise, never)[0].cpu()
+
+    return lambda starts: longest_game(greedy, starts, _limits(reposition))
+
+
+def _agent_worst(agent: AgentPolicy, reposition: bool, device: torch.device) -> Worst:
+    """Return the shortest games against an agent."""
+
+    @torch.no_grad()
+    def greedy(points: Tensor, subset: Tensor) -> Tensor:
+        noise, never = _no_noise(len(points), device)
+        seen = points.to(device).unsqueeze(0), subset.to(device).unsqueeze(0)
+        return agent(*seen, noise, never)[0].cpu()
+
+    return lambda starts: shortest_game(greedy, starts, _limits(reposition))
+
+
+def _limits(reposition: bool) -> SearchLimits:
+    return SearchLimits(max_moves=MAX_MOVES, max_positions=MAX_POSITIONS, reposition=reposition)
+
+
+def _no_noise(size: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    return torch.zeros(1, size, 2, device=device), torch.zeros(1, device=device)
+
+
+def _yardstick(role: str, worst: Worst, num_rows: int) -> Yardstick:
+    if reason := check_size(DIMENSION, num_rows):
+        raise ValueError(reason)
+    ade = _in_rows([start.points for start in ADE], num_rows)
+    depths = zip(ADE, _ade_depths(), _reference_depths(role), worst(ade).tolist(), strict=True)
+    return Yardstick(
+        role,
+        tuple(NamedDepths(start.name, *numbers) for start, *numbers in depths),
+        _random_depths(role, worst(_in_rows(random_starts(), num_rows))),
+    )
+
+
+def _random_depths(role: str, lengths: Lengths) -> RandomDepths:
+    exact = np.array(_random_exact())
+    bounded = np.isfinite(lengths)
+    regret = lengths - exact if role == "host" else exact - lengths
+    assert (regret[bounded] >= 0).all(), "nobody plays better than best"
+    return RandomDepths(
+        starts=len(lengths),
+        exact=float(exact.mean()),
+        player=_mean(lengths[bounded]),
+        regret=_mean(regret[bounded]),
+        unbounded=float(1 - bounded.mean()),
+    )
+
+
+def _mean(values: NDArray[np.float64]) -> float:
+    return float(values.mean()) if len(values) else math.nan
+
+
+# The numbers that do not depend on the player.
+
+
+@cache
+def random_starts() -> tuple[tuple[tuple[int, ...], ...], ...]:
+    """Return the random starts, the same ones always."""
+    drawn = BACKENDS["cpu"].random_starts(
+        torch.tensor([derive_key("yardstick")]),
+        torch.zeros(1, NUM_STARTS, dtype=torch.int64),
+        num_points=NUM_POINTS,
+        dimension=DIMENSION,
+        max_value=MAX_VALUE,
+    )
+    return tuple(
+        tuple(tuple(row) for row in start[rules.is_live(start)].tolist()) for start in drawn[0]
+    )
+
+
+@cache
+def _ade_depths() -> tuple[int, ...]:
+    solver = Solver(DIMENSION)
+    return tuple(solver.depth(start.points) for start in ADE)
+
+
+@cache
+def _random_exact() -> tuple[int, ...]:
+    solver = Solver(DIMENSION)
+    return tuple(solver.depth(start) for start in random_starts())
+
+
+@cache
+def _reference_depths(role: str) -> tuple[float, ...]:
+    cpu = torch.device("cpu")
+    if role == "host":
+        worst = _host_worst(ScriptedHostPolicy(REFERENCES[role]), True, cpu)
+    else:
+        worst = _agent_worst(ScriptedAgentPolicy(REFERENCES[role]), True, cpu)
+    return tuple(worst(_in_rows([start.points for start in ADE], NUM_POINTS)).tolist())
+
+
+def _in_rows(starts: Sequence[Sequence[Sequence[int]]], num_rows: int) -> Tensor:
+    """Return canonical starts as int32 (S, N, D)."""
+    points = torch.full((len(starts), num_rows, DIMENSION), rules.PADDING, dtype=torch.int32)
+    for index, start in enumerate(starts):
+        points[index, : len(start)] = torch.tensor(start, dtype=torch.int32)
+    return points

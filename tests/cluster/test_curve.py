@@ -1,0 +1,68 @@
+"""A curve's file: whole lines are read, whatever else it holds."""
+
+import json
+import threading
+
+import pytest
+
+from hpsearch.cluster.curve import Curve
+
+ROWS = [{"step": step, "name": "pol\u00e8 \u2028", "value": step / 7} for step in (5, 10, 15)]
+
+
+@pytest.fixture
+def curve(tmp_path):
+    return Curve(tmp_path / "new" / "curve.jsonl")
+
+
+def test_what_is_appended_is_read(curve):
+    assert list(curve.read()) == []
+    for count, row in enumerate(ROWS, 1):
+        curve.append(row)
+        assert list(curve.read()) == ROWS[:count]
+    assert [json.loads(line) for line in curve.path.read_text().split("\n")[:-1]] == ROWS
+
+
+def test_a_line_cut_anywhere_is_left_out_and_the_next_attempt_goes_on(curve):
+    for row in ROWS:
+        curve.append(row)
+    whole = curve.path.read_bytes()
+    last_line = whole.rindex(b"\n", 0, -1) + 1
+    for end in range(last_line, len(whole)):
+        curve.path.write_bytes(whole[:end])
+        assert list(curve.read()) == ROWS[:2]
+        curve.forget_after(10)
+        curve.append(ROWS[2])
+        assert list(curve.read()) == ROWS
+        assert curve.path.read_bytes() == whole
+
+
+@pytest.mark.parametrize("step", [0, 4, 5, 9, 10, 15, 99])
+def test_forget_after_keeps_the_steps_up_to_it(curve, step):
+    for row in ROWS:
+        curve.append(row)
+    curve.forget_after(step)
+    assert list(curve.read()) == [row for row in ROWS if row["step"] <= step]
+    assert [path.name for path in curve.path.parent.iterdir()] == ["curve.jsonl"]
+
+
+def test_forgetting_makes_no_file(curve):
+    curve.forget_after(3)
+    assert not curve.path.parent.exists()
+
+
+def test_a_reader_beside_the_writer_sees_whole_rows_alone(curve):
+    seen, ended = [], threading.Event()
+
+    def read():
+        while not ended.is_set():
+            seen.append([row["step"] for row in curve.read()])
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    for step in range(200):
+        curve.append({"step": step, "text": "x" * 200})
+    ended.set()
+    reader.join()
+    assert seen
+    assert all(steps == list(range(len(steps))) for steps in seen)

@@ -1,0 +1,562 @@
+"""A population's rules of going on, its observers, and the ends that are no fault of the code.
+
+Kills stand in tests/cluster/test_worker.py; here they meet what configurations switch on.
+"""
+
+import dataclasses
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+import warnings
+
+import numpy as np
+import pytest
+import torch
+
+from hpsearch import yaml_file
+from hpsearch.atomic import read_json
+from hpsearch.cluster import trial_dir as trial_dir_module
+from hpsearch.cluster.population import HEARTBEAT_SECONDS
+from hpsearch.cluster.worker import work
+from hpsearch.errors import ConflictError, CorruptError
+from hpsearch.trainers import best_checkpoint, checkpoint
+from hpsearch.trainers.algorithms import build
+from hpsearch.trainers.trainer import Trainer
+
+METRIC = "rho/host/choose_first"
+SAVING = {"checkpoint.interval": 2, "checkpoint.keep_last": 99}
+
+
+class Killed(BaseException):
+    """Stands for kill -9: no handler of the worker sees it."""
+
+
+def die():
+    raise Killed
+
+
+def on_nth_call(monkeypatch, owner, name: str, n: int, action) -> list:
+    """Call ``action`` before the n-th call of a function; return the list of calls."""
+    original, calls = getattr(owner, name), []
+
+    def wrapped(*arguments, **options):
+        calls.append(name)
+        if len(calls) == n:
+            action()
+        return original(*arguments, **options)
+
+    monkeypatch.setattr(owner, name, wrapped)
+    return calls
+
+
+def terminate():
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def result(job, number=0, attempt=1):
+    return job.study.trial(number).attempt(attempt).read_result()
+
+
+def tensors_of(job, number: int, step: int) -> dict:
+    folder = job.study.trial(number).checkpoints
+    return checkpoint.load(checkpoint.path_of(folder, step)).tensors
+
+
+def equal(one: dict, other: dict) -> bool:
+    return one.keys() == other.keys() and all(
+        torch.equal(one[name].view(torch.uint8), other[name].view(torch.uint8))
+        if one[name].dim()
+        else torch.equal(one[name], other[name])
+        for name in one
+    )
+
+
+def steps_of(job, number: int = 0) -> list[int]:
+    return sorted(checkpoint.valid_steps(job.study.trial(number).checkpoints))
+
+
+def log_steps(job, number: int = 0) -> list[int]:
+    lines = job.study.trial(number).training_log.read_text().splitlines()
+    return [json.loads(line)["step"] for line in lines]
+
+
+@pytest.fixture
+def run(tmp_path, new_job, plain_config):
+    """Return a function (changes of each member, algorithm, attempt) -> job that has run."""
+
+    def run(*members, algorithm="dqn", attempt=1, root=tmp_path / "study"):
+        job = new_job(root, [plain_config(one, algorithm) for one in members], attempt)
+        work(str(job.root))
+        return job
+
+    return run
+
+
+# Kinds.
+
+
+def test_a_signal_leaves_a_preempted_checkpoint(run, monkeypatch):
+    on_nth_call(monkeypatch, Trainer, "train", 3, terminate)
+    job = run({"checkpoint.interval": 100})
+    (step,) = steps_of(job)
+    folder = job.study.trial(0).checkpoints
+    state = json.loads((checkpoint.path_of(folder, step) / "state.json").read_text())
+    assert (state["kind"], state["step"]) == ("preempted", step)
+    assert (result(job).status, result(job).step) == ("interrupted", step)
+
+
+def test_a_request_is_met_for_the_trial_that_it_names(run, monkeypatch, tmp_path):
+    study = trial_dir_module.StudyDir(tmp_path / "study")
+    on_nth_call(monkeypatch, Trainer, "train", 2, lambda: study.trial(1).request_save())
+    rules = {"checkpoint.interval": 100, "checkpoint.keep_last": 9}
+    job = run(rules, {**rules, "seed": 2})
+    assert steps_of(job, 0) == [12]
+    (step, last) = steps_of(job, 1)
+    assert last == 12
+    folder = study.trial(1).checkpoints
+    assert checkpoint.load(checkpoint.path_of(folder, step)).kind == "requested"
+    assert not (study.trial(1).root / "save").exists()
+
+
+# Going on.
+
+
+def test_never_removes_what_the_run_before_left(run):
+    rules = {**SAVING, "checkpoint.best": METRIC, "monitor.training_log": True}
+    whole = run(rules)
+    before = {step: tensors_of(whole, 0, step) for step in steps_of(whole)}
+    other = run(
+        {
+            **rules,
+            "seed": 5,
+            "steps": 6,
+            "checkpoint.resume": "never",
+            "evaluation.interval": 3,
+            "max_value": 7,
+        },
+        attempt=2,
+    )
+    trial = other.study.trial(0)
+    assert steps_of(other) == [2, 3, 4, 6]
+    assert not any(equal(before[step], tensors_of(other, 0, step)) for step in (2, 4, 6))
+    assert [row["step"] for row in trial.read_metrics()] == [3, 6]
+    games = [json.loads(line) for line in trial.games.read_text().splitlines()]
+    assert [row["step"] for row in games] == [3, 6]
+    assert log_steps(other) == [2, 4, 6]
+    assert result(other, attempt=2).status == "finished"
+
+
+def test_never_forgets_the_best_of_the_run_before(run, monkeypatch):
+    """Before, its value stood against the new run's, as soon as that had a checkpoint there."""
+    with_values(monkeypatch, {4: 0.2, 8: 0.9, 10: 0.3, 12: 0.5})
+    rules = {**SAVING, "checkpoint.best": METRIC}
+    job = run(rules)
+    assert best_checkpoint.read_best(job.study.trial(0).checkpoints).step == 8
+    again = run(
+        {**rules, "evaluation.interval": 10, "checkpoint.resume": "never"},
+        attempt=2,
+    )
+    assert best_checkpoint.read_best(again.study.trial(0).checkpoints).step == 10
+
+
+def test_must_needs_a_checkpoint(run, tmp_path, new_job, plain_config):
+    rules = {**SAVING, "checkpoint.resume": "must"}
+    with pytest.raises(ConflictError, match=r"checkpoint\.resume is must, but .* auto"):
+        run(rules)
+    ended = trial_dir_module.StudyDir(tmp_path / "study").trial(0).attempt(1).read_result()
+    assert (ended.status, ended.step) == ("failed", 0)
+    run({**SAVING, "steps": 6}, attempt=2)
+    job = run(rules, attempt=3)
+    assert (result(job, attempt=3).status, steps_of(job)[-1]) == ("finished", 12)
+
+
+def test_auto_goes_on_bitwise_with_more_steps_and_other_measures(run, tmp_path):
+    run({**SAVING, "steps": 6})
+    later = {
+        "steps": 12,
+        "evaluation.num_games": 7,
+        "evaluation.interval": 3,
+        "checkpoint.seconds": 50.0,
+        "monitor.interval": 5,
+        "monitor.training_log": True,
+    }
+    on = run({**SAVING, **later}, attempt=2)
+    whole = run(SAVING, root=tmp_path / "whole")
+    assert result(on, attempt=2).status == "finished"
+    assert equal(tensors_of(on, 0, 12), tensors_of(whole, 0, 12))
+    assert log_steps(on) == [10]
+
+
+@pytest.mark.parametrize(
+    ("changes", "names"),
+    [
+        ({"seed": 2}, "seed"),
+        ({"max_value": 7}, "max_value"),
+        ({"host.gamma": 0.8}, "host"),
+        ({"reward": "step_penalty", "agent.player": "choose_last"}, "agent, reward"),
+        ({"replay_buffer.save": False}, "replay_buffer"),
+        ({"dqn.double": False, "rollout_length": 1}, "dqn, rollout_length"),
+    ],
+)
+def test_a_key_that_trains_differently_is_refused_by_name(run, changes, names):
+    job = run({**SAVING, "steps": 4})
+    before = tensors_of(job, 0, 4)
+    with pytest.raises(ConflictError, match=f"differs in {names};"):
+        run({**SAVING, **changes}, attempt=2)
+    assert equal(before, tensors_of(job, 0, 4))
+
+
+# Warm starts.
+
+
+@pytest.mark.parametrize("algorithm", ["dqn", "ppo"])
+def test_a_warm_start_begins_with_the_networks_of_the_checkpoint(
+    run, tmp_path, plain_config, tiny_config, algorithm
+):
+    source = run({**SAVING, "agent": "learn"}, algorithm=algorithm, root=tmp_path / "source")
+    path = checkpoint.path_of(source.study.trial(0).checkpoints, 12)
+    saved = checkpoint.load(path).tensors
+    config = tiny_config({"seed": 9, "agent": "learn", "max_value": 9}, algorithm)
+    trainer = build([config, config])
+    fresh = build([config, config]).state()
+    trainer.warm_start(path, 1)
+    state = trainer.state()
+    for role in ("host", "agent"):
+        weights = saved[f"{role}.net.weights"]
+        assert torch.equal(state[f"{role}.net.weights"][1], weights)
+        if algorithm == "dqn":
+            assert torch.equal(state[f"{role}.target_net.weights"][1], weights)
+    changed = {name for name in state if not torch.equal(state[name][1], fresh[name][1])}
+    assert all(".net." in name or ".target_net." in name for name in changed)
+    assert all(torch.equal(state[name][0], fresh[name][0]) for name in state)
+
+
+@pytest.mark.parametrize("algorithm", ["dqn", "ppo"])
+def test_a_warm_start_is_for_step_0_alone(run, tmp_path, monkeypatch, algorithm):
+    source = run({**SAVING, "seed": 7}, algorithm=algorithm, root=tmp_path / "source")
+    path = checkpoint.path_of(source.study.trial(0).checkpoints, 12)
+    warm = {**SAVING, "checkpoint.warm_start": str(path)}
+    whole = run(warm, algorithm=algorithm, root=tmp_path / "whole")
+    cold = run(SAVING, algorithm=algorithm, root=tmp_path / "cold")
+    assert not equal(tensors_of(whole, 0, 2), tensors_of(cold, 0, 2))
+    run({**warm, "steps": 4}, algorithm=algorithm)
+    starts = on_nth_call(monkeypatch, Trainer, "warm_start", 1, die)
+    on = run(warm, algorithm=algorithm, attempt=2)
+    assert starts == []
+    assert equal(tensors_of(on, 0, 12), tensors_of(whole, 0, 12))
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"host.net_arch": [9]}, "same structure, but those of the host"),
+        ({"dimension": 4}, "dimension=3 instead of 4"),
+        ({"agent": "learn"}, "the agent of the checkpoint .* is no learned player"),
+    ],
+)
+def test_a_warm_start_that_does_not_fit_is_refused(run, tmp_path, changes, sentence):
+    source = run({**SAVING, "steps": 4}, root=tmp_path / "source")
+    path = checkpoint.path_of(source.study.trial(0).checkpoints, 4)
+    with pytest.raises(ConflictError, match=sentence):
+        run({**SAVING, **changes, "checkpoint.warm_start": str(path)})
+
+
+def test_a_warm_start_from_nothing_or_from_what_is_damaged(run, tmp_path):
+    source = run({**SAVING, "steps": 4}, root=tmp_path / "source")
+    folder = source.study.trial(0).checkpoints
+    (checkpoint.path_of(folder, 4) / "state.json").write_text("{}")
+    with pytest.raises(ConflictError, match=r"there is no checkpoint at .*nowhere"):
+        run({**SAVING, "checkpoint.warm_start": str(tmp_path / "nowhere")})
+    path = checkpoint.path_of(folder, 4)
+    with pytest.raises(CorruptError, match=path.name):
+        run({**SAVING, "checkpoint.warm_start": str(path)})
+
+
+# The best checkpoint.
+
+
+def with_values(monkeypatch, values: dict[int, float]) -> None:
+    """Let every member measure ``values`` by step."""
+    original = Trainer.evaluate
+
+    def evaluate(self, **options):
+        found = original(self, **options)
+        for member, (one, step) in enumerate(zip(found, self.step.tolist(), strict=True)):
+            own = {METRIC: dataclasses.replace(one.metrics[METRIC], value=values[step])}
+            found[member] = dataclasses.replace(one, metrics={**one.metrics, **own})
+        return found
+
+    monkeypatch.setattr(Trainer, "evaluate", evaluate)
+
+
+def test_the_best_outlives_newer_ones(run, monkeypatch):
+    with_values(monkeypatch, {2: 0.1, 4: 0.7, 6: 0.2, 8: 0.7, 10: 0.6, 12: 0.3})
+    rules = {"checkpoint.interval": 3, "evaluation.interval": 2, "checkpoint.best": METRIC}
+    job = run(rules)
+    folder = job.study.trial(0).checkpoints
+    assert read_json(folder / "best.json") == {"step": 4, "metric": METRIC, "value": 0.7}
+    assert steps_of(job) == [4, 9, 12]
+    kinds = [checkpoint.load(checkpoint.path_of(folder, step)).kind for step in steps_of(job)]
+    assert kinds == ["best", "periodic", "final"]
+
+
+@pytest.mark.parametrize("owner", [best_checkpoint, checkpoint, trial_dir_module])
+def test_killed_before_any_write_the_best_is_the_same(
+    run, tmp_path, new_job, plain_config, monkeypatch, owner
+):
+    """Before, a kill between the best checkpoint and its record lost it for ever."""
+    values = {2: 0.1, 4: 0.7, 6: 0.2, 8: 0.9, 10: 0.6, 12: 0.3}
+    rules = {"checkpoint.interval": 5, "evaluation.interval": 2, "checkpoint.best": METRIC}
+    name = "_flush" if owner is checkpoint else "write_json"
+    for n in range(1, 40):
+        root = tmp_path / str(n)
+        with_values(monkeypatch, values)
+        on_nth_call(monkeypatch, owner, name, n, die)
+        killed = False
+        try:
+            run(rules, root=root)
+        except Killed:
+            killed = True
+        monkeypatch.undo()
+        with_values(monkeypatch, values)
+        job = run(rules, root=root, attempt=2)
+        monkeypatch.undo()
+        folder = job.study.trial(0).checkpoints
+        assert read_json(folder / "best.json") == {"step": 8, "metric": METRIC, "value": 0.9}, n
+        assert steps_of(job) == [8, 10, 12], n
+        if not killed:
+            return
+    raise AssertionError("the last call was never reached")
+
+
+# Ends.
+
+
+@pytest.mark.parametrize("algorithm", ["dqn", "ppo"])
+def test_a_loss_above_max_loss_is_one_members_end(run, tmp_path, algorithm):
+    wild = {
+        "host.optim.args.lr": 30.0,
+        "host.optim.lr_schedule.initial": 30.0,
+    }
+    others = [{"seed": 2, **SAVING}, {"seed": 3, **SAVING}]
+    limit = {"monitor.max_loss": 5.0, "monitor.interval": 1}
+    alone = run(*[{**one, **limit} for one in others], algorithm=algorithm, root=tmp_path / "alone")
+    one, other = ({**one, **limit} for one in others)
+    job = run(one, {**SAVING, **wild, **limit}, other, algorithm=algorithm)
+    ended = result(job, 1)
+    assert (ended.status, ended.kind) == ("failed", "diverged")
+    assert ended.step < 12
+    assert "the loss host/loss is" in ended.message
+    assert "monitor.max_loss" in ended.message
+    for number, own in ((0, 0), (2, 1)):
+        assert result(job, number).status == result(alone, own).status == "finished"
+        assert result(job, number).metrics == result(alone, own).metrics
+        for step in (2, 4, 8, 12):
+            assert equal(tensors_of(job, number, step), tensors_of(alone, own, step))
+
+
+def test_all_members_may_diverge(run):
+    job = run(*[{"seed": seed, "monitor.max_loss": 1e-12} for seed in (1, 2)])
+    assert {result(job, number).kind for number in (0, 1)} == {"diverged"}
+
+
+HANG = """
+import sys, time
+from hpsearch.trainers.trainer import Trainer
+
+original, calls = Trainer.{method}, []
+
+def hang(self, *arguments, **options):
+    calls.append(1)
+    if len(calls) == {call}:
+        with self.sections("rollout"):
+            time.sleep(1000)
+    return original(self, *arguments, **options)
+
+Trainer.{method} = hang
+from hpsearch.cluster.worker import work
+work(sys.argv[1])
+"""
+
+
+@pytest.mark.parametrize(
+    ("method", "section"), [("train", "in rollout"), ("evaluate", "in evaluation/rollout")]
+)
+def test_a_hang_ends_the_process_and_says_where(tmp_path, new_job, plain_config, method, section):
+    rules = {"monitor.hang_timeout": 5.0, "checkpoint.interval": 1}
+    job = new_job(tmp_path, [plain_config({**rules, "seed": seed}) for seed in (1, 2)])
+    script = tmp_path / "hang.py"
+    script.write_text(HANG.format(method=method, call=2))
+    command = [sys.executable, str(script), str(job.root)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 8, done.stdout + done.stderr
+    assert "time.sleep(1000)" in done.stdout
+    for number in (0, 1):
+        ended = result(job, number)
+        assert (ended.status, ended.kind) == ("failed", "hung")
+        assert section in ended.message
+        assert ended.message in done.stderr
+    assert steps_of(job)  # from which the next attempt goes on
+    work(str(new_job(tmp_path, [plain_config({**rules, "seed": s}) for s in (1, 2)], 2).root))
+    assert result(job, 0, attempt=2).status == "finished"
+
+
+# A process of its own.
+
+
+def test_a_request_reaches_the_worker_of_a_study(tmp_path, new_job, plain_config):
+    endless = {"steps": 10**8, "checkpoint.interval": 10**8, "evaluation.interval": 10**8}
+    job = new_job(tmp_path, [plain_config(endless)])
+    trial = job.study.trial(0)
+    worker = subprocess.Popen(
+        [sys.executable, "-m", "hpsearch.cluster.worker", str(job.root)], stdout=subprocess.DEVNULL
+    )
+    try:
+        wait_until(lambda: trial.attempt(1).read_heartbeat() is not None, worker)
+        ask = [sys.executable, "-m", "hpsearch.cli", "checkpoint", str(trial.root)]
+        done = subprocess.run(ask, capture_output=True, text=True, check=True)
+        assert str(trial.checkpoints) in done.stdout
+        wait_until(lambda: list(checkpoint.valid_steps(trial.checkpoints)), worker)
+        (step,) = checkpoint.valid_steps(trial.checkpoints)
+        path = checkpoint.path_of(trial.checkpoints, step)
+        assert checkpoint.load(path).kind == "requested"
+        worker.send_signal(signal.SIGTERM)
+        assert worker.wait(60) == 0
+    finally:
+        worker.kill()
+        worker.wait()
+    ended = result(job)
+    assert ended.status == "interrupted"
+    path = checkpoint.path_of(trial.checkpoints, ended.step)
+    assert checkpoint.load(path).kind == "preempted"
+    assert trial.attempt(1).read_heartbeat().at > time.time() - 60 * HEARTBEAT_SECONDS
+
+
+def wait_until(condition, process) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert process.poll() is None, "the process ended before its time"
+        assert time.monotonic() < deadline, "waited too long"
+        time.sleep(0.01)
+
+
+# Observers.
+
+OBSERVED = {
+    "monitor.training_log": True,
+    "monitor.tensorboard": True,
+    "monitor.layer_statistics": True,
+    "monitor.timings": True,
+    "monitor.prometheus": {"textfile": True, "port": None},
+    "monitor.interval": 2,
+    "checkpoint.interval": 3,
+    "checkpoint.keep_last": 9,
+}
+
+
+def test_observers_of_a_job_that_was_killed_again_and_again(
+    tmp_path, run, new_job, plain_config, monkeypatch
+):
+    members = [{**OBSERVED, "seed": seed} for seed in (1, 2)]
+    whole = run(*members, root=tmp_path / "whole")
+    attempt, seen = 1, []
+    while True:
+        job = new_job(tmp_path / "killed", [plain_config(one) for one in members], attempt)
+        on_nth_call(monkeypatch, Trainer, "train", 5, die)
+        original = Trainer.evaluate
+        monkeypatch.setattr(
+            Trainer,
+            "evaluate",
+            lambda *a, job=job, original=original, **k: (
+                seen.append(job.textfile.read_text()),
+                original(*a, **k),
+            )[1],
+        )
+        try:
+            work(str(job.root))
+            break
+        except Killed:
+            attempt += 1
+            assert attempt < 12
+        finally:
+            monkeypatch.undo()
+        assert not job.textfile.exists()
+    assert attempt > 2
+    assert seen
+    assert all('trial="trial 1"' in text for text in seen[3:])
+    for number in (0, 1):
+        assert log_steps(job, number) == log_steps(whole, number) == [2, 4, 6, 8, 10, 12]
+        assert equal(tensors_of(job, number, 12), tensors_of(whole, number, 12))
+        scalars = read_scalars(job.study.trial(number).tensorboard)
+        assert [step for step, _ in scalars["host/loss"]] == [2, 4, 6, 8, 10, 12]
+        assert dict(scalars["host/loss"]) == pytest.approx(logged(job, number), rel=1e-6)
+
+
+def logged(job, number):
+    lines = map(json.loads, job.study.trial(number).training_log.read_text().splitlines())
+    return {line["step"]: line["scalars"]["host/loss"] for line in lines}
+
+
+def read_scalars(folder):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of the reader's own imports
+        from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+    events = EventAccumulator(str(folder))
+    events.Reload()
+    return {
+        tag: [(event.step, event.value) for event in events.Scalars(tag)]
+        for tag in events.Tags()["scalars"]
+    }
+
+
+@pytest.mark.parametrize("algorithm", ["dqn", "ppo"])
+def test_observing_changes_no_number(run, tmp_path, algorithm):
+    seen = run(OBSERVED, algorithm=algorithm, root=tmp_path / "seen")
+    blind = run({"checkpoint.interval": 3}, algorithm=algorithm, root=tmp_path / "blind")
+    assert equal(tensors_of(seen, 0, 12), tensors_of(blind, 0, 12))
+    assert result(seen).metrics == result(blind).metrics
+
+
+@pytest.mark.parametrize("algorithm", ["dqn", "ppo"])
+def test_the_games_behind_the_curve_add_up(run, algorithm):
+    job = run(
+        {"agent": "learn", "evaluation.num_games": 33},
+        {"agent": "learn", "seed": 2, "evaluation.num_games": 33},
+        algorithm=algorithm,
+    )
+    for number in (0, 1):
+        trial = job.study.trial(number)
+        rows = [json.loads(line) for line in trial.games.read_text().splitlines()]
+        curve = list(trial.read_metrics())
+        assert [row["step"] for row in rows] == [row["step"] for row in curve] == [4, 8, 12]
+        for row, measured in zip(rows, curve, strict=True):
+            pooled = {}
+            assert row["games"].keys() == measured["metrics"].keys()
+            for name, games in row["games"].items():
+                rho = measured["metrics"][name]
+                lengths = np.array(games["lengths"])
+                assert lengths.sum() + games["unfinished"] == 33 == rho["games"]
+                assert games["unfinished"] / 33 == pytest.approx(rho["capped"])
+                moves = np.arange(len(lengths)) @ lengths + 10 * games["unfinished"]
+                assert 33 / moves == pytest.approx(rho["value"])
+                assert sum(games["actions"]) == moves
+                mode, role, _ = name.split("/")
+                entropy = f"{mode.replace('rho', 'entropy')}/{role}"
+                pooled.setdefault(entropy, []).append(games["actions"])
+            assert measured["entropies"].keys() == pooled.keys()
+            for name, actions in pooled.items():
+                share = np.sum(actions, axis=0) / np.sum(actions)
+                expected = -np.sum(share[share > 0] * np.log(share[share > 0]))
+                assert measured["entropies"][name] == pytest.approx(expected, abs=1e-12)
+                assert measured["entropies"][name] <= math.log(len(share)) + 1e-12
+
+
+def test_the_configuration_of_a_checkpoint_is_the_trials(run):
+    job = run(SAVING)
+    folder = job.study.trial(0).checkpoints
+    saved = checkpoint.load(checkpoint.path_of(folder, 12)).config
+    assert saved == yaml_file.load(job.study.trial(0).config)

@@ -1,0 +1,111 @@
+"""The display of one trainer: a line an evaluation in a log, a panel on a terminal."""
+
+import io
+import re
+from types import SimpleNamespace
+
+import pytest
+from rich.console import Console
+
+from hpsearch.cluster.population import Standing
+from hpsearch.report import training as training_module
+from hpsearch.report.progress import LOG_SECONDS
+from hpsearch.report.training import (
+    metrics_table,
+    metrics_text,
+    open_training_display,
+    plain_metrics_table,
+)
+from hpsearch.trainers.rho import Rho
+
+METRICS = {
+    "rho/host/choose_first": Rho(0.25, 0.2, 0.3125, 0.5, 40),
+    "rho_sampled/host/choose_first": Rho(0.125, 0.1, 0.15, 0.0, 40),
+}
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    clock = SimpleNamespace(now=50.0)
+    monkeypatch.setattr(training_module, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    return clock
+
+
+def lines_of(clock, standings) -> list[str]:
+    """Show standings (seconds from the start, standing) in a log and return its lines."""
+    file = io.StringIO()
+    with open_training_display(Console(file=file, width=80), 2000) as display:
+        began = clock.now
+        for seconds, standing in standings:
+            clock.now = began + seconds
+            display.show(standing)
+    return file.getvalue().splitlines()
+
+
+def test_a_line_of_a_log(clock):
+    standing = Standing((1500,), 1234.56, {0: METRICS})
+    assert lines_of(clock, [(62.0, standing)]) == [
+        "[1:02] step 1,500 of 2,000 | 1,234.6 steps/s | time left 0:00 | "
+        "rho/host/choose_first 0.2500, rho_sampled/host/choose_first 0.1250"
+    ]
+
+
+def test_time_left_is_the_steps_left_by_the_speed(clock):
+    lines = lines_of(
+        clock,
+        [(1.0, Standing((1000,), 10.0, {0: METRICS})), (2.0, Standing((1000,), 0.0, {0: METRICS}))],
+    )
+    assert "time left 1:40 |" in lines[0]
+    assert "time left unknown |" in lines[1]
+
+
+def test_a_log_has_a_line_an_evaluation_and_one_now_and_then(clock):
+    measured = {2, 3, 9}
+    seconds = [0.1 * LOG_SECONDS * number for number in range(25)]
+    standings = [
+        (at, Standing((step,), 5.0, {0: METRICS} if step in measured else {}))
+        for step, at in enumerate(seconds)
+    ]
+    steps = [int(re.search(r"step (\d+)", line)[1]) for line in lines_of(clock, standings)]
+    # The first at once; then LOG_SECONDS, ten steps, after the last line.
+    assert [step for step in steps if step in measured] == sorted(measured)
+    assert [step for step in steps if step not in measured] in ([0, 19], [0, 20])
+
+
+def test_a_log_holds_no_control_characters(clock):
+    for line in lines_of(clock, [(1.0, Standing((5,), 2.0, {0: METRICS}))]):
+        assert line.isprintable()
+
+
+def test_a_terminal_shows_a_panel_with_the_last_metrics():
+    file = io.StringIO()
+    console = Console(file=file, force_terminal=True, width=100, height=40)
+    with open_training_display(console, 200) as display:
+        display.show(Standing((50,), 20.0, {0: METRICS}))
+        display.show(Standing((100,), 20.0, {}))
+    last = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", file.getvalue()).rpartition("step:")[2]
+    assert "100 of 200" in last
+    assert "20.0 steps/s" in last
+    assert "0:05 left" in last
+    assert "0.2500 [0.2000, 0.3125]" in last
+    assert "50.0%" in last
+
+
+def test_the_table_says_the_same_of_metrics_and_of_what_was_written():
+    plain = {
+        name: {"value": r.value, "low": r.low, "high": r.high, "capped": r.capped, "games": r.games}
+        for name, r in METRICS.items()
+    }
+    texts = []
+    for table in (metrics_table(METRICS), plain_metrics_table(plain)):
+        console = Console(file=io.StringIO(), width=80)
+        console.print(table)
+        texts.append(console.file.getvalue())
+    assert texts[0] == texts[1]
+    words = [" ".join(line.split()) for line in texts[0].splitlines()]
+    assert words == [
+        "metric value [95 %] unfinished",
+        "rho/host/choose_first 0.2500 [0.2000, 0.3125] 50.0%",
+        "rho_sampled/host/choose_first 0.1250 [0.1000, 0.1500] 0.0%",
+    ]
+    assert metrics_text({}) == ""

@@ -1,0 +1,258 @@
+"""Old configurations become complete ones of ours, and nothing changes silently."""
+
+import math
+
+import pytest
+from cli_tools import hpsearch, refused
+
+from hpsearch import yaml_file
+from hpsearch.errors import ConfigError
+from hpsearch.trainers.config import read_config
+from hpsearch.trainers.from_hironaka import CHANGED, CHOSEN, LEFT_OUT, convert
+
+OLD_ROLE = """
+  batch_size: 24
+  initial_rollout_size: 12
+  steps_before_rollout: 4
+  steps_before_update_target: 8
+  rollout_size: 6
+  max_rollout_step: 6
+  optim:
+    name: 'adam'
+    args:
+      lr: 0.00000001
+    lr_schedule:  # moved by every call of train()
+      mode: 'exponential'
+      initial_lr: 0.001
+      rate: 0.996
+  er: 0.2
+  er_schedule:
+    mode: 'exponential'
+    initial_er: 0.5
+    rate: 0.99
+  net_arch: [8, 'b', {repeat: 2, net_arch: ['r6']}]
+  gamma: 0.9
+  tau: 1
+"""
+OLD_REST = """
+use_tensorboard: false
+layerwise_logging: true
+log_time: true
+use_cuda: false
+scale_observation: true
+version_string: 'host-v7'
+dimension: 3
+max_num_points: 6
+max_value: 9
+max_grad_norm: 10
+replay_buffer: {type: 'base', buffer_size: 500, use_cuda: false}
+"""
+FILES = {
+    "host": OLD_REST + "host:" + OLD_ROLE,
+    "agent": OLD_REST + "agent:" + OLD_ROLE,
+    "both": OLD_REST
+    + "host:"
+    + OLD_ROLE
+    + "agent:"
+    + OLD_ROLE.replace("steps_before_rollout: 4", "steps_before_rollout: 2").replace(
+        "'exponential'\n      initial_lr: 0.001\n      rate: 0.996",
+        "'inverse'\n      initial_lr: 0.001\n      rate: 2",
+    ),
+}
+
+
+def old(kind="host", **changes):
+    """Return an old file as plain data; ``changes`` have __ between keys, ... removes one."""
+    data = yaml_file.parse(FILES[kind])
+    for path, value in changes.items():
+        *parents, key = path.split("__")
+        place = data
+        for parent in parents:
+            place = place[parent]
+        if value is ...:
+            del place[key]
+        else:
+            place[key] = value
+    return data
+
+
+def remarks(data, kind):
+    """Return the sentences of a kind by their keys."""
+    found = convert(data, source="old.yml").remarks
+    return {remark.key: remark.text for remark in found if remark.kind == kind}
+
+
+def problems(data):
+    with pytest.raises(ConfigError) as caught:
+        convert(data, source="old.yml")
+    return caught.value.problems
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_a_converted_file_is_complete_and_trains(kind, tmp_path):
+    (tmp_path / "old.yml").write_text(FILES[kind])
+    done = hpsearch(tmp_path, "init", "--from-hironaka", "old.yml", "-o", "new.yaml")
+    text = (tmp_path / "new.yaml").read_text()
+    assert text.splitlines()[:2] == [
+        "# old.yml of hironaka.trainer, converted.",
+        "# hpsearch train new.yaml",
+    ]
+    assert "hpsearch train new.yaml" in done.stdout
+    config = read_config(yaml_file.parse(text), source="new.yaml")
+    assert set(config.learning()) == ({"host", "agent"} if kind == "both" else {kind})
+    small = ("steps=12", "evaluation.num_games=20", "evaluation.final_num_games=20")
+    trained = hpsearch(tmp_path, "train", "new.yaml", *small)
+    for role in config.learning():
+        assert f"rho/{role}/random" in trained.stdout
+
+
+def test_moves_and_updates_keep_their_proportion():
+    data = old(host__max_rollout_step=20, host__steps_before_rollout=400)
+    config = convert(data, source="").config
+    assert (config["rollout_length"], config["updates_per_step"]) == (1, 20)
+    assert config["steps"] * config["updates_per_step"] == 100_000
+    assert config["max_steps"] == 20
+
+
+def test_what_is_counted_in_gradient_steps_is_counted_in_steps():
+    config = convert(old(host__steps_before_rollout=12), source="").config
+    assert (config["rollout_length"], config["updates_per_step"]) == (1, 2)
+    host = config["host"]
+    assert host["steps_before_update_target"] == 4
+    assert host["optim"]["lr_schedule"] == {
+        "mode": "exponential",
+        "initial": 0.001,
+        "rate": pytest.approx(0.996**2),
+    }
+    assert host["er_schedule"]["rate"] == pytest.approx(0.99**2)
+    # Four steps of six games play the first batch of 24.
+    assert config["learning_starts"] == 3
+
+
+def test_an_inverse_schedule_has_the_same_values_at_the_same_gradient_steps():
+    data = old(host__steps_before_rollout=12)
+    schedule = {"mode": "inverse", "initial_lr": 0.01, "rate": 3.0}
+    data["host"]["optim"]["lr_schedule"] = schedule
+    new = convert(data, source="").config["host"]["optim"]["lr_schedule"]
+    for step in (0, 5, 1000):
+        ours = new["rate"] / (step + new["rate"] / new["initial"])
+        assert ours == pytest.approx(3.0 / (2 * step + 3.0 / 0.01))
+
+
+def test_a_target_that_followed_within_a_step_takes_over_as_much():
+    data = old(host__steps_before_rollout=24, host__steps_before_update_target=1, host__tau=0.1)
+    host = convert(data, source="").config["host"]
+    assert host["steps_before_update_target"] == 1
+    assert host["tau"] == pytest.approx(1 - 0.9**4)
+
+
+@pytest.mark.parametrize("schedule", [..., {"mode": "constant"}])
+def test_without_a_schedule_rates_are_constant(schedule):
+    data = old(host__optim__lr_schedule=schedule, host__er_schedule=schedule)
+    host = convert(data, source="").config["host"]
+    assert host["optim"]["lr_schedule"] == host["er_schedule"] == {"mode": "constant"}
+    assert host["optim"]["args"]["lr"] == 1e-8
+    assert host["er"] == 0.2
+
+
+def test_the_switches_have_other_places():
+    data = old(use_cuda=True, use_tensorboard=True, log_time=False)
+    config = convert(data, source="").config
+    assert config["device"] == "cuda"
+    watched = {
+        key: config["monitor"][key] for key in ("tensorboard", "layer_statistics", "timings")
+    }
+    assert watched == {"tensorboard": True, "layer_statistics": True, "timings": False}
+    said = remarks(data, CHANGED)
+    assert {"use_tensorboard", "layerwise_logging", "log_time"} <= set(said)
+    assert "device: cuda" in said["replay_buffer.use_cuda"]
+
+
+def test_a_missing_role_is_played_by_a_script_that_is_named():
+    for kind, other, player in (("host", "agent", "choose_first"), ("agent", "host", "random")):
+        assert convert(old(kind), source="").config[other] == {"player": player}
+        assert player in remarks(old(kind), CHOSEN)[other]
+
+
+def test_schedules_that_move_are_told_with_their_half_life():
+    said = remarks(old(), CHANGED)
+    half_life = round(math.log(2) / -math.log(0.996))
+    assert f"after {half_life} gradient steps" in said["host.optim.lr_schedule"]
+    assert "stood still" in said["host.er_schedule"]
+    said = remarks(old("both"), CHANGED)
+    assert "halved after 2000 gradient steps" in said["agent.optim.lr_schedule"]
+    assert "another pace" in said["agent.rollout_size, max_rollout_step, steps_before_rollout"]
+
+
+def test_what_was_never_read_is_left_out_and_told():
+    data = old(host__optim__lr=0.1, use_wandb=True, host__gradient_steps_per_loop=10)
+    assert convert(data, source="").config == convert(old(), source="").config
+    said = remarks(data, LEFT_OUT)
+    assert "optim.args.lr" in said["host.optim.lr"]
+    assert {"use_wandb", "host.gradient_steps_per_loop", "version_string"} <= set(said)
+
+
+def test_a_comma_behind_a_number_is_no_part_of_it():
+    data = yaml_file.parse(FILES["host"].replace("gamma: 0.9", "gamma: 0.9,"))
+    assert data["host"]["gamma"] == "0.9,"
+    assert convert(data, source="").config["host"]["gamma"] == 0.9
+    assert "0.9" in remarks(data, CHANGED)["host.gamma"]
+
+
+def test_other_optimizers_keep_their_arguments():
+    adam = {"name": "adam", "args": {"lr": 1e-3, "betas": [0.8, 0.99], "weight_decay": 0.1}}
+    data = old(host__optim=adam)
+    args = convert(data, source="").config["host"]["optim"]["args"]
+    assert args == {"lr": 1e-3, "beta1": 0.8, "beta2": 0.99, "eps": 1e-8}
+    assert "adamw" in remarks(data, LEFT_OUT)["host.optim.args.weight_decay"]
+    sgd = {"name": "sgd", "args": {"lr": 1e-2, "momentum": 0.9}}
+    args = convert(old(host__optim=sgd), source="").config["host"]["optim"]["args"]
+    assert args == {"lr": 1e-2, "momentum": 0.9, "weight_decay": 0.0}
+
+
+def test_buffers_that_fill_the_memory_are_told():
+    assert "replay_buffer.buffer_size" not in remarks(old(), CHANGED)
+    data = old("both", replay_buffer__buffer_size=100_000_000)
+    # 2 positions of 6 points of 3 coordinates of 4 bytes.
+    assert "14 GB" in remarks(data, CHANGED)["replay_buffer.buffer_size"]
+
+
+def test_all_faults_are_listed_by_their_old_names():
+    data = old(
+        max_value="high",
+        host__gamma=...,
+        host__tau=1.5,
+        host__net_arch=[8, "x"],
+        host__optim__name="adagrad",
+        host__er_schedule={"mode": "exponential", "initial_er": 0.5},
+    )
+    found = "\n".join(problems(data))
+    for key in ("max_value must", "host.gamma is missing", "host.tau must lie", "host.optim.name"):
+        assert key in found
+    assert "host.er_schedule.rate is missing" in found
+
+
+def test_a_network_out_of_the_grammar_is_told():
+    (problem,) = problems(old(host__net_arch=[8, "x"]))
+    assert "host.net_arch is not of the grammar" in problem
+
+
+def test_somebody_must_learn():
+    (problem,) = problems(old(host=...))
+    assert "both are missing" in problem
+
+
+def test_no_file_is_overwritten(tmp_path):
+    (tmp_path / "old.yml").write_text(FILES["host"])
+    (tmp_path / "old.yaml").write_text("mine")
+    message = refused(tmp_path, "init", "--from-hironaka", "old.yml", code=2)
+    assert "old.yaml exists" in message
+    assert "-o" in message
+    assert (tmp_path / "old.yaml").read_text() == "mine"
+
+
+def test_a_file_of_another_kind_is_refused(tmp_path):
+    (tmp_path / "old.yml").write_text("[1, 2]")
+    message = refused(tmp_path, "init", "--from-hironaka", "old.yml", code=3)
+    assert "must be a mapping" in message
+    assert not (tmp_path / "old.yaml").exists()

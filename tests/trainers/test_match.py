@@ -1,0 +1,169 @@
+"""The match against the published table and against games played one by one on Python integers."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from hpsearch.game import rules
+from hpsearch.game.encoding import HostActionEncoder
+from hpsearch.trainers.match import PUBLISHED, MatchResult, MatchRules, play_match
+from hpsearch.trainers.policies import ScriptedAgentPolicy, ScriptedHostPolicy
+from hpsearch.trainers.published import MATCHES, TRAINED
+
+CPU = torch.device("cpu")
+SMALL = MatchRules(
+    dimension=3,
+    num_points=6,
+    num_rows=8,
+    max_value=5,
+    max_steps=5,
+    reposition=True,
+    num_moves=120,
+    num_lanes=4,
+)
+
+
+def match(host, agent, how, seed=0) -> MatchResult:
+    return play_match(
+        ScriptedHostPolicy(host), ScriptedAgentPolicy(agent), how, seed=seed, device=CPU
+    )
+
+
+SCRIPTED = [pair for pair in MATCHES if pair.host != TRAINED]
+LANES = 10
+
+
+class LaneByLane:
+    """Players who share a match, each in lanes of its own: a fraction of the time."""
+
+    def __init__(self, policies):
+        self.policies = policies
+
+    def __call__(self, *arguments):
+        *by_lane, exploration = arguments
+        chunks = zip(*(tensor.split(LANES, dim=1) for tensor in by_lane), strict=True)
+        chosen = zip(self.policies, chunks, strict=True)
+        return torch.cat([policy(*chunk, exploration) for policy, chunk in chosen], dim=1)
+
+
+@pytest.fixture(scope="module")
+def published_match():
+    """The whole published match of every pair."""
+    return play_match(
+        LaneByLane([ScriptedHostPolicy(pair.host) for pair in SCRIPTED]),
+        LaneByLane([ScriptedAgentPolicy(pair.agent) for pair in SCRIPTED]),
+        replace(PUBLISHED, num_lanes=LANES * len(SCRIPTED)),
+        seed=0,
+        device=CPU,
+    )
+
+
+@pytest.mark.parametrize("index", range(len(SCRIPTED)))
+def test_the_published_table(published_match, index):
+    pair, lanes = SCRIPTED[index], slice(index * LANES, (index + 1) * LANES)
+    result = MatchResult(published_match.games[lanes], published_match.stopped[lanes])
+    assert pair.is_reproduced_by(result.mean), (result.mean, result.deviation)
+    assert 0 < result.deviation < 0.25 * result.mean
+    # "all capped", but for the few games that a single point ends at once.
+    is_endless = (pair.host, pair.agent) == ("all_coord", "choose_first")
+    assert (result.stopped_share > 0.7) == is_endless
+    assert (result.stopped_share < 0.01) != is_endless
+
+
+def test_a_figure_is_reproduced_between_the_two_published_ones():
+    pair = next(p for p in MATCHES if (p.host, p.agent) == ("random_pair", "choose_first"))
+    found = [n for n in range(400, 650) if pair.is_reproduced_by(n)]
+    assert (found[0], found[-1]) == (464, 579)  # 488 * 0.95 and 552 * 1.05
+
+
+class Recording:
+    """A host that remembers what it sees."""
+
+    def __init__(self, name):
+        self.policy, self.seen = ScriptedHostPolicy(name), []
+
+    def __call__(self, points, noise, exploration):
+        self.seen.append(points.clone())
+        return self.policy(points, noise, exploration)
+
+
+@pytest.mark.parametrize("reposition", [True, False])
+@pytest.mark.parametrize("agent", ["choose_first", "choose_last"])
+def test_games_follow_one_another_by_the_rules(agent, reposition):
+    how = replace(SMALL, reposition=reposition)
+    host = Recording("zeillinger")
+    result = play_match(host, ScriptedAgentPolicy(agent), how, seed=3, device=CPU)
+    seen = torch.cat(host.seen)
+    assert seen.shape == (120, 4, 8, 3)
+    for lane in range(how.num_lanes):
+        games, stopped, length = 1, 0, 0
+        for move in range(how.num_moves):
+            points = seen[move, lane]
+            if length == 0:
+                assert is_fresh(points, how)
+            length += 1
+            after = step(points, agent, reposition)
+            if rules.is_over(after) or length == how.max_steps:
+                stopped += not rules.is_over(after)
+                length = 0
+                games += move + 1 < how.num_moves
+            elif move + 1 < how.num_moves:
+                assert torch.equal(seen[move + 1, lane], after)
+        assert (result.games[lane], result.stopped[lane]) == (games, stopped)
+    assert sum(result.stopped) > 0
+
+
+def is_fresh(points, how) -> bool:
+    drawn, rest = points[: how.num_points], points[how.num_points :]
+    rows = [tuple(row) for row in drawn.tolist()]
+    return (
+        bool((rest == -1).all())
+        and 0 <= int(drawn.min()) <= int(drawn.max()) <= how.max_value
+        and rows == sorted(rows, reverse=True)
+    )
+
+
+def step(points, agent, reposition):
+    action = ScriptedHostPolicy("zeillinger")(points, torch.zeros(2), torch.zeros(()))
+    subset = HostActionEncoder(3).decode(action)
+    chosen = subset.nonzero().flatten()
+    after = rules.move(points, subset, chosen[0 if agent == "choose_first" else -1])
+    return rules.reposition(after) if reposition else after
+
+
+def test_starts_are_uniform_and_not_reduced():
+    host = Recording("random")
+    how = replace(SMALL, max_steps=1, num_moves=500)
+    result = play_match(host, ScriptedAgentPolicy("random"), how, seed=1, device=CPU)
+    drawn = torch.cat(host.seen)[:, :, :6]
+    counts = torch.bincount(drawn.flatten(), minlength=6)
+    assert len(counts) == 6
+    expected = drawn.numel() / 6
+    assert ((counts - expected).abs() < 5 * expected**0.5).all()
+    # Games of one move: every start is dealt, also those that a reduction would change.
+    assert (rules.newton_polytope(drawn) != drawn).any()
+    assert result.games == (500,) * 4
+
+
+def test_lanes_do_not_depend_on_one_another_and_seeds_differ():
+    few = match("random_pair", "random", SMALL)
+    more = match("random_pair", "random", replace(SMALL, num_lanes=9))
+    assert more.games[:4] == few.games
+    assert more.stopped[:4] == few.stopped
+    assert len(set(more.games)) > 1
+    assert match("random_pair", "random", SMALL) == few
+    assert match("random_pair", "random", SMALL, seed=1) != few
+
+
+def test_mean_deviation_and_share():
+    result = MatchResult(games=(2, 4, 9), stopped=(0, 1, 2))
+    assert result.mean == 5
+    assert result.deviation == pytest.approx(13**0.5)  # (9 + 1 + 16) / 2
+    assert result.stopped_share == pytest.approx(3 / 15)
+    assert MatchResult((7,), (0,)).deviation == 0
+
+
+def test_too_few_rows_are_refused():
+    with pytest.raises(ValueError, match="a row for every point"):
+        replace(SMALL, num_rows=5)

@@ -1,0 +1,216 @@
+"""Prioritised replay (arXiv 1511.05952) against its formulas in plain Python."""
+
+import pytest
+import torch
+from scipy.stats import chisquare
+
+from hpsearch.game.philox import Stream
+from hpsearch.trainers import config
+from hpsearch.trainers.algorithms import build
+from hpsearch.trainers.config import PrioritisedReplay
+from hpsearch.trainers.priorities import Priorities
+from hpsearch.trainers.replay_buffer import ReplayBuffer
+from hpsearch.trainers.transitions import Transitions
+
+CPU = torch.device("cpu")
+OPTIONS = (
+    PrioritisedReplay(alpha=0.6, beta=0.4, beta_steps=10, eps=0.1),
+    PrioritisedReplay(alpha=1.0, beta=0.0, beta_steps=4, eps=0.01),
+    PrioritisedReplay(alpha=0.0, beta=1.0, beta_steps=1, eps=0.5),
+)
+NUM_MEMBERS, SIZE, FILLED = 3, 12, 9
+ERRORS = [-3.0, 0.0, 1.0, 2.0, -0.5, 0.25, 4.0, 0.125, 1.5]
+PLAIN = {"alpha": 0.6, "beta": 0.4, "beta_steps": 8, "eps": 1e-3}
+
+
+def expected_priority(option, error) -> float:
+    return (abs(error) + option.eps) ** option.alpha
+
+
+def filled() -> Priorities:
+    """Return priorities of 9 of 12 places, by ERRORS."""
+    priorities = Priorities(SIZE, OPTIONS, CPU)
+    places = torch.arange(FILLED).expand(NUM_MEMBERS, -1)
+    priorities.add(places)
+    priorities.update(places, torch.tensor(ERRORS).expand(NUM_MEMBERS, -1))
+    return priorities
+
+
+def noise(count: int) -> torch.Tensor:
+    keys = torch.arange(NUM_MEMBERS)
+    return Stream(keys, torch.zeros_like(keys)).uniform(count).double()
+
+
+def sample(priorities, count=20_000, step=0):
+    number = torch.full((NUM_MEMBERS, 1), FILLED)
+    return priorities.sample(noise(count), number, torch.full((NUM_MEMBERS,), step))
+
+
+def test_a_priority_is_the_error_plus_eps_to_the_power_alpha():
+    priority = filled().priority
+    for member, option in enumerate(OPTIONS):
+        expected = [expected_priority(option, error) for error in ERRORS]
+        assert priority[member].tolist() == pytest.approx(expected + [0.0] * 3)
+
+
+def test_a_transition_is_drawn_as_often_as_its_priority_says():
+    places, _ = sample(filled())
+    for member, option in enumerate(OPTIONS):
+        priority = torch.tensor([expected_priority(option, error) for error in ERRORS]).double()
+        counts = places[member].bincount(minlength=SIZE)
+        assert counts[FILLED:].sum() == 0  # empty places are never drawn
+        expected = priority / priority.sum() * counts.sum()
+        assert chisquare(counts[:FILLED].numpy(), expected.numpy()).pvalue > 1e-3
+
+
+def test_alpha_zero_is_uniform():
+    """Frequencies and weights: as if there were no priorities."""
+    places, weights = sample(filled())
+    assert chisquare(places[2].bincount(minlength=FILLED).numpy()).pvalue > 1e-3
+    assert torch.allclose(weights[2], torch.ones(1))
+
+
+@pytest.mark.parametrize("step", [0, 1, 3, 5, 10, 1000])
+def test_weights_correct_for_frequencies_more_and_more(step):
+    """(N * P(i))^-beta over the batch's largest; beta goes from its first value to 1 in a line."""
+    places, weights = sample(filled(), count=50, step=step)
+    for member, option in enumerate(OPTIONS):
+        beta = option.beta + (1 - option.beta) * min(step / option.beta_steps, 1)
+        priority = [expected_priority(option, error) for error in ERRORS]
+        raw = [(FILLED * priority[p] / sum(priority)) ** -beta for p in places[member].tolist()]
+        expected = [one / max(raw) for one in raw]
+        assert weights[member].tolist() == pytest.approx(expected, rel=1e-4)
+        assert weights[member].max() == 1
+
+
+def test_a_new_transition_gets_the_highest_priority_so_far():
+    priorities = filled()
+    highest = [expected_priority(option, 4.0) for option in OPTIONS]
+    highest = [max(one, 1.0) for one in highest]  # that of a memory without an error
+    priorities.update(torch.tensor([[6]] * 3), torch.zeros(3, 1))  # the largest is forgotten
+    priorities.add(torch.tensor([[10, 2]] * 3))
+    for member, one in enumerate(highest):
+        assert priorities.priority[member, [10, 2]].tolist() == pytest.approx([one] * 2)
+
+
+@pytest.mark.parametrize("last", [0.0, 1 - 2.0**-24])
+def test_the_extremes_of_the_noise_draw_what_there_is(last):
+    priorities = filled()
+    extreme = torch.full((NUM_MEMBERS, 1), last).double()
+    places, weights = priorities.sample(
+        extreme, torch.full((NUM_MEMBERS, 1), FILLED), torch.zeros(NUM_MEMBERS)
+    )
+    assert places.flatten().tolist() == ([0] if last == 0.0 else [FILLED - 1]) * 3
+    assert (weights == 1).all()
+
+
+def test_whoever_forgets_begins_anew():
+    priorities = filled()
+    priorities.forget()
+    fresh = Priorities(SIZE, OPTIONS, CPU)
+    assert all(torch.equal(t, fresh.state()[n]) for n, t in priorities.state().items())
+
+
+# In the buffer and in training.
+
+
+def numbered(first: int, count: int) -> Transitions:
+    number = torch.arange(first, first + count).expand(NUM_MEMBERS, -1)
+    points = number[..., None, None].expand(-1, -1, 2, 3).int()
+    no = torch.zeros_like(number, dtype=torch.bool)
+    return Transitions(points, number, number, number.float(), points, number, no, no)
+
+
+def test_the_ring_overwrites_priorities_with_their_transitions():
+    keys = torch.arange(NUM_MEMBERS)
+    options = [config.ReplayBuffer(buffer_size=6, save=True, prioritised=one) for one in OPTIONS]
+    memory = ReplayBuffer(2, 3, 4, options, Stream(keys, torch.zeros_like(keys)))
+    step, gamma = torch.zeros(NUM_MEMBERS, dtype=torch.int64), torch.ones(NUM_MEMBERS)
+    memory.add(numbered(0, 4))
+    every = torch.arange(4).expand(NUM_MEMBERS, -1)
+    memory.reprioritise(every, torch.full((NUM_MEMBERS, 4), 1e-6))
+    assert sample_numbers(memory, gamma, step)[1] == {0, 1, 2, 3}
+    memory.add(numbered(4, 4))  # at places 4, 5, 0, 1
+    rare = memory.state()["priority"][1]
+    assert rare[[4, 5, 0, 1]].tolist() == [1.0] * 4
+    assert rare[[2, 3]].tolist() == pytest.approx([0.01] * 2, rel=1e-3)
+    counts = memory.sample(5000, 1, gamma, step).transitions.subset[1].bincount(minlength=8)
+    assert counts[:2].sum() == 0
+    assert 0 < counts[2:4].sum() < 100 < counts[4:].min()
+
+
+def sample_numbers(memory, gamma, step):
+    seen = memory.sample(400, 1, gamma, step).transitions.subset
+    return [set(row.tolist()) for row in seen]
+
+
+@pytest.fixture
+def trained(tiny_config):
+    def make(changes, steps=3):
+        options = {"replay_buffer.prioritised": PLAIN, "agent": "learn", **changes}
+        trainer = build([tiny_config({**options, "seed": seed}) for seed in (1, 2)])
+        trainer.train(steps)
+        return trainer
+
+    return make
+
+
+def test_the_loss_is_multiplied_by_the_weight_and_not_by_the_priority(trained):
+    """seeds.md B35; an oracle of one hidden layer, for the loss and for its gradient's norm."""
+    trainer = trained({"dqn.double": False})
+    learner, seen = trainer.host, []
+    sampler = learner.replay_buffer.sample
+    learner.replay_buffer.sample = lambda *args: seen.append(sampler(*args)) or seen[-1]
+    parts = {k: v.clone() for k, v in learner.net.parts(learner.net.weights).items()}
+    target_parts = learner.target_net.parts(learner.target_net.weights)
+    trainer._update_net(learner)
+    (batch,) = seen
+    moves = batch.transitions
+    assert batch.weight.min() < 0.9
+    for member in range(2):
+        bank = [parts[name][member].requires_grad_() for name in parts]
+
+        def q(points, w1, b1, w2, b2, member=member):
+            features = trainer.kernel.observe(points)[member, :, : w1.shape[0]]
+            return torch.relu(features @ w1 + b1) @ w2 + b2
+
+        best = q(moves.next_points, *(part[member] for part in target_parts.values())).amax(dim=1)
+        target = moves.reward[member] + 0.9 * ~moves.done[member] * best
+        chosen = q(moves.points, *bank).gather(1, moves.action[member][:, None]).squeeze(1)
+        each = torch.nn.functional.huber_loss(chosen, target, reduction="none", delta=0.5)
+        loss = (batch.weight[member] * each).mean()
+        norm = torch.cat([g.flatten() for g in torch.autograd.grad(loss, bank)]).norm()
+        torch.testing.assert_close(learner.statistics["loss"][member], loss.detach())
+        torch.testing.assert_close(learner.statistics["gradient_norm"][member], norm)
+        assert not torch.isclose(each.mean(), loss, rtol=1e-2)
+        # What was drawn now has the priority that its error gives.
+        error = (chosen - target).detach()
+        priority = learner.replay_buffer.state()["priority"][member]
+        expected = (error.abs() + PLAIN["eps"]) ** PLAIN["alpha"]
+        torch.testing.assert_close(priority[batch.places[member]], expected, rtol=1e-4, atol=1e-5)
+
+
+def test_training_goes_on_the_same_after_saving(trained, tmp_path):
+    trainer = trained({})
+    folders = [trainer.save(tmp_path / str(member), member) for member in range(2)]
+    trainer.train(2)
+    fresh = build(trainer.configs)
+    for member, folder in enumerate(folders):
+        fresh.load(folder, member)
+    fresh.train(2)
+    names = [name for name in fresh.state() if "priority" in name or "highest" in name]
+    assert len(names) == 4
+    for name in [*names, "host.net.weights", "agent.net.weights"]:
+        assert torch.equal(fresh.state()[name], trainer.state()[name])
+
+
+@pytest.mark.parametrize("value", [float("inf"), float("nan"), 1e30])
+def test_a_member_that_diverges_harms_itself_alone(trained, value):
+    """Its errors are no numbers; what is drawn by them must still lie in the ring."""
+    trainer, healthy = trained({}), trained({})
+    for learner in trainer.learners:
+        learner.net.weights[1] = value
+    trainer.train(5)
+    healthy.train(5)
+    for name, tensor in healthy.state().items():
+        assert torch.equal(trainer.state()[name][0], tensor[0]), name

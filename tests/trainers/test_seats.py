@@ -1,0 +1,111 @@
+"""Who sits opposite a learner plays at a rate of its own, whoever's games it is given."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from hpsearch.trainers.policies import (
+    LearnedAgent,
+    LearnedHost,
+    ScriptedAgentPolicy,
+    ScriptedHostPolicy,
+    softmax,
+    uniform,
+)
+from hpsearch.trainers.seats import (
+    AgentSeat,
+    HostSeat,
+    RegroupedAgent,
+    RegroupedHost,
+    regrouped,
+    seat_of,
+)
+
+NUM_MEMBERS, NUM_GAMES, NUM_POINTS, DIMENSION = 3, 40, 2, 3
+NUM_FEATURES = NUM_POINTS * DIMENSION
+
+
+class RowNetwork:
+    """Stands for a network of R members: each a matrix of its own."""
+
+    def __init__(self, num_rows: int, num_inputs: int, num_outputs: int) -> None:
+        generator = torch.Generator().manual_seed(num_rows)
+        self.weights = torch.randn(num_rows, num_inputs, num_outputs, generator=generator)
+
+    def __call__(self, features: Tensor) -> Tensor:
+        return features @ self.weights
+
+
+def flat(points: Tensor) -> Tensor:
+    return points.flatten(2).float()
+
+
+def host(num_rows: int, weigh=uniform) -> LearnedHost:
+    return LearnedHost(RowNetwork(num_rows, NUM_FEATURES, 4), flat, weigh)
+
+
+def agent(num_rows: int, weigh=uniform) -> LearnedAgent:
+    return LearnedAgent(RowNetwork(num_rows, NUM_FEATURES + DIMENSION, 3), flat, weigh)
+
+
+@pytest.fixture
+def games() -> tuple[Tensor, Tensor, Tensor]:
+    """Return points, subsets and noise of P members' games."""
+    generator = torch.Generator().manual_seed(7)
+    shape = NUM_MEMBERS, NUM_GAMES
+    points = torch.randint(0, 9, (*shape, NUM_POINTS, DIMENSION), generator=generator)
+    subset = torch.rand(*shape, DIMENSION, generator=generator) < 0.5
+    subset[..., :2] |= subset.sum(dim=2, keepdim=True) < 2
+    return points.to(torch.int32), subset, torch.rand(*shape, 2, generator=generator)
+
+
+@pytest.mark.parametrize("weigh", [uniform, softmax])
+@pytest.mark.parametrize("rate", [0.0, 0.3, 1.0])
+@pytest.mark.parametrize("asked", [torch.tensor(0.0), torch.ones(NUM_MEMBERS, 1)])
+def test_a_seat_draws_at_its_own_rate_whatever_is_asked(games, weigh, rate, asked):
+    points, subset, noise = games
+    own = torch.tensor(rate)
+    policy, other = host(NUM_MEMBERS, weigh), agent(NUM_MEMBERS, weigh)
+    actions = HostSeat(policy, rate)(points, noise, asked)
+    assert torch.equal(actions, policy(points, noise, own))
+    axes = AgentSeat(other, rate)(points, subset, noise, asked)
+    assert torch.equal(axes, other(points, subset, noise, own))
+
+
+def row_of(member: int, game: int, num_rows: int) -> int:
+    """Return who plays a game: one for all, or each member's share of the rows in turn."""
+    if num_rows == 1:
+        return 0
+    at_once = num_rows // NUM_MEMBERS
+    return member * at_once + game // (NUM_GAMES // at_once)
+
+
+@pytest.mark.parametrize("num_rows", [1, NUM_MEMBERS, 4 * NUM_MEMBERS])
+@pytest.mark.parametrize("exploration", ["one", "members", "games"])
+def test_regrouped_players_play_the_games_that_are_theirs(games, num_rows, exploration):
+    """Against a loop: game by game, a network of the one row that plays it."""
+    points, subset, noise = games
+    shape = {"one": (), "members": (NUM_MEMBERS, 1), "games": (NUM_MEMBERS, NUM_GAMES)}
+    rates = torch.rand(shape[exploration], generator=torch.Generator().manual_seed(3))
+    policy, other = host(num_rows), agent(num_rows)
+    actions = RegroupedHost(policy, num_rows)(points, noise, rates)
+    axes = RegroupedAgent(other, num_rows)(points, subset, noise, rates)
+    assert actions.shape == axes.shape == (NUM_MEMBERS, NUM_GAMES)
+    every_rate = rates.expand(NUM_MEMBERS, NUM_GAMES)
+    for p in range(NUM_MEMBERS):
+        for game in range(NUM_GAMES):
+            row, at = row_of(p, game, num_rows), (slice(p, p + 1), slice(game, game + 1))
+            one, another = host(num_rows), agent(num_rows)
+            one.net.weights = policy.net.weights[row : row + 1]
+            another.net.weights = other.net.weights[row : row + 1]
+            action = one(points[at], noise[at], every_rate[at])
+            assert action.item() == actions[p, game]
+            axis = another(points[at], subset[at], noise[at], every_rate[at])
+            assert axis.item() == axes[p, game]
+
+
+def test_the_role_says_which_kind_of_seat():
+    assert isinstance(seat_of("host", ScriptedHostPolicy("random"), 0.0), HostSeat)
+    assert isinstance(seat_of("agent", ScriptedAgentPolicy("random"), 0.0), AgentSeat)
+    assert isinstance(regrouped("host", host(1), 1), RegroupedHost)
+    assert isinstance(regrouped("agent", agent(1), 1), RegroupedAgent)

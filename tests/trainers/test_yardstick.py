@@ -1,0 +1,135 @@
+"""The yardstick against published depths, the solver, and a host that follows the solver."""
+
+import math
+
+import pytest
+import torch
+
+from hpsearch.game.encoding import HostActionEncoder
+from hpsearch.game.notation import points_text
+from hpsearch.game.solver import Solver, minimax_depth
+from hpsearch.trainers.policies import ScriptedAgentPolicy, ScriptedHostPolicy
+from hpsearch.trainers.published import ADE
+from hpsearch.trainers.yardstick import check_size, measure_agent, measure_host, random_starts
+
+CPU = torch.device("cpu")
+
+
+def host_yardstick(name, *, num_rows=20, reposition=True):
+    policy = ScriptedHostPolicy(name)
+    return measure_host(policy, num_rows=num_rows, reposition=reposition, device=CPU)
+
+
+def agent_yardstick(policy, num_rows=5):
+    return measure_agent(policy, num_rows=num_rows, reposition=True, device=CPU)
+
+
+def test_the_published_part_of_the_ade_table():
+    measured = {row.name: row for row in host_yardstick("zeillinger").ade}
+    assert list(measured) == [case.name for case in ADE]
+    for case in ADE:
+        if case.minimax is not None:
+            assert measured[case.name].exact == case.minimax
+            assert measured[case.name].player == case.zeillinger
+    assert [row.reference for row in measured.values()] == [r.player for r in measured.values()]
+
+
+def test_the_part_that_was_not_published():
+    """Exact values by the solver alone; zeillinger's as we compute them."""
+    rows = {row.name: (row.exact, row.player) for row in host_yardstick("zeillinger").ade}
+    assert {name: rows[name] for name in ("D5", "E7", "E8")} == {
+        "D5": (5, 9),
+        "E7": (6, 10),
+        "E8": (7, 13),
+    }
+
+
+def test_random_starts_are_fixed_and_their_values_exact():
+    starts = random_starts()
+    assert len(starts) == 200
+    assert len(set(starts)) > 190
+    assert all(2 <= len(start) <= 5 and max(map(max, start)) <= 5 for start in starts)
+    solver = Solver(3)
+    mean = sum(solver.depth(start) for start in starts) / 200
+    found = host_yardstick("zeillinger").random
+    assert found.exact == pytest.approx(mean)
+    assert found.regret == pytest.approx(found.player - mean)
+    assert (found.starts, found.unbounded) == (200, 0)
+
+
+class BestHost:
+    """Follows the solver."""
+
+    def __init__(self):
+        self.solver, self.chosen = Solver(3), {}
+
+    def __call__(self, points, noise, exploration):
+        assert points.shape[0] == 1
+        assert not noise.any()
+        assert not exploration.any()
+        return torch.tensor([[self.choose(position) for position in points[0]]])
+
+    def choose(self, position):
+        key = points_text(position)
+        if key not in self.chosen:
+            rows = [row for row in position.tolist() if row[0] >= 0]
+            worst = [self.worst(rows, action) for action in range(4)]
+            self.chosen[key] = worst.index(min(worst))
+        return self.chosen[key]
+
+    def worst(self, rows, action):
+        subset = HostActionEncoder(3).decode(torch.tensor(action)).nonzero().flatten().tolist()
+        return max(self.solver.depth([self.moved(row, subset, k) for row in rows]) for k in subset)
+
+    @staticmethod
+    def moved(row, subset, axis):
+        return [sum(row[k] for k in subset) if k == axis else row[k] for k in range(3)]
+
+
+def test_perfect_play_has_no_regret():
+    found = measure_host(BestHost(), num_rows=5, reposition=True, device=CPU)
+    assert [row.player for row in found.ade] == [row.exact for row in found.ade]
+    assert found.random.regret == 0
+    assert found.random.player == found.random.exact
+
+
+def test_what_never_ends_is_told_apart():
+    """All coordinates: every answer ends A1 at once, but one goes on for ever from most."""
+    found = host_yardstick("all_coord", num_rows=5)
+    rows = {row.name: row.player for row in found.ade}
+    assert (rows["A1"], rows["A2"]) == (1, math.inf)
+    assert found.random.unbounded > 0.9
+
+
+@pytest.mark.parametrize("name", ["choose_first", "choose_last"])
+def test_an_agent_delays_no_longer_than_the_best_one(name):
+    found = agent_yardstick(ScriptedAgentPolicy(name))
+    assert all(1 <= row.player <= row.exact for row in found.ade)
+    assert found.random.unbounded == 0
+    assert found.random.regret == pytest.approx(found.random.exact - found.random.player)
+    assert found.random.regret > 0
+
+
+def test_choose_first_is_beaten_at_once_on_the_singularities():
+    """The whole set, axis 0: then (2,0,0) lies below all other points."""
+    found = agent_yardstick(ScriptedAgentPolicy("choose_first"))
+    assert [row.player for row in found.ade] == [1] * len(ADE)
+    assert found.role == "agent"
+
+
+def test_rows_and_repositioning_change_nothing_for_a_player_that_sees_no_difference():
+    usual = host_yardstick("zeillinger", num_rows=5)
+    assert host_yardstick("zeillinger", num_rows=20) == usual
+    assert host_yardstick("zeillinger", num_rows=5, reposition=False) == usual
+
+
+def test_other_sizes_are_refused_with_a_reason():
+    assert check_size(3, 5) is None
+    assert check_size(4, 20) == "the yardstick lies in 3 dimensions, the player in 4"
+    assert check_size(3, 4) == "the yardstick has 5 points, the player knows at most 4"
+    with pytest.raises(ValueError, match="at most 4"):
+        host_yardstick("zeillinger", num_rows=4)
+
+
+def test_the_solver_agrees_on_a_single_start():
+    assert minimax_depth(ADE[0].points) == 1
