@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from hpsearch.cluster.executor import JobStatus
 from hpsearch.cluster.failures import CODE, NAN
 from hpsearch.cluster.member import FENCED, Member
 from hpsearch.cluster.messages import AttemptResult, Heartbeat
@@ -58,9 +59,12 @@ class FakeExecutor:
 
     Attributes:
         submitted: names of the jobs that were started, in their order.
-        looks: what `alive` was asked, by the names of the jobs.
+        looks: what `look` was asked, by the names of the jobs.
         most_alive: jobs that lived at once at most.
     """
+
+    patience = 0.0
+    num_calls = 0
 
     def __init__(
         self,
@@ -69,8 +73,12 @@ class FakeExecutor:
         faults: Mapping[tuple[int, int], Fault] | None = None,
         rounds_per_look: int = 1,
         twice: bool = False,
+        max_batch: int = 1,
+        gpus_per_job: float = 0.0,
     ) -> None:
         """``faults`` are by trial and attempt; ``twice`` adds each line of a curve twice."""
+        self.max_batch = max_batch
+        self.gpus_per_job = gpus_per_job
         self._curve = curve
         self._faults = dict(faults or {})
         self._rounds_per_look = rounds_per_look
@@ -80,29 +88,41 @@ class FakeExecutor:
         self.looks: list[tuple[str, ...]] = []
         self.most_alive = 0
 
-    def submit(self, job: JobDir) -> str:
-        """Start the job; its first round comes with the next look."""
-        job_id = f"fake-{job.name}"
-        self._jobs[job_id] = FakeJob(job)
-        self.submitted.append(job.name)
+    def submit(self, jobs: Sequence[JobDir]) -> dict[str, str]:
+        """Start the jobs; their first round comes with the next look."""
+        for job in jobs:
+            self._jobs[f"fake-{job.name}"] = FakeJob(job)
+            self.submitted.append(job.name)
         self.most_alive = max(self.most_alive, len(self.live()))
-        return job_id
+        return {job.name: f"fake-{job.name}" for job in jobs}
 
-    def find(self, job: JobDir) -> str | None:
-        """Return the id of a job that was submitted."""
-        return next((i for i, known in self._jobs.items() if known.job == job), None)
-
-    def alive(self, jobs: Sequence[tuple[JobDir, str]]) -> frozenset[str]:
-        """Let the jobs do some rounds and return which of them live."""
+    def look(self, jobs: Sequence[tuple[JobDir, str | None]]) -> dict[str, JobStatus]:
+        """Let the jobs do some rounds and return how they are."""
         self.looks.append(tuple(job.name for job, _ in jobs))
         for _ in range(self._rounds_per_look):
             self.advance()
-        return frozenset(job_id for _, job_id in jobs if self._lives(job_id))
+        names = [job.name for job, _ in jobs if f"fake-{job.name}" in self._jobs]
+        return {name: self._status(f"fake-{name}") for name in names}
 
-    def interrupt(self, job: JobDir, job_id: str) -> None:
-        """Let the job leave at its next round."""
-        if self._lives(job_id):
-            self._jobs[job_id].interrupted = True
+    def interrupt(self, jobs: Sequence[tuple[JobDir, str]]) -> None:
+        """Let the jobs leave at their next round."""
+        for _, job_id in jobs:
+            if self._lives(job_id):
+                self._jobs[job_id].interrupted = True
+
+    def cancel(self, jobs: Sequence[tuple[JobDir, str]]) -> None:
+        """End the jobs at once."""
+        for _, job_id in jobs:
+            if self._lives(job_id):
+                self._jobs[job_id].lives = False
+                self._jobs[job_id].left.clear()
+
+    def log(self, job: JobDir, job_id: str) -> Path:
+        """Return a file that tests may write."""
+        return job.root / "fake.log"
+
+    def _status(self, job_id: str) -> JobStatus:
+        return JobStatus(job_id, "running" if self._lives(job_id) else "ended")
 
     def live(self) -> list[str]:
         """Return the names of the jobs that live."""
@@ -255,7 +275,8 @@ def _names(member: Member) -> tuple[str, ...]:
 
 
 def _beat(member: Member, step: int) -> None:
-    member.attempt.write_heartbeat(Heartbeat(time.time(), step, 1.0, "fake", 1))
+    saved = max(_saved(member), default=0)
+    member.attempt.write_heartbeat(Heartbeat(time.time(), step, saved, 1.0, "fake", 1))
 
 
 def _checkpoints(member: Member) -> Path:

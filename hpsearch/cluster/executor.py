@@ -1,30 +1,80 @@
 """What an executor is: it submits jobs, looks at them, asks them to leave, and decides nothing."""
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Protocol
 
 from hpsearch.cluster.trial_dir import JobDir
 
+Phase = Literal["queued", "running", "ended"]
+
+
+@dataclass(frozen=True)
+class JobStatus:
+    """What an executor says of one job."""
+
+    id: str
+    """the executor's own name of the job"""
+    phase: Phase
+    failure: str | None = None
+    """kind of failure, where the executor knows why the job ended; see `failures`"""
+
+
+class SchedulerSilentError(Exception):
+    """The executor gave no answer; whether it did what it was asked to is unknown."""
+
+
+class SubmissionRefusedError(Exception):
+    """The executor took none of the jobs, and will not take them later by itself."""
+
 
 class Executor(Protocol):
-    """What the driver needs of a place where jobs run."""
+    """What the driver needs of a place where jobs run.
 
-    def submit(self, job: JobDir) -> str:
-        """Start the job and return its id.
+    Attributes:
+        max_batch: jobs that one submission may hold.
+        patience: seconds after its announcement for which a job that was perhaps submitted, but
+            cannot be found, may still appear.
+        gpus_per_job: GPUs that a running job occupies.
+        num_calls: how often the scheduler was called so far by this process.
+    """
+
+    max_batch: int
+    patience: float
+    gpus_per_job: float
+    num_calls: int
+
+    def submit(self, jobs: Sequence[JobDir]) -> Mapping[str, str]:
+        """Start jobs, numbered one after another, by one call; return their ids by name.
 
         Raises:
-            DiskError: if its files cannot be written.
+            SubmissionRefusedError: if none was taken.
+            SchedulerSilentError: if it is unknown whether they were.
+            DiskError: if the files of a job cannot be written.
         """
         ...
 
-    def find(self, job: JobDir) -> str | None:
-        """Return the id of a job that was announced, None if it never reached the executor."""
+    def look(self, jobs: Sequence[tuple[JobDir, str | None]]) -> Mapping[str, JobStatus]:
+        """Return what is known of jobs, by name, by one question for all of them.
+
+        A job is given with its id, or with None where it is unknown whether it was submitted. A
+        job that is not in the answer does not run and never will, unless it was announced within
+        the last `patience` seconds.
+
+        Raises:
+            SchedulerSilentError: if there is no answer.
+        """
         ...
 
-    def alive(self, jobs: Sequence[tuple[JobDir, str]]) -> frozenset[str]:
-        """Return the ids of those jobs that wait or run, by one look for all of them."""
+    def interrupt(self, jobs: Sequence[tuple[JobDir, str]]) -> None:
+        """Ask running jobs to save their trials and leave; those that have left are left alone."""
         ...
 
-    def interrupt(self, job: JobDir, job_id: str) -> None:
-        """Ask the job to save its trials and leave; nothing happens if it has left."""
+    def cancel(self, jobs: Sequence[tuple[JobDir, str]]) -> None:
+        """End jobs at once, waiting or running."""
+        ...
+
+    def log(self, job: JobDir, job_id: str) -> Path:
+        """Return the file of what the job printed; it may not be there."""
         ...

@@ -2,8 +2,25 @@
 
 from hpsearch.errors import DiskError, HpsearchError
 
+# Told by the job itself.
 DISK, OOM_GPU, OOM_HOST = "disk", "oom_gpu", "oom_host"
 NAN, DIVERGED, HUNG, CODE = "nan", "diverged", "hung", "code"
+
+# Told by the executor, of a job that left no word.
+PREEMPTED, TIMEOUT, NODE_FAIL, CANCELLED = "preempted", "timeout", "node_fail", "cancelled"
+
+LOST = "lost"
+"""the job is gone, and nobody knows why"""
+SILENT = "silent"
+"""the job is said to run, but has given no sign of life for too long"""
+
+FREE = frozenset({PREEMPTED, NODE_FAIL})
+"""kinds that are the cluster's doing, however often they come"""
+
+KINDS = (
+    *(DISK, OOM_GPU, OOM_HOST, NAN, DIVERGED, HUNG, CODE),
+    *(PREEMPTED, TIMEOUT, NODE_FAIL, CANCELLED, LOST, SILENT),
+)
 
 
 def kind_of(error: Exception) -> str:

@@ -18,6 +18,8 @@ class Keeper:
         """Follow what a configuration says of checkpoints."""
         self._rules = config.checkpoint
         self._last_save = time.monotonic()
+        self.saved: dict[int, int] = {}
+        """by trial: the step of its newest checkpoint"""
 
     def steps_until_due(self, step: int) -> int:
         """Return after how many steps the next periodic checkpoint is due."""
@@ -49,6 +51,7 @@ class Keeper:
         """Save one member and remove checkpoints that need not be kept."""
         folder = member.trial.checkpoints
         trainer.save(folder, index, kind)
+        self.saved[member.assignment.trial] = int(trainer.step[index])
         best = read_best(folder)
         pinned = () if best is None else (best.step,)
         checkpoint.keep_last(folder, self._rules.keep_last, pinned)

@@ -2,13 +2,14 @@
 
 import os
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
 import submitit
 
+from hpsearch.cluster.executor import JobStatus
 from hpsearch.cluster.signals import stop_flag
 from hpsearch.cluster.trial_dir import JobDir
 from hpsearch.errors import DiskError
@@ -23,13 +24,50 @@ class LocalExecutor:
     They outlive the process that submitted them: Ctrl-C and a closed terminal don't reach them.
     """
 
+    max_batch = 1
+    patience = 0.0
+    gpus_per_job = 0.0
+    num_calls = 0
+
     def __init__(self) -> None:
         """Begin with no job of this process."""
         # Python warns of a child that is forgotten before it has ended.
         self._children: list[submitit.Job[None]] = []
 
-    def submit(self, job: JobDir) -> str:
-        """Start the job's controller process and return its process id."""
+    def submit(self, jobs: Sequence[JobDir]) -> Mapping[str, str]:
+        """Start the jobs' controller processes and return their process ids."""
+        return {job.name: self._start(job) for job in jobs}
+
+    def look(self, jobs: Sequence[tuple[JobDir, str | None]]) -> Mapping[str, JobStatus]:
+        """Return which controller processes run, and which have run."""
+        seen = {}
+        for job, known_id in jobs:
+            job_id = known_id if known_id is not None else _recorded_id(job)
+            if job_id is not None:
+                runs = _controller(job, job_id) is not None
+                seen[job.name] = JobStatus(job_id, "running" if runs else "ended")
+        # To ask a child whether it is done is to bury it; else each job would leave a zombie.
+        self._children = [child for child in self._children if not child.done()]
+        return seen
+
+    def interrupt(self, jobs: Sequence[tuple[JobDir, str]]) -> None:
+        """Send SIGTERM, which the controllers pass on to their workers."""
+        for process in _controllers(jobs):
+            with suppress(psutil.NoSuchProcess):  # it has left since
+                process.terminate()
+
+    def cancel(self, jobs: Sequence[tuple[JobDir, str]]) -> None:
+        """Kill the controllers and their workers."""
+        for controller in _controllers(jobs):
+            with suppress(psutil.NoSuchProcess):
+                for process in (*controller.children(recursive=True), controller):
+                    process.kill()
+
+    def log(self, job: JobDir, job_id: str) -> Path:
+        """Return the file of what the job printed."""
+        return job.root / f"{job_id}_0_log.out"
+
+    def _start(self, job: JobDir) -> str:
         executor = submitit.LocalExecutor(folder=job.root)
         executor.update_parameters(timeout_min=LOCAL_TIMEOUT_MINUTES, stderr_to_stdout=True)
         try:
@@ -43,25 +81,12 @@ class LocalExecutor:
         self._children.append(child)
         return str(child.job_id)
 
-    def find(self, job: JobDir) -> str | None:
-        """Return the id of a job that submitit has recorded in its folder."""
-        for path in job.root.glob("*_submitted.pkl"):
-            return path.name.partition("_")[0]
-        return None
 
-    def alive(self, jobs: Sequence[tuple[JobDir, str]]) -> frozenset[str]:
-        """Return the ids whose controller process still runs."""
-        running = frozenset(job_id for job, job_id in jobs if _controller(job, job_id) is not None)
-        # To ask a child whether it is done is to bury it; else each job would leave a zombie.
-        self._children = [child for child in self._children if not child.done()]
-        return running
-
-    def interrupt(self, job: JobDir, job_id: str) -> None:
-        """Send SIGTERM, which the controller passes on to the worker."""
-        controller = _controller(job, job_id)
-        if controller is not None:
-            with suppress(psutil.NoSuchProcess):  # it has left since
-                controller.terminate()
+def _recorded_id(job: JobDir) -> str | None:
+    """Return the id of a job that submitit has recorded in its folder."""
+    for path in job.root.glob("*_submitted.pkl"):
+        return path.name.partition("_")[0]
+    return None
 
 
 def _work(job_folder: str) -> None:
@@ -88,6 +113,11 @@ def _controller(job: JobDir, job_id: str) -> psutil.Process | None:
         return process if _names(process, job.root) else None
     except psutil.Error:  # gone, or another user's by now
         return None
+
+
+def _controllers(jobs: Sequence[tuple[JobDir, str]]) -> list[psutil.Process]:
+    found = (_controller(job, job_id) for job, job_id in jobs)
+    return [process for process in found if process is not None]
 
 
 def _names(process: psutil.Process, folder: Path) -> bool:

@@ -2,16 +2,17 @@
 
 import time
 from dataclasses import asdict, dataclass
+from typing import Final, Literal
 
 from hpsearch import yaml_file
 from hpsearch.cluster.failures import kind_of, message_of
-from hpsearch.cluster.messages import Assignment, AttemptResult
+from hpsearch.cluster.messages import Assignment, AttemptResult, Status, Stop
 from hpsearch.cluster.trial_dir import AttemptDir, StudyDir, TrialDir
 from hpsearch.errors import CorruptError, DiskError
 from hpsearch.trainers.config import TrainerConfig, read_config
 from hpsearch.trainers.evaluation import Evaluation, Metrics
 
-FENCED = "fenced"
+FENCED: Final = "fenced"
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class Member:
         attempt = trial.attempt(assignment.attempt)
         return cls(assignment, trial, attempt, config, f"trial {assignment.trial}")
 
-    def stop_reason(self) -> str | None:
+    def stop_reason(self) -> Stop | Literal["fenced"] | None:
         """Return why the driver wants this attempt to end, None to go on.
 
         An attempt whose token is no longer the valid one has been replaced: it is fenced. A file
@@ -65,7 +66,7 @@ class Member:
 
     def end(
         self,
-        status: str,
+        status: Status,
         step: int,
         *,
         metrics: Metrics | None = None,

@@ -1,6 +1,18 @@
 """What driver and jobs tell each other, through the files of a trial."""
 
 from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from hpsearch.schema import NonNegative, Range
+
+MAX_STEP = 2**53
+"""no trial makes more steps; who says so is not believed"""
+
+Status = Literal["finished", "pruned", "interrupted", "failed", "lost"]
+"""how an attempt ended; lost is said by the driver alone, of one that left no word"""
+Stop = Literal["finished", "pruned", "failed"]
+"""how a trial was told, after which its attempts have nothing more to do"""
+Step = Annotated[int, Range(low=0, high=MAX_STEP)]
 
 
 @dataclass(frozen=True)
@@ -18,7 +30,7 @@ class Control:
 
     token: str
     """the attempt with this token is the trial; every other one has been fenced off"""
-    stop: str | None
+    stop: Stop | None
     """why the trial should end early, None while it should go on"""
 
 
@@ -28,10 +40,12 @@ class Heartbeat:
 
     at: float
     """seconds since the epoch, by the job's clock"""
-    step: int
-    steps_per_second: float
+    step: Step
+    saved: Step
+    """step of the newest checkpoint, from which a next attempt would go on"""
+    steps_per_second: Annotated[float, Range(low=0.0)]
     host: str
-    pid: int
+    pid: NonNegative
 
 
 @dataclass(frozen=True)
@@ -39,9 +53,8 @@ class AttemptResult:
     """How an attempt ended."""
 
     token: str
-    status: str
-    """finished, pruned, interrupted or failed"""
-    step: int
+    status: Status
+    step: Step
     kind: str | None
     """of the failure, None where there was none"""
     message: str

@@ -129,6 +129,7 @@ class Population:
             if step is None:
                 print(f"{member.name} begins at step 0", flush=True)
             else:
+                self._keeper.saved[member.assignment.trial] = step
                 unused = "; warm_start is for a fresh one" if _is_warm(member) else ""
                 print(f"{member.name} goes on from step {step}{unused}", flush=True)
 
@@ -271,7 +272,14 @@ class Population:
         now = time.time()
         for member, step in zip(self._members, self._steps(), strict=True):
             member.attempt.write_heartbeat(
-                Heartbeat(now, step, self._steps_per_second, socket.gethostname(), os.getpid())
+                Heartbeat(
+                    now,
+                    step,
+                    self._keeper.saved.get(member.assignment.trial, 0),
+                    self._steps_per_second,
+                    socket.gethostname(),
+                    os.getpid(),
+                )
             )
 
     def _drop(self, indices: Sequence[int]) -> list[int]:

@@ -3,6 +3,10 @@
 runs/<study>/
     study.json                   what the study was started from
     driver.log                   what the driver did, a line each
+    driver.out                   what a driver without a terminal printed
+    driver.json                  where the driver runs, its last round, its calls to the scheduler
+    requests/                    what users ask of the driver, a file each, gone once it is heard
+    code/<hash>/                 the code that jobs on a cluster run
     best/                        the exported best configuration
     jobs/<job>/                  job.json (the trials it trains), the executor's log files,
                                  traces/, hpsearch.prom (gauges for Prometheus)
@@ -31,7 +35,8 @@ from typing import Any
 from hpsearch.atomic import read_json, write_json, write_text
 from hpsearch.cluster.curve import Curve
 from hpsearch.cluster.messages import Assignment, AttemptResult, Control, Heartbeat
-from hpsearch.errors import CorruptError
+from hpsearch.errors import ConfigError, CorruptError, DiskError
+from hpsearch.schema import read
 
 TEXTFILE, TRACES = "hpsearch.prom", "traces"
 
@@ -51,6 +56,26 @@ class StudyDir:
     def log(self) -> Path:
         """Return the driver's log."""
         return self.root / "driver.log"
+
+    @property
+    def output(self) -> Path:
+        """Return the file of what a driver without a terminal printed."""
+        return self.root / "driver.out"
+
+    @property
+    def driver(self) -> Path:
+        """Return the file that says how the driver is."""
+        return self.root / "driver.json"
+
+    @property
+    def requests(self) -> Path:
+        """Return the folder of what users ask of the driver."""
+        return self.root / "requests"
+
+    @property
+    def code(self) -> Path:
+        """Return the folder of the code that jobs run, by its hash."""
+        return self.root / "code"
 
     @property
     def best(self) -> Path:
@@ -172,9 +197,11 @@ class TrialDir:
         path = self.root / "control.json"
         data = read_json(path)
         try:
-            return None if data is None else Control(**data)
-        except TypeError as error:
-            raise CorruptError(f"{path} is no control file ({error})") from error
+            return None if data is None else read(Control, data, source=str(path))
+        except ConfigError as error:
+            raise CorruptError(
+                f"{path} is no control file ({'; '.join(error.problems)})"
+            ) from error
 
     def write_result(self, told: dict[str, Any]) -> None:
         """Write what was told to the study."""
@@ -245,15 +272,29 @@ class AttemptDir:
 
     def write_heartbeat(self, heartbeat: Heartbeat) -> None:
         """Give a sign of life."""
-        write_json(self.root / "heartbeat.json", asdict(heartbeat))
+        write_json(self._heartbeat, asdict(heartbeat))
 
     def read_heartbeat(self) -> Heartbeat | None:
         """Return the last sign of life, None if there was none or it is damaged."""
         try:
-            data = read_json(self.root / "heartbeat.json")
-            return None if data is None else Heartbeat(**data)
-        except (CorruptError, TypeError):
+            data = read_json(self._heartbeat)
+            return None if data is None else read(Heartbeat, data, source="")
+        except (CorruptError, DiskError, ConfigError):
             return None
+
+    def seconds_since_heartbeat(self, now: float) -> float | None:
+        """Return the age of the last sign of life, None if there was none.
+
+        By the file system's clock: what a job says of its own is not believed.
+        """
+        try:
+            return max(0.0, now - self._heartbeat.stat().st_mtime)
+        except OSError:
+            return None
+
+    @property
+    def _heartbeat(self) -> Path:
+        return self.root / "heartbeat.json"
 
     def write_result(self, result: AttemptResult) -> None:
         """Say how the attempt ended."""
@@ -265,10 +306,9 @@ class AttemptDir:
         Raises:
             CorruptError: if the file is damaged.
         """
-        data = read_json(self.root / "result.json")
-        if data is None:
-            return None
+        path = self.root / "result.json"
+        data = read_json(path)
         try:
-            return AttemptResult(**data)
-        except TypeError as error:
-            raise CorruptError(f"{self.root / 'result.json'} is no result: {error}") from error
+            return None if data is None else read(AttemptResult, data, source=str(path))
+        except ConfigError as error:
+            raise CorruptError(f"{path} is no result ({'; '.join(error.problems)})") from error

@@ -5,28 +5,29 @@ outside action is announced by an event before it is taken, and what was announc
 is looked up at the executor by the next tick. So the next one continues.
 """
 
-from collections.abc import Callable, Sequence
-from uuid import uuid4
+from collections.abc import Callable
 
-from hpsearch import yaml_file
 from hpsearch.cluster.executor import Executor
-from hpsearch.cluster.messages import Assignment, AttemptResult, Control
+from hpsearch.cluster.failures import CANCELLED as BY_USER
+from hpsearch.cluster.failures import SILENT
 from hpsearch.cluster.trial_dir import StudyDir
+from hpsearch.study import requests
 from hpsearch.study.dispatch import groups
+from hpsearch.study.jobs import Jobs
 from hpsearch.study.observe import Observation, observe
-from hpsearch.study.policy import Verdict, verdict
 from hpsearch.study.recorder import Recorder
+from hpsearch.study.requests import Request
+from hpsearch.study.results import Results
 from hpsearch.study.spec import StudySpec
 from hpsearch.study.state import (
-    COMPLETE,
-    FAIL,
+    BUSY,
+    CANCELLED,
     FAILED,
     FINISHED,
-    PRUNED,
     RUNNING,
-    Job,
+    STOPPED,
+    STOPPING,
     StudyState,
-    Trial,
 )
 from hpsearch.study.trials import Trials
 from hpsearch.trainers.config import shape_key
@@ -52,23 +53,41 @@ class Driver:
         self._trials = trials
         self._recorder = recorder
         self._executor = executor
-        self._num_threads = num_threads
         self._clock = clock
+        self._jobs = Jobs(folder, trials, recorder, executor, num_threads=num_threads, clock=clock)
+        self._results = Results(folder, trials, recorder, executor)
 
     @property
     def state(self) -> StudyState:
         """Return what the events so far add up to."""
         return self._recorder.state
 
-    def start(self) -> None:
-        """Begin, or go on if that is possible: a grown budget or limit reopens a study."""
-        left = self._has_budget() or bool(self.state.unfinished()) or self.state.status == FAILED
-        reopens = self.state.status != RUNNING and left and not self._is_broken()
-        if self.state.started_at is None or reopens:
+    @property
+    def refusal(self) -> str | None:
+        """Return what the executor said if it took no jobs the last time."""
+        return self._jobs.refusal
+
+    @property
+    def is_busy(self) -> bool:
+        """Return whether there is something to decide, or to wait for."""
+        return self.state.status in BUSY or bool(self.state.live_jobs())
+
+    def start(self, *, resume: bool = True) -> None:
+        """Begin, or go on if that is possible: a grown budget or limit reopens a study.
+
+        A study that a user has paused, stopped or cancelled goes on with ``resume`` alone.
+        """
+        state = self.state
+        left = self._has_budget() or bool(state.unfinished()) or state.status == FAILED
+        is_held = state.status not in (RUNNING, FINISHED, FAILED)
+        reopens = state.status != RUNNING and left and not self._is_broken()
+        if state.started_at is None or (reopens and (resume or not is_held)):
             self._recorder.record("started")
 
     def tick(self) -> None:
         """Do one round."""
+        self._recorder.keep_lease()
+        self._heed()
         self._look()
         if not self._is_broken():
             self._ask()
@@ -77,110 +96,67 @@ class Driver:
 
     def interrupt(self) -> None:
         """Ask all running jobs to save their trials and leave; may be repeated."""
-        for job in self.state.live_jobs():
-            if job.id is not None:
-                if not job.interrupted:
-                    self._recorder.record("interrupting", job=job.name)
-                self._executor.interrupt(self._folder.job(job.name), job.id)
+        self._jobs.interrupt()
 
     def collect(self) -> None:
         """Do one round without starting anything."""
+        self._recorder.keep_lease()
+        self._heed()
         self._look()
 
     def close(self) -> None:
         """Let another driver take over at once."""
         self._recorder.close()
 
-    # Look and record.
+    # Listen, look and record.
+
+    def _heed(self) -> None:
+        """Do what users have asked for; asked twice, it is done once."""
+        for request in requests.waiting(self._folder):
+            if request.id not in self.state.requests:
+                data = {"id": request.id, "verb": request.verb, "trials": self._failed(request)}
+                self._recorder.record("requested", data=data)
+            requests.forget(self._folder, request)
+
+    def _failed(self, request: Request) -> list[int]:
+        """Return the trials to try again, of those that a request names."""
+        tried = {trial.retry_of for trial in self.state.trials.values()} | {*self.state.retries}
+        failed = {trial.number for trial in self.state.told("failed")} - tried
+        return sorted(failed & set(request.trials))
 
     def _look(self) -> None:
-        self._recorder.keep_lease()
-        self._confirm_submissions()
         seen = observe(
-            self.state, self._folder, self._executor, self._trials.metric, self._trials.is_rung
+            self.state,
+            self._folder,
+            self._executor,
+            self._trials.metric,
+            self._trials.is_rung,
+            now=self._clock(),
         )
-        self._report(seen)
-        self._end_attempts(seen)
-        self._end_jobs(seen)
+        self._jobs.follow(seen)
+        self._results.report(seen)
+        self._results.end_attempts(seen)
+        self._jobs.cancel(self._silent_jobs(seen))
+        self._jobs.end(seen)
+        if self.state.status == CANCELLED:
+            self._results.fail_all(BY_USER, "the study was cancelled")
+            self._jobs.cancel()
 
-    def _confirm_submissions(self) -> None:
-        """Look up the jobs that were announced by a driver that died before it could confirm."""
-        for job in self.state.live_jobs():
-            if job.id is None:
-                job_id = self._executor.find(self._folder.job(job.name))
-                if job_id is not None:
-                    self._recorder.record("submitted", job=job.name, data={"id": job_id})
-                else:
-                    self._withdraw(job)
-
-    def _withdraw(self, job: Job) -> None:
-        """End a job that never reached the executor; its trials wait again."""
-        for number, _, token in job.trials:
-            trial = self.state.trials[number]
-            if trial.token == token:
-                never = AttemptResult(token, "interrupted", trial.step, None, "never began", {})
-                self._end_attempt(trial, never)
-        self._recorder.record("job_ended", job=job.name)
-
-    def _report(self, seen: Observation) -> None:
-        """Tell Optuna the learning curves, and prune what its pruner gives up."""
-        for report in seen.reports:
-            trial = self.state.trials[report.trial]
-            if trial.is_over:
-                continue
-            last = report.step >= self._trials.config(trial).steps
-            prune = self._trials.report(trial, report, last=last)
-            told = {
-                "step": report.step,
-                "value": report.value,
-                "prune": prune,
-                "rungs": self._trials.num_rungs(trial),
-            }
-            self._recorder.record("reported", trial=report.trial, data=told)
-        self._tell_pruned()
-
-    def _tell_pruned(self) -> None:
-        for trial in self.state.unfinished():
-            if trial.prune:
-                self._tell(trial, PRUNED)
-
-    def _end_attempts(self, seen: Observation) -> None:
-        for number, result in seen.results.items():
-            trial = self.state.trials[number]
-            match verdict(trial, result):
-                case Verdict.TELL:
-                    self._tell_values(trial, result)
-                case Verdict.FAIL:
-                    self._tell(trial, FAIL, result)
-                case Verdict.REQUEUE | Verdict.NOTHING:
-                    pass
-            self._end_attempt(trial, result)
-
-    def _end_attempt(self, trial: Trial, result: AttemptResult) -> None:
-        ended = {
-            "status": result.status,
-            "kind": result.kind,
-            "message": result.message,
-            "step": result.step,
-        }
-        self._recorder.record(
-            "attempt_ended", trial=trial.number, attempt=trial.attempts, data=ended
-        )
-
-    def _end_jobs(self, seen: Observation) -> None:
-        for job in self.state.live_jobs():
-            if job.name not in seen.alive:
-                self._recorder.record("job_ended", job=job.name)
+    def _silent_jobs(self, seen: Observation) -> list[str]:
+        """Return the jobs whose trials were given up because nothing is heard of them."""
+        silent = (number for number, result in seen.results.items() if result.kind == SILENT)
+        return [self.state.trials[number].job or "" for number in silent]
 
     # Decide and act.
 
     def _is_broken(self) -> bool:
         """Return whether more trials have failed than the study allows."""
-        return len(self.state.told(FAIL)) > self._spec.max_failures
+        return self.state.num_failures() > self._spec.max_failures
 
     def _has_budget(self) -> bool:
+        """Return whether one more trial may be asked for; one that is tried again is no more."""
         budget, began = self._spec.budget, self.state.started_at
-        if len(self.state.trials) >= budget.trials:
+        if len(self.state.trials) - self.state.num_retries >= budget.trials:
             return False
         if budget.wall_hours is None or began is None:
             return True
@@ -195,80 +171,41 @@ class Driver:
         What an interruption threw out of a job fills a job, however little of it is left: in an
         uninterrupted study, nothing is asked before that job ends.
         """
+        if self.state.status != RUNNING:
+            return
         free = self._free_jobs() - len({trial.job for trial in self.state.waiting()} - {None})
         places = free * self._spec.executor.members_per_job
-        while self._num_new() < places and self._has_budget():
-            number, params = self._trials.ask(known=self.state.trials)
-            self._recorder.record("asked", trial=number, data={"params": params})
+        while self._num_new() < places and (self.state.retries or self._has_budget()):
+            asked = self._trials.ask(known=self.state.trials, retries=self.state.retries)
+            data = {"params": asked.params, "retry_of": asked.retry_of}
+            self._recorder.record("asked", trial=asked.number, data=data)
 
     def _num_new(self) -> int:
         return sum(trial.job is None for trial in self.state.waiting())
 
     def _dispatch(self) -> None:
-        """Submit waiting trials while a job is free."""
+        """Submit waiting trials while a job is free; what stops ends what it has begun."""
+        if self.state.status not in BUSY:
+            return
+        stops = self.state.status == STOPPING
         waiting = groups(
-            self.state.waiting(),
+            [trial for trial in self.state.waiting() if trial.attempts or not stops],
             shape=lambda trial: shape_key(self._trials.config(trial)),
             members_per_job=self._spec.executor.members_per_job,
         )
-        for group in waiting[: max(self._free_jobs(), 0)]:
-            self._submit(group)
-
-    def _submit(self, group: Sequence[Trial]) -> None:
-        """Announce a job, write its files, submit it, confirm it."""
-        job = self._folder.job(f"{len(self.state.jobs) + 1:05d}")
-        assignments = tuple(
-            Assignment(trial.number, trial.attempts + 1, uuid4().hex) for trial in group
-        )
-        announced = [
-            {"trial": one.trial, "attempt": one.attempt, "token": one.token} for one in assignments
-        ]
-        self._recorder.record("announced", job=job.name, data={"trials": announced})
-        for trial, assignment in zip(group, assignments, strict=True):
-            files = self._folder.trial(trial.number)
-            config = self._trials.plain_config(trial)
-            lineage = {"parents": [], "operator": "ask", "seed": config["seed"]}
-            files.create(yaml_file.dump(config), lineage)
-            files.write_control(Control(assignment.token, stop=None))
-        job.write(assignments, self._num_threads)
-        job_id = self._executor.submit(job)
-        self._recorder.record("submitted", job=job.name, data={"id": job_id})
-
-    def _tell_values(self, trial: Trial, result: AttemptResult) -> None:
-        missing = [metric for metric in self._trials.metrics if metric not in result.metrics]
-        if missing:
-            message = f"the trainer measured no {', '.join(missing)}"
-            self._tell(trial, FAIL, AttemptResult("", "failed", result.step, "code", message, {}))
-        else:
-            self._tell(trial, COMPLETE, result)
-
-    def _tell(self, trial: Trial, how: str, result: AttemptResult | None = None) -> None:
-        """Tell Optuna how a trial ended, once, and write it into the trial's folder.
-
-        The event comes last: a driver that dies before it leaves what the next one does again.
-        """
-        metrics = result.metrics if result is not None else {}
-        told = {
-            "state": how,
-            "value": metrics[self._trials.metric]["value"] if how == COMPLETE else None,
-            "metrics": metrics,
-            "failure": result.kind if result is not None else None,
-            "message": result.message if result is not None else "",
-        }
-        self._trials.tell(trial, how, metrics)
-        files = self._folder.trial(trial.number)
-        files.write_result(told)
-        if trial.token is not None:
-            files.write_control(Control(trial.token, stop=how))
-        self._recorder.record("told", trial=trial.number, data=told)
+        self._jobs.submit(waiting[: max(self._free_jobs(), 0)])
 
     def _conclude(self) -> None:
         """End the study when nothing is left to do, or when too much has failed."""
-        if self.state.status != RUNNING:
+        state = self.state
+        if state.status not in BUSY or state.live_jobs():
+            if state.status in BUSY and self._is_broken():
+                self.interrupt()
             return
         if self._is_broken():
-            self.interrupt()
-            if not self.state.live_jobs():
-                self._recorder.record("ended", data={"status": FAILED})
-        elif not self.state.unfinished() and not self.state.live_jobs() and not self._has_budget():
+            self._recorder.record("ended", data={"status": FAILED})
+        elif state.status == STOPPING:
+            if not any(trial.attempts for trial in state.unfinished()):
+                self._recorder.record("ended", data={"status": STOPPED})
+        elif not state.unfinished() and not state.retries and not self._has_budget():
             self._recorder.record("ended", data={"status": FINISHED})

@@ -1,16 +1,18 @@
-"""What the driver sees of the outside world in one look: jobs that live, what attempts wrote."""
+"""What the driver sees of the outside world in one look: jobs, and what attempts wrote."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from math import isfinite
 
-from hpsearch.cluster.executor import Executor
+from hpsearch.cluster.executor import Executor, JobStatus, SchedulerSilentError
+from hpsearch.cluster.failures import LOST, SILENT
 from hpsearch.cluster.messages import AttemptResult
 from hpsearch.cluster.trial_dir import StudyDir
 from hpsearch.errors import CorruptError
 from hpsearch.study.state import Job, StudyState, Trial
 
-LOST = "lost"
-INTERRUPTED = "interrupted"
+SILENCE_SECONDS = 600.0
+"""for which a running attempt may give no sign of life; it gives one every two seconds"""
 
 
 @dataclass(frozen=True, order=True)
@@ -24,10 +26,12 @@ class Report:
 
 @dataclass(frozen=True)
 class Observation:
-    """One look at all running attempts."""
+    """One look at all live jobs and the attempts in them."""
 
-    alive: frozenset[str]
-    """names of the jobs that wait or run"""
+    jobs: Mapping[str, JobStatus]
+    """what the executor says, by name; without the jobs of which it knows nothing"""
+    gone: frozenset[str]
+    """names of the live jobs that do not run any more, and never will again"""
     results: Mapping[int, AttemptResult] = field(default_factory=dict)
     """by trial: how the attempt that is the trial ended"""
     reports: tuple[Report, ...] = ()
@@ -38,7 +42,13 @@ IsRung = Callable[[Trial, int], bool]
 
 
 def observe(
-    state: StudyState, folder: StudyDir, executor: Executor, metric: str, is_rung: IsRung
+    state: StudyState,
+    folder: StudyDir,
+    executor: Executor,
+    metric: str,
+    is_rung: IsRung,
+    *,
+    now: float,
 ) -> Observation:
     """Look at the executor once, then at the files of every running attempt.
 
@@ -46,15 +56,19 @@ def observe(
     before results (a job that is gone writes no more), results before curves (an attempt that has
     ended adds no line), and in a job the last trial first, because the worker writes the first
     first. So the same reports are processed in the same order however the looks fall.
+
+    An executor that does not answer is no news of its jobs: none of them is gone.
     """
-    submitted = [(folder.job(j.name), j.id) for j in state.live_jobs() if j.id is not None]
-    alive_ids = executor.alive(submitted)
-    alive = frozenset(job.name for job, job_id in submitted if job_id in alive_ids)
+    live = state.live_jobs()
+    try:
+        jobs = executor.look([(folder.job(job.name), job.id) for job in live])
+        gone = frozenset(job.name for job in live if _is_gone(job, jobs, executor, now))
+    except SchedulerSilentError:
+        jobs, gone = {}, frozenset()
     attempts = sorted(state.live_attempts(), key=lambda pair: pair[0].number, reverse=True)
     results = {}
     for trial, job in attempts:
-        lives = job.name in alive or job.id is None
-        result = _result(folder, trial, job, job_lives=lives)
+        result = _result(folder, trial, job, jobs.get(job.name), is_gone=job.name in gone, now=now)
         if result is not None:
             results[trial.number] = result
     reports = [
@@ -64,13 +78,29 @@ def observe(
         for report in _reports(folder, trial, metric)
         if is_rung(trial, report.step)
     ]
-    return Observation(alive, dict(sorted(results.items())), tuple(sorted(reports)))
+    return Observation(jobs, gone, dict(sorted(results.items())), tuple(sorted(reports)))
 
 
-def _result(folder: StudyDir, trial: Trial, job: Job, *, job_lives: bool) -> AttemptResult | None:
+def _is_gone(job: Job, jobs: Mapping[str, JobStatus], executor: Executor, now: float) -> bool:
+    """Return whether a job has ended; one that may still be on its way has not."""
+    if job.name in jobs:
+        return jobs[job.name].phase == "ended"
+    return job.id is not None or now - job.announced_at >= executor.patience
+
+
+def _result(
+    folder: StudyDir,
+    trial: Trial,
+    job: Job,
+    status: JobStatus | None,
+    *,
+    is_gone: bool,
+    now: float,
+) -> AttemptResult | None:
     """Return how the running attempt ended; one whose job is gone without a word is lost.
 
-    A job that was asked to leave and had nothing to save yet was interrupted.
+    A job that was asked to leave and had nothing to save yet was interrupted, and so was one that
+    never began.
     """
     assert trial.token is not None
     attempt = folder.trial(trial.number).attempt(trial.attempts)
@@ -81,20 +111,30 @@ def _result(folder: StudyDir, trial: Trial, job: Job, *, job_lives: bool) -> Att
         result, message = None, str(error)
     if result is not None and result.token == trial.token:
         return result
-    if job_lives:
-        return None
     heartbeat = attempt.read_heartbeat()
     step = heartbeat.step if heartbeat is not None else 0
-    if job.interrupted:
-        return AttemptResult(trial.token, INTERRUPTED, step, None, message, {})
+    if not is_gone:
+        silence = attempt.seconds_since_heartbeat(now)
+        if status is None or status.phase != "running" or silence is None:
+            return None
+        if silence < SILENCE_SECONDS:
+            return None
+        message = f"the job gave no sign of life for {silence:.0f} seconds"
+        return AttemptResult(trial.token, "lost", step, SILENT, message, {})
+    if job.interrupted or (job.id is None and status is None):
+        return AttemptResult(trial.token, "interrupted", step, None, message, {})
+    kind = status.failure if status is not None and status.failure is not None else LOST
     message = f"{message}; see {folder.job(job.name).logs}"
-    return AttemptResult(trial.token, LOST, step, LOST, message, {})
+    return AttemptResult(trial.token, "lost", step, kind, message, {})
 
 
 def _reports(folder: StudyDir, trial: Trial, metric: str) -> list[Report]:
     """Return the values that are new; of a step that stands there twice, the first counts."""
     values: dict[int, float] = {}
     for row in folder.trial(trial.number).read_metrics():
-        if row["step"] not in trial.reported and metric in row["metrics"]:
-            values.setdefault(row["step"], row["metrics"][metric]["value"])
+        match row:
+            case {"step": int(step), "metrics": {**metrics}} if step not in trial.reported:
+                match metrics.get(metric):
+                    case {"value": float(value)} if isfinite(value):
+                        values.setdefault(step, value)
     return [Report(step, trial.number, value) for step, value in values.items()]

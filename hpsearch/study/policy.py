@@ -2,15 +2,22 @@
 
 from enum import Enum
 
-from hpsearch.cluster.failures import DISK, HUNG
+from hpsearch.cluster.failures import (
+    DISK,
+    FREE,
+    HUNG,
+    LOST,
+    OOM_HOST,
+    SILENT,
+    TIMEOUT,
+)
 from hpsearch.cluster.messages import AttemptResult
-from hpsearch.study.observe import LOST
 from hpsearch.study.state import Trial
 
 MAX_LOST = 3
 """attempts in a row that may vanish without getting further"""
-RETRIED = frozenset({DISK, HUNG})
-"""kinds of failure that are no fault of the trial's"""
+RETRIED = frozenset({DISK, HUNG, LOST, SILENT, TIMEOUT, OOM_HOST})
+"""kinds that may be no fault of the trial's"""
 
 
 class Verdict(Enum):
@@ -25,17 +32,18 @@ class Verdict(Enum):
 def verdict(trial: Trial, result: AttemptResult) -> Verdict:
     """Return what becomes of the trial.
 
-    Interruptions cost nothing. An attempt that vanished or could not write is tried again, up to
-    `MAX_LOST` times in a row without progress. An error of the code or numbers that became NaN
-    would come again: the trial fails.
+    Interruptions, preemption and failing nodes cost nothing. An attempt that vanished, hung, could
+    not write or ran out of time or memory of the host is tried again, up to `MAX_LOST` times in a
+    row without progress. An error of the code, numbers that became NaN, or too little memory on
+    the GPU would come again, and a job that somebody cancelled was meant to end: the trial fails.
     """
     if trial.told is not None:
         return Verdict.NOTHING
     if result.status == "finished":
         return Verdict.TELL
-    if result.status == "interrupted":
+    if result.status == "interrupted" or result.kind in FREE:
         return Verdict.REQUEUE
-    if result.status == LOST or result.kind in RETRIED:
+    if result.kind in RETRIED:
         no_further = result.step <= trial.step
         return Verdict.FAIL if no_further and trial.lost + 1 >= MAX_LOST else Verdict.REQUEUE
     return Verdict.FAIL

@@ -1,13 +1,20 @@
 """The state of a study: a fold over its events, and nothing that is not in them."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
+from hpsearch.cluster.failures import FREE
 from hpsearch.study.events import Event
 
 RUNNING, FINISHED, FAILED = "running", "finished", "failed"
-COMPLETE, PRUNED, FAIL = "finished", "pruned", "failed"
+PAUSED, STOPPING, STOPPED, CANCELLED = "paused", "stopping", "stopped", "cancelled"
+BUSY = (RUNNING, STOPPING)
+"""statuses in which a driver has something to decide"""
+COMPLETE: Final = "finished"
+PRUNED: Final = "pruned"
+FAIL: Final = "failed"
 
 
 @dataclass
@@ -43,6 +50,10 @@ class Trial:
     """kind of the failure"""
     message: str = ""
     """of the failure"""
+    losses: list["Loss"] = field(default_factory=list)
+    """attempts that ended otherwise than by finishing"""
+    retry_of: int | None = None
+    """the failed trial whose parameters this one tries again"""
 
     @property
     def is_over(self) -> bool:
@@ -55,6 +66,19 @@ class Trial:
         return self.told is None and self.token is None
 
 
+@dataclass(frozen=True)
+class Loss:
+    """An attempt that did not finish its trial."""
+
+    attempt: int
+    kind: str
+    """of the failure; interrupted where the trial was saved"""
+    seconds: float
+    """of training that were lost with it"""
+    log: tuple[str, ...]
+    """the last lines that its job printed, where it failed"""
+
+
 @dataclass
 class Job:
     """One job, as far as the events tell."""
@@ -64,9 +88,22 @@ class Job:
     """number, attempt and token of each"""
     id: str | None = None
     """the executor's, None between the announcement and the submission"""
+    announced_at: float = 0.0
+    """seconds since the epoch, as all times here"""
+    began_at: float | None = None
+    """when it was first seen to run"""
     interrupted: bool = False
     """whether it was asked to leave"""
     ended: bool = False
+    ended_at: float | None = None
+    gpus: float = 0.0
+    """that it occupies while it runs"""
+
+    def seconds(self, now: float) -> float:
+        """Return for how long the job has run."""
+        if self.began_at is None:
+            return 0.0
+        return max(0.0, (self.ended_at if self.ended_at is not None else now) - self.began_at)
 
 
 @dataclass
@@ -75,9 +112,23 @@ class StudyState:
 
     trials: dict[int, Trial] = field(default_factory=dict)
     jobs: dict[str, Job] = field(default_factory=dict)
+    untold: dict[int, Trial] = field(default_factory=dict)
+    """trials that have not ended: what a driver looks at in each round, however many have"""
+    live: dict[str, Job] = field(default_factory=dict)
+    """jobs that have been announced and have not ended"""
+    num_told: Counter[str] = field(default_factory=Counter)
+    """trials by how they ended"""
+    num_retries: int = 0
+    """trials that try a failed one again"""
+    num_excused: int = 0
+    """failures that don't count: trials that a user cancelled, or that are tried again"""
     status: str = RUNNING
     started_at: float | None = None
     last_event: int = 0
+    requests: set[str] = field(default_factory=set)
+    """those that have been heard"""
+    retries: list[int] = field(default_factory=list)
+    """failed trials to try again, as new ones"""
 
     def apply(self, events: Iterable[Event]) -> None:
         """Take events into account, oldest first."""
@@ -87,15 +138,19 @@ class StudyState:
 
     def live_jobs(self) -> list[Job]:
         """Return the jobs that have been announced and have not ended."""
-        return [job for job in self.jobs.values() if not job.ended]
+        return list(self.live.values())
 
     def waiting(self) -> list[Trial]:
         """Return the trials that should run and do not, oldest first."""
-        return [trial for trial in self.trials.values() if trial.waits]
+        return [trial for trial in self.untold.values() if trial.waits]
 
     def unfinished(self) -> list[Trial]:
         """Return the trials that have not been told."""
-        return [trial for trial in self.trials.values() if trial.told is None]
+        return list(self.untold.values())
+
+    def num_failures(self) -> int:
+        """Return how many trials have failed, of those that count against `max_failures`."""
+        return self.num_told[FAIL] - self.num_excused
 
     def told(self, how: str) -> list[Trial]:
         """Return the trials that ended in one way."""
@@ -103,20 +158,34 @@ class StudyState:
 
     def live_attempts(self) -> Iterator[tuple[Trial, Job]]:
         """Yield the trials that have a running attempt, each with its job."""
-        for trial in self.trials.values():
-            if trial.token is not None and trial.job is not None:
-                yield trial, self.jobs[trial.job]
+        for job in self.live.values():
+            for number, _, token in job.trials:
+                if self.trials[number].token == token:
+                    yield self.trials[number], job
 
     def counts(self) -> dict[str, int]:
         """Return the number of trials by state."""
-        running = sum(1 for trial in self.unfinished() if not trial.waits)
+        waiting = len(self.waiting())
         return {
-            "finished": len(self.told(COMPLETE)),
-            "running": running,
-            "waiting": len(self.waiting()),
-            "pruned": len(self.told(PRUNED)),
-            "failed": len(self.told(FAIL)),
+            "finished": self.num_told[COMPLETE],
+            "running": len(self.untold) - waiting,
+            "waiting": waiting,
+            "pruned": self.num_told[PRUNED],
+            "failed": self.num_told[FAIL],
         }
+
+
+_STATUS_BY_REQUEST = {"pause": PAUSED, "stop": STOPPING, "cancel": CANCELLED, "resume": RUNNING}
+
+
+def _requested(state: StudyState, event: Event) -> None:
+    state.requests.add(event.data["id"])
+    state.status = _STATUS_BY_REQUEST.get(event.data["verb"], state.status)
+    if event.data["verb"] == "retry":
+        state.status = RUNNING
+        again = event.data["trials"]
+        state.retries += again
+        state.num_excused += sum(state.trials[n].failure != CANCELLED for n in again)
 
 
 def _started(state: StudyState, event: Event) -> None:
@@ -131,15 +200,19 @@ def _ended(state: StudyState, event: Event) -> None:
 
 def _asked(state: StudyState, event: Event) -> None:
     number = _trial(event)
-    state.trials[number] = Trial(number, event.data["params"])
+    retry_of = event.data.get("retry_of")
+    trial = Trial(number, event.data["params"], retry_of=retry_of)
+    state.trials[number] = state.untold[number] = trial
+    if retry_of is not None:
+        state.retries.remove(retry_of)
+        state.num_retries += 1
 
 
 def _announced(state: StudyState, event: Event) -> None:
     assert event.job is not None
-    job = Job(
-        event.job, tuple((t["trial"], t["attempt"], t["token"]) for t in event.data["trials"])
-    )
-    state.jobs[job.name] = job
+    trials = tuple((t["trial"], t["attempt"], t["token"]) for t in event.data["trials"])
+    job = Job(event.job, trials, announced_at=event.at, gpus=event.data.get("gpus", 0.0))
+    state.jobs[job.name] = state.live[job.name] = job
     for number, attempt, token in job.trials:
         trial = state.trials[number]
         trial.attempts, trial.token, trial.job = attempt, token, job.name
@@ -150,6 +223,11 @@ def _submitted(state: StudyState, event: Event) -> None:
     state.jobs[event.job].id = event.data["id"]
 
 
+def _job_began(state: StudyState, event: Event) -> None:
+    assert event.job is not None
+    state.jobs[event.job].began_at = event.at
+
+
 def _interrupting(state: StudyState, event: Event) -> None:
     assert event.job is not None
     state.jobs[event.job].interrupted = True
@@ -157,7 +235,9 @@ def _interrupting(state: StudyState, event: Event) -> None:
 
 def _job_ended(state: StudyState, event: Event) -> None:
     assert event.job is not None
-    state.jobs[event.job].ended = True
+    job = state.jobs[event.job]
+    job.ended, job.ended_at = True, event.at
+    state.live.pop(job.name, None)
 
 
 def _reported(state: StudyState, event: Event) -> None:
@@ -169,9 +249,16 @@ def _reported(state: StudyState, event: Event) -> None:
 def _attempt_ended(state: StudyState, event: Event) -> None:
     trial = state.trials[_trial(event)]
     trial.token = None
+    status, kind = event.data["status"], event.data["kind"]
     progressed = event.data["step"] > trial.step
     trial.step = max(trial.step, event.data["step"])
-    trial.lost = 0 if progressed or event.data["status"] == "interrupted" else trial.lost + 1
+    if progressed or status == "interrupted":
+        trial.lost = 0
+    elif kind not in FREE:
+        trial.lost += 1
+    if status not in ("finished", "pruned"):
+        lost, log = event.data.get("lost_seconds", 0.0), event.data.get("log", ())
+        trial.losses.append(Loss(trial.attempts, kind or status, lost, tuple(log)))
 
 
 def _told(state: StudyState, event: Event) -> None:
@@ -179,6 +266,9 @@ def _told(state: StudyState, event: Event) -> None:
     trial.told, trial.value = event.data["state"], event.data["value"]
     trial.metrics = event.data["metrics"]
     trial.failure, trial.message = event.data["failure"], event.data["message"]
+    del state.untold[trial.number]
+    state.num_told[trial.told] += 1
+    state.num_excused += trial.failure == CANCELLED
 
 
 def _trial(event: Event) -> int:
@@ -191,6 +281,8 @@ _APPLY = {
     "asked": _asked,
     "announced": _announced,
     "submitted": _submitted,
+    "job_began": _job_began,
+    "requested": _requested,
     "reported": _reported,
     "attempt_ended": _attempt_ended,
     "told": _told,

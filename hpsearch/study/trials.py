@@ -1,12 +1,14 @@
 """The trials of a study in Optuna: asked, reported, told."""
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
 import optuna
 from optuna.trial import TrialState
 
+from hpsearch.cluster.failures import OOM_GPU
 from hpsearch.study.observe import Report
 from hpsearch.study.space import Config
 from hpsearch.study.spec import Study
@@ -17,6 +19,9 @@ from hpsearch.trainers.config import TrainerConfig, read_config
 MAX_RUNGS = 20
 """values that SQL holds of one learning curve; the whole curve is in metrics.jsonl"""
 
+RETRY_OF = "retry_of"
+"""user attribute of a trial that tries a failed one again"""
+
 RUNG = "completed_rung_"
 """how Optuna's successive halving names what it notes in a trial's system attributes"""
 
@@ -25,6 +30,17 @@ _OPTUNA_STATES = {
     PRUNED: TrialState.PRUNED,
     FAIL: TrialState.FAIL,
 }
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A new trial."""
+
+    number: int
+    params: dict[str, Any]
+    """as Optuna stores them"""
+    retry_of: int | None
+    """the failed trial whose parameters these are"""
 
 
 class Trials:
@@ -44,8 +60,8 @@ class Trials:
         """Return the metric by which trials are pruned: the first objective."""
         return self.metrics[0]
 
-    def ask(self, known: Container[int]) -> tuple[int, dict[str, Any]]:
-        """Return number and parameters of a new trial.
+    def ask(self, known: Container[int], retries: Sequence[int]) -> Asked:
+        """Return a new trial: the first of ``retries`` again if there are any, or a suggestion.
 
         A trial that a driver created and did not live to record is taken up first.
         """
@@ -53,10 +69,25 @@ class Trials:
         orphans = [trial.number for trial in running if trial.number not in known]
         if orphans:
             trial = optuna.trial.Trial(self._optuna, self._id(min(orphans)))
+        elif retries:
+            trial = self._try_again(retries[0])
         else:
             trial = self._optuna.ask()
         self._study.space.suggest(trial)
-        return trial.number, trial.params
+        return Asked(trial.number, trial.params, trial.user_attrs.get(RETRY_OF))
+
+    def _try_again(self, number: int) -> optuna.trial.Trial:
+        """Create a trial with another one's parameters, by one write."""
+        tried = self._storage.get_trial(self._id(number))
+        template = optuna.trial.create_trial(
+            state=TrialState.RUNNING,
+            params=tried.params,
+            distributions=tried.distributions,
+            user_attrs={RETRY_OF: number},
+        )
+        return optuna.trial.Trial(
+            self._optuna, self._storage.create_new_trial(self._study_id, template)
+        )
 
     def report(self, trial: Trial, report: Report, *, last: bool) -> bool:
         """Tell a value of a learning curve; return whether the trial should be pruned there.
@@ -79,8 +110,19 @@ class Trials:
         """Return how many rungs the pruner has noted for a trial."""
         return len(self._rungs(trial))
 
-    def tell(self, trial: Trial, how: str, metrics: Mapping[str, Mapping[str, float]]) -> None:
-        """Tell how a trial ended; a trial that has been told stays as it is."""
+    def tell(
+        self,
+        trial: Trial,
+        how: str,
+        metrics: Mapping[str, Mapping[str, float]],
+        *,
+        failure: str | None,
+    ) -> None:
+        """Tell how a trial ended; a trial that has been told stays as it is.
+
+        One that needed more memory than a GPU has is infeasible, which samplers learn to avoid: of
+        a failed trial they would learn nothing.
+        """
         trial_id = self._id(trial.number)
         if self._storage.get_trial(trial_id).state.is_finished():
             return
@@ -88,8 +130,14 @@ class Trials:
             if name in metrics:
                 interval = [metrics[name]["low"], metrics[name]["high"]]
                 self._storage.set_trial_user_attr(trial_id, f"{name} 95%", interval)
+        if failure is not None:
+            self._storage.set_trial_user_attr(trial_id, "failure", failure)
         values = [metrics[name]["value"] for name in self.metrics] if how == COMPLETE else None
-        self._optuna.tell(trial.number, values, _OPTUNA_STATES[how])
+        state = _OPTUNA_STATES[how]
+        if failure == OOM_GPU:
+            optuna.trial.Trial(self._optuna, trial_id).set_constraint("gpu_memory", 1.0)
+            state = TrialState.PRUNED
+        self._optuna.tell(trial.number, values, state)
 
     def plain_config(self, trial: Trial) -> Config:
         """Return the complete trainer configuration of a trial as plain data."""

@@ -9,6 +9,7 @@ import time
 import psutil
 import pytest
 
+from hpsearch.cluster.executor import JobStatus
 from hpsearch.cluster.local import LocalExecutor
 from hpsearch.cluster.worker import work
 from hpsearch.trainers import checkpoint
@@ -32,7 +33,8 @@ def wait_until(condition) -> None:
 
 def is_gone(executor, job, job_id: str) -> bool:
     """Whether the job has ended and has not stayed as a zombie of this process."""
-    return not executor.alive([(job, job_id)]) and not psutil.pid_exists(int(job_id))
+    status = executor.look([(job, job_id)])[job.name]
+    return status.phase == "ended" and not psutil.pid_exists(int(job_id))
 
 
 def newest_step(study, number: int) -> int:
@@ -89,25 +91,23 @@ def test_local_executor(tmp_path, new_job, plain_config):
     endless = plain_config({"steps": 10**9, "checkpoint.interval": 10**8})
     job = new_job(tmp_path, [endless])
     executor = LocalExecutor()
-    assert executor.find(job) is None
-    job_id = executor.submit(job)
+    assert executor.look([(job, None)]) == {}
+    job_id = executor.submit([job])[job.name]
     try:
         # Another process knows the job by its folder alone.
         stranger = LocalExecutor()
-        assert stranger.find(job) == job_id
-        assert stranger.alive([(job, job_id)]) == {job_id}
+        assert stranger.look([(job, None)]) == {job.name: JobStatus(job_id, "running")}
         trial = job.study.trial(0)
         wait_until(lambda: list(trial.read_metrics()))
         assert trial.attempt(1).read_heartbeat() is not None
     finally:
-        executor.interrupt(job, job_id)
+        executor.interrupt([(job, job_id)])
     wait_until(lambda: is_gone(executor, job, job_id))
     ended = trial.attempt(1).read_result()
     assert ended.status == "interrupted"
     assert newest_step(job.study, 0) == ended.step
-    executor.interrupt(job, job_id)  # a job that has left is left alone
-    logs = [path.read_text() for path in job.root.glob("*_log.out")]
-    assert any("trial 0 begins at step 0" in log for log in logs)
+    executor.interrupt([(job, job_id)])  # a job that has left is left alone
+    assert "trial 0 begins at step 0" in executor.log(job, job_id).read_text()
 
 
 def test_local_executor_does_not_take_strangers_for_its_jobs(tmp_path, new_job, plain_config):
@@ -115,16 +115,17 @@ def test_local_executor_does_not_take_strangers_for_its_jobs(tmp_path, new_job, 
     job = new_job(tmp_path, [plain_config()])
     me, nobody = str(os.getpid()), str(2**22 - 1)
     executor = LocalExecutor()
-    assert executor.alive([(job, me), (job, nobody)]) == frozenset()
-    executor.interrupt(job, me)
-    executor.interrupt(job, nobody)
+    for stranger in (me, nobody):
+        assert executor.look([(job, stranger)]) == {job.name: JobStatus(stranger, "ended")}
+        executor.interrupt([(job, stranger)])
+        executor.cancel([(job, stranger)])
 
 
 def test_submitting_leaves_this_process_its_handlers(tmp_path, new_job, plain_config):
     before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGHUP)]
     job = new_job(tmp_path, [plain_config({"steps": 1})])
     executor = LocalExecutor()
-    job_id = executor.submit(job)
+    job_id = executor.submit([job])[job.name]
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGHUP)] == before
     wait_until(lambda: is_gone(executor, job, job_id))
     assert job.study.trial(0).attempt(1).read_result().status == "finished"

@@ -9,7 +9,7 @@ from hpsearch.cluster.trial_dir import StudyDir
 from hpsearch.errors import CorruptError
 
 RESULT = AttemptResult("t", "failed", 7, "nan", "why", {"rho": {"value": 0.5, "games": 3}})
-HEARTBEAT = Heartbeat(12.5, 3, 100.0, "node", 42)
+HEARTBEAT = Heartbeat(12.5, 3, 2, 100.0, "node", 42)
 
 
 @pytest.fixture

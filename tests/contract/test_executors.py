@@ -38,7 +38,7 @@ def executor(request: pytest.FixtureRequest) -> Iterator[Executor]:
     # A process that is just ending has lost its command line, by which a job is told to live.
     deadline = time.monotonic() + PATIENCE_SECONDS
     while executor._children and time.monotonic() < deadline:
-        executor.alive([])
+        executor.look([])
         time.sleep(0.02)
 
 
@@ -60,12 +60,23 @@ def wait_until(executor: Executor, job: JobDir, job_id: str, condition: Callable
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not condition():
         assert time.monotonic() < deadline, "waited too long"
-        executor.alive([(job, job_id)])
+        executor.look([(job, job_id)])
         time.sleep(0 if isinstance(executor, FakeExecutor) else 0.02)
 
 
+def phase(executor: Executor, job: JobDir, job_id: str | None) -> str | None:
+    status = executor.look([(job, job_id)]).get(job.name)
+    return None if status is None else status.phase
+
+
+def found_id(executor: Executor, job: JobDir) -> str | None:
+    """Return the id of a job of which it is unknown whether it was submitted."""
+    status = executor.look([(job, None)]).get(job.name)
+    return None if status is None else status.id
+
+
 def wait_for_end(executor: Executor, job: JobDir, job_id: str) -> None:
-    wait_until(executor, job, job_id, lambda: not executor.alive([(job, job_id)]))
+    wait_until(executor, job, job_id, lambda: phase(executor, job, job_id) == "ended")
 
 
 @dataclass(frozen=True)
@@ -96,9 +107,9 @@ def ended(
     configs[PRUNED]["steps"] = configs[FENCED]["steps"] = 10**9  # end in no other way
     del configs[BROKEN]["host"]["gamma"]
     job = write_job(study, "00001", 1, configs)
-    before = executor.find(job)
-    job_id = executor.submit(job)
-    after, lived = executor.find(job), executor.alive([(job, job_id)]) == {job_id}
+    before = found_id(executor, job)
+    job_id = executor.submit([job])[job.name]
+    after, lived = found_id(executor, job), phase(executor, job, job_id) in ("queued", "running")
     wait_until(executor, job, job_id, lambda: list(study.trial(PRUNED).read_metrics()))
     study.trial(PRUNED).write_control(Control(f"token-{PRUNED}-1", "pruned"))
     study.trial(FENCED).write_control(Control("token-of-a-later-attempt", None))
@@ -109,15 +120,18 @@ def ended(
 def test_a_job_is_found_once_it_was_submitted(executor: Executor, ended: Ended) -> None:
     assert ended.found_before is None
     assert ended.found_after == ended.job_id
-    assert executor.find(ended.job) == ended.job_id  # also when it has ended
-    assert executor.find(ended.job.study.job("00002")) is None
+    assert found_id(executor, ended.job) == ended.job_id  # also when it has ended
+    assert found_id(executor, ended.job.study.job("00002")) is None
 
 
 def test_a_job_lives_until_it_ends(executor: Executor, ended: Ended) -> None:
     assert ended.lived
-    assert executor.alive([(ended.job, ended.job_id)]) == frozenset()
-    assert executor.alive([]) == frozenset()
-    executor.interrupt(ended.job, ended.job_id)  # a job that has left is left alone
+    assert phase(executor, ended.job, ended.job_id) == "ended"
+    assert executor.look([]) == {}
+    executor.interrupt([(ended.job, ended.job_id)])  # a job that has left is left alone
+    executor.cancel([(ended.job, ended.job_id)])
+    executor.interrupt([])
+    executor.cancel([])
 
 
 def test_a_finished_trial(ended: Ended) -> None:
@@ -169,9 +183,9 @@ def test_an_interrupted_trial_goes_on_where_it_was(
     configs = dict.fromkeys((0, 1), plain_config(LONG))
     job = write_job(StudyDir(tmp_path), "00001", 1, configs)
     trials = [job.study.trial(number) for number in configs]
-    job_id = executor.submit(job)
+    job_id = executor.submit([job])[job.name]
     wait_until(executor, job, job_id, lambda: list(trials[1].read_metrics()))
-    executor.interrupt(job, job_id)
+    executor.interrupt([(job, job_id)])
     wait_for_end(executor, job, job_id)
     results = [trial.attempt(1).read_result() for trial in trials]
     step = results[0].step if results[0] else 0
@@ -180,7 +194,7 @@ def test_an_interrupted_trial_goes_on_where_it_was(
         ("interrupted", step, None, {})
     ] * 2
     again = write_job(job.study, "00002", 2, configs)
-    again_id = executor.submit(again)
+    again_id = executor.submit([again])[again.name]
     assert again_id != job_id
     wait_for_end(executor, again, again_id)
     for trial in trials:
@@ -190,3 +204,16 @@ def test_an_interrupted_trial_goes_on_where_it_was(
         rows = [(row["step"], row["attempt"]) for row in trial.read_metrics()]
         # The second attempt measures what the first did not, and nothing twice.
         assert rows == [(at, 1 if at <= step else 2) for at in range(50, 1001, 50)]
+
+
+def test_a_cancelled_job_ends_without_a_word(
+    executor: Executor, tmp_path: Path, plain_config: PlainConfig
+) -> None:
+    job = write_job(StudyDir(tmp_path), "00001", 1, {0: plain_config(LONG | {"steps": 10**9})})
+    job_id = executor.submit([job])[job.name]
+    trial = job.study.trial(0)
+    wait_until(executor, job, job_id, lambda: list(trial.read_metrics()))
+    executor.cancel([(job, job_id)])
+    wait_for_end(executor, job, job_id)
+    assert trial.attempt(1).read_result() is None
+    assert trial.attempt(1).read_heartbeat() is not None

@@ -1,6 +1,7 @@
 """A driver that dies anywhere: the next one ends the study as if nothing had happened."""
 
 import itertools
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -139,13 +140,13 @@ class DyingExecutor(FakeExecutor):
         self._started = started
         self._num_calls = 0
 
-    def submit(self, job: JobDir) -> str:
+    def submit(self, jobs: Sequence[JobDir]) -> dict[str, str]:
         self._num_calls += 1
         if self._num_calls % 2:
             if self._started:
-                super().submit(job)
+                super().submit(jobs)
             raise Killed
-        return super().submit(job)
+        return super().submit(jobs)
 
 
 @pytest.mark.parametrize("started", [False, True])

@@ -4,41 +4,43 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+from fakes import FakeExecutor
 
+from hpsearch.cluster.executor import Executor, JobStatus, SchedulerSilentError
+from hpsearch.cluster.failures import LOST, NODE_FAIL, SILENT
 from hpsearch.cluster.messages import AttemptResult, Heartbeat
 from hpsearch.cluster.trial_dir import JobDir, StudyDir
-from hpsearch.study.observe import LOST, Observation, Report, observe
+from hpsearch.study.observe import SILENCE_SECONDS, Observation, Report, observe
 from hpsearch.study.state import Job, StudyState, Trial
 
 
-class Looking:
-    """An executor of which some jobs live; ``meanwhile`` happens during the look."""
+class Looking(FakeExecutor):
+    """An executor of which some jobs run; ``meanwhile`` happens during the look."""
 
     def __init__(self, *alive: str, meanwhile: Callable[[], None] = lambda: None) -> None:
+        super().__init__()
         self._alive = alive
         self._meanwhile = meanwhile
         self.num_looks = 0
+        self.failure: str | None = None
 
-    def submit(self, job: JobDir) -> str:
-        raise NotImplementedError
-
-    def find(self, job: JobDir) -> str | None:
-        raise NotImplementedError
-
-    def interrupt(self, job: JobDir, job_id: str) -> None:
-        raise NotImplementedError
-
-    def alive(self, jobs: Sequence[tuple[JobDir, str]]) -> frozenset[str]:
+    def look(self, jobs: Sequence[tuple[JobDir, str | None]]) -> dict[str, JobStatus]:
         self.num_looks += 1
         self._meanwhile()
-        return frozenset(job_id for job, job_id in jobs if job.name in self._alive)
+        return {
+            job.name: JobStatus("17", "running")
+            if job.name in self._alive
+            else JobStatus("17", "ended", self.failure)
+            for job, _ in jobs
+        }
 
 
 def state_of(*numbers: int, attempt: int = 1) -> StudyState:
     """Return a state in which one job trains these trials."""
     plans = tuple((number, attempt, f"token-{number}") for number in numbers)
     trials = {n: Trial(n, {}, attempts=k, token=t, job="00001") for n, k, t in plans}
-    return StudyState(trials=trials, jobs={"00001": Job("00001", plans, id="17")})
+    jobs = {"00001": Job("00001", plans, id="17")}
+    return StudyState(trials=trials, jobs=jobs, untold=dict(trials), live=dict(jobs))
 
 
 @pytest.fixture
@@ -46,8 +48,8 @@ def folder(tmp_path: Path) -> StudyDir:
     return StudyDir(tmp_path)
 
 
-def look(state: StudyState, folder: StudyDir, executor: Looking) -> Observation:
-    return observe(state, folder, executor, "m", lambda trial, step: step % 2 == 0)
+def look(state: StudyState, folder: StudyDir, executor: Executor, now: float = 0.0) -> Observation:
+    return observe(state, folder, executor, "m", lambda trial, step: step % 2 == 0, now=now)
 
 
 def add_row(folder: StudyDir, number: int, step: int, value: float, metric: str = "m") -> None:
@@ -61,8 +63,9 @@ def result(number: int, status: str = "finished", token: str | None = None) -> A
 
 def test_nothing_has_happened(folder: StudyDir) -> None:
     executor = Looking("00001")
-    assert look(state_of(0, 1), folder, executor) == Observation(frozenset({"00001"}))
-    assert look(StudyState(), folder, executor) == Observation(frozenset())
+    running = {"00001": JobStatus("17", "running")}
+    assert look(state_of(0, 1), folder, executor) == Observation(running, frozenset())
+    assert look(StudyState(), folder, executor) == Observation({}, frozenset())
     assert executor.num_looks == 2
 
 
@@ -96,14 +99,14 @@ def test_a_result_counts_as_soon_as_it_is_there(folder: StudyDir) -> None:
     folder.trial(1).attempt(1).write_result(result(1))
     seen = look(state_of(0, 1), folder, Looking("00001"))
     assert seen.results == {1: result(1)}
-    assert seen.alive == {"00001"}
+    assert seen.gone == frozenset()
 
 
 def test_a_job_that_is_gone_without_a_word_has_lost_its_trials(folder: StudyDir) -> None:
-    folder.trial(0).attempt(1).write_heartbeat(Heartbeat(0.0, 6, 1.0, "here", 1))
+    folder.trial(0).attempt(1).write_heartbeat(Heartbeat(0.0, 6, 0, 1.0, "here", 1))
     folder.trial(2).attempt(1).write_result(result(2, "interrupted"))
     seen = look(state_of(0, 1, 2), folder, Looking())
-    assert seen.alive == frozenset()
+    assert seen.gone == {"00001"}
     told = {number: (one.status, one.kind, one.step) for number, one in seen.results.items()}
     assert told == {0: (LOST, LOST, 6), 1: (LOST, LOST, 0), 2: ("interrupted", None, 8)}
     assert seen.results[0].message.startswith("the job ended without a result; see ")
@@ -139,4 +142,83 @@ def test_what_a_job_writes_while_it_is_looked_at_is_seen_whole(folder: StudyDir)
         folder.trial(0).attempt(1).write_result(result(0))
 
     seen = look(state_of(0), folder, Looking("00001", meanwhile=finish))
-    assert seen == Observation(frozenset({"00001"}), {0: result(0)}, (Report(8, 0, 0.5),))
+    assert seen == Observation(
+        {"00001": JobStatus("17", "running")}, frozenset(), {0: result(0)}, (Report(8, 0, 0.5),)
+    )
+
+
+# Executors that know more, or nothing.
+
+
+def test_the_executor_may_know_why_a_job_ended(folder: StudyDir) -> None:
+    executor = Looking()
+    executor.failure = NODE_FAIL
+    found = look(state_of(0), folder, executor).results[0]
+    assert (found.status, found.kind) == (LOST, NODE_FAIL)
+
+
+class Silent(FakeExecutor):
+    """An executor that gives no answer."""
+
+    def look(self, jobs: Sequence[tuple[JobDir, str | None]]) -> dict[str, JobStatus]:
+        raise SchedulerSilentError
+
+
+def test_no_answer_is_no_news_of_jobs_but_files_are_read(folder: StudyDir) -> None:
+    add_row(folder, 1, 4, 0.5)
+    folder.trial(0).attempt(1).write_result(result(0))
+    seen = look(state_of(0, 1), folder, Silent(), now=1e12)
+    assert seen == Observation({}, frozenset(), {0: result(0)}, (Report(4, 1, 0.5),))
+
+
+def test_an_announced_job_may_still_appear(folder: StudyDir) -> None:
+    class Patient(FakeExecutor):
+        patience = 60.0
+
+    state = state_of(0)
+    state.jobs["00001"].id = None
+    state.jobs["00001"].announced_at = 1000.0
+    assert look(state, folder, Patient(), now=1059.0) == Observation({}, frozenset())
+    seen = look(state, folder, Patient(), now=1060.0)
+    assert seen.gone == {"00001"}
+    assert seen.results[0].status == "interrupted"  # it never began, which is no loss
+
+
+def test_a_running_attempt_of_which_nothing_is_heard(folder: StudyDir) -> None:
+    attempt = folder.trial(0).attempt(1)
+    attempt.write_heartbeat(Heartbeat(4e9, 6, 4, 1.0, "here", 1))  # in the future, by its clock
+    beat = (attempt.root / "heartbeat.json").stat().st_mtime
+    running, queued = Looking("00001"), Looking("00001")
+    assert look(state_of(0), folder, running, now=beat + SILENCE_SECONDS - 1).results == {}
+    found = look(state_of(0), folder, running, now=beat + SILENCE_SECONDS).results[0]
+    assert (found.status, found.kind, found.step) == (LOST, SILENT, 6)
+    assert look(state_of(1), folder, queued, now=1e12).results == {}  # it has not begun
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[]",
+        '{"at": 1.0, "step": "many", "saved": 0, "steps_per_second": 1.0, "host": "h", "pid": 1}',
+        '{"at": 1.0, "step": -1, "saved": 0, "steps_per_second": 1.0, "host": "h", "pid": 1}',
+        '{"at": 1.0, "step": 1e300, "saved": 0, "steps_per_second": 1.0, "host": "h", "pid": 1}',
+    ],
+)
+def test_a_sign_of_life_that_cannot_be_is_none(folder: StudyDir, text: str) -> None:
+    path = folder.trial(0).attempt(1).root / "heartbeat.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
+    assert look(state_of(0), folder, Looking()).results[0].step == 0
+
+
+@pytest.mark.parametrize(
+    "text", ["7", "[]", '{"step": 2}', '{"step": "2", "metrics": {}}', '{"metrics": {"m": 1}}']
+)
+def test_a_line_that_is_no_evaluation_is_left_out(folder: StudyDir, text: str) -> None:
+    add_row(folder, 0, 2, 0.5)
+    with folder.trial(0).metrics.open("a") as file:
+        file.write(text + "\n")
+    for value in ("null", "NaN", '"0.5"', "{}"):
+        with folder.trial(0).metrics.open("a") as file:
+            file.write('{"step": 4, "metrics": {"m": {"value": ' + value + "}}}\n")
+    assert look(state_of(0), folder, Looking("00001")).reports == (Report(2, 0, 0.5),)

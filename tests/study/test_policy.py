@@ -2,7 +2,20 @@
 
 import pytest
 
-from hpsearch.cluster.failures import CODE, DISK, DIVERGED, HUNG, NAN, OOM_GPU, OOM_HOST
+from hpsearch.cluster.failures import (
+    CANCELLED,
+    CODE,
+    DISK,
+    DIVERGED,
+    HUNG,
+    NAN,
+    NODE_FAIL,
+    OOM_GPU,
+    OOM_HOST,
+    PREEMPTED,
+    SILENT,
+    TIMEOUT,
+)
 from hpsearch.cluster.messages import AttemptResult
 from hpsearch.study.policy import Verdict, verdict
 from hpsearch.study.state import Trial
@@ -22,7 +35,12 @@ TELL, REQUEUE, FAIL = Verdict.TELL, Verdict.REQUEUE, Verdict.FAIL
         ("failed", DIVERGED, FAIL),
         ("failed", CODE, FAIL),
         ("failed", OOM_GPU, FAIL),
-        ("failed", OOM_HOST, FAIL),
+        ("failed", OOM_HOST, REQUEUE),
+        ("lost", TIMEOUT, REQUEUE),
+        ("lost", SILENT, REQUEUE),
+        ("lost", PREEMPTED, REQUEUE),
+        ("lost", NODE_FAIL, REQUEUE),
+        ("lost", CANCELLED, FAIL),
     ],
 )
 def test_the_first_attempt(status: str, kind: str | None, expected: Verdict) -> None:
@@ -50,6 +68,9 @@ def test_attempts_that_vanish_in_a_row(
     assert verdict(trial, AttemptResult("t", status, reached, kind, "", {})) is expected
 
 
-def test_interruptions_are_never_too_many() -> None:
+@pytest.mark.parametrize(
+    ("status", "kind"), [("interrupted", None), ("lost", PREEMPTED), ("lost", NODE_FAIL)]
+)
+def test_what_the_cluster_does_is_never_too_often(status: str, kind: str | None) -> None:
     trial = Trial(0, {}, attempts=99, lost=2)
-    assert verdict(trial, AttemptResult("t", "interrupted", 0, None, "", {})) is REQUEUE
+    assert verdict(trial, AttemptResult("t", status, 0, kind, "", {})) is REQUEUE

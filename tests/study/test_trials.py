@@ -46,22 +46,44 @@ def test_a_trial_that_was_not_recorded_is_taken_up_first(tmp_path: Path) -> None
     asked = []
     for known in ([], [], [0], [0, 1], [1]):
         with trials_of(study) as trials:
-            asked.append(trials.ask(known))
-    assert [number for number, _ in asked] == [0, 0, 1, 2, 0]
+            asked.append(trials.ask(known, []))
+    assert [one.number for one in asked] == [0, 0, 1, 2, 0]
     assert asked[0] == asked[1] == asked[4]
     assert [trial.params for trial in stored_trials(study)] == [
-        params for _, params in (asked[0], asked[2], asked[3])
+        one.params for one in (asked[0], asked[2], asked[3])
     ]
+
+
+def test_a_failed_trial_is_tried_again_with_its_parameters(tmp_path: Path) -> None:
+    study = new_study(tmp_path)
+    with trials_of(study) as trials:
+        first = trials.ask([], [])
+        trials.tell(Trial(0, {}), "failed", {}, failure="lost")
+        again = trials.ask([0], [0])
+    with trials_of(study) as trials:  # the driver did not live to record it
+        assert trials.ask([0], [0]) == again
+    assert (again.number, again.params, again.retry_of) == (1, first.params, 0)
+    assert len(stored_trials(study)) == 2
+
+
+def test_a_trial_that_needs_too_much_memory_is_infeasible(tmp_path: Path) -> None:
+    study = new_study(tmp_path)
+    with trials_of(study) as trials:
+        trials.ask([], [])
+        trials.tell(Trial(0, {}), "failed", {}, failure="oom_gpu")
+    (trial,) = stored_trials(study)
+    assert (trial.state, trial.constraints) == (TrialState.PRUNED, {"gpu_memory": 1.0})
+    assert trial.user_attrs == {"failure": "oom_gpu"}
 
 
 def test_a_trial_is_told_once(tmp_path: Path) -> None:
     study = new_study(tmp_path)
     with trials_of(study) as trials:
         for number in range(3):
-            trials.ask(range(number))
-        trials.tell(Trial(0, {}), "finished", metrics(0.5))
-        trials.tell(Trial(1, {}), "failed", {})
-        trials.tell(Trial(2, {}), "pruned", {})
+            trials.ask(range(number), [])
+        trials.tell(Trial(0, {}), "finished", metrics(0.5), failure=None)
+        trials.tell(Trial(1, {}), "failed", {}, failure="code")
+        trials.tell(Trial(2, {}), "pruned", {}, failure=None)
     before = stored_trials(study)
     assert [trial.state for trial in before] == [
         TrialState.COMPLETE,
@@ -72,7 +94,7 @@ def test_a_trial_is_told_once(tmp_path: Path) -> None:
     assert before[0].user_attrs == {f"{METRIC} 95%": [0.4, 0.6]}
     with trials_of(study) as trials:
         for number in range(3):
-            trials.tell(Trial(number, {}), "finished", metrics(0.75))
+            trials.tell(Trial(number, {}), "finished", metrics(0.75), failure=None)
     assert stored_trials(study) == before
 
 
@@ -82,7 +104,7 @@ def reports(study: Study, plan: list[tuple[int, int, float]], *, repeat: bool) -
     verdicts = []
     with trials_of(study) as trials:
         for number in range(4):
-            trials.ask(range(number))
+            trials.ask(range(number), [])
     for number, step, value in plan:
         for _ in range(3 if repeat else 1):
             with trials_of(study) as trials:
@@ -129,7 +151,7 @@ def test_the_last_value_no_longer_prunes(tmp_path: Path) -> None:
     study = new_study(tmp_path, pruner=HALVING)
     with trials_of(study) as trials:
         for number, value in ((0, 0.5), (1, 0.1)):
-            trials.ask(range(number))
+            trials.ask(range(number), [])
             assert not trials.report(Trial(number, {}), Report(16, number, value), last=True)
     assert stored_trials(study)[1].intermediate_values == {16: 0.1}
 
@@ -147,8 +169,8 @@ def test_the_last_value_no_longer_prunes(tmp_path: Path) -> None:
 def test_at_most_twenty_rungs(tmp_path: Path, trainer: dict[str, Any], rungs: list[int]) -> None:
     study = new_study(tmp_path, trainer)
     with trials_of(study) as trials:
-        number, params = trials.ask([])
-        trial = Trial(number, params)
+        asked = trials.ask([], [])
+        trial = Trial(asked.number, asked.params)
         interval = trials.config(trial).evaluation.interval
         steps = range(interval, trials.config(trial).steps + 1, interval)
         assert [step for step in steps if trials.is_rung(trial, step)] == rungs

@@ -1,0 +1,151 @@
+"""The jobs of a study: announced, submitted, followed, and ended.
+
+A job is announced by an event before it is submitted, so that a driver which dies in between leaves
+something to look up. What the executor then knows of the job is confirmed; what it does not know of
+after `Executor.patience` seconds never began.
+"""
+
+from collections.abc import Callable, Sequence
+from uuid import uuid4
+
+from hpsearch import yaml_file
+from hpsearch.cluster.executor import Executor, SchedulerSilentError, SubmissionRefusedError
+from hpsearch.cluster.messages import Assignment, Control
+from hpsearch.cluster.trial_dir import JobDir, StudyDir
+from hpsearch.study.observe import Observation
+from hpsearch.study.recorder import Recorder
+from hpsearch.study.state import Job, StudyState, Trial
+from hpsearch.study.trials import Trials
+
+FIRST_PAUSE, LONGEST_PAUSE = 10.0, 300.0
+"""seconds without submissions after one that failed, doubled each time"""
+
+
+class Jobs:
+    """What the driver does with an executor."""
+
+    def __init__(
+        self,
+        folder: StudyDir,
+        trials: Trials,
+        recorder: Recorder,
+        executor: Executor,
+        *,
+        num_threads: int,
+        clock: Callable[[], float],
+    ) -> None:
+        """Take where the study lies and where its jobs run."""
+        self._folder = folder
+        self._trials = trials
+        self._recorder = recorder
+        self._executor = executor
+        self._num_threads = num_threads
+        self._clock = clock
+        self._pause = FIRST_PAUSE
+        self._not_before = 0.0
+        self.refusal: str | None = None
+        """what the executor said when it last refused jobs; None after it took some"""
+
+    @property
+    def _state(self) -> StudyState:
+        return self._recorder.state
+
+    def follow(self, seen: Observation) -> None:
+        """Record which announced jobs the executor has, and which have begun to run."""
+        for job in self._state.live_jobs():
+            status = seen.jobs.get(job.name)
+            if status is None:
+                continue
+            if job.id is None:
+                self._recorder.record("submitted", job=job.name, data={"id": status.id})
+            if job.began_at is None and status.phase == "running":
+                self._recorder.record("job_began", job=job.name)
+
+    def end(self, seen: Observation) -> None:
+        """Record the jobs that are gone."""
+        for job in self._state.live_jobs():
+            if job.name in seen.gone:
+                status = seen.jobs.get(job.name)
+                data = {"kind": status.failure} if status is not None and status.failure else {}
+                self._recorder.record("job_ended", job=job.name, data=data)
+
+    def submit(self, groups: Sequence[Sequence[Trial]]) -> None:
+        """Submit a job for each group of trials, unless the executor needs a rest."""
+        size = self._executor.max_batch
+        for start in range(0, len(groups), size):
+            if self._clock() < self._not_before:
+                return
+            self._submit(groups[start : start + size])
+
+    def interrupt(self) -> None:
+        """Ask all running jobs to save their trials and leave; may be repeated."""
+        submitted = self._submitted()
+        for job, _ in submitted:
+            if not self._state.jobs[job.name].interrupted:
+                self._recorder.record("interrupting", job=job.name)
+        self._executor.interrupt(submitted)
+
+    def cancel(self, names: Sequence[str] | None = None) -> None:
+        """End jobs at once, all of them if none are named; may be repeated."""
+        submitted = self._submitted()
+        chosen = [one for one in submitted if names is None or one[0].name in names]
+        if chosen:
+            self._executor.cancel(chosen)
+
+    def _submitted(self) -> list[tuple[JobDir, str]]:
+        return [
+            (self._folder.job(job.name), job.id)
+            for job in self._state.live_jobs()
+            if job.id is not None
+        ]
+
+    def _submit(self, groups: Sequence[Sequence[Trial]]) -> None:
+        jobs = [self._announce(group) for group in groups]
+        try:
+            ids = self._executor.submit(jobs)
+        except SubmissionRefusedError as error:
+            self.refusal = str(error)
+            self._rest()
+            for job in jobs:
+                self._withdraw(self._state.jobs[job.name])
+            return
+        except SchedulerSilentError:
+            self._rest()  # the next looks tell whether it took them
+            return
+        self.refusal, self._pause = None, FIRST_PAUSE
+        for job in jobs:
+            self._recorder.record("submitted", job=job.name, data={"id": ids[job.name]})
+
+    def _announce(self, group: Sequence[Trial]) -> JobDir:
+        """Announce a job and write its files."""
+        job = self._folder.job(f"{len(self._state.jobs) + 1:05d}")
+        assignments = tuple(
+            Assignment(trial.number, trial.attempts + 1, uuid4().hex) for trial in group
+        )
+        announced = [
+            {"trial": one.trial, "attempt": one.attempt, "token": one.token} for one in assignments
+        ]
+        data = {"trials": announced, "gpus": self._executor.gpus_per_job}
+        self._recorder.record("announced", job=job.name, data=data)
+        for trial, assignment in zip(group, assignments, strict=True):
+            files = self._folder.trial(trial.number)
+            config = self._trials.plain_config(trial)
+            lineage = {"parents": [], "operator": "ask", "seed": config["seed"]}
+            files.create(yaml_file.dump(config), lineage)
+            files.write_control(Control(assignment.token, stop=None))
+        job.write(assignments, self._num_threads)
+        return job
+
+    def _withdraw(self, job: Job) -> None:
+        """End a job that never reached the executor; its trials wait again."""
+        for number, attempt, token in job.trials:
+            trial = self._state.trials[number]
+            if trial.token == token:
+                never = {"status": "interrupted", "kind": None, "message": "never began"}
+                data = {**never, "step": trial.step}
+                self._recorder.record("attempt_ended", trial=number, attempt=attempt, data=data)
+        self._recorder.record("job_ended", job=job.name)
+
+    def _rest(self) -> None:
+        self._not_before = self._clock() + self._pause
+        self._pause = min(2 * self._pause, LONGEST_PAUSE)

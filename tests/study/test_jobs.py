@@ -1,0 +1,137 @@
+"""Submissions in batches, that are refused, or of which nothing is known."""
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from drives import Clock, check_books, drive, new_study, opened, stored_events
+from fakes import FakeExecutor, Fault
+
+from hpsearch.cluster.executor import JobStatus, SchedulerSilentError, SubmissionRefusedError
+from hpsearch.cluster.trial_dir import JobDir
+from hpsearch.study.spec import Study
+
+MANY = {"name": "local", "jobs": 8, "members_per_job": 1}
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Study:
+    return new_study(tmp_path, budget={"trials": 12}, executor=MANY)
+
+
+class Counting(FakeExecutor):
+    """Notes the size of each submission."""
+
+    def __init__(self, max_batch: int, **options: float) -> None:
+        super().__init__(max_batch=max_batch, **options)
+        self.sizes: list[int] = []
+
+    def submit(self, jobs: Sequence[JobDir]) -> dict[str, str]:
+        self.sizes.append(len(jobs))
+        numbers = [int(job.name) for job in jobs]
+        assert numbers == list(range(numbers[0], numbers[0] + len(jobs)))
+        return super().submit(jobs)
+
+
+def test_jobs_are_submitted_together_as_far_as_the_executor_takes_them(study: Study) -> None:
+    executor = Counting(max_batch=5)
+    drive(study, executor)
+    check_books(study, executor)
+    assert executor.sizes[:2] == [5, 3]
+    assert max(executor.sizes) == 5
+
+
+class Unwilling(FakeExecutor):
+    """Refuses the first submissions, or takes them and does not say so, or neither."""
+
+    patience = 60.0
+
+    def __init__(self, how: str, times: int) -> None:
+        super().__init__(max_batch=100)
+        self._how = how
+        self._times = times
+
+    def submit(self, jobs: Sequence[JobDir]) -> dict[str, str]:
+        self._times -= 1
+        if self._times < 0:
+            return super().submit(jobs)
+        if self._how == "refuse":
+            raise SubmissionRefusedError("too many jobs of this user")
+        if self._how == "take":
+            super().submit(jobs)
+        raise SchedulerSilentError
+
+    def look(self, jobs: Sequence[tuple[JobDir, str | None]]) -> dict[str, JobStatus]:
+        return super().look(jobs)
+
+
+@pytest.mark.parametrize("how", ["refuse", "take", "lose"])
+def test_a_submission_that_failed_is_not_made_twice_and_not_forgotten(
+    study: Study, how: str
+) -> None:
+    executor, clock = Unwilling(how, times=3), Clock()
+    with opened(study, executor, clock) as driver:
+        driver.tick()
+        assert driver.refusal == ("too many jobs of this user" if how == "refuse" else None)
+        for _ in range(200):
+            clock.now += 5
+            driver.tick()
+    assert driver.state.status == "finished"
+    check_books(study, executor)
+    assert max(Counter(executor.submitted).values()) == 1
+    assert all(trial.attempts == 1 for trial in driver.state.trials.values() if how == "take")
+    assert all(trial.lost == 0 for trial in driver.state.trials.values())
+
+
+def test_after_a_refusal_it_waits_longer_each_time(study: Study) -> None:
+    executor, clock = Unwilling("refuse", times=6), Clock()
+    with opened(study, executor, clock) as driver:
+        began = clock.now
+        while not executor.submitted:
+            driver.tick()
+            clock.now += 1
+    assert clock.now - began == pytest.approx(10 + 20 + 40 + 80 + 160 + 300, abs=5)
+
+
+def test_what_a_job_occupied_is_known(study: Study) -> None:
+    executor, clock = Counting(max_batch=8, gpus_per_job=2.0), Clock()
+    with opened(study, executor, clock) as driver:
+        while driver.is_busy:
+            driver.tick()
+            clock.now += 100
+        jobs = driver.state.jobs.values()
+    assert {job.gpus for job in jobs} == {2.0}
+    for job in jobs:
+        # Seen to run at the first look after it was submitted: a round of four steps each tick.
+        assert job.seconds(clock.now) == pytest.approx(400, abs=100)
+
+
+def test_the_last_words_of_a_job_that_failed_are_kept(study: Study) -> None:
+    class Talking(FakeExecutor):
+        def log(self, job: JobDir, job_id: str) -> Path:
+            path = job.root / "fake.log"
+            path.write_text("".join(f"line {number}\n" for number in range(9)) + "x" * 1000)
+            return path
+
+    executor = Talking(faults={(2, 1): Fault("vanish", 8), (3, 1): Fault("nan", 8)})
+    state = drive(study, executor)
+    losses = [state.trials[number].losses for number in (2, 3)]
+    assert [[loss.kind for loss in of_trial] for of_trial in losses] == [["lost"], ["nan"]]
+    words = (*(f"line {number}" for number in range(5, 9)), "x" * 300)
+    assert {loss.log for of_trial in losses for loss in of_trial} == {words}
+    ended = stored_events(study, "attempt_ended")
+    assert sum(bool(event[3]["log"]) for event in ended) == 2
+
+
+def test_seconds_that_were_lost_with_an_attempt(tmp_path: Path) -> None:
+    study = new_study(
+        tmp_path,
+        {"steps": 16, "evaluation.interval": 2, "checkpoint.interval": 8},
+        budget={"trials": 2},
+        executor={"name": "local", "jobs": 1, "members_per_job": 1},
+    )
+    executor = FakeExecutor(faults={(0, 1): Fault("vanish", 14), (1, 1): Fault("nan", 14)})
+    state = drive(study, executor)
+    # One step a second: six since the checkpoint; all fourteen of the trial that failed.
+    assert [state.trials[number].losses[0].seconds for number in (0, 1)] == [6.0, 14.0]

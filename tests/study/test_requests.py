@@ -1,0 +1,142 @@
+"""What users ask of a running study: pause, resume, stop, cancel, retry."""
+
+from pathlib import Path
+
+import pytest
+from drives import check_books, drive, new_study, opened, stored_events, stored_trials, tick_until
+from fakes import FakeExecutor, Fault
+
+from hpsearch.cluster.trial_dir import StudyDir
+from hpsearch.study import requests
+from hpsearch.study.requests import Request, Verb
+from hpsearch.study.spec import Study
+
+TWO_JOBS = {"name": "local", "jobs": 2, "members_per_job": 1}
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Study:
+    return new_study(tmp_path, budget={"trials": 6}, executor=TWO_JOBS)
+
+
+def folder(study: Study) -> StudyDir:
+    return StudyDir(study.path.parent / "runs" / study.spec.name)
+
+
+def request(study: Study, verb: Verb, *trials: int) -> None:
+    requests.leave(folder(study), Request(verb, trials))
+
+
+def test_pause_starts_nothing_new_until_resume(study: Study) -> None:
+    executor = FakeExecutor()
+    with opened(study, executor) as driver:
+        tick_until(driver, lambda: bool(executor.live()))
+        request(study, "pause")
+        state = tick_until(driver, lambda: not driver.is_busy)
+        assert state.status == "paused"
+        assert state.counts() == {
+            "finished": 2, "running": 0, "waiting": 0, "pruned": 0, "failed": 0,
+        }  # fmt: skip
+    with opened(study, executor) as driver:  # to open it for driving resumes it
+        assert driver.state.status == "running"
+        request(study, "pause")
+        driver.tick()
+        request(study, "resume")
+        driver.tick()
+        state = tick_until(driver, lambda: not driver.is_busy)
+    assert (state.status, state.counts()["finished"]) == ("finished", 6)
+    check_books(study, executor)
+
+
+def test_a_driver_that_is_started_again_leaves_a_paused_study_alone(study: Study) -> None:
+    executor = FakeExecutor()
+    with opened(study, executor) as driver:
+        request(study, "pause")
+        driver.tick()
+        driver.start(resume=False)
+        assert driver.state.status == "paused"
+        driver.start()
+        assert driver.state.status == "running"
+
+
+def test_stop_lets_what_has_begun_finish(study: Study) -> None:
+    executor = FakeExecutor(faults={(1, 1): Fault("vanish", 8)})
+    with opened(study, executor) as driver:
+        tick_until(driver, lambda: bool(executor.live()))
+        request(study, "stop")
+        state = tick_until(driver, lambda: not driver.is_busy)
+    # The second trial lost its job after the request, and went on in another one.
+    assert (state.status, state.counts()["finished"], len(state.trials)) == ("stopped", 2, 2)
+    assert state.trials[1].attempts == 2
+    check_books(study, executor)
+
+
+def test_cancel_ends_all_at_once(study: Study) -> None:
+    executor = FakeExecutor()
+    with opened(study, executor) as driver:
+        tick_until(driver, lambda: len(executor.live()) == 2)
+        request(study, "cancel")
+        state = tick_until(driver, lambda: not driver.is_busy)
+    assert state.status == "cancelled"
+    assert executor.live() == []
+    assert [(t.told, t.failure) for t in state.trials.values()] == [("failed", "cancelled")] * 2
+    assert state.num_failures() == 0  # nobody's fault
+    check_books(study, executor)
+
+
+def test_cancelled_trials_can_be_tried_again(study: Study) -> None:
+    executor = FakeExecutor()
+    with opened(study, executor) as driver:
+        tick_until(driver, lambda: len(executor.live()) == 2)
+        request(study, "cancel")
+        tick_until(driver, lambda: not driver.is_busy)
+        request(study, "retry", 0, 1, 7)  # there is no trial 7
+        driver.tick()
+        state = tick_until(driver, lambda: not driver.is_busy)
+    assert state.status == "finished"
+    assert {t.number: t.retry_of for t in state.trials.values() if t.retry_of is not None} == {
+        2: 0, 3: 1,
+    }  # fmt: skip
+    # The budget is of other trials; those that were tried again do not count twice.
+    assert state.counts() == {"finished": 6, "running": 0, "waiting": 0, "pruned": 0, "failed": 2}
+    stored = stored_trials(study)
+    assert [stored[2].params, stored[3].params] == [stored[0].params, stored[1].params]
+
+
+def test_a_failure_that_is_tried_again_no_longer_counts(tmp_path: Path) -> None:
+    study = new_study(tmp_path, budget={"trials": 3}, max_failures=0)
+    executor = FakeExecutor(faults={(1, 1): Fault("nan", 8)})
+    assert drive(study, executor).status == "failed"
+    with opened(study, executor) as driver:
+        request(study, "retry", 0, 1, 2)
+        driver.tick()
+        request(study, "retry", 1)  # once is enough
+        state = tick_until(driver, lambda: not driver.is_busy)
+    assert state.status == "finished"
+    assert [trial.told for trial in state.trials.values()] == [
+        "finished", "failed", "finished", "finished",
+    ]  # fmt: skip
+    assert [event[3]["trials"] for event in stored_events(study, "requested")] == [[1], []]
+
+
+def test_a_request_is_heard_once_whatever_dies(study: Study) -> None:
+    executor = FakeExecutor()
+    with opened(study, executor) as driver:
+        request(study, "pause")
+        (waiting,) = requests.waiting(folder(study))
+        driver.tick()
+        assert requests.waiting(folder(study)) == []
+        requests.leave(folder(study), waiting)  # as if the driver had died before it forgot it
+        driver.tick()
+    assert len(stored_events(study, "requested")) == 1
+    assert requests.waiting(folder(study)) == []
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"verb": "explode"}', '{"verb": "pause", "at": "x"}'])
+def test_a_file_that_is_no_request_is_not_heard(study: Study, text: str) -> None:
+    inbox = folder(study).requests
+    inbox.mkdir(parents=True)
+    (inbox / "x.json").write_text(text)
+    with opened(study, FakeExecutor()) as driver:
+        driver.tick()
+        assert driver.state.status == "running"
