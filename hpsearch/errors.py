@@ -5,6 +5,7 @@ HpsearchError                 1   something failed that the user can act on
 ├── ConfigError               3   a study or trainer file is wrong (every fault is listed)
 ├── ConflictError             4   another study or another driver holds the name
 ├── StorageError              5   the database cannot be reached or used
+│   └── StorageUnavailableError 5   it is away now and may come back by itself
 ├── DiskError                 6   a file cannot be written: disk full, no permission
 ├── CorruptError              7   a file on disk is damaged
 └── StudyFailedError          8   too many trials of the study failed
@@ -58,6 +59,10 @@ class StorageError(HpsearchError):
     """The database cannot be reached or used."""
 
     exit_code = 5
+
+
+class StorageUnavailableError(StorageError):
+    """The database is away or locked now; the same may work later without any change."""
 
 
 class DiskError(HpsearchError):

@@ -1,15 +1,22 @@
-"""Small trainer configurations; torch is imported by the tests that need it alone."""
+"""Small trainer configurations, and servers of databases.
+
+Torch is imported by the tests that need it alone.
+"""
 
 import copy
 import os
+from collections.abc import Callable, Iterator
 
 import pytest
 from hypothesis import settings
+from servers import MissingProgramError, Server, start_mysql, start_postgresql
 from tiny_configs import CONFIGS
 
 from hpsearch.trainers.config import read_config
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as the command line does
+if "PYTEST_XDIST_WORKER" in os.environ:  # one of several processes, as many as there are cores
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile("repeatable")
 
@@ -42,3 +49,36 @@ def tiny_config(plain_config):
         return read_config(plain_config(changes, algorithm), source="tests/conftest.py")
 
     return make
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[Server]:
+    """Return a PostgreSQL server that may be stopped, if it is started again."""
+    yield from _server(start_postgresql)
+
+
+@pytest.fixture(scope="session")
+def mysql() -> Iterator[Server]:
+    """Return a MariaDB server that may be stopped, if it is started again."""
+    yield from _server(start_mysql)
+
+
+@pytest.fixture(scope="session")
+def postgresql_url(postgresql: Server) -> str:
+    """Return the URL of a PostgreSQL database that all tests share."""
+    return postgresql.url
+
+
+@pytest.fixture(scope="session")
+def mysql_url(mysql: Server) -> str:
+    """Return the URL of a MariaDB database that all tests share."""
+    return mysql.url
+
+
+def _server(start: Callable[[], Server]) -> Iterator[Server]:
+    try:
+        server = start()
+    except MissingProgramError as error:
+        pytest.skip(str(error))
+    yield server
+    server.close()

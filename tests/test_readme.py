@@ -57,6 +57,7 @@ def test_ci_calls_the_test_command_of_the_readme():
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 def test_the_quick_start_does_what_it_says(tmp_path):
     """`make quickstart` in a copy: 60 s to the first trial, 10 minutes in all, rho above .12."""
     tracked = subprocess.run(

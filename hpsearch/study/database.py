@@ -12,8 +12,15 @@ from sqlalchemy import Connection, Engine, inspect, select, update
 from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.orm import Session
 
-from hpsearch.errors import ConflictError, StorageError
-from hpsearch.study.engine import PATIENCE, create_directory, engine_options, persist
+from hpsearch.errors import ConflictError, StorageError, StorageUnavailableError
+from hpsearch.study.engine import (
+    FIRST_PATIENCE,
+    PATIENCE,
+    create_directory,
+    engine_options,
+    persist,
+)
+from hpsearch.study.faults import is_away
 from hpsearch.study.tables import StudyRow
 from hpsearch.study.url import hide_password
 
@@ -36,7 +43,8 @@ class Database:
         """Return the database at a URL; SQLite's directory is created.
 
         Raises:
-            StorageError: if the database cannot be reached or used.
+            StorageUnavailableError: if the database does not answer now.
+            StorageError: if it cannot be used.
             DiskError: if it cannot be written.
         """
         create_directory(url)
@@ -44,7 +52,7 @@ class Database:
             url, persist(url, lambda: sqlalchemy.create_engine(url, **engine_options(url)))
         )
         # SQLite looks at its file at the first question about the tables.
-        database.transaction(lambda session: inspect(session.connection()).get_table_names())
+        persist(url, lambda: database._attempt(_look), patience=FIRST_PATIENCE)
         return database
 
     def close(self) -> None:
@@ -55,8 +63,9 @@ class Database:
         """Return what ``work`` returns, once everything it did is written; else nothing is.
 
         Raises:
-            StorageError: if the database cannot be used, or the connection was lost in the moment
-                in which it was unknown whether the work arrived.
+            StorageUnavailableError: if the database stayed away, or the connection was lost in the
+                moment in which it was unknown whether the work arrived.
+            StorageError: if the database cannot be used.
             DiskError: if the database cannot be written.
         """
         return persist(self.url, lambda: self._attempt(work))
@@ -76,8 +85,8 @@ class Database:
             try:
                 session.commit()
             except DBAPIError as error:
-                if error.connection_invalidated:
-                    raise StorageError(
+                if is_away(error):
+                    raise StorageUnavailableError(
                         f"the connection to {hide_password(self.url)} was lost while a change was "
                         f"written; run the command again, it finds out whether the change arrived"
                     ) from error
@@ -103,6 +112,10 @@ class Database:
                     f"the tables in {hide_password(self.url)} were made by a newer hpsearch; "
                     f"update hpsearch"
                 ) from error
+
+
+def _look(session: Session) -> None:
+    inspect(session.connection()).get_table_names()
 
 
 @dataclass(frozen=True)

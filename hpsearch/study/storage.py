@@ -5,11 +5,17 @@ seconds when 8,000 are running. Here every trial is read once; each write goes t
 and then that one trial is read back. This is right as long as no other process writes trials of the
 study, which the driver's lease ensures. Any number of processes may read the database with plain
 Optuna, such as its dashboard.
+
+A write whose connection was lost may have arrived. It is repeated: parameters, attributes and the
+values of learning curves end up the same, and whether a trial was created or told is looked up. If
+the database stays away, the trials are read anew once it is back.
 """
 
 import copy
+import itertools
 import threading
-from collections.abc import Callable, Collection, Container, Sequence
+from collections.abc import Callable, Collection, Container, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from optuna.distributions import BaseDistribution
@@ -18,8 +24,13 @@ from optuna.storages import BaseStorage, RDBStorage
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
-from hpsearch.errors import StorageError
-from hpsearch.study.engine import create_directory, engine_options, persist
+from hpsearch.errors import StorageError, StorageUnavailableError
+from hpsearch.study.engine import (
+    create_directory,
+    engine_options,
+    persist,
+    show_lost_connections,
+)
 from hpsearch.study.url import hide_password
 
 if TYPE_CHECKING:
@@ -117,12 +128,18 @@ class MirroredStorage(BaseStorage):
 
     def create_new_trial(self, study_id: int, template_trial: FrozenTrial | None = None) -> int:
         """Create a trial and return its id."""
-        with self._lock:
-            trial_id = self._persist(
-                lambda: self._backend.create_new_trial(study_id, template_trial)
-            )
-            if study_id in self._trials:
-                self._add(study_id, trial_id)
+        with self._lock, self._forgetting_if_lost(study_id):
+            number = len(self._loaded(study_id))
+            attempts = itertools.count()
+
+            def create() -> int:
+                arrived = self._find(study_id, number) if next(attempts) else None
+                if arrived is not None:
+                    return arrived
+                return self._backend.create_new_trial(study_id, template_trial)
+
+            trial_id = self._persist(create)
+            self._add(study_id, trial_id)
             return trial_id
 
     def set_trial_param(
@@ -144,18 +161,20 @@ class MirroredStorage(BaseStorage):
         self, trial_id: int, state: TrialState, values: Sequence[float] | None = None
     ) -> bool:
         """Set state and values of an unfinished trial; return whether the state has changed."""
-        known = self.get_trial(trial_id)
-        try:
-            return self._write(
-                trial_id, lambda: self._backend.set_trial_state_values(trial_id, state, values)
-            )
-        except UpdateFinishedTrialError:
-            stored = self._refresh(trial_id)
-            # Unfinished a moment ago, and nobody else writes: the connection was lost after this
-            # very change had arrived, and then it was repeated.
-            if known.state.is_finished() or not _agrees(stored, state, values):
-                raise
-            return True
+        with self._lock:
+            known = self.get_trial(trial_id)
+            try:
+                changed = self._write(
+                    trial_id, lambda: self._backend.set_trial_state_values(trial_id, state, values)
+                )
+                # What was waiting a moment ago has begun: nobody else writes, so it was this very
+                # change, which had arrived when the connection was lost and was then repeated.
+                return changed or (known.state, state) == (TrialState.WAITING, TrialState.RUNNING)
+            except UpdateFinishedTrialError:
+                # The same with a trial that has ended.
+                if known.state.is_finished() or not _agrees(self._reread(trial_id), state, values):
+                    raise
+                return True
 
     def set_trial_intermediate_value(
         self, trial_id: int, step: int, intermediate_value: float
@@ -199,9 +218,7 @@ class MirroredStorage(BaseStorage):
     ) -> list[FrozenTrial]:
         """Return the trials of a study, those in certain states alone if given."""
         with self._lock:
-            if study_id not in self._trials:
-                self._load(study_id)
-            trials = self._trials[study_id]
+            trials = self._loaded(study_id)
             chosen = [trial for trial in trials if states is None or trial.state in states]
         return copy.deepcopy(chosen) if deepcopy else chosen
 
@@ -209,12 +226,23 @@ class MirroredStorage(BaseStorage):
         return persist(self.url, operation)
 
     def _write(self, trial_id: int, operation: Callable[[], T]) -> T:
-        with self._lock:
+        study_id, _ = self._places.get(trial_id, (None, 0))
+        with self._lock, self._forgetting_if_lost(study_id):
             result = self._persist(operation)
-            self._refresh(trial_id)
+            self._reread(trial_id)
             return result
 
-    def _refresh(self, trial_id: int) -> FrozenTrial:
+    @contextmanager
+    def _forgetting_if_lost(self, study_id: int | None) -> Iterator[None]:
+        """Forget the trials of a study if the database goes away: a change may have arrived."""
+        try:
+            yield
+        except StorageUnavailableError:
+            for trial in self._trials.pop(study_id, []) if study_id is not None else ():
+                del self._places[trial._trial_id]
+            raise
+
+    def _reread(self, trial_id: int) -> FrozenTrial:
         """Read a trial back; the old copy is left as it is, because samplers may hold it."""
         trial = self._persist(lambda: self._backend.get_trial(trial_id))
         if trial_id in self._places:
@@ -231,6 +259,18 @@ class MirroredStorage(BaseStorage):
         self._places[trial_id] = (study_id, trial.number)
         self._trials[study_id].append(trial)
 
+    def _find(self, study_id: int, number: int) -> int | None:
+        """Return the id of a trial in the database, None if there is none of this number."""
+        try:
+            return self._backend.get_trial_id_from_study_id_trial_number(study_id, number)
+        except KeyError:
+            return None
+
+    def _loaded(self, study_id: int) -> list[FrozenTrial]:
+        if study_id not in self._trials:
+            self._load(study_id)
+        return self._trials[study_id]
+
     def _load(self, study_id: int) -> None:
         trials = self._persist(lambda: self._backend.get_all_trials(study_id, deepcopy=False))
         self._trials[study_id] = trials
@@ -242,12 +282,14 @@ def _connect(url: str) -> RDBStorage:
     # Optuna fills in {SCHEMA_VERSION}; other braces in a URL are meant as they are.
     template = url.replace("{", "{{").replace("}", "}}")
     try:
-        return RDBStorage(template, engine_options(url))
+        backend = RDBStorage(template, engine_options(url))
     except RuntimeError as error:
         raise StorageError(
             f"the tables in {hide_password(url)} are of another version of Optuna; "
             f"run: optuna storage upgrade --storage URL"
         ) from error
+    show_lost_connections(backend.engine)
+    return backend
 
 
 def _agrees(trial: FrozenTrial, state: TrialState, values: Sequence[float] | None) -> bool:

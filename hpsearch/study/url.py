@@ -7,7 +7,9 @@ DATABASES = ("sqlite", "postgresql", "mysql", "mariadb")
 _SQLITE_FILE = re.compile(r"sqlite(?:\+\w+)?:///(?P<file>[^?]*)")
 # Greedy up to the last @, so that a password with an unescaped @ is hidden as a whole.
 _USER_AND_PASSWORD = re.compile(r"(?P<before>://[^:/@]*:)(?P<password>.*)(?P<after>@)", re.DOTALL)
-_PASSWORD_OPTION = re.compile(r"(?P<before>[?&](?:password|passwd|pwd)=)(?P<password>[^&]*)", re.I)
+_PASSWORD_OPTION = re.compile(
+    r"(?P<before>[?&](?:\w*password|passwd|pwd)=)(?P<password>[^&]*)", re.IGNORECASE
+)
 _HIDDEN = "***"
 
 

@@ -13,10 +13,12 @@ from typing import Any
 
 import optuna
 import pytest
+import sqlalchemy
 from fakes import FakeExecutor, plain_metrics, smooth_curve
 from optuna.storages import RDBStorage
 from optuna.storages._rdb.storage import _VersionManager
 from optuna.trial import FrozenTrial, TrialState
+from sqlalchemy.pool import NullPool
 from study_files import BASE, load
 
 from hpsearch import yaml_file
@@ -27,7 +29,7 @@ from hpsearch.study.events import Event, EventLog, NewEvent
 from hpsearch.study.leases import Lease
 from hpsearch.study.opening import open_driver
 from hpsearch.study.space import apply
-from hpsearch.study.spec import Study
+from hpsearch.study.spec import Study, storage_url
 from hpsearch.study.state import RUNNING, StudyState
 from hpsearch.trainers.config import read_config
 
@@ -201,7 +203,7 @@ def _die_once(numbers: set[int], number: int) -> None:
 
 def stored_trials(study: Study) -> list[FrozenTrial]:
     """Return the trials as plain Optuna reads them from the database."""
-    storage = RDBStorage(study.spec.storage)
+    storage = RDBStorage(url_of(study))
     try:
         return optuna.load_study(study_name=study.spec.name, storage=storage).trials
     finally:
@@ -218,9 +220,18 @@ def schedule(study: Study) -> list[tuple[Any, ...]]:
 
 
 def query(study: Study, question: str) -> list[tuple[Any, ...]]:
-    """Return the rows that plain SQLite finds."""
-    with closing(sqlite3.connect(study.spec.storage.removeprefix("sqlite:///"))) as connection:
-        return connection.execute(question).fetchall()
+    """Return the rows that plain SQL finds."""
+    url = url_of(study)
+    if not url.startswith("sqlite"):
+        engine = sqlalchemy.create_engine(url, poolclass=NullPool)
+        with engine.connect() as connection:
+            return [tuple(row) for row in connection.exec_driver_sql(question)]
+    with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as file:
+        return file.execute(question).fetchall()
+
+
+def url_of(study: Study) -> str:
+    return storage_url(study.spec.name, study.spec.storage)
 
 
 def stored_events(study: Study, *kinds: str) -> list[tuple[Any, ...]]:

@@ -75,6 +75,7 @@ def fill(path: Path, study_id: int) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 @pytest.mark.parametrize(
     "options", [TPEOptions(), TPEOptions(multivariate=False)], ids=["joint", "independent"]
 )

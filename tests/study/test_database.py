@@ -16,7 +16,13 @@ from sqlalchemy.exc import IntegrityError, OperationalError
 from sqlalchemy.orm import Session
 from sqlalchemy.schema import CreateTable
 
-from hpsearch.errors import ConflictError, DiskError, HpsearchError, StorageError
+from hpsearch.errors import (
+    ConflictError,
+    DiskError,
+    HpsearchError,
+    StorageError,
+    StorageUnavailableError,
+)
 from hpsearch.study import engine
 from hpsearch.study.database import VERSION_TABLE, Database, StudyRecords
 from hpsearch.study.storage import open_storage
@@ -176,7 +182,7 @@ def test_lock_that_is_released_is_waited_for(
 
 
 def test_lock_that_stays_is_reported(database: Database, url: str) -> None:
-    with pytest.raises(StorageError, match="locked by another process for 0 seconds"):
+    with pytest.raises(StorageUnavailableError, match="locked by another process for 0 seconds"):
         engine.persist(url, lambda: fail("database is locked"), patience=0.2)
 
 
@@ -196,7 +202,7 @@ def test_lost_connection_is_repeated_but_not_in_the_commit(
         raise lost()
 
     monkeypatch.setattr(Session, "commit", lose)
-    with pytest.raises(StorageError, match="lost while a change was written"):
+    with pytest.raises(StorageUnavailableError, match="lost while a change was written"):
         database.transaction(lambda _: None)
 
 
@@ -221,7 +227,7 @@ def fail(message: str) -> None:
         ("nonsense", StorageError, "no database URL that SQLAlchemy knows"),
         ("oracel://me:secret@host/x", StorageError, "no database URL that SQLAlchemy knows"),
         ("postgresql+psycopg2://me:secret@h/x", StorageError, "is not installed (psycopg2); pip"),
-        ("mysql+pymysql://me:secret@h/x", StorageError, "is not installed (pymysql); pip"),
+        ("mysql+mysqldb://me:secret@h/x", StorageError, "is not installed (MySQLdb); pip"),
     ],
 )
 def test_database_that_cannot_be_used_is_explained(
@@ -249,7 +255,9 @@ def test_database_that_cannot_be_used_is_explained(
         ('password authentication failed for user "me"', StorageError, "does not permit"),
         ("(1045, \"Access denied for user 'me'\")", StorageError, "does not permit"),
         ("permission denied for table studies", StorageError, "does not permit"),
-        ("connection refused, secret and more\nsecond line", StorageError, "refused, *** and"),
+        ('FATAL: database "nope" does not exist', StorageError, "has no such database or user"),
+        ("(1049, \"Unknown database 'nope'\")", StorageError, "has no such database or user"),
+        ("something secret and more\nsecond line", StorageError, "something *** and more"),
     ],
 )
 def test_words_of_drivers_are_translated(
@@ -257,8 +265,40 @@ def test_words_of_drivers_are_translated(
 ) -> None:
     with pytest.raises(error) as caught:
         engine.persist("postgresql://me:secret@host/db", lambda: fail(words))
+    assert type(caught.value) is error
     assert message in str(caught.value)
     assert "secret" not in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "connection failed: port 5432 failed: Connection refused, sec ret\n\tIs it running?",
+        "consuming input failed: server closed the connection unexpectedly",
+        "connection failed: FATAL:  the database system is starting up",
+        "connection failed: FATAL:  the database system is shutting down",
+        "connection failed: FATAL:  the database system is in recovery mode",
+        "failed to resolve host 'db.example': [Errno -2] Name or service not known",
+        'could not translate host name "db" to address',
+        "connection timeout expired",
+        "FATAL:  sorry, too many clients already",
+        "(2003, \"Can't connect to MySQL server on 'db' ([Errno 111] Connection refused)\")",
+        "(2006, 'MySQL server has gone away')",
+        "(2013, 'Lost connection to MySQL server during query')",
+    ],
+)
+def test_a_server_that_is_away_is_tried_again_and_told_apart(words: str) -> None:
+    tries = []
+
+    def work() -> None:
+        tries.append(1)
+        fail(words)
+
+    with pytest.raises(StorageUnavailableError, match="cannot be used now") as caught:
+        engine.persist("postgresql://me:sec%20ret@host/db", work, patience=0.2)
+    assert len(tries) > 1
+    assert "sec ret" not in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
@@ -282,7 +322,13 @@ def test_servers_get_few_connections_and_a_time_limit() -> None:
     options = engine.engine_options("postgresql+psycopg://me@host/db")
     assert options["pool_pre_ping"]
     assert options["pool_size"] + options["max_overflow"] <= 3
-    assert options["connect_args"] == {"connect_timeout": 10}
+    limits = options["connect_args"]
+    assert limits["connect_timeout"] == 10
+    assert limits["tcp_user_timeout"] == 60_000
     pymysql = engine.engine_options("mysql+pymysql://me@host/db")
-    assert pymysql["connect_args"] == {"connect_timeout": 10}
+    assert pymysql["connect_args"] == {
+        "connect_timeout": 10,
+        "read_timeout": 60,
+        "write_timeout": 60,
+    }
     assert engine.engine_options("sqlite:///x.db") == {"connect_args": {"timeout": 10.0}}

@@ -1,0 +1,90 @@
+"""Waiting out a database that goes away while a study is driven.
+
+Nothing is lost meanwhile: jobs write files alone, and a driver that begins anew decides from what
+the database and the files say.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+from hpsearch.errors import ConflictError, StorageUnavailableError
+from hpsearch.study.recorder import LEASE_SECONDS
+
+T = TypeVar("T")
+
+PATIENCE = 24 * 3600.0
+"""seconds for which a database that was reached once may stay away"""
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
+"""seconds between two attempts"""
+
+
+class Outage:
+    """Repeats work that the database interrupted, until it comes back."""
+
+    def __init__(
+        self,
+        tell: Callable[[str], None],
+        *,
+        patience: float = PATIENCE,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """``tell`` is given a sentence when the database goes away, and one when it is back."""
+        self._tell = tell
+        self._patience = patience
+        self._clock = clock
+        self._sleep = sleep
+        self._was_reached = False
+        self._since: float | None = None
+        self._pauses = _pauses()
+
+    def reached(self) -> None:
+        """Note that the database answers; whatever went away before is over."""
+        if self._since is not None:
+            self._tell(f"the database is back after {self._clock() - self._since:.0f} seconds")
+        self._was_reached = True
+        self._since = None
+        self._pauses = _pauses()
+
+    def run(self, work: Callable[[], T]) -> T:
+        """Return what ``work`` returns; do it again whenever the database has gone away.
+
+        The work opens the study itself, each time anew, and calls `reached` once that was done.
+
+        Raises:
+            StorageUnavailableError: if the database was never reached, or stayed away for longer
+                than the patience.
+            ConflictError: if somebody else has taken the study.
+        """
+        while True:
+            try:
+                return work()
+            except StorageUnavailableError as error:
+                self._wait(error)
+            except ConflictError:
+                # Our own lease, which could not be given back, keeps us out until it expires.
+                if self._since is None or self._away() > LEASE_SECONDS + FIRST_PAUSE:
+                    raise
+                self._sleep(FIRST_PAUSE)
+
+    def _wait(self, error: StorageUnavailableError) -> None:
+        if not self._was_reached:
+            raise error
+        if self._since is None:
+            self._since = self._clock()
+            self._tell(f"{error}; running jobs go on, and this waits until it is back")
+        pause = next(self._pauses)
+        if self._away() + pause > self._patience:
+            raise error
+        self._sleep(pause)
+
+    def _away(self) -> float:
+        return 0.0 if self._since is None else self._clock() - self._since
+
+
+def _pauses() -> Iterator[float]:
+    pause = FIRST_PAUSE
+    while True:
+        yield pause
+        pause = min(2 * pause, LONGEST_PAUSE)

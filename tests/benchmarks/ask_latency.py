@@ -1,0 +1,213 @@
+"""Time one ask of a large study: our storage beside Optuna's own, in the same run.
+
+    python tests/benchmarks/ask_latency.py [--postgresql] [--asks 3]
+
+Question: how long does a driver wait for a trial when 2,000 trials are finished and 8,000 run?
+
+Method: a study of ten parameters and ten values of each learning curve is written into a new
+database row by row. Then each implementation asks in turn, with the sampler that a study file gets
+by default. An ask is what the driver does: `study.ask()` and the suggestion of all parameters, the
+writes and what they read back included. Before the first ask, each reads all trials once, which is
+not counted. Our storage asks five times for each ask of Optuna's own. --postgresql starts a server
+of its own for a second database.
+
+Each row appended to reports/benchmarks/ask_latency.csv says when and on what it was measured.
+"""
+
+import argparse
+import csv
+import platform
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+
+import optuna
+import sqlalchemy
+from optuna.distributions import distribution_to_json
+from optuna.storages import BaseStorage, get_storage
+from optuna.study import Study, StudyDirection
+
+TESTS = Path(__file__).parents[1]
+sys.path.insert(0, str(TESTS))
+from servers import start_postgresql  # noqa: E402
+
+from hpsearch.study.options import TPEOptions  # noqa: E402
+from hpsearch.study.parameters import (  # noqa: E402
+    CategoricalParameter,
+    FloatParameter,
+    IntParameter,
+)
+from hpsearch.study.samplers import build_sampler  # noqa: E402
+from hpsearch.study.space import SearchSpace  # noqa: E402
+from hpsearch.study.storage import open_storage  # noqa: E402
+
+NAME = "large"
+NUM_FINISHED, NUM_RUNNING, NUM_REPORTED = 2_000, 8_000, 10
+OURS_PER_ASK = 5
+ROWS_AT_ONCE = 5_000
+CSV = TESTS.parent / "reports/benchmarks/ask_latency.csv"
+SPACE = SearchSpace(
+    {f"x{i}": FloatParameter("float", 1e-3, 1.0, log=bool(i % 2)) for i in range(6)}
+    | {f"n{i}": IntParameter("int", 1, 64) for i in range(2)}
+    | {f"c{i}": CategoricalParameter("categorical", ("a", "b", "c")) for i in range(2)}
+)
+
+
+def main() -> None:
+    """Measure on SQLite, and on PostgreSQL if asked to; append the rows."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--postgresql", action="store_true", help="measure on PostgreSQL too")
+    parser.add_argument("--asks", type=int, default=3, help="asks of Optuna's own storage")
+    arguments = parser.parse_args()
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    kinds = ["sqlite", "postgresql"] if arguments.postgresql else ["sqlite"]
+    for kind in kinds:
+        with database(kind) as (url, version):
+            fill(url)
+            for implementation, seconds in measure(url, arguments.asks).items():
+                append(row(version, implementation, seconds))
+
+
+@contextmanager
+def database(kind: str) -> Iterator[tuple[str, str]]:
+    """Give the URL of an empty database and what it runs on."""
+    if kind == "sqlite":
+        with tempfile.TemporaryDirectory() as folder:
+            version = sqlalchemy.create_engine("sqlite://").dialect.dbapi.sqlite_version
+            yield f"sqlite:///{folder}/studies.db", f"SQLite {version}"
+        return
+    server = start_postgresql()
+    try:
+        (version,) = server.execute("SHOW server_version")[0]
+        yield server.url, f"PostgreSQL {str(version).split()[0]}"
+    finally:
+        server.close()
+
+
+def fill(url: str) -> None:
+    """Write the trials row by row, because creating them one by one takes minutes."""
+    storage = open_storage(url)
+    study_id = storage.create_new_study([StudyDirection.MAXIMIZE], NAME)
+    storage.close()
+    engine = sqlalchemy.create_engine(url)
+    tables = sqlalchemy.MetaData()
+    tables.reflect(engine)
+    with engine.begin() as connection:
+        for name, rows in rows_of_trials(study_id).items():
+            for begin in range(0, len(rows), ROWS_AT_ONCE):
+                insert = tables.tables[name].insert()
+                connection.execute(insert, rows[begin : begin + ROWS_AT_ONCE])
+        if engine.dialect.name == "postgresql":
+            last = "SELECT setval('trials_trial_id_seq', (SELECT max(trial_id) FROM trials))"
+            connection.exec_driver_sql(last)
+            connection.exec_driver_sql("ANALYZE")
+    engine.dispose()
+
+
+def rows_of_trials(study_id: int) -> dict[str, list[dict[str, object]]]:
+    """Return the rows of Optuna's tables, by table, in an order that the keys allow."""
+    rng, now = random.Random(0), datetime.now()
+    distributions = SPACE.distributions()
+    texts = {name: distribution_to_json(one) for name, one in distributions.items()}
+    rows: dict[str, list[dict[str, object]]] = {
+        name: [] for name in ("trials", "trial_params", "trial_values", "trial_intermediate_values")
+    }
+    for number in range(NUM_FINISHED + NUM_RUNNING):
+        finished = number < NUM_FINISHED
+        key = {"trial_id": number + 1}
+        state = {"state": "COMPLETE" if finished else "RUNNING", "datetime_start": now}
+        rows["trials"].append(key | {"number": number, "study_id": study_id} | state)
+        for name, distribution in distributions.items():
+            value = distribution.to_internal_repr(SPACE.parameters[name].quantile(rng.random()))
+            param = {"param_name": name, "param_value": value, "distribution_json": texts[name]}
+            rows["trial_params"].append(key | param)
+        if finished:
+            value = {"objective": 0, "value": rng.random(), "value_type": "FINITE"}
+            rows["trial_values"].append(key | value)
+        for step in range(NUM_REPORTED):
+            value = {"intermediate_value": rng.random(), "intermediate_value_type": "FINITE"}
+            rows["trial_intermediate_values"].append(key | {"step": step} | value)
+    return rows
+
+
+def measure(url: str, asks: int) -> dict[str, list[float]]:
+    """Return the seconds of each ask, by implementation; the two take turns."""
+    seconds: dict[str, list[float]] = {"hpsearch": [], "optuna": []}
+    for _ in range(asks):
+        # Opened each time, because the other has written the same study since.
+        seconds["hpsearch"] += ask(open_storage(url), OURS_PER_ASK)
+        seconds["optuna"] += ask(get_storage(url), 1)
+        print({name: [round(one, 3) for one in found] for name, found in seconds.items()})
+    return seconds
+
+
+def ask(storage: BaseStorage, times: int) -> list[float]:
+    """Return the seconds of some asks of a storage that has read all trials."""
+    sampler = build_sampler(TPEOptions(), 1, SPACE)
+    study = optuna.load_study(study_name=NAME, storage=storage, sampler=sampler)
+    study.get_trials(deepcopy=False)
+    seconds = [time_of_ask(study) for _ in range(times)]
+    storage.remove_session()
+    return seconds
+
+
+def time_of_ask(study: Study) -> float:
+    """Return the seconds until a new trial has all its parameters."""
+    began = time.perf_counter()
+    SPACE.suggest(study.ask())
+    return time.perf_counter() - began
+
+
+def row(storage: str, implementation: str, seconds: list[float]) -> dict[str, object]:
+    """Return a row of the table."""
+    versions = f"optuna {optuna.__version__}, SQLAlchemy {sqlalchemy.__version__}"
+    return {
+        "date": datetime.now().date().isoformat(),
+        "commit": commit(),
+        "machine": f"{processor()}, Python {platform.python_version()}",
+        "versions": versions,
+        "storage": storage,
+        "implementation": implementation,
+        "finished": NUM_FINISHED,
+        "running": NUM_RUNNING,
+        "asks": len(seconds),
+        "median_s": f"{statistics.median(seconds):.3f}",
+        "max_s": f"{max(seconds):.3f}",
+    }
+
+
+def append(values: dict[str, object]) -> None:
+    """Append a row, below a header if the file is new."""
+    CSV.parent.mkdir(parents=True, exist_ok=True)
+    is_new = not CSV.exists()
+    with CSV.open("a", newline="") as file:
+        writer = csv.DictWriter(file, list(values), lineterminator="\n")
+        if is_new:
+            writer.writeheader()
+        writer.writerow(values)
+    print(values)
+
+
+def commit() -> str:
+    """Return the commit, with a + if files differ from it."""
+    command = ["git", "describe", "--always", "--dirty=+", "--exclude=*"]
+    done = subprocess.run(command, cwd=TESTS, capture_output=True, text=True)
+    return done.stdout.strip() or "unknown"
+
+
+def processor() -> str:
+    """Return the model of the processor."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return f"{names[0]} x{len(names)}" if names else platform.machine()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,121 @@
+"""Waiting for a database that went away: when, how long, and what is said."""
+
+from collections.abc import Callable
+
+import pytest
+
+from hpsearch.errors import ConflictError, StorageError, StorageUnavailableError
+from hpsearch.study.outage import Outage
+
+AWAY = StorageUnavailableError("the database is away")
+
+
+class Time:
+    """A clock that only sleeping moves."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.slept: list[float] = []
+
+    def __call__(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.now += seconds
+
+
+class World:
+    """A database that is away at some times, and an outage that waits for it."""
+
+    def __init__(self, *, away: tuple[float, float], patience: float = 86_400.0) -> None:
+        self.time = Time()
+        self.told: list[str] = []
+        self.away = away
+        self.outage = Outage(
+            self.told.append, patience=patience, clock=self.time, sleep=self.time.sleep
+        )
+        self.num_done = 0
+
+    def work(self) -> str:
+        """Work for ten rounds of a second, if the database stays."""
+        self._ask()
+        self.outage.reached()
+        while self.num_done < 10:
+            self._ask()
+            self.num_done += 1
+            self.time.now += 1.0
+        return "done"
+
+    def _ask(self) -> None:
+        begin, end = self.away
+        if begin <= self.time.now < end:
+            raise AWAY
+
+
+def test_five_minutes_are_waited_for_with_growing_pauses() -> None:
+    world = World(away=(3.0, 303.0))
+    assert world.outage.run(world.work) == "done"
+    assert world.num_done == 10
+    assert world.time.slept[:6] == [1.0, 2.0, 4.0, 8.0, 16.0, 30.0]
+    assert set(world.time.slept[5:]) == {30.0}
+    assert len(world.told) == 2
+    assert world.told[0].startswith("the database is away; running jobs go on")
+    assert world.told[1] == "the database is back after 301 seconds"
+
+
+def test_a_database_that_was_never_reached_is_not_waited_for() -> None:
+    world = World(away=(0.0, 5.0))
+    with pytest.raises(StorageUnavailableError):
+        world.outage.run(world.work)
+    assert (world.time.slept, world.told) == ([], [])
+
+
+def test_patience_ends() -> None:
+    world = World(away=(3.0, 1e9), patience=3600.0)
+    with pytest.raises(StorageUnavailableError):
+        world.outage.run(world.work)
+    assert 3500 < world.time.now <= 3603
+
+
+def test_each_outage_is_counted_anew() -> None:
+    world = World(away=(3.0, 63.0), patience=100.0)
+    world.outage.run(world.work)
+    world.num_done, world.away = 0, (world.time.now + 3, world.time.now + 63)
+    world.outage.run(world.work)
+    assert len(world.told) == 4
+    assert world.time.slept.count(1.0) == 2
+
+
+@pytest.mark.parametrize("error", [StorageError("wrong"), ConflictError("held"), ValueError()])
+def test_other_errors_end_the_work(error: Exception) -> None:
+    outage = Outage(print, sleep=lambda _: pytest.fail("slept"))
+    with pytest.raises(type(error)):
+        outage.run(raising(outage, error))
+
+
+def raising(outage: Outage, *errors: Exception) -> Callable[[], None]:
+    """Return work that reaches the database at first, then raises one error after the other."""
+    left = list(errors)
+    outage.reached()
+
+    def work() -> None:
+        if left:
+            raise left.pop(0)
+
+    return work
+
+
+def test_our_own_lease_that_was_not_given_back_is_waited_for() -> None:
+    time = Time()
+    outage = Outage(lambda _: None, clock=time, sleep=time.sleep)
+    outage.run(raising(outage, AWAY, *[ConflictError("held by this process")] * 40))
+    assert time.now == 41.0
+
+
+def test_a_study_that_somebody_else_took_meanwhile_is_left_to_them() -> None:
+    time = Time()
+    outage = Outage(lambda _: None, clock=time, sleep=time.sleep)
+    with pytest.raises(ConflictError):
+        outage.run(raising(outage, AWAY, *[ConflictError("held by another")] * 100))
+    assert time.now < 65.0
