@@ -12,7 +12,8 @@ from hpsearch import __version__
 EPILOG = """\
 examples:
   hpsearch run studies/quickstart.yaml     run a study, or go on with it after Ctrl-C
-  hpsearch status quickstart               how far it is
+  hpsearch submit studies/quickstart.yaml  the same, and go home
+  hpsearch status quickstart --watch       how far it is
   hpsearch best quickstart --json          the best configuration, for a program
   hpsearch export quickstart -o best/      configuration, weights and measures of the best
   hpsearch train studies/trainers/ppo_20x3.yaml    one trainer without a study
@@ -49,8 +50,29 @@ def build_parser() -> argparse.ArgumentParser:
     add("validate", _validate, "check a study file and show what it would search", json=True)
     run = add("run", _run, "run a study in the foreground; again: go on with it")
     run.add_argument("--no-export", action="store_true", help="don't export the best at the end")
+    add("submit", _submit, "start a study and leave it to a driver without a terminal")
     add("tick", _tick, "do one round of the driver and exit")
-    add("status", _status, "how far a study is", json=True)
+    add("drive", _drive, "drive a submitted study without a terminal; what submit starts")
+    status = add("status", _status, "how far a study is, and what it has cost", json=True)
+    status.add_argument(
+        "--watch",
+        nargs="?",
+        const=2.0,
+        type=_seconds,
+        metavar="SECONDS",
+        help="again and again, until the study ends or Ctrl-C; default: every 2",
+    )
+    add("pause", _pause, "start nothing new until resume")
+    add("resume", _resume, "go on with a paused, stopped, cancelled or interrupted study")
+    add("stop", _stop, "end the study when what has begun has finished")
+    add("cancel", _cancel, "end all jobs of a study at once")
+    retry = add("retry", _retry, "try failed trials again, as new ones with the same parameters")
+    retry.add_argument(
+        "--kind", action="append", default=[], metavar="KIND", help="of failure; may be repeated"
+    )
+    retry.add_argument(
+        "--trial", action="append", default=[], type=int, metavar="N", help="may be repeated"
+    )
     add("trials", _trials, "all trials of a study", json=True)
     add("best", _best, "the best finished trial", json=True)
     export = add("export", _export, "write the best trial as a folder that stands alone", json=True)
@@ -171,6 +193,17 @@ def _positive(text: str) -> int:
     return number
 
 
+def _seconds(text: str) -> float:
+    """Return a number of seconds above zero; argparse reports what this raises."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < float("inf"):
+        raise argparse.ArgumentTypeError(f"must be a number of seconds above 0, got {text!r}")
+    return seconds
+
+
 class _Adder:
     """Adds commands that take a study."""
 
@@ -219,7 +252,49 @@ def _tick(options: argparse.Namespace) -> int:
 def _status(options: argparse.Namespace) -> int:
     from hpsearch.commands.read import status
 
-    return status(options.study, options.runs, as_json=options.json)
+    return status(options.study, options.runs, as_json=options.json, every=options.watch)
+
+
+def _submit(options: argparse.Namespace) -> int:
+    from hpsearch.commands.submit import submit
+
+    return submit(options.study, options.runs)
+
+
+def _drive(options: argparse.Namespace) -> int:
+    from hpsearch.commands.run import drive_detached
+
+    return drive_detached(options.study, options.runs)
+
+
+def _pause(options: argparse.Namespace) -> int:
+    from hpsearch.commands.submit import request
+
+    return request(options.study, options.runs, "pause")
+
+
+def _resume(options: argparse.Namespace) -> int:
+    from hpsearch.commands.submit import request
+
+    return request(options.study, options.runs, "resume")
+
+
+def _stop(options: argparse.Namespace) -> int:
+    from hpsearch.commands.submit import request
+
+    return request(options.study, options.runs, "stop")
+
+
+def _cancel(options: argparse.Namespace) -> int:
+    from hpsearch.commands.submit import request
+
+    return request(options.study, options.runs, "cancel")
+
+
+def _retry(options: argparse.Namespace) -> int:
+    from hpsearch.commands.submit import retry
+
+    return retry(options.study, options.runs, options.kind, options.trial)
 
 
 def _trials(options: argparse.Namespace) -> int:

@@ -74,10 +74,12 @@ class FakeExecutor:
         rounds_per_look: int = 1,
         twice: bool = False,
         max_batch: int = 1,
+        num_threads: int = 1,
         gpus_per_job: float = 0.0,
     ) -> None:
         """``faults`` are by trial and attempt; ``twice`` adds each line of a curve twice."""
         self.max_batch = max_batch
+        self.num_threads = num_threads
         self.gpus_per_job = gpus_per_job
         self._curve = curve
         self._faults = dict(faults or {})

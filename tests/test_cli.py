@@ -24,7 +24,10 @@ from hpsearch import yaml_file
 from hpsearch.cluster.trial_dir import StudyDir
 from hpsearch.trainers.config import read_config
 
-COMMANDS = ("validate", "run", "tick", "status", "trials", "best", "export")
+COMMANDS = (
+    *("validate", "run", "submit", "tick", "drive", "status", "trials", "best", "export"),
+    *("pause", "resume", "stop", "cancel", "retry"),
+)
 EXPORTED = {"README.md", "config.yaml", "evaluation.json", "weights.safetensors"}
 HEAVY = {"torch", "numba", "optuna", "sqlalchemy", "submitit", "scipy"}
 

@@ -36,14 +36,19 @@ class Executor(Protocol):
         max_batch: jobs that one submission may hold.
         patience: seconds after its announcement for which a job that was perhaps submitted, but
             cannot be found, may still appear.
+        num_threads: threads that a job may use.
         gpus_per_job: GPUs that a running job occupies.
-        num_calls: how often the scheduler was called so far by this process.
     """
 
     max_batch: int
     patience: float
+    num_threads: int
     gpus_per_job: float
-    num_calls: int
+
+    @property
+    def num_calls(self) -> int:
+        """Return how often this process has called the scheduler."""
+        ...
 
     def submit(self, jobs: Sequence[JobDir]) -> Mapping[str, str]:
         """Start jobs, numbered one after another, by one call; return their ids by name.

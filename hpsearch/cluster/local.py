@@ -1,6 +1,5 @@
 """Jobs as processes of this machine."""
 
-import os
 import signal
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -10,7 +9,7 @@ import psutil
 import submitit
 
 from hpsearch.cluster.executor import JobStatus
-from hpsearch.cluster.signals import stop_flag
+from hpsearch.cluster.job_entry import train
 from hpsearch.cluster.trial_dir import JobDir
 from hpsearch.errors import DiskError
 
@@ -29,8 +28,9 @@ class LocalExecutor:
     gpus_per_job = 0.0
     num_calls = 0
 
-    def __init__(self) -> None:
-        """Begin with no job of this process."""
+    def __init__(self, num_threads: int) -> None:
+        """Begin with no job of this process; each will use ``num_threads`` threads."""
+        self.num_threads = num_threads
         # Python warns of a child that is forgotten before it has ended.
         self._children: list[submitit.Job[None]] = []
 
@@ -72,7 +72,7 @@ class LocalExecutor:
         executor.update_parameters(timeout_min=LOCAL_TIMEOUT_MINUTES, stderr_to_stdout=True)
         try:
             with _deaf_children():
-                child = executor.submit(_work, str(job.root))
+                child = executor.submit(train, str(job.root))
         except OSError as error:
             raise DiskError(
                 f"the job {job.root} cannot be submitted ({error.strerror}); free some space, "
@@ -87,21 +87,6 @@ def _recorded_id(job: JobDir) -> str | None:
     for path in job.root.glob("*_submitted.pkl"):
         return path.name.partition("_")[0]
     return None
-
-
-def _work(job_folder: str) -> None:
-    """Run the worker; torch is imported inside the job alone.
-
-    The thread pools are sized before they exist: a pool that is larger than what a job uses keeps
-    its idle threads spinning, and two such jobs on two cores all but stop each other.
-    """
-    # Before the imports, which take seconds: a request to stop must not be lost meanwhile.
-    with stop_flag() as flag:
-        _, num_threads = JobDir(Path(job_folder)).read()
-        os.environ["OMP_NUM_THREADS"] = os.environ["NUMBA_NUM_THREADS"] = str(num_threads)
-        from hpsearch.cluster.worker import train_job
-
-        train_job(job_folder, flag)
 
 
 def _controller(job: JobDir, job_id: str) -> psutil.Process | None:

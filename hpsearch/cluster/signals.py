@@ -14,12 +14,15 @@ class StopFlag:
     def __init__(self) -> None:
         """Begin unset."""
         self.is_set = False
+        self.signal: int | None = None
+        """the last signal that set it"""
 
     def set(self, signum: int, frame: FrameType | None) -> None:
         """Remember the request; a signal handler. A second Ctrl-C does not wait any more."""
         if self.is_set and signum == signal.SIGINT:
             raise KeyboardInterrupt
         self.is_set = True
+        self.signal = signum
 
 
 @contextmanager

@@ -91,9 +91,14 @@ class StudyDir:
         """Return the folder of one trial."""
         return TrialDir(self.trials / str(number))
 
+    @property
+    def jobs(self) -> Path:
+        """Return the folder of the jobs' folders."""
+        return self.root / "jobs"
+
     def job(self, name: str) -> "JobDir":
         """Return the folder of one job."""
-        return JobDir(self.root / "jobs" / name)
+        return JobDir(self.jobs / name)
 
 
 @dataclass(frozen=True)
@@ -116,6 +121,16 @@ class JobDir:
     def logs(self) -> Path:
         """Return the pattern of the job's log files."""
         return self.root / "*_log.out"
+
+    @property
+    def pickles(self) -> list[Path]:
+        """Return submitit's files of what was called and returned, half-written ones too."""
+        return sorted(self.root.glob("*.pkl*"))
+
+    @property
+    def scripts(self) -> list[Path]:
+        """Return the scripts that sbatch took, one for each array that begins with this job."""
+        return sorted(self.root.glob("*_submission.sh"))
 
     @property
     def textfile(self) -> Path:
@@ -207,6 +222,11 @@ class TrialDir:
         """Write what was told to the study."""
         write_json(self.result, told)
 
+    @property
+    def attempts(self) -> list["AttemptDir"]:
+        """Return the folders of the attempts that were begun."""
+        return [AttemptDir(path) for path in sorted(self.root.glob("attempt-*"))]
+
     def num_attempts(self) -> int:
         """Return how many attempts there have been."""
         return sum(1 for _ in self.root.glob("attempt-*"))
@@ -272,12 +292,12 @@ class AttemptDir:
 
     def write_heartbeat(self, heartbeat: Heartbeat) -> None:
         """Give a sign of life."""
-        write_json(self._heartbeat, asdict(heartbeat))
+        write_json(self.heartbeat, asdict(heartbeat))
 
     def read_heartbeat(self) -> Heartbeat | None:
         """Return the last sign of life, None if there was none or it is damaged."""
         try:
-            data = read_json(self._heartbeat)
+            data = read_json(self.heartbeat)
             return None if data is None else read(Heartbeat, data, source="")
         except (CorruptError, DiskError, ConfigError):
             return None
@@ -288,12 +308,13 @@ class AttemptDir:
         By the file system's clock: what a job says of its own is not believed.
         """
         try:
-            return max(0.0, now - self._heartbeat.stat().st_mtime)
+            return max(0.0, now - self.heartbeat.stat().st_mtime)
         except OSError:
             return None
 
     @property
-    def _heartbeat(self) -> Path:
+    def heartbeat(self) -> Path:
+        """Return the file of the last sign of life."""
         return self.root / "heartbeat.json"
 
     def write_result(self, result: AttemptResult) -> None:

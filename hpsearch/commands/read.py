@@ -1,6 +1,7 @@
 """hpsearch status, trials, best: look at a study without touching it."""
 
 import json
+import time
 from pathlib import Path
 
 from rich.console import Console
@@ -8,18 +9,31 @@ from rich.console import Console
 from hpsearch.report.best import best_trial
 from hpsearch.report.summary import status_summary, trial_summary
 from hpsearch.report.text import print_best, print_status, trials_table
-from hpsearch.report.view import open_view
+from hpsearch.report.view import StudyView, open_view
+from hpsearch.study.state import BUSY, PAUSED
 
 
-def status(study: str, runs: Path, *, as_json: bool) -> int:
-    """Print how far a study is."""
-    view = open_view(study, runs)
+def status(study: str, runs: Path, *, as_json: bool, every: float | None) -> int:
+    """Print how far a study is; every so many seconds, if given, until it ends."""
+    if every is None:
+        _print_status(open_view(study, runs), as_json=as_json)
+        return 0
+    while True:
+        view = open_view(study, runs)
+        if not as_json:
+            Console().clear()  # does nothing where there is no terminal
+        _print_status(view, as_json=as_json)
+        if view.state.status not in (*BUSY, PAUSED):
+            return 0
+        time.sleep(every)
+
+
+def _print_status(view: StudyView, *, as_json: bool) -> None:
     summary = status_summary(view)
     if as_json:
-        print(json.dumps(summary, indent=1))
+        print(json.dumps(summary), flush=True)
     else:
         print_status(Console(), view, summary)
-    return 0
 
 
 def trials(study: str, runs: Path, *, as_json: bool) -> int:

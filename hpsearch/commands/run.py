@@ -1,17 +1,17 @@
-"""hpsearch run and tick: drive a study."""
+"""hpsearch run, drive and tick: drive a study in the foreground, without a terminal, or a bit."""
 
 import signal
-import sys
 import time
 from pathlib import Path
 
 from rich.console import Console
 
-from hpsearch.cluster.local import LocalExecutor
 from hpsearch.cluster.signals import StopFlag, stop_flag
+from hpsearch.commands.driving import broken, drive, say
+from hpsearch.commands.executors import build_executor, outlives_the_driver
 from hpsearch.commands.export import print_export, write_export
 from hpsearch.commands.find import find_study
-from hpsearch.errors import INTERRUPTED, StudyFailedError
+from hpsearch.errors import INTERRUPTED, ConflictError
 from hpsearch.report.best import best_trial
 from hpsearch.report.driver_log import DriverLog
 from hpsearch.report.progress import Meter, open_display
@@ -19,33 +19,39 @@ from hpsearch.report.text import counts_text, print_best
 from hpsearch.report.view import StudyView
 from hpsearch.study.driver import Driver
 from hpsearch.study.opening import open_driver
+from hpsearch.study.recorder import LEASE_SECONDS
 from hpsearch.study.spec import Study
-from hpsearch.study.state import FAIL, FAILED, FINISHED, RUNNING
+from hpsearch.study.state import FAILED, FINISHED
 
-TICK_SECONDS = 0.5
 LEAVE_SECONDS = 30.0
 """how long running jobs get to save their trials after Ctrl-C"""
+ASK_AGAIN_SECONDS = 0.5
 
 
 def run(name_or_file: str, runs: Path, *, export_best: bool) -> int:
     """Drive a study to its end, or until Ctrl-C; the same command goes on with it."""
-    study, folder = find_study(name_or_file, runs)
-    console = Console()
-    with (
-        stop_flag((signal.SIGINT, signal.SIGTERM)) as flag,
-        DriverLog(folder.log) as log,
-        open_driver(study, runs, LocalExecutor(), on_event=log.write) as driver,
-    ):
-        driver.start()
-        view = StudyView(study, folder, driver.state, is_driven=True)
-        _drive(driver, view, console, flag)
+    study, _ = find_study(name_or_file, runs)
+    with stop_flag((signal.SIGINT, signal.SIGTERM)) as flag:
+        view = _watched(study, runs, flag, resume=True)
         if flag.is_set:
-            return _leave(driver, study, runs, flag)
-    if view.state.status == FAILED:
-        raise _broken(view)
-    if view.state.status == FINISHED:
-        _conclude(view, console, export_best=export_best)
-    return 0
+            elsewhere = "" if runs == Path("runs") else f" --runs {runs}"
+            say(f"interrupted; go on with: hpsearch run {study.path}{elsewhere}")
+            return INTERRUPTED
+    return _end(view, export_best=export_best)
+
+
+def drive_detached(name: str, runs: Path) -> int:
+    """Drive a study that was submitted, without a terminal."""
+    study, _ = find_study(name, runs)
+    with stop_flag((signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)) as flag:
+        view = _patiently(study, runs, flag)
+        if flag.signal == signal.SIGUSR1:
+            from hpsearch.cluster.slurm_driver import requeue_own_job
+
+            requeue_own_job()
+        if flag.is_set:
+            return INTERRUPTED
+    return _end(view, export_best=True)
 
 
 def tick(name_or_file: str, runs: Path) -> int:
@@ -53,64 +59,72 @@ def tick(name_or_file: str, runs: Path) -> int:
     study, folder = find_study(name_or_file, runs)
     with (
         DriverLog(folder.log) as log,
-        open_driver(study, runs, LocalExecutor(), on_event=log.write) as driver,
+        open_driver(study, runs, build_executor(study, folder), on_event=log.write) as driver,
     ):
-        driver.start()
+        driver.start(resume=False)
         driver.tick()
         view = StudyView(study, folder, driver.state, is_driven=True)
     if view.state.status == FAILED:
-        raise _broken(view)
+        raise broken(view)
     print(f"{study.spec.name}: {view.state.status}, {counts_text(view.state.counts())}")
     return 0
 
 
-def _drive(driver: Driver, view: StudyView, console: Console, flag: StopFlag) -> None:
-    meter = Meter(view)
-    with open_display(console) as display:
-        while driver.state.status == RUNNING and not flag.is_set:
-            driver.tick()
-            display.show(meter.read(view))
-            time.sleep(TICK_SECONDS)
+def _patiently(study: Study, runs: Path, flag: StopFlag) -> StudyView:
+    """Drive as soon as the lease of a driver that died elsewhere has expired."""
+    deadline = time.monotonic() + 2 * LEASE_SECONDS
+    while True:
+        try:
+            return _watched(study, runs, flag, resume=False)
+        except ConflictError as error:
+            if time.monotonic() > deadline or flag.is_set:
+                raise
+            say(f"{error}")
+            time.sleep(LEASE_SECONDS / 6)
 
 
-def _leave(driver: Driver, study: Study, runs: Path, flag: StopFlag) -> int:
-    """Let running jobs save their trials, then say how to go on."""
-    print("hpsearch: stopping; running trials are saved ...", file=sys.stderr, flush=True)
+def _watched(study: Study, runs: Path, flag: StopFlag, *, resume: bool) -> StudyView:
+    """Drive with a display, which is a line now and then where there is no terminal."""
+    meters: list[Meter] = []
+    with open_display(Console()) as display:
+
+        def watch(view: StudyView) -> None:
+            if not meters:
+                meters.append(Meter(view))
+            display.show(meters[0].read(view))
+
+        def leave(driver: Driver) -> None:
+            if not outlives_the_driver(study) and resume:
+                _leave(driver, flag)
+
+        return drive(study, runs, flag, resume=resume, watch=watch, leave=leave)
+
+
+def _leave(driver: Driver, flag: StopFlag) -> None:
+    """Let running jobs save their trials."""
+    say("stopping; running trials are saved ...")
     deadline = time.monotonic() + LEAVE_SECONDS
     flag.is_set = False  # a second Ctrl-C ends the waiting
     while driver.state.live_jobs() and time.monotonic() < deadline and not flag.is_set:
         driver.interrupt()  # again and again: a job that is still starting does not listen
-        time.sleep(TICK_SECONDS)
+        time.sleep(ASK_AGAIN_SECONDS)
         driver.collect()
+    flag.is_set = True
     if driver.state.live_jobs():
-        print("hpsearch: some jobs still save; the next run finds them", file=sys.stderr)
-    elsewhere = "" if runs == Path("runs") else f" --runs {runs}"
-    print(
-        f"hpsearch: interrupted; go on with: hpsearch run {study.path}{elsewhere}",
-        file=sys.stderr,
-    )
-    return INTERRUPTED
+        say("some jobs still save; the next run finds them")
 
 
-def _broken(view: StudyView) -> StudyFailedError:
-    """Return the error of a study that failed, its causes grouped."""
-    causes: dict[str, list[int]] = {}
-    for trial in view.state.told(FAIL):
-        causes.setdefault(f"{trial.failure}: {trial.message}", []).append(trial.number)
-    grouped = "".join(
-        f"\n  - {cause} (trials {', '.join(map(str, numbers))})"
-        for cause, numbers in causes.items()
-    )
-    return StudyFailedError(
-        f"the study {view.study.spec.name} stopped: more than "
-        f"{view.study.spec.max_failures} trials failed:{grouped}\n"
-        f"see the logs under {view.folder.root / 'jobs'}; raise max_failures to go on all the same"
-    )
-
-
-def _conclude(view: StudyView, console: Console, *, export_best: bool) -> None:
+def _end(view: StudyView, *, export_best: bool) -> int:
+    """Say what the study has come to."""
+    if view.state.status == FAILED:
+        raise broken(view)
+    if view.state.status != FINISHED:
+        print(f"{view.study.spec.name}: {view.state.status}, {counts_text(view.state.counts())}")
+        return 0
+    console = Console()
     trial = best_trial(view)
     print_best(console, view, trial)
     if export_best:
         folder, measures = write_export(view, trial, None)
         print_export(console, folder, measures)
+    return 0

@@ -10,9 +10,9 @@ from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.text import Text
 
-from hpsearch.cluster.messages import Heartbeat
-from hpsearch.report.text import counts_text, interval_text
+from hpsearch.report.text import counts_text, duration_text, interval_text
 from hpsearch.report.view import StudyView
+from hpsearch.report.work import steps_in_all, steps_made, steps_per_second
 
 LOG_SECONDS = 10.0
 
@@ -39,19 +39,19 @@ class Meter:
     def __init__(self, view: StudyView) -> None:
         """Remember where the study stood."""
         self._began = time.monotonic()
-        self._steps_before = _steps_made(view)
+        self._steps_before = steps_made(view)
 
     def read(self, view: StudyView) -> Progress:
         """Return how far the study is now."""
         elapsed = time.monotonic() - self._began
-        total = _steps_in_all(view)
-        made = _steps_made(view)
+        total = steps_in_all(view)
+        made = steps_made(view)
         gained = made - self._steps_before
         left = (total - made) * elapsed / gained if gained > 0 else None
         return Progress(
             elapsed=elapsed,
             done=made / total,
-            steps_per_second=sum(beat.steps_per_second for beat in _heartbeats(view)),
+            steps_per_second=steps_per_second(view),
             time_left=left,
             counts=view.state.counts(),
             best=_best_text(view),
@@ -65,13 +65,6 @@ def progress_text(progress: Progress) -> str:
         f"{counts_text(progress.counts)} | {progress.best} | "
         f"{progress.steps_per_second:,.0f} steps/s | time left {left}"
     )
-
-
-def duration_text(seconds: float) -> str:
-    """Return a duration as h:mm:ss or m:ss."""
-    minutes, second = divmod(round(seconds), 60)
-    hours, minute = divmod(minutes, 60)
-    return f"{hours}:{minute:02}:{second:02}" if hours else f"{minute}:{second:02}"
 
 
 class Display:
@@ -124,26 +117,3 @@ def _best_text(view: StudyView) -> str:
         return "no value yet"
     metric = view.study.spec.objectives[0].metric
     return f"{metric} {interval_text(best.metrics[metric])} (trial {best.number})"
-
-
-def _heartbeats(view: StudyView) -> Iterator[Heartbeat]:
-    for trial, _ in view.state.live_attempts():
-        beat = view.folder.trial(trial.number).attempt(trial.attempts).read_heartbeat()
-        if beat is not None:
-            yield beat
-
-
-def _steps_in_all(view: StudyView) -> int:
-    """Return the training steps of the whole budget; trials to come count as the base."""
-    asked = sum(view.steps(trial) for trial in view.state.trials.values())
-    to_come = max(0, view.study.spec.budget.trials - len(view.state.trials))
-    base = next(iter(view.study.bases.values()))["steps"]
-    return max(1, asked + to_come * int(base))
-
-
-def _steps_made(view: StudyView) -> int:
-    """Return the training steps made; a trial that has ended counts in full."""
-    trials = view.state.trials.values()
-    ended = sum(view.steps(trial) for trial in trials if trial.told is not None)
-    waiting = sum(trial.step for trial in view.state.waiting())
-    return ended + waiting + sum(beat.step for beat in _heartbeats(view))

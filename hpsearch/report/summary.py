@@ -1,27 +1,48 @@
 """What a study has come to, as plain data: the keys here are published and stay."""
 
+from dataclasses import asdict
 from typing import Any
 
 from hpsearch.report.view import StudyView
+from hpsearch.report.work import cost, waste
+from hpsearch.study.driver_note import read_note
 from hpsearch.study.state import Trial
 
 
 def status_summary(view: StudyView) -> dict[str, Any]:
-    """Return study, state, trials by state, budget, best, and failures by kind."""
+    """Return how a study is: see the keys."""
     best = view.best()
     failures: dict[str, int] = {}
     for trial in view.state.told("failed"):
         kind = trial.failure or "unknown"
         failures[kind] = failures.get(kind, 0) + 1
+    so_far, note = cost(view), read_note(view.folder) if view.is_driven else None
     return {
         "study": view.study.spec.name,
         "state": view.status,
         "trials": view.state.counts(),
         "budget": view.study.spec.budget.trials,
         "failures": failures,
+        "gpu_hours": {
+            "spent": so_far.gpu_hours_spent,
+            "left": so_far.gpu_hours_left,
+            "budget": view.study.spec.budget.gpu_hours,
+        },
+        "seconds_left": so_far.seconds_left,
+        "jobs": _jobs(view),
+        "waste": {kind: asdict(lost) for kind, lost in waste(view).items()},
+        "driver": None if note is None else asdict(note),
         "best": None if best is None else trial_summary(view, best),
         "folder": str(view.folder.root),
     }
+
+
+def _jobs(view: StudyView) -> dict[str, int]:
+    """Return how many jobs wait in the queue, run, and have ended."""
+    running = sum(job.began_at is not None for job in view.state.live_jobs())
+    live = len(view.state.live_jobs())
+    ended = len(view.state.jobs) - live
+    return {"queued": live - running, "running": running, "ended": ended}
 
 
 def trial_summary(view: StudyView, trial: Trial) -> dict[str, Any]:
@@ -35,6 +56,8 @@ def trial_summary(view: StudyView, trial: Trial) -> dict[str, Any]:
         "attempts": trial.attempts,
         "failure": trial.failure,
         "message": trial.message,
+        "losses": [asdict(loss) for loss in trial.losses],
+        "retry_of": trial.retry_of,
         "config": view.config(trial),
     }
 

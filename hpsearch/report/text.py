@@ -25,19 +25,75 @@ def counts_text(counts: Mapping[str, int]) -> str:
 
 def print_status(console: Console, view: StudyView, summary: Mapping[str, Any]) -> None:
     """Print what a study has come to."""
-    counts = summary["trials"]
     console.print(f"{summary['study']}: {summary['state']}", style="bold", highlight=False)
-    console.print(f"trials: {counts_text(counts)}, of {summary['budget']}", highlight=False)
+    lines = [
+        f"trials: {counts_text(summary['trials'])}, of {summary['budget']}",
+        *cost_lines(summary),
+        *waste_lines(summary["waste"]),
+        *driver_lines(summary["driver"]),
+    ]
+    for line in lines:
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
     for trial in view.state.told("failed"):
-        console.print(
-            f"trial {trial.number} failed ({trial.failure}): {trial.message}",
-            style="red",
-            highlight=False,
-            markup=False,
-        )
+        for line in failure_lines(trial):
+            console.print(line, style="red", highlight=False, markup=False, soft_wrap=True)
     best = view.best()
     if best is not None:
         print_best(console, view, best)
+
+
+def cost_lines(summary: Mapping[str, Any]) -> list[str]:
+    """Return what runs and what it costs, as far as there is something to say."""
+    jobs, hours = summary["jobs"], summary["gpu_hours"]
+    lines = []
+    if jobs["running"] or jobs["queued"]:
+        left = summary["seconds_left"]
+        when = "" if left is None else f", about {duration_text(left)} left"
+        lines.append(f"jobs: {jobs['running']} running, {jobs['queued']} queued{when}")
+    if hours["spent"]:
+        left = "" if hours["left"] is None else f", about {hours['left']:.2f} more to come"
+        cap = "" if hours["budget"] is None else f", of {hours['budget']:g}"
+        lines.append(f"GPU-hours: {hours['spent']:.2f} spent{left}{cap}")
+    return lines
+
+
+def waste_lines(waste: Mapping[str, Mapping[str, float]]) -> list[str]:
+    """Return what was lost with the attempts that did not finish, a line a kind."""
+    return [
+        f"{kind}: {lost['attempts']} attempts, {duration_text(3600 * lost['hours'])} of training "
+        f"({lost['gpu_hours']:.2f} GPU-hours) lost with them"
+        for kind, lost in waste.items()
+    ]
+
+
+def driver_lines(driver: Mapping[str, Any] | None) -> list[str]:
+    """Return where the driver is, and how it gets on with the scheduler."""
+    if driver is None:
+        return []
+    what = f"SLURM job {driver['slurm_job']}" if driver["slurm_job"] else f"process {driver['pid']}"
+    lines = [
+        f"driver: {what} on {driver['host']}, {driver['calls_per_minute']:.1f} calls a minute to "
+        f"the scheduler, rounds of {driver['tick_seconds']:.2f} s"
+    ]
+    if driver["refusal"]:
+        lines.append(f"the scheduler took no jobs the last time: {driver['refusal']}")
+    return lines
+
+
+def failure_lines(trial: Trial) -> list[str]:
+    """Return why a trial failed, and the last lines that its job printed."""
+    again = trial.losses[-1].log if trial.losses else ()
+    return [
+        f"trial {trial.number} failed ({trial.failure}): {trial.message}",
+        *(f"    {line}" for line in again),
+    ]
+
+
+def duration_text(seconds: float) -> str:
+    """Return a duration as h:mm:ss or m:ss."""
+    minutes, second = divmod(round(seconds), 60)
+    hours, minute = divmod(minutes, 60)
+    return f"{hours}:{minute:02}:{second:02}" if hours else f"{minute}:{second:02}"
 
 
 def print_best(console: Console, view: StudyView, trial: Trial) -> None:

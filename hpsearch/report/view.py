@@ -14,7 +14,7 @@ from hpsearch.study.holder import is_dead
 from hpsearch.study.leases import Leases
 from hpsearch.study.space_checks import ALGORITHM
 from hpsearch.study.spec import Study, load_spec, storage_url, stored_study
-from hpsearch.study.state import COMPLETE, RUNNING, StudyState, Trial
+from hpsearch.study.state import BUSY, COMPLETE, StudyState, Trial
 from hpsearch.study.url import sqlite_file
 
 INTERRUPTED = "interrupted"
@@ -32,8 +32,8 @@ class StudyView:
 
     @property
     def status(self) -> str:
-        """Return running, interrupted, finished or failed."""
-        if self.state.status == RUNNING and not self.is_driven:
+        """Return the study's status; interrupted where a driver is missing."""
+        if self.state.status in BUSY and not self.is_driven:
             return INTERRUPTED
         return self.state.status
 

@@ -44,7 +44,6 @@ class Driver:
         recorder: Recorder,
         executor: Executor,
         *,
-        num_threads: int,
         clock: Callable[[], float],
     ) -> None:
         """Take what the study says, where it lies, and where its jobs run."""
@@ -54,7 +53,7 @@ class Driver:
         self._recorder = recorder
         self._executor = executor
         self._clock = clock
-        self._jobs = Jobs(folder, trials, recorder, executor, num_threads=num_threads, clock=clock)
+        self._jobs = Jobs(folder, trials, recorder, executor, clock=clock)
         self._results = Results(folder, trials, recorder, executor)
 
     @property
@@ -125,14 +124,7 @@ class Driver:
         return sorted(failed & set(request.trials))
 
     def _look(self) -> None:
-        seen = observe(
-            self.state,
-            self._folder,
-            self._executor,
-            self._trials.metric,
-            self._trials.is_rung,
-            now=self._clock(),
-        )
+        seen = self._observe()
         self._jobs.follow(seen)
         self._results.report(seen)
         self._results.end_attempts(seen)
@@ -141,6 +133,16 @@ class Driver:
         if self.state.status == CANCELLED:
             self._results.fail_all(BY_USER, "the study was cancelled")
             self._jobs.cancel()
+
+    def _observe(self) -> Observation:
+        return observe(
+            self.state,
+            self._folder,
+            self._executor,
+            self._trials.metric,
+            self._trials.is_rung,
+            now=self._clock(),
+        )
 
     def _silent_jobs(self, seen: Observation) -> list[str]:
         """Return the jobs whose trials were given up because nothing is heard of them."""
@@ -158,9 +160,15 @@ class Driver:
         budget, began = self._spec.budget, self.state.started_at
         if len(self.state.trials) - self.state.num_retries >= budget.trials:
             return False
+        if budget.gpu_hours is not None and not self._has_gpu_hours():
+            return False
         if budget.wall_hours is None or began is None:
             return True
         return self._clock() - began < budget.wall_hours * 3600
+
+    def _has_gpu_hours(self) -> bool:
+        cap = self._spec.budget.gpu_hours
+        return cap is None or self.state.gpu_seconds(self._clock()) < cap * 3600
 
     def _free_jobs(self) -> int:
         return self._spec.executor.jobs - len(self.state.live_jobs())
@@ -185,7 +193,7 @@ class Driver:
 
     def _dispatch(self) -> None:
         """Submit waiting trials while a job is free; what stops ends what it has begun."""
-        if self.state.status not in BUSY:
+        if self.state.status not in BUSY or not self._has_gpu_hours():
             return
         stops = self.state.status == STOPPING
         waiting = groups(
@@ -207,5 +215,7 @@ class Driver:
         elif state.status == STOPPING:
             if not any(trial.attempts for trial in state.unfinished()):
                 self._recorder.record("ended", data={"status": STOPPED})
-        elif not state.unfinished() and not state.retries and not self._has_budget():
+        elif not self._has_gpu_hours() or not (
+            state.unfinished() or state.retries or self._has_budget()
+        ):
             self._recorder.record("ended", data={"status": FINISHED})

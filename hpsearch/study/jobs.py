@@ -6,6 +6,7 @@ after `Executor.patience` seconds never began.
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from uuid import uuid4
 
 from hpsearch import yaml_file
@@ -31,7 +32,6 @@ class Jobs:
         recorder: Recorder,
         executor: Executor,
         *,
-        num_threads: int,
         clock: Callable[[], float],
     ) -> None:
         """Take where the study lies and where its jobs run."""
@@ -39,7 +39,6 @@ class Jobs:
         self._trials = trials
         self._recorder = recorder
         self._executor = executor
-        self._num_threads = num_threads
         self._clock = clock
         self._pause = FIRST_PAUSE
         self._not_before = 0.0
@@ -78,19 +77,21 @@ class Jobs:
             self._submit(groups[start : start + size])
 
     def interrupt(self) -> None:
-        """Ask all running jobs to save their trials and leave; may be repeated."""
+        """Ask all jobs to save their trials and leave; may be repeated."""
         submitted = self._submitted()
         for job, _ in submitted:
             if not self._state.jobs[job.name].interrupted:
                 self._recorder.record("interrupting", job=job.name)
-        self._executor.interrupt(submitted)
+        with suppress(SchedulerSilentError):  # the next round asks again
+            self._executor.interrupt(submitted)
 
     def cancel(self, names: Sequence[str] | None = None) -> None:
         """End jobs at once, all of them if none are named; may be repeated."""
         submitted = self._submitted()
         chosen = [one for one in submitted if names is None or one[0].name in names]
         if chosen:
-            self._executor.cancel(chosen)
+            with suppress(SchedulerSilentError):
+                self._executor.cancel(chosen)
 
     def _submitted(self) -> list[tuple[JobDir, str]]:
         return [
@@ -133,7 +134,7 @@ class Jobs:
             lineage = {"parents": [], "operator": "ask", "seed": config["seed"]}
             files.create(yaml_file.dump(config), lineage)
             files.write_control(Control(assignment.token, stop=None))
-        job.write(assignments, self._num_threads)
+        job.write(assignments, self._executor.num_threads)
         return job
 
     def _withdraw(self, job: Job) -> None:

@@ -12,7 +12,6 @@ from optuna.exceptions import ExperimentalWarning
 from hpsearch.atomic import write_json
 from hpsearch.cluster.executor import Executor
 from hpsearch.cluster.trial_dir import StudyDir
-from hpsearch.cores import num_cores
 from hpsearch.errors import ConflictError
 from hpsearch.study.database import Database, StudyRecords
 from hpsearch.study.driver import Driver
@@ -60,7 +59,6 @@ def open_driver(
                 Trials(study, _optuna_study(study, storage), storage),
                 recorder,
                 executor,
-                num_threads=_threads_per_job(study),
                 clock=clock,
             )
 
@@ -134,12 +132,3 @@ def _optuna_study(study: Study, storage: MirroredStorage) -> optuna.Study:
         warnings.filterwarnings("ignore", ".*set_metric_names", ExperimentalWarning)
         opened.set_metric_names([objective.metric for objective in objectives])
     return opened
-
-
-def _threads_per_job(study: Study) -> int:
-    """Return how many threads a job uses: what the study says, or an even share."""
-    executor = study.spec.executor
-    if executor.cpus_per_job is not None:
-        return executor.cpus_per_job
-    available = num_cores()
-    return max(1, available // executor.jobs)

@@ -1,7 +1,7 @@
-"""The samplers and pruners that a study file can name, with their options and defaults.
+"""The samplers, pruners and executors that a study file can name, with their options and defaults.
 
 Defaults are Optuna's where nothing else is said. What is built from them is in samplers.py and
-pruners.py, which import Optuna.
+pruners.py, which import Optuna, and in commands/executors.py.
 """
 
 from collections.abc import Iterator
@@ -143,3 +143,34 @@ class HyperbandOptions:
 
 
 Pruner = NoPruning | MedianOptions | SuccessiveHalvingOptions | HyperbandOptions
+
+
+@dataclass(frozen=True)
+class LocalOptions:
+    """Jobs are processes on this machine."""
+
+    name: Literal["local"] = "local"
+    jobs: Positive = 1
+    """processes at once"""
+    members_per_job: Positive = 1
+    """trials that train together in one process, if their shapes agree"""
+    cpus_per_job: Positive | None = None
+    """threads of a process; none shares the machine out evenly"""
+
+
+@dataclass(frozen=True)
+class SlurmOptions:
+    """Jobs are jobs of a SLURM cluster."""
+
+    name: Literal["slurm"]
+    profile: str
+    """path of a cluster profile, from the study file"""
+    jobs: Positive
+    """jobs at once, waiting ones included"""
+    members_per_job: Positive = 1
+    """trials that train together in one job, if their shapes agree"""
+    poll_seconds: Annotated[float, Range(low=1.0)] = 30.0
+    """between two looks at the queue and at what jobs wrote"""
+
+
+Executor = LocalOptions | SlurmOptions

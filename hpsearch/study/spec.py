@@ -11,10 +11,19 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from hpsearch import yaml_file
+from hpsearch.cluster.slurm_profile import load_profile
 from hpsearch.errors import ConfigError, StorageError
 from hpsearch.plain import to_plain
 from hpsearch.schema import NonNegative, Positive, Range, read
-from hpsearch.study.options import NoPruning, Pruner, Sampler, TPEOptions
+from hpsearch.study.options import (
+    Executor,
+    LocalOptions,
+    NoPruning,
+    Pruner,
+    Sampler,
+    SlurmOptions,
+    TPEOptions,
+)
 from hpsearch.study.parameters import Parameter
 from hpsearch.study.space import Config, SearchSpace, apply
 from hpsearch.study.space_checks import (
@@ -54,19 +63,8 @@ class Budget:
     """trials in all"""
     wall_hours: Annotated[float, Range(low=0.0, open_low=True)] | None = None
     """hours after which no trial is started"""
-
-
-@dataclass(frozen=True)
-class LocalExecutor:
-    """Jobs are processes on this machine."""
-
-    name: Literal["local"] = "local"
-    jobs: Positive = 1
-    """processes at once"""
-    members_per_job: Positive = 1
-    """trials that train together in one process, if their shapes agree"""
-    cpus_per_job: Positive | None = None
-    """threads of a process; none shares the machine out evenly"""
+    gpu_hours: Annotated[float, Range(low=0.0, open_low=True)] | None = None
+    """hours of GPUs, spent by all jobs together, after which no job is started"""
 
 
 @dataclass(frozen=True)
@@ -89,7 +87,7 @@ class StudySpec:
     pruner: Pruner = field(default_factory=NoPruning)
     max_failures: NonNegative = 3
     """the study stops when more trials than this have failed"""
-    executor: LocalExecutor = field(default_factory=LocalExecutor)
+    executor: Executor = field(default_factory=LocalOptions)
 
     def check(self) -> Iterator[str]:
         """Yield what is wrong with the space as a whole."""
@@ -140,6 +138,7 @@ def load_spec(path: Path) -> Study:
     parameters = sections.get("space", {})
     problems += metric_problems(sections.get("objectives", ()), parameters, bases)
     problems += resume_problems(bases)
+    problems += _profile_problems(sections.get("executor"), path.parent)
     problems += _space_problems(parameters, bases)
     if problems:
         raise ConfigError(str(path), problems)
@@ -246,6 +245,14 @@ def _space_problems(
         if not problems or not parameter.when
     }
     yield from base_problems(SearchSpace(checkable), bases)
+
+
+def _profile_problems(executor: Any, directory: Path) -> Iterator[str]:
+    if isinstance(executor, SlurmOptions):
+        try:
+            load_profile(directory / executor.profile)
+        except ConfigError as error:
+            yield from (f"executor.profile {error.source}: {one}" for one in error.problems)
 
 
 def _read_bases(

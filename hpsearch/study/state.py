@@ -75,6 +75,8 @@ class Loss:
     """of the failure; interrupted where the trial was saved"""
     seconds: float
     """of training that were lost with it"""
+    gpus: float
+    """share of its job's"""
     log: tuple[str, ...]
     """the last lines that its job printed, where it failed"""
 
@@ -118,6 +120,8 @@ class StudyState:
     """jobs that have been announced and have not ended"""
     num_told: Counter[str] = field(default_factory=Counter)
     """trials by how they ended"""
+    gpu_seconds_of_ended: float = 0.0
+    """that the jobs which have ended occupied"""
     num_retries: int = 0
     """trials that try a failed one again"""
     num_excused: int = 0
@@ -147,6 +151,10 @@ class StudyState:
     def unfinished(self) -> list[Trial]:
         """Return the trials that have not been told."""
         return list(self.untold.values())
+
+    def gpu_seconds(self, now: float) -> float:
+        """Return the seconds of GPUs that all jobs so far have occupied."""
+        return self.gpu_seconds_of_ended + sum(j.gpus * j.seconds(now) for j in self.live.values())
 
     def num_failures(self) -> int:
         """Return how many trials have failed, of those that count against `max_failures`."""
@@ -238,6 +246,7 @@ def _job_ended(state: StudyState, event: Event) -> None:
     job = state.jobs[event.job]
     job.ended, job.ended_at = True, event.at
     state.live.pop(job.name, None)
+    state.gpu_seconds_of_ended += job.gpus * job.seconds(event.at)
 
 
 def _reported(state: StudyState, event: Event) -> None:
@@ -257,8 +266,10 @@ def _attempt_ended(state: StudyState, event: Event) -> None:
     elif kind not in FREE:
         trial.lost += 1
     if status not in ("finished", "pruned"):
+        job = state.jobs[trial.job or ""]
+        gpus = job.gpus / len(job.trials)
         lost, log = event.data.get("lost_seconds", 0.0), event.data.get("log", ())
-        trial.losses.append(Loss(trial.attempts, kind or status, lost, tuple(log)))
+        trial.losses.append(Loss(trial.attempts, kind or status, lost, gpus, tuple(log)))
 
 
 def _told(state: StudyState, event: Event) -> None:

@@ -90,12 +90,12 @@ def test_the_worker_keeps_to_its_threads(tmp_path, new_job, plain_config):
 def test_local_executor(tmp_path, new_job, plain_config):
     endless = plain_config({"steps": 10**9, "checkpoint.interval": 10**8})
     job = new_job(tmp_path, [endless])
-    executor = LocalExecutor()
+    executor = LocalExecutor(num_threads=1)
     assert executor.look([(job, None)]) == {}
     job_id = executor.submit([job])[job.name]
     try:
         # Another process knows the job by its folder alone.
-        stranger = LocalExecutor()
+        stranger = LocalExecutor(num_threads=1)
         assert stranger.look([(job, None)]) == {job.name: JobStatus(job_id, "running")}
         trial = job.study.trial(0)
         wait_until(lambda: list(trial.read_metrics()))
@@ -114,7 +114,7 @@ def test_local_executor_does_not_take_strangers_for_its_jobs(tmp_path, new_job, 
     """A process id may have passed to another process; it must not be ended."""
     job = new_job(tmp_path, [plain_config()])
     me, nobody = str(os.getpid()), str(2**22 - 1)
-    executor = LocalExecutor()
+    executor = LocalExecutor(num_threads=1)
     for stranger in (me, nobody):
         assert executor.look([(job, stranger)]) == {job.name: JobStatus(stranger, "ended")}
         executor.interrupt([(job, stranger)])
@@ -124,7 +124,7 @@ def test_local_executor_does_not_take_strangers_for_its_jobs(tmp_path, new_job, 
 def test_submitting_leaves_this_process_its_handlers(tmp_path, new_job, plain_config):
     before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGHUP)]
     job = new_job(tmp_path, [plain_config({"steps": 1})])
-    executor = LocalExecutor()
+    executor = LocalExecutor(num_threads=1)
     job_id = executor.submit([job])[job.name]
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGHUP)] == before
     wait_until(lambda: is_gone(executor, job, job_id))

@@ -33,7 +33,7 @@ def executor(request: pytest.FixtureRequest) -> Iterator[Executor]:
     if request.param == "fake":
         yield FakeExecutor()
         return
-    executor = LocalExecutor()
+    executor = LocalExecutor(num_threads=1)
     yield executor
     # A process that is just ending has lost its command line, by which a job is told to live.
     deadline = time.monotonic() + PATIENCE_SECONDS

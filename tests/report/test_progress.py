@@ -9,7 +9,8 @@ from views import METRIC
 
 from hpsearch.cluster.messages import Heartbeat
 from hpsearch.report import progress as module
-from hpsearch.report.progress import Meter, Progress, duration_text, open_display, progress_text
+from hpsearch.report.progress import Meter, Progress, open_display, progress_text
+from hpsearch.report.text import duration_text
 
 NOTHING = dict.fromkeys(("finished", "running", "waiting", "pruned", "failed"), 0)
 

@@ -107,12 +107,67 @@ def test_the_status_shows_failures_as_they_are(story):
     fill(story)
     summary = status_summary(story.view)
     text = printed(lambda console: print_status(console, story.view, summary))
-    assert text.splitlines()[:4] == [
+    assert text.splitlines()[:6] == [
         "tiny: running",
         "trials: 2 finished, 1 running, 1 waiting, 1 pruned, 1 failed, of 6",
+        "jobs: 0 running, 2 queued",
+        "failed: 1 attempts, 0:00 of training (0.00 GPU-hours) lost with them",
+        "interrupted: 1 attempts, 0:00 of training (0.00 GPU-hours) lost with them",
         "trial 3 failed (nan): the weights became [NaN]",
-        f"best: trial 1, {METRIC} 0.2000 [0.1900, 0.2100]",
     ]
+    assert f"best: trial 1, {METRIC} 0.2000 [0.1900, 0.2100]" in text.splitlines()
+
+
+def test_what_a_study_costs_and_what_was_lost(story, tmp_path):
+    """Six trials of 60 steps; four GPUs for an hour so far, on two members a job."""
+    for number in range(4):
+        story.ask(number)
+    story.run(0, 1, job="00001", gpus=4.0)
+    story.add("job_began", job="00001", at=1000.0)
+    story.tell(0, "finished", 0.1)
+    story.add(
+        "attempt_ended", 1, 1, status="lost", kind="node_fail", message="", step=30,
+        lost_seconds=900.0, log=["[12:00] the node", "went away"],
+    )  # fmt: skip
+    story.add("job_ended", job="00001", at=4600.0)
+    story.run(2, 3, job="00002", gpus=4.0)
+    summary = status_summary(story.view)
+    assert summary["jobs"] == {"queued": 1, "running": 0, "ended": 1}
+    spent, left = summary["gpu_hours"]["spent"], summary["gpu_hours"]["left"]
+    assert spent == pytest.approx(4.0)
+    assert left == pytest.approx(4.0 * (360 - 90) / 90)  # at the price of the 90 steps made
+    assert summary["seconds_left"] is None
+    assert summary["waste"] == {
+        "node_fail": {"attempts": 1, "hours": 0.25, "gpu_hours": 0.5},
+    }  # fmt: skip
+    assert trial_summary(story.view, story.view.state.trials[1])["losses"] == [
+        {
+            "attempt": 1, "kind": "node_fail", "seconds": 900.0, "gpus": 2.0,
+            "log": ("[12:00] the node", "went away"),
+        }
+    ]  # fmt: skip
+    text = printed(lambda console: print_status(console, story.view, summary))
+    assert "GPU-hours: 4.00 spent, about 12.00 more to come" in text.splitlines()
+    assert (
+        "node_fail: 1 attempts, 15:00 of training (0.50 GPU-hours) lost with them"
+        in text.splitlines()
+    )
+
+
+def test_the_last_words_stand_under_a_failure(story):
+    story.ask(0)
+    story.run(0, job="00001")
+    story.add(
+        "told", 0, state="failed", value=None, metrics={}, failure="code", message="no such layer"
+    )
+    story.add(
+        "attempt_ended", 0, 1, status="failed", kind="code", message="", step=0,
+        log=["Traceback", "[no such] layer"],
+    )  # fmt: skip
+    summary = status_summary(story.view)
+    lines = printed(lambda console: print_status(console, story.view, summary)).splitlines()
+    at = lines.index("trial 0 failed (code): no such layer")
+    assert lines[at + 1 : at + 3] == ["    Traceback", "    [no such] layer"]
 
 
 def test_the_log_has_a_line_an_event(tmp_path):

@@ -25,16 +25,16 @@ class Story:
         self._ids = itertools.count(1)
         self.view = StudyView(loaded, StudyDir(study.parent / "runs"), StudyState(), True)
 
-    def add(self, event: str, trial=None, attempt=None, job=None, **data) -> None:
-        self.view.state.apply([Event(next(self._ids), event, 0.0, trial, attempt, job, data)])
+    def add(self, event: str, trial=None, attempt=None, job=None, at=0.0, **data) -> None:
+        self.view.state.apply([Event(next(self._ids), event, at, trial, attempt, job, data)])
 
     def ask(self, number: int, **params) -> None:
         defaults = {"host.optim.args.lr": 1e-3, "host.gamma": 0.9}
         self.add("asked", number, params=defaults | params)
 
-    def run(self, *numbers: int, job: str) -> None:
+    def run(self, *numbers: int, job: str, gpus: float = 0.0) -> None:
         trials = [{"trial": n, "attempt": 1, "token": f"token-{n}"} for n in numbers]
-        self.add("announced", job=job, trials=trials)
+        self.add("announced", job=job, trials=trials, gpus=gpus)
         self.add("submitted", job=job, id="1")
 
     def end(self, number: int, status: str, step: int) -> None:

@@ -361,8 +361,22 @@ def test_nothing_is_asked_after_the_hours_of_the_wall(tmp_path: Path) -> None:
     check_books(study, executor)
 
 
+def test_no_job_is_started_after_the_hours_of_gpus(tmp_path: Path) -> None:
+    study = new_study(tmp_path, budget={"trials": 100, "gpu_hours": 10.0}, executor=ALONE)
+    executor, clock = FakeExecutor(gpus_per_job=2.0), Clock()
+    with opened(study, executor, clock) as driver:
+        while driver.is_busy:
+            driver.tick()
+            clock.now += 3600
+    assert driver.state.status == "finished"
+    # What runs when the hours are spent still finishes: four hours on two GPUs, twice.
+    assert driver.state.counts()["finished"] == 2
+    assert driver.state.gpu_seconds(clock.now) / 3600 == pytest.approx(16, abs=4)
+    check_books(study, executor)
+
+
 def test_the_threads_of_a_job(tmp_path: Path) -> None:
-    study = new_study(tmp_path, executor={"name": "local", "cpus_per_job": 3})
-    with opened(study, FakeExecutor()) as driver:
+    study = new_study(tmp_path)
+    with opened(study, FakeExecutor(num_threads=3)) as driver:
         driver.tick()
     assert read(tmp_path / "runs/quick/jobs/00001/job.json")["num_threads"] == 3

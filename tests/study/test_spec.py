@@ -11,9 +11,9 @@ from study_files import BASE, BATCH_SIZE, LR, NET_ARCH, load, plain_study
 
 from hpsearch import yaml_file
 from hpsearch.errors import ConfigError, StorageError
-from hpsearch.study.options import HyperbandOptions, NoPruning, TPEOptions
+from hpsearch.study.options import HyperbandOptions, LocalOptions, NoPruning, TPEOptions
 from hpsearch.study.remarks import remarks
-from hpsearch.study.spec import LocalExecutor, load_spec, spec_hash, spec_json, storage_url
+from hpsearch.study.spec import load_spec, spec_hash, spec_json, storage_url
 from hpsearch.study.url import hide_password
 from hpsearch.trainers.config import read_config
 
@@ -32,7 +32,7 @@ def test_minimal_file_has_documented_defaults(tmp_path: Path) -> None:
     assert spec.sampler == TPEOptions()
     assert spec.pruner == NoPruning()
     assert spec.max_failures == 3
-    assert spec.executor == LocalExecutor("local", jobs=1, members_per_job=1, cpus_per_job=None)
+    assert spec.executor == LocalOptions("local", jobs=1, members_per_job=1, cpus_per_job=None)
     assert spec.budget.wall_hours is None
 
 
@@ -127,7 +127,12 @@ def test_all_faults_are_listed_at_once(tmp_path: Path) -> None:
             "bootstrap_count must be 0 while min_resource is auto",
         ),
         ({"sampler": {"name": "cmaes", "popsize": 3}}, "popsize must lie in [4, inf)"),
-        ({"executor": {"name": "slurm"}}, "unknown name 'slurm'"),
+        ({"executor": {"name": "slrum"}}, "unknown executor 'slrum' (did you mean 'slurm'?)"),
+        ({"executor": {"name": "slurm"}}, "executor.profile is missing"),
+        (
+            {"executor": {"name": "slurm", "profile": "none.yaml", "jobs": 2}},
+            "none.yaml: does not exist; check the path",
+        ),
         ({"executor": {"name": "local", "jobs": 0}}, "executor.jobs must lie in [1, inf)"),
         ({"budget": {"trials": 0}}, "budget.trials must lie in [1, inf)"),
     ],

@@ -1,0 +1,80 @@
+"""A copy of the code that a study's jobs run, so that editing it changes no queued job."""
+
+import hashlib
+import shutil
+import subprocess
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from uuid import uuid4
+
+import hpsearch
+from hpsearch.atomic import write_json
+from hpsearch.errors import DiskError
+
+NOT_COPIED = shutil.ignore_patterns("__pycache__", "*.nbi", "*.nbc")
+
+
+@dataclass(frozen=True)
+class CodeSnapshot:
+    """A copy of the package, which jobs import."""
+
+    folder: Path
+    """what goes into PYTHONPATH"""
+    hash: str
+    """sha256 of all files, the first 12 digits"""
+    commit: str | None
+    """of the repository that the code came from, with a + where it had been edited since"""
+
+
+def take_snapshot(parent: Path) -> CodeSnapshot:
+    """Copy the running package to ``parent``/<hash>/ unless it is there, and return the copy.
+
+    Raises:
+        DiskError: if it cannot be written.
+    """
+    package = Path(hpsearch.__file__).parent
+    snapshot = CodeSnapshot(parent / _hash(package), _hash(package), _commit(package))
+    if not snapshot.folder.exists():
+        _copy(package, snapshot)
+    return snapshot
+
+
+def _copy(package: Path, snapshot: CodeSnapshot) -> None:
+    temporary = snapshot.folder.with_name(f".{snapshot.hash}-{uuid4().hex}")
+    try:
+        shutil.copytree(package, temporary / package.name, ignore=NOT_COPIED)
+        about = {key: str(value) for key, value in asdict(snapshot).items() if key != "folder"}
+        write_json(temporary / "code.json", about)
+        temporary.rename(snapshot.folder)
+    except OSError as error:
+        shutil.rmtree(temporary, ignore_errors=True)
+        if not snapshot.folder.exists():  # else another driver was faster
+            raise DiskError(
+                f"{snapshot.folder} cannot be written ({error.strerror}); free some space, then "
+                "run the same command again"
+            ) from error
+
+
+def _hash(package: Path) -> str:
+    total = hashlib.sha256()
+    for path in sorted(package.rglob("*")):
+        if path.is_file() and "__pycache__" not in path.parts:
+            total.update(str(path.relative_to(package)).encode() + b"\0")
+            total.update(hashlib.sha256(path.read_bytes()).digest())
+    return total.hexdigest()[:12]
+
+
+def _commit(package: Path) -> str | None:
+    """Return the commit, None where there is no git or no repository."""
+    commit = _git(package, "rev-parse", "HEAD")
+    return commit and commit + ("+" if _git(package, "status", "--porcelain", ".") else "")
+
+
+def _git(package: Path, *arguments: str) -> str | None:
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(package), *arguments], capture_output=True, text=True, check=True
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return done.stdout.strip()

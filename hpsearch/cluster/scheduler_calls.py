@@ -1,0 +1,65 @@
+"""Calls of the scheduler's programs: few enough for the site, and each with a deadline."""
+
+import subprocess
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from hpsearch.cluster.executor import SchedulerSilentError
+
+CALL_SECONDS = 60.0
+"""after which a program of the scheduler is given up"""
+MINUTE = 60.0
+
+
+class SchedulerCalls:
+    """Runs programs, at most so many a minute.
+
+    Attributes:
+        num_calls: how many were run.
+    """
+
+    def __init__(
+        self,
+        max_per_minute: int,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """Run at most ``max_per_minute`` programs in any minute; more of them wait."""
+        self._max_per_minute = max_per_minute
+        self._clock = clock
+        self._sleep = sleep
+        self._recent: deque[float] = deque()
+        self.num_calls = 0
+
+    def take_turn(self) -> None:
+        """Wait until one more call is allowed, and count it."""
+        while len(self._recent) == self._max_per_minute:
+            wait = self._recent[0] + MINUTE - self._clock()
+            if wait <= 0:
+                self._recent.popleft()
+            else:
+                self._sleep(wait)
+        self._recent.append(self._clock())
+        self.num_calls += 1
+
+    def run(self, command: Sequence[str]) -> str:
+        """Return what a program prints.
+
+        Raises:
+            SchedulerSilentError: if it fails or takes too long.
+        """
+        self.take_turn()
+        try:
+            done = subprocess.run(
+                command, capture_output=True, text=True, check=True, timeout=CALL_SECONDS
+            )
+        except subprocess.CalledProcessError as error:
+            said = (error.stderr or "").strip()
+            raise SchedulerSilentError(
+                f"{command[0]} failed: {said or error.returncode}"
+            ) from error
+        except (subprocess.TimeoutExpired, OSError) as error:
+            raise SchedulerSilentError(f"{command[0]} gave no answer ({error})") from error
+        return done.stdout

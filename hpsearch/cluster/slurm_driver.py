@@ -1,0 +1,107 @@
+"""The driver as a SLURM job of one CPU, which SLURM starts again wherever it was interrupted."""
+
+import getpass
+import os
+import shlex
+import sys
+from pathlib import Path
+
+from hpsearch.cluster.code_snapshot import take_snapshot
+from hpsearch.cluster.detached import drive_command
+from hpsearch.cluster.executor import SchedulerSilentError
+from hpsearch.cluster.scheduler_calls import SchedulerCalls
+from hpsearch.cluster.slurm_profile import SlurmProfile
+from hpsearch.cluster.trial_dir import StudyDir
+from hpsearch.errors import ConflictError, UsageError
+
+WALLTIME_SIGNAL = "USR1"
+"""tells the driver that its walltime ends; SIGTERM is what a user's scancel sends"""
+WARNING_SECONDS = 60
+"""before the walltime"""
+
+
+_SCRIPT = """\
+{setup}
+export PYTHONUNBUFFERED=1
+while :; do
+    {command} &
+    driver=$!
+    trap 'kill -USR1 $driver' USR1
+    trap 'kill -TERM $driver' TERM
+    wait $driver; code=$?
+    while kill -0 $driver 2>/dev/null; do wait $driver; code=$?; done
+    [ $code -eq 137 ] || exit $code
+    sleep 5
+done"""
+
+
+class SlurmDriver:
+    """Submits the driver of one study."""
+
+    def __init__(self, profile: SlurmProfile, folder: StudyDir, runs: Path) -> None:
+        """Drive the study in ``folder``, which lies below ``runs``, as ``profile.driver`` says."""
+        self._profile = profile
+        self._folder = folder
+        self._runs = runs
+        self._calls = SchedulerCalls(profile.max_calls_per_minute)
+
+    def start(self) -> str:
+        """Submit the job unless it is there.
+
+        Raises:
+            ConflictError: if a job of this name waits or runs.
+            UsageError: if SLURM does not take it.
+        """
+        name = f"hpsearch-driver-{self._folder.root.name}"
+        listed = ["squeue", "--noheader", f"--user={getpass.getuser()}", f"--name={name}"]
+        try:
+            waiting = self._calls.run([*listed, "--format=%i"]).split()
+            if waiting:
+                raise ConflictError(
+                    f"the driver of {self._folder.root.name} is in the queue already, as job "
+                    f"{waiting[0]}; end it with: scancel {waiting[0]}"
+                )
+            job_id = self._calls.run(["sbatch", "--parsable", *self._arguments(name)]).strip()
+        except SchedulerSilentError as error:
+            raise UsageError(
+                f"SLURM did not take the driver ({error}); check the profile's block driver, or "
+                f"drive the study from a terminal with: hpsearch run"
+            ) from error
+        return f"job {job_id.partition(';')[0]}"
+
+    def _arguments(self, name: str) -> list[str]:
+        driver = self._profile.driver
+        named = {"partition": driver.partition, "account": driver.account, "qos": driver.qos}
+        return [
+            *(f"--{key}={value}" for key, value in named.items() if value is not None),
+            f"--job-name={name}",
+            *("--ntasks=1", "--cpus-per-task=1", "--requeue", "--open-mode=append"),
+            f"--mem={driver.memory_gib}G",
+            f"--time={driver.walltime_minutes}",
+            f"--signal=B:{WALLTIME_SIGNAL}@{WARNING_SECONDS}",
+            f"--output={self._folder.output}",
+            f"--chdir={os.getcwd()}",
+            f"--wrap={self._script()}",
+        ]
+
+    def _script(self) -> str:
+        """Return what the job runs: the driver, and again wherever it was killed.
+
+        The shell passes on the signals that SLURM sends to it alone.
+        """
+        code = take_snapshot(self._folder.code).folder
+        setup = [*self._profile.setup, f"export PYTHONPATH={shlex.quote(str(code))}"]
+        return _SCRIPT.format(
+            setup="\n".join(setup), command=shlex.join(drive_command(self._folder, self._runs))
+        )
+
+
+def requeue_own_job() -> None:
+    """Let SLURM start the job that this process is once more."""
+    job_id = os.environ.get("SLURM_JOB_ID")
+    if job_id is None:
+        return
+    try:
+        SchedulerCalls(60).run(["scontrol", "requeue", job_id])
+    except SchedulerSilentError as error:
+        print(f"hpsearch: {error}; start the driver again with: hpsearch resume", file=sys.stderr)

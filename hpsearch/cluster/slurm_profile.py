@@ -1,0 +1,151 @@
+"""A SLURM profile: what one site's cluster wants of a job, as YAML beside the studies.
+
+Every key must be present, so a profile says all that will be asked of the scheduler. Names reach a
+shell and are held to strict patterns; ``setup`` is shell, and the user's own.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from hpsearch import yaml_file
+from hpsearch.schema import NonNegative, Positive, read
+
+_NAME = (re.compile(r"[A-Za-z0-9_.+-]+"), "must be of letters, digits and _ . + -")
+_NAMES = (re.compile(r"[A-Za-z0-9_.+,-]+"), "must be of letters, digits, commas and _ . + -")
+_FEATURES = (
+    re.compile(r"[A-Za-z0-9_.+&|()\[\]*,-]+"),
+    "must be of letters, digits, commas and _ . + - & | ( ) [ ] *",
+)
+_RULES = {
+    "partition": _NAMES,  # the first of a list that can start the job
+    "account": _NAME,
+    "qos": _NAME,
+    "constraint": _FEATURES,
+    "gpu_type": _NAME,
+}
+
+
+@dataclass(frozen=True)
+class DriverProfile:
+    """The job that drives a study: one CPU, no GPU, longer than any of its jobs."""
+
+    partition: str | None
+    """where it waits and runs, or a list with commas; none for the site's default"""
+    account: str | None
+    """who is charged; none for the user's default"""
+    qos: str | None
+    """quality of service; none for the user's default"""
+    memory_gib: Positive
+    """GiB of memory"""
+    walltime_minutes: Positive
+    """minutes after which SLURM ends it"""
+
+    def check(self) -> Iterator[str]:
+        """Yield which names a shell or SLURM could misread."""
+        yield from _name_problems(self)
+
+
+@dataclass(frozen=True)
+class SlurmProfile:
+    """What a job of trials asks of SLURM, and how hard the scheduler may be worked."""
+
+    partition: str | None
+    """where a job waits and runs, or a list with commas; none for the site's default"""
+    account: str | None
+    """who is charged; none for the user's default"""
+    qos: str | None
+    """quality of service; none for the user's default"""
+    constraint: str | None
+    """features that a node must have, such as a100&nvlink; none for any node"""
+    gpu_type: str | None
+    """type of the GPUs in the site's gres names, such as a100; none for any"""
+    gpus_per_task: NonNegative
+    """GPUs of one task"""
+    cpus_per_task: Positive
+    """CPUs of one task"""
+    memory_gib: Positive
+    """GiB of memory of one task"""
+    walltime_minutes: Positive
+    """minutes after which SLURM ends a job"""
+    signal_delay_seconds: Positive
+    """seconds before the walltime at which a job is told to save and leave"""
+    setup: tuple[str, ...]
+    """lines of shell that run before the job, such as module load cuda"""
+    array_parallelism: Positive
+    """jobs of one array that run at once"""
+    tasks_per_job: Positive
+    """tasks that share one SLURM job on one node, each with GPUs and trials of its own"""
+    max_calls_per_minute: Positive
+    """calls of sbatch, squeue, sacct and scancel together"""
+    driver: DriverProfile
+    """the job that drives the study"""
+
+    def check(self) -> Iterator[str]:
+        """Yield what SLURM or a shell could misread, and what disagrees."""
+        yield from _name_problems(self)
+        if self.gpu_type is not None and self.gpus_per_task == 0:
+            yield f"gpu_type must be null while gpus_per_task is 0, but is {self.gpu_type!r}"
+        if self.signal_delay_seconds >= self.walltime_minutes * 60:
+            yield (
+                f"signal_delay_seconds must be less than the {self.walltime_minutes * 60} seconds "
+                f"of walltime_minutes, but is {self.signal_delay_seconds}"
+            )
+        for index, line in enumerate(self.setup):
+            if "\n" in line or "\r" in line or "\0" in line:
+                yield f"setup[{index}] must be one line, but is {line!r}"
+
+
+def load_profile(path: Path) -> SlurmProfile:
+    """Return the profile that a file describes.
+
+    Raises:
+        ConfigError: listing every fault of the file.
+    """
+    return read(SlurmProfile, yaml_file.load(path), source=str(path))
+
+
+def sbatch_parameters(profile: SlurmProfile) -> dict[str, Any]:
+    """Return what submitit's SlurmExecutor.update_parameters takes for jobs of trials.
+
+    A job is one attempt with one token, so SLURM must not run it again by itself: no requeue. Its
+    tasks share one node, so their GPUs are the node's: ``gres`` can name their type.
+    """
+    names = {
+        "partition": profile.partition,
+        "account": profile.account,
+        "qos": profile.qos,
+        "constraint": profile.constraint,
+        "gres": _gres(profile),
+    }
+    return {key: name for key, name in names.items() if name is not None} | {
+        "nodes": 1,
+        "ntasks_per_node": profile.tasks_per_job,
+        "cpus_per_task": profile.cpus_per_task,
+        "mem": f"{profile.memory_gib * profile.tasks_per_job}G",
+        "time": profile.walltime_minutes,
+        "signal_delay_s": profile.signal_delay_seconds,
+        "setup": list(profile.setup),
+        "array_parallelism": profile.array_parallelism,
+        "stderr_to_stdout": True,
+        # Since SLURM 22.05 srun doesn't take it from sbatch.
+        "srun_args": [f"--cpus-per-task={profile.cpus_per_task}"],
+        "additional_parameters": {"no-requeue": True},
+    }
+
+
+def _gres(profile: SlurmProfile) -> str | None:
+    if profile.gpus_per_task == 0:
+        return None
+    kind = "" if profile.gpu_type is None else f"{profile.gpu_type}:"
+    return f"gpu:{kind}{profile.gpus_per_task * profile.tasks_per_job}"
+
+
+def _name_problems(profile: SlurmProfile | DriverProfile) -> Iterator[str]:
+    names = asdict(profile)
+    for key, (pattern, rule) in _RULES.items():
+        name = names.get(key)
+        if name is not None and not pattern.fullmatch(name):
+            yield f"{key} {rule}, but is {name!r}"

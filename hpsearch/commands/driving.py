@@ -1,0 +1,108 @@
+"""Driving a study to its end, whatever happens to the database meanwhile."""
+
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from hpsearch.cluster.signals import StopFlag
+from hpsearch.cluster.trial_dir import StudyDir
+from hpsearch.commands.executors import build_executor, poll_seconds
+from hpsearch.errors import StudyFailedError
+from hpsearch.report.driver_log import DriverLog
+from hpsearch.report.view import StudyView
+from hpsearch.study import requests
+from hpsearch.study.driver import Driver
+from hpsearch.study.driver_note import DriverNotes
+from hpsearch.study.opening import open_driver
+from hpsearch.study.outage import Outage
+from hpsearch.study.spec import Study
+from hpsearch.study.state import FAIL
+
+GLANCE_SECONDS = 0.2
+"""between two looks at signals and requests"""
+
+Watch = Callable[[StudyView], None]
+Leave = Callable[[Driver], None]
+
+
+def drive(
+    study: Study,
+    runs: Path,
+    flag: StopFlag,
+    *,
+    resume: bool,
+    watch: Watch,
+    leave: Leave,
+) -> StudyView:
+    """Drive until nothing is left to do, or the flag is set; return how the study is then.
+
+    Args:
+        study: to drive.
+        runs: the folder of the studies' folders.
+        flag: ends the driving.
+        resume: whether to go on with a study that a user has paused, stopped or cancelled.
+        watch: called after every round.
+        leave: called when the flag ended the driving, while the driver still holds the study.
+
+    Raises:
+        ConflictError: if another driver holds the study.
+        StorageError: if the database cannot be used, or stayed away for a day.
+    """
+    folder = StudyDir((runs / study.spec.name).absolute())
+    executor = build_executor(study, folder)
+    outage = Outage(say)
+    notes = DriverNotes(folder)
+
+    def work() -> StudyView:
+        with (
+            DriverLog(folder.log) as log,
+            open_driver(study, runs, executor, on_event=log.write) as driver,
+        ):
+            outage.reached()
+            driver.start(resume=resume)
+            view = StudyView(study, folder, driver.state, is_driven=True)
+            while driver.is_busy and not flag.is_set:
+                began = time.perf_counter()
+                driver.tick()
+                notes.write(
+                    tick_seconds=time.perf_counter() - began,
+                    num_calls=executor.num_calls,
+                    refusal=driver.refusal,
+                )
+                watch(view)
+                if driver.is_busy:
+                    _rest(poll_seconds(study), flag, folder)
+            if flag.is_set:
+                leave(driver)
+            return view
+
+    return outage.run(work)
+
+
+def say(sentence: str) -> None:
+    """Tell the user something that is no result."""
+    print(f"hpsearch: {sentence}", file=sys.stderr, flush=True)
+
+
+def broken(view: StudyView) -> StudyFailedError:
+    """Return the error of a study that failed, its causes grouped."""
+    causes: dict[str, list[int]] = {}
+    for trial in view.state.told(FAIL):
+        causes.setdefault(f"{trial.failure}: {trial.message}", []).append(trial.number)
+    grouped = "".join(
+        f"\n  - {cause} (trials {', '.join(map(str, numbers))})"
+        for cause, numbers in causes.items()
+    )
+    return StudyFailedError(
+        f"the study {view.study.spec.name} stopped: more than "
+        f"{view.study.spec.max_failures} trials failed:{grouped}\n"
+        f"see the logs under {view.folder.root / 'jobs'}; raise max_failures to go on all the same"
+    )
+
+
+def _rest(seconds: float, flag: StopFlag, folder: StudyDir) -> None:
+    """Wait for the next round; signals and requests end the waiting."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline and not flag.is_set and not requests.waiting(folder):
+        time.sleep(min(GLANCE_SECONDS, seconds))

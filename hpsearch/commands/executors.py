@@ -1,0 +1,68 @@
+"""The executor that a study names, and how a driver without a terminal is started there."""
+
+from pathlib import Path
+from typing import assert_never
+
+from hpsearch.cluster.detached import DetachedDriver, LocalDriver
+from hpsearch.cluster.executor import Executor
+from hpsearch.cluster.local import LocalExecutor
+from hpsearch.cluster.slurm_profile import SlurmProfile, load_profile
+from hpsearch.cluster.trial_dir import StudyDir
+from hpsearch.cores import num_cores
+from hpsearch.study.options import LocalOptions, SlurmOptions
+from hpsearch.study.spec import Study
+
+LOCAL_POLL_SECONDS = 0.5
+
+
+def build_executor(study: Study, folder: StudyDir) -> Executor:
+    """Return what runs the jobs of a study.
+
+    Raises:
+        ConfigError: if the cluster's profile is wrong.
+        UsageError: if the study wants SLURM and this machine has none.
+    """
+    match study.spec.executor:
+        case LocalOptions() as options:
+            share = max(1, num_cores() // options.jobs)
+            return LocalExecutor(options.cpus_per_job or share)
+        case SlurmOptions() as options:
+            # Imported here: to submit elsewhere needs none of it.
+            from hpsearch.cluster.slurm import SlurmExecutor
+
+            return SlurmExecutor(_profile(study, options), folder)
+        case other:
+            assert_never(other)
+
+
+def detached_driver(study: Study, folder: StudyDir, runs: Path) -> DetachedDriver:
+    """Return how a driver of the study is started that outlives the terminal."""
+    match study.spec.executor:
+        case LocalOptions():
+            return LocalDriver(folder, runs)
+        case SlurmOptions() as options:
+            from hpsearch.cluster.slurm_driver import SlurmDriver
+
+            return SlurmDriver(_profile(study, options), folder, runs)
+        case other:
+            assert_never(other)
+
+
+def poll_seconds(study: Study) -> float:
+    """Return the seconds between two rounds of the study's driver."""
+    match study.spec.executor:
+        case LocalOptions():
+            return LOCAL_POLL_SECONDS
+        case SlurmOptions() as options:
+            return options.poll_seconds
+        case other:
+            assert_never(other)
+
+
+def outlives_the_driver(study: Study) -> bool:
+    """Return whether jobs are left alone when a driver in a terminal is stopped."""
+    return isinstance(study.spec.executor, SlurmOptions)
+
+
+def _profile(study: Study, options: SlurmOptions) -> SlurmProfile:
+    return load_profile(study.path.parent / options.profile)

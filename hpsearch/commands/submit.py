@@ -1,0 +1,142 @@
+"""hpsearch submit, and what a user asks of a study that was submitted."""
+
+import time
+from collections.abc import Collection
+from pathlib import Path
+
+from hpsearch.cluster.failures import KINDS
+from hpsearch.cluster.trial_dir import StudyDir
+from hpsearch.commands.executors import build_executor, detached_driver, poll_seconds
+from hpsearch.commands.find import find_study
+from hpsearch.errors import UsageError, unknown_name
+from hpsearch.report.driver_log import DriverLog
+from hpsearch.report.text import counts_text
+from hpsearch.report.view import StudyView, open_view
+from hpsearch.study import requests
+from hpsearch.study.opening import open_driver
+from hpsearch.study.requests import Request, Verb
+from hpsearch.study.spec import Study
+from hpsearch.study.state import CANCELLED, FAIL, FAILED, FINISHED, PAUSED, STOPPED, Trial
+
+HEAR_SECONDS = 5.0
+"""for which a command waits to be heard"""
+END_SECONDS = 30.0
+"""for which a cancelled study's jobs may take to end, where no driver waits for them"""
+GLANCE_SECONDS = 0.1
+
+
+def submit(name_or_file: str, runs: Path) -> int:
+    """Start a study, or go on with it, and leave the driving to a driver without a terminal."""
+    study, folder = find_study(name_or_file, runs)
+    with (
+        DriverLog(folder.log) as log,
+        open_driver(study, runs, build_executor(study, folder), on_event=log.write) as driver,
+    ):
+        driver.start()
+        is_over = not driver.is_busy
+    if is_over:
+        print(f"{study.spec.name}: nothing is left to do")
+        return 0
+    _start_driver(study, folder, runs)
+    return 0
+
+
+def request(name: str, runs: Path, verb: Verb) -> int:
+    """Pause, resume, stop or cancel a study."""
+    view = open_view(name, runs)
+    _refuse_what_changes_nothing(view, verb)
+    return _ask(view, runs, Request(verb))
+
+
+def retry(name: str, runs: Path, kinds: Collection[str], numbers: Collection[int]) -> int:
+    """Try failed trials again, as new ones: those of some kinds or numbers, or all."""
+    for kind in kinds:
+        if kind not in KINDS:
+            raise UsageError(unknown_name("kind of failure", kind, KINDS))
+    view = open_view(name, runs)
+    failed = [trial for trial in view.state.told(FAIL) if _is_meant(trial, kinds, numbers)]
+    again = {trial.retry_of for trial in view.state.trials.values()} | {*view.state.retries}
+    chosen = tuple(trial.number for trial in failed if trial.number not in again)
+    if not chosen:
+        raise UsageError(
+            f"no failed trial of {name} is left to try again; hpsearch status {name} lists them"
+        )
+    print(f"{name}: trying {len(chosen)} failed trials again, as new ones")
+    return _ask(view, runs, Request("retry", chosen))
+
+
+def _is_meant(trial: Trial, kinds: Collection[str], numbers: Collection[int]) -> bool:
+    return (not kinds or trial.failure in kinds) and (not numbers or trial.number in numbers)
+
+
+def _refuse_what_changes_nothing(view: StudyView, verb: Verb) -> None:
+    name, status = view.study.spec.name, view.state.status
+    over = {FINISHED, FAILED, STOPPED, CANCELLED}
+    if verb in ("pause", "stop", "cancel") and status in over:
+        raise UsageError(f"the study {name} is {status}; there is nothing to {verb}")
+    if verb == "pause" and status == PAUSED:
+        raise UsageError(f"the study {name} is paused already; go on with: hpsearch resume {name}")
+    if verb == "resume" and status == FINISHED:
+        raise UsageError(
+            f"the study {name} is finished; raise budget.trials in {view.study.path} and submit it"
+        )
+    if verb == "resume" and view.is_driven and view.state.status not in {PAUSED, *over}:
+        raise UsageError(f"the study {name} is {view.status}; there is nothing to resume")
+
+
+def _ask(view: StudyView, runs: Path, asked: Request) -> int:
+    """Leave a request for the driver, or do what is asked where there is none."""
+    requests.leave(view.folder, asked)
+    if view.is_driven:
+        _wait_to_be_heard(view, asked)
+    else:
+        _act(view, runs)
+    after = open_view(view.study.spec.name, runs)
+    if asked.verb in ("resume", "retry") and not after.is_driven:
+        _start_driver(view.study, view.folder, runs)
+    else:
+        print(f"{view.study.spec.name}: {_standing(after)}")
+    return 0
+
+
+def _standing(view: StudyView) -> str:
+    return f"{view.state.status}, {counts_text(view.state.counts())}"
+
+
+def _wait_to_be_heard(view: StudyView, asked: Request) -> None:
+    deadline = time.monotonic() + HEAR_SECONDS
+    while asked in requests.waiting(view.folder) and time.monotonic() < deadline:
+        time.sleep(GLANCE_SECONDS)
+    if asked in requests.waiting(view.folder):
+        print(
+            f"{view.study.spec.name}: the driver is busy; it will {asked.verb} in its next round, "
+            f"within {poll_seconds(view.study):.0f} seconds or so"
+        )
+
+
+def _act(view: StudyView, runs: Path) -> None:
+    """Be the driver for a moment: hear the request, and see the jobs of a cancelled study end."""
+    study, folder = view.study, view.folder
+    deadline = time.monotonic() + END_SECONDS
+    with (
+        DriverLog(folder.log) as log,
+        open_driver(study, runs, build_executor(study, folder), on_event=log.write) as driver,
+    ):
+        driver.collect()
+        while (
+            driver.state.status == CANCELLED
+            and driver.state.live_jobs()
+            and time.monotonic() < deadline
+        ):
+            time.sleep(min(poll_seconds(study), 2.0))
+            driver.collect()
+
+
+def _start_driver(study: Study, folder: StudyDir, runs: Path) -> None:
+    driver = detached_driver(study, folder, runs).start()
+    name = study.spec.name
+    elsewhere = "" if runs == Path("runs") else f" --runs {runs}"
+    print(
+        f"{name}: driven by {driver}; look at it with: hpsearch status {name} --watch{elsewhere}",
+        flush=True,
+    )

@@ -1,0 +1,83 @@
+"""The work of a study: training steps made and to come, and what they have cost."""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from hpsearch.cluster.messages import Heartbeat
+from hpsearch.report.view import StudyView
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a study has cost and will cost, as far as one can tell."""
+
+    gpu_hours_spent: float
+    gpu_hours_left: float | None
+    """that the work to come will take at the price so far; None while there is none"""
+    seconds_left: float | None
+    """at the speed of the running jobs; None while none runs"""
+
+
+@dataclass(frozen=True)
+class Waste:
+    """Training of attempts that ended in one way, and that nobody uses."""
+
+    attempts: int
+    hours: float
+    """of training, of all trials together"""
+    gpu_hours: float
+
+
+def cost(view: StudyView) -> Cost:
+    """Return what the study has cost, and what it will."""
+    made = steps_made(view)
+    left = max(0, steps_in_all(view) - made)
+    spent = view.state.gpu_seconds(time.time()) / 3600
+    speed = steps_per_second(view)
+    return Cost(
+        gpu_hours_spent=spent,
+        gpu_hours_left=spent * left / made if made else None,
+        seconds_left=left / speed if speed else None,
+    )
+
+
+def waste(view: StudyView) -> dict[str, Waste]:
+    """Return what was lost, by kind of failure."""
+    found: dict[str, Waste] = {}
+    for trial in view.state.trials.values():
+        for loss in trial.losses:
+            before = found.get(loss.kind, Waste(0, 0.0, 0.0))
+            hours = loss.seconds / 3600
+            found[loss.kind] = Waste(
+                before.attempts + 1, before.hours + hours, before.gpu_hours + hours * loss.gpus
+            )
+    return dict(sorted(found.items()))
+
+
+def steps_per_second(view: StudyView) -> float:
+    """Return the training steps of all running members together."""
+    return sum(beat.steps_per_second for beat in _heartbeats(view))
+
+
+def steps_in_all(view: StudyView) -> int:
+    """Return the training steps of the whole budget; trials to come count as the base."""
+    asked = sum(view.steps(trial) for trial in view.state.trials.values())
+    to_come = max(0, view.study.spec.budget.trials - len(view.state.trials))
+    base = next(iter(view.study.bases.values()))["steps"]
+    return max(1, asked + to_come * int(base))
+
+
+def steps_made(view: StudyView) -> int:
+    """Return the training steps made; a trial that has ended counts in full."""
+    trials = view.state.trials.values()
+    ended = sum(view.steps(trial) for trial in trials if trial.told is not None)
+    waiting = sum(trial.step for trial in view.state.waiting())
+    return ended + waiting + sum(beat.step for beat in _heartbeats(view))
+
+
+def _heartbeats(view: StudyView) -> Iterator[Heartbeat]:
+    for trial, _ in view.state.live_attempts():
+        beat = view.folder.trial(trial.number).attempt(trial.attempts).read_heartbeat()
+        if beat is not None:
+            yield beat

@@ -1,0 +1,192 @@
+"""SLURM profiles: every file loads, every fault has its path, submitit takes the parameters."""
+
+import copy
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from hpsearch.cluster.slurm_profile import load_profile, sbatch_parameters
+from hpsearch.errors import ConfigError
+
+PROFILES = sorted((Path(__file__).parents[2] / "slurm").glob("*.yaml"))
+
+PLAIN = {
+    "partition": "gpu",
+    "account": "geometry",
+    "qos": None,
+    "constraint": "a100&(nvlink|ib)",
+    "gpu_type": "a100",
+    "gpus_per_task": 2,
+    "cpus_per_task": 16,
+    "memory_gib": 120,
+    "walltime_minutes": 60,
+    "signal_delay_seconds": 300,
+    "setup": ["module load cuda", "export A='b c'"],
+    "array_parallelism": 4,
+    "tasks_per_job": 8,
+    "max_calls_per_minute": 6,
+    "driver": {
+        "partition": "cpu",
+        "account": None,
+        "qos": None,
+        "memory_gib": 8,
+        "walltime_minutes": 10080,
+    },
+}
+
+
+@pytest.fixture
+def load(tmp_path):
+    """Return a function: changes, by dotted key -> the profile of such a file."""
+
+    def load_changed(changes):
+        plain = copy.deepcopy(PLAIN)
+        for path, value in changes.items():
+            place, _, key = path.rpartition(".")
+            (plain[place] if place else plain)[key] = value
+        path = tmp_path / "site.yaml"
+        path.write_text(yaml.safe_dump(plain))
+        return load_profile(path)
+
+    return load_changed
+
+
+def test_profiles_are_found():
+    assert {path.stem for path in PROFILES} >= {"a100", "dev-cluster"}
+
+
+@pytest.mark.parametrize("path", PROFILES, ids=lambda path: path.stem)
+def test_every_profile_loads(path):
+    sbatch_parameters(load_profile(path))
+
+
+@pytest.mark.parametrize("path", PROFILES, ids=lambda path: path.stem)
+def test_every_key_is_explained(path):
+    readme = (path.parent / "README.md").read_text()
+    profile = yaml.safe_load(path.read_text())
+    assert [key for key in (*profile, *profile["driver"]) if f"`{key}`" not in readme] == []
+
+
+@pytest.mark.parametrize("key", [*PLAIN, *(f"driver.{key}" for key in PLAIN["driver"])])
+def test_no_key_has_a_default(tmp_path, key):
+    plain = copy.deepcopy(PLAIN)
+    place, _, name = key.rpartition(".")
+    del (plain[place] if place else plain)[name]
+    path = tmp_path / "site.yaml"
+    path.write_text(yaml.safe_dump(plain))
+    with pytest.raises(ConfigError, match="is missing") as caught:
+        load_profile(path)
+    assert caught.value.problems == (f"{key} is missing",)
+
+
+@pytest.mark.parametrize("key", ["partition", "account", "qos", "constraint", "gpu_type"])
+@pytest.mark.parametrize("name", ["", "a b", "a;b", "$(id)", "`id`", "a\nb", "a'b", "a=b", "a/b"])
+def test_a_name_cannot_reach_the_shell(load, key, name):
+    with pytest.raises(ConfigError) as caught:
+        load({key: name})
+    (problem,) = caught.value.problems
+    assert problem.startswith(f"{key} must be of letters, digits")
+    assert problem.endswith(f"but is {name!r}")
+
+
+def test_names_of_real_sites(load):
+    names = {
+        "partition": "gpu_a100-long,gpu.short",
+        "account": "p-2024+x",
+        "qos": "normal",
+        "constraint": "[rack1*2&rack2*4]",
+    }
+    profile = load(names)
+    assert {key: getattr(profile, key) for key in names} == names
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        (
+            {"signal_delay_seconds": 3600},
+            "signal_delay_seconds must be less than the 3600 seconds of walltime_minutes, "
+            "but is 3600",
+        ),
+        ({"gpus_per_task": -1}, "gpus_per_task must lie in [0, inf), but is -1"),
+        (
+            {"gpus_per_task": 0},
+            "gpu_type must be null while gpus_per_task is 0, but is 'a100'",
+        ),
+        ({"setup": ["a\nb"]}, "setup[0] must be one line, but is 'a\\nb'"),
+        (
+            {"driver.account": "a b"},
+            "driver.account must be of letters, digits and _ . + -, but is 'a b'",
+        ),
+    ],
+    ids=lambda case: next(iter(case)) if isinstance(case, dict) else "",
+)
+def test_a_fault_is_one_sentence_with_its_path(load, changes, problem):
+    with pytest.raises(ConfigError) as caught:
+        load(changes)
+    assert caught.value.problems == (problem,)
+
+
+def test_all_faults_at_once(load):
+    with pytest.raises(ConfigError) as caught:
+        load({"walltime_minutes": 0, "array_paralelism": 3, "driver.memory_gib": "8"})
+    paths = [problem.split()[0] for problem in caught.value.problems]
+    assert paths == ["array_paralelism", "walltime_minutes", "driver.memory_gib"]
+
+
+def test_parameters(load):
+    assert sbatch_parameters(load({})) == {
+        "partition": "gpu",
+        "account": "geometry",
+        "constraint": "a100&(nvlink|ib)",
+        "gres": "gpu:a100:2",
+        "nodes": 1,
+        "ntasks_per_node": 1,
+        "cpus_per_task": 16,
+        "mem": "120G",
+        "time": 60,
+        "signal_delay_s": 300,
+        "setup": ["module load cuda", "export A='b c'"],
+        "array_parallelism": 4,
+        "stderr_to_stdout": True,
+        "srun_args": ["--cpus-per-task=16"],
+        "additional_parameters": {"no-requeue": True},
+    }
+
+
+@pytest.mark.parametrize(
+    ("changes", "gres"),
+    [
+        ({"gpu_type": None, "gpus_per_task": 1}, "gpu:1"),
+        ({"gpu_type": None, "gpus_per_task": 0}, None),
+    ],
+    ids=["any GPU", "no GPU"],
+)
+def test_gpus(load, changes, gres):
+    assert sbatch_parameters(load(changes)).get("gres") == gres
+
+
+def test_what_submitit_makes_of_it(load, tmp_path, monkeypatch):
+    import submitit
+
+    monkeypatch.setattr(submitit.SlurmExecutor, "affinity", classmethod(lambda cls: 2))
+    executor = submitit.SlurmExecutor(folder=tmp_path)
+    executor.update_parameters(**sbatch_parameters(load({})))
+    text = executor._make_submission_file_text("work", "uid")
+    wanted = ["--no-requeue", "--signal=USR2@300", "--gres=gpu:a100:2", "--mem=120G", "--time=60"]
+    assert [flag for flag in wanted if f"#SBATCH {flag}\n" not in text] == []
+    assert "#SBATCH --constraint='a100&(nvlink|ib)'\n" in text
+    assert "\nmodule load cuda\n" in text
+    assert "--error" not in text
+
+
+def test_neither_torch_nor_sql_is_imported():
+    code = (
+        "import sys, hpsearch.cluster.slurm_profile; "
+        "print([m for m in ('torch', 'sqlalchemy', 'submitit') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,66 @@
+"""What tests ask of a cluster that slurm/dev-cluster made."""
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+DEV_CLUSTER = Path(__file__).parents[2] / "slurm" / "dev-cluster"
+
+
+@dataclass(frozen=True)
+class SlurmCluster:
+    """The cluster of a folder, and what tests ask of it."""
+
+    folder: Path
+
+    def dev(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run a command of slurm/dev-cluster."""
+        command = [sys.executable, str(DEV_CLUSTER), *arguments, "--dir", str(self.folder)]
+        return subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
+
+    def submit(self, command: str, *options: str) -> str:
+        """Submit a line of shell and return the job's id; its output lies in the folder."""
+        output = self.folder / "jobs"
+        output.mkdir(exist_ok=True)
+        return ask(
+            *("sbatch", "--parsable", f"--output={output}/%j.out", *options, "--wrap", command)
+        ).strip()
+
+    def output(self, job: str) -> str:
+        """Return what a job has printed."""
+        return (self.folder / "jobs" / f"{job}.out").read_text()
+
+    def state(self, job: str) -> str:
+        """Return the job's state as squeue has it."""
+        return ask("squeue", "--noheader", "--states=all", "--format=%T", "--jobs", job).strip()
+
+    def wait_for_state(self, job: str, states: Iterable[str], seconds: float = 60) -> str:
+        """Wait until the job has one of the states, and return it."""
+        wait_until(lambda: self.state(job) in states, seconds, lambda: f"{job}: {self.state(job)}")
+        return self.state(job)
+
+    def accounted(self, job: str) -> str:
+        """Return the job's state as sacct has it."""
+        return ask("sacct", "-X", "-n", "-P", "--format=State", "-j", job).strip()
+
+    def wait_until_accounted(self, job: str, state: str) -> None:
+        """Wait until sacct has the job's state; it lags some seconds behind squeue."""
+        wait_until(
+            lambda: self.accounted(job) == state, 30, lambda: f"{job}: {self.accounted(job)}"
+        )
+
+
+def ask(*command: str) -> str:
+    """Return what a command prints."""
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+
+
+def wait_until(condition: Callable[[], bool], seconds: float, what: Callable[[], str]) -> None:
+    """Wait for a condition; fail with what is the case instead."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {seconds} seconds; {what()}"
+        time.sleep(0.3)

@@ -1,0 +1,61 @@
+"""hpsearch doctor asks a real SLURM: what it says of the cluster, and what sbatch refuses."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+from cli_tools import write_study
+
+from hpsearch import yaml_file
+from hpsearch.report.doctor.preflight import examine_all
+
+pytestmark = [pytest.mark.slurm, pytest.mark.timeout(180)]
+
+PROFILE = Path(__file__).parents[2] / "slurm" / "dev-cluster.yaml"
+
+
+@pytest.fixture
+def look(slurm_cluster, tmp_path, monkeypatch):
+    """Return a function: changes of the profile -> findings by name."""
+    monkeypatch.chdir(tmp_path)
+
+    def look_with(**changes):
+        profile = tmp_path / "site.yaml"
+        profile.write_text(yaml.safe_dump(yaml_file.load(PROFILE) | changes))
+        executor = {"name": "slurm", "profile": "site.yaml", "jobs": 4}
+        write_study(tmp_path, {"executor": executor})
+        return {one.name: one for one in examine_all("study.yaml", Path("runs"), "")}
+
+    return look_with
+
+
+def test_the_cluster_is_well(look):
+    found = look()
+    assert [one for one in found.values() if one.level == "error"] == []
+    assert found["SLURM"].sentence.endswith("answers, the cluster is dev")
+    for name in ("array size", "accounting", "MinJobAge", "submission of jobs"):
+        assert found[name].level == "ok", found[name]
+    assert found["preemption"].sentence == "PreemptMode REQUEUE, preempted jobs are told to save"
+    assert found["partition of jobs"].sentence == "normal takes jobs of 10 minutes"
+
+
+def test_without_a_study_too(slurm_cluster, tmp_path):
+    found = {one.name: one.level for one in examine_all(None, tmp_path / "runs", "")}
+    assert (found["SLURM"], found["accounting"]) == ("ok", "ok")
+
+
+@pytest.mark.parametrize(
+    ("changes", "name"),
+    [
+        ({"partition": "nowhere"}, "partition of jobs"),
+        ({"partition": "short", "walltime_minutes": 30}, "partition of jobs"),
+        ({"partition": "short", "walltime_minutes": 30}, "submission of jobs"),
+        ({"gpu_type": "h200"}, "submission of jobs"),
+        ({"gpus_per_task": 9}, "submission of jobs"),
+        ({"constraint": "infiniband"}, "submission of jobs"),
+    ],
+)
+def test_what_the_cluster_has_not_is_an_error(look, changes, name):
+    found = look(**changes)[name]
+    assert found.level == "error", found
+    assert "sbatch" in found.sentence or name.startswith("partition")

@@ -1,0 +1,189 @@
+"""The SLURM executor on a real cluster: arrays, names by which jobs are found, and their ends."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from slurm_tools import SlurmCluster, ask, wait_until
+
+from hpsearch import yaml_file
+from hpsearch.cluster.executor import SubmissionRefusedError
+from hpsearch.cluster.failures import CANCELLED, NODE_FAIL, PREEMPTED
+from hpsearch.cluster.messages import Assignment, Control
+from hpsearch.cluster.slurm import SlurmExecutor
+from hpsearch.cluster.slurm_profile import load_profile
+from hpsearch.cluster.trial_dir import JobDir, StudyDir
+
+pytestmark = [pytest.mark.slurm, pytest.mark.timeout(180)]
+
+PROFILE = Path(__file__).parents[2] / "slurm" / "dev-cluster.yaml"
+SHORT = {"steps": 12, "evaluation.interval": 4, "checkpoint.interval": 4}
+ENDLESS = {"steps": 10**9, "evaluation.interval": 50, "checkpoint.interval": 500}
+
+
+def profile_file(folder: Path, **changes: object) -> Path:
+    path = folder / "profile.yaml"
+    profile = {**yaml_file.load(PROFILE), "max_calls_per_minute": 600, **changes}
+    path.write_text(yaml_file.dump(profile))
+    return path
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> StudyDir:
+    return StudyDir(tmp_path / "runs" / "tiny")
+
+
+@pytest.fixture
+def executor(
+    slurm_cluster: SlurmCluster, study: StudyDir, tmp_path: Path
+) -> Callable[..., SlurmExecutor]:
+    def make(**changes: object) -> SlurmExecutor:
+        return SlurmExecutor(load_profile(profile_file(tmp_path, **changes)), study)
+
+    yield make
+    ask("scancel", "--user=root", "--state=PENDING")
+    ask("scancel", "--user=root")
+    wait_until(lambda: not ask("squeue", "--noheader"), 60, lambda: ask("squeue"))
+
+
+def write_jobs(study: StudyDir, first: int, plain_config, *changes: dict) -> list[JobDir]:
+    """Write a job of one trial for each of the changes, as the driver does."""
+    jobs = []
+    for number, change in enumerate(changes, first):
+        trial, token = study.trial(number), f"token-{number}"
+        trial.create(yaml_file.dump(plain_config(change)), {"parents": []})
+        trial.write_control(Control(token, None))
+        job = study.job(f"{number:05d}")
+        job.write((Assignment(number, 1, token),), 1)
+        jobs.append(job)
+    return jobs
+
+
+def wait_for(executor: SlurmExecutor, jobs, ids, **phases: str) -> None:
+    """Wait until jobs, by the last digits of their names, are in some phases."""
+    asked = [(job, ids.get(job.name)) for job in jobs]
+
+    def phases_now() -> dict[str, str]:
+        return {name: status.phase for name, status in executor.look(asked).items()}
+
+    expected = {name.removeprefix("j"): phase for name, phase in phases.items()}
+    wait_until(
+        lambda: expected.items() <= {k[-1]: v for k, v in phases_now().items()}.items(),
+        90,
+        lambda: str(phases_now()),
+    )
+
+
+def test_an_array_of_jobs(executor, study, plain_config) -> None:
+    slurm = executor(array_parallelism=2)
+    jobs = write_jobs(study, 1, plain_config, SHORT, SHORT, {**SHORT, "host.gamma": "wrong"})
+    assert slurm.look([(job, None) for job in jobs]) == {}
+    ids = slurm.submit(jobs)
+    assert set(ids) == {"00001", "00002", "00003"}
+    # Another process knows them by their names alone, and under the same ids.
+    found = executor().look([(job, None) for job in jobs])
+    assert {name: status.id for name, status in found.items()} == ids
+    wait_for(slurm, jobs, ids, j1="ended", j2="ended", j3="ended")
+    results = [study.trial(number).attempt(1).read_result() for number in (1, 2, 3)]
+    assert [result and (result.status, result.kind) for result in results] == [
+        ("finished", None), ("finished", None), ("failed", "code"),
+    ]  # fmt: skip
+    assert "trial 1 begins at step 0" in slurm.log(jobs[0], ids["00001"]).read_text()
+    assert "host.gamma" in slurm.log(jobs[2], ids["00003"]).read_text()
+    # The code that ran is a copy, and says where it comes from.
+    (code,) = study.code.iterdir()
+    about = json.loads((code / "code.json").read_text())
+    assert about["hash"] == code.name
+    assert (code / "hpsearch" / "cluster" / "worker.py").exists()
+
+
+def test_interrupted_jobs_save_and_waiting_ones_leave_the_queue(
+    executor, study, plain_config
+) -> None:
+    slurm = executor(array_parallelism=1)
+    jobs = write_jobs(study, 1, plain_config, ENDLESS, ENDLESS)
+    ids = slurm.submit(jobs)
+    wait_until(lambda: list(study.trial(1).read_metrics()) != [], 60, lambda: "no curve")
+    assert slurm.look([(jobs[1], ids["00002"])])["00002"].phase == "queued"
+    slurm.interrupt([(job, ids[job.name]) for job in jobs])
+    wait_for(slurm, jobs[:1], ids, j1="ended")
+    result = study.trial(1).attempt(1).read_result()
+    assert result is not None
+    assert (result.status, result.kind) == ("interrupted", None)
+    assert result.step >= 50
+    gone = slurm.look([(jobs[1], ids["00002"])]).get("00002")
+    assert gone is None or gone.phase == "ended"
+
+
+def test_ends_that_slurm_knows_the_reason_of(executor, study, plain_config, slurm_cluster) -> None:
+    slurm = executor(array_parallelism=3)
+    jobs = write_jobs(study, 1, plain_config, ENDLESS, ENDLESS)
+    ids = slurm.submit(jobs)
+    asked = [(job, ids[job.name]) for job in jobs]
+    wait_for(slurm, jobs, ids, j1="running", j2="running")
+    slurm.cancel(asked[:1])
+    wait_for(slurm, jobs, ids, j1="ended")
+    assert slurm.look(asked)["00001"].failure == CANCELLED
+    node = ask("squeue", "--noheader", "--format=%N", "--jobs", ids["00002"]).strip()
+    try:
+        slurm_cluster.dev("fail", node)
+        wait_for(slurm, jobs, ids, j2="ended")
+        assert slurm.look(asked)["00002"].failure == NODE_FAIL
+    finally:
+        slurm_cluster.dev("restore", node)
+    assert study.trial(1).attempt(1).read_result() is None
+
+
+def test_preempted_without_a_word(executor, study, plain_config, slurm_cluster) -> None:
+    """A worker that is still importing when it is preempted has nothing to say."""
+    slurm = executor()
+    jobs = write_jobs(study, 1, plain_config, ENDLESS)
+    # What does not leave by itself is killed.
+    stubborn = executor(setup=["trap '' TERM USR2", "sleep 300"])
+    ids = stubborn.submit(jobs)
+    wait_for(slurm, jobs, ids, j1="running")
+    urgent = slurm_cluster.submit("sleep 2", "--partition=urgent", "--nodes=4", "--exclusive")
+    wait_for(slurm, jobs, ids, j1="ended")
+    assert slurm.look([(jobs[0], ids["00001"])])["00001"].failure == PREEMPTED
+    slurm_cluster.wait_for_state(urgent, {"COMPLETED"})
+
+
+def test_what_slurm_does_not_take(executor, study, plain_config) -> None:
+    jobs = write_jobs(study, 1, plain_config, SHORT)
+    with pytest.raises(SubmissionRefusedError, match=r"(?i)invalid partition"):
+        executor(partition="no-such-partition").submit(jobs)
+    assert executor().look([(job, None) for job in jobs]) == {}
+
+
+def test_a_job_that_nobody_asked_about_is_cancelled(executor, study, plain_config) -> None:
+    """An array whose submission got no answer, was given up, and appeared all the same."""
+    slurm = executor()
+    jobs = write_jobs(study, 1, plain_config, ENDLESS, ENDLESS)
+    ids = slurm.submit(jobs[:1])
+    slurm.submit(jobs[1:])
+    slurm.look([(jobs[1], None)])
+    slurm_id = ids["00001"]
+    wait_until(
+        lambda: "RUNNING" not in ask("squeue", "--noheader", "--format=%T", "--jobs", slurm_id),
+        60,
+        lambda: ask("squeue"),
+    )
+    assert slurm.look([(jobs[1], None)])["00002"].phase in ("queued", "running")
+
+
+def test_several_tasks_a_job(executor, study, plain_config) -> None:
+    """Each with GPUs of its own; the last job of an array may have tasks without work."""
+    slurm = executor(tasks_per_job=2, gpus_per_task=2, array_parallelism=2)
+    jobs = write_jobs(study, 1, plain_config, SHORT, SHORT, SHORT)
+    ids = slurm.submit(jobs)
+    assert ids["00002"] == f"{ids['00001']}:1"
+    found = executor(tasks_per_job=2).look([(job, None) for job in jobs])
+    assert {name: status.id for name, status in found.items()} == ids
+    wait_for(slurm, jobs, ids, j1="ended", j2="ended", j3="ended")
+    for number in (1, 2, 3):
+        result = study.trial(number).attempt(1).read_result()
+        assert result is not None
+        assert result.status == "finished"
+    logs = [slurm.log(job, ids[job.name]).read_text() for job in jobs]
+    assert [f"trial {n} begins" in log for n, log in enumerate(logs, 1)] == [True] * 3
