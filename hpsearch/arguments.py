@@ -78,6 +78,12 @@ def build_parser() -> argparse.ArgumentParser:
     export = add("export", _export, "write the best trial as a folder that stands alone", json=True)
     export.add_argument("-o", "--output", type=Path, metavar="DIR", help="default: RUNS/STUDY/best")
     export.add_argument("--trial", type=int, metavar="N", help="another trial than the best")
+    gc = add("gc", _gc, "free disk space: what ended trials and jobs don't need", json=True)
+    gc.add_argument("--dry-run", action="store_true", help="show what would be freed, free nothing")
+    gc.add_argument(
+        "--traces", action="store_true", help="remove TensorBoard's and the profiler's files too"
+    )
+    _add_doctor(commands)
     _add_train(commands)
     _add_init(commands)
     _add_checkpoint(commands)
@@ -105,6 +111,21 @@ def _add_train(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     )
     parser.add_argument("--threads", type=_positive, metavar="N", help="default: all cores")
     parser.set_defaults(command=_train)
+
+
+def _add_doctor(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    summary = "look whether this machine, or a study on it, is ready to run"
+    parser = commands.add_parser(
+        "doctor", help=summary, description=f"{summary[0].upper()}{summary[1:]}; 1 if not."
+    )
+    parser.add_argument(
+        "study", nargs="?", metavar="STUDY", help="study file, or name of a started study"
+    )
+    parser.add_argument(
+        "--runs", type=Path, default=Path("runs"), metavar="DIR", help="default: runs"
+    )
+    parser.add_argument("--json", action="store_true", help="for programs")
+    parser.set_defaults(command=_doctor)
 
 
 def _add_init(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -313,6 +334,24 @@ def _export(options: argparse.Namespace) -> int:
     from hpsearch.commands.export import export
 
     return export(options.study, options.runs, options.output, options.trial, as_json=options.json)
+
+
+def _gc(options: argparse.Namespace) -> int:
+    from hpsearch.commands.gc import gc
+
+    return gc(
+        options.study,
+        options.runs,
+        dry_run=options.dry_run,
+        traces=options.traces,
+        as_json=options.json,
+    )
+
+
+def _doctor(options: argparse.Namespace) -> int:
+    from hpsearch.commands.doctor import doctor
+
+    return doctor(options.study, options.runs, as_json=options.json)
 
 
 def _train(options: argparse.Namespace) -> int:

@@ -20,6 +20,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # Threads that wait for each other by spinning starve where other programs run too. Read when
     # torch is imported, and inherited by jobs.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    # What is written is the user's alone; jobs inherit it, those of a cluster too.
+    os.umask(0o077)
     options = parse(arguments)
     command: Callable[[argparse.Namespace], int] = options.command
     try:

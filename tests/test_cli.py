@@ -26,7 +26,7 @@ from hpsearch.trainers.config import read_config
 
 COMMANDS = (
     *("validate", "run", "submit", "tick", "drive", "status", "trials", "best", "export"),
-    *("pause", "resume", "stop", "cancel", "retry"),
+    *("pause", "resume", "stop", "cancel", "retry", "doctor", "gc"),
 )
 EXPORTED = {"README.md", "config.yaml", "evaluation.json", "weights.safetensors"}
 HEAVY = {"torch", "numba", "optuna", "sqlalchemy", "submitit", "scipy"}

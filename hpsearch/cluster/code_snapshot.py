@@ -1,6 +1,7 @@
 """A copy of the code that a study's jobs run, so that editing it changes no queued job."""
 
 import hashlib
+import os
 import shutil
 import subprocess
 from dataclasses import asdict, dataclass
@@ -34,7 +35,9 @@ def take_snapshot(parent: Path) -> CodeSnapshot:
     """
     package = Path(hpsearch.__file__).parent
     snapshot = CodeSnapshot(parent / _hash(package), _hash(package), _commit(package))
-    if not snapshot.folder.exists():
+    if snapshot.folder.exists():
+        os.utime(snapshot.folder)  # the newest is the one that jobs to come run
+    else:
         _copy(package, snapshot)
     return snapshot
 

@@ -7,7 +7,6 @@ A job is found by its name, whatever became of the answer to its submission: an 
 the study's folder, its first job and its tasks a job, and holds jobs numbered one after another.
 """
 
-import getpass
 import hashlib
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -143,8 +142,8 @@ class SlurmExecutor:
         """Return all SLURM jobs of this study that wait, run, or ended within some minutes."""
         printed = self._calls.run(
             [
-                *("squeue", "--noheader", "--array", "--states=all"),
-                *(f"--user={getpass.getuser()}", f"--format={FIELDS}"),
+                *("squeue", "--me", "--noheader", "--array", "--states=all"),
+                f"--format={FIELDS}",
             ]
         )
         lines = (line.split("|") for line in printed.splitlines())

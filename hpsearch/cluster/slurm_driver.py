@@ -1,6 +1,5 @@
 """The driver as a SLURM job of one CPU, which SLURM starts again wherever it was interrupted."""
 
-import getpass
 import os
 import shlex
 import sys
@@ -53,7 +52,7 @@ class SlurmDriver:
             UsageError: if SLURM does not take it.
         """
         name = f"hpsearch-driver-{self._folder.root.name}"
-        listed = ["squeue", "--noheader", f"--user={getpass.getuser()}", f"--name={name}"]
+        listed = ["squeue", "--me", "--noheader", f"--name={name}"]
         try:
             waiting = self._calls.run([*listed, "--format=%i"]).split()
             if waiting:

@@ -26,6 +26,8 @@ from hpsearch.study.state import FAILED, FINISHED
 LEAVE_SECONDS = 30.0
 """how long running jobs get to save their trials after Ctrl-C"""
 ASK_AGAIN_SECONDS = 0.5
+LEASE_PATIENCE = 3600.0
+"""seconds for which a submitted driver waits for the lease, which one that was cut off may hold"""
 
 
 def run(name_or_file: str, runs: Path, *, export_best: bool) -> int:
@@ -71,8 +73,8 @@ def tick(name_or_file: str, runs: Path) -> int:
 
 
 def _patiently(study: Study, runs: Path, flag: StopFlag) -> StudyView:
-    """Drive as soon as the lease of a driver that died elsewhere has expired."""
-    deadline = time.monotonic() + 2 * LEASE_SECONDS
+    """Drive as soon as no other driver does: one that died elsewhere, or lost its network."""
+    deadline = time.monotonic() + LEASE_PATIENCE
     while True:
         try:
             return _watched(study, runs, flag, resume=False)

@@ -1,0 +1,183 @@
+"""What a study leaves on disk that nobody needs any more, and how it is removed.
+
+Nothing of a trial or a job that has not ended is garbage. A folder gets a hidden name before it is
+removed, so a removal that is cut off leaves nothing that looks whole; the next one finds the rest.
+"""
+
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import uuid4
+
+from hpsearch.cluster.trial_dir import JobDir, StudyDir, TrialDir
+from hpsearch.errors import DiskError
+from hpsearch.trainers import checkpoint
+from hpsearch.trainers.best_checkpoint import read_best
+
+CHECKPOINTS, PICKLES, TEMPORARY = "checkpoints", "pickles", "temporary"
+CODE, TRACES = "code", "traces"
+KINDS = (CHECKPOINTS, PICKLES, TEMPORARY, CODE, TRACES)
+
+STALE_SECONDS = 3600.0
+"""after which whoever wrote a file under a temporary name is taken to have been killed"""
+_TRASH = ".garbage-"
+_HALF_WRITTEN = re.compile(r"\..+[-_][0-9a-f]{32}(\.sh)?")
+"""names under which files and folders are written before they are renamed"""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """What has ended of a study, as its events tell."""
+
+    finished: tuple[int, ...]
+    """trials whose newest and best checkpoints are wanted"""
+    given_up: tuple[int, ...]
+    """trials that were pruned or failed: nobody goes on from them"""
+    jobs: tuple[str, ...]
+    live_ids: frozenset[str | None]
+    """the executor's ids of all other jobs, None for one that it has not confirmed"""
+    is_driven: bool
+    """whether somebody may submit jobs now"""
+
+    def live_arrays(self) -> set[str]:
+        """Return what the scheduler calls the arrays, or single jobs, that may still run."""
+        return {re.split("[_:]", job_id)[0] for job_id in self.live_ids if job_id is not None}
+
+
+@dataclass(frozen=True)
+class Garbage:
+    """A file or folder that may go."""
+
+    kind: str
+    """one of KINDS"""
+    path: Path
+    size: int
+    """bytes of its files"""
+
+
+def find_garbage(study: StudyDir, ended: Ended, *, now: float, traces: bool) -> list[Garbage]:
+    """Return what may be removed; what was recorded for people to look at only with ``traces``."""
+    found = [
+        *((CHECKPOINTS, path) for path in _checkpoints(study, ended)),
+        *((PICKLES, path) for path in _pickles(study, ended)),
+        *((TEMPORARY, path) for path in _temporary(study, ended, now)),
+        *((CODE, path) for path in _code(study, ended)),
+        *((TRACES, path) for path in _traces(study, ended) if traces),
+    ]
+    return [Garbage(kind, path, _size(path)) for kind, path in found]
+
+
+def remove(path: Path) -> None:
+    """Remove a file, or a folder with all that is in it; one that is gone is no fault.
+
+    Raises:
+        DiskError: if it cannot be removed.
+    """
+    try:
+        if path.is_dir() and not path.is_symlink():
+            trash = path.with_name(f"{_TRASH}{uuid4().hex}")
+            path.rename(trash)
+            shutil.rmtree(trash)
+        else:
+            path.unlink()
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise DiskError(
+            f"{path} cannot be removed ({error.strerror}); check the permissions of its folder, "
+            "then run the same command again"
+        ) from error
+
+
+def _checkpoints(study: StudyDir, ended: Ended) -> Iterator[Path]:
+    for number in ended.finished:
+        trial = study.trial(number)
+        newest = next(checkpoint.valid_steps(trial.checkpoints), None)
+        if newest is not None:  # else what is damaged is all there is
+            yield from _others(trial, {checkpoint.path_of(trial.checkpoints, newest)})
+    for number in ended.given_up:
+        yield from _others(study.trial(number), set())
+
+
+def _others(trial: TrialDir, wanted: set[Path]) -> Iterator[Path]:
+    """Yield the checkpoints of a trial, all but those that are wanted and the best."""
+    best = read_best(trial.checkpoints)
+    if best is not None:
+        wanted = wanted | {checkpoint.path_of(trial.checkpoints, best.step)}
+    for path in _entries(trial.checkpoints):
+        if path.is_dir() and not path.name.startswith(".") and path not in wanted:
+            yield path
+
+
+def _pickles(study: StudyDir, ended: Ended) -> Iterator[Path]:
+    """Yield submitit's pickles; those of a whole array lie in the folder of its first job."""
+    if None in ended.live_ids:  # an array that the executor has not confirmed reads its pickles too
+        return
+    live = ended.live_arrays()
+    for name in ended.jobs:
+        for path in study.job(name).pickles:
+            if re.split("[_.]", path.name)[0] not in live:
+                yield path
+
+
+def _temporary(study: StudyDir, ended: Ended, now: float) -> Iterator[Path]:
+    """Yield what killed processes left half-written or half-removed."""
+    for folder in _written_folders(study, ended):
+        for path in _entries(folder):
+            half_written = _HALF_WRITTEN.fullmatch(path.name) is not None
+            if path.name.startswith(_TRASH) or (half_written and _is_stale(path, now)):
+                yield path
+
+
+def _written_folders(study: StudyDir, ended: Ended) -> Iterator[Path]:
+    for number in (*ended.finished, *ended.given_up):
+        trial = study.trial(number)
+        yield from (trial.root, trial.checkpoints, *(one.root for one in trial.attempts))
+    yield from (study.job(name).root for name in ended.jobs)
+    yield study.code
+
+
+def _code(study: StudyDir, ended: Ended) -> Iterator[Path]:
+    """Yield the copies of the code that no job imports, the newest, for the next driver, aside."""
+    copies = [path for path in _entries(study.code) if not path.name.startswith(".")]
+    scripts = [script for folder in _entries(study.jobs) for script in JobDir(folder).scripts]
+    live = ended.live_arrays()
+    of_live = {path.name.partition("_")[0]: path for path in scripts}
+    if ended.is_driven or None in ended.live_ids or not live <= of_live.keys():
+        return  # which one is imported next is not known
+    used = "".join(of_live[array].read_text() for array in live)
+    newest = max(copies, key=lambda path: path.lstat().st_ctime, default=None)
+    for path in copies:
+        if path.name not in used and path != newest:
+            yield path
+
+
+def _traces(study: StudyDir, ended: Ended) -> Iterator[Path]:
+    trials = (study.trial(number).tensorboard for number in (*ended.finished, *ended.given_up))
+    jobs = (study.job(name).traces for name in ended.jobs)
+    yield from (path for path in (*trials, *jobs) if path.exists())
+
+
+def _entries(folder: Path) -> list[Path]:
+    return sorted(folder.iterdir()) if folder.is_dir() else []
+
+
+def _is_stale(path: Path, now: float) -> bool:
+    try:
+        # Not its mtime, which copying and renaming keep.
+        return now - path.lstat().st_ctime > STALE_SECONDS
+    except FileNotFoundError:  # renamed meanwhile by whoever wrote it
+        return False
+
+
+def _size(path: Path) -> int:
+    """Return the bytes of a file, or of all files below a folder."""
+    total = 0
+    for one in (path, *path.rglob("*")):
+        try:
+            total += 0 if one.is_dir() else one.lstat().st_size
+        except FileNotFoundError:
+            continue
+    return total

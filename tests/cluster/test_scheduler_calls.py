@@ -1,0 +1,59 @@
+"""Calls of the scheduler: never too many a minute, and no answer is said to be none."""
+
+import pytest
+
+from hpsearch.cluster.executor import SchedulerSilentError
+from hpsearch.cluster.scheduler_calls import SchedulerCalls
+
+
+class Time:
+    """A clock that goes on when somebody sleeps."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        assert seconds > 0
+        self.now += seconds
+
+
+def test_no_minute_has_more_calls_than_allowed() -> None:
+    time = Time()
+    calls = SchedulerCalls(3, clock=time, sleep=time.sleep)
+    moments = []
+    for pause in (0, 0, 0, 0, 70, 1, 1, 1, 1, 200, 0, 0):
+        time.now += pause
+        calls.take_turn()
+        moments.append(time.now)
+    assert calls.num_calls == len(moments)
+    for moment in moments:
+        assert sum(moment - 60 < other <= moment for other in moments) <= 3
+    assert moments[3] == 1060.0  # the fourth waited for the first to be a minute old
+    assert moments[-3:] == [moments[-3]] * 3  # after a rest, three at once
+
+
+def test_what_a_program_prints() -> None:
+    calls = SchedulerCalls(60)
+    assert calls.run(["printf", "a|b\\n"]) == "a|b\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (["sh", "-c", "echo 'Socket timed out' >&2; exit 1"], "sh failed: Socket timed out"),
+        (["sh", "-c", "exit 3"], "sh failed: 3"),
+        (["no-such-program"], "no-such-program gave no answer"),
+    ],
+)
+def test_a_program_that_fails_gave_no_answer(command: list[str], said: str) -> None:
+    with pytest.raises(SchedulerSilentError, match=said):
+        SchedulerCalls(60).run(command)
+
+
+def test_a_program_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hpsearch.cluster.scheduler_calls.CALL_SECONDS", 0.1)
+    with pytest.raises(SchedulerSilentError, match="sleep gave no answer"):
+        SchedulerCalls(60).run(["sleep", "5"])

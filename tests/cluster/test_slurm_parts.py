@@ -1,0 +1,101 @@
+"""The parts of the SLURM executor that need no cluster: states, names, shares, snapshots."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import hpsearch
+from hpsearch.cluster.code_snapshot import take_snapshot
+from hpsearch.cluster.executor import SchedulerSilentError, SubmissionRefusedError
+from hpsearch.cluster.failures import CANCELLED, NODE_FAIL, OOM_HOST, PREEMPTED, TIMEOUT
+from hpsearch.cluster.job_entry import share
+from hpsearch.cluster.slurm import _refusal
+from hpsearch.cluster.slurm_states import meaning
+
+
+@pytest.mark.parametrize(
+    ("state", "expected"),
+    [
+        ("PENDING", ("queued", None)),
+        ("REQUEUED", ("queued", None)),
+        ("CONFIGURING", ("queued", None)),
+        ("SUSPENDED", ("queued", None)),
+        ("RUNNING", ("running", None)),
+        ("COMPLETING", ("running", None)),
+        ("COMPLETED", ("ended", None)),
+        ("FAILED", ("ended", None)),
+        ("CANCELLED", ("ended", CANCELLED)),
+        ("CANCELLED by 1000", ("ended", CANCELLED)),
+        ("CANCELLED+", ("ended", CANCELLED)),
+        ("PREEMPTED", ("ended", PREEMPTED)),
+        ("TIMEOUT", ("ended", TIMEOUT)),
+        ("DEADLINE", ("ended", TIMEOUT)),
+        ("NODE_FAIL", ("ended", NODE_FAIL)),
+        ("BOOT_FAIL", ("ended", NODE_FAIL)),
+        ("OUT_OF_MEMORY", ("ended", OOM_HOST)),
+        ("A_STATE_OF_THE_FUTURE", ("running", None)),
+        ("", ("running", None)),
+    ],
+)
+def test_what_a_state_means(state: str, expected: tuple[str, str | None]) -> None:
+    assert meaning(state) == expected
+
+
+@pytest.mark.parametrize(
+    ("said", "kind"),
+    [
+        ("sbatch: error: Batch job submission failed: Invalid partition name", "refused"),
+        ("sbatch: error: QOSMaxSubmitJobPerUserLimit", "refused"),
+        ("sbatch: error: Batch job submission failed: Socket timed out on send/recv", "silent"),
+        ("sbatch: error: Unable to contact slurm controller (connect failure)", "silent"),
+    ],
+)
+def test_what_sbatch_says(said: str, kind: str) -> None:
+    """After some of its errors it is unknown whether the jobs were taken."""
+    expected = {"refused": SubmissionRefusedError, "silent": SchedulerSilentError}[kind]
+    assert isinstance(_refusal(said), expected)
+
+
+def test_every_task_has_devices_of_its_own() -> None:
+    devices = [str(number) for number in range(8)]
+    shares = [share(devices, task, 4) for task in range(4)]
+    assert shares == [["0", "1"], ["2", "3"], ["4", "5"], ["6", "7"]]
+    assert share(["0", "1", "2"], 1, 3) == ["1"]
+
+
+def test_the_code_is_copied_once_and_runs(tmp_path: Path) -> None:
+    first, second = take_snapshot(tmp_path / "code"), take_snapshot(tmp_path / "code")
+    assert first == second
+    assert [path.name for path in (tmp_path / "code").iterdir()] == [first.hash]
+    about = json.loads((first.folder / "code.json").read_text())
+    assert (about["hash"], about["commit"]) == (first.hash, first.commit)
+    script = "import hpsearch, hpsearch.cluster.trial_dir; print(hpsearch.__file__)"
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env={"PYTHONPATH": str(first.folder), "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=tmp_path,
+    )
+    assert Path(done.stdout.strip()) == first.folder / "hpsearch" / "__init__.py"
+    package = Path(hpsearch.__file__).parent
+    ours = {path.relative_to(package) for path in package.rglob("*.py")}
+    copied = first.folder / "hpsearch"
+    assert {path.relative_to(copied) for path in copied.rglob("*.py")} == ours
+
+
+def test_edited_code_is_another_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "hpsearch"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    monkeypatch.setattr(hpsearch, "__file__", str(package / "__init__.py"))
+    first = take_snapshot(tmp_path / "code")
+    (package / "__init__.py").write_text("edited = True")
+    second = take_snapshot(tmp_path / "code")
+    assert first.hash != second.hash
+    assert (first.folder / "hpsearch" / "__init__.py").read_text() == ""
+    assert first.commit is None  # no repository

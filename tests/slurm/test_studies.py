@@ -1,0 +1,272 @@
+"""Whole studies on a SLURM cluster and PostgreSQL, while everything goes wrong that can.
+
+    pytest tests/slurm/test_studies.py -s
+
+The same with 64 trials: HPSEARCH_TEST_TRIALS=64.
+"""
+
+import json
+import os
+import re
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import optuna
+import pytest
+from cli_tools import METRIC, damage, hpsearch, refused, write_study, write_trainer
+from optuna.storages import RDBStorage
+from optuna.trial import TrialState
+from servers import Server
+from slurm_tools import SlurmCluster, ask, wait_until
+
+from hpsearch import yaml_file
+from hpsearch.cluster.trial_dir import StudyDir
+from hpsearch.trainers import checkpoint
+
+pytestmark = [pytest.mark.slurm, pytest.mark.timeout(1800)]
+
+VARIABLE = "HPSEARCH_TEST_STORAGE"
+PROFILE = Path(__file__).parents[2] / "slurm" / "dev-cluster.yaml"
+NUM_TRIALS = int(os.environ.get("HPSEARCH_TEST_TRIALS", "12"))
+INTERVAL = 100
+"""steps between two checkpoints"""
+TRAINER = {
+    "steps": 4000,
+    "evaluation/interval": 400,
+    "evaluation/num_games": 100,
+    "checkpoint/interval": INTERVAL,
+}
+
+
+@dataclass
+class Sweep:
+    """A study that was submitted, as its files and commands show it."""
+
+    folder: Path
+    url: str
+    cluster: SlurmCluster
+
+    @property
+    def files(self) -> StudyDir:
+        return StudyDir(self.folder / "runs" / "tiny")
+
+    def do(self, *arguments: str, code: int | None = 0) -> str:
+        return hpsearch(self.folder, *arguments, env={VARIABLE: self.url}, code=code).stdout
+
+    def status(self) -> dict[str, Any]:
+        return json.loads(self.do("status", "tiny", "--json"))
+
+    def wait(self, condition: Callable[[dict[str, Any]], bool], seconds: float = 600) -> None:
+        """Wait for something to be so in the status."""
+        seen: dict[str, Any] = {}
+
+        def look() -> bool:
+            seen.update(self.status())
+            time.sleep(1)
+            return condition(seen)
+
+        wait_until(look, seconds, lambda: json.dumps(seen, indent=1) + self.output())
+
+    def output(self) -> str:
+        return self.files.output.read_text() if self.files.output.exists() else ""
+
+    def kill_driver(self) -> None:
+        """Kill the driver's process as if its node had run out of memory."""
+        note = json.loads(self.files.driver.read_text())
+        os.kill(note["pid"], signal.SIGKILL)
+        wait_until(
+            lambda: json.loads(self.files.driver.read_text())["pid"] != note["pid"],
+            60,
+            lambda: f"no new driver; {self.output()}",
+        )
+
+    def wait_for_a_round(self) -> None:
+        """Wait until the driver has done one from now on."""
+        now = time.time()
+        self.wait(lambda seen: seen["driver"] is not None and seen["driver"]["at"] > now)
+
+    def node_of_a_job(self) -> str:
+        """Return a node on which trials train."""
+        lines = ask("squeue", "--noheader", "--states=RUNNING", "--format=%j %N").splitlines()
+        return next(line.split()[1] for line in lines if line.startswith("hps-"))
+
+    def start_driver_now(self) -> None:
+        """Spare the driver the two minutes for which SLURM lets a requeued job wait."""
+        waiting = ask("squeue", "--noheader", "--states=PENDING", "--format=%i %j").splitlines()
+        for line in waiting:
+            job, name = line.split()
+            if name.startswith("hpsearch-driver-"):
+                ask("scontrol", "update", f"JobId={job}", "StartTime=now")
+
+    def trials(self) -> list[optuna.trial.FrozenTrial]:
+        """Return the trials as plain Optuna reads them."""
+        storage = RDBStorage(self.url)
+        try:
+            return optuna.load_study(study_name="tiny", storage=storage).trials
+        finally:
+            storage.remove_session()
+            storage.engine.dispose()
+
+
+@pytest.fixture
+def sweep(
+    slurm_cluster: SlurmCluster, postgresql: Server, tmp_path: Path, request: pytest.FixtureRequest
+) -> Iterator[Callable[..., Sweep]]:
+    """Return a function that submits a study; at the end nothing of it runs any more."""
+
+    def submit(profile: dict[str, Any] | None = None, **changes: Any) -> Sweep:
+        settings = {**yaml_file.load(PROFILE), "max_calls_per_minute": 120, **(profile or {})}
+        (tmp_path / "profile.yaml").write_text(yaml_file.dump(settings))
+        write_trainer(tmp_path, TRAINER | changes.pop("trainer", {}))
+        executor = {"name": "slurm", "profile": "profile.yaml", "jobs": 3, "members_per_job": 2}
+        study = {
+            "storage": f"env:{VARIABLE}",
+            "executor": {**executor, "poll_seconds": 1},
+            "budget/trials": NUM_TRIALS,
+            "sampler/n_startup_trials": 6,
+        }
+        write_study(tmp_path, study | changes)
+        name = re.sub(r"\W", "_", request.node.name).lower()
+        sweep = Sweep(tmp_path, postgresql.new_database(name), slurm_cluster)
+        began = time.monotonic()
+        sweep.do("submit", "study.yaml")
+        print(f"submit returned after {time.monotonic() - began:.1f} s")
+        return sweep
+
+    yield submit
+    ask("scancel", "--user=root")
+    wait_until(lambda: not ask("squeue", "--noheader"), 90, lambda: ask("squeue"))
+
+
+def check_books(sweep: Sweep) -> None:
+    """Every trial finished and was told once, and none repeated more than one interval."""
+    trials = sweep.trials()
+    assert [trial.state for trial in trials] == [TrialState.COMPLETE] * NUM_TRIALS
+    told = re.findall(r" told trial (\d+) ", sweep.files.log.read_text())
+    assert Counter(map(int, told)) == Counter(range(NUM_TRIALS))
+    for trial in trials:
+        files = sweep.files.trial(trial.number)
+        result = json.loads(files.result.read_text())
+        assert [result["metrics"][METRIC]["value"]] == trial.values
+        rows = [row["step"] for row in files.read_metrics()]
+        assert rows == list(range(400, 4001, 400)), "an evaluation is missing or stands twice"
+        for step in repeated_steps(sweep, trial.number):
+            assert step <= INTERVAL
+
+
+def repeated_steps(sweep: Sweep, number: int) -> list[int]:
+    """Return how many steps each attempt made again, by its log and the last sign of life."""
+    files = sweep.files.trial(number)
+    logs = "\n".join(
+        path.read_text(errors="replace")
+        for path in sorted(sweep.files.root.glob("jobs/*/*_log.out"), key=_when)
+    )
+    begun = [int(s) for s in re.findall(rf"^trial {number} goes on from step (\d+)", logs, re.M)]
+    reached = [
+        beat.step
+        for k in range(1, files.num_attempts())
+        if (beat := files.attempt(k).read_heartbeat()) is not None
+    ]
+    return [before - after for before, after in zip(reached[-len(begun) :], begun, strict=False)]
+
+
+def _when(path: Path) -> float:
+    return path.stat().st_mtime
+
+
+def test_everything_goes_wrong(sweep, postgresql: Server, slurm_cluster: SlurmCluster) -> None:
+    """A node fails, a higher partition preempts, walltimes end, the driver is killed three times,
+    and the database goes away."""
+    study = sweep({"walltime_minutes": 2, "signal_delay_seconds": 30, "array_parallelism": 3})
+    study.wait(lambda seen: seen["jobs"]["running"] > 0)
+    study.kill_driver()
+
+    postgresql.kill()
+    time.sleep(10)
+    postgresql.start()
+    study.wait_for_a_round()
+    study.kill_driver()
+
+    node = study.node_of_a_job()
+    slurm_cluster.dev("fail", node)
+    time.sleep(5)
+    slurm_cluster.dev("restore", node)
+    study.start_driver_now()
+    study.wait(lambda seen: "node_fail" in seen["waste"])
+    study.wait(lambda seen: seen["jobs"]["running"] > 0)
+    study.kill_driver()
+
+    urgent = slurm_cluster.submit(
+        "sleep 3", "--partition=urgent", "--nodes=4", "--exclusive", "--time=1"
+    )
+    slurm_cluster.wait_for_state(urgent, {"COMPLETED"}, 180)
+    study.start_driver_now()
+    study.wait(lambda seen: seen["state"] == "finished", 1500)
+    check_books(study)
+    print(study.do("status", "tiny"))
+    summary = study.status()
+    assert summary["waste"]["node_fail"]["attempts"] > 0
+    assert summary["waste"]["interrupted"]["attempts"] > 0
+    assert summary["gpu_hours"]["spent"] > 0
+    password = "".join(re.findall(r"://[^:]*:([^@]*)@", study.url))
+    assert password
+    for path in study.folder.rglob("*"):
+        assert not path.is_file() or password.encode() not in path.read_bytes(), path
+
+
+def test_a_process_that_lies(sweep) -> None:
+    """A result cut in half, a sign of life from the future, a checkpoint with one wrong byte."""
+    study = sweep(
+        {"array_parallelism": 2},
+        **{"budget/trials": 2, "executor/jobs": 1, "trainer": {"steps": 6000}},
+    )
+    trial = study.files.trial(0)
+
+    def newest() -> int:
+        return next(checkpoint.valid_steps(trial.checkpoints), 0)
+
+    wait_until(lambda: newest() >= 500, 120, study.output)
+    attempt = trial.attempt(1)
+    ask("scancel", "--signal=KILL", "--user=root", "--name=" + _array_name())
+    # The next attempt needs seconds to begin.
+    damage(checkpoint.path_of(trial.checkpoints, newest()) / "tensors.safetensors")
+    (attempt.root / "result.json").write_text('{"token": "x", "status": "finished", "metr')
+    beat = attempt.root / "heartbeat.json"
+    beat.write_text(json.dumps(json.loads(beat.read_text()) | {"at": 4e9, "step": 10**15}))
+    os.utime(beat, (4e9, 4e9))
+    study.wait(lambda seen: seen["state"] == "finished", 300)
+    assert [one.state for one in study.trials()] == [TrialState.COMPLETE] * 2
+    assert study.status()["waste"]["lost"]["attempts"] == 2  # both trials of the job
+    assert "is damaged and left out" in "".join(
+        path.read_text() for path in study.files.root.glob("jobs/*/*_log.out")
+    )
+
+
+def _array_name() -> str:
+    names = ask("squeue", "--noheader", "--format=%j").split()
+    return next(name for name in names if name.startswith("hps-"))
+
+
+def test_submit_twice_pause_resume_stop(sweep) -> None:
+    study = sweep(**{"trainer": {"steps": 1500}})
+    again = refused(study.folder, "submit", "study.yaml", code=4, env={VARIABLE: study.url})
+    assert "driver" in again
+    study.wait(lambda seen: seen["jobs"]["running"] > 0)
+    study.do("pause", "tiny")
+    study.wait(lambda seen: seen["trials"]["running"] == 0, 180)
+    paused = study.status()
+    assert paused["state"] == "paused"
+    wait_until(lambda: not ask("squeue", "--noheader"), 60, lambda: ask("squeue"))  # nobody waits
+    study.do("resume", "tiny")
+    study.wait(lambda seen: seen["jobs"]["running"] > 0, 120)
+    study.do("cancel", "tiny")
+    study.wait(lambda seen: seen["state"] == "cancelled" and seen["jobs"]["running"] == 0, 60)
+    wait_until(lambda: not ask("squeue", "--noheader"), 60, lambda: ask("squeue"))
+    summary = study.status()
+    assert summary["failures"]["cancelled"] > 0
+    assert summary["trials"]["running"] == 0

@@ -1,0 +1,361 @@
+"""hpsearch doctor: every check finds what is wrong, and says so in one sentence."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+from cli_tools import hpsearch, write_study, write_trainer
+
+from hpsearch import yaml_file
+from hpsearch.cluster.trial_dir import StudyDir
+from hpsearch.commands.doctor import doctor, summary
+from hpsearch.report.doctor import gpus, preflight
+from hpsearch.report.doctor.database import newest_version
+from hpsearch.report.doctor.finding import Finding, has_error
+from hpsearch.report.doctor.preflight import examine_all
+from hpsearch.study.spec import load_spec
+
+ROOT = Path(__file__).parents[1]
+PROFILE = ROOT / "slurm" / "dev-cluster.yaml"
+LOCAL = "/dev/vda / ext4 rw 0 0\n"
+HEALTHY = """\
+Configuration data as of 2026-01-01T00:00:00
+ClusterName             = tiny
+JobRequeue              = 1
+KillWait                = 30 sec
+MaxArraySize            = 1001
+MaxJobCount             = 10000
+MinJobAge               = 300 sec
+PreemptMode             = REQUEUE
+SlurmctldParameters     = enable_configless,preempt_send_user_signal
+SLURM_VERSION           = 22.05.8
+"""
+PROGRAMS = {
+    "scontrol": f"cat <<'END'\n{HEALTHY}END",
+    "sacct": "true",
+    "sinfo": "printf 'normal|up|1-00:00:00\\nshort|up|10:00\\n'",
+    "sbatch": 'echo "$@" >> "$0.calls"; echo "Job 5 to start" >&2',
+    "squeue": "true",
+}
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """A folder with a study file, in which commands run."""
+    monkeypatch.chdir(tmp_path)
+    write_study(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def install(place, monkeypatch):
+    """Return a function that puts programs of SLURM in the path, as lines of shell by name."""
+    programs = place / "bin"
+    programs.mkdir()
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+
+    def put(**changes):
+        for name, text in (PROGRAMS | changes).items():
+            path = programs / name
+            path.write_text(f"#!/bin/sh\n{text}\n")
+            path.chmod(0o755)
+        return programs
+
+    return put
+
+
+def nfs(path):
+    return LOCAL + f"server:/home {path} nfs4 rw 0 0\n"
+
+
+def look(study=None, table=LOCAL):
+    """Return the findings by name; those of one name in a list."""
+    found = {}
+    for finding in examine_all(study, Path("runs"), table):
+        found.setdefault(finding.name, []).append(finding)
+    return found
+
+
+def levels(found):
+    return {name: [finding.level for finding in some] for name, some in found.items()}
+
+
+def only(found, name):
+    [finding] = found[name]
+    return finding
+
+
+def slurm_study(place, profile=PROFILE, **changes):
+    executor = {"name": "slurm", "profile": str(profile), "jobs": 4}
+    write_study(place, {"executor": executor} | changes)
+
+
+def write_profile(place, **changes):
+    path = place / "site.yaml"
+    path.write_text(yaml.safe_dump(yaml_file.load(PROFILE) | changes))
+    return path
+
+
+# The command.
+
+
+def test_a_healthy_machine_is_well(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path))  # no squeue
+    assert doctor(None, Path("runs"), as_json=True) == 0
+    findings = json.loads(capsys.readouterr().out)
+    assert all(finding.keys() == {"name", "level", "sentence"} for finding in findings)
+    assert {finding["level"] for finding in findings} <= {"ok", "skipped", "warning"}
+    names = {finding["name"] for finding in findings}
+    assert {"Python", "torch", "renaming", "locking", "flushing", "clocks", "SLURM"} <= names
+    assert list(tmp_path.iterdir()) == [], "it leaves nothing behind"
+
+
+def test_people_read_a_line_a_check_and_a_summary(place, capsys):
+    write_study(place, {"storage": "env:NO_SUCH_VARIABLE"})
+    assert doctor("study.yaml", Path("runs"), as_json=False) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("✓ Python")
+    assert [line for line in lines if line.startswith("✗ database")]
+    assert lines[-1].startswith("1 error and ")
+    assert lines[-1].endswith("put the errors right before a study is run")
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        (["ok"], "no error and no warning in 1 checks: a study can run"),
+        (["warning"] * 2, "no error and 2 warnings: a study can run, read the warnings first"),
+        (["error", "ok"], "1 error and no warning: put the errors right before a study is run"),
+    ],
+)
+def test_the_summary_counts(given, text):
+    assert summary([Finding("x", level, "y") for level in given]) == text
+
+
+def test_nothing_heavy_is_imported_without_need(place):
+    script = """
+import sys
+from pathlib import Path
+from hpsearch.commands.doctor import doctor
+doctor("study.yaml", Path("runs"), as_json=False)
+print(sorted({"torch", "numba"} & set(sys.modules)), file=sys.stderr)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stderr == "[]\n"
+
+
+# The runs folder.
+
+
+def test_a_file_in_place_of_the_folder_is_an_error(place):
+    (place / "runs").write_text("")
+    found = look()
+    assert only(found, "runs folder").level == "error"
+    assert only(found, "writing").level == "error"
+
+
+# The study and its database.
+
+
+def test_a_new_study_is_well(place):
+    found = look("study.yaml")
+    assert only(found, "study").level == "ok"
+    assert only(found, "SQLite").level == "ok"
+    assert "the first run makes it" in only(found, "database").sentence
+    assert only(found, "GPUs").level == "skipped"
+    assert not (place / "runs").exists()
+
+
+def test_a_finished_study_is_well_by_name_and_by_file(place):
+    write_study(place, {"budget": {"trials": 1}})
+    hpsearch(place, "run", "study.yaml", "--no-export")
+    for name in ("tiny", "study.yaml"):
+        found = look(name)
+        assert "answers in" in only(found, "database").sentence
+        assert only(found, "tables").sentence == f"version {newest_version()}, the newest"
+        assert only(found, "driver").sentence == "nobody drives the study now"
+        assert only(found, "files").level == "ok"
+    write_study(place, {"budget": {"trials": 1}, "seed": 4})
+    assert "searches something else" in only(look("study.yaml"), "search").sentence
+    # By its name it is found without its file too, but not without its database.
+    (place / "study.yaml").unlink()
+    assert only(look("tiny"), "study").level == "ok"
+    (place / "runs/tiny.db").unlink()
+    assert only(look("tiny"), "study").level == "error"
+
+
+def test_a_lost_database_is_an_error(place):
+    write_study(place)
+    note = {"name": "tiny", "file": str(place / "study.yaml"), "storage": "sqlite:///runs/tiny.db"}
+    StudyDir(place / "runs/tiny").spec.parent.mkdir(parents=True)
+    StudyDir(place / "runs/tiny").spec.write_text(json.dumps(note))
+    assert "is gone" in only(look("tiny"), "database").sentence
+
+
+def test_a_file_that_is_no_database_is_an_error(place):
+    (place / "runs").mkdir()
+    (place / "runs/tiny.db").write_text("no database" * 100)
+    found = only(look("study.yaml"), "database")
+    assert found.level == "error"
+    assert "is no intact SQLite database" in found.sentence
+
+
+def test_every_fault_of_the_file_is_a_finding(place):
+    write_study(place, {"storage": "postgresql://ann:secret@host/db", "seed": -1})
+    found = look("study.yaml")
+    assert [finding.level for finding in found["study"]] == ["error", "error"]
+    text = str(found)
+    assert "password" in text
+    assert "secret" not in text
+    assert "database" not in found, "there is no study to look at"
+
+
+def test_an_unknown_study_is_a_finding(place):
+    assert "no study 'other'" in only(look("other"), "study").sentence
+
+
+def test_a_server_that_is_away_is_an_error(place, monkeypatch):
+    monkeypatch.setenv("TINY_URL", "postgresql+psycopg://ann:secret@127.0.0.1:9/db")
+    monkeypatch.setattr("hpsearch.study.database.FIRST_PATIENCE", 0.1)
+    write_study(place, {"storage": "env:TINY_URL"})
+    found = only(look("study.yaml"), "database")
+    assert found.level == "error"
+    assert "cannot be used now" in found.sentence
+    assert "secret" not in found.sentence
+
+
+@pytest.mark.parametrize("server", ["postgresql_url", "mysql_url"])
+def test_a_server_is_asked(place, monkeypatch, request, server):
+    monkeypatch.setenv("TINY_URL", request.getfixturevalue(server))
+    write_study(place, {"storage": "env:TINY_URL"})
+    found = look("study.yaml")
+    assert "answers in" in only(found, "database").sentence
+    assert only(found, "tables").level == "ok"
+    assert "SQLite" not in found
+
+
+def test_sqlite_on_a_network_file_system(place, install):
+    install()
+    warned = only(look("study.yaml", nfs(place)), "SQLite")
+    assert warned.level == "warning"
+    assert "nfs4" in warned.sentence
+    slurm_study(place)
+    refused = only(look("study.yaml", nfs(place)), "SQLite")
+    assert refused.level == "error"
+    assert "several hosts" in refused.sentence
+    assert only(look("study.yaml", LOCAL), "SQLite").level == "ok"
+
+
+def test_a_gpu_that_is_wanted_is_looked_for(place, monkeypatch):
+    import torch
+
+    write_trainer(place, {"device": "cuda"})
+    study = load_spec(place / "study.yaml")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    found = gpus.check_local_gpus(study)
+    assert found.level == "error"
+    assert "the dqn base wants device cuda" in found.sentence
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda i: "A100" if i else "H200")
+    assert gpus.check_local_gpus(study).sentence == "1 H200, 2 A100"
+
+
+# SLURM.
+
+
+def test_a_study_on_a_healthy_cluster_is_well(place, install):
+    programs = install()
+    slurm_study(place)
+    write_trainer(place, {"device": "cuda"})
+    found = look("study.yaml", nfs(place) + f"/dev/vdb {place}/db ext4 rw 0 0\n")
+    del found["SQLite"]
+    assert not has_error([one for some in found.values() for one in some]), found
+    assert only(found, "SLURM").sentence == "22.05.8 answers, the cluster is tiny"
+    assert only(found, "partition of jobs").sentence == "normal takes jobs of 10 minutes"
+    assert only(found, "GPUs").sentence.startswith("a task asks for 1 GPUs (a100), 1 CPUs")
+    jobs, driver = (programs / "sbatch.calls").read_text().splitlines()
+    for option in ("--test-only", "--partition=normal", "--gres=gpu:a100:1", "--time=10"):
+        assert option in jobs.split()
+    assert "--signal=USR2@60" in jobs.split()
+    assert "--time=30" in driver.split()
+    assert "gres" not in driver
+
+
+def test_without_a_study_slurm_is_looked_at_if_it_is_there(place, install):
+    install()
+    assert levels(look())["accounting"] == ["ok"]
+    install(scontrol="echo no route >&2; exit 1")
+    found = only(look(), "SLURM")
+    assert found.level == "warning"
+    assert "scontrol failed: no route" in found.sentence
+
+
+def test_a_study_on_this_machine_does_not_ask_slurm(place, install):
+    install(scontrol="exit 1")
+    assert "SLURM" not in look("study.yaml")
+
+
+def test_a_cluster_that_does_not_answer_is_one_error(place, install):
+    install(scontrol="echo no route >&2; exit 1")
+    slurm_study(place)
+    found = look("study.yaml")
+    assert only(found, "SLURM").level == "error"
+    assert "run this on a login node" in only(found, "SLURM").sentence
+    assert "submission of jobs" not in found
+
+
+def test_what_sbatch_refuses_is_an_error_in_its_words(place, install):
+    install(sbatch="echo 'sbatch: error: Invalid qos specification' >&2; exit 1", sacct="exit 1")
+    slurm_study(place)
+    found = look("study.yaml")
+    assert only(found, "submission of jobs").level == "error"
+    assert "Invalid qos specification" in only(found, "submission of the driver").sentence
+    assert only(found, "accounting").level == "warning"
+
+
+def test_a_wrong_profile_is_a_finding(place, install):
+    install()
+    slurm_study(place, write_profile(place, signal_delay_seconds=600))
+    assert "signal_delay_seconds must be less" in only(look("study.yaml"), "study").sentence
+
+
+def test_gpus_and_devices_agree(place, install):
+    install()
+    write_trainer(place, {"device": "cuda"})
+    slurm_study(place, write_profile(place, gpus_per_task=0, gpu_type=None))
+    assert only(look("study.yaml"), "GPUs").level == "error"
+    write_trainer(place)
+    slurm_study(place)
+    assert only(look("study.yaml"), "GPUs").level == "warning"
+
+
+def test_a_folder_of_this_machine_alone_is_seen_by_no_node(place, install):
+    install()
+    slurm_study(place)
+    assert only(look("study.yaml"), "shared folder").level == "warning"
+    assert only(look("study.yaml", nfs(place)), "shared folder").level == "ok"
+
+
+def test_the_calls_of_one_look_fit_into_a_minute(place, install, monkeypatch):
+    """A site's profile may allow six calls a minute; more would have to wait."""
+    install()
+    slurm_study(place, write_profile(place, max_calls_per_minute=6))
+    monkeypatch.setattr(
+        preflight.SchedulerCalls.__init__,
+        "__kwdefaults__",
+        {"clock": time.monotonic, "sleep": _never},
+    )
+    assert only(look("study.yaml"), "submission of the driver").level == "ok"
+
+
+def _never(seconds):
+    raise AssertionError("it waits")
