@@ -18,7 +18,7 @@ from typing import Any
 
 import optuna
 import pytest
-from cli_tools import METRIC, damage, hpsearch, refused, write_study, write_trainer
+from cli_tools import METRIC, damage, hpsearch, kill_jobs, refused, write_study, write_trainer
 from optuna.storages import RDBStorage
 from optuna.trial import TrialState
 from servers import Server
@@ -232,7 +232,7 @@ def test_a_process_that_lies(sweep) -> None:
 
     wait_until(lambda: newest() >= 500, 120, study.output)
     attempt = trial.attempt(1)
-    ask("scancel", "--signal=KILL", "--user=root", "--name=" + _array_name())
+    kill_jobs(study.folder)
     # The next attempt needs seconds to begin.
     damage(checkpoint.path_of(trial.checkpoints, newest()) / "tensors.safetensors")
     (attempt.root / "result.json").write_text('{"token": "x", "status": "finished", "metr')
@@ -245,11 +245,6 @@ def test_a_process_that_lies(sweep) -> None:
     assert "is damaged and left out" in "".join(
         path.read_text() for path in study.files.root.glob("jobs/*/*_log.out")
     )
-
-
-def _array_name() -> str:
-    names = ask("squeue", "--noheader", "--format=%j").split()
-    return next(name for name in names if name.startswith("hps-"))
 
 
 def test_submit_twice_pause_resume_stop(sweep) -> None:

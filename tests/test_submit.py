@@ -1,0 +1,151 @@
+"""Studies that go on without the terminal, on this machine: submit, and what users ask of them."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from cli_tools import events, hpsearch, kill_jobs, read, refused, write_study, write_trainer
+
+ENDLESS = {"steps": 10**7, "evaluation/interval": 20, "checkpoint/interval": 100}
+SHORT = {"steps": 40}
+TWO_JOBS = {"budget/trials": 4, "executor/jobs": 2, "executor/members_per_job": 1}
+
+
+def driver(folder: Path) -> psutil.Process:
+    """Return the driver's process, as its note names it."""
+    return psutil.Process(json.loads((folder / "runs/tiny/driver.json").read_text())["pid"])
+
+
+def wait_for(folder: Path, condition: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+    deadline = time.monotonic() + 120
+    while not condition(status := read(folder, "status", "tiny")):
+        assert time.monotonic() < deadline, status
+        time.sleep(0.2)
+    return status
+
+
+@pytest.fixture
+def submitted(tmp_path: Path) -> Iterator[Callable[..., Path]]:
+    """Return a function that submits a study; afterwards nothing of it runs any more."""
+
+    def submit(trainer: dict[str, Any], **changes: Any) -> Path:
+        write_trainer(tmp_path, trainer)
+        write_study(tmp_path, TWO_JOBS | changes)
+        done = hpsearch(tmp_path, "submit", "study.yaml")
+        assert "tiny: driven by process" in done.stdout
+        wait_for(tmp_path, lambda seen: seen["driver"] is not None)
+        return tmp_path
+
+    yield submit
+    for process in psutil.process_iter(["cmdline"]):
+        if "drive" in (process.info["cmdline"] or []) and str(tmp_path) in " ".join(
+            process.info["cmdline"]
+        ):
+            process.kill()
+    kill_jobs(tmp_path)
+
+
+def test_submit_returns_and_the_study_ends_without_us(submitted) -> None:
+    folder = submitted(SHORT)
+    seen = wait_for(folder, lambda seen: seen["state"] == "finished")
+    assert seen["trials"]["finished"] == 4
+    assert sorted(events(folder, "told")) == [0, 1, 2, 3]
+    deadline = time.monotonic() + 60
+    while not (folder / "runs/tiny/best/config.yaml").exists():
+        assert time.monotonic() < deadline, (folder / "runs/tiny/driver.out").read_text()
+        time.sleep(0.2)
+    done = hpsearch(folder, "submit", "study.yaml")
+    assert done.stdout == "tiny: nothing is left to do\n"
+    assert "nothing to pause" in refused(folder, "pause", "tiny", code=2)
+    assert "raise budget.trials" in refused(folder, "resume", "tiny", code=2)
+    assert "no failed trial" in refused(folder, "retry", "tiny", code=2)
+
+
+def test_submit_returns_within_five_seconds(tmp_path: Path) -> None:
+    """The best of three: the machine may be busy."""
+    write_trainer(tmp_path, ENDLESS)
+    write_study(tmp_path, TWO_JOBS)
+    seconds = []
+    try:
+        for _ in range(3):
+            began = time.monotonic()
+            hpsearch(tmp_path, "submit", "study.yaml")
+            seconds.append(time.monotonic() - began)
+            wait_for(tmp_path, lambda seen: seen["driver"] is not None)
+            driver(tmp_path).kill()
+            if seconds[-1] < 5:
+                return
+        raise AssertionError(seconds)
+    finally:
+        kill_jobs(tmp_path)
+
+
+def test_a_driver_that_was_killed_is_missed_and_replaced(submitted) -> None:
+    folder = submitted(ENDLESS)
+    first = driver(folder)
+    assert "driven by" in refused(folder, "submit", "study.yaml", code=4)
+    assert "nothing to resume" in refused(folder, "resume", "tiny", code=2)
+    wait_for(folder, lambda seen: seen["jobs"]["running"] == 2)
+    first.kill()
+    first.wait(10)
+    assert read(folder, "status", "tiny")["state"] == "interrupted"
+    assert "driven by process" in hpsearch(folder, "resume", "tiny").stdout
+    wait_for(folder, lambda seen: seen["state"] == "running")
+    assert driver(folder) != first
+    hpsearch(folder, "cancel", "tiny")
+    seen = wait_for(folder, lambda seen: seen["jobs"]["running"] == 0)
+    assert seen["jobs"]["ended"] == 2  # none was started twice
+
+
+def test_pause_resume_cancel_retry(submitted) -> None:
+    folder = submitted(ENDLESS)
+    wait_for(folder, lambda seen: seen["jobs"]["running"] == 2)
+    assert hpsearch(folder, "pause", "tiny").stdout == "tiny: paused, 2 running\n"
+    assert "is paused already" in refused(folder, "pause", "tiny", code=2)
+    assert hpsearch(folder, "resume", "tiny").stdout == "tiny: running, 2 running\n"
+    hpsearch(folder, "cancel", "tiny")
+    seen = wait_for(folder, lambda seen: seen["jobs"]["running"] == 0)
+    assert (seen["state"], seen["failures"]) == ("cancelled", {"cancelled": 2})
+    assert "nothing to cancel" in refused(folder, "cancel", "tiny", code=2)
+    unknown = refused(folder, "retry", "tiny", "--kind", "canceled", code=2)
+    assert "did you mean 'cancelled'?" in unknown
+    assert (
+        "trying 1 failed trials again"
+        in hpsearch(folder, "retry", "tiny", "--kind", "cancelled", "--trial", "1").stdout
+    )
+    seen = wait_for(folder, lambda seen: seen["trials"]["running"] > 0)
+    again = [one for one in read(folder, "trials", "tiny") if one["retry_of"] == 1]
+    assert len(again) == 1
+
+
+def test_requests_without_a_driver_are_done_at_once(submitted) -> None:
+    folder = submitted(ENDLESS)
+    wait_for(folder, lambda seen: seen["jobs"]["running"] == 2)
+    process = driver(folder)
+    process.kill()
+    process.wait(10)
+    assert hpsearch(folder, "pause", "tiny").stdout == "tiny: paused, 2 running\n"
+    assert hpsearch(folder, "cancel", "tiny").stdout == "tiny: cancelled, 2 failed\n"
+    assert read(folder, "status", "tiny")["jobs"]["running"] == 0
+
+
+def test_watch_goes_on_until_the_study_ends_or_ctrl_c(submitted) -> None:
+    folder = submitted(ENDLESS)
+    command = [sys.executable, "-m", "hpsearch.cli", "status", "tiny", "--watch", "0.2", "--json"]
+    watching = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True)
+    assert watching.stdout is not None
+    for _ in range(3):
+        assert json.loads(watching.stdout.readline())["study"] == "tiny"
+    watching.send_signal(signal.SIGINT)
+    assert watching.wait(20) == 130
+    watching.stdout.close()
+    hpsearch(folder, "cancel", "tiny")
+    done = hpsearch(folder, "status", "tiny", "--watch", "--json")
+    assert json.loads(done.stdout.splitlines()[-1])["state"] == "cancelled"
