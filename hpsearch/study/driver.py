@@ -14,7 +14,7 @@ from hpsearch.cluster.trial_dir import StudyDir
 from hpsearch.study import requests
 from hpsearch.study.dispatch import groups
 from hpsearch.study.jobs import Jobs
-from hpsearch.study.observe import Observation, observe
+from hpsearch.study.observe import Curves, Observation, observe
 from hpsearch.study.recorder import Recorder
 from hpsearch.study.requests import Request
 from hpsearch.study.results import Results
@@ -30,7 +30,9 @@ from hpsearch.study.state import (
     StudyState,
 )
 from hpsearch.study.trials import Trials
-from hpsearch.trainers.config import shape_key
+
+ASKED_AT_ONCE = 50
+"""trials that one transaction records; so many a driver that dies may leave to be taken up"""
 
 
 class Driver:
@@ -54,6 +56,7 @@ class Driver:
         self._executor = executor
         self._clock = clock
         self._jobs = Jobs(folder, trials, recorder, executor, clock=clock)
+        self._curves = Curves()
         self._results = Results(folder, trials, recorder, executor)
 
     @property
@@ -141,6 +144,7 @@ class Driver:
             self._executor,
             self._trials.metric,
             self._trials.is_rung,
+            self._curves,
             now=self._clock(),
         )
 
@@ -183,13 +187,25 @@ class Driver:
             return
         free = self._free_jobs() - len({trial.job for trial in self.state.waiting()} - {None})
         places = free * self._spec.executor.members_per_job
-        while self._num_new() < places and (self.state.retries or self._has_budget()):
-            asked = self._trials.ask(known=self.state.trials, retries=self.state.retries)
-            data = {"params": asked.params, "retry_of": asked.retry_of}
-            self._recorder.record("asked", trial=asked.number, data=data)
+        places -= sum(trial.job is None for trial in self.state.waiting())
+        self._trials.recount()
+        while places > 0 and (self.state.retries or self._has_budget()):
+            places -= self._ask_for(min(places, ASKED_AT_ONCE))
 
-    def _num_new(self) -> int:
-        return sum(trial.job is None for trial in self.state.waiting())
+    def _ask_for(self, places: int) -> int:
+        """Ask for some trials and record them together; return how many there were."""
+        retries = list(self.state.retries)
+        left = self._spec.budget.trials - len(self.state.trials) + self.state.num_retries
+        new = left if self._has_budget() else 0
+        events = []
+        for _ in range(min(places, new + len(retries))):
+            asked = self._trials.ask(known=self.state.trials, retries=retries)
+            data = {"params": asked.params, "retry_of": asked.retry_of}
+            events.append(self._recorder.event("asked", trial=asked.number, data=data))
+            if asked.retry_of is not None:
+                retries.remove(asked.retry_of)
+        self._recorder.record_all(events)
+        return len(events)
 
     def _dispatch(self) -> None:
         """Submit waiting trials while a job is free; what stops ends what it has begun."""
@@ -198,7 +214,7 @@ class Driver:
         stops = self.state.status == STOPPING
         waiting = groups(
             [trial for trial in self.state.waiting() if trial.attempts or not stops],
-            shape=lambda trial: shape_key(self._trials.config(trial)),
+            shape=self._trials.shape,
             members_per_job=self._spec.executor.members_per_job,
         )
         self._jobs.submit(waiting[: max(self._free_jobs(), 0)])

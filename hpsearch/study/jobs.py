@@ -7,6 +7,7 @@ after `Executor.patience` seconds never began.
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from uuid import uuid4
 
 from hpsearch import yaml_file
@@ -51,22 +52,26 @@ class Jobs:
 
     def follow(self, seen: Observation) -> None:
         """Record which announced jobs the executor has, and which have begun to run."""
+        event, events = self._recorder.event, []
         for job in self._state.live_jobs():
             status = seen.jobs.get(job.name)
             if status is None:
                 continue
             if job.id is None:
-                self._recorder.record("submitted", job=job.name, data={"id": status.id})
+                events.append(event("submitted", job=job.name, data={"id": status.id}))
             if job.began_at is None and status.phase == "running":
-                self._recorder.record("job_began", job=job.name)
+                events.append(event("job_began", job=job.name))
+        self._recorder.record_all(events)
 
     def end(self, seen: Observation) -> None:
         """Record the jobs that are gone."""
+        events = []
         for job in self._state.live_jobs():
             if job.name in seen.gone:
                 status = seen.jobs.get(job.name)
                 data = {"kind": status.failure} if status is not None and status.failure else {}
-                self._recorder.record("job_ended", job=job.name, data=data)
+                events.append(self._recorder.event("job_ended", job=job.name, data=data))
+        self._recorder.record_all(events)
 
     def submit(self, groups: Sequence[Sequence[Trial]]) -> None:
         """Submit a job for each group of trials, unless the executor needs a rest."""
@@ -101,51 +106,71 @@ class Jobs:
         ]
 
     def _submit(self, groups: Sequence[Sequence[Trial]]) -> None:
-        jobs = [self._announce(group) for group in groups]
+        jobs = self._announce(groups)
         try:
             ids = self._executor.submit(jobs)
         except SubmissionRefusedError as error:
             self.refusal = str(error)
             self._rest()
-            for job in jobs:
-                self._withdraw(self._state.jobs[job.name])
+            self._withdraw([self._state.jobs[job.name] for job in jobs])
             return
         except SchedulerSilentError:
             self._rest()  # the next looks tell whether it took them
             return
         self.refusal, self._pause = None, FIRST_PAUSE
-        for job in jobs:
-            self._recorder.record("submitted", job=job.name, data={"id": ids[job.name]})
-
-    def _announce(self, group: Sequence[Trial]) -> JobDir:
-        """Announce a job and write its files."""
-        job = self._folder.job(f"{len(self._state.jobs) + 1:05d}")
-        assignments = tuple(
-            Assignment(trial.number, trial.attempts + 1, uuid4().hex) for trial in group
+        self._recorder.record_all(
+            [
+                self._recorder.event("submitted", job=job.name, data={"id": ids[job.name]})
+                for job in jobs
+            ]
         )
-        announced = [
-            {"trial": one.trial, "attempt": one.attempt, "token": one.token} for one in assignments
+
+    def _announce(self, groups: Sequence[Sequence[Trial]]) -> list[JobDir]:
+        """Announce a job for each group of trials, all at once, and write their files."""
+        first = len(self._state.jobs) + 1
+        jobs = [self._folder.job(f"{first + index:05d}") for index in range(len(groups))]
+        plans = [
+            tuple(Assignment(trial.number, trial.attempts + 1, uuid4().hex) for trial in group)
+            for group in groups
         ]
-        data = {"trials": announced, "gpus": self._executor.gpus_per_job}
-        self._recorder.record("announced", job=job.name, data=data)
-        for trial, assignment in zip(group, assignments, strict=True):
+        gpus = self._executor.gpus_per_job
+        self._recorder.record_all(
+            [
+                self._recorder.event(
+                    "announced",
+                    job=job.name,
+                    data={"trials": [asdict(one) for one in plan], "gpus": gpus},
+                )
+                for job, plan in zip(jobs, plans, strict=True)
+            ]
+        )
+        for job, group, plan in zip(jobs, groups, plans, strict=True):
+            self._recorder.keep_lease()  # many files may take long
+            self._write(job, group, plan)
+        return jobs
+
+    def _write(self, job: JobDir, group: Sequence[Trial], plan: tuple[Assignment, ...]) -> None:
+        """Write the files of a job and its trials."""
+        for trial, assignment in zip(group, plan, strict=True):
             files = self._folder.trial(trial.number)
             config = self._trials.plain_config(trial)
             lineage = {"parents": [], "operator": "ask", "seed": config["seed"]}
             files.create(yaml_file.dump(config), lineage)
             files.write_control(Control(assignment.token, stop=None))
-        job.write(assignments, self._executor.num_threads)
-        return job
+        job.write(plan, self._executor.num_threads)
 
-    def _withdraw(self, job: Job) -> None:
-        """End a job that never reached the executor; its trials wait again."""
-        for number, attempt, token in job.trials:
-            trial = self._state.trials[number]
-            if trial.token == token:
-                never = {"status": "interrupted", "kind": None, "message": "never began"}
-                data = {**never, "step": trial.step}
-                self._recorder.record("attempt_ended", trial=number, attempt=attempt, data=data)
-        self._recorder.record("job_ended", job=job.name)
+    def _withdraw(self, jobs: Sequence[Job]) -> None:
+        """End jobs that never reached the executor; their trials wait again."""
+        never = {"status": "interrupted", "kind": None, "message": "never began"}
+        event, events = self._recorder.event, []
+        for job in jobs:
+            for number, attempt, token in job.trials:
+                trial = self._state.trials[number]
+                if trial.token == token:
+                    data = {**never, "step": trial.step}
+                    events.append(event("attempt_ended", trial=number, attempt=attempt, data=data))
+            events.append(event("job_ended", job=job.name))
+        self._recorder.record_all(events)
 
     def _rest(self) -> None:
         self._not_before = self._clock() + self._pause

@@ -14,6 +14,7 @@ from hpsearch.cluster.executor import Executor
 from hpsearch.cluster.trial_dir import StudyDir
 from hpsearch.errors import ConflictError
 from hpsearch.study.database import Database, StudyRecords
+from hpsearch.study.drafts import DraftStorage
 from hpsearch.study.driver import Driver
 from hpsearch.study.events import EventLog, NewEvent
 from hpsearch.study.holder import is_dead, own_name
@@ -52,11 +53,12 @@ def open_driver(
         recorder = Recorder(
             EventLog(database), leases, lease, clock, on_event, StudyRecords(database)
         )
+        drafts = DraftStorage.over(storage)
         with closing(recorder):
             yield Driver(
                 study.spec,
                 _make_folder(study, runs),
-                Trials(study, _optuna_study(study, storage), storage),
+                Trials(study, _optuna_study(study, drafts), drafts),
                 recorder,
                 executor,
                 clock=clock,
@@ -115,7 +117,7 @@ def _make_folder(study: Study, runs: Path) -> StudyDir:
     return folder
 
 
-def _optuna_study(study: Study, storage: MirroredStorage) -> optuna.Study:
+def _optuna_study(study: Study, storage: DraftStorage) -> optuna.Study:
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     objectives = study.spec.objectives
     directions = [objective.goal for objective in objectives]

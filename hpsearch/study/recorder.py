@@ -1,6 +1,6 @@
 """The recorder: holds the study's lease, writes events and folds them into the state."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from hpsearch.study.database import StudyRecords
@@ -52,13 +52,35 @@ class Recorder:
         Raises:
             ConflictError: if another driver has taken the study.
         """
+        self.record_all([self.event(kind, trial=trial, attempt=attempt, job=job, data=data)])
+
+    def event(
+        self,
+        kind: str,
+        *,
+        trial: int | None = None,
+        attempt: int | None = None,
+        job: str | None = None,
+        data: dict[str, Any] | None = None,
+    ) -> NewEvent:
+        """Return that something happened just now, to be recorded together with more."""
+        return NewEvent(kind, self._clock(), trial, attempt, job, data or {})
+
+    def record_all(self, events: Sequence[NewEvent]) -> None:
+        """Write that all this happened, in one transaction, then know it.
+
+        Raises:
+            ConflictError: if another driver has taken the study.
+        """
+        if not events:
+            return
         self.keep_lease()
-        event = NewEvent(kind, self._clock(), trial, attempt, job, data or {})
         status = self.state.status
-        self.state.apply(self._log.append(self._lease.study_id, [event], lease=self._lease))
+        self.state.apply(self._log.append(self._lease.study_id, events, lease=self._lease))
         if self.state.status != status:
             self._show_status()
-        self._on_event(event)
+        for event in events:
+            self._on_event(event)
 
     def keep_lease(self) -> None:
         """Renew the lease when half of it has passed.

@@ -1,15 +1,20 @@
 """What attempts wrote, told to Optuna: learning curves, values, failures; each of them once."""
 
+from collections.abc import Sequence
+
 from hpsearch.cluster.executor import Executor
 from hpsearch.cluster.messages import AttemptResult, Control, Stop
 from hpsearch.cluster.trial_dir import StudyDir
-from hpsearch.study.observe import Observation
+from hpsearch.study.events import NewEvent
+from hpsearch.study.observe import Observation, Report
 from hpsearch.study.policy import Verdict, verdict
 from hpsearch.study.recorder import Recorder
 from hpsearch.study.state import COMPLETE, FAIL, PRUNED, StudyState, Trial
 from hpsearch.study.trials import Trials
 
 LOG_LINES, LOG_WIDTH = 5, 300
+AT_ONCE = 100
+"""events of one transaction, or one more"""
 
 
 class Results:
@@ -30,7 +35,12 @@ class Results:
 
     def report(self, seen: Observation) -> None:
         """Tell Optuna the learning curves, and prune what its pruner gives up."""
-        for report in seen.reports:
+        reports = [one for one in seen.reports if not self._state.trials[one.trial].is_over]
+        if self._trials.never_prunes:
+            for start in range(0, len(reports), AT_ONCE):
+                self._report_together(reports[start : start + AT_ONCE])
+            return
+        for report in reports:
             trial = self._state.trials[report.trial]
             if trial.is_over:
                 continue
@@ -42,31 +52,53 @@ class Results:
                 "prune": prune,
                 "rungs": self._trials.num_rungs(trial),
             }
+            # One by one: what a pruner says depends on all values before, and after a death it must
+            # not have seen more of them than have been recorded.
             self._recorder.record("reported", trial=report.trial, data=told)
         for trial in self._state.unfinished():
             if trial.prune:
-                self._tell(trial, PRUNED)
+                self._recorder.record_all([self._tell(trial, PRUNED)])
+
+    def _report_together(self, reports: Sequence[Report]) -> None:
+        """Tell values of which none can prune its trial."""
+        self._trials.report_all(reports)
+        self._recorder.record_all(
+            [
+                self._recorder.event(
+                    "reported",
+                    trial=one.trial,
+                    data={"step": one.step, "value": one.value, "prune": False, "rungs": 0},
+                )
+                for one in reports
+            ]
+        )
 
     def end_attempts(self, seen: Observation) -> None:
         """Decide what becomes of the trials whose attempt has ended."""
+        events: list[NewEvent] = []
         for number, result in seen.results.items():
             trial = self._state.trials[number]
             decided = verdict(trial, result)
             match decided:
                 case Verdict.TELL:
-                    self._tell_values(trial, result)
+                    events.append(self._tell_values(trial, result))
                 case Verdict.FAIL:
-                    self._tell(trial, FAIL, result)
+                    events.append(self._tell(trial, FAIL, result))
                 case Verdict.REQUEUE | Verdict.NOTHING:
                     pass
-            self._end_attempt(trial, result, decided)
+            events.append(self._end_attempt(trial, result, decided))
+            if len(events) >= AT_ONCE:
+                self._recorder.record_all(events)
+                events = []
+        self._recorder.record_all(events)
 
     def fail_all(self, kind: str, message: str) -> None:
         """Tell that every trial that has not ended failed."""
         for trial in self._state.unfinished():
-            self._tell(trial, FAIL, AttemptResult("", "failed", trial.step, kind, message, {}))
+            failed = AttemptResult("", "failed", trial.step, kind, message, {})
+            self._recorder.record_all([self._tell(trial, FAIL, failed)])
 
-    def _end_attempt(self, trial: Trial, result: AttemptResult, decided: Verdict) -> None:
+    def _end_attempt(self, trial: Trial, result: AttemptResult, decided: Verdict) -> NewEvent:
         failed = result.status in ("failed", "lost")
         ended = {
             "status": result.status,
@@ -76,16 +108,15 @@ class Results:
             "lost_seconds": self._lost_seconds(trial, result, decided),
             "log": self._last_words(trial) if failed else [],
         }
-        self._recorder.record(
+        return self._recorder.event(
             "attempt_ended", trial=trial.number, attempt=trial.attempts, data=ended
         )
 
     def _lost_seconds(self, trial: Trial, result: AttemptResult, decided: Verdict) -> float:
         """Return the seconds of training that the attempt made and nobody will use."""
-        attempt = self._folder.trial(trial.number).attempt(trial.attempts)
-        heartbeat = attempt.read_heartbeat()
         if decided is Verdict.TELL or result.status in ("interrupted", "pruned"):
             return 0.0
+        heartbeat = self._folder.trial(trial.number).attempt(trial.attempts).read_heartbeat()
         if heartbeat is None or heartbeat.steps_per_second <= 0:
             return 0.0
         kept = 0 if decided is Verdict.FAIL else heartbeat.saved
@@ -103,18 +134,19 @@ class Results:
             return []
         return [line[:LOG_WIDTH] for line in lines[-LOG_LINES:]]
 
-    def _tell_values(self, trial: Trial, result: AttemptResult) -> None:
+    def _tell_values(self, trial: Trial, result: AttemptResult) -> NewEvent:
         missing = [metric for metric in self._trials.metrics if metric not in result.metrics]
         if missing:
             message = f"the trainer measured no {', '.join(missing)}"
-            self._tell(trial, FAIL, AttemptResult("", "failed", result.step, "code", message, {}))
-        else:
-            self._tell(trial, COMPLETE, result)
+            failed = AttemptResult("", "failed", result.step, "code", message, {})
+            return self._tell(trial, FAIL, failed)
+        return self._tell(trial, COMPLETE, result)
 
-    def _tell(self, trial: Trial, how: Stop, result: AttemptResult | None = None) -> None:
+    def _tell(self, trial: Trial, how: Stop, result: AttemptResult | None = None) -> NewEvent:
         """Tell Optuna how a trial ended, once, and write it into the trial's folder.
 
-        The event comes last: a driver that dies before it leaves what the next one does again.
+        The event is returned to be recorded last: a driver that dies before leaves what the next
+        one does again.
         """
         metrics = result.metrics if result is not None else {}
         failure = result.kind if result is not None else None
@@ -130,4 +162,4 @@ class Results:
         files.write_result(told)
         if trial.token is not None:
             files.write_control(Control(trial.token, stop=how))
-        self._recorder.record("told", trial=trial.number, data=told)
+        return self._recorder.event("told", trial=trial.number, data=told)

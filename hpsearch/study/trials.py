@@ -6,15 +6,16 @@ from math import ceil
 from typing import Any
 
 import optuna
+from optuna.pruners import NopPruner
 from optuna.trial import TrialState
 
 from hpsearch.cluster.failures import OOM_GPU
+from hpsearch.study.drafts import DraftStorage
 from hpsearch.study.observe import Report
 from hpsearch.study.space import Config
 from hpsearch.study.spec import Study
 from hpsearch.study.state import COMPLETE, FAIL, PRUNED, Trial
-from hpsearch.study.storage import MirroredStorage
-from hpsearch.trainers.config import TrainerConfig, read_config
+from hpsearch.trainers.config import TrainerConfig, read_config, shape_key
 
 MAX_RUNGS = 20
 """values that SQL holds of one learning curve; the whole curve is in metrics.jsonl"""
@@ -46,13 +47,18 @@ class Asked:
 class Trials:
     """What the driver does with Optuna; each call may be repeated after a crash."""
 
-    def __init__(self, study: Study, optuna_study: optuna.Study, storage: MirroredStorage) -> None:
+    def __init__(self, study: Study, optuna_study: optuna.Study, storage: DraftStorage) -> None:
         """Take the study file's content and the study that stands in the database."""
         self._study = study
         self._optuna = optuna_study
         self._storage = storage
         self._study_id = storage.get_study_id_from_name(study.spec.name)
         self._configs: dict[int, TrainerConfig] = {}
+        """of the trials that have not been told"""
+        self._shapes: dict[int, str] = {}
+        """of the same"""
+        self._orphans: list[int] | None = None
+        """created by a driver that did not live to record them; None until they are looked up"""
         self.metrics = tuple(objective.metric for objective in study.spec.objectives)
 
     @property
@@ -65,16 +71,27 @@ class Trials:
 
         A trial that a driver created and did not live to record is taken up first.
         """
-        running = self._optuna.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
-        orphans = [trial.number for trial in running if trial.number not in known]
-        if orphans:
-            trial = optuna.trial.Trial(self._optuna, self._id(min(orphans)))
+        self._storage.discard()  # of an ask that failed
+        if self._orphans is None:
+            self._orphans = self._find_orphans(known)
+        if self._orphans:
+            trial = optuna.trial.Trial(self._optuna, self._id(self._orphans.pop(0)))
         elif retries:
             trial = self._try_again(retries[0])
         else:
             trial = self._optuna.ask()
         self._study.space.suggest(trial)
-        return Asked(trial.number, trial.params, trial.user_attrs.get(RETRY_OF))
+        asked = Asked(trial.number, trial.params, trial.user_attrs.get(RETRY_OF))
+        self._storage.keep(self._study_id)
+        return asked
+
+    def recount(self) -> None:
+        """Look for trials that were created and not recorded before the next one is asked for."""
+        self._orphans = None
+
+    def _find_orphans(self, known: Container[int]) -> list[int]:
+        running = self._optuna.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
+        return sorted(trial.number for trial in running if trial.number not in known)
 
     def _try_again(self, number: int) -> optuna.trial.Trial:
         """Create a trial with another one's parameters, by one write."""
@@ -106,6 +123,18 @@ class Trials:
         looked_at = self._storage.get_trial(trial_id)
         return bool(self._optuna.pruner.prune(self._optuna, looked_at))
 
+    def report_all(self, reports: Sequence[Report]) -> None:
+        """Tell values of learning curves of which none can prune its trial."""
+        of_trial = {report.trial: self._id(report.trial) for report in reports}
+        values = ((of_trial[one.trial], one.step, one.value) for one in reports)
+        self._storage.set_curve_values(
+            [
+                one
+                for one in values
+                if one[1] not in self._storage.get_trial(one[0]).intermediate_values
+            ]
+        )
+
     def num_rungs(self, trial: Trial) -> int:
         """Return how many rungs the pruner has noted for a trial."""
         return len(self._rungs(trial))
@@ -123,6 +152,8 @@ class Trials:
         One that needed more memory than a GPU has is infeasible, which samplers learn to avoid: of
         a failed trial they would learn nothing.
         """
+        self._configs.pop(trial.number, None)
+        self._shapes.pop(trial.number, None)
         trial_id = self._id(trial.number)
         if self._storage.get_trial(trial_id).state.is_finished():
             return
@@ -149,6 +180,17 @@ class Trials:
             source = f"trial {trial.number}"
             self._configs[trial.number] = read_config(self.plain_config(trial), source=source)
         return self._configs[trial.number]
+
+    def shape(self, trial: Trial) -> str:
+        """Return a name of the trial's shape; trials of one shape can train together."""
+        if trial.number not in self._shapes:
+            self._shapes[trial.number] = shape_key(self.config(trial))
+        return self._shapes[trial.number]
+
+    @property
+    def never_prunes(self) -> bool:
+        """Return whether no value of a curve can end its trial."""
+        return len(self.metrics) > 1 or isinstance(self._optuna.pruner, NopPruner)
 
     def is_rung(self, trial: Trial, step: int) -> bool:
         """Return whether the value at a step is told; at most MAX_RUNGS of a trial are."""

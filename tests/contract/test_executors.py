@@ -1,21 +1,24 @@
-"""One suite for every executor: the fake that other tests use against the real one.
+"""One suite for every executor: those without processes against the real one.
 
 The cases share two jobs, because a real one takes seconds to start.
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-from fakes import FakeExecutor
+from fakes import FakeExecutor, smooth_curve
 
 from hpsearch import yaml_file
-from hpsearch.cluster.executor import Executor
+from hpsearch.cluster.executor import Executor, JobStatus
 from hpsearch.cluster.local import LocalExecutor
 from hpsearch.cluster.messages import Assignment, AttemptResult, Control
+from hpsearch.cluster.simulated import SimulatedExecutor
+from hpsearch.cluster.simulated_cluster import SimulatedCluster
+from hpsearch.cluster.simulated_job import Course
 from hpsearch.cluster.trial_dir import JobDir, StudyDir
 
 PATIENCE_SECONDS = 60
@@ -28,10 +31,22 @@ LONG = {"steps": 1000, "evaluation.interval": 50, "checkpoint.interval": 500}
 PlainConfig = Callable[..., dict[str, Any]]
 
 
-@pytest.fixture(scope="module", params=["fake", "local"])
+class Passing(SimulatedExecutor):
+    """Lets ten seconds pass at each look; a step takes one."""
+
+    def __init__(self) -> None:
+        self.cluster = SimulatedCluster(num_nodes=1, gpus_per_node=2)
+        super().__init__(self.cluster, Course(lambda config: float(config.steps), smooth_curve))
+
+    def look(self, jobs: Sequence[tuple[JobDir, str | None]]) -> Mapping[str, JobStatus]:
+        self.cluster.advance(10.0)
+        return super().look(jobs)
+
+
+@pytest.fixture(scope="module", params=["fake", "simulated", "local"])
 def executor(request: pytest.FixtureRequest) -> Iterator[Executor]:
-    if request.param == "fake":
-        yield FakeExecutor()
+    if request.param != "local":
+        yield FakeExecutor() if request.param == "fake" else Passing()
         return
     executor = LocalExecutor(num_threads=1)
     yield executor
@@ -56,12 +71,12 @@ def write_job(
 
 
 def wait_until(executor: Executor, job: JobDir, job_id: str, condition: Callable[[], Any]) -> None:
-    """Look again and again; a fake needs the looks to go on."""
+    """Look again and again; all but the real one need the looks to go on."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not condition():
         assert time.monotonic() < deadline, "waited too long"
         executor.look([(job, job_id)])
-        time.sleep(0 if isinstance(executor, FakeExecutor) else 0.02)
+        time.sleep(0.02 if isinstance(executor, LocalExecutor) else 0)
 
 
 def phase(executor: Executor, job: JobDir, job_id: str | None) -> str | None:

@@ -156,7 +156,10 @@ def deaths_at_all_events() -> Iterator[list[str]]:
 
 @contextmanager
 def _deaths(may_die: Callable[[int, NewEvent, int], None]) -> Iterator[None]:
-    """Call ``may_die`` (0 before or 1 after, event, its number) around each event written."""
+    """Call ``may_die`` (0 before or 1 after, event, its number) around each event written.
+
+    Events that are written together are all written or none.
+    """
     write = EventLog.append
     number = 1
 
@@ -164,11 +167,13 @@ def _deaths(may_die: Callable[[int, NewEvent, int], None]) -> Iterator[None]:
         log: EventLog, study_id: int, events: Sequence[NewEvent], *, lease: Lease | None = None
     ) -> list[Event]:
         nonlocal number
-        (event,) = events
-        may_die(0, event, number)
+        numbered = list(enumerate(events, number))
+        for at, event in numbered:
+            may_die(0, event, at)
         result = write(log, study_id, events, lease=lease)
-        number += 1
-        may_die(1, event, number - 1)
+        number += len(events)
+        for at, event in numbered:
+            may_die(1, event, at)
         return result
 
     with pytest.MonkeyPatch.context() as patch:

@@ -105,7 +105,8 @@ def test_a_death_at_every_event(tmp_path: Path, sampler: str, pruner: str) -> No
     check_books(study, executor)
     assert set(died) == {event[0] for event in stored_events(study)}
     assert query(study, "SELECT state FROM hpsearch_studies") == [("finished",)]
-    assert len(died) >= 2 * num_events - 20  # the jobs all end the same, as do their submissions
+    # After events that are written together there is one moment, and the jobs all end the same.
+    assert len(died) >= 1.3 * num_events
 
 
 @pytest.mark.slow

@@ -135,3 +135,21 @@ def test_seconds_that_were_lost_with_an_attempt(tmp_path: Path) -> None:
     state = drive(study, executor)
     # One step a second: six since the checkpoint; all fourteen of the trial that failed.
     assert [state.trials[number].losses[0].seconds for number in (0, 1)] == [6.0, 14.0]
+
+
+class Forgetful(FakeExecutor):
+    """Tells nothing of jobs at the first look after their submission: its answer was stale."""
+
+    patience = 60.0
+
+    def look(self, jobs: Sequence[tuple[JobDir, str | None]]) -> dict[str, JobStatus]:
+        known = {name for names in self.looks for name in names}
+        return {name: one for name, one in super().look(jobs).items() if name in known}
+
+
+def test_a_job_that_a_stale_answer_lacks_is_not_given_up(study: Study) -> None:
+    executor = Forgetful(max_batch=100)
+    state = drive(study, executor)
+    assert state.status == "finished"
+    assert [trial.attempts for trial in state.trials.values()] == [1] * 12
+    check_books(study, executor)

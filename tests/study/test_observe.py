@@ -10,7 +10,7 @@ from hpsearch.cluster.executor import Executor, JobStatus, SchedulerSilentError
 from hpsearch.cluster.failures import LOST, NODE_FAIL, SILENT
 from hpsearch.cluster.messages import AttemptResult, Heartbeat
 from hpsearch.cluster.trial_dir import JobDir, StudyDir
-from hpsearch.study.observe import SILENCE_SECONDS, Observation, Report, observe
+from hpsearch.study.observe import SILENCE_SECONDS, Curves, Observation, Report, observe
 from hpsearch.study.state import Job, StudyState, Trial
 
 
@@ -49,7 +49,8 @@ def folder(tmp_path: Path) -> StudyDir:
 
 
 def look(state: StudyState, folder: StudyDir, executor: Executor, now: float = 0.0) -> Observation:
-    return observe(state, folder, executor, "m", lambda trial, step: step % 2 == 0, now=now)
+    curves, is_rung = Curves(), lambda trial, step: step % 2 == 0
+    return observe(state, folder, executor, "m", is_rung, curves, now=now)
 
 
 def add_row(folder: StudyDir, number: int, step: int, value: float, metric: str = "m") -> None:

@@ -173,7 +173,8 @@ def test_a_study_that_is_taken_in_the_middle_of_a_tick(tmp_path: Path, number: i
     with open_driver(study, runs, executor, on_event=take, clock=clock) as driver:
         with pytest.raises(ConflictError, match="no longer driven by"):
             start_and_tick(driver)
-        assert len(stored_events(study)) == number
+        # Those that were written together with the last one it could write are there too.
+        assert len(stored_events(study)) == len(written) >= number
     give_free(study)
     drive(study, executor)
     assert schedule(study) == schedule(plain)

@@ -10,6 +10,7 @@ import pytest
 from drives import METRIC, new_study, stored_trials
 from optuna.trial import TrialState
 
+from hpsearch.study.drafts import DraftStorage
 from hpsearch.study.observe import Report
 from hpsearch.study.pruners import build_pruner
 from hpsearch.study.samplers import build_sampler
@@ -24,7 +25,8 @@ HALVING = {"name": "successive_halving", "min_resource": 4, "reduction_factor": 
 @contextmanager
 def trials_of(study: Study) -> Iterator[Trials]:
     """Give the trials as a fresh driver sees them."""
-    with closing(open_storage(study.spec.storage)) as storage:
+    with closing(open_storage(study.spec.storage)) as mirror:
+        storage = DraftStorage.over(mirror)
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         opened = optuna.create_study(
             storage=storage,
@@ -52,6 +54,20 @@ def test_a_trial_that_was_not_recorded_is_taken_up_first(tmp_path: Path) -> None
     assert [trial.params for trial in stored_trials(study)] == [
         one.params for one in (asked[0], asked[2], asked[3])
     ]
+
+
+def test_an_ask_that_failed_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    study = new_study(tmp_path)
+    with trials_of(study) as trials:
+        first = trials.ask([], [])
+        monkeypatch.setattr(type(study.space), "suggest", lambda self, trial: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            trials.ask([0], [])
+        monkeypatch.undo()
+        trials.recount()
+        again = trials.ask([0], [0])
+    assert (again.number, again.retry_of, again.params) == (1, 0, first.params)
+    assert len(stored_trials(study)) == 2
 
 
 def test_a_failed_trial_is_tried_again_with_its_parameters(tmp_path: Path) -> None:

@@ -1,0 +1,415 @@
+"""Drive a large study on a simulated cluster and see how many GPUs stand idle.
+
+    python tests/benchmarks/simulated_cluster.py --trials 100000 --gpus 8000 [--sampler random]
+
+Question: does one driver keep a cluster of GPUs busy with trials of ten minutes (+-20 %)?
+
+Method: the real driver and a real SQLite database, on a cluster in virtual time; one GPU a job, one
+trial a job, two evaluations and checkpoints a trial. Virtual time advances by the real seconds
+that the driver works, so a slow driver leaves GPUs idle, and by the poll interval after each round;
+what the simulation itself takes is not counted. On a machine that has other things to do, --clock
+processor counts the seconds of the processor instead, which are the same where the files are in
+memory and nothing else runs. The study may hold more jobs than there are GPUs
+(--waiting, a share of them), as a user of SLURM would have it: what waits in the queue starts at
+once where a job ended.
+
+    idle = 1 - busy GPU-seconds / (GPUs x seconds between the first moment at which all GPUs were
+           taken and the moment at which the last trial was asked for)
+
+and the same from the first event on, the ramp included. A look is one call of the scheduler.
+
+What is real: the driver, the database and its transactions, all files that driver and jobs write
+and read. What is not: the scheduler, the network, learning, and, with a --folder in memory, what it
+takes to write to a disk. Jobs give signs of life at evaluations, not every two seconds.
+
+Each row appended to reports/benchmarks/simulated_cluster.csv says when and on what it was measured;
+--plot draws GPUs and latencies beside it.
+"""
+
+import argparse
+import cProfile
+import csv
+import pstats
+import shutil
+import sqlite3
+import statistics
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import pairwise
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import optuna
+import sqlalchemy
+
+TESTS = Path(__file__).parents[1]
+sys.path.insert(0, str(TESTS / "benchmarks"))
+from ask_latency import commit, processor  # noqa: E402
+
+from hpsearch import yaml_file  # noqa: E402
+from hpsearch.cluster.executor import JobStatus  # noqa: E402
+from hpsearch.cluster.simulated import SimulatedExecutor  # noqa: E402
+from hpsearch.cluster.simulated_cluster import SimulatedCluster  # noqa: E402
+from hpsearch.cluster.simulated_job import Course  # noqa: E402
+from hpsearch.cluster.trial_dir import JobDir  # noqa: E402
+from hpsearch.study.driver import Driver  # noqa: E402
+from hpsearch.study.jobs import Jobs  # noqa: E402
+from hpsearch.study.opening import open_driver  # noqa: E402
+from hpsearch.study.results import Results  # noqa: E402
+from hpsearch.study.space import apply  # noqa: E402
+from hpsearch.study.spec import Study, load_spec  # noqa: E402
+from hpsearch.study.trials import Trials  # noqa: E402
+from hpsearch.trainers.config import TrainerConfig  # noqa: E402
+
+REPORTS = TESTS.parent / "reports/benchmarks"
+GPUS_PER_NODE = 8
+TRIAL_SECONDS, SPREAD = 600.0, 0.2
+TRAINER = {"steps": 1000, "evaluation.interval": 500, "checkpoint.interval": 500}
+METRIC = "rho/host/choose_first"
+SPACE = {
+    "host.optim.args.lr": {"type": "float", "low": 1e-4, "high": 3e-3, "log": True},
+    "host.gamma": {"type": "float", "low": 0.8, "high": 0.97},
+    "host.steps_before_update_target": {"type": "int", "low": 20, "high": 200, "log": True},
+    "host.er_schedule.steps": {"type": "int", "low": 300, "high": 1500},
+}
+CLOCKS = {"wall": time.perf_counter, "processor": time.process_time}
+PARTS = ("ask", "submit", "look", "tell")
+
+
+def main() -> None:
+    """Drive one study; append a row and draw its plot."""
+    arguments = _arguments()
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    with _folder(arguments.folder) as folder:
+        run = Run(arguments, folder)
+        profile = cProfile.Profile() if arguments.profile else None
+        if profile:
+            profile.enable()
+        run.drive()
+        if profile:
+            profile.disable()
+            pstats.Stats(profile).sort_stats(arguments.profile).print_stats(60)
+        _append(run.row(), arguments.table)
+        if arguments.plot:
+            draw(run, arguments.table.with_suffix(".png"))
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--trials", type=int, default=500)
+    parser.add_argument("--gpus", type=int, default=100)
+    parser.add_argument("--sampler", default="random")
+    parser.add_argument("--waiting", type=float, default=0.1, help="jobs in the queue, by GPUs")
+    parser.add_argument("--poll", type=float, default=30.0, help="seconds between two rounds")
+    parser.add_argument("--folder", help="of the study; a temporary one if not given")
+    parser.add_argument("--clock", choices=list(CLOCKS), default="wall")
+    parser.add_argument("--table", type=Path, default=REPORTS / "simulated_cluster.csv")
+    parser.add_argument("--plot", action="store_true")
+    parser.add_argument("--profile", help="how cProfile's table is sorted, such as tottime")
+    return parser.parse_args()
+
+
+@contextmanager
+def _folder(given: str | None) -> Iterator[Path]:
+    """Give a new folder, inside the given one, that is removed afterwards."""
+    folder = Path(tempfile.mkdtemp(prefix="simulated-cluster-", dir=given))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder)
+
+
+def new_study(folder: Path, arguments: argparse.Namespace) -> Study:
+    """Write a study file and return what it says."""
+    quickstart = yaml_file.load(TESTS.parent / "studies/trainers/quickstart.yaml")
+    (folder / "base.yaml").write_text(yaml_file.dump(apply(quickstart, TRAINER)))
+    jobs = round(arguments.gpus * (1 + arguments.waiting))
+    given = {
+        "name": "simulated",
+        "seed": 1,
+        "storage": f"sqlite:///{folder}/study.db",
+        "base": "base.yaml",
+        "objectives": [{"metric": METRIC, "goal": "maximize"}],
+        "space": SPACE,
+        "sampler": {"name": arguments.sampler},
+        "budget": {"trials": arguments.trials},
+        "executor": {"name": "local", "jobs": jobs, "members_per_job": 1},
+    }
+    (folder / "study.yaml").write_text(yaml_file.dump(given))
+    return load_spec(folder / "study.yaml")
+
+
+def seconds_of(config: TrainerConfig) -> float:
+    """Return what a trial takes: ten minutes, up to a fifth more or less."""
+    return TRIAL_SECONDS * Random(config.seed).uniform(1 - SPREAD, 1 + SPREAD)
+
+
+def value_of(config: TrainerConfig, step: int) -> float:
+    """Return a value that grows with the steps, best at lr = 0.001 and gamma = 0.9."""
+    host: Any = config.host
+    far = abs(host.optim.args.lr - 1e-3) * 100 + abs(host.gamma - 0.9)
+    return round(step / config.steps / (1 + far), 6)
+
+
+class LiveClock:
+    """Lets virtual time pass as the driver works, without what the simulation takes."""
+
+    def __init__(self, cluster: SimulatedCluster, seconds: Callable[[], float]) -> None:
+        self._cluster = cluster
+        self._seconds = seconds
+        self._mark: float | None = None
+
+    def __call__(self) -> float:
+        """Return the time, as long as the driver has worked since."""
+        if self._mark is not None:
+            self._cluster.advance(self._seconds() - self._mark)
+            self._mark = self._seconds()
+        return self._cluster.now
+
+    @contextmanager
+    def works(self) -> Iterator[None]:
+        """Let time pass during the block."""
+        self._mark = self._seconds()
+        yield
+        self()
+        self._mark = None
+
+    @contextmanager
+    def stands(self) -> Iterator[None]:
+        """Let no time pass during the block, where the driver works."""
+        self()
+        yield
+        self._mark = self._seconds()
+
+
+class LiveExecutor(SimulatedExecutor):
+    """Is called at the moment that the driver has reached, and notes when."""
+
+    def __init__(self, cluster: SimulatedCluster, course: Course, clock: LiveClock) -> None:
+        super().__init__(cluster, course)
+        self._clock = clock
+        self.calls: list[float] = []
+
+    def submit(self, jobs: Sequence[JobDir]) -> Mapping[str, str]:
+        """Submit, in no time."""
+        with self._clock.stands():
+            self.calls.append(self._cluster.now)
+            return super().submit(jobs)
+
+    def look(self, jobs: Sequence[tuple[JobDir, str | None]]) -> Mapping[str, JobStatus]:
+        """Look, in no time."""
+        with self._clock.stands():
+            if jobs:
+                self.calls.append(self._cluster.now)
+            return super().look(jobs)
+
+
+@dataclass
+class Timer:
+    """Seconds that calls took, without what virtual time stood still for.
+
+    Attributes:
+        seconds: of each call, by part.
+    """
+
+    clock: LiveClock
+    seconds: dict[str, list[float]] = field(default_factory=lambda: {part: [] for part in PARTS})
+
+    def around(self, part: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the function, timed."""
+
+        def timed(*given: Any, **named: Any) -> Any:
+            began = self.clock()
+            try:
+                return function(*given, **named)
+            finally:
+                self.seconds[part].append(self.clock() - began)
+
+        return timed
+
+
+class Run:
+    """One study, driven to its end."""
+
+    def __init__(self, arguments: argparse.Namespace, folder: Path) -> None:
+        self.arguments = arguments
+        self.cluster = SimulatedCluster(
+            -(-arguments.gpus // GPUS_PER_NODE), GPUS_PER_NODE, now=time.time()
+        )
+        self.clock = LiveClock(self.cluster, CLOCKS[arguments.clock])
+        self.executor = LiveExecutor(self.cluster, Course(seconds_of, value_of), self.clock)
+        self.timer = Timer(self.clock)
+        self.began = self.cluster.now
+        self.rounds: list[float] = []
+        self.looks = 0
+        self.last_ask = self.cluster.now
+        self._folder = folder
+        self._study = new_study(folder, arguments)
+
+    def drive(self) -> None:
+        """Drive the study to its end."""
+        began = time.perf_counter()
+        with self._opened() as driver:
+            driver.start()
+            _time_parts(driver, self.timer)
+            while driver.is_busy:
+                self._round(driver)
+            assert driver.state.counts()["finished"] == self.arguments.trials
+            self.real_seconds = time.perf_counter() - began
+        began = time.perf_counter()
+        with self._opened():
+            self.reopen_seconds = time.perf_counter() - began
+
+    @contextmanager
+    def _opened(self) -> Iterator[Driver]:
+        runs = self._folder / "runs"
+        with open_driver(
+            self._study, runs, self.executor, on_event=lambda event: None, clock=self.clock
+        ) as driver:
+            yield driver
+
+    def _round(self, driver: Driver) -> None:
+        before, asked = self.cluster.now, len(driver.state.trials)
+        with self.clock.works():
+            driver.tick()
+        self.rounds.append(self.cluster.now - before)
+        if len(driver.state.trials) > asked:
+            self.last_ask = self.cluster.now
+        if len(self.rounds) % 20 == 0:
+            told = driver.state.num_told.total()
+            hours = (self.cluster.now - self.began) / 3600
+            work = 1000 * sum(self.rounds) / max(1, told)
+            print(
+                f"{told} told after {hours:.2f} h, round {self.rounds[-1]:.1f} s, "
+                f"{work:.1f} ms a trial, idle {self.idle_since(self._full()):.4f}",
+                flush=True,
+            )
+        self.cluster.advance(self.arguments.poll)
+
+    def row(self) -> dict[str, object]:
+        """Return a row of the table."""
+        arguments, asks = self.arguments, sorted(self.timer.seconds["ask"])
+        minutes = Counter(int((at - self.began) // 60) for at in self.executor.calls)
+        per_trial = {
+            f"{part}_ms_a_trial": _ms(sum(seconds) / arguments.trials)
+            for part, seconds in self.timer.seconds.items()
+        }
+        return {
+            "date": datetime.now().date().isoformat(),
+            "commit": commit(),
+            "machine": processor(),
+            "versions": f"optuna {optuna.__version__}, SQLAlchemy {sqlalchemy.__version__}, "
+            f"SQLite {sqlite3.sqlite_version}",
+            "sampler": arguments.sampler,
+            "trials": arguments.trials,
+            "gpus": self.cluster.num_gpus,
+            "jobs": self._study.spec.executor.jobs,
+            "poll_s": arguments.poll,
+            "clock": arguments.clock,
+            "files": "memory" if str(self._folder).startswith("/dev/shm") else "disk",
+            "idle": f"{self.idle_since(self._full()):.4f}",
+            "idle_with_ramp": f"{self.idle_since(self.began):.4f}",
+            "ask_median_ms": _ms(statistics.median(asks)),
+            "ask_p95_ms": _ms(asks[int(0.95 * len(asks))]),
+            "ask_max_ms": _ms(asks[-1]),
+            "driver_ms_a_trial": _ms(sum(self.rounds) / arguments.trials),
+            **per_trial,
+            "round_median_s": f"{statistics.median(self.rounds):.2f}",
+            "round_max_s": f"{max(self.rounds):.2f}",
+            "looks_a_round": f"{len(self.timer.seconds['look']) / len(self.rounds):.2f}",
+            "calls_a_minute": f"{60 * len(self.executor.calls) / self.duration:.2f}",
+            "calls_a_minute_max": max(minutes.values()),
+            "database_mb": f"{(self._folder / 'study.db').stat().st_size / 1e6:.1f}",
+            "events": self._num_events(),
+            "virtual_s": f"{self.duration:.0f}",
+            "real_s": f"{self.real_seconds:.0f}",
+            "reopen_s": f"{self.reopen_seconds:.1f}",
+        }
+
+    @property
+    def duration(self) -> float:
+        """Return the virtual seconds of the whole study."""
+        return self.cluster.now - self.began
+
+    def idle_since(self, start: float) -> float:
+        """Return the share of idle GPU-seconds from ``start`` to the last trial asked for."""
+        if self.last_ask <= start:
+            return 0.0
+        seconds = 0.0
+        changes = [*self.cluster.busy, (self.last_ask, 0)]
+        for (at, busy), (until, _) in pairwise(changes):
+            seconds += busy * max(0.0, min(until, self.last_ask) - max(at, start))
+        return 1 - seconds / (self.cluster.num_gpus * (self.last_ask - start))
+
+    def _full(self) -> float:
+        """Return the first moment at which all GPUs were taken."""
+        num_gpus = self.cluster.num_gpus
+        return next((at for at, busy in self.cluster.busy if busy == num_gpus), self.cluster.now)
+
+    def _num_events(self) -> int:
+        with sqlite3.connect(self._folder / "study.db") as file:
+            return int(file.execute("SELECT COUNT(*) FROM hpsearch_events").fetchone()[0])
+
+
+def _time_parts(driver: Driver, timer: Timer) -> None:
+    """Time the four parts of a round of one driver."""
+    trials: Trials = driver._trials
+    jobs: Jobs = driver._jobs
+    results: Results = driver._results
+    patched: list[tuple[object, str, str]] = [
+        (trials, "ask", "ask"),
+        (jobs, "submit", "submit"),
+        (driver, "_observe", "look"),
+        (results, "report", "tell"),
+        (results, "end_attempts", "tell"),
+    ]
+    for owner, name, part in patched:
+        setattr(owner, name, timer.around(part, getattr(owner, name)))
+
+
+def draw(run: Run, path: Path) -> None:
+    """Draw GPUs over time and the latency of asks over trials."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, (above, below) = pyplot.subplots(2, 1, figsize=(9, 6), layout="constrained")
+    hours = [(at - run.began) / 3600 for at, _ in run.cluster.busy]
+    above.step(hours, [busy for _, busy in run.cluster.busy], where="post", linewidth=0.8)
+    above.set(xlabel="hours, virtual", ylabel="busy GPUs", ylim=(0, 1.05 * run.cluster.num_gpus))
+    latencies = [1000 * seconds for seconds in run.timer.seconds["ask"]]
+    below.plot(latencies, ".", markersize=1)
+    below.set(xlabel="trial", ylabel="ask, ms", yscale="log")
+    arguments = run.arguments
+    figure.suptitle(
+        f"{arguments.trials:,} trials on {run.cluster.num_gpus:,} GPUs, {arguments.sampler}"
+    )
+    figure.savefig(path, dpi=120)
+
+
+def _ms(seconds: float) -> str:
+    return f"{1000 * seconds:.2f}"
+
+
+def _append(values: dict[str, object], path: Path) -> None:
+    """Append a row, below a header if the file is new."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    is_new = not path.exists()
+    with path.open("a", newline="") as file:
+        writer = csv.DictWriter(file, list(values), lineterminator="\n")
+        if is_new:
+            writer.writeheader()
+        writer.writerow(values)
+    print(values)
+
+
+if __name__ == "__main__":
+    main()
