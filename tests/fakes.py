@@ -12,7 +12,7 @@ from typing import Any
 from hpsearch.cluster.executor import JobStatus
 from hpsearch.cluster.failures import CODE, NAN
 from hpsearch.cluster.member import FENCED, Member
-from hpsearch.cluster.messages import AttemptResult, Heartbeat
+from hpsearch.cluster.messages import Assignment, AttemptResult, Heartbeat
 from hpsearch.cluster.trial_dir import JobDir
 from hpsearch.errors import HpsearchError
 from hpsearch.trainers.config import TrainerConfig
@@ -50,6 +50,8 @@ class FakeJob:
     began: bool = False
     lives: bool = True
     interrupted: bool = False
+    taken: int = 0
+    """groups of trials after the first"""
     zombies: list[Member] = field(default_factory=list)
     """attempts whose node is out of sight; they write their results when others have begun"""
 
@@ -76,11 +78,14 @@ class FakeExecutor:
         max_batch: int = 1,
         num_threads: int = 1,
         gpus_per_job: float = 0.0,
+        pilot_seconds: float = 0.0,
     ) -> None:
         """``faults`` are by trial and attempt; ``twice`` adds each line of a curve twice."""
         self.max_batch = max_batch
         self.num_threads = num_threads
         self.gpus_per_job = gpus_per_job
+        self.pilot_seconds = pilot_seconds
+        self.pilot_seconds = pilot_seconds
         self._curve = curve
         self._faults = dict(faults or {})
         self._rounds_per_look = rounds_per_look
@@ -137,17 +142,23 @@ class FakeExecutor:
                 self._come_back(known, member)
             if known.lives:
                 self._round(known)
-                known.lives = known.lives and bool(known.left)
+                known.lives = known.lives and (bool(known.left) or self._waits(known))
 
     def _lives(self, job_id: str) -> bool:
         return job_id in self._jobs and self._jobs[job_id].lives
 
     def _round(self, known: FakeJob) -> None:
         if not known.began:
-            self._begin(known)
+            self._begin(known, known.job.read().assignments)
             return
         if known.interrupted:
             self._leave(known)
+            return
+        if not known.left:
+            self._take_more(known)
+            return
+        if not known.left:
+            self._take_more(known)
             return
         stride = self._stride(known)
         for member in known.left:
@@ -165,9 +176,23 @@ class FakeExecutor:
         for member in known.left:
             _beat(member, known.step[member.assignment.trial])
 
-    def _begin(self, known: FakeJob) -> None:
+    def _waits(self, known: FakeJob) -> bool:
+        """Return whether a job without trials stays for more."""
+        return (
+            known.job.read().pilot_seconds > 0
+            and not known.interrupted
+            and known.job.read_next(known.taken + 1) != ()
+        )
+
+    def _take_more(self, known: FakeJob) -> None:
+        given = known.job.read_next(known.taken + 1)
+        if given:
+            known.taken += 1
+            self._begin(known, given)
+
+    def _begin(self, known: FakeJob, assignments: Sequence[Assignment]) -> None:
         known.began = True
-        for assignment in known.job.read()[0]:
+        for assignment in assignments:
             try:
                 member = Member.open(known.job.study, assignment)
             except HpsearchError as error:

@@ -37,12 +37,14 @@ class Executor(Protocol):
         patience: seconds after its announcement for which a job that was perhaps submitted, but
             cannot be found, may still appear.
         num_threads: threads that a job may use.
+        pilot_seconds: for which a job that has trained its trials waits for more; 0 if it leaves.
         gpus_per_job: GPUs that a running job occupies.
     """
 
     max_batch: int
     patience: float
     num_threads: int
+    pilot_seconds: float
     gpus_per_job: float
 
     @property

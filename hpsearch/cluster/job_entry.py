@@ -16,7 +16,7 @@ def train(job_folder: str) -> None:
     """
     # Before the imports, which take seconds: a request to stop must not be lost meanwhile.
     with stop_flag() as flag:
-        _, num_threads = JobDir(Path(job_folder)).read()
+        num_threads = JobDir(Path(job_folder)).read().num_threads
         os.environ["OMP_NUM_THREADS"] = os.environ["NUMBA_NUM_THREADS"] = str(num_threads)
         from hpsearch.cluster.worker import train_job
 

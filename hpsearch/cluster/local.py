@@ -28,9 +28,13 @@ class LocalExecutor:
     gpus_per_job = 0.0
     num_calls = 0
 
-    def __init__(self, num_threads: int) -> None:
-        """Begin with no job of this process; each will use ``num_threads`` threads."""
+    def __init__(self, num_threads: int, *, pilot_seconds: float = 0.0) -> None:
+        """Begin with no job of this process; each will use ``num_threads`` threads.
+
+        A job that has trained its trials waits ``pilot_seconds`` for more.
+        """
         self.num_threads = num_threads
+        self.pilot_seconds = pilot_seconds
         # Python warns of a child that is forgotten before it has ended.
         self._children: list[submitit.Job[None]] = []
 

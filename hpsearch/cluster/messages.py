@@ -25,6 +25,18 @@ class Assignment:
 
 
 @dataclass(frozen=True)
+class JobPlan:
+    """What a job is for."""
+
+    assignments: tuple[Assignment, ...]
+    """the trials that it trains first"""
+    num_threads: int
+    """that it may use"""
+    pilot_seconds: float
+    """for which it waits for more trials when it has trained some; 0 where it leaves then"""
+
+
+@dataclass(frozen=True)
 class Control:
     """What the driver tells a trial's attempts."""
 

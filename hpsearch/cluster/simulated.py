@@ -57,6 +57,7 @@ class SimulatedExecutor:
         self.max_batch = max_batch
         self.patience = patience
         self.num_threads = 1
+        self.pilot_seconds = 0.0
         self.gpus_per_job = float(gpus_per_job)
         self.num_calls = 0
         self._cluster = cluster

@@ -58,7 +58,7 @@ class SimulatedJob:
 
     def begin(self, now: float) -> float | None:
         """Read what to train, and go on from what was saved."""
-        for assignment in self._job.read()[0]:
+        for assignment in self._job.read().assignments:
             try:
                 member = Member.open(self._job.study, assignment)
             except HpsearchError as error:

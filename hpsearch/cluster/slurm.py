@@ -56,8 +56,12 @@ class SlurmExecutor:
 
     patience = PATIENCE
 
-    def __init__(self, profile: SlurmProfile, study: StudyDir) -> None:
+    def __init__(
+        self, profile: SlurmProfile, study: StudyDir, *, pilot_seconds: float = 0.0
+    ) -> None:
         """Submit as ``profile`` says, for the study in one folder.
+
+        A job that has trained its trials waits ``pilot_seconds`` for more.
 
         Raises:
             UsageError: if this machine has no SLURM.
@@ -71,6 +75,7 @@ class SlurmExecutor:
         """SLURM jobs that waited at the last look"""
         digest = hashlib.sha256(str(study.root.absolute()).encode()).hexdigest()
         self._prefix = f"hps-{study.root.name}-{digest[:8]}-"
+        self.pilot_seconds = pilot_seconds
         self.num_threads = profile.cpus_per_task
         self.gpus_per_job = float(profile.gpus_per_task)
         self.max_batch = _max_array_size(self._calls) * profile.tasks_per_job
@@ -164,15 +169,18 @@ class SlurmExecutor:
         }
 
     def _from_accounting(self, jobs: Sequence[tuple[JobDir, str]]) -> dict[str, JobStatus]:
-        """Return how jobs that left the queue ended; where nobody knows, that they did."""
+        """Return how jobs that left the queue ended; of those without an account nothing is said.
+
+        A job that was submitted a moment ago may be in neither answer yet.
+        """
         unknown = {_slurm_id(job_id) for _, job_id in jobs if job_id not in self._ended}
         states = self._accounted(sorted(unknown))
         for _, job_id in jobs:
-            if job_id not in self._ended:
+            state = states.get(_slurm_id(job_id))
+            if state is not None:
                 # By the books alone it may still run: then its end was never entered.
-                _, failure = meaning(states.get(_slurm_id(job_id), ""))
-                self._ended[job_id] = JobStatus(job_id, "ended", failure)
-        return {job.name: self._ended[job_id] for job, job_id in jobs}
+                self._ended[job_id] = JobStatus(job_id, "ended", meaning(state)[1])
+        return {job.name: self._ended[job_id] for job, job_id in jobs if job_id in self._ended}
 
     def _accounted(self, ids: Sequence[str]) -> dict[str, str]:
         try:

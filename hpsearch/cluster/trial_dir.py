@@ -8,7 +8,8 @@ runs/<study>/
     requests/                    what users ask of the driver, a file each, gone once it is heard
     code/<hash>/                 the code that jobs on a cluster run
     best/                        the exported best configuration
-    jobs/<job>/                  job.json (the trials it trains), the executor's log files,
+    jobs/<job>/                  job.json (the trials it trains), next-<k>.json (those it trains
+                                 after them), the executor's log files,
                                  traces/, hpsearch.prom (gauges for Prometheus)
     trials/<number>/
         config.yaml              the complete trainer configuration
@@ -27,14 +28,14 @@ A run of its own, runs/<name>/, is laid out as a trial, with traces/ and hpsearc
 by the process that trains it) and fault.log beside.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from hpsearch.atomic import read_json, write_json, write_text
 from hpsearch.cluster.curve import Curve
-from hpsearch.cluster.messages import Assignment, AttemptResult, Control, Heartbeat
+from hpsearch.cluster.messages import Assignment, AttemptResult, Control, Heartbeat, JobPlan
 from hpsearch.errors import ConfigError, CorruptError, DiskError
 from hpsearch.schema import read
 
@@ -142,15 +143,33 @@ class JobDir:
         """Return the folder of the profiler's traces."""
         return self.root / TRACES
 
-    def write(self, assignments: tuple[Assignment, ...], num_threads: int) -> None:
-        """Say what the job trains and with how many threads."""
-        plan = {"num_threads": num_threads, "trials": [asdict(one) for one in assignments]}
-        write_json(self.root / "job.json", plan)
+    def write(self, plan: JobPlan) -> None:
+        """Say what the job is for."""
+        write_json(self.root / "job.json", asdict(plan))
 
-    def read(self) -> tuple[tuple[Assignment, ...], int]:
-        """Return what the job trains and with how many threads."""
+    def read(self) -> JobPlan:
+        """Return what the job is for."""
         plan = read_json(self.root / "job.json")
-        return tuple(Assignment(**one) for one in plan["trials"]), plan["num_threads"]
+        return JobPlan(_assignments(plan), plan["num_threads"], plan["pilot_seconds"])
+
+    def write_next(self, number: int, assignments: Sequence[Assignment]) -> None:
+        """Give the job more trials to train after its first ones; none let it leave.
+
+        ``number`` counts what it was given so, from 1.
+        """
+        write_json(self._next(number), {"assignments": [asdict(one) for one in assignments]})
+
+    def read_next(self, number: int) -> tuple[Assignment, ...] | None:
+        """Return what the job trains next, None while that has not been said."""
+        given = read_json(self._next(number))
+        return None if given is None else _assignments(given)
+
+    def _next(self, number: int) -> Path:
+        return self.root / f"next-{number}.json"
+
+
+def _assignments(plan: Any) -> tuple[Assignment, ...]:
+    return tuple(Assignment(**one) for one in plan["assignments"])
 
 
 @dataclass(frozen=True)

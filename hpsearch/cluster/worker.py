@@ -4,6 +4,7 @@ It speaks with the driver through files alone and never sees the database.
 """
 
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,6 +19,9 @@ from hpsearch.cluster.trial_dir import JobDir, StudyDir
 from hpsearch.errors import HpsearchError
 from hpsearch.monitor.places import JobPlace
 
+GLANCE_SECONDS = 0.2
+"""between two looks for more trials"""
+
 
 def work(job_folder: str) -> None:
     """Train the trials of a job; signals that ask to stop are heeded from here on."""
@@ -28,11 +32,21 @@ def work(job_folder: str) -> None:
 def train_job(job_folder: str, flag: StopFlag) -> None:
     """Train the trials of a job until each has finished or has been stopped, or ``flag`` is set.
 
-    Every attempt's result is written before this returns; what it raises is for the job's log.
+    A pilot then waits for more of the same shape, so that what a process pays once (imports, the
+    device, compilation) is paid once for all of them. Every attempt's result is written before this
+    returns; what it raises is for the job's log.
     """
     job = JobDir(Path(job_folder))
-    assignments, num_threads = job.read()
-    torch.set_num_threads(num_threads)
+    plan = job.read()
+    torch.set_num_threads(plan.num_threads)
+    assignments, number = plan.assignments, 0
+    while assignments and not flag.is_set:
+        _train(job, assignments, flag)
+        number += 1
+        assignments = _next(job, number, plan.pilot_seconds, flag)
+
+
+def _train(job: JobDir, assignments: Sequence[Assignment], flag: StopFlag) -> None:
     opened = [_open(job.study, assignment) for assignment in assignments]
     members = [m for m in opened if m is not None and m.stop_reason() is None]
     if not members:
@@ -43,6 +57,17 @@ def train_job(job_folder: str, flag: StopFlag) -> None:
     except Exception as error:
         population.fail(error)
         raise
+
+
+def _next(job: JobDir, number: int, seconds: float, flag: StopFlag) -> tuple[Assignment, ...]:
+    """Return what a pilot is given within some seconds, nothing if it should leave."""
+    deadline = time.monotonic() + seconds
+    while seconds > 0 and not flag.is_set:
+        given = job.read_next(number)
+        if given is not None or time.monotonic() > deadline:
+            return given or ()
+        time.sleep(GLANCE_SECONDS)
+    return ()
 
 
 def _open(study: StudyDir, assignment: Assignment) -> Member | None:

@@ -13,6 +13,7 @@ from hpsearch.study.options import LocalOptions, SlurmOptions
 from hpsearch.study.spec import Study
 
 LOCAL_POLL_SECONDS = 0.5
+LOCAL_PILOT_SECONDS = 10.0
 
 
 def build_executor(study: Study, folder: StudyDir) -> Executor:
@@ -25,12 +26,15 @@ def build_executor(study: Study, folder: StudyDir) -> Executor:
     match study.spec.executor:
         case LocalOptions() as options:
             share = max(1, num_cores() // options.jobs)
-            return LocalExecutor(options.cpus_per_job or share)
+            wait = LOCAL_PILOT_SECONDS if options.pilot else 0.0
+            return LocalExecutor(options.cpus_per_job or share, pilot_seconds=wait)
         case SlurmOptions() as options:
             # Imported here: to submit elsewhere needs none of it.
             from hpsearch.cluster.slurm import SlurmExecutor
 
-            return SlurmExecutor(_profile(study, options), folder)
+            # Three rounds of the driver, one of which may be slow.
+            wait = 3 * options.poll_seconds if options.pilot else 0.0
+            return SlurmExecutor(_profile(study, options), folder, pilot_seconds=wait)
         case other:
             assert_never(other)
 

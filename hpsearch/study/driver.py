@@ -15,6 +15,8 @@ from hpsearch.study import requests
 from hpsearch.study.dispatch import groups
 from hpsearch.study.jobs import Jobs
 from hpsearch.study.observe import Curves, Observation, observe
+from hpsearch.study.options import SlurmOptions
+from hpsearch.study.pilots import Pilots
 from hpsearch.study.recorder import Recorder
 from hpsearch.study.requests import Request
 from hpsearch.study.results import Results
@@ -56,6 +58,9 @@ class Driver:
         self._executor = executor
         self._clock = clock
         self._jobs = Jobs(folder, trials, recorder, executor, clock=clock)
+        self._pilots = Pilots(
+            folder, trials, recorder, looks_ahead=isinstance(spec.executor, SlurmOptions)
+        )
         self._curves = Curves()
         self._results = Results(folder, trials, recorder, executor)
 
@@ -91,6 +96,7 @@ class Driver:
         self._recorder.keep_lease()
         self._heed()
         self._look()
+        self._pilots.repair()
         if not self._is_broken():
             self._ask()
             self._dispatch()
@@ -178,14 +184,15 @@ class Driver:
         return self._spec.executor.jobs - len(self.state.live_jobs())
 
     def _ask(self) -> None:
-        """Ask for as many trials as the free jobs can hold.
+        """Ask for as many trials as the free jobs can hold, and those that take more.
 
         What an interruption threw out of a job fills a job, however little of it is left: in an
         uninterrupted study, nothing is asked before that job ends.
         """
         if self.state.status != RUNNING:
             return
-        free = self._free_jobs() - len({trial.job for trial in self.state.waiting()} - {None})
+        free = self._free_jobs() + len(self._pilots.ready())
+        free -= len({trial.job for trial in self.state.waiting()} - {None})
         places = free * self._spec.executor.members_per_job
         places -= sum(trial.job is None for trial in self.state.waiting())
         self._trials.recount()
@@ -208,8 +215,12 @@ class Driver:
         return len(events)
 
     def _dispatch(self) -> None:
-        """Submit waiting trials while a job is free; what stops ends what it has begun."""
+        """Give waiting trials to jobs that take more, submit others while a job is free.
+
+        A study that stops ends what it has begun.
+        """
         if self.state.status not in BUSY or not self._has_gpu_hours():
+            self._pilots.close_idle()
             return
         stops = self.state.status == STOPPING
         waiting = groups(
@@ -217,7 +228,9 @@ class Driver:
             shape=self._trials.shape,
             members_per_job=self._spec.executor.members_per_job,
         )
-        self._jobs.submit(waiting[: max(self._free_jobs(), 0)])
+        left = self._pilots.give(waiting)
+        self._pilots.close_idle()
+        self._jobs.submit(left[: max(self._free_jobs(), 0)])
 
     def _conclude(self) -> None:
         """End the study when nothing is left to do, or when too much has failed."""

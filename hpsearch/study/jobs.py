@@ -12,7 +12,7 @@ from uuid import uuid4
 
 from hpsearch import yaml_file
 from hpsearch.cluster.executor import Executor, SchedulerSilentError, SubmissionRefusedError
-from hpsearch.cluster.messages import Assignment, Control
+from hpsearch.cluster.messages import Assignment, Control, JobPlan
 from hpsearch.cluster.trial_dir import JobDir, StudyDir
 from hpsearch.study.observe import Observation
 from hpsearch.study.recorder import Recorder
@@ -129,35 +129,25 @@ class Jobs:
         """Announce a job for each group of trials, all at once, and write their files."""
         first = len(self._state.jobs) + 1
         jobs = [self._folder.job(f"{first + index:05d}") for index in range(len(groups))]
-        plans = [
-            tuple(Assignment(trial.number, trial.attempts + 1, uuid4().hex) for trial in group)
-            for group in groups
-        ]
+        plans = [new_attempts(group) for group in groups]
         gpus = self._executor.gpus_per_job
+        pilot = {"pilot": True} if self._executor.pilot_seconds else {}
         self._recorder.record_all(
             [
                 self._recorder.event(
                     "announced",
                     job=job.name,
-                    data={"trials": [asdict(one) for one in plan], "gpus": gpus},
+                    data={"trials": [asdict(one) for one in plan], "gpus": gpus} | pilot,
                 )
                 for job, plan in zip(jobs, plans, strict=True)
             ]
         )
         for job, group, plan in zip(jobs, groups, plans, strict=True):
             self._recorder.keep_lease()  # many files may take long
-            self._write(job, group, plan)
+            write_trials(self._folder, self._trials, group, plan)
+            executor = self._executor
+            job.write(JobPlan(plan, executor.num_threads, executor.pilot_seconds))
         return jobs
-
-    def _write(self, job: JobDir, group: Sequence[Trial], plan: tuple[Assignment, ...]) -> None:
-        """Write the files of a job and its trials."""
-        for trial, assignment in zip(group, plan, strict=True):
-            files = self._folder.trial(trial.number)
-            config = self._trials.plain_config(trial)
-            lineage = {"parents": [], "operator": "ask", "seed": config["seed"]}
-            files.create(yaml_file.dump(config), lineage)
-            files.write_control(Control(assignment.token, stop=None))
-        job.write(plan, self._executor.num_threads)
 
     def _withdraw(self, jobs: Sequence[Job]) -> None:
         """End jobs that never reached the executor; their trials wait again."""
@@ -175,3 +165,24 @@ class Jobs:
     def _rest(self) -> None:
         self._not_before = self._clock() + self._pause
         self._pause = min(2 * self._pause, LONGEST_PAUSE)
+
+
+def new_attempts(group: Sequence[Trial]) -> tuple[Assignment, ...]:
+    """Return the next attempt at each of some trials, with a token that nobody had before."""
+    return tuple(Assignment(trial.number, trial.attempts + 1, uuid4().hex) for trial in group)
+
+
+def write_trials(
+    folder: StudyDir, trials: Trials, group: Sequence[Trial], attempts: Sequence[Assignment]
+) -> None:
+    """Write the files of trials that are about to run; doing it again changes nothing.
+
+    Raises:
+        DiskError: if that is not possible.
+    """
+    for trial, attempt in zip(group, attempts, strict=True):
+        files = folder.trial(trial.number)
+        config = trials.plain_config(trial)
+        lineage = {"parents": [], "operator": "ask", "seed": config["seed"]}
+        files.create(yaml_file.dump(config), lineage)
+        files.write_control(Control(attempt.token, stop=None))

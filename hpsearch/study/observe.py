@@ -160,11 +160,19 @@ def _result(
         message = f"the job gave no sign of life for {silence:.0f} seconds"
         return AttemptResult(trial.token, "lost", _last_step(attempt), SILENT, message, {})
     step = _last_step(attempt)
-    if job.interrupted or (job.id is None and status is None):
+    if job.interrupted or _never_began(trial, job, status, attempt):
         return AttemptResult(trial.token, "interrupted", step, None, message, {})
     kind = status.failure if status is not None and status.failure is not None else LOST
     message = f"{message}; see {folder.job(job.name).logs}"
     return AttemptResult(trial.token, "lost", step, kind, message, {})
+
+
+def _never_began(trial: Trial, job: Job, status: JobStatus | None, attempt: AttemptDir) -> bool:
+    """Return whether a job was never submitted, or ended before it took up its next trials."""
+    if job.id is None and status is None:
+        return True
+    is_first = any(number == trial.number for number, _, _ in job.groups[0])
+    return not is_first and attempt.read_heartbeat() is None
 
 
 def _last_step(attempt: AttemptDir) -> int:

@@ -156,6 +156,8 @@ class LocalOptions:
     """trials that train together in one process, if their shapes agree"""
     cpus_per_job: Positive | None = None
     """threads of a process; none shares the machine out evenly"""
+    pilot: bool = False
+    """whether a process that has trained its trials takes more of their shape"""
 
 
 @dataclass(frozen=True)
@@ -169,6 +171,8 @@ class SlurmOptions:
     """jobs at once, waiting ones included"""
     members_per_job: Positive = 1
     """trials that train together in one job, if their shapes agree"""
+    pilot: bool = True
+    """whether a job that has trained its trials takes more of their shape, until its walltime"""
     poll_seconds: Annotated[float, Range(low=1.0)] = 30.0
     """between two looks at the queue and at what jobs wrote"""
 

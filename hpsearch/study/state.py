@@ -81,13 +81,17 @@ class Loss:
     """the last lines that its job printed, where it failed"""
 
 
+Group = tuple[tuple[int, int, str], ...]
+"""trials that train together: number, attempt and token of each"""
+
+
 @dataclass
 class Job:
     """One job, as far as the events tell."""
 
     name: str
-    trials: tuple[tuple[int, int, str], ...]
-    """number, attempt and token of each"""
+    groups: list["Group"]
+    """what it trains, one group after another; more than one if it is a pilot"""
     id: str | None = None
     """the executor's, None between the announcement and the submission"""
     announced_at: float = 0.0
@@ -100,6 +104,15 @@ class Job:
     ended_at: float | None = None
     gpus: float = 0.0
     """that it occupies while it runs"""
+    is_pilot: bool = False
+    """whether it takes more trials when it has trained some"""
+    closed: bool = False
+    """whether it was told that there are no more"""
+
+    @property
+    def trials(self) -> list[tuple[int, int, str]]:
+        """Return number, attempt and token of all its trials."""
+        return [one for group in self.groups for one in group]
 
     def seconds(self, now: float) -> float:
         """Return for how long the job has run."""
@@ -171,6 +184,10 @@ class StudyState:
                 if self.trials[number].token == token:
                     yield self.trials[number], job
 
+    def is_idle(self, job: Job) -> bool:
+        """Return whether every attempt in a job has ended."""
+        return all(self.trials[number].token != token for number, _, token in job.groups[-1])
+
     def counts(self) -> dict[str, int]:
         """Return the number of trials by state."""
         waiting = len(self.waiting())
@@ -218,10 +235,15 @@ def _asked(state: StudyState, event: Event) -> None:
 
 def _announced(state: StudyState, event: Event) -> None:
     assert event.job is not None
-    trials = tuple((t["trial"], t["attempt"], t["token"]) for t in event.data["trials"])
-    job = Job(event.job, trials, announced_at=event.at, gpus=event.data.get("gpus", 0.0))
-    state.jobs[job.name] = state.live[job.name] = job
-    for number, attempt, token in job.trials:
+    group = tuple((t["trial"], t["attempt"], t["token"]) for t in event.data["trials"])
+    if event.job in state.live:
+        job = state.live[event.job]
+        job.groups.append(group)
+    else:
+        gpus, is_pilot = event.data.get("gpus", 0.0), event.data.get("pilot", False)
+        job = Job(event.job, [group], announced_at=event.at, gpus=gpus, is_pilot=is_pilot)
+        state.jobs[job.name] = state.live[job.name] = job
+    for number, attempt, token in group:
         trial = state.trials[number]
         trial.attempts, trial.token, trial.job = attempt, token, job.name
 
@@ -234,6 +256,11 @@ def _submitted(state: StudyState, event: Event) -> None:
 def _job_began(state: StudyState, event: Event) -> None:
     assert event.job is not None
     state.jobs[event.job].began_at = event.at
+
+
+def _job_closed(state: StudyState, event: Event) -> None:
+    assert event.job is not None
+    state.jobs[event.job].closed = True
 
 
 def _interrupting(state: StudyState, event: Event) -> None:
@@ -267,7 +294,7 @@ def _attempt_ended(state: StudyState, event: Event) -> None:
         trial.lost += 1
     if status not in ("finished", "pruned"):
         job = state.jobs[trial.job or ""]
-        gpus = job.gpus / len(job.trials)
+        gpus = job.gpus / len(job.groups[-1])
         lost, log = event.data.get("lost_seconds", 0.0), event.data.get("log", ())
         trial.losses.append(Loss(trial.attempts, kind or status, lost, gpus, tuple(log)))
 
@@ -293,6 +320,7 @@ _APPLY = {
     "announced": _announced,
     "submitted": _submitted,
     "job_began": _job_began,
+    "job_closed": _job_closed,
     "requested": _requested,
     "reported": _reported,
     "attempt_ended": _attempt_ended,

@@ -194,10 +194,18 @@ class Trials:
 
     def is_rung(self, trial: Trial, step: int) -> bool:
         """Return whether the value at a step is told; at most MAX_RUNGS of a trial are."""
+        return step % self._rung_steps(trial) == 0
+
+    def is_at_last_rung(self, trial: Trial) -> bool:
+        """Return whether a trial has told all values but the last, or its end."""
+        reached = max(trial.reported, default=0)
+        return trial.is_over or reached + self._rung_steps(trial) >= self.config(trial).steps
+
+    def _rung_steps(self, trial: Trial) -> int:
+        """Return the steps from one rung to the next."""
         config = self.config(trial)
         interval = config.evaluation.interval
-        stride = ceil(config.steps / interval / MAX_RUNGS)
-        return step % (stride * interval) == 0
+        return interval * ceil(config.steps / interval / MAX_RUNGS)
 
     def _rungs(self, trial: Trial) -> list[str]:
         """Return the names under which successive halving has noted a trial's rungs, in order."""

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from hpsearch import yaml_file
-from hpsearch.cluster.messages import Assignment, Control
+from hpsearch.cluster.messages import Assignment, Control, JobPlan
 from hpsearch.cluster.trial_dir import StudyDir
 
 
@@ -22,7 +22,7 @@ def new_job():
             trial.write_control(Control(token, None))
             assignments.append(Assignment(number, attempt, token))
         job = study.job(f"job-{attempt}")
-        job.write(tuple(assignments), 1)
+        job.write(JobPlan(tuple(assignments), 1, pilot_seconds=0.0))
         return job
 
     return make

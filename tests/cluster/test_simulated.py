@@ -10,7 +10,7 @@ from fakes import smooth_curve
 
 from hpsearch import yaml_file
 from hpsearch.cluster.executor import SchedulerSilentError, SubmissionRefusedError
-from hpsearch.cluster.messages import Assignment, Control
+from hpsearch.cluster.messages import Assignment, Control, JobPlan
 from hpsearch.cluster.simulated import CallFaults, SimulatedExecutor
 from hpsearch.cluster.simulated_cluster import Faults, SimulatedCluster, Task
 from hpsearch.cluster.simulated_job import Course
@@ -133,7 +133,7 @@ def jobs(tmp_path: Path, plain_config: Callable[..., dict[str, Any]]) -> list[Jo
         trial.create(yaml_file.dump(plain_config({"seed": number})), {})
         trial.write_control(Control(f"token-{number}", None))
         job = study.job(f"{number + 1:05d}")
-        job.write((Assignment(number, 1, f"token-{number}"),), 1)
+        job.write(JobPlan((Assignment(number, 1, f"token-{number}"),), 1, pilot_seconds=0.0))
         found.append(job)
     return found
 

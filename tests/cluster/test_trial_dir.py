@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from hpsearch.cluster.messages import Assignment, AttemptResult, Control, Heartbeat
+from hpsearch.cluster.messages import Assignment, AttemptResult, Control, Heartbeat, JobPlan
 from hpsearch.cluster.trial_dir import StudyDir
 from hpsearch.errors import CorruptError
 
@@ -31,8 +31,13 @@ def test_places(study):
 
 def test_a_job_is_read_as_it_was_written(study):
     assignments = (Assignment(3, 1, "a"), Assignment(5, 2, "b"))
-    study.job("j").write(assignments, 4)
-    assert study.job("j").read() == (assignments, 4)
+    plan = JobPlan(assignments, num_threads=4, pilot_seconds=1.5)
+    study.job("j").write(plan)
+    assert study.job("j").read() == plan
+    assert study.job("j").read_next(1) is None
+    study.job("j").write_next(1, assignments)
+    study.job("j").write_next(2, ())
+    assert [study.job("j").read_next(number) for number in (1, 2, 3)] == [assignments, (), None]
 
 
 def test_a_trial_is_created_once_and_again(trial):

@@ -6,13 +6,14 @@ Most tests run `work` in this process: a kill is an exception that nobody catche
 import os
 import shutil
 import signal
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from hpsearch.cluster import trial_dir as trial_dir_module
 from hpsearch.cluster.messages import Control
-from hpsearch.cluster.trial_dir import StudyDir
+from hpsearch.cluster.trial_dir import JobDir, StudyDir
 from hpsearch.cluster.worker import work
 from hpsearch.errors import ConflictError
 from hpsearch.trainers import checkpoint
@@ -74,8 +75,8 @@ def go_on(study: StudyDir, new_job, configs, attempt: int) -> None:
     """Give the unfinished trials to a new job, as the driver does, and run it."""
     left = unfinished(study, attempt - 1)
     job = new_job(study.root, configs, attempt)
-    assignments, threads = job.read()
-    job.write(tuple(one for one in assignments if one.trial in left), threads)
+    plan = job.read()
+    job.write(replace(plan, assignments=tuple(a for a in plan.assignments if a.trial in left)))
     if left:
         work(str(job.root))
 
@@ -383,3 +384,63 @@ def test_a_checkpoint_of_another_configuration_is_refused(interrupted, new_job, 
     with pytest.raises(ConflictError):
         go_on(interrupted, new_job, changed, attempt=2)
     assert "another configuration" in result(interrupted, 0, 2).message
+
+
+# Pilots.
+
+
+@pytest.fixture
+def pilot(tmp_path, new_job, configs):
+    """A job of the first trial that waits for more; the second trial lies ready."""
+    job = new_job(tmp_path, configs)
+    plan = job.read()
+    job.write(replace(plan, assignments=plan.assignments[:1], pilot_seconds=30.0))
+    return job, plan.assignments[1]
+
+
+def ended(job, number: int) -> str | None:
+    result = job.study.trial(number).attempt(1).read_result()
+    return None if result is None else result.status
+
+
+def test_a_pilot_trains_what_it_is_given_until_there_is_no_more(pilot) -> None:
+    job, second = pilot
+    job.write_next(1, [second])
+    job.write_next(2, [])
+    work(str(job.root))
+    assert [ended(job, 0), ended(job, 1)] == ["finished", "finished"]
+
+
+def test_a_pilot_that_is_given_nothing_leaves(pilot) -> None:
+    job, _ = pilot
+    job.write(replace(job.read(), pilot_seconds=0.5))
+    work(str(job.root))
+    assert [ended(job, 0), ended(job, 1)] == ["finished", None]
+
+
+def test_a_pilot_that_waits_leaves_when_it_is_asked_to(pilot, monkeypatch) -> None:
+    job, _ = pilot
+    look = JobDir.read_next
+
+    def stop_and_look(self, number):
+        os.kill(os.getpid(), signal.SIGTERM)
+        return look(self, number)
+
+    monkeypatch.setattr(JobDir, "read_next", stop_and_look)
+    work(str(job.root))
+    assert [ended(job, 0), ended(job, 1)] == ["finished", None]
+
+
+def test_a_pilot_ends_its_next_trials_as_a_job_of_their_own_would(pilot, tmp_path, new_job) -> None:
+    job, second = pilot
+    job.write_next(1, [second])
+    job.write_next(2, [])
+    work(str(job.root))
+    alone = new_job(tmp_path / "alone", [])
+    trial = alone.study.trial(second.trial)
+    trial.create(job.study.trial(second.trial).config.read_text(), {"parents": []})
+    trial.write_control(Control(second.token, None))
+    alone.write(replace(alone.read(), assignments=(second,)))
+    work(str(alone.root))
+    results = [one.study.trial(second.trial).attempt(1).read_result() for one in (job, alone)]
+    assert results[0] == results[1]

@@ -15,7 +15,7 @@ from fakes import FakeExecutor, smooth_curve
 from hpsearch import yaml_file
 from hpsearch.cluster.executor import Executor, JobStatus
 from hpsearch.cluster.local import LocalExecutor
-from hpsearch.cluster.messages import Assignment, AttemptResult, Control
+from hpsearch.cluster.messages import Assignment, AttemptResult, Control, JobPlan
 from hpsearch.cluster.simulated import SimulatedExecutor
 from hpsearch.cluster.simulated_cluster import SimulatedCluster
 from hpsearch.cluster.simulated_job import Course
@@ -66,7 +66,8 @@ def write_job(
         trial.create(yaml_file.dump(config), {"parents": []})
         trial.write_control(Control(f"token-{number}-{attempt}", None))
     job = study.job(name)
-    job.write(tuple(Assignment(n, attempt, f"token-{n}-{attempt}") for n in configs), 1)
+    assignments = tuple(Assignment(n, attempt, f"token-{n}-{attempt}") for n in configs)
+    job.write(JobPlan(assignments, num_threads=1, pilot_seconds=0.0))
     return job
 
 

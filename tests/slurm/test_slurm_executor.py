@@ -10,7 +10,7 @@ from slurm_tools import SlurmCluster, ask, wait_until
 from hpsearch import yaml_file
 from hpsearch.cluster.executor import SubmissionRefusedError
 from hpsearch.cluster.failures import CANCELLED, NODE_FAIL, PREEMPTED
-from hpsearch.cluster.messages import Assignment, Control
+from hpsearch.cluster.messages import Assignment, Control, JobPlan
 from hpsearch.cluster.slurm import SlurmExecutor
 from hpsearch.cluster.slurm_profile import load_profile
 from hpsearch.cluster.trial_dir import JobDir, StudyDir
@@ -55,7 +55,7 @@ def write_jobs(study: StudyDir, first: int, plain_config, *changes: dict) -> lis
         trial.create(yaml_file.dump(plain_config(change)), {"parents": []})
         trial.write_control(Control(token, None))
         job = study.job(f"{number:05d}")
-        job.write((Assignment(number, 1, token),), 1)
+        job.write(JobPlan((Assignment(number, 1, token),), num_threads=1, pilot_seconds=0.0))
         jobs.append(job)
     return jobs
 

@@ -298,8 +298,9 @@ def _check_jobs(study: Study, executor: FakeExecutor) -> None:
     announced = []
     for kind, _, job, data in stored_events(study, "announced", "job_ended"):
         if kind == "announced":
+            if job not in live:  # else a pilot is given more
+                announced.append(job)
             live.add(job)
-            announced.append(job)
             assert len(data["trials"]) <= study.spec.executor.members_per_job
         else:
             live.remove(job)
