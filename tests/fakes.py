@@ -85,7 +85,6 @@ class FakeExecutor:
         self.num_threads = num_threads
         self.gpus_per_job = gpus_per_job
         self.pilot_seconds = pilot_seconds
-        self.pilot_seconds = pilot_seconds
         self._curve = curve
         self._faults = dict(faults or {})
         self._rounds_per_look = rounds_per_look
@@ -110,6 +109,9 @@ class FakeExecutor:
             self.advance()
         names = [job.name for job, _ in jobs if f"fake-{job.name}" in self._jobs]
         return {name: self._status(f"fake-{name}") for name in names}
+
+    def cancel_strays(self) -> None:
+        """Do nothing: there are none."""
 
     def interrupt(self, jobs: Sequence[tuple[JobDir, str]]) -> None:
         """Let the jobs leave at their next round."""
@@ -153,9 +155,6 @@ class FakeExecutor:
             return
         if known.interrupted:
             self._leave(known)
-            return
-        if not known.left:
-            self._take_more(known)
             return
         if not known.left:
             self._take_more(known)

@@ -12,7 +12,7 @@ import hpsearch
 from hpsearch.atomic import write_json
 from hpsearch.errors import DiskError
 
-NOT_COPIED = shutil.ignore_patterns("__pycache__", "*.nbi", "*.nbc")
+_IS_LEFT_OUT = {"__pycache__", ".mypy_cache", ".ruff_cache"}
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,8 @@ def take_snapshot(parent: Path) -> CodeSnapshot:
         DiskError: if it cannot be written.
     """
     package = Path(hpsearch.__file__).parent
-    snapshot = CodeSnapshot(parent / _hash(package), _hash(package), _commit(package))
+    name = _hash(package)
+    snapshot = CodeSnapshot(parent / name, name, _commit(package))
     if snapshot.folder.exists():
         os.utime(snapshot.folder)  # the newest is the one that jobs to come run
     else:
@@ -45,7 +46,9 @@ def take_snapshot(parent: Path) -> CodeSnapshot:
 def _copy(package: Path, snapshot: CodeSnapshot) -> None:
     temporary = snapshot.folder.with_name(f".{snapshot.hash}-{uuid4().hex}")
     try:
-        shutil.copytree(package, temporary / package.name, ignore=NOT_COPIED)
+        shutil.copytree(package, temporary / package.name, ignore=_ignored)
+        for path in temporary.rglob("*"):
+            path.chmod(0o700 if path.is_dir() else 0o600)
         about = {key: str(value) for key, value in asdict(snapshot).items() if key != "folder"}
         write_json(temporary / "code.json", about)
         temporary.rename(snapshot.folder)
@@ -58,10 +61,14 @@ def _copy(package: Path, snapshot: CodeSnapshot) -> None:
             ) from error
 
 
+def _ignored(folder: str, names: list[str]) -> list[str]:
+    return [name for name in names if name in _IS_LEFT_OUT]
+
+
 def _hash(package: Path) -> str:
     total = hashlib.sha256()
     for path in sorted(package.rglob("*")):
-        if path.is_file() and "__pycache__" not in path.parts:
+        if path.is_file() and not _IS_LEFT_OUT & {*path.relative_to(package).parts}:
             total.update(str(path.relative_to(package)).encode() + b"\0")
             total.update(hashlib.sha256(path.read_bytes()).digest())
     return total.hexdigest()[:12]

@@ -21,6 +21,11 @@ class JobStatus:
     """kind of failure, where the executor knows why the job ended; see `failures`"""
 
 
+def shared_part(job_id: str) -> str:
+    """Return what a job's id shares with those of the jobs that end together with it."""
+    return job_id.partition(":")[0]
+
+
 class SchedulerSilentError(Exception):
     """The executor gave no answer; whether it did what it was asked to is unknown."""
 
@@ -68,6 +73,16 @@ class Executor(Protocol):
         A job is given with its id, or with None where it is unknown whether it was submitted. A
         job that is not in the answer does not run and never will, unless it was announced within
         the last `patience` seconds.
+
+        Raises:
+            SchedulerSilentError: if there is no answer.
+        """
+        ...
+
+    def cancel_strays(self) -> None:
+        """End the jobs of this study's that the last look found and that nobody had asked about.
+
+        Such as one that appeared after its submission had got no answer and been given up.
 
         Raises:
             SchedulerSilentError: if there is no answer.

@@ -54,6 +54,9 @@ class LocalExecutor:
         self._children = [child for child in self._children if not child.done()]
         return seen
 
+    def cancel_strays(self) -> None:
+        """Do nothing: what this machine runs was announced."""
+
     def interrupt(self, jobs: Sequence[tuple[JobDir, str]]) -> None:
         """Send SIGTERM, which the controllers pass on to their workers."""
         for process in _controllers(jobs):

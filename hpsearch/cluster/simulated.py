@@ -57,6 +57,7 @@ class SimulatedExecutor:
         self.max_batch = max_batch
         self.patience = patience
         self.num_threads = 1
+        self._strays: list[Task] = []
         self.pilot_seconds = 0.0
         self.gpus_per_job = float(gpus_per_job)
         self.num_calls = 0
@@ -82,7 +83,7 @@ class SimulatedExecutor:
         return {job.name: self._by_name[job.name].id for job in jobs}
 
     def look(self, jobs: Sequence[tuple[JobDir, str | None]]) -> Mapping[str, JobStatus]:
-        """Ask once for all jobs; those that nobody asked about are cancelled."""
+        """Ask once for all jobs."""
         if not jobs:
             return {}
         if self._call():
@@ -91,9 +92,7 @@ class SimulatedExecutor:
         before, self._before = self._before, self._statuses(wanted)
         if self._happens(self._faults.stale):
             return {name: status for name, status in before.items() if name in wanted}
-        for task in list(self._cluster.live.values()):
-            if task.name not in wanted:
-                self._cluster.cancel(task)
+        self._strays = [task for task in self._cluster.live.values() if task.name not in wanted]
         answers = [self._before, before] if self._happens(self._faults.repeated) else [self._before]
         return _furthest(
             (name, status)
@@ -101,6 +100,12 @@ class SimulatedExecutor:
             for name, status in answer.items()
             if name in wanted
         )
+
+    def cancel_strays(self) -> None:
+        """End the jobs that nobody had asked about."""
+        for task in self._strays:
+            self._cluster.cancel(task)
+        self._strays = []
 
     def interrupt(self, jobs: Sequence[tuple[JobDir, str]]) -> None:
         """Take those that wait out of the queue, then let running jobs save and leave."""

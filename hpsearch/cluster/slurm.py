@@ -7,8 +7,7 @@ A job is found by its name, whatever became of the answer to its submission: an 
 the study's folder, its first job and its tasks a job, and holds jobs numbered one after another.
 """
 
-import hashlib
-import shlex
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -20,10 +19,15 @@ import submitit
 from submitit.core.utils import FailedJobError
 
 from hpsearch.cluster.code_snapshot import CodeSnapshot, take_snapshot
-from hpsearch.cluster.executor import JobStatus, SchedulerSilentError, SubmissionRefusedError
+from hpsearch.cluster.executor import (
+    JobStatus,
+    SchedulerSilentError,
+    SubmissionRefusedError,
+    shared_part,
+)
 from hpsearch.cluster.job_entry import train_as_task
 from hpsearch.cluster.scheduler_calls import SchedulerCalls
-from hpsearch.cluster.slurm_profile import SlurmProfile, sbatch_parameters
+from hpsearch.cluster.slurm_profile import SlurmProfile, sbatch_parameters, setup_lines
 from hpsearch.cluster.slurm_states import meaning
 from hpsearch.cluster.trial_dir import JobDir, StudyDir
 from hpsearch.errors import DiskError, UsageError
@@ -36,8 +40,8 @@ IDS_PER_CALL = 500
 """ids on one command line"""
 NO_ANSWER = ("timed out", "unable to contact", "connection refused", "communication", "try again")
 """words of sbatch after which it is unknown whether it submitted"""
-FIELDS = "%j|%F|%K|%T"
-"""of squeue: name, array's id, index in it, state"""
+FIELDS = "%F|%K|%T|%j"
+"""of squeue: array's id, index in it, state, name; names of other jobs may be anything"""
 
 
 @dataclass(frozen=True)
@@ -73,8 +77,9 @@ class SlurmExecutor:
         """what sacct said of jobs that had left the queue"""
         self._queued: set[str] = set()
         """SLURM jobs that waited at the last look"""
-        digest = hashlib.sha256(str(study.root.absolute()).encode()).hexdigest()
-        self._prefix = f"hps-{study.root.name}-{digest[:8]}-"
+        self._strays: set[str] = set()
+        """SLURM jobs of this study's that nobody knew at the last look"""
+        self._prefix = f"hps-{study.key}-"
         self.pilot_seconds = pilot_seconds
         self.num_threads = profile.cpus_per_task
         self.gpus_per_job = float(profile.gpus_per_task)
@@ -92,7 +97,7 @@ class SlurmExecutor:
         tasks = self._profile.tasks_per_job
         groups = [tuple(str(job.root) for job in group) for group in _chunks(jobs, tasks)]
         self._calls.take_turn()
-        executor = self._submitter(jobs[0])
+        executor = self._submitter(jobs)
         try:
             submitted = executor.map_array(train_as_task, groups)
         except FailedJobError as error:
@@ -105,19 +110,20 @@ class SlurmExecutor:
         ids = [str(one.job_id) for one in submitted]
         return {job.name: _job_id(ids[n // tasks], n % tasks) for n, job in enumerate(jobs)}
 
-    def _submitter(self, first: JobDir) -> submitit.SlurmExecutor:
-        executor = submitit.SlurmExecutor(folder=first.root, max_num_timeout=0)
+    def _submitter(self, jobs: Sequence[JobDir]) -> submitit.SlurmExecutor:
+        executor = submitit.SlurmExecutor(folder=jobs[0].root, max_num_timeout=0)
         parameters = sbatch_parameters(self._profile)
-        setup = [f"export PYTHONPATH={shlex.quote(str(self._code.folder))}", *parameters["setup"]]
-        executor.update_parameters(**{**parameters, "setup": setup, "job_name": self._name(first)})
+        setup = setup_lines(self._profile, self._code.folder)
+        executor.update_parameters(**{**parameters, "setup": setup, "job_name": self._name(jobs)})
         return executor
 
     @cached_property
     def _code(self) -> CodeSnapshot:
         return take_snapshot(self._study.code)
 
-    def _name(self, first: JobDir) -> str:
-        return f"{self._prefix}{first.name}x{self._profile.tasks_per_job}"
+    def _name(self, jobs: Sequence[JobDir]) -> str:
+        """Return the name of an array: its first job, its tasks a SLURM job, its jobs."""
+        return f"{self._prefix}{jobs[0].name}x{self._profile.tasks_per_job}n{len(jobs)}"
 
     # Looking.
 
@@ -125,7 +131,7 @@ class SlurmExecutor:
         """Ask squeue once; ask sacct too of jobs that have left the queue.
 
         Jobs of this study's that nobody asked about are strays, such as an array that appeared
-        after it had been given up: they are cancelled.
+        after it had been given up.
         """
         if not jobs:
             return {}
@@ -133,12 +139,11 @@ class SlurmExecutor:
         self._queued = {entry.id for entry in queue if meaning(entry.state)[0] == "queued"}
         wanted = {job.name for job, _ in jobs}
         found = {name: status for entry in queue for name, status in self._jobs_of(entry).items()}
-        strays = {
+        self._strays = {
             entry.id
             for entry in queue
             if meaning(entry.state)[0] != "ended" and not wanted & self._jobs_of(entry).keys()
         }
-        self._call_for(["scancel"], sorted(strays))
         seen = {name: status for name, status in found.items() if name in wanted}
         vanished = [(job, i) for job, i in jobs if i is not None and job.name not in seen]
         return seen | self._from_accounting(vanished)
@@ -151,21 +156,21 @@ class SlurmExecutor:
                 f"--format={FIELDS}",
             ]
         )
-        lines = (line.split("|") for line in printed.splitlines())
+        lines = (line.split("|", 3) for line in printed.splitlines())
         return [
             _entry(name, array, index, state)
-            for name, array, index, state in lines
+            for array, index, state, name in lines
             if name.startswith(self._prefix)
         ]
 
     def _jobs_of(self, entry: QueueEntry) -> dict[str, JobStatus]:
         """Return our jobs in a SLURM job, by name."""
-        first, _, tasks = entry.name.removeprefix(self._prefix).partition("x")
-        number = int(first) + entry.index * int(tasks)
+        first, tasks, count = map(int, re.split("[xn]", entry.name.removeprefix(self._prefix)))
+        before = entry.index * tasks
         phase, failure = meaning(entry.state)
         return {
-            f"{number + task:05d}": JobStatus(_job_id(entry.id, task), phase, failure)
-            for task in range(int(tasks))
+            f"{first + before + task:05d}": JobStatus(_job_id(entry.id, task), phase, failure)
+            for task in range(min(tasks, count - before))
         }
 
     def _from_accounting(self, jobs: Sequence[tuple[JobDir, str]]) -> dict[str, JobStatus]:
@@ -176,10 +181,9 @@ class SlurmExecutor:
         unknown = {_slurm_id(job_id) for _, job_id in jobs if job_id not in self._ended}
         states = self._accounted(sorted(unknown))
         for _, job_id in jobs:
-            state = states.get(_slurm_id(job_id))
-            if state is not None:
-                # By the books alone it may still run: then its end was never entered.
-                self._ended[job_id] = JobStatus(job_id, "ended", meaning(state)[1])
+            phase, failure = meaning(states.get(_slurm_id(job_id), ""))
+            if phase == "ended":
+                self._ended[job_id] = JobStatus(job_id, "ended", failure)
         return {job.name: self._ended[job_id] for job, job_id in jobs if job_id in self._ended}
 
     def _accounted(self, ids: Sequence[str]) -> dict[str, str]:
@@ -207,6 +211,11 @@ class SlurmExecutor:
         steps = [f"{slurm_id}.0" for slurm_id in sorted(ids - self._queued)]
         with suppress(SchedulerSilentError):  # what it says if one of them has ended meanwhile
             self._call_for(["scancel", "--signal=TERM"], steps)
+
+    def cancel_strays(self) -> None:
+        """Cancel the jobs of this study's that the last look found and nobody knows."""
+        self._call_for(["scancel"], sorted(self._strays))
+        self._strays = set()
 
     def cancel(self, jobs: Sequence[tuple[JobDir, str]]) -> None:
         """End jobs; SLURM kills what has not left after its KillWait."""
@@ -260,7 +269,7 @@ def _job_id(slurm_id: str, task: int) -> str:
 
 
 def _slurm_id(job_id: str) -> str:
-    return job_id.partition(":")[0]
+    return shared_part(job_id)
 
 
 def _refusal(said: str) -> SubmissionRefusedError | SchedulerSilentError:

@@ -9,7 +9,7 @@ from hpsearch.cluster.code_snapshot import take_snapshot
 from hpsearch.cluster.detached import drive_command
 from hpsearch.cluster.executor import SchedulerSilentError
 from hpsearch.cluster.scheduler_calls import SchedulerCalls
-from hpsearch.cluster.slurm_profile import SlurmProfile
+from hpsearch.cluster.slurm_profile import SlurmProfile, setup_lines
 from hpsearch.cluster.trial_dir import StudyDir
 from hpsearch.errors import ConflictError, UsageError
 
@@ -51,7 +51,7 @@ class SlurmDriver:
             ConflictError: if a job of this name waits or runs.
             UsageError: if SLURM does not take it.
         """
-        name = f"hpsearch-driver-{self._folder.root.name}"
+        name = f"hpsearch-driver-{self._folder.key}"
         listed = ["squeue", "--me", "--noheader", f"--name={name}"]
         try:
             waiting = self._calls.run([*listed, "--format=%i"]).split()
@@ -89,10 +89,9 @@ class SlurmDriver:
         The shell passes on the signals that SLURM sends to it alone.
         """
         code = take_snapshot(self._folder.code).folder
-        setup = [*self._profile.setup, f"export PYTHONPATH={shlex.quote(str(code))}"]
-        return _SCRIPT.format(
-            setup="\n".join(setup), command=shlex.join(drive_command(self._folder, self._runs))
-        )
+        setup = "\n".join(setup_lines(self._profile, code))
+        command = shlex.join(drive_command(self._folder, self._runs))
+        return _SCRIPT.format(setup=setup, command=command)
 
 
 def requeue_own_job() -> None:

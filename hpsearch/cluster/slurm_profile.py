@@ -5,6 +5,7 @@ shell and are held to strict patterns; ``setup`` is shell, and the user's own.
 """
 
 import re
+import shlex
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -134,6 +135,13 @@ def sbatch_parameters(profile: SlurmProfile) -> dict[str, Any]:
         "srun_args": [f"--cpus-per-task={profile.cpus_per_task}"],
         "additional_parameters": {"no-requeue": True},
     }
+
+
+def setup_lines(profile: SlurmProfile, code: Path) -> list[str]:
+    """Return the shell before a job: the site's lines, then where Python finds the copied code."""
+    path = f"{shlex.quote(str(code))}${{PYTHONPATH:+:$PYTHONPATH}}"
+    # Safe: else what lies in the folder of the submission would come before the copy.
+    return [*profile.setup, f"export PYTHONPATH={path}", "export PYTHONSAFEPATH=1"]
 
 
 def _gres(profile: SlurmProfile) -> str | None:

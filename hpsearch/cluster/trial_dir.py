@@ -28,6 +28,7 @@ A run of its own, runs/<name>/, is laid out as a trial, with traces/ and hpsearc
 by the process that trains it) and fault.log beside.
 """
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -69,9 +70,19 @@ class StudyDir:
         return self.root / "driver.json"
 
     @property
+    def key(self) -> str:
+        """Return a name that no study in another folder has, for a queue that many share."""
+        digest = hashlib.sha256(str(self.root.absolute()).encode()).hexdigest()
+        return f"{self.root.name}-{digest[:8]}"
+
+    @property
     def requests(self) -> Path:
         """Return the folder of what users ask of the driver."""
         return self.root / "requests"
+
+    def request(self, name: str) -> Path:
+        """Return the file of one request."""
+        return self.requests / f"{name}.json"
 
     @property
     def code(self) -> Path:

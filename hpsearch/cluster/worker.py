@@ -19,7 +19,7 @@ from hpsearch.cluster.trial_dir import JobDir, StudyDir
 from hpsearch.errors import HpsearchError
 from hpsearch.monitor.places import JobPlace
 
-GLANCE_SECONDS = 0.2
+GLANCE_SECONDS = 0.5
 """between two looks for more trials"""
 
 
@@ -40,8 +40,8 @@ def train_job(job_folder: str, flag: StopFlag) -> None:
     plan = job.read()
     torch.set_num_threads(plan.num_threads)
     assignments, number = plan.assignments, 0
-    while assignments and not flag.is_set:
-        _train(job, assignments, flag)
+    while assignments:
+        _train(job, assignments, flag)  # also when the flag is set: each attempt says how it ended
         number += 1
         assignments = _next(job, number, plan.pilot_seconds, flag)
 

@@ -51,7 +51,7 @@ def drive(
     """
     folder = StudyDir((runs / study.spec.name).absolute())
     executor = build_executor(study, folder)
-    outage = Outage(say)
+    outage = Outage(say, should_stop=lambda: flag.is_set)
     notes = DriverNotes(folder)
 
     def work() -> StudyView:
@@ -62,7 +62,7 @@ def drive(
             outage.reached()
             driver.start(resume=resume)
             view = StudyView(study, folder, driver.state, is_driven=True)
-            while driver.is_busy and not flag.is_set:
+            while (driver.is_busy or requests.waiting(folder)) and not flag.is_set:
                 began = time.perf_counter()
                 driver.tick()
                 notes.write(

@@ -19,7 +19,6 @@ from hpsearch.report.text import counts_text, print_best
 from hpsearch.report.view import StudyView
 from hpsearch.study.driver import Driver
 from hpsearch.study.opening import open_driver
-from hpsearch.study.recorder import LEASE_SECONDS
 from hpsearch.study.spec import Study
 from hpsearch.study.state import FAILED, FINISHED
 
@@ -28,6 +27,7 @@ LEAVE_SECONDS = 30.0
 ASK_AGAIN_SECONDS = 0.5
 LEASE_PATIENCE = 3600.0
 """seconds for which a submitted driver waits for the lease, which one that was cut off may hold"""
+LEASE_GLANCE_SECONDS = 10.0
 
 
 def run(name_or_file: str, runs: Path, *, export_best: bool) -> int:
@@ -38,6 +38,10 @@ def run(name_or_file: str, runs: Path, *, export_best: bool) -> int:
         if flag.is_set:
             elsewhere = "" if runs == Path("runs") else f" --runs {runs}"
             say(f"interrupted; go on with: hpsearch run {study.path}{elsewhere}")
+            live = len(view.state.live_jobs())
+            if live and outlives_the_driver(study):
+                end = f"hpsearch cancel {study.spec.name}{elsewhere}"
+                say(f"{live} jobs go on; end them with: {end}")
             return INTERRUPTED
     return _end(view, export_best=export_best)
 
@@ -46,11 +50,13 @@ def drive_detached(name: str, runs: Path) -> int:
     """Drive a study that was submitted, without a terminal."""
     study, _ = find_study(name, runs)
     with stop_flag((signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)) as flag:
-        view = _patiently(study, runs, flag)
-        if flag.signal == signal.SIGUSR1:
-            from hpsearch.cluster.slurm_driver import requeue_own_job
+        try:
+            view = _patiently(study, runs, flag)
+        finally:
+            if flag.signal == signal.SIGUSR1:
+                from hpsearch.cluster.slurm_driver import requeue_own_job
 
-            requeue_own_job()
+                requeue_own_job()
         if flag.is_set:
             return INTERRUPTED
     return _end(view, export_best=True)
@@ -82,7 +88,7 @@ def _patiently(study: Study, runs: Path, flag: StopFlag) -> StudyView:
             if time.monotonic() > deadline or flag.is_set:
                 raise
             say(f"{error}")
-            time.sleep(LEASE_SECONDS / 6)
+            time.sleep(LEASE_GLANCE_SECONDS)
 
 
 def _watched(study: Study, runs: Path, flag: StopFlag, *, resume: bool) -> StudyView:
@@ -107,11 +113,13 @@ def _leave(driver: Driver, flag: StopFlag) -> None:
     say("stopping; running trials are saved ...")
     deadline = time.monotonic() + LEAVE_SECONDS
     flag.is_set = False  # a second Ctrl-C ends the waiting
-    while driver.state.live_jobs() and time.monotonic() < deadline and not flag.is_set:
-        driver.interrupt()  # again and again: a job that is still starting does not listen
-        time.sleep(ASK_AGAIN_SECONDS)
-        driver.collect()
-    flag.is_set = True
+    try:
+        while driver.state.live_jobs() and time.monotonic() < deadline and not flag.is_set:
+            driver.interrupt()  # again and again: a job that is still starting does not listen
+            time.sleep(ASK_AGAIN_SECONDS)
+            driver.collect()
+    finally:
+        flag.is_set = True
     if driver.state.live_jobs():
         say("some jobs still save; the next run finds them")
 

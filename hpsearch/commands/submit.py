@@ -80,6 +80,11 @@ def _refuse_what_changes_nothing(view: StudyView, verb: Verb) -> None:
         raise UsageError(
             f"the study {name} is finished; raise budget.trials in {view.study.path} and submit it"
         )
+    if verb == "resume" and view.state.num_failures() > view.study.spec.max_failures:
+        raise UsageError(
+            f"the study {name} failed, and would again: raise max_failures in {view.study.path} "
+            f"and submit it, or try its failed trials again with: hpsearch retry {name}"
+        )
     if verb == "resume" and view.is_driven and view.state.status not in {PAUSED, *over}:
         raise UsageError(f"the study {name} is {view.status}; there is nothing to resume")
 

@@ -6,14 +6,14 @@ from typing import Any
 from hpsearch.report.view import StudyView
 from hpsearch.report.work import cost, waste
 from hpsearch.study.driver_note import read_note
-from hpsearch.study.state import Trial
+from hpsearch.study.state import FAIL, Trial
 
 
 def status_summary(view: StudyView) -> dict[str, Any]:
     """Return how a study is: see the keys."""
     best = view.best()
     failures: dict[str, int] = {}
-    for trial in view.state.told("failed"):
+    for trial in view.state.told(FAIL):
         kind = trial.failure or "unknown"
         failures[kind] = failures.get(kind, 0) + 1
     so_far, note = cost(view), read_note(view.folder) if view.is_driven else None

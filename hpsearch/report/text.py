@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from hpsearch.report.summary import trial_state
-from hpsearch.report.view import StudyView
+from hpsearch.report.view import INTERRUPTED, StudyView
 from hpsearch.study.state import Trial
 
 STATES = ("finished", "running", "waiting", "pruned", "failed")
@@ -31,6 +31,7 @@ def print_status(console: Console, view: StudyView, summary: Mapping[str, Any]) 
         *cost_lines(summary),
         *waste_lines(summary["waste"]),
         *driver_lines(summary["driver"]),
+        *(last_words(view) if summary["state"] == INTERRUPTED else ()),
     ]
     for line in lines:
         console.print(line, highlight=False, markup=False, soft_wrap=True)
@@ -78,6 +79,15 @@ def driver_lines(driver: Mapping[str, Any] | None) -> list[str]:
     if driver["refusal"]:
         lines.append(f"the scheduler took no jobs the last time: {driver['refusal']}")
     return lines
+
+
+def last_words(view: StudyView) -> list[str]:
+    """Return the last lines that a driver without a terminal printed, now that none is there."""
+    try:
+        lines = view.folder.output.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return []
+    return ["no driver is there; what the last one printed:", *(f"    {one}" for one in lines[-3:])]
 
 
 def failure_lines(trial: Trial) -> list[str]:

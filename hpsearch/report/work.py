@@ -63,7 +63,7 @@ def steps_per_second(view: StudyView) -> float:
 def steps_in_all(view: StudyView) -> int:
     """Return the training steps of the whole budget; trials to come count as the base."""
     asked = sum(view.steps(trial) for trial in view.state.trials.values())
-    to_come = max(0, view.study.spec.budget.trials - len(view.state.trials))
+    to_come = max(0, view.study.spec.budget.trials - view.state.num_asked)
     base = next(iter(view.study.bases.values()))["steps"]
     return max(1, asked + to_come * int(base))
 

@@ -9,7 +9,6 @@ from collections.abc import Callable
 
 from hpsearch.cluster.executor import Executor
 from hpsearch.cluster.failures import CANCELLED as BY_USER
-from hpsearch.cluster.failures import SILENT
 from hpsearch.cluster.trial_dir import StudyDir
 from hpsearch.study import requests
 from hpsearch.study.dispatch import groups
@@ -24,6 +23,7 @@ from hpsearch.study.spec import StudySpec
 from hpsearch.study.state import (
     BUSY,
     CANCELLED,
+    FAIL,
     FAILED,
     FINISHED,
     RUNNING,
@@ -129,7 +129,7 @@ class Driver:
     def _failed(self, request: Request) -> list[int]:
         """Return the trials to try again, of those that a request names."""
         tried = {trial.retry_of for trial in self.state.trials.values()} | {*self.state.retries}
-        failed = {trial.number for trial in self.state.told("failed")} - tried
+        failed = {trial.number for trial in self.state.told(FAIL)} - tried
         return sorted(failed & set(request.trials))
 
     def _look(self) -> None:
@@ -137,7 +137,8 @@ class Driver:
         self._jobs.follow(seen)
         self._results.report(seen)
         self._results.end_attempts(seen)
-        self._jobs.cancel(self._silent_jobs(seen))
+        self._jobs.cancel_silent()
+        self._jobs.cancel_strays()
         self._jobs.end(seen)
         if self.state.status == CANCELLED:
             self._results.fail_all(BY_USER, "the study was cancelled")
@@ -154,11 +155,6 @@ class Driver:
             now=self._clock(),
         )
 
-    def _silent_jobs(self, seen: Observation) -> list[str]:
-        """Return the jobs whose trials were given up because nothing is heard of them."""
-        silent = (number for number, result in seen.results.items() if result.kind == SILENT)
-        return [self.state.trials[number].job or "" for number in silent]
-
     # Decide and act.
 
     def _is_broken(self) -> bool:
@@ -168,7 +164,7 @@ class Driver:
     def _has_budget(self) -> bool:
         """Return whether one more trial may be asked for; one that is tried again is no more."""
         budget, began = self._spec.budget, self.state.started_at
-        if len(self.state.trials) - self.state.num_retries >= budget.trials:
+        if self.state.num_asked >= budget.trials:
             return False
         if budget.gpu_hours is not None and not self._has_gpu_hours():
             return False
@@ -202,7 +198,7 @@ class Driver:
     def _ask_for(self, places: int) -> int:
         """Ask for some trials and record them together; return how many there were."""
         retries = list(self.state.retries)
-        left = self._spec.budget.trials - len(self.state.trials) + self.state.num_retries
+        left = self._spec.budget.trials - self.state.num_asked
         new = left if self._has_budget() else 0
         events = []
         for _ in range(min(places, new + len(retries))):
@@ -242,7 +238,8 @@ class Driver:
         if self._is_broken():
             self._recorder.record("ended", data={"status": FAILED})
         elif state.status == STOPPING:
-            if not any(trial.attempts for trial in state.unfinished()):
+            begun = any(trial.attempts for trial in state.unfinished())
+            if not begun or not self._has_gpu_hours():
                 self._recorder.record("ended", data={"status": STOPPED})
         elif not self._has_gpu_hours() or not (
             state.unfinished() or state.retries or self._has_budget()

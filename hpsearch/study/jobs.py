@@ -11,7 +11,12 @@ from dataclasses import asdict
 from uuid import uuid4
 
 from hpsearch import yaml_file
-from hpsearch.cluster.executor import Executor, SchedulerSilentError, SubmissionRefusedError
+from hpsearch.cluster.executor import (
+    Executor,
+    SchedulerSilentError,
+    SubmissionRefusedError,
+    shared_part,
+)
 from hpsearch.cluster.messages import Assignment, Control, JobPlan
 from hpsearch.cluster.trial_dir import JobDir, StudyDir
 from hpsearch.study.observe import Observation
@@ -42,6 +47,8 @@ class Jobs:
         self._executor = executor
         self._clock = clock
         self._pause = FIRST_PAUSE
+        self._batch = executor.max_batch
+        """jobs that one submission holds, as far as the executor took so many"""
         self._not_before = 0.0
         self.refusal: str | None = None
         """what the executor said when it last refused jobs; None after it took some"""
@@ -74,29 +81,59 @@ class Jobs:
         self._recorder.record_all(events)
 
     def submit(self, groups: Sequence[Sequence[Trial]]) -> None:
-        """Submit a job for each group of trials, unless the executor needs a rest."""
-        size = self._executor.max_batch
-        for start in range(0, len(groups), size):
-            if self._clock() < self._not_before:
-                return
-            self._submit(groups[start : start + size])
+        """Submit a job for each group of trials, unless the executor needs a rest.
+
+        After a refusal fewer jobs are submitted at once, since a site may limit a user's jobs.
+
+        Raises:
+            DiskError: if the files of a job cannot be written.
+            ConflictError: if another driver has taken the study.
+        """
+        left = list(groups)
+        while left and self._clock() >= self._not_before:
+            size = min(self._executor.max_batch, self._batch)
+            self._submit(left[:size])
+            del left[:size]
 
     def interrupt(self) -> None:
         """Ask all jobs to save their trials and leave; may be repeated."""
         submitted = self._submitted()
-        for job, _ in submitted:
-            if not self._state.jobs[job.name].interrupted:
-                self._recorder.record("interrupting", job=job.name)
+        self._note_interruption(submitted)
         with suppress(SchedulerSilentError):  # the next round asks again
             self._executor.interrupt(submitted)
 
     def cancel(self, names: Sequence[str] | None = None) -> None:
-        """End jobs at once, all of them if none are named; may be repeated."""
+        """End jobs at once, all of them if none are named; may be repeated.
+
+        Whatever else ends with them was interrupted, as far as its trials are concerned.
+        """
         submitted = self._submitted()
-        chosen = [one for one in submitted if names is None or one[0].name in names]
+        ending = {shared_part(i) for job, i in submitted if names is None or job.name in names}
+        chosen = [one for one in submitted if shared_part(one[1]) in ending]
         if chosen:
-            with suppress(SchedulerSilentError):
+            self._note_interruption(chosen)
+            with suppress(SchedulerSilentError):  # the next round tries again
                 self._executor.cancel(chosen)
+
+    def cancel_silent(self) -> None:
+        """End the jobs whose trials were given up because nothing was heard of them."""
+        names = [job.name for job in self._state.live_jobs() if job.is_silent]
+        if names:
+            self.cancel(names)
+
+    def cancel_strays(self) -> None:
+        """End jobs in the queue that nobody has announced, or that were given up."""
+        self._recorder.keep_lease()  # one that was replaced would take its successor's for strays
+        with suppress(SchedulerSilentError):
+            self._executor.cancel_strays()
+
+    def _note_interruption(self, jobs: Sequence[tuple[JobDir, str]]) -> None:
+        events = [
+            self._recorder.event("interrupting", job=job.name)
+            for job, _ in jobs
+            if not self._state.jobs[job.name].interrupted
+        ]
+        self._recorder.record_all(events)
 
     def _submitted(self) -> list[tuple[JobDir, str]]:
         return [
@@ -111,13 +148,14 @@ class Jobs:
             ids = self._executor.submit(jobs)
         except SubmissionRefusedError as error:
             self.refusal = str(error)
+            self._batch = max(1, len(jobs) // 2)
             self._rest()
             self._withdraw([self._state.jobs[job.name] for job in jobs])
             return
         except SchedulerSilentError:
             self._rest()  # the next looks tell whether it took them
             return
-        self.refusal, self._pause = None, FIRST_PAUSE
+        self.refusal, self._pause, self._batch = None, FIRST_PAUSE, 2 * self._batch
         self._recorder.record_all(
             [
                 self._recorder.event("submitted", job=job.name, data={"id": ids[job.name]})
@@ -151,7 +189,7 @@ class Jobs:
 
     def _withdraw(self, jobs: Sequence[Job]) -> None:
         """End jobs that never reached the executor; their trials wait again."""
-        never = {"status": "interrupted", "kind": None, "message": "never began"}
+        never = {"status": "interrupted", "kind": None, "message": "never began", "began": False}
         event, events = self._recorder.event, []
         for job in jobs:
             for number, attempt, token in job.trials:

@@ -125,7 +125,8 @@ def check_lease(session: Session, lease: Lease, *, expires_at: float | None = No
 def _held(row: LeaseRow, now: float) -> str:
     return (
         f"the study is driven by {row.holder}, whose lease expires in "
-        f"{row.expires_at - now:.0f} seconds; stop that driver, or wait until it ends"
+        f"{row.expires_at - now:.0f} seconds; look at it with hpsearch status, end it with "
+        f"hpsearch stop or cancel, or wait"
     )
 
 

@@ -86,7 +86,7 @@ def observe(
     executor: Executor,
     metric: str,
     is_rung: IsRung,
-    curves: "Curves",
+    curves: Curves,
     *,
     now: float,
 ) -> Observation:
@@ -171,6 +171,8 @@ def _never_began(trial: Trial, job: Job, status: JobStatus | None, attempt: Atte
     """Return whether a job was never submitted, or ended before it took up its next trials."""
     if job.id is None and status is None:
         return True
+    if status is not None and status.failure is not None:
+        return False
     is_first = any(number == trial.number for number, _, _ in job.groups[0])
     return not is_first and attempt.read_heartbeat() is None
 

@@ -17,6 +17,8 @@ PATIENCE = 24 * 3600.0
 """seconds for which a database that was reached once may stay away"""
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
 """seconds between two attempts"""
+GLANCE_SECONDS = 1.0
+"""between two looks whether to stop"""
 
 
 class Outage:
@@ -26,23 +28,31 @@ class Outage:
         self,
         tell: Callable[[str], None],
         *,
+        should_stop: Callable[[], bool] = lambda: False,
         patience: float = PATIENCE,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """``tell`` is given a sentence when the database goes away, and one when it is back."""
+        """``tell`` is given a sentence when the database goes away, and one when it is back.
+
+        ``should_stop`` ends the waiting.
+        """
         self._tell = tell
+        self._should_stop = should_stop
         self._patience = patience
         self._clock = clock
         self._sleep = sleep
         self._was_reached = False
         self._since: float | None = None
+        self._lost_at = -float("inf")
+        """when the database was last found away"""
         self._pauses = _pauses()
 
     def reached(self) -> None:
         """Note that the database answers; whatever went away before is over."""
         if self._since is not None:
-            self._tell(f"the database is back after {self._clock() - self._since:.0f} seconds")
+            away = self._clock() - self._since
+            self._tell(f"the database is back, {away:.0f} seconds after it was missed")
         self._was_reached = True
         self._since = None
         self._pauses = _pauses()
@@ -61,10 +71,13 @@ class Outage:
             try:
                 return work()
             except StorageUnavailableError as error:
+                self._lost_at = self._clock()
                 self._wait(error)
             except ConflictError:
                 # Our own lease, which could not be given back, keeps us out until it expires.
-                if self._since is None or self._away() > LEASE_SECONDS + FIRST_PAUSE:
+                if self._clock() - self._lost_at > LEASE_SECONDS + FIRST_PAUSE:
+                    raise
+                if self._should_stop():
                     raise
                 self._sleep(FIRST_PAUSE)
 
@@ -75,9 +88,13 @@ class Outage:
             self._since = self._clock()
             self._tell(f"{error}; running jobs go on, and this waits until it is back")
         pause = next(self._pauses)
+        end = self._clock() + pause
         if self._away() + pause > self._patience:
             raise error
-        self._sleep(pause)
+        while (left := end - self._clock()) > 0:
+            if self._should_stop():
+                raise error
+            self._sleep(min(left, GLANCE_SECONDS))
 
     def _away(self) -> float:
         return 0.0 if self._since is None else self._clock() - self._since

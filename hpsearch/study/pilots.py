@@ -31,6 +31,7 @@ class Pilots:
         self._trials = trials
         self._recorder = recorder
         self._looks_ahead = looks_ahead
+        self._is_repaired = False
 
     @property
     def _state(self) -> StudyState:
@@ -41,7 +42,12 @@ class Pilots:
         return [job for job in self._open() if self._is_about_to_end(job)]
 
     def give(self, groups: Sequence[list[Trial]]) -> list[list[Trial]]:
-        """Give each ready job a group of its shape; return the groups that are left."""
+        """Give each ready job a group of its shape; return the groups that are left.
+
+        Raises:
+            DiskError: if the files of a group cannot be written.
+            ConflictError: if another driver has taken the study.
+        """
         left = list(groups)
         for job in self.ready():
             shape = self._shape(job)
@@ -52,14 +58,26 @@ class Pilots:
         return left
 
     def close_idle(self) -> None:
-        """Let the jobs go for which there is nothing to do."""
-        for job in self._open():
-            if self._state.is_idle(job):
-                self._recorder.record("job_closed", job=job.name)
-                self._folder.job(job.name).write_next(len(job.groups), ())
+        """Let the jobs go for which there is nothing to do.
+
+        Raises:
+            DiskError: if they cannot be told.
+            ConflictError: if another driver has taken the study.
+        """
+        idle = [job for job in self._open() if self._state.is_idle(job)]
+        events = [self._recorder.event("job_closed", job=job.name) for job in idle]
+        self._recorder.record_all(events)
+        for job in idle:
+            self._folder.job(job.name).write_next(len(job.groups), ())
 
     def repair(self) -> None:
-        """Write what a driver announced and did not live to write."""
+        """Write what the driver before announced and did not live to write; once is enough.
+
+        Raises:
+            DiskError: if that is not possible.
+        """
+        if self._is_repaired:
+            return
         for job in self._state.live_jobs():
             given = len(job.groups) - 1
             files = self._folder.job(job.name)
@@ -67,13 +85,16 @@ class Pilots:
                 self._write(job, [Assignment(*one) for one in job.groups[-1]])
             if job.closed and files.read_next(given + 1) is None:
                 files.write_next(given + 1, ())
+        self._is_repaired = True
 
     def _open(self) -> list[Job]:
         """Return the pilots that run and may be given more."""
         return [
             job
             for job in self._state.live_jobs()
-            if job.is_pilot and job.began_at is not None and not (job.closed or job.interrupted)
+            if job.is_pilot
+            and job.began_at is not None
+            and not (job.closed or job.interrupted or job.is_leaving)
         ]
 
     def _is_about_to_end(self, job: Job) -> bool:
@@ -93,5 +114,7 @@ class Pilots:
 
     def _write(self, job: Job, attempts: Sequence[Assignment]) -> None:
         group = [self._state.trials[attempt.trial] for attempt in attempts]
-        write_trials(self._folder, self._trials, group, attempts)
+        # One that was told since must not be told to go on.
+        going = [(t, a) for t, a in zip(group, attempts, strict=True) if t.told is None]
+        write_trials(self._folder, self._trials, [t for t, _ in going], [a for _, a in going])
         self._folder.job(job.name).write_next(len(job.groups) - 1, attempts)

@@ -3,6 +3,7 @@
 from enum import Enum
 
 from hpsearch.cluster.failures import (
+    CANCELLED,
     DISK,
     FREE,
     HUNG,
@@ -16,7 +17,7 @@ from hpsearch.study.state import Trial
 
 MAX_LOST = 3
 """attempts in a row that may vanish without getting further"""
-RETRIED = frozenset({DISK, HUNG, LOST, SILENT, TIMEOUT, OOM_HOST})
+RETRIED = frozenset({DISK, HUNG, LOST, SILENT, TIMEOUT, OOM_HOST, CANCELLED})
 """kinds that may be no fault of the trial's"""
 
 
@@ -33,9 +34,9 @@ def verdict(trial: Trial, result: AttemptResult) -> Verdict:
     """Return what becomes of the trial.
 
     Interruptions, preemption and failing nodes cost nothing. An attempt that vanished, hung, could
-    not write or ran out of time or memory of the host is tried again, up to `MAX_LOST` times in a
-    row without progress. An error of the code, numbers that became NaN, or too little memory on
-    the GPU would come again, and a job that somebody cancelled was meant to end: the trial fails.
+    not write, ran out of time or memory of the host, or whose job somebody cancelled is tried
+    again, up to `MAX_LOST` times in a row without progress. An error of the code, numbers that
+    became NaN, or too little memory on the GPU would come again: the trial fails.
     """
     if trial.told is not None:
         return Verdict.NOTHING

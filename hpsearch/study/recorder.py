@@ -8,7 +8,8 @@ from hpsearch.study.events import EventLog, NewEvent
 from hpsearch.study.leases import Lease, Leases
 from hpsearch.study.state import StudyState
 
-LEASE_SECONDS = 60.0
+LEASE_SECONDS = 300.0
+"""renewed when half of it has passed: a round may wait two minutes for a scheduler"""
 
 
 class Recorder:

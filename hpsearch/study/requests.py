@@ -10,7 +10,7 @@ from uuid import uuid4
 
 from hpsearch.atomic import read_json, write_json
 from hpsearch.cluster.trial_dir import StudyDir
-from hpsearch.errors import ConfigError, CorruptError
+from hpsearch.errors import ConfigError, CorruptError, DiskError
 from hpsearch.schema import NonNegative, read
 
 Verb = Literal["pause", "resume", "stop", "cancel", "retry"]
@@ -36,23 +36,25 @@ def leave(folder: StudyDir, request: Request) -> None:
     Raises:
         DiskError: if it cannot be written.
     """
-    write_json(folder.requests / f"{request.id}.json", asdict(request))
+    write_json(folder.request(request.id), asdict(request))
 
 
 def waiting(folder: StudyDir) -> list[Request]:
     """Return the requests that the driver has not taken, the oldest first.
 
-    A file that is no request is not heard and stays, for whoever wonders.
+    A file that is no request, or another one's, is not heard and stays, for whoever wonders.
     """
     found = []
     for path in folder.requests.glob("*.json"):
         try:
-            found.append(read(Request, read_json(path), source=str(path)))
-        except (ConfigError, CorruptError):
+            request = read(Request, read_json(path), source=str(path))
+        except (ConfigError, CorruptError, DiskError):
             continue
+        if folder.request(request.id) == path:
+            found.append(request)
     return sorted(found, key=lambda request: (request.at, request.id))
 
 
 def forget(folder: StudyDir, request: Request) -> None:
     """Remove a request that has been recorded."""
-    (folder.requests / f"{request.id}.json").unlink(missing_ok=True)
+    folder.request(request.id).unlink(missing_ok=True)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from hpsearch.cluster.executor import Executor
+from hpsearch.cluster.failures import CODE
 from hpsearch.cluster.messages import AttemptResult, Control, Stop
 from hpsearch.cluster.trial_dir import StudyDir
 from hpsearch.study.events import NewEvent
@@ -102,7 +103,7 @@ class Results:
         failed = result.status in ("failed", "lost")
         ended = {
             "status": result.status,
-            "kind": result.kind,
+            "kind": trial.failure if decided is Verdict.NOTHING and trial.failure else result.kind,
             "message": result.message,
             "step": result.step,
             "lost_seconds": self._lost_seconds(trial, result, decided),
@@ -138,7 +139,7 @@ class Results:
         missing = [metric for metric in self._trials.metrics if metric not in result.metrics]
         if missing:
             message = f"the trainer measured no {', '.join(missing)}"
-            failed = AttemptResult("", "failed", result.step, "code", message, {})
+            failed = AttemptResult("", "failed", result.step, CODE, message, {})
             return self._tell(trial, FAIL, failed)
         return self._tell(trial, COMPLETE, result)
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from hpsearch.cluster.failures import FREE
+from hpsearch.cluster.failures import DIVERGED, FREE, NAN, SILENT
 from hpsearch.study.events import Event
 
 RUNNING, FINISHED, FAILED = "running", "finished", "failed"
@@ -106,6 +106,10 @@ class Job:
     """that it occupies while it runs"""
     is_pilot: bool = False
     """whether it takes more trials when it has trained some"""
+    is_leaving: bool = False
+    """whether one of its attempts ended in a way that ends the job"""
+    is_silent: bool = False
+    """whether its trials were given up because nothing was heard of them"""
     closed: bool = False
     """whether it was told that there are no more"""
 
@@ -168,6 +172,11 @@ class StudyState:
     def gpu_seconds(self, now: float) -> float:
         """Return the seconds of GPUs that all jobs so far have occupied."""
         return self.gpu_seconds_of_ended + sum(j.gpus * j.seconds(now) for j in self.live.values())
+
+    @property
+    def num_asked(self) -> int:
+        """Return how many trials count against the budget: one that is tried again is no more."""
+        return len(self.trials) - self.num_retries
 
     def num_failures(self) -> int:
         """Return how many trials have failed, of those that count against `max_failures`."""
@@ -292,9 +301,12 @@ def _attempt_ended(state: StudyState, event: Event) -> None:
         trial.lost = 0
     elif kind not in FREE:
         trial.lost += 1
-    if status not in ("finished", "pruned"):
+    if status not in ("finished", "pruned") and event.data.get("began", True):
         job = state.jobs[trial.job or ""]
-        gpus = job.gpus / len(job.groups[-1])
+        group = next(g for g in job.groups if any(n == trial.number for n, _, _ in g))
+        gpus = job.gpus / len(group)
+        job.is_silent = job.is_silent or kind == SILENT
+        job.is_leaving = job.is_leaving or kind not in (NAN, DIVERGED)
         lost, log = event.data.get("lost_seconds", 0.0), event.data.get("log", ())
         trial.losses.append(Loss(trial.attempts, kind or status, lost, gpus, tuple(log)))
 

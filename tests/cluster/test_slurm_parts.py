@@ -12,8 +12,11 @@ from hpsearch.cluster.code_snapshot import take_snapshot
 from hpsearch.cluster.executor import SchedulerSilentError, SubmissionRefusedError
 from hpsearch.cluster.failures import CANCELLED, NODE_FAIL, OOM_HOST, PREEMPTED, TIMEOUT
 from hpsearch.cluster.job_entry import share
-from hpsearch.cluster.slurm import _refusal
+from hpsearch.cluster.scheduler_calls import SchedulerCalls
+from hpsearch.cluster.slurm import SlurmExecutor, _refusal
+from hpsearch.cluster.slurm_profile import load_profile
 from hpsearch.cluster.slurm_states import meaning
+from hpsearch.cluster.trial_dir import JobDir, StudyDir
 
 
 @pytest.mark.parametrize(
@@ -57,6 +60,46 @@ def test_what_sbatch_says(said: str, kind: str) -> None:
     """After some of its errors it is unknown whether the jobs were taken."""
     expected = {"refused": SubmissionRefusedError, "silent": SchedulerSilentError}[kind]
     assert isinstance(_refusal(said), expected)
+
+
+def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, queue: str) -> SlurmExecutor:
+    """Return an executor whose squeue prints ``queue``, NAME standing for the study's prefix."""
+    study = StudyDir(tmp_path / "runs" / "tiny")
+
+    def run(self: SchedulerCalls, command: list[str]) -> str:
+        printed = {"scontrol": "MaxArraySize = 1001", "squeue": queue, "sacct": ""}
+        return printed[command[0]].replace("NAME", f"hps-{study.key}")
+
+    monkeypatch.setattr(SchedulerCalls, "run", run)
+    profile = load_profile(Path(__file__).parents[2] / "slurm" / "dev-cluster.yaml")
+    return SlurmExecutor(profile, study)
+
+
+def asked(*numbers: int) -> list[tuple[JobDir, None]]:
+    return [(JobDir(Path(f"jobs/{number:05d}")), None) for number in numbers]
+
+
+def test_the_last_job_of_an_array_has_no_more_jobs_than_there_are(tmp_path, monkeypatch) -> None:
+    """Six jobs by fours, then two more: the idle tasks of the second are not the next array's."""
+    queue = "100|0|RUNNING|NAME-00001x4n6\n100|1|COMPLETED|NAME-00001x4n6\n"
+    queue += "200|0|RUNNING|NAME-00007x4n2\n"
+    seen = slurm(tmp_path, monkeypatch, queue).look(asked(*range(1, 9)))
+    assert {name: (one.id, one.phase) for name, one in seen.items()} == {
+        "00001": ("100_0", "running"),
+        "00002": ("100_0:1", "running"),
+        "00003": ("100_0:2", "running"),
+        "00004": ("100_0:3", "running"),
+        "00005": ("100_1", "ended"),
+        "00006": ("100_1:1", "ended"),
+        "00007": ("200_0", "running"),
+        "00008": ("200_0:1", "running"),
+    }
+
+
+def test_other_peoples_names_are_left_alone(tmp_path, monkeypatch) -> None:
+    queue = "7|N/A|RUNNING|a|b|c\n8|N/A|PENDING|\n9|N/A|RUNNING|NAME-00001x1n1\n"
+    seen = slurm(tmp_path, monkeypatch, queue).look(asked(1))
+    assert {name: one.id for name, one in seen.items()} == {"00001": "9"}
 
 
 def test_every_task_has_devices_of_its_own() -> None:

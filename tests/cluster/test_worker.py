@@ -13,8 +13,9 @@ import pytest
 
 from hpsearch.cluster import trial_dir as trial_dir_module
 from hpsearch.cluster.messages import Control
+from hpsearch.cluster.signals import StopFlag
 from hpsearch.cluster.trial_dir import JobDir, StudyDir
-from hpsearch.cluster.worker import work
+from hpsearch.cluster.worker import train_job, work
 from hpsearch.errors import ConflictError
 from hpsearch.trainers import checkpoint
 from hpsearch.trainers.trainer import Trainer
@@ -384,6 +385,14 @@ def test_a_checkpoint_of_another_configuration_is_refused(interrupted, new_job, 
     with pytest.raises(ConflictError):
         go_on(interrupted, new_job, changed, attempt=2)
     assert "another configuration" in result(interrupted, 0, 2).message
+
+
+def test_a_job_that_is_stopped_before_it_trains_says_so(tmp_path, new_job, configs) -> None:
+    job, flag = new_job(tmp_path, configs), StopFlag()
+    flag.is_set = True
+    train_job(str(job.root), flag)
+    results = [job.study.trial(number).attempt(1).read_result() for number in range(2)]
+    assert [(one.status, one.step) for one in results] == [("interrupted", 0)] * 2
 
 
 # Pilots.

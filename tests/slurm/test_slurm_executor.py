@@ -163,6 +163,7 @@ def test_a_job_that_nobody_asked_about_is_cancelled(executor, study, plain_confi
     ids = slurm.submit(jobs[:1])
     slurm.submit(jobs[1:])
     slurm.look([(jobs[1], None)])
+    slurm.cancel_strays()
     slurm_id = ids["00001"]
     wait_until(
         lambda: "RUNNING" not in ask("squeue", "--noheader", "--format=%T", "--jobs", slurm_id),
@@ -175,15 +176,17 @@ def test_a_job_that_nobody_asked_about_is_cancelled(executor, study, plain_confi
 def test_several_tasks_a_job(executor, study, plain_config) -> None:
     """Each with GPUs of its own; the last job of an array may have tasks without work."""
     slurm = executor(tasks_per_job=2, gpus_per_task=2, array_parallelism=2)
-    jobs = write_jobs(study, 1, plain_config, SHORT, SHORT, SHORT)
-    ids = slurm.submit(jobs)
+    jobs = write_jobs(study, 1, plain_config, SHORT, SHORT, SHORT, SHORT)
+    ids = dict(slurm.submit(jobs[:3])) | slurm.submit(jobs[3:])
+    # The fourth is in an array of its own, and none of the first one's idle task.
+    assert ids["00004"] not in (ids["00003"], f"{ids['00003']}:1")
     assert ids["00002"] == f"{ids['00001']}:1"
     found = executor(tasks_per_job=2).look([(job, None) for job in jobs])
     assert {name: status.id for name, status in found.items()} == ids
-    wait_for(slurm, jobs, ids, j1="ended", j2="ended", j3="ended")
-    for number in (1, 2, 3):
+    wait_for(slurm, jobs, ids, j1="ended", j2="ended", j3="ended", j4="ended")
+    for number in (1, 2, 3, 4):
         result = study.trial(number).attempt(1).read_result()
         assert result is not None
         assert result.status == "finished"
     logs = [slurm.log(job, ids[job.name]).read_text() for job in jobs]
-    assert [f"trial {n} begins" in log for n, log in enumerate(logs, 1)] == [True] * 3
+    assert [f"trial {n} begins" in log for n, log in enumerate(logs, 1)] == [True] * 4

@@ -2,7 +2,8 @@
 
     pytest tests/slurm/test_studies.py -s
 
-The same with 64 trials: HPSEARCH_TEST_TRIALS=64.
+The same with 64 trials and a database that is away for five minutes: HPSEARCH_TEST_TRIALS=64
+HPSEARCH_TEST_OUTAGE=300.
 """
 
 import json
@@ -33,6 +34,7 @@ pytestmark = [pytest.mark.slurm, pytest.mark.timeout(1800)]
 VARIABLE = "HPSEARCH_TEST_STORAGE"
 PROFILE = Path(__file__).parents[2] / "slurm" / "dev-cluster.yaml"
 NUM_TRIALS = int(os.environ.get("HPSEARCH_TEST_TRIALS", "12"))
+OUTAGE_SECONDS = float(os.environ.get("HPSEARCH_TEST_OUTAGE", "10"))
 INTERVAL = 100
 """steps between two checkpoints"""
 TRAINER = {
@@ -187,7 +189,7 @@ def test_everything_goes_wrong(sweep, postgresql: Server, slurm_cluster: SlurmCl
     study.kill_driver()
 
     postgresql.kill()
-    time.sleep(10)
+    time.sleep(OUTAGE_SECONDS)
     postgresql.start()
     study.wait_for_a_round()
     study.kill_driver()

@@ -1,5 +1,6 @@
 """Submissions in batches, that are refused, or of which nothing is known."""
 
+import time
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -135,6 +136,77 @@ def test_seconds_that_were_lost_with_an_attempt(tmp_path: Path) -> None:
     state = drive(study, executor)
     # One step a second: six since the checkpoint; all fourteen of the trial that failed.
     assert [state.trials[number].losses[0].seconds for number in (0, 1)] == [6.0, 14.0]
+
+
+class Narrow(FakeExecutor):
+    """Takes no more than four jobs of a user."""
+
+    def submit(self, jobs: Sequence[JobDir]) -> dict[str, str]:
+        if len(self.live()) + len(jobs) > 4:
+            raise SubmissionRefusedError("too many jobs of this user")
+        return super().submit(jobs)
+
+
+def test_after_a_refusal_fewer_jobs_are_submitted_at_once(study: Study) -> None:
+    executor, clock = Narrow(max_batch=100), Clock()
+    with opened(study, executor, clock) as driver:
+        for _ in range(400):
+            driver.tick()
+            clock.now += 5
+    assert driver.state.status == "finished"
+    assert executor.most_alive == 4
+    check_books(study, executor)
+
+
+class Mute(FakeExecutor):
+    """Its first job runs for ever without a sign of life, and cancelling it fails at first."""
+
+    def __init__(self, refusals: int) -> None:
+        super().__init__()
+        self.refusals = refusals
+        self.cancelled: list[str] = []
+
+    def advance(self) -> None:
+        mute = self._jobs.get("fake-00001")
+        if mute is not None and mute.began and mute.lives:
+            others = {name: job for name, job in self._jobs.items() if name != "fake-00001"}
+            everything, self._jobs = self._jobs, others
+            super().advance()
+            self._jobs = everything
+        else:
+            super().advance()
+
+    def cancel(self, jobs: Sequence[tuple[JobDir, str]]) -> None:
+        self.cancelled += [job.name for job, _ in jobs]
+        self.refusals -= 1
+        if self.refusals >= 0:
+            raise SchedulerSilentError
+        super().cancel(jobs)
+
+
+@pytest.mark.parametrize("refusals", [0, 3])
+def test_a_job_that_falls_silent_is_cancelled_until_it_is_gone(
+    tmp_path: Path, refusals: int
+) -> None:
+    """Its trials go on elsewhere, and none of them is taken for one that a user cancelled."""
+    study = new_study(
+        tmp_path,
+        budget={"trials": 2},
+        executor={"name": "local", "jobs": 1, "members_per_job": 2},
+    )
+    executor = Mute(refusals)
+    later = Clock()
+    later.now = time.time()
+    with opened(study, executor, later) as driver:
+        while driver.is_busy:
+            driver.tick()
+            # Files bear the time of this machine, so it must be right for the jobs that follow.
+            later.now = later.now + 100 if "00001" in executor.live() else time.time()
+    assert driver.state.counts()["finished"] == 2
+    assert executor.cancelled[: refusals + 1] == ["00001"] * (refusals + 1)
+    kinds = [loss.kind for trial in driver.state.trials.values() for loss in trial.losses]
+    assert set(kinds) <= {"silent", "interrupted"}
+    check_books(study, executor)
 
 
 class Forgetful(FakeExecutor):

@@ -1,11 +1,13 @@
 """Waiting for a database that went away: when, how long, and what is said."""
 
 from collections.abc import Callable
+from itertools import pairwise
 
 import pytest
 
 from hpsearch.errors import ConflictError, StorageError, StorageUnavailableError
 from hpsearch.study.outage import Outage
+from hpsearch.study.recorder import LEASE_SECONDS
 
 AWAY = StorageUnavailableError("the database is away")
 
@@ -36,9 +38,11 @@ class World:
             self.told.append, patience=patience, clock=self.time, sleep=self.time.sleep
         )
         self.num_done = 0
+        self.tried: list[float] = []
 
     def work(self) -> str:
         """Work for ten rounds of a second, if the database stays."""
+        self.tried.append(self.time.now)
         self._ask()
         self.outage.reached()
         while self.num_done < 10:
@@ -57,11 +61,19 @@ def test_five_minutes_are_waited_for_with_growing_pauses() -> None:
     world = World(away=(3.0, 303.0))
     assert world.outage.run(world.work) == "done"
     assert world.num_done == 10
-    assert world.time.slept[:6] == [1.0, 2.0, 4.0, 8.0, 16.0, 30.0]
-    assert set(world.time.slept[5:]) == {30.0}
+    pauses = [later - before for before, later in pairwise(world.tried)]
+    assert pauses[:6] == [
+        3.0 + 1.0,
+        2.0,
+        4.0,
+        8.0,
+        16.0,
+        30.0,
+    ]  # the first comes after three rounds
+    assert set(pauses[5:]) == {30.0}
     assert len(world.told) == 2
     assert world.told[0].startswith("the database is away; running jobs go on")
-    assert world.told[1] == "the database is back after 301 seconds"
+    assert world.told[1] == "the database is back, 301 seconds after it was missed"
 
 
 def test_a_database_that_was_never_reached_is_not_waited_for() -> None:
@@ -84,7 +96,8 @@ def test_each_outage_is_counted_anew() -> None:
     world.num_done, world.away = 0, (world.time.now + 3, world.time.now + 63)
     world.outage.run(world.work)
     assert len(world.told) == 4
-    assert world.time.slept.count(1.0) == 2
+    pauses = [later - before for before, later in pairwise(world.tried)]
+    assert pauses.count(4.0) >= 2  # three rounds, and then the shortest pause again
 
 
 @pytest.mark.parametrize("error", [StorageError("wrong"), ConflictError("held"), ValueError()])
@@ -117,5 +130,24 @@ def test_a_study_that_somebody_else_took_meanwhile_is_left_to_them() -> None:
     time = Time()
     outage = Outage(lambda _: None, clock=time, sleep=time.sleep)
     with pytest.raises(ConflictError):
-        outage.run(raising(outage, AWAY, *[ConflictError("held by another")] * 100))
-    assert time.now < 65.0
+        outage.run(raising(outage, AWAY, *[ConflictError("held by another")] * 1000))
+    assert time.now < LEASE_SECONDS + 5.0
+
+
+def test_a_database_that_comes_and_goes_leaves_us_our_own_lease() -> None:
+    """Held since the last time it went away, not the first."""
+    time = Time()
+    outage = Outage(lambda _: None, clock=time, sleep=time.sleep)
+    ours = [ConflictError("held by this process")] * 200
+    outage.run(raising(outage, AWAY, *ours, AWAY, *ours))
+    assert time.now > LEASE_SECONDS
+
+
+def test_a_signal_ends_the_waiting() -> None:
+    time = Time()
+    outage = Outage(
+        lambda _: None, should_stop=lambda: time.now >= 40.0, clock=time, sleep=time.sleep
+    )
+    with pytest.raises(StorageUnavailableError):
+        outage.run(raising(outage, *[AWAY] * 100))
+    assert time.now == 40.0

@@ -40,7 +40,7 @@ TELL, REQUEUE, FAIL = Verdict.TELL, Verdict.REQUEUE, Verdict.FAIL
         ("lost", SILENT, REQUEUE),
         ("lost", PREEMPTED, REQUEUE),
         ("lost", NODE_FAIL, REQUEUE),
-        ("lost", CANCELLED, FAIL),
+        ("lost", CANCELLED, REQUEUE),
     ],
 )
 def test_the_first_attempt(status: str, kind: str | None, expected: Verdict) -> None:

@@ -1,13 +1,27 @@
 """What users ask of a running study: pause, resume, stop, cancel, retry."""
 
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from drives import check_books, drive, new_study, opened, stored_events, stored_trials, tick_until
+from drives import (
+    Clock,
+    check_books,
+    drive,
+    new_study,
+    opened,
+    stored_events,
+    stored_trials,
+    tick_until,
+)
 from fakes import FakeExecutor, Fault
 
 from hpsearch.cluster.trial_dir import StudyDir
 from hpsearch.study import requests
+from hpsearch.study.driver import Driver
+from hpsearch.study.opening import open_driver
 from hpsearch.study.requests import Request, Verb
 from hpsearch.study.spec import Study
 
@@ -17,6 +31,15 @@ TWO_JOBS = {"name": "local", "jobs": 2, "members_per_job": 1}
 @pytest.fixture
 def study(tmp_path: Path) -> Study:
     return new_study(tmp_path, budget={"trials": 6}, executor=TWO_JOBS)
+
+
+@contextmanager
+def opened_again(study: Study, executor: FakeExecutor) -> Iterator[Driver]:
+    """Give a driver as a submitted one begins: it leaves a paused study paused."""
+    runs = study.path.parent / "runs"
+    with open_driver(study, runs, executor, on_event=lambda event: None, clock=Clock()) as driver:
+        driver.start(resume=False)
+        yield driver
 
 
 def folder(study: Study) -> StudyDir:
@@ -130,6 +153,46 @@ def test_a_request_is_heard_once_whatever_dies(study: Study) -> None:
         driver.tick()
     assert len(stored_events(study, "requested")) == 1
     assert requests.waiting(folder(study)) == []
+
+
+def test_a_request_that_came_while_the_driver_ended_is_heard_by_the_next(study: Study) -> None:
+    executor = FakeExecutor()
+    with opened(study, executor) as driver:
+        request(study, "pause")
+        driver.tick()
+    request(study, "resume")
+    with opened_again(study, executor) as driver:
+        assert not driver.is_busy
+        assert requests.waiting(folder(study)) != []  # for which a driver stays
+        driver.tick()
+        assert driver.state.status == "running"
+
+
+@pytest.mark.parametrize("name", ["another", "../study"])
+def test_a_request_under_another_name_is_not_heard(study: Study, name: str) -> None:
+    inbox = folder(study).requests
+    inbox.mkdir(parents=True)
+    (inbox / "x.json").write_text(json.dumps({"verb": "pause", "id": name, "at": 1.0}))
+    with opened(study, FakeExecutor()) as driver:
+        driver.tick()
+        assert driver.state.status == "running"
+    assert requests.waiting(folder(study)) == []
+    assert folder(study).spec.exists()
+
+
+def test_a_study_that_stops_without_gpu_hours_ends(tmp_path: Path) -> None:
+    study = new_study(
+        tmp_path, budget={"trials": 6, "gpu_hours": 1.0}, executor=TWO_JOBS | {"jobs": 1}
+    )
+    clock = Clock()
+    executor = FakeExecutor(gpus_per_job=1.0, faults={(0, 1): Fault("vanish", 8)})
+    with opened(study, executor, clock) as driver:
+        tick_until(driver, lambda: bool(executor.live()))
+        request(study, "stop")
+        for _ in range(20):
+            driver.tick()
+            clock.now += 3600
+    assert driver.state.status == "stopped"
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"verb": "explode"}', '{"verb": "pause", "at": "x"}'])
