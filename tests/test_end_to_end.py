@@ -211,15 +211,19 @@ def test_looking_at_a_study_before_its_first_finished_trial(folder):
     write_study(folder, {"executor/jobs": 1})
     run = Run(folder)
     run.wait_until(lambda: newest_step(folder, 2) > 0)
-    assert read(folder, "status", "tiny") | {"folder": ""} == {
+    status = read(folder, "status", "tiny")
+    expected = {
         "study": "tiny",
         "state": "running",
         "trials": {"finished": 0, "running": 3, "waiting": 0, "pruned": 0, "failed": 0},
         "budget": 6,
         "failures": {},
         "best": None,
-        "folder": "",
+        "jobs": {"queued": 0, "running": 1, "ended": 0},
+        "waste": {},
     }
+    assert {key: status[key] for key in expected} == expected
+    assert status["driver"]["pid"] == run.process.pid
     trials = read(folder, "trials", "tiny")
     assert [trial["state"] for trial in trials] == ["running"] * 3
     assert [trial["metrics"] for trial in trials] == [{}] * 3

@@ -26,7 +26,7 @@ PLAIN = {
     "signal_delay_seconds": 300,
     "setup": ["module load cuda", "export A='b c'"],
     "array_parallelism": 4,
-    "tasks_per_job": 8,
+    "tasks_per_job": 1,
     "max_calls_per_minute": 6,
     "driver": {
         "partition": "cpu",
@@ -135,6 +135,12 @@ def test_all_faults_at_once(load):
         load({"walltime_minutes": 0, "array_paralelism": 3, "driver.memory_gib": "8"})
     paths = [problem.split()[0] for problem in caught.value.problems]
     assert paths == ["array_paralelism", "walltime_minutes", "driver.memory_gib"]
+
+
+def test_the_tasks_of_a_job_have_their_shares_of_the_node(load):
+    one, four = (sbatch_parameters(load({"tasks_per_job": tasks})) for tasks in (1, 4))
+    different = {key: four[key] for key in four if four[key] != one[key]}
+    assert different == {"ntasks_per_node": 4, "mem": "480G", "gres": "gpu:a100:8"}
 
 
 def test_parameters(load):

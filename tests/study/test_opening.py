@@ -33,6 +33,7 @@ from hpsearch.study.events import NewEvent
 from hpsearch.study.holder import is_dead, own_name
 from hpsearch.study.leases import Leases
 from hpsearch.study.opening import open_driver
+from hpsearch.study.recorder import LEASE_SECONDS
 from hpsearch.study.spec import Study
 
 TABLES = "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name"
@@ -146,7 +147,7 @@ def test_a_driver_that_slept_too_long_writes_nothing_more(tmp_path: Path) -> Non
     executor, clock = FakeExecutor(), Clock()
     with opened(study, executor, clock) as sleeper:
         sleeper.tick()
-        clock.now += 60
+        clock.now += LEASE_SECONDS
         with opened(study, executor, clock) as other:
             before = everything(study), files(study), list(executor.submitted)
             with pytest.raises(ConflictError, match="no longer driven by"):

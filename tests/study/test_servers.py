@@ -288,11 +288,11 @@ def study_on(url: str, folder: Path, monkeypatch: pytest.MonkeyPatch, trials: in
 def test_a_study_ends_whenever_its_server_crashes(
     server: Server, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
-    study, executor = study_on(url, tmp_path, monkeypatch, trials=30), FakeExecutor()
-    with disturbed(crash(server, 1.0, 3.0), seed, pause=(0.2, 4.0)) as times:
+    study, executor = study_on(url, tmp_path, monkeypatch, trials=60), FakeExecutor()
+    with disturbed(crash(server, 1.0, 3.0), seed, pause=(0.3, 1.5)) as times:
         drive_through_outages(study, executor)
-    assert len(times) >= 2
-    assert len(stored_trials(study)) == 30
+    assert len(times) >= 1
+    assert len(stored_trials(study)) == 60
     check_books(study, executor)
 
 

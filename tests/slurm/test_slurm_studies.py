@@ -1,6 +1,6 @@
 """Whole studies on a SLURM cluster and PostgreSQL, while everything goes wrong that can.
 
-    pytest tests/slurm/test_studies.py -s
+    pytest tests/slurm/test_slurm_studies.py -s
 
 The same with 64 trials and a database that is away for five minutes: HPSEARCH_TEST_TRIALS=64
 HPSEARCH_TEST_OUTAGE=300.
