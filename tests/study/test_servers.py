@@ -288,11 +288,22 @@ def study_on(url: str, folder: Path, monkeypatch: pytest.MonkeyPatch, trials: in
 def test_a_study_ends_whenever_its_server_crashes(
     server: Server, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
-    study, executor = study_on(url, tmp_path, monkeypatch, trials=60), FakeExecutor()
-    with disturbed(crash(server, 1.0, 3.0), seed, pause=(0.3, 1.5)) as times:
-        drive_through_outages(study, executor)
-    assert len(times) >= 1
-    assert len(stored_trials(study)) == 60
+    study, executor = study_on(url, tmp_path, monkeypatch, trials=30), FakeExecutor()
+    rng = random.Random(seed)
+    moments, seen, starters = rng.sample(range(5, 150), 3), [], []
+
+    def crash_now_and_then(event: NewEvent) -> None:
+        seen.append(event)
+        if len(seen) in moments:
+            server.kill()
+            starters.append(threading.Timer(rng.uniform(1.0, 3.0), server.start))
+            starters[-1].start()
+
+    drive_through_outages(study, executor, crash_now_and_then)
+    for starter in starters:
+        starter.join()
+    assert len(starters) == 3
+    assert len(stored_trials(study)) == 30
     check_books(study, executor)
 
 
