@@ -171,6 +171,7 @@ def with_free_port(changes):
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 @pytest.mark.usefixtures("one_thread")
 def test_no_switch_costs_more_than_three_percent(make_monitor, capsys):
     population = Population()
