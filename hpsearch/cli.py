@@ -10,6 +10,7 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Callable, Sequence
+from typing import NoReturn
 
 from hpsearch.arguments import parse
 from hpsearch.errors import INTERRUPTED, DiskError, HpsearchError
@@ -60,5 +61,17 @@ def _report_fault(error: Exception) -> int:
     return HpsearchError.exit_code
 
 
+def entry() -> NoReturn:
+    """Run one command and end the process."""
+    code = main()
+    if code == INTERRUPTED:
+        # A Ctrl-C that Python met while it compiled text (a dataclass, during the imports) would
+        # make it end by the signal, though it was handled.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    entry()
