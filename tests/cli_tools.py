@@ -16,7 +16,7 @@ import psutil
 from tiny_configs import CONFIGS
 
 from hpsearch import yaml_file
-from hpsearch.cluster.trial_dir import StudyDir
+from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.trainers import checkpoint
 
 PATIENCE_SECONDS = 120

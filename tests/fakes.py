@@ -13,7 +13,7 @@ from hpsearch.cluster.executor import JobStatus
 from hpsearch.cluster.failures import CODE, NAN
 from hpsearch.cluster.member import FENCED, Member
 from hpsearch.cluster.messages import Assignment, AttemptResult, Heartbeat
-from hpsearch.cluster.trial_dir import JobDir
+from hpsearch.cluster.study_dir import JobDir
 from hpsearch.errors import HpsearchError
 from hpsearch.trainers.config import TrainerConfig
 from hpsearch.trainers.evaluation import Evaluation

@@ -21,7 +21,7 @@ from cli_tools import (
 from optuna.trial import TrialState
 
 from hpsearch import yaml_file
-from hpsearch.cluster.trial_dir import StudyDir
+from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.trainers.config import read_config
 
 COMMANDS = (

@@ -26,7 +26,7 @@ from cli_tools import (
     write_trainer,
 )
 
-from hpsearch.cluster.trial_dir import StudyDir
+from hpsearch.cluster.study_dir import StudyDir
 
 SHORT = {"steps": 10, "checkpoint/interval": 5, "evaluation/interval": 5}
 TWO_TRIALS = {"budget/trials": 2, "executor/jobs": 1}

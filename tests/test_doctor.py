@@ -12,7 +12,7 @@ import yaml
 from cli_tools import hpsearch, write_study, write_trainer
 
 from hpsearch import yaml_file
-from hpsearch.cluster.trial_dir import StudyDir
+from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.commands.doctor import doctor, summary
 from hpsearch.report.doctor import gpus, preflight
 from hpsearch.report.doctor.database import newest_version

@@ -8,7 +8,7 @@ import pytest
 from cli_tools import Run, hpsearch, newest_step, read, write_study, write_trainer
 
 from hpsearch.cluster.garbage import KINDS
-from hpsearch.cluster.trial_dir import StudyDir
+from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.commands.gc import _ended, gc, size_text
 from hpsearch.report.view import StudyView
 from hpsearch.study.events import Event

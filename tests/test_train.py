@@ -17,7 +17,8 @@ from cli_tools import PATIENCE_SECONDS, hpsearch, refused
 
 from hpsearch import yaml_file
 from hpsearch.cli import main
-from hpsearch.cluster.trial_dir import StudyDir, TrialDir
+from hpsearch.cluster.study_dir import StudyDir
+from hpsearch.cluster.trial_dir import TrialDir
 from hpsearch.trainers import checkpoint
 
 HOST = "rho/host/choose_first"

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
-from hpsearch.cluster.trial_dir import JobDir, StudyDir, TrialDir
+from hpsearch.cluster.study_dir import JobDir, StudyDir
+from hpsearch.cluster.trial_dir import TrialDir
 from hpsearch.errors import DiskError
 from hpsearch.trainers import checkpoint
 from hpsearch.trainers.best_checkpoint import read_best

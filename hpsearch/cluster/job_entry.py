@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hpsearch.cluster.signals import stop_flag
-from hpsearch.cluster.trial_dir import JobDir
+from hpsearch.cluster.study_dir import JobDir
 
 
 def train(job_folder: str) -> None:

@@ -10,7 +10,7 @@ import submitit
 
 from hpsearch.cluster.executor import JobStatus
 from hpsearch.cluster.job_entry import train
-from hpsearch.cluster.trial_dir import JobDir
+from hpsearch.cluster.study_dir import JobDir
 from hpsearch.errors import DiskError
 
 LOCAL_TIMEOUT_MINUTES = 60 * 24 * 365

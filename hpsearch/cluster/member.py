@@ -7,7 +7,8 @@ from typing import Final, Literal
 from hpsearch import yaml_file
 from hpsearch.cluster.failures import kind_of, message_of
 from hpsearch.cluster.messages import Assignment, AttemptResult, Status, Stop
-from hpsearch.cluster.trial_dir import AttemptDir, StudyDir, TrialDir
+from hpsearch.cluster.study_dir import StudyDir
+from hpsearch.cluster.trial_dir import AttemptDir, TrialDir
 from hpsearch.errors import CorruptError, DiskError
 from hpsearch.trainers.config import TrainerConfig, read_config
 from hpsearch.trainers.evaluation import Evaluation, Metrics

@@ -15,7 +15,7 @@ from hpsearch.cluster.executor import JobStatus, SchedulerSilentError, Submissio
 from hpsearch.cluster.simulated_cluster import SimulatedCluster, Task
 from hpsearch.cluster.simulated_job import Course, SimulatedJob
 from hpsearch.cluster.slurm_states import meaning
-from hpsearch.cluster.trial_dir import JobDir
+from hpsearch.cluster.study_dir import JobDir
 
 _ORDER = ("queued", "running", "ended")
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from hpsearch.cluster.failures import CODE
 from hpsearch.cluster.member import FENCED, Member
 from hpsearch.cluster.messages import AttemptResult, Heartbeat
-from hpsearch.cluster.trial_dir import JobDir
+from hpsearch.cluster.study_dir import JobDir
 from hpsearch.errors import HpsearchError
 from hpsearch.trainers.config import TrainerConfig
 from hpsearch.trainers.evaluation import Evaluation

@@ -18,7 +18,8 @@ from hpsearch.cluster.member import Member
 from hpsearch.cluster.messages import Assignment, AttemptResult, Control
 from hpsearch.cluster.population import Population, Watcher
 from hpsearch.cluster.signals import StopFlag
-from hpsearch.cluster.trial_dir import StudyDir, TrialDir
+from hpsearch.cluster.study_dir import StudyDir
+from hpsearch.cluster.trial_dir import TrialDir
 from hpsearch.errors import ConflictError, HpsearchError
 from hpsearch.monitor.places import JobPlace
 from hpsearch.plain import to_plain

@@ -29,7 +29,7 @@ from hpsearch.cluster.job_entry import train_as_task
 from hpsearch.cluster.scheduler_calls import SchedulerCalls
 from hpsearch.cluster.slurm_profile import SlurmProfile, sbatch_parameters, setup_lines
 from hpsearch.cluster.slurm_states import meaning
-from hpsearch.cluster.trial_dir import JobDir, StudyDir
+from hpsearch.cluster.study_dir import JobDir, StudyDir
 from hpsearch.errors import DiskError, UsageError
 
 T = TypeVar("T")

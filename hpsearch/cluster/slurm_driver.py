@@ -10,7 +10,7 @@ from hpsearch.cluster.detached import drive_command
 from hpsearch.cluster.executor import SchedulerSilentError
 from hpsearch.cluster.scheduler_calls import SchedulerCalls
 from hpsearch.cluster.slurm_profile import SlurmProfile, setup_lines
-from hpsearch.cluster.trial_dir import StudyDir
+from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.errors import ConflictError, UsageError
 
 WALLTIME_SIGNAL = "USR1"

@@ -15,7 +15,7 @@ from hpsearch.cluster.member import Member
 from hpsearch.cluster.messages import Assignment, AttemptResult
 from hpsearch.cluster.population import Population
 from hpsearch.cluster.signals import StopFlag, stop_flag
-from hpsearch.cluster.trial_dir import JobDir, StudyDir
+from hpsearch.cluster.study_dir import JobDir, StudyDir
 from hpsearch.errors import HpsearchError
 from hpsearch.monitor.places import JobPlace
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from hpsearch.cluster.signals import StopFlag
-from hpsearch.cluster.trial_dir import StudyDir
+from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.commands.executors import build_executor, poll_seconds
 from hpsearch.errors import StudyFailedError
 from hpsearch.report.driver_log import DriverLog
@@ -16,8 +16,8 @@ from hpsearch.study.driver import Driver
 from hpsearch.study.driver_note import DriverNotes
 from hpsearch.study.opening import open_driver
 from hpsearch.study.outage import Outage
+from hpsearch.study.records import FAIL
 from hpsearch.study.spec import Study
-from hpsearch.study.state import FAIL
 
 GLANCE_SECONDS = 0.2
 """between two looks at signals and requests"""

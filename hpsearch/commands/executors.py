@@ -7,7 +7,7 @@ from hpsearch.cluster.detached import DetachedDriver, LocalDriver
 from hpsearch.cluster.executor import Executor
 from hpsearch.cluster.local import LocalExecutor
 from hpsearch.cluster.slurm_profile import SlurmProfile, load_profile
-from hpsearch.cluster.trial_dir import StudyDir
+from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.cores import num_cores
 from hpsearch.study.options import LocalOptions, SlurmOptions
 from hpsearch.study.spec import Study

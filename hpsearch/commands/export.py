@@ -11,7 +11,7 @@ from hpsearch.errors import UsageError
 from hpsearch.report.best import best_trial
 from hpsearch.report.text import interval_text
 from hpsearch.report.view import StudyView, open_view
-from hpsearch.study.state import Trial
+from hpsearch.study.records import Trial
 
 
 def export(

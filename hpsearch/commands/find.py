@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from hpsearch.cluster.trial_dir import StudyDir
+from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.report.view import open_view
 from hpsearch.study.spec import Study, load_spec
 

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from hpsearch.cluster.garbage import KINDS, Ended, Garbage, find_garbage, remove
 from hpsearch.report.view import StudyView, open_view
-from hpsearch.study.state import COMPLETE, FAIL, PRUNED
+from hpsearch.study.records import COMPLETE, FAIL, PRUNED
 
 
 def gc(study: str, runs: Path, *, dry_run: bool, traces: bool, as_json: bool) -> int:

@@ -5,7 +5,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from hpsearch.cluster.failures import KINDS
-from hpsearch.cluster.trial_dir import StudyDir
+from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.commands.executors import build_executor, detached_driver, poll_seconds
 from hpsearch.commands.find import find_study
 from hpsearch.errors import UsageError, unknown_name
@@ -14,9 +14,10 @@ from hpsearch.report.text import counts_text
 from hpsearch.report.view import StudyView, open_view
 from hpsearch.study import requests
 from hpsearch.study.opening import open_driver
+from hpsearch.study.records import FAIL, Trial
 from hpsearch.study.requests import Request, Verb
 from hpsearch.study.spec import Study
-from hpsearch.study.state import CANCELLED, FAIL, FAILED, FINISHED, PAUSED, STOPPED, Trial
+from hpsearch.study.state import CANCELLED, FAILED, FINISHED, PAUSED, STOPPED
 
 HEAR_SECONDS = 5.0
 """for which a command waits to be heard"""

@@ -2,7 +2,7 @@
 
 from hpsearch.errors import HpsearchError
 from hpsearch.report.view import StudyView
-from hpsearch.study.state import FAIL, Trial
+from hpsearch.study.records import FAIL, Trial
 
 
 def best_trial(view: StudyView) -> Trial:

@@ -12,7 +12,7 @@ from hpsearch import __version__, yaml_file
 from hpsearch.errors import DiskError, UsageError
 from hpsearch.report.compare import compare, load_trainer, plain_rows
 from hpsearch.report.view import StudyView
-from hpsearch.study.state import COMPLETE, Trial
+from hpsearch.study.records import COMPLETE, Trial
 from hpsearch.trainers.checkpoint import write_tensors
 from hpsearch.trainers.config import read_config
 from hpsearch.trainers.trainer import AnyTrainer

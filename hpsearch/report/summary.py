@@ -6,7 +6,7 @@ from typing import Any
 from hpsearch.report.view import StudyView
 from hpsearch.report.work import cost, waste
 from hpsearch.study.driver_note import read_note
-from hpsearch.study.state import FAIL, Trial
+from hpsearch.study.records import FAIL, Trial
 
 
 def status_summary(view: StudyView) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from rich.table import Table
 
 from hpsearch.report.summary import trial_state
 from hpsearch.report.view import INTERRUPTED, StudyView
-from hpsearch.study.state import Trial
+from hpsearch.study.records import Trial
 
 STATES = ("finished", "running", "waiting", "pruned", "failed")
 

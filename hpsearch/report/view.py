@@ -6,15 +6,16 @@ from pathlib import Path
 from typing import Any
 
 from hpsearch.atomic import read_json
-from hpsearch.cluster.trial_dir import StudyDir
+from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.errors import CorruptError, HpsearchError, StorageError, UsageError
 from hpsearch.study.database import Database, StudyRecords
 from hpsearch.study.events import EventLog
 from hpsearch.study.holder import is_dead
 from hpsearch.study.leases import Leases
+from hpsearch.study.records import COMPLETE, Trial
 from hpsearch.study.space_checks import ALGORITHM
 from hpsearch.study.spec import Study, load_spec, storage_url, stored_study
-from hpsearch.study.state import BUSY, COMPLETE, StudyState, Trial
+from hpsearch.study.state import BUSY, StudyState
 from hpsearch.study.url import sqlite_file
 
 INTERRUPTED = "interrupted"

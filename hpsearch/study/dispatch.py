@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Hashable, Sequence
 
-from hpsearch.study.state import Trial
+from hpsearch.study.records import Trial
 
 
 def groups(

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from hpsearch.cluster.executor import Executor
 from hpsearch.cluster.failures import CANCELLED as BY_USER
-from hpsearch.cluster.trial_dir import StudyDir
+from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.study import requests
 from hpsearch.study.dispatch import groups
 from hpsearch.study.jobs import Jobs
@@ -17,13 +17,13 @@ from hpsearch.study.observe import Curves, Observation, observe
 from hpsearch.study.options import SlurmOptions
 from hpsearch.study.pilots import Pilots
 from hpsearch.study.recorder import Recorder
+from hpsearch.study.records import FAIL
 from hpsearch.study.requests import Request
 from hpsearch.study.results import Results
 from hpsearch.study.spec import StudySpec
 from hpsearch.study.state import (
     BUSY,
     CANCELLED,
-    FAIL,
     FAILED,
     FINISHED,
     RUNNING,

@@ -7,7 +7,7 @@ from collections import deque
 from dataclasses import asdict, dataclass
 
 from hpsearch.atomic import read_json, write_json
-from hpsearch.cluster.trial_dir import StudyDir
+from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.errors import ConfigError, CorruptError, DiskError
 from hpsearch.schema import read
 

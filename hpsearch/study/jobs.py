@@ -18,10 +18,11 @@ from hpsearch.cluster.executor import (
     shared_part,
 )
 from hpsearch.cluster.messages import Assignment, Control, JobPlan
-from hpsearch.cluster.trial_dir import JobDir, StudyDir
+from hpsearch.cluster.study_dir import JobDir, StudyDir
 from hpsearch.study.observe import Observation
 from hpsearch.study.recorder import Recorder
-from hpsearch.study.state import Job, StudyState, Trial
+from hpsearch.study.records import Job, Trial
+from hpsearch.study.state import StudyState
 from hpsearch.study.trials import Trials
 
 FIRST_PAUSE, LONGEST_PAUSE = 10.0, 300.0

@@ -8,9 +8,11 @@ from pathlib import Path
 from hpsearch.cluster.executor import Executor, JobStatus, SchedulerSilentError
 from hpsearch.cluster.failures import LOST, SILENT
 from hpsearch.cluster.messages import AttemptResult
-from hpsearch.cluster.trial_dir import AttemptDir, StudyDir
+from hpsearch.cluster.study_dir import StudyDir
+from hpsearch.cluster.trial_dir import AttemptDir
 from hpsearch.errors import CorruptError
-from hpsearch.study.state import Job, StudyState, Trial
+from hpsearch.study.records import Job, Trial
+from hpsearch.study.state import StudyState
 
 SILENCE_SECONDS = 600.0
 """for which a running attempt may give no sign of life; it gives one every two seconds"""

@@ -11,7 +11,7 @@ from optuna.exceptions import ExperimentalWarning
 
 from hpsearch.atomic import write_json
 from hpsearch.cluster.executor import Executor
-from hpsearch.cluster.trial_dir import StudyDir
+from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.errors import ConflictError
 from hpsearch.study.database import Database, StudyRecords
 from hpsearch.study.drafts import DraftStorage

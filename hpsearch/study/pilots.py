@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from hpsearch.cluster.messages import Assignment
-from hpsearch.cluster.trial_dir import StudyDir
+from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.study.jobs import new_attempts, write_trials
 from hpsearch.study.recorder import Recorder
-from hpsearch.study.state import Job, StudyState, Trial
+from hpsearch.study.records import Job, Trial
+from hpsearch.study.state import StudyState
 from hpsearch.study.trials import Trials
 
 

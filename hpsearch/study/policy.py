@@ -13,7 +13,7 @@ from hpsearch.cluster.failures import (
     TIMEOUT,
 )
 from hpsearch.cluster.messages import AttemptResult
-from hpsearch.study.state import Trial
+from hpsearch.study.records import Trial
 
 MAX_LOST = 3
 """attempts in a row that may vanish without getting further"""

@@ -9,7 +9,7 @@ from typing import Literal
 from uuid import uuid4
 
 from hpsearch.atomic import read_json, write_json
-from hpsearch.cluster.trial_dir import StudyDir
+from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.errors import ConfigError, CorruptError, DiskError
 from hpsearch.schema import NonNegative, read
 

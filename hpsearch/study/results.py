@@ -5,12 +5,13 @@ from collections.abc import Sequence
 from hpsearch.cluster.executor import Executor
 from hpsearch.cluster.failures import CODE
 from hpsearch.cluster.messages import AttemptResult, Control, Stop
-from hpsearch.cluster.trial_dir import StudyDir
+from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.study.events import NewEvent
 from hpsearch.study.observe import Observation, Report
 from hpsearch.study.policy import Verdict, verdict
 from hpsearch.study.recorder import Recorder
-from hpsearch.study.state import COMPLETE, FAIL, PRUNED, StudyState, Trial
+from hpsearch.study.records import COMPLETE, FAIL, PRUNED, Trial
+from hpsearch.study.state import StudyState
 from hpsearch.study.trials import Trials
 
 LOG_LINES, LOG_WIDTH = 5, 300

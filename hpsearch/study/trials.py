@@ -12,9 +12,9 @@ from optuna.trial import TrialState
 from hpsearch.cluster.failures import OOM_GPU
 from hpsearch.study.drafts import DraftStorage
 from hpsearch.study.observe import Report
+from hpsearch.study.records import COMPLETE, FAIL, PRUNED, Trial
 from hpsearch.study.space import Config
 from hpsearch.study.spec import Study
-from hpsearch.study.state import COMPLETE, FAIL, PRUNED, Trial
 from hpsearch.trainers.config import TrainerConfig, read_config, shape_key
 
 MAX_RUNGS = 20

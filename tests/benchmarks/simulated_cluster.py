@@ -58,7 +58,7 @@ from hpsearch.cluster.executor import JobStatus  # noqa: E402
 from hpsearch.cluster.simulated import SimulatedExecutor  # noqa: E402
 from hpsearch.cluster.simulated_cluster import SimulatedCluster  # noqa: E402
 from hpsearch.cluster.simulated_job import Course  # noqa: E402
-from hpsearch.cluster.trial_dir import JobDir  # noqa: E402
+from hpsearch.cluster.study_dir import JobDir  # noqa: E402
 from hpsearch.study.driver import Driver  # noqa: E402
 from hpsearch.study.jobs import Jobs  # noqa: E402
 from hpsearch.study.opening import open_driver  # noqa: E402

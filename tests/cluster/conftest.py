@@ -5,7 +5,7 @@ import torch
 
 from hpsearch import yaml_file
 from hpsearch.cluster.messages import Assignment, Control, JobPlan
-from hpsearch.cluster.trial_dir import StudyDir
+from hpsearch.cluster.study_dir import StudyDir
 
 
 @pytest.fixture(scope="session")

@@ -19,7 +19,7 @@ from hpsearch.cluster.garbage import (
     find_garbage,
     remove,
 )
-from hpsearch.cluster.trial_dir import StudyDir
+from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.errors import DiskError
 from hpsearch.trainers import checkpoint
 from hpsearch.trainers.best_checkpoint import Best, write_best

@@ -14,7 +14,7 @@ from hpsearch.cluster.messages import Assignment, Control, JobPlan
 from hpsearch.cluster.simulated import CallFaults, SimulatedExecutor
 from hpsearch.cluster.simulated_cluster import Faults, SimulatedCluster, Task
 from hpsearch.cluster.simulated_job import Course
-from hpsearch.cluster.trial_dir import JobDir, StudyDir
+from hpsearch.cluster.study_dir import JobDir, StudyDir
 
 OFTEN = 3600.0
 """once a second"""

@@ -16,7 +16,7 @@ from hpsearch.cluster.scheduler_calls import SchedulerCalls
 from hpsearch.cluster.slurm import SlurmExecutor, _refusal
 from hpsearch.cluster.slurm_profile import load_profile
 from hpsearch.cluster.slurm_states import meaning
-from hpsearch.cluster.trial_dir import JobDir, StudyDir
+from hpsearch.cluster.study_dir import JobDir, StudyDir
 
 
 @pytest.mark.parametrize(

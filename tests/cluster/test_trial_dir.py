@@ -5,7 +5,7 @@ import json
 import pytest
 
 from hpsearch.cluster.messages import Assignment, AttemptResult, Control, Heartbeat, JobPlan
-from hpsearch.cluster.trial_dir import StudyDir
+from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.errors import CorruptError
 
 RESULT = AttemptResult("t", "failed", 7, "nan", "why", {"rho": {"value": 0.5, "games": 3}})

@@ -14,7 +14,7 @@ import pytest
 from hpsearch.cluster import trial_dir as trial_dir_module
 from hpsearch.cluster.messages import Control
 from hpsearch.cluster.signals import StopFlag
-from hpsearch.cluster.trial_dir import JobDir, StudyDir
+from hpsearch.cluster.study_dir import JobDir, StudyDir
 from hpsearch.cluster.worker import train_job, work
 from hpsearch.errors import ConflictError
 from hpsearch.trainers import checkpoint

@@ -19,7 +19,7 @@ from hpsearch.cluster.messages import Assignment, AttemptResult, Control, JobPla
 from hpsearch.cluster.simulated import SimulatedExecutor
 from hpsearch.cluster.simulated_cluster import SimulatedCluster
 from hpsearch.cluster.simulated_job import Course
-from hpsearch.cluster.trial_dir import JobDir, StudyDir
+from hpsearch.cluster.study_dir import JobDir, StudyDir
 
 PATIENCE_SECONDS = 60
 METRICS = {"rho/host/choose_first", "rho_sampled/host/choose_first"}

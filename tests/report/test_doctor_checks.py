@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from hpsearch.cluster.executor import SchedulerSilentError
-from hpsearch.cluster.trial_dir import StudyDir
+from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.report.doctor import folder, versions
 from hpsearch.report.doctor.database import check_lease, check_schema
 from hpsearch.report.doctor.finding import Finding, examine, has_error

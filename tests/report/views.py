@@ -3,7 +3,7 @@
 import itertools
 from pathlib import Path
 
-from hpsearch.cluster.trial_dir import StudyDir
+from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.report.view import StudyView
 from hpsearch.study.events import Event
 from hpsearch.study.spec import load_spec

@@ -13,7 +13,7 @@ from hpsearch.cluster.failures import CANCELLED, NODE_FAIL, PREEMPTED
 from hpsearch.cluster.messages import Assignment, Control, JobPlan
 from hpsearch.cluster.slurm import SlurmExecutor
 from hpsearch.cluster.slurm_profile import load_profile
-from hpsearch.cluster.trial_dir import JobDir, StudyDir
+from hpsearch.cluster.study_dir import JobDir, StudyDir
 
 pytestmark = [pytest.mark.slurm, pytest.mark.timeout(180)]
 

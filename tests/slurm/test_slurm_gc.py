@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from cli_tools import hpsearch, write_study, write_trainer
 
-from hpsearch.cluster.trial_dir import StudyDir
+from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.commands.gc import gc
 
 pytestmark = [pytest.mark.slurm, pytest.mark.timeout(300)]

@@ -26,7 +26,7 @@ from servers import Server
 from slurm_tools import SlurmCluster, ask, wait_until
 
 from hpsearch import yaml_file
-from hpsearch.cluster.trial_dir import StudyDir
+from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.trainers import checkpoint
 
 pytestmark = [pytest.mark.slurm, pytest.mark.timeout(1800)]

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hpsearch.study.dispatch import groups
-from hpsearch.study.state import Trial
+from hpsearch.study.records import Trial
 
 
 @st.composite

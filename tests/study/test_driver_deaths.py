@@ -21,7 +21,7 @@ from drives import (
 from fakes import FakeExecutor
 from optuna.trial import TrialState
 
-from hpsearch.cluster.trial_dir import JobDir
+from hpsearch.cluster.study_dir import JobDir
 from hpsearch.study.spec import Study
 
 SAMPLERS: dict[str, dict[str, Any]] = {

@@ -10,7 +10,7 @@ from drives import Clock, check_books, drive, new_study, opened, stored_events
 from fakes import FakeExecutor, Fault
 
 from hpsearch.cluster.executor import JobStatus, SchedulerSilentError, SubmissionRefusedError
-from hpsearch.cluster.trial_dir import JobDir
+from hpsearch.cluster.study_dir import JobDir
 from hpsearch.study.spec import Study
 
 MANY = {"name": "local", "jobs": 8, "members_per_job": 1}

@@ -9,9 +9,10 @@ from fakes import FakeExecutor
 from hpsearch.cluster.executor import Executor, JobStatus, SchedulerSilentError
 from hpsearch.cluster.failures import LOST, NODE_FAIL, SILENT
 from hpsearch.cluster.messages import AttemptResult, Heartbeat
-from hpsearch.cluster.trial_dir import JobDir, StudyDir
+from hpsearch.cluster.study_dir import JobDir, StudyDir
 from hpsearch.study.observe import SILENCE_SECONDS, Curves, Observation, Report, observe
-from hpsearch.study.state import Job, StudyState, Trial
+from hpsearch.study.records import Job, Trial
+from hpsearch.study.state import StudyState
 
 
 class Looking(FakeExecutor):

@@ -17,7 +17,7 @@ from drives import (
 )
 from fakes import FakeExecutor, Fault
 
-from hpsearch.cluster.trial_dir import JobDir
+from hpsearch.cluster.study_dir import JobDir
 from hpsearch.study.spec import Study
 
 
@@ -115,7 +115,7 @@ def test_trials_that_a_pilot_never_took_up_are_not_lost(tmp_path: Path) -> None:
 
 
 def test_paused_and_stopped_studies_let_idle_pilots_go(tmp_path: Path) -> None:
-    from hpsearch.cluster.trial_dir import StudyDir
+    from hpsearch.cluster.study_dir import StudyDir
     from hpsearch.study import requests
     from hpsearch.study.requests import Request
 

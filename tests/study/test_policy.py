@@ -18,7 +18,7 @@ from hpsearch.cluster.failures import (
 )
 from hpsearch.cluster.messages import AttemptResult
 from hpsearch.study.policy import Verdict, verdict
-from hpsearch.study.state import Trial
+from hpsearch.study.records import Trial
 
 TELL, REQUEUE, FAIL = Verdict.TELL, Verdict.REQUEUE, Verdict.FAIL
 

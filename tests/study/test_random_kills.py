@@ -29,7 +29,7 @@ from hpsearch.cluster.executor import JobStatus
 from hpsearch.cluster.simulated import CallFaults, SimulatedExecutor
 from hpsearch.cluster.simulated_cluster import Faults, SimulatedCluster
 from hpsearch.cluster.simulated_job import Course
-from hpsearch.cluster.trial_dir import JobDir
+from hpsearch.cluster.study_dir import JobDir
 from hpsearch.errors import StorageUnavailableError
 from hpsearch.study.database import Database
 from hpsearch.study.events import Event, EventLog, NewEvent

@@ -18,7 +18,7 @@ from drives import (
 )
 from fakes import FakeExecutor, Fault
 
-from hpsearch.cluster.trial_dir import StudyDir
+from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.study import requests
 from hpsearch.study.driver import Driver
 from hpsearch.study.opening import open_driver

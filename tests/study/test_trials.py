@@ -13,9 +13,9 @@ from optuna.trial import TrialState
 from hpsearch.study.drafts import DraftStorage
 from hpsearch.study.observe import Report
 from hpsearch.study.pruners import build_pruner
+from hpsearch.study.records import Trial
 from hpsearch.study.samplers import build_sampler
 from hpsearch.study.spec import Study
-from hpsearch.study.state import Trial
 from hpsearch.study.storage import open_storage
 from hpsearch.study.trials import Trials
 

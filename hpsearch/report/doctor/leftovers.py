@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from hpsearch.atomic import read_json
-from hpsearch.cluster.trial_dir import StudyDir, TrialDir
+from hpsearch.cluster.study_dir import StudyDir
+from hpsearch.cluster.trial_dir import TrialDir
 from hpsearch.errors import CorruptError, DiskError
 from hpsearch.report.doctor.finding import Finding
 from hpsearch.study.requests import waiting

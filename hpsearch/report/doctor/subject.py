@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hpsearch.atomic import read_json
-from hpsearch.cluster.trial_dir import StudyDir
+from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.errors import ConfigError, HpsearchError
 from hpsearch.report.doctor.finding import Finding
 from hpsearch.report.view import open_view

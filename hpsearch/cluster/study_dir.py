@@ -1,0 +1,179 @@
+"""Where everything of a study lies on disk. Only this module and `trial_dir` join these names.
+
+runs/<study>/
+    study.json                   what the study was started from
+    driver.log                   what the driver did, a line each
+    driver.out                   what a driver without a terminal printed
+    driver.json                  where the driver runs, its last round, its calls to the scheduler
+    requests/                    what users ask of the driver, a file each, gone once it is heard
+    code/<hash>/                 the code that jobs on a cluster run
+    best/                        the exported best configuration
+    jobs/<job>/                  job.json (the trials it trains), next-<k>.json (those it trains
+                                 after them), the executor's log files,
+                                 traces/, hpsearch.prom (gauges for Prometheus)
+    trials/<number>/
+        config.yaml              the complete trainer configuration
+        lineage.json             parents, operator, seed
+        control.json             written by the driver: the valid token, whether to stop
+        save                     there while somebody asks for a checkpoint
+        metrics.jsonl            the learning curve, a line an evaluation
+        games.jsonl              lengths and actions of the games behind it
+        training.jsonl           losses and rates, a line a look of the monitor
+        tensorboard/             the same for TensorBoard
+        checkpoints/             step-<n>/, and best.json: which one is the best
+        result.json              written by the driver when the trial is told
+        attempt-<k>/             heartbeat.json, result.json: written by the job
+
+A run of its own, runs/<name>/, is laid out as a trial, with traces/ and hpsearch.prom, lock (held
+by the process that trains it) and fault.log beside.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from hpsearch.atomic import read_json, write_json
+from hpsearch.cluster.messages import Assignment, JobPlan
+from hpsearch.cluster.trial_dir import TEXTFILE, TRACES, TrialDir
+
+
+@dataclass(frozen=True)
+class StudyDir:
+    """The folder of one study."""
+
+    root: Path
+
+    @property
+    def spec(self) -> Path:
+        """Return the file that holds what the study was started from."""
+        return self.root / "study.json"
+
+    @property
+    def log(self) -> Path:
+        """Return the driver's log."""
+        return self.root / "driver.log"
+
+    @property
+    def output(self) -> Path:
+        """Return the file of what a driver without a terminal printed."""
+        return self.root / "driver.out"
+
+    @property
+    def driver(self) -> Path:
+        """Return the file that says how the driver is."""
+        return self.root / "driver.json"
+
+    @property
+    def key(self) -> str:
+        """Return a name that no study in another folder has, for a queue that many share."""
+        digest = hashlib.sha256(str(self.root.absolute()).encode()).hexdigest()
+        return f"{self.root.name}-{digest[:8]}"
+
+    @property
+    def requests(self) -> Path:
+        """Return the folder of what users ask of the driver."""
+        return self.root / "requests"
+
+    def request(self, name: str) -> Path:
+        """Return the file of one request."""
+        return self.requests / f"{name}.json"
+
+    @property
+    def code(self) -> Path:
+        """Return the folder of the code that jobs run, by its hash."""
+        return self.root / "code"
+
+    @property
+    def best(self) -> Path:
+        """Return the folder that `export` writes by default."""
+        return self.root / "best"
+
+    @property
+    def trials(self) -> Path:
+        """Return the folder of the trials' folders."""
+        return self.root / "trials"
+
+    def trial(self, number: int) -> TrialDir:
+        """Return the folder of one trial."""
+        return TrialDir(self.trials / str(number))
+
+    @property
+    def jobs(self) -> Path:
+        """Return the folder of the jobs' folders."""
+        return self.root / "jobs"
+
+    def job(self, name: str) -> "JobDir":
+        """Return the folder of one job."""
+        return JobDir(self.jobs / name)
+
+
+@dataclass(frozen=True)
+class JobDir:
+    """The folder of one job."""
+
+    root: Path
+
+    @property
+    def name(self) -> str:
+        """Return the job's name, unique in its study."""
+        return self.root.name
+
+    @property
+    def study(self) -> StudyDir:
+        """Return the folder of the study that the job belongs to."""
+        return StudyDir(self.root.parent.parent)
+
+    @property
+    def logs(self) -> Path:
+        """Return the pattern of the job's log files."""
+        return self.root / "*_log.out"
+
+    @property
+    def pickles(self) -> list[Path]:
+        """Return submitit's files of what was called and returned, half-written ones too."""
+        return sorted(self.root.glob("*.pkl*"))
+
+    @property
+    def scripts(self) -> list[Path]:
+        """Return the scripts that sbatch took, one for each array that begins with this job."""
+        return sorted(self.root.glob("*_submission.sh"))
+
+    @property
+    def textfile(self) -> Path:
+        """Return the file of the job's gauges for Prometheus."""
+        return self.root / TEXTFILE
+
+    @property
+    def traces(self) -> Path:
+        """Return the folder of the profiler's traces."""
+        return self.root / TRACES
+
+    def write(self, plan: JobPlan) -> None:
+        """Say what the job is for."""
+        write_json(self.root / "job.json", asdict(plan))
+
+    def read(self) -> JobPlan:
+        """Return what the job is for."""
+        plan = read_json(self.root / "job.json")
+        return JobPlan(_assignments(plan), plan["num_threads"], plan["pilot_seconds"])
+
+    def write_next(self, number: int, assignments: Sequence[Assignment]) -> None:
+        """Give the job more trials to train after its first ones; none let it leave.
+
+        ``number`` counts what it was given so, from 1.
+        """
+        write_json(self._next(number), {"assignments": [asdict(one) for one in assignments]})
+
+    def read_next(self, number: int) -> tuple[Assignment, ...] | None:
+        """Return what the job trains next, None while that has not been said."""
+        given = read_json(self._next(number))
+        return None if given is None else _assignments(given)
+
+    def _next(self, number: int) -> Path:
+        return self.root / f"next-{number}.json"
+
+
+def _assignments(plan: Any) -> tuple[Assignment, ...]:
+    return tuple(Assignment(**one) for one in plan["assignments"])

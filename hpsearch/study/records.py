@@ -1,0 +1,116 @@
+"""What is known of one trial and of one job: the records that `state` folds events into."""
+
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+COMPLETE: Final = "finished"
+PRUNED: Final = "pruned"
+FAIL: Final = "failed"
+
+
+@dataclass
+class Trial:
+    """One trial, as far as the events tell."""
+
+    number: int
+    params: dict[str, Any]
+    """as Optuna stores them"""
+    attempts: int = 0
+    """attempts begun; the newest has this number"""
+    token: str | None = None
+    """of the running attempt, None while the trial waits"""
+    job: str | None = None
+    """that trains it, or that last did"""
+    reported: dict[int, float] = field(default_factory=dict)
+    """values told to Optuna, by step"""
+    prune: bool = False
+    """whether the newest of them was so bad that the trial is given up"""
+    rungs: int = 0
+    """rungs that the pruner noted for the trial up to then"""
+    lost: int = 0
+    """attempts in a row that vanished without getting further"""
+    step: int = 0
+    """the furthest that an ended attempt got"""
+    told: str | None = None
+    """how the trial ended: finished, pruned or failed; None while it has not"""
+    value: float | None = None
+    """of the first objective"""
+    metrics: dict[str, dict[str, float]] = field(default_factory=dict)
+    """by name: value, low, high, capped, games"""
+    failure: str | None = None
+    """kind of the failure"""
+    message: str = ""
+    """of the failure"""
+    losses: list["Loss"] = field(default_factory=list)
+    """attempts that ended otherwise than by finishing"""
+    retry_of: int | None = None
+    """the failed trial whose parameters this one tries again"""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether its curve no longer counts."""
+        return self.prune or self.told is not None
+
+    @property
+    def waits(self) -> bool:
+        """Whether the trial should run and does not."""
+        return self.told is None and self.token is None
+
+
+@dataclass(frozen=True)
+class Loss:
+    """An attempt that did not finish its trial."""
+
+    attempt: int
+    kind: str
+    """of the failure; interrupted where the trial was saved"""
+    seconds: float
+    """of training that were lost with it"""
+    gpus: float
+    """share of its job's"""
+    log: tuple[str, ...]
+    """the last lines that its job printed, where it failed"""
+
+
+Group = tuple[tuple[int, int, str], ...]
+"""trials that train together: number, attempt and token of each"""
+
+
+@dataclass
+class Job:
+    """One job, as far as the events tell."""
+
+    name: str
+    groups: list["Group"]
+    """what it trains, one group after another; more than one if it is a pilot"""
+    id: str | None = None
+    """the executor's, None between the announcement and the submission"""
+    announced_at: float = 0.0
+    """seconds since the epoch, as all times here"""
+    began_at: float | None = None
+    """when it was first seen to run"""
+    interrupted: bool = False
+    """whether it was asked to leave"""
+    ended: bool = False
+    ended_at: float | None = None
+    gpus: float = 0.0
+    """that it occupies while it runs"""
+    is_pilot: bool = False
+    """whether it takes more trials when it has trained some"""
+    is_leaving: bool = False
+    """whether one of its attempts ended in a way that ends the job"""
+    is_silent: bool = False
+    """whether its trials were given up because nothing was heard of them"""
+    closed: bool = False
+    """whether it was told that there are no more"""
+
+    @property
+    def trials(self) -> list[tuple[int, int, str]]:
+        """Return number, attempt and token of all its trials."""
+        return [one for group in self.groups for one in group]
+
+    def seconds(self, now: float) -> float:
+        """Return for how long the job has run."""
+        if self.began_at is None:
+            return 0.0
+        return max(0.0, (self.ended_at if self.ended_at is not None else now) - self.began_at)
