@@ -3,13 +3,15 @@
 import subprocess
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from hpsearch.cluster.executor import SchedulerSilentError
 
 CALL_SECONDS = 60.0
 """after which a program of the scheduler is given up"""
 MINUTE = 60.0
+IDS_PER_CALL = 500
+"""on one command line"""
 
 
 class SchedulerCalls:
@@ -63,3 +65,17 @@ class SchedulerCalls:
         except (subprocess.TimeoutExpired, OSError) as error:
             raise SchedulerSilentError(f"{command[0]} gave no answer ({error})") from error
         return done.stdout
+
+    def run_for(self, command: Sequence[str], ids: Collection[str], option: str = "") -> str:
+        """Return what a program prints of some jobs, of as many at once as a command line takes.
+
+        The ids follow the command, or stand behind ``option`` with commas between them.
+
+        Raises:
+            SchedulerSilentError: if it fails or takes too long.
+        """
+        every, printed = sorted(ids), ""
+        for start in range(0, len(every), IDS_PER_CALL):
+            some = every[start : start + IDS_PER_CALL]
+            printed += self.run([*command, *([option + ",".join(some)] if option else some)])
+        return printed

@@ -8,6 +8,7 @@ from pathlib import Path
 from hpsearch.cluster.code_snapshot import take_snapshot
 from hpsearch.cluster.detached import drive_command
 from hpsearch.cluster.executor import SchedulerSilentError
+from hpsearch.cluster.sbatch import driver_options
 from hpsearch.cluster.scheduler_calls import SchedulerCalls
 from hpsearch.cluster.slurm_profile import SlurmProfile, setup_lines
 from hpsearch.cluster.study_dir import StudyDir
@@ -69,14 +70,9 @@ class SlurmDriver:
         return f"job {job_id.partition(';')[0]}"
 
     def _arguments(self, name: str) -> list[str]:
-        driver = self._profile.driver
-        named = {"partition": driver.partition, "account": driver.account, "qos": driver.qos}
         return [
-            *(f"--{key}={value}" for key, value in named.items() if value is not None),
-            f"--job-name={name}",
-            *("--ntasks=1", "--cpus-per-task=1", "--requeue", "--open-mode=append"),
-            f"--mem={driver.memory_gib}G",
-            f"--time={driver.walltime_minutes}",
+            *driver_options(self._profile.driver),
+            *(f"--job-name={name}", "--requeue", "--open-mode=append"),
             f"--signal=B:{WALLTIME_SIGNAL}@{WARNING_SECONDS}",
             f"--output={self._folder.output}",
             f"--chdir={os.getcwd()}",

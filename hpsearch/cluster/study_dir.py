@@ -4,6 +4,7 @@ runs/<study>/
     study.json                   what the study was started from
     driver.log                   what the driver did, a line each
     driver.out                   what a driver without a terminal printed
+    driver-start.json            the driver that was last started without a terminal
     driver.json                  where the driver runs, its last round, its calls to the scheduler
     requests/                    what users ask of the driver, a file each, gone once it is heard
     code/<hash>/                 the code that jobs on a cluster run
@@ -64,6 +65,11 @@ class StudyDir:
     def driver(self) -> Path:
         """Return the file that says how the driver is."""
         return self.root / "driver.json"
+
+    @property
+    def driver_start(self) -> Path:
+        """Return the file that says which driver was last started without a terminal."""
+        return self.root / "driver-start.json"
 
     @property
     def key(self) -> str:

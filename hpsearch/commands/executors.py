@@ -4,11 +4,12 @@ from pathlib import Path
 from typing import assert_never
 
 from hpsearch.cluster.detached import DetachedDriver, LocalDriver
-from hpsearch.cluster.executor import Executor
+from hpsearch.cluster.executor import Executor, SchedulerSilentError, SubmissionRefusedError
 from hpsearch.cluster.local import LocalExecutor
 from hpsearch.cluster.slurm_profile import SlurmProfile, load_profile
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.cores import num_cores
+from hpsearch.errors import UsageError
 from hpsearch.study.options import LocalOptions, SlurmOptions
 from hpsearch.study.spec import Study
 
@@ -35,6 +36,37 @@ def build_executor(study: Study, folder: StudyDir) -> Executor:
             # Three rounds of the driver, one of which may be slow.
             wait = 3 * options.poll_seconds if options.pilot else 0.0
             return SlurmExecutor(_profile(study, options), folder, pilot_seconds=wait)
+        case other:
+            assert_never(other)
+
+
+def check_submission(study: Study) -> None:
+    """Ask the scheduler whether it would take the jobs of a study, before anything is begun.
+
+    Limits on what may wait are left to the driver, which tries again.
+
+    Raises:
+        UsageError: if it would never take them.
+    """
+    match study.spec.executor:
+        case LocalOptions():
+            return
+        case SlurmOptions() as options:
+            from hpsearch.cluster.sbatch import trial_options, try_submission
+            from hpsearch.cluster.scheduler_calls import SchedulerCalls
+
+            profile = _profile(study, options)
+            calls = SchedulerCalls(profile.max_calls_per_minute)
+            try:
+                try_submission(calls, trial_options(profile))
+            except SubmissionRefusedError as error:
+                if "limit" not in str(error).lower():
+                    raise UsageError(
+                        f"SLURM would not take the jobs of {study.spec.name} ({error}); change "
+                        f"{options.profile}, or see more with: hpsearch doctor {study.path}"
+                    ) from error
+            except SchedulerSilentError:
+                return
         case other:
             assert_never(other)
 

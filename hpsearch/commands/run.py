@@ -8,7 +8,7 @@ from rich.console import Console
 
 from hpsearch.cluster.signals import StopFlag, stop_flag
 from hpsearch.commands.driving import broken, drive, say
-from hpsearch.commands.executors import build_executor, outlives_the_driver
+from hpsearch.commands.executors import build_executor, check_submission, outlives_the_driver
 from hpsearch.commands.export import print_export, write_export
 from hpsearch.commands.find import find_study
 from hpsearch.errors import INTERRUPTED, ConflictError
@@ -33,6 +33,7 @@ LEASE_GLANCE_SECONDS = 10.0
 def run(name_or_file: str, runs: Path, *, export_best: bool) -> int:
     """Drive a study to its end, or until Ctrl-C; the same command goes on with it."""
     study, _ = find_study(name_or_file, runs)
+    check_submission(study)
     with stop_flag((signal.SIGINT, signal.SIGTERM)) as flag:
         view = _watched(study, runs, flag, resume=True)
         if flag.is_set:

@@ -6,13 +6,19 @@ from pathlib import Path
 
 from hpsearch.cluster.failures import KINDS
 from hpsearch.cluster.study_dir import StudyDir
-from hpsearch.commands.executors import build_executor, detached_driver, poll_seconds
+from hpsearch.commands.executors import (
+    build_executor,
+    check_submission,
+    detached_driver,
+    poll_seconds,
+)
 from hpsearch.commands.find import find_study
 from hpsearch.errors import UsageError, unknown_name
 from hpsearch.report.driver_log import DriverLog
 from hpsearch.report.text import counts_text
 from hpsearch.report.view import StudyView, open_view
 from hpsearch.study import requests
+from hpsearch.study.driver_start import note_start
 from hpsearch.study.opening import open_driver
 from hpsearch.study.records import FAIL, Trial
 from hpsearch.study.requests import Request, Verb
@@ -29,6 +35,7 @@ GLANCE_SECONDS = 0.1
 def submit(name_or_file: str, runs: Path) -> int:
     """Start a study, or go on with it, and leave the driving to a driver without a terminal."""
     study, folder = find_study(name_or_file, runs)
+    check_submission(study)
     with (
         DriverLog(folder.log) as log,
         open_driver(study, runs, build_executor(study, folder), on_event=log.write) as driver,
@@ -140,6 +147,7 @@ def _act(view: StudyView, runs: Path) -> None:
 
 def _start_driver(study: Study, folder: StudyDir, runs: Path) -> None:
     driver = detached_driver(study, folder, runs).start()
+    note_start(folder, driver)
     name = study.spec.name
     elsewhere = "" if runs == Path("runs") else f" --runs {runs}"
     print(

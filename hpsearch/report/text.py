@@ -1,5 +1,6 @@
 """Summaries as text for people: tables by rich."""
 
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -7,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from hpsearch.report.summary import trial_state
-from hpsearch.report.view import INTERRUPTED, StudyView
+from hpsearch.report.view import INTERRUPTED, STARTING, StudyView
 from hpsearch.study.records import Trial
 
 STATES = ("finished", "running", "waiting", "pruned", "failed")
@@ -31,6 +32,7 @@ def print_status(console: Console, view: StudyView, summary: Mapping[str, Any]) 
         *cost_lines(summary),
         *waste_lines(summary["waste"]),
         *driver_lines(summary["driver"]),
+        *(awaited_lines(view) if summary["state"] == STARTING else ()),
         *(last_words(view) if summary["state"] == INTERRUPTED else ()),
     ]
     for line in lines:
@@ -65,6 +67,16 @@ def waste_lines(waste: Mapping[str, Mapping[str, float]]) -> list[str]:
         f"({lost['gpu_hours']:.2f} GPU-hours) lost with them"
         for kind, lost in waste.items()
     ]
+
+
+def awaited_lines(view: StudyView) -> list[str]:
+    """Return which driver was started and has not been heard of."""
+    if view.awaited is None:
+        return []
+    kind, _, number = view.awaited.who.partition(" ")
+    how = f"; how it is says: squeue --job {number}" if kind == "job" else ""
+    ago = duration_text(time.time() - view.awaited.at)
+    return [f"driver: {view.awaited.who}, started {ago} ago and not heard of yet{how}"]
 
 
 def driver_lines(driver: Mapping[str, Any] | None) -> list[str]:

@@ -9,6 +9,7 @@ from hpsearch.atomic import read_json
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.errors import CorruptError, HpsearchError, StorageError, UsageError
 from hpsearch.study.database import Database, StudyRecords
+from hpsearch.study.driver_start import DriverStart, awaited_driver
 from hpsearch.study.events import EventLog
 from hpsearch.study.holder import is_dead
 from hpsearch.study.leases import Leases
@@ -18,7 +19,7 @@ from hpsearch.study.spec import Study, load_spec, storage_url, stored_study
 from hpsearch.study.state import BUSY, StudyState
 from hpsearch.study.url import sqlite_file
 
-INTERRUPTED = "interrupted"
+STARTING, INTERRUPTED = "starting", "interrupted"
 
 
 @dataclass(frozen=True)
@@ -33,10 +34,15 @@ class StudyView:
 
     @property
     def status(self) -> str:
-        """Return the study's status; interrupted where a driver is missing."""
-        if self.state.status in BUSY and not self.is_driven:
-            return INTERRUPTED
-        return self.state.status
+        """Return the study's status; interrupted where a driver is missing and none is awaited."""
+        if self.state.status not in BUSY or self.is_driven:
+            return self.state.status
+        return INTERRUPTED if self.awaited is None else STARTING
+
+    @property
+    def awaited(self) -> DriverStart | None:
+        """Return the driver that was started and has not been heard of."""
+        return None if self.is_driven else awaited_driver(self.folder, time.time())
 
     def best(self) -> Trial | None:
         """Return the finished trial with the best value of the first objective."""

@@ -12,8 +12,9 @@ from hpsearch.cluster.code_snapshot import take_snapshot
 from hpsearch.cluster.executor import SchedulerSilentError, SubmissionRefusedError
 from hpsearch.cluster.failures import CANCELLED, NODE_FAIL, OOM_HOST, PREEMPTED, TIMEOUT
 from hpsearch.cluster.job_entry import share
+from hpsearch.cluster.sbatch import refusal
 from hpsearch.cluster.scheduler_calls import SchedulerCalls
-from hpsearch.cluster.slurm import SlurmExecutor, _refusal
+from hpsearch.cluster.slurm import SlurmExecutor
 from hpsearch.cluster.slurm_profile import load_profile
 from hpsearch.cluster.slurm_states import meaning
 from hpsearch.cluster.study_dir import JobDir, StudyDir
@@ -59,7 +60,7 @@ def test_what_a_state_means(state: str, expected: tuple[str, str | None]) -> Non
 def test_what_sbatch_says(said: str, kind: str) -> None:
     """After some of its errors it is unknown whether the jobs were taken."""
     expected = {"refused": SubmissionRefusedError, "silent": SchedulerSilentError}[kind]
-    assert isinstance(_refusal(said), expected)
+    assert isinstance(refusal(said), expected)
 
 
 def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, queue: str) -> SlurmExecutor:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from hpsearch.cluster.executor import SchedulerSilentError
+from hpsearch.cluster.slurm_config import parse_config
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.report.doctor import folder, versions
 from hpsearch.report.doctor.database import check_lease, check_schema
@@ -13,7 +14,7 @@ from hpsearch.report.doctor.finding import Finding, examine, has_error
 from hpsearch.report.doctor.leftovers import check_files, check_requests
 from hpsearch.report.doctor.mounts import file_system_of
 from hpsearch.report.doctor.partitions import Partition, check_partitions, minutes, parse_partitions
-from hpsearch.report.doctor.scheduler import check_config, parse_config
+from hpsearch.report.doctor.scheduler import check_config
 from hpsearch.study import requests
 from hpsearch.study.holder import own_name
 from hpsearch.study.leases import Lease

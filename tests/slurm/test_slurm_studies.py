@@ -267,3 +267,25 @@ def test_submit_twice_pause_resume_stop(sweep) -> None:
     summary = study.status()
     assert summary["failures"]["cancelled"] > 0
     assert summary["trials"]["running"] == 0
+
+
+def test_jobs_that_the_cluster_would_never_take_are_refused_at_once(sweep, tmp_path) -> None:
+    """Before anything of the study is begun; sbatch is asked, without submitting."""
+    write_trainer(tmp_path)
+    profile = yaml_file.load(PROFILE) | {"partition": "no_such"}
+    (tmp_path / "profile.yaml").write_text(yaml_file.dump(profile))
+    executor = {"name": "slurm", "profile": "profile.yaml", "jobs": 1, "members_per_job": 1}
+    write_study(tmp_path, {"executor": executor})
+    for command in ("submit", "run"):
+        said = refused(tmp_path, command, "study.yaml", code=2)
+        assert "invalid partition" in said
+        assert "change profile.yaml" in said
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_driver_that_waits_in_the_queue_is_starting(sweep) -> None:
+    study = sweep({"driver": yaml_file.load(PROFILE)["driver"]})
+    seen = study.status()
+    assert seen["state"] in ("starting", "running")
+    study.wait(lambda seen: seen["state"] == "running", 60)
+    study.do("cancel", "tiny")

@@ -5,7 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from hpsearch.cluster.executor import SchedulerSilentError
+from hpsearch.cluster.sbatch import driver_options, trial_options
 from hpsearch.cluster.scheduler_calls import SchedulerCalls
+from hpsearch.cluster.slurm_config import read_config
 from hpsearch.cluster.slurm_profile import SlurmProfile, load_profile
 from hpsearch.report.doctor.database import check_database
 from hpsearch.report.doctor.finding import Check, Finding, examine
@@ -20,9 +22,9 @@ from hpsearch.report.doctor.folder import (
 from hpsearch.report.doctor.gpus import check_asked_gpus, check_local_gpus
 from hpsearch.report.doctor.leftovers import check_files, check_requests
 from hpsearch.report.doctor.partitions import check_partitions, read_partitions
-from hpsearch.report.doctor.scheduler import check_accounting, check_config, read_config
+from hpsearch.report.doctor.scheduler import check_accounting, check_config
 from hpsearch.report.doctor.subject import Subject, find_subject
-from hpsearch.report.doctor.submission import check_submission, driver_options, trial_options
+from hpsearch.report.doctor.submission import check_submission
 from hpsearch.report.doctor.versions import check_versions
 from hpsearch.study.options import SlurmOptions
 

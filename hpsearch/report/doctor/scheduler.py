@@ -13,21 +13,6 @@ SHORT_KILL_WAIT = 10
 """seconds between SIGTERM and SIGKILL in which a job hardly saves"""
 
 
-def read_config(calls: SchedulerCalls) -> dict[str, str]:
-    """Return the configuration as ``scontrol show config`` prints it.
-
-    Raises:
-        SchedulerSilentError: if there is no answer.
-    """
-    return parse_config(calls.run(["scontrol", "show", "config"]))
-
-
-def parse_config(printed: str) -> dict[str, str]:
-    """Return the values by key."""
-    pairs = (line.partition("=") for line in printed.splitlines())
-    return {key.strip(): value.strip() for key, separator, value in pairs if separator}
-
-
 def check_config(config: Mapping[str, str], num_jobs: int | None) -> Iterator[Finding]:
     """Look at what matters to a study that wants ``num_jobs`` jobs at once."""
     yield _array_size(config)

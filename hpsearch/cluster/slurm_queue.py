@@ -1,0 +1,97 @@
+"""How jobs on a SLURM cluster are: squeue lists those of one study, sacct those that have left it.
+
+A job is found by its name, whatever became of the answer to its submission: an array is named after
+the study's folder, its first job and its tasks a job, and holds jobs numbered one after another.
+"""
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from hpsearch.cluster.executor import JobStatus, SchedulerSilentError, shared_part
+from hpsearch.cluster.scheduler_calls import SchedulerCalls
+from hpsearch.cluster.slurm_states import meaning
+from hpsearch.cluster.study_dir import JobDir, StudyDir
+
+FIELDS = "%F|%K|%T|%j"
+"""of squeue: array's id, index in it, state, name; names of other jobs may be anything"""
+
+
+@dataclass(frozen=True)
+class QueueEntry:
+    """One SLURM job, an element of an array or alone."""
+
+    id: str
+    name: str
+    index: int
+    """in its array"""
+    state: str
+
+
+class SlurmQueue:
+    """The SLURM jobs of one study."""
+
+    def __init__(self, calls: SchedulerCalls, study: StudyDir) -> None:
+        """Know jobs by the names that `array_name` gives."""
+        self._calls = calls
+        self._prefix = f"hps-{study.key}-"
+        self._ended: dict[str, JobStatus] = {}
+        """what sacct said of jobs that had left the queue"""
+
+    def array_name(self, first: str, tasks: int, count: int) -> str:
+        """Return the name of an array: its first job, its tasks a SLURM job, its jobs."""
+        return f"{self._prefix}{first}x{tasks}n{count}"
+
+    def entries(self) -> list[QueueEntry]:
+        """Return all SLURM jobs of this study that wait, run, or ended within some minutes."""
+        options = ["--me", "--noheader", "--array", "--states=all", f"--format={FIELDS}"]
+        printed = self._calls.run(["squeue", *options])
+        lines = (line.split("|", 3) for line in printed.splitlines())
+        return [
+            _entry(name, array, index, state)
+            for array, index, state, name in lines
+            if name.startswith(self._prefix)
+        ]
+
+    def jobs_of(self, entry: QueueEntry) -> dict[str, JobStatus]:
+        """Return our jobs in a SLURM job, by name."""
+        first, tasks, count = map(int, re.split("[xn]", entry.name.removeprefix(self._prefix)))
+        before = entry.index * tasks
+        phase, failure = meaning(entry.state)
+        return {
+            f"{first + before + task:05d}": JobStatus(job_id(entry.id, task), phase, failure)
+            for task in range(min(tasks, count - before))
+        }
+
+    def ends(self, jobs: Sequence[tuple[JobDir, str]]) -> dict[str, JobStatus]:
+        """Return how jobs that left the queue ended; of those without an account nothing is said.
+
+        A job that was submitted a moment ago may be in neither answer yet.
+        """
+        states = self._accounted({shared_part(i) for _, i in jobs if i not in self._ended})
+        for _, known in jobs:
+            phase, failure = meaning(states.get(shared_part(known), ""))
+            if phase == "ended":
+                self._ended[known] = JobStatus(known, "ended", failure)
+        return {job.name: self._ended[known] for job, known in jobs if known in self._ended}
+
+    def _accounted(self, slurm_ids: Collection[str]) -> dict[str, str]:
+        fields = ["--noheader", "--parsable2", "--allocations", "--format=JobID,State"]
+        try:
+            printed = self._calls.run_for(["sacct", *fields], slurm_ids, option="--jobs=")
+        except SchedulerSilentError:  # a site may keep no accounts
+            return {}
+        rows = (line.split("|") for line in printed.splitlines())
+        return {slurm_id: state for slurm_id, state in rows}
+
+
+def job_id(slurm_id: str, task: int) -> str:
+    """Return the id of our job that is one task of a SLURM job."""
+    return f"{slurm_id}:{task}" if task else slurm_id
+
+
+def _entry(name: str, array: str, index: str, state: str) -> QueueEntry:
+    """Return a line of squeue; a job alone has no index."""
+    is_alone = not index.isdigit()
+    slurm_id = array if is_alone else f"{array}_{index}"
+    return QueueEntry(slurm_id, name, 0 if is_alone else int(index), state)
