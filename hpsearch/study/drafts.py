@@ -15,19 +15,14 @@ from collections.abc import Container, Sequence
 from datetime import datetime
 from typing import Any
 
-from optuna.distributions import BaseDistribution, distribution_to_json
-from optuna.storages._rdb import models
-from optuna.storages._rdb.storage import _create_scoped_session
+from optuna.distributions import BaseDistribution
 from optuna.trial import FrozenTrial, TrialState, create_trial
-from sqlalchemy import delete, insert
 
+from hpsearch.study.optuna_rows import CurveValue, insert_curve_values, insert_trial
 from hpsearch.study.storage import MirroredStorage
 
 DRAFT = -1
 """id of the draft"""
-
-CurveValue = tuple[int, int, float]
-"""of a learning curve: trial's id, step, value"""
 
 
 class DraftStorage(MirroredStorage):
@@ -68,32 +63,11 @@ class DraftStorage(MirroredStorage):
 
             def create() -> int:
                 arrived = self._find(study_id, number) if next(attempts) else None
-                return arrived if arrived is not None else self._insert(study_id, draft)
+                return (
+                    arrived if arrived is not None else insert_trial(self._backend, study_id, draft)
+                )
 
             self._add(study_id, self._persist(create))
-
-    def _insert(self, study_id: int, draft: FrozenTrial) -> int:
-        """Write a trial, its parameters and its attributes in one transaction."""
-        with _create_scoped_session(self._backend.scoped_session) as session:
-            # As Optuna does: nobody else may count the trials meanwhile.
-            models.StudyModel.find_or_raise_by_id(study_id, session, for_update=True)
-            trial = models.TrialModel(
-                study_id=study_id,
-                number=None,
-                state=TrialState.RUNNING,
-                datetime_start=draft.datetime_start,
-            )
-            session.add(trial)
-            session.flush()
-            trial.number = trial.count_past_trials(session)
-            key = {"trial_id": trial.trial_id}
-            rows = [key | row for row in _parameters(draft)]
-            attrs = [key | row for row in _attributes(draft)]
-            if rows:
-                session.execute(insert(models.TrialParamModel), rows)
-            if attrs:
-                session.execute(insert(models.TrialSystemAttributeModel), attrs)
-            return int(trial.trial_id)
 
     def set_trial_param(
         self,
@@ -150,31 +124,10 @@ class DraftStorage(MirroredStorage):
             return
         study_id, _ = self._places[values[0][0]]
         with self._lock, self._forgetting_if_lost(study_id):
-            self._persist(lambda: self._insert_values(values))
+            self._persist(lambda: insert_curve_values(self._backend, values))
             for trial_id, step, value in values:
                 trial = self._replace(trial_id)
                 trial.intermediate_values = trial.intermediate_values | {step: value}
-
-    def _insert_values(self, values: Sequence[CurveValue]) -> None:
-        """Write values of learning curves; those that had arrived are replaced."""
-        model = models.TrialIntermediateValueModel
-        kind = model.TrialIntermediateValueType.FINITE
-        rows = [
-            {
-                "trial_id": trial_id,
-                "step": step,
-                "intermediate_value": value,
-                "intermediate_value_type": kind,
-            }
-            for trial_id, step, value in values
-        ]
-        with _create_scoped_session(self._backend.scoped_session) as session:
-            for trial_id, step, _ in values:
-                session.execute(
-                    delete(model).where(model.trial_id == trial_id, model.step == step),
-                    execution_options={"synchronize_session": False},
-                )
-            session.execute(insert(model), rows)
 
     # What is known without reading it back.
 
@@ -202,20 +155,3 @@ class DraftStorage(MirroredStorage):
         if trial_number >= len(trials):
             raise KeyError(f"the study {study_id} has no trial {trial_number}")
         return trials[trial_number]._trial_id
-
-
-def _parameters(trial: FrozenTrial) -> list[dict[str, Any]]:
-    return [
-        {
-            "param_name": name,
-            "param_value": distribution.to_internal_repr(trial.params[name]),
-            "distribution_json": distribution_to_json(distribution),
-        }
-        for name, distribution in trial.distributions.items()
-    ]
-
-
-def _attributes(trial: FrozenTrial) -> list[dict[str, Any]]:
-    return [
-        {"key": key, "value_json": json.dumps(value)} for key, value in trial.system_attrs.items()
-    ]
