@@ -52,13 +52,14 @@ class SimulatedExecutor:
         max_batch: int = 1000,
         patience: float = 120.0,
         gpus_per_job: int = 1,
+        pilot_seconds: float = 0.0,
     ) -> None:
         """Submit to ``cluster`` jobs whose trials take the given course."""
         self.max_batch = max_batch
         self.patience = patience
         self.num_threads = 1
         self._strays: list[Task] = []
-        self.pilot_seconds = 0.0
+        self.pilot_seconds = pilot_seconds
         self.gpus_per_job = float(gpus_per_job)
         self.num_calls = 0
         self._cluster = cluster

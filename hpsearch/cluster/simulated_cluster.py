@@ -43,6 +43,8 @@ class Faults:
     """an hour and job that ends without a word"""
     out_of_memory: float = 0.0
     """an hour and job that is ended for the memory it takes"""
+    hangs: float = 0.0
+    """an hour and job that does nothing more, hears nothing, and keeps its GPUs"""
 
 
 class Work(Protocol):
@@ -78,6 +80,7 @@ class Task:
     node: int = -1
     """on which it runs"""
     is_zombie: bool = False
+    hangs: bool = False
 
     @property
     def is_live(self) -> bool:
@@ -154,11 +157,11 @@ class SimulatedCluster:
 
     def terminate(self, task: Task) -> None:
         """Let a running job save and leave; one that waits is taken out of the queue."""
-        if task.state == "RUNNING":
+        if task.state != "RUNNING":
+            self.cancel(task)
+        elif not task.hangs:
             task.work.leave(self.now)
             self._end(task, "COMPLETED")
-        else:
-            self.cancel(task)
 
     def cancel(self, task: Task) -> None:
         """End a job at once."""
@@ -205,7 +208,7 @@ class SimulatedCluster:
             self._end(task, "COMPLETED")
 
     def _go_on(self, task: Task) -> None:
-        if task.state == "RUNNING" or task.is_zombie:
+        if (task.state == "RUNNING" and not task.hangs) or task.is_zombie:
             self._next(task, task.work.go_on(self.now))
 
     # Ending.
@@ -232,11 +235,16 @@ class SimulatedCluster:
             self._end(task, state)
 
     def _preempt(self, task: Task, *, warned: bool) -> None:
-        if task.state == "RUNNING" and warned:
+        if task.state == "RUNNING" and warned and not task.hangs:
             task.work.leave(self.now)
             self._end(task, "PREEMPTED")
         else:
             self._break(task, "PREEMPTED")
+
+    def _hang(self, task: Task) -> None:
+        if task.state == "RUNNING":
+            task.work.vanish(self.now)
+            task.hangs = True
 
     def _plan_faults(self, task: Task) -> None:
         """Draw what will become of a job that starts, should nothing else come first."""
@@ -246,11 +254,13 @@ class SimulatedCluster:
             (_lifetime(random, faults.preemptions), lambda: self._preempt(task, warned=warned)),
             (_lifetime(random, faults.crashes), lambda: self._break(task, "FAILED")),
             (_lifetime(random, faults.out_of_memory), lambda: self._break(task, "OUT_OF_MEMORY")),
-            (faults.walltime, lambda: self._break(task, "TIMEOUT")),
+            (_lifetime(random, faults.hangs), lambda: self._hang(task)),
         ]
         seconds, action = min(moments, key=lambda moment: moment[0])
         if seconds < inf:
             self._plan(seconds, action)
+        if faults.walltime < inf:
+            self._plan(faults.walltime, lambda: self._break(task, "TIMEOUT"))
 
     # Nodes.
 

@@ -4,17 +4,17 @@ A job trains its members together, from the newest step that all of them have sa
 step at which something is due for any of them: an evaluation, a checkpoint, the end. Between two
 such steps lie as many seconds as `Course.seconds` gives for a whole trial, in proportion. There it
 obeys `control.json`, writes learning curves, checkpoints (empty folders) and signs of life, and at
-the end its results, with the worker's own classes. A sign of life is given at these steps alone,
-not every two seconds, and bears the cluster's time.
+the end its results, with the worker's own classes. A pilot then waits for more trials. A sign of
+life is given at these steps alone, not every two seconds, and bears the cluster's time.
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from hpsearch.cluster.failures import CODE
 from hpsearch.cluster.member import FENCED, Member
-from hpsearch.cluster.messages import AttemptResult, Heartbeat
+from hpsearch.cluster.messages import Assignment, AttemptResult, Heartbeat
 from hpsearch.cluster.study_dir import JobDir
 from hpsearch.errors import HpsearchError
 from hpsearch.trainers.config import TrainerConfig
@@ -24,6 +24,8 @@ from hpsearch.trainers.rho import Rho
 
 HALF_WIDTH = 0.01
 """of the intervals that are measured"""
+GLANCE_SECONDS = 0.5
+"""between two looks of a pilot for more trials"""
 
 
 @dataclass(frozen=True)
@@ -55,10 +57,19 @@ class SimulatedJob:
         """steps to the next one at which something is due"""
         self._seconds = 0.0
         """that they take"""
+        self._number = 1
+        """of the next trials that a pilot is given"""
+        self._idle_since: float | None = None
+        """when a pilot had trained all that it was given"""
 
     def begin(self, now: float) -> float | None:
         """Read what to train, and go on from what was saved."""
-        for assignment in self._job.read().assignments:
+        self._take(self._job.read().assignments)
+        return self._plan(now)
+
+    def _take(self, assignments: Sequence[Assignment]) -> None:
+        """Open trials, and go on from what was saved."""
+        for assignment in assignments:
             try:
                 member = Member.open(self._job.study, assignment)
             except HpsearchError as error:
@@ -71,7 +82,6 @@ class SimulatedJob:
         self._resume()
         for member in list(self._members):
             self._finish(member)
-        return self._plan(now)
 
     def go_on(self, now: float) -> float | None:
         """Do what is due at the step that has been reached."""
@@ -110,7 +120,7 @@ class SimulatedJob:
     def _plan(self, now: float) -> float | None:
         """Give signs of life and return the seconds to the next step at which something is due."""
         if not self._members:
-            return None
+            return self._wait(now)
         self._stride = min(
             due - self._step_of(member) % due
             for member in self._members
@@ -121,6 +131,20 @@ class SimulatedJob:
         for member in self._members:
             _beat(member, self._step_of(member), now, 1 / slowest)
         return self._seconds
+
+    def _wait(self, now: float) -> float | None:
+        """Take more trials, or look for them again in a moment; None if there will be none."""
+        patience = self._job.read().pilot_seconds
+        if patience <= 0:
+            return None
+        given = self._job.read_next(self._number)
+        if given:
+            self._number, self._idle_since = self._number + 1, None
+            self._take(given)
+            return self._plan(now)
+        self._idle_since = now if self._idle_since is None else self._idle_since
+        is_over = given is not None or now - self._idle_since > patience
+        return None if is_over else GLANCE_SECONDS
 
     def _steps_since(self, now: float) -> int:
         """Return the steps of the present stride that have been made."""

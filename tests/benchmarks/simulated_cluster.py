@@ -37,9 +37,8 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
@@ -52,20 +51,15 @@ import sqlalchemy
 TESTS = Path(__file__).parents[1]
 sys.path.insert(0, str(TESTS / "benchmarks"))
 from ask_latency import commit, processor  # noqa: E402
+from live_cluster import LiveClock, LiveExecutor, Timer, time_parts  # noqa: E402
 
 from hpsearch import yaml_file  # noqa: E402
-from hpsearch.cluster.executor import JobStatus  # noqa: E402
-from hpsearch.cluster.simulated import SimulatedExecutor  # noqa: E402
 from hpsearch.cluster.simulated_cluster import SimulatedCluster  # noqa: E402
 from hpsearch.cluster.simulated_job import Course  # noqa: E402
-from hpsearch.cluster.study_dir import JobDir  # noqa: E402
 from hpsearch.study.driver import Driver  # noqa: E402
-from hpsearch.study.jobs import Jobs  # noqa: E402
 from hpsearch.study.opening import open_driver  # noqa: E402
-from hpsearch.study.results import Results  # noqa: E402
 from hpsearch.study.space import apply  # noqa: E402
 from hpsearch.study.spec import Study, load_spec  # noqa: E402
-from hpsearch.study.trials import Trials  # noqa: E402
 from hpsearch.trainers.config import TrainerConfig  # noqa: E402
 
 REPORTS = TESTS.parent / "reports/benchmarks"
@@ -80,7 +74,6 @@ SPACE = {
     "host.er_schedule.steps": {"type": "int", "low": 300, "high": 1500},
 }
 CLOCKS = {"wall": time.perf_counter, "processor": time.process_time}
-PARTS = ("ask", "submit", "look", "tell")
 
 
 def main() -> None:
@@ -98,7 +91,7 @@ def main() -> None:
             pstats.Stats(profile).sort_stats(arguments.profile).print_stats(60)
         _append(run.row(), arguments.table)
         if arguments.plot:
-            draw(run, arguments.table.with_suffix(".png"))
+            run.draw(arguments.table.with_suffix(".png"))
 
 
 def _arguments() -> argparse.Namespace:
@@ -158,83 +151,6 @@ def value_of(config: TrainerConfig, step: int) -> float:
     return round(step / config.steps / (1 + far), 6)
 
 
-class LiveClock:
-    """Lets virtual time pass as the driver works, without what the simulation takes."""
-
-    def __init__(self, cluster: SimulatedCluster, seconds: Callable[[], float]) -> None:
-        self._cluster = cluster
-        self._seconds = seconds
-        self._mark: float | None = None
-
-    def __call__(self) -> float:
-        """Return the time, as long as the driver has worked since."""
-        if self._mark is not None:
-            self._cluster.advance(self._seconds() - self._mark)
-            self._mark = self._seconds()
-        return self._cluster.now
-
-    @contextmanager
-    def works(self) -> Iterator[None]:
-        """Let time pass during the block."""
-        self._mark = self._seconds()
-        yield
-        self()
-        self._mark = None
-
-    @contextmanager
-    def stands(self) -> Iterator[None]:
-        """Let no time pass during the block, where the driver works."""
-        self()
-        yield
-        self._mark = self._seconds()
-
-
-class LiveExecutor(SimulatedExecutor):
-    """Is called at the moment that the driver has reached, and notes when."""
-
-    def __init__(self, cluster: SimulatedCluster, course: Course, clock: LiveClock) -> None:
-        super().__init__(cluster, course)
-        self._clock = clock
-        self.calls: list[float] = []
-
-    def submit(self, jobs: Sequence[JobDir]) -> Mapping[str, str]:
-        """Submit, in no time."""
-        with self._clock.stands():
-            self.calls.append(self._cluster.now)
-            return super().submit(jobs)
-
-    def look(self, jobs: Sequence[tuple[JobDir, str | None]]) -> Mapping[str, JobStatus]:
-        """Look, in no time."""
-        with self._clock.stands():
-            if jobs:
-                self.calls.append(self._cluster.now)
-            return super().look(jobs)
-
-
-@dataclass
-class Timer:
-    """Seconds that calls took, without what virtual time stood still for.
-
-    Attributes:
-        seconds: of each call, by part.
-    """
-
-    clock: LiveClock
-    seconds: dict[str, list[float]] = field(default_factory=lambda: {part: [] for part in PARTS})
-
-    def around(self, part: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the function, timed."""
-
-        def timed(*given: Any, **named: Any) -> Any:
-            began = self.clock()
-            try:
-                return function(*given, **named)
-            finally:
-                self.seconds[part].append(self.clock() - began)
-
-        return timed
-
-
 class Run:
     """One study, driven to its end."""
 
@@ -258,7 +174,7 @@ class Run:
         began = time.perf_counter()
         with self._opened() as driver:
             driver.start()
-            _time_parts(driver, self.timer)
+            time_parts(driver, self.timer)
             while driver.is_busy:
                 self._round(driver)
             assert driver.state.counts()["finished"] == self.arguments.trials
@@ -357,42 +273,27 @@ class Run:
         with sqlite3.connect(self._folder / "study.db") as file:
             return int(file.execute("SELECT COUNT(*) FROM hpsearch_events").fetchone()[0])
 
+    def draw(self, path: Path) -> None:
+        """Draw GPUs over time and the latency of asks over trials."""
+        import matplotlib
 
-def _time_parts(driver: Driver, timer: Timer) -> None:
-    """Time the four parts of a round of one driver."""
-    trials: Trials = driver._trials
-    jobs: Jobs = driver._jobs
-    results: Results = driver._results
-    patched: list[tuple[object, str, str]] = [
-        (trials, "ask", "ask"),
-        (jobs, "submit", "submit"),
-        (driver, "_observe", "look"),
-        (results, "report", "tell"),
-        (results, "end_attempts", "tell"),
-    ]
-    for owner, name, part in patched:
-        setattr(owner, name, timer.around(part, getattr(owner, name)))
+        matplotlib.use("Agg")
+        from matplotlib import pyplot
 
-
-def draw(run: Run, path: Path) -> None:
-    """Draw GPUs over time and the latency of asks over trials."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, (above, below) = pyplot.subplots(2, 1, figsize=(9, 6), layout="constrained")
-    hours = [(at - run.began) / 3600 for at, _ in run.cluster.busy]
-    above.step(hours, [busy for _, busy in run.cluster.busy], where="post", linewidth=0.8)
-    above.set(xlabel="hours, virtual", ylabel="busy GPUs", ylim=(0, 1.05 * run.cluster.num_gpus))
-    latencies = [1000 * seconds for seconds in run.timer.seconds["ask"]]
-    below.plot(latencies, ".", markersize=1)
-    below.set(xlabel="trial", ylabel="ask, ms", yscale="log")
-    arguments = run.arguments
-    figure.suptitle(
-        f"{arguments.trials:,} trials on {run.cluster.num_gpus:,} GPUs, {arguments.sampler}"
-    )
-    figure.savefig(path, dpi=120)
+        figure, (above, below) = pyplot.subplots(2, 1, figsize=(9, 6), layout="constrained")
+        hours = [(at - self.began) / 3600 for at, _ in self.cluster.busy]
+        above.step(hours, [busy for _, busy in self.cluster.busy], where="post", linewidth=0.8)
+        above.set(
+            xlabel="hours, virtual", ylabel="busy GPUs", ylim=(0, 1.05 * self.cluster.num_gpus)
+        )
+        latencies = [1000 * seconds for seconds in self.timer.seconds["ask"]]
+        below.plot(latencies, ".", markersize=1)
+        below.set(xlabel="trial", ylabel="ask, ms", yscale="log")
+        arguments = self.arguments
+        figure.suptitle(
+            f"{arguments.trials:,} trials on {self.cluster.num_gpus:,} GPUs, {arguments.sampler}"
+        )
+        figure.savefig(path, dpi=120)
 
 
 def _ms(seconds: float) -> str:

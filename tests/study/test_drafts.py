@@ -14,6 +14,7 @@ from sqlalchemy import event
 
 from hpsearch.errors import StorageUnavailableError
 from hpsearch.study.drafts import DRAFT, DraftStorage
+from hpsearch.study.optuna_rows import insert_trial
 from hpsearch.study.storage import open_storage
 
 
@@ -102,13 +103,11 @@ def test_the_mirror_is_as_the_database(study: optuna.Study, storage: DraftStorag
 def test_a_trial_that_arrived_unseen_is_found(
     study: optuna.Study, storage: DraftStorage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    insert = DraftStorage._insert
-
-    def lost(self: DraftStorage, study_id: int, draft: FrozenTrial) -> int:
-        insert(self, study_id, draft)
+    def lost(backend: RDBStorage, study_id: int, draft: FrozenTrial) -> int:
+        insert_trial(backend, study_id, draft)
         raise StorageUnavailableError("the connection was lost")
 
-    monkeypatch.setattr(DraftStorage, "_insert", lost)
+    monkeypatch.setattr("hpsearch.study.drafts.insert_trial", lost)
     with pytest.raises(StorageUnavailableError):
         ask(study, storage)
     monkeypatch.undo()

@@ -50,6 +50,8 @@ MACHINES = Faults(
     zombies=0.5,
     crashes=2.0,
     out_of_memory=1.0,
+    hangs=1.0,
+    walltime=900.0,
 )
 CALLS = CallFaults(slow=0.1, lost=0.1, refused=0.1, stale=0.1, repeated=0.1)
 
@@ -174,7 +176,8 @@ def test_two_hundred_random_kills(tmp_path: Path) -> None:
             max_failures=0,
         )
         cluster = SimulatedCluster(3, 2, seed=seed, faults=MACHINES)
-        executor = Watched(cluster, seed=seed, faults=CALLS, max_batch=3)
+        pilot = 30.0 if seed % 3 == 0 else 0.0
+        executor = Watched(cluster, seed=seed, faults=CALLS, max_batch=3, pilot_seconds=pilot)
         chaos = Chaos(Random(f"{seed}/chaos"), share=0.02)
         with chaos.at_large(executor):
             state = drive(study, executor, lambda: chaos.random.uniform(0.0, 60.0))  # noqa: B023
@@ -185,7 +188,15 @@ def test_two_hundred_random_kills(tmp_path: Path) -> None:
         kills += chaos.kills + died_on_the_cluster(study)
     print(dict(kills))
     assert sum(kills.values()) >= NUM_KILLS
-    assert {"driver", "database", "node_fail", "preempted", "lost", "oom_host"} <= kills.keys()
+    assert {
+        "driver",
+        "database",
+        "node_fail",
+        "preempted",
+        "lost",
+        "oom_host",
+        "silent",
+    } <= kills.keys()
 
 
 @pytest.mark.parametrize("sampler", ["random", "tpe"])
