@@ -1,4 +1,4 @@
-"""A simulated cluster on which time passes as the driver works, and what the driver's parts take."""
+"""A simulated cluster on which time passes as the driver works; what the driver's parts take."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
