@@ -52,13 +52,18 @@ def read_json(path: Path) -> Any:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise DiskError(
-            f"{path} cannot be read ({error.strerror}); check the file system and the permissions"
-        ) from error
+        raise unreadable(path, error) from error
     except ValueError as error:
         raise CorruptError(
             f"{path} is no JSON ({error}); it was not written by hpsearch"
         ) from error
+
+
+def unreadable(path: Path, error: OSError) -> DiskError:
+    """Return the error of a file that is there and cannot be read."""
+    return DiskError(
+        f"{path} cannot be read ({error.strerror}); check the file system and the permissions"
+    )
 
 
 def flush_folder(folder: Path) -> None:

@@ -302,7 +302,7 @@ def _names(member: Member) -> tuple[str, ...]:
 
 def _beat(member: Member, step: int) -> None:
     saved = max(_saved(member), default=0)
-    member.attempt.write_heartbeat(Heartbeat(time.time(), step, saved, 1.0, "fake", 1))
+    member.attempt.write_heartbeat(Heartbeat(time.time(), step, saved, 1.0, "fake", 1, False))
 
 
 def _checkpoints(member: Member) -> Path:

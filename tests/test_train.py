@@ -227,8 +227,8 @@ def test_killed_at_random_moments_it_ends_bitwise_the_same(write, train, algorit
     while code != 0 and kills < 30:
         with Training(folder) as training:
             trial = TrialDir(folder / "runs/mine")
-            attempts = trial.num_attempts()
-            training.wait_until(lambda a=attempts, t=trial: t.num_attempts() > a)
+            attempts = trial.newest_attempt()
+            training.wait_until(lambda a=attempts, t=trial: t.newest_attempt() > a)
             wait = moments.uniform(0.0, 1.0) if kills < 5 else PATIENCE_SECONDS
             try:
                 code = training.process.wait(wait)

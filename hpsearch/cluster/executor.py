@@ -30,6 +30,10 @@ class SchedulerSilentError(Exception):
     """The executor gave no answer; whether it did what it was asked to is unknown."""
 
 
+class SchedulerUnreachableError(SchedulerSilentError):
+    """The executor's programs are missing, or took too long."""
+
+
 class SubmissionRefusedError(Exception):
     """The executor took none of the jobs, and will not take them later by itself."""
 

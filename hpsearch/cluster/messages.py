@@ -1,5 +1,6 @@
 """What driver and jobs tell each other, through the files of a trial."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -58,6 +59,8 @@ class Heartbeat:
     steps_per_second: Annotated[float, Range(low=0.0)]
     host: str
     pid: NonNegative
+    is_busy: bool
+    """whether it now measures or saves, which takes long and gives no sign of life between"""
 
 
 @dataclass(frozen=True)
@@ -72,3 +75,9 @@ class AttemptResult:
     message: str
     metrics: dict[str, dict[str, float]]
     """by name: value, low, high, capped, games"""
+
+    def check(self) -> Iterator[str]:
+        """Yield which metrics are not whole."""
+        for name, measured in self.metrics.items():
+            if not {"value", "low", "high"} <= measured.keys():
+                yield f"metrics must hold value, low and high, but {name} holds {measured!r}"

@@ -5,32 +5,29 @@ checkpoints from which the next attempt goes on.
 """
 
 import os
-import socket
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 
 from hpsearch.cluster.failures import DIVERGED, HUNG, NAN
+from hpsearch.cluster.heartbeats import Heartbeats
 from hpsearch.cluster.keeper import Keeper
 from hpsearch.cluster.member import FENCED, Member
-from hpsearch.cluster.messages import Heartbeat
+from hpsearch.cluster.resuming import go_on
 from hpsearch.cluster.signals import StopFlag
-from hpsearch.errors import ConflictError, TrainingFailedError
+from hpsearch.errors import DiskError, TrainingFailedError
 from hpsearch.monitor.monitor import JobMonitor
 from hpsearch.monitor.places import JobPlace, MemberPlace
 from hpsearch.monitor.watchdog import HangReport
 from hpsearch.trainers import checkpoint
 from hpsearch.trainers.algorithms import build
-from hpsearch.trainers.best_checkpoint import forget_best
 from hpsearch.trainers.config import CommonConfig
 from hpsearch.trainers.evaluation import Metrics
 
 LOOK_SECONDS = 0.5
 """how long the population trains between two looks at signals and control files"""
-HEARTBEAT_SECONDS = 2.0
 TRAINING_STARTS = "evaluation"
 FINAL_STARTS = "final"
 
@@ -68,11 +65,11 @@ class Population:
         self._keeper = Keeper(self._config)
         self._last_steps = [0] * len(members)
         self._steps_per_second = 0.0
-        self._next_heartbeat = 0.0
+        self._heartbeats = Heartbeats()
 
     def run(self) -> None:
         """Train until every member has ended or the job is asked to stop."""
-        self._resume()
+        self._keeper.saved |= go_on(self._trainer, self._members)
         self._monitor = self._open_monitor()
         try:
             self._train_all()
@@ -85,6 +82,8 @@ class Population:
         while self._members and not self._flag.is_set:
             self._train()
             self._obey()  # before anything is written: the trial may be another attempt's by now
+            if self._is_anything_due():
+                self._beat(is_busy=True)
             measured = self._evaluate()
             with self._monitor.sections("checkpoint"):
                 self._keeper.save_due(self._trainer, self._members, self._steps(), measured)
@@ -99,58 +98,13 @@ class Population:
         """Record an error of the whole job as the end of each remaining attempt."""
         # Not the trainer's steps: a device that has failed would not tell them.
         for member, step in zip(self._members, self._last_steps, strict=True):
-            with suppress(OSError):
+            with suppress(DiskError):  # the others may still be told
                 member.fail(error, step)
 
     def _steps(self) -> list[int]:
         """Return each remaining member's step; the last trainer outlives its last member."""
         steps: list[int] = self._trainer.step.tolist()
         return steps[: len(self._members)]
-
-    # Beginning.
-
-    def _resume(self) -> None:
-        """Go on from the newest step that all members have, else each from its own newest.
-
-        A population that a kill caught between two members' checkpoints thus repeats what an
-        uninterrupted one did, member beside member.
-        """
-        found = [self._found_steps(member) for member in self._members]
-        common = set.intersection(*(set(steps) for steps in found))
-        for index, (member, steps) in enumerate(zip(self._members, found, strict=True)):
-            step = max(common) if common else max(steps, default=None)
-            if step is not None:
-                path = checkpoint.path_of(member.trial.checkpoints, step)
-                self._trainer.load(path, index)
-            else:
-                self._begin(index, member)
-            _tidy(member)
-            member.trial.forget_metrics_after(step or 0)
-            if step is None:
-                print(f"{member.name} begins at step 0", flush=True)
-            else:
-                self._keeper.saved[member.assignment.trial] = step
-                unused = "; warm_start is for a fresh one" if _is_warm(member) else ""
-                print(f"{member.name} goes on from step {step}{unused}", flush=True)
-
-    def _found_steps(self, member: Member) -> list[int]:
-        """Return the steps of the checkpoints from which a member may go on, newest first."""
-        folder = member.trial.checkpoints
-        if member.config.checkpoint.resume == "never":
-            forget_best(folder)
-            checkpoint.remove_all(folder)
-        return list(checkpoint.valid_steps(folder))
-
-    def _begin(self, index: int, member: Member) -> None:
-        """Begin at step 0, with networks that were trained before where the member says so."""
-        rules = member.config.checkpoint
-        if rules.resume == "must":
-            raise ConflictError(
-                f"checkpoint.resume is must, but {member.trial.checkpoints} holds no whole "
-                "checkpoint; write auto to begin at step 0"
-            )
-        if rules.warm_start is not None:
-            self._trainer.warm_start(Path(rules.warm_start), index)
 
     def _open_monitor(self) -> JobMonitor:
         places = [
@@ -194,6 +148,16 @@ class Population:
             interval - step % interval,
             self._keeper.steps_until_due(step),
             member.config.steps - step,
+        )
+
+    def _is_anything_due(self) -> bool:
+        """Return whether a member is to be measured or saved at this step."""
+        interval = self._config.evaluation.interval
+        return any(
+            step % interval == 0
+            or step >= member.config.steps
+            or step % self._config.checkpoint.interval == 0
+            for step, member in zip(self._steps(), self._members, strict=True)
         )
 
     def _evaluate(self) -> dict[int, Metrics]:
@@ -265,22 +229,11 @@ class Population:
             # The stuck thread would never hear of anything milder.
             os._exit(TrainingFailedError.exit_code)
 
-    def _beat(self) -> None:
-        if time.monotonic() < self._next_heartbeat:
-            return
-        self._next_heartbeat = time.monotonic() + HEARTBEAT_SECONDS
-        now = time.time()
-        for member, step in zip(self._members, self._steps(), strict=True):
-            member.attempt.write_heartbeat(
-                Heartbeat(
-                    now,
-                    step,
-                    self._keeper.saved.get(member.assignment.trial, 0),
-                    self._steps_per_second,
-                    socket.gethostname(),
-                    os.getpid(),
-                )
-            )
+    def _beat(self, *, is_busy: bool = False) -> None:
+        """Give a sign of life, at once before something long."""
+        if self._members and (is_busy or self._heartbeats.are_due):
+            saved, speed = self._keeper.saved, self._steps_per_second
+            self._heartbeats.give(self._members, self._steps(), saved, speed, is_busy=is_busy)
 
     def _drop(self, indices: Sequence[int]) -> list[int]:
         """Go on without some members; return the indices that the others had."""
@@ -293,16 +246,3 @@ class Population:
             self._trainer = self._trainer.select(kept)
             self._trainer.sections = self._monitor.sections
         return kept
-
-
-def _is_warm(member: Member) -> bool:
-    return member.config.checkpoint.warm_start is not None
-
-
-def _tidy(member: Member) -> None:
-    """Remove what killed attempts left half-written, and tell of what is damaged."""
-    folder = member.trial.checkpoints
-    checkpoint.remove_leftovers(folder)
-    for damaged in checkpoint.damaged_steps(folder):
-        where = checkpoint.path_of(folder, damaged)
-        print(f"the checkpoint {where} is damaged and left out", flush=True)

@@ -3,15 +3,21 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hpsearch.cluster.executor import SchedulerSilentError, SubmissionRefusedError
+from hpsearch.cluster.executor import (
+    SchedulerSilentError,
+    SchedulerUnreachableError,
+    SubmissionRefusedError,
+)
 from hpsearch.cluster.scheduler_calls import SchedulerCalls
 from hpsearch.cluster.slurm_profile import DriverProfile, SlurmProfile, sbatch_parameters
 
 NO_ANSWER = ("timed out", "unable to contact", "connection refused", "communication", "try again")
 """words of sbatch after which it is unknown whether it submitted"""
+FULL = ("submit limit", "maxsubmit", "job limit", "too many", "accounting/qos policy")
+"""words of sbatch after which it may take the same job later"""
 _OPTIONS = (
-    *("partition", "account", "qos", "constraint", "gres", "gpus_per_node", "nodes"),
-    *("ntasks_per_node", "cpus_per_task", "gpus_per_task", "mem", "time"),
+    *("partition", "account", "qos", "constraint", "gres", "nodes"),
+    *("ntasks_per_node", "cpus_per_task", "mem", "time"),
 )
 """parameters of submitit that sbatch knows by the same name"""
 
@@ -47,6 +53,8 @@ def try_submission(calls: SchedulerCalls, options: Sequence[str]) -> None:
     """
     try:
         calls.run(["sbatch", "--test-only", *options, "--wrap=true"])
+    except SchedulerUnreachableError:
+        raise
     except SchedulerSilentError as error:
         raise refusal(str(error)) from error
 
@@ -56,6 +64,11 @@ def refusal(said: str) -> SubmissionRefusedError | SchedulerSilentError:
     unknown = any(words in said.lower() for words in NO_ANSWER)
     words = " ".join(said.split())
     return SchedulerSilentError(words) if unknown else SubmissionRefusedError(words)
+
+
+def may_pass(refused: SubmissionRefusedError) -> bool:
+    """Return whether sbatch refused a job for what is in the queue, and not for what it asks."""
+    return any(words in str(refused).lower() for words in FULL)
 
 
 def _options(parameters: Mapping[str, Any]) -> list[str]:

@@ -5,7 +5,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
 
-from hpsearch.cluster.executor import SchedulerSilentError
+from hpsearch.cluster.executor import SchedulerSilentError, SchedulerUnreachableError
 
 CALL_SECONDS = 60.0
 """after which a program of the scheduler is given up"""
@@ -46,16 +46,22 @@ class SchedulerCalls:
         self._recent.append(self._clock())
         self.num_calls += 1
 
-    def run(self, command: Sequence[str]) -> str:
-        """Return what a program prints.
+    def run(self, command: Sequence[str], script: str | None = None) -> str:
+        """Return what a program prints; ``script`` is what it reads.
 
         Raises:
-            SchedulerSilentError: if it fails or takes too long.
+            SchedulerSilentError: if it fails.
+            SchedulerUnreachableError: if it is not there or takes too long.
         """
         self.take_turn()
         try:
             done = subprocess.run(
-                command, capture_output=True, text=True, check=True, timeout=CALL_SECONDS
+                command,
+                capture_output=True,
+                text=True,
+                check=True,
+                timeout=CALL_SECONDS,
+                input=script,
             )
         except subprocess.CalledProcessError as error:
             said = (error.stderr or "").strip()
@@ -63,7 +69,7 @@ class SchedulerCalls:
                 f"{command[0]} failed: {said or error.returncode}"
             ) from error
         except (subprocess.TimeoutExpired, OSError) as error:
-            raise SchedulerSilentError(f"{command[0]} gave no answer ({error})") from error
+            raise SchedulerUnreachableError(f"{command[0]} gave no answer ({error})") from error
         return done.stdout
 
     def run_for(self, command: Sequence[str], ids: Collection[str], option: str = "") -> str:
@@ -72,10 +78,15 @@ class SchedulerCalls:
         The ids follow the command, or stand behind ``option`` with commas between them.
 
         Raises:
-            SchedulerSilentError: if it fails or takes too long.
+            SchedulerSilentError: if it failed for some; it was run for all.
         """
-        every, printed = sorted(ids), ""
+        every, printed, silent = sorted(ids), "", None
         for start in range(0, len(every), IDS_PER_CALL):
             some = every[start : start + IDS_PER_CALL]
-            printed += self.run([*command, *([option + ",".join(some)] if option else some)])
+            try:
+                printed += self.run([*command, *([option + ",".join(some)] if option else some)])
+            except SchedulerSilentError as error:
+                silent = error
+        if silent is not None:
+            raise silent
         return printed

@@ -202,5 +202,5 @@ def _saved(member: Member) -> set[int]:
 
 def _beat(member: Member, step: int, now: float, speed: float) -> None:
     saved = max(_saved(member), default=0)
-    member.attempt.write_heartbeat(Heartbeat(now, step, saved, speed, "simulated", 1))
+    member.attempt.write_heartbeat(Heartbeat(now, step, saved, speed, "simulated", 1, False))
     os.utime(member.attempt.heartbeat, (now, now))

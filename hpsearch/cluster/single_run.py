@@ -71,7 +71,7 @@ def open_run(config: TrainerConfig, folder: Path) -> Iterator[SingleRun]:
     folder.mkdir(parents=True, exist_ok=True)
     with _locked(trial):
         _check_same(trial, config)
-        attempt = trial.num_attempts() + 1
+        attempt = trial.newest_attempt() + 1
         assignment = Assignment(trial=0, attempt=attempt, token=uuid4().hex)
         trial.create(yaml_file.dump(to_plain(config)), lineage={"seed": config.seed})
         trial.write_control(Control(assignment.token, stop=None))

@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 
 import submitit
-from submitit.core.utils import FailedJobError
+from submitit.core.utils import FailedJobError, FailedSubmissionError
 
 from hpsearch.cluster.code_snapshot import CodeSnapshot, take_snapshot
 from hpsearch.cluster.executor import JobStatus, SchedulerSilentError, shared_part
@@ -24,8 +24,9 @@ from hpsearch.cluster.slurm_states import meaning
 from hpsearch.cluster.study_dir import JobDir, StudyDir
 from hpsearch.errors import DiskError, UsageError
 
-PATIENCE = 120.0
-"""seconds for which an array that sbatch did not confirm may still appear in the queue"""
+PATIENCE = 300.0
+"""seconds from its announcement for which an array that sbatch did not confirm may still appear in
+the queue; writing the files of a thousand jobs may take the first minute"""
 
 
 class SlurmExecutor:
@@ -74,6 +75,8 @@ class SlurmExecutor:
             submitted = executor.map_array(train_as_task, groups)
         except FailedJobError as error:
             raise refusal(str(error)) from error
+        except FailedSubmissionError as error:  # sbatch said something, but no id
+            raise SchedulerSilentError(str(error)) from error
         except OSError as error:
             raise DiskError(
                 f"the job {jobs[0].root} cannot be submitted ({error.strerror}); free some space, "

@@ -21,6 +21,7 @@ WARNING_SECONDS = 60
 
 
 _SCRIPT = """\
+#!/bin/bash
 {setup}
 export PYTHONUNBUFFERED=1
 while :; do
@@ -32,7 +33,8 @@ while :; do
     while kill -0 $driver 2>/dev/null; do wait $driver; code=$?; done
     [ $code -eq 137 ] || exit $code
     sleep 5
-done"""
+done
+"""
 
 
 class SlurmDriver:
@@ -61,7 +63,8 @@ class SlurmDriver:
                     f"the driver of {self._folder.root.name} is in the queue already, as job "
                     f"{waiting[0]}; end it with: scancel {waiting[0]}"
                 )
-            job_id = self._calls.run(["sbatch", "--parsable", *self._arguments(name)]).strip()
+            submit = ["sbatch", "--parsable", *self._arguments(name)]
+            job_id = self._calls.run(submit, self._script()).strip()
         except SchedulerSilentError as error:
             raise UsageError(
                 f"SLURM did not take the driver ({error}); check the profile's block driver, or "
@@ -76,7 +79,6 @@ class SlurmDriver:
             f"--signal=B:{WALLTIME_SIGNAL}@{WARNING_SECONDS}",
             f"--output={self._folder.output}",
             f"--chdir={os.getcwd()}",
-            f"--wrap={self._script()}",
         ]
 
     def _script(self) -> str:

@@ -5,7 +5,8 @@ the study's folder, its first job and its tasks a job, and holds jobs numbered o
 """
 
 import re
-from collections.abc import Collection, Sequence
+import time
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from hpsearch.cluster.executor import JobStatus, SchedulerSilentError, shared_part
@@ -15,6 +16,11 @@ from hpsearch.cluster.study_dir import JobDir, StudyDir
 
 FIELDS = "%F|%K|%T|%j"
 """of squeue: array's id, index in it, state, name; names of other jobs may be anything"""
+
+ACCOUNT_SECONDS = 120.0
+"""for which the account of a job that has left the queue is awaited"""
+NO_ACCOUNTS = "accounting storage is disabled"
+"""words of sacct where a site keeps none"""
 
 
 @dataclass(frozen=True)
@@ -31,12 +37,22 @@ class QueueEntry:
 class SlurmQueue:
     """The SLURM jobs of one study."""
 
-    def __init__(self, calls: SchedulerCalls, study: StudyDir) -> None:
+    def __init__(
+        self,
+        calls: SchedulerCalls,
+        study: StudyDir,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         """Know jobs by the names that `array_name` gives."""
         self._calls = calls
         self._prefix = f"hps-{study.key}-"
         self._ended: dict[str, JobStatus] = {}
         """what sacct said of jobs that had left the queue"""
+        self._missed: dict[str, float] = {}
+        """when a job was first in neither answer"""
+        self._has_accounts = True
+        self._clock = clock
 
     def array_name(self, first: str, tasks: int, count: int) -> str:
         """Return the name of an array: its first job, its tasks a SLURM job, its jobs."""
@@ -64,22 +80,33 @@ class SlurmQueue:
         }
 
     def ends(self, jobs: Sequence[tuple[JobDir, str]]) -> dict[str, JobStatus]:
-        """Return how jobs that left the queue ended; of those without an account nothing is said.
+        """Return how jobs that left the queue ended.
 
-        A job that was submitted a moment ago may be in neither answer yet.
+        Accounts come late, or not while their daemon is restarted: until then, but not for ever, a
+        job counts as running. Where a site keeps none, nothing is said of it.
         """
         states = self._accounted({shared_part(i) for _, i in jobs if i not in self._ended})
-        for _, known in jobs:
+        found = {}
+        for job, known in jobs:
             phase, failure = meaning(states.get(shared_part(known), ""))
             if phase == "ended":
                 self._ended[known] = JobStatus(known, "ended", failure)
-        return {job.name: self._ended[known] for job, known in jobs if known in self._ended}
+            if known in self._ended:
+                found[job.name] = self._ended[known]
+            elif self._has_accounts and self._is_awaited(known):
+                found[job.name] = JobStatus(known, "running")
+        return found
+
+    def _is_awaited(self, known: str) -> bool:
+        now = self._clock()
+        return now - self._missed.setdefault(known, now) < ACCOUNT_SECONDS
 
     def _accounted(self, slurm_ids: Collection[str]) -> dict[str, str]:
         fields = ["--noheader", "--parsable2", "--allocations", "--format=JobID,State"]
         try:
             printed = self._calls.run_for(["sacct", *fields], slurm_ids, option="--jobs=")
-        except SchedulerSilentError:  # a site may keep no accounts
+        except SchedulerSilentError as error:
+            self._has_accounts = NO_ACCOUNTS not in str(error).lower()
             return {}
         rows = (line.split("|") for line in printed.splitlines())
         return {slurm_id: state for slurm_id, state in rows}

@@ -88,9 +88,10 @@ class TrialDir:
         """Return the folders of the attempts that were begun."""
         return [AttemptDir(path) for path in sorted(self.root.glob("attempt-*"))]
 
-    def num_attempts(self) -> int:
-        """Return how many attempts there have been."""
-        return sum(1 for _ in self.root.glob("attempt-*"))
+    def newest_attempt(self) -> int:
+        """Return the number of the last attempt that began, 0 if none has."""
+        numbers = (path.name.partition("-")[2] for path in self.root.glob("attempt-*"))
+        return max((int(number) for number in numbers if number.isdecimal()), default=0)
 
     @property
     def lock(self) -> Path:

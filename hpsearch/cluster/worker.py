@@ -6,6 +6,7 @@ It speaks with the driver through files alone and never sees the database.
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import torch
@@ -16,7 +17,7 @@ from hpsearch.cluster.messages import Assignment, AttemptResult
 from hpsearch.cluster.population import Population
 from hpsearch.cluster.signals import StopFlag, stop_flag
 from hpsearch.cluster.study_dir import JobDir, StudyDir
-from hpsearch.errors import HpsearchError
+from hpsearch.errors import DiskError, HpsearchError
 from hpsearch.monitor.places import JobPlace
 
 GLANCE_SECONDS = 0.5
@@ -87,7 +88,8 @@ def _begin(members: Sequence[Member], flag: StopFlag, job: JobDir) -> Population
         return Population(members, flag, place, watcher=lambda standing: None)
     except Exception as error:
         for member in members:
-            member.fail(error, step=0)
+            with suppress(DiskError):  # the others may still be told
+                member.fail(error, step=0)
         raise
 
 

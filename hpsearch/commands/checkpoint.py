@@ -18,7 +18,7 @@ def request_checkpoint(folder: Path) -> int:
             f"{folder} is no folder of a run or a trial; they are RUNS/NAME after hpsearch train "
             "and RUNS/STUDY/trials/NUMBER in a study"
         )
-    attempt = trial.attempt(trial.num_attempts())
+    attempt = trial.attempt(trial.newest_attempt())
     beat = attempt.read_heartbeat()
     silent = beat is not None and time.time() - beat.at > SILENT_SECONDS
     if attempt.read_result() is not None or silent:

@@ -52,7 +52,7 @@ def check_submission(study: Study) -> None:
         case LocalOptions():
             return
         case SlurmOptions() as options:
-            from hpsearch.cluster.sbatch import trial_options, try_submission
+            from hpsearch.cluster.sbatch import may_pass, trial_options, try_submission
             from hpsearch.cluster.scheduler_calls import SchedulerCalls
 
             profile = _profile(study, options)
@@ -60,7 +60,7 @@ def check_submission(study: Study) -> None:
             try:
                 try_submission(calls, trial_options(profile))
             except SubmissionRefusedError as error:
-                if "limit" not in str(error).lower():
+                if not may_pass(error):
                     raise UsageError(
                         f"SLURM would not take the jobs of {study.spec.name} ({error}); change "
                         f"{options.profile}, or see more with: hpsearch doctor {study.path}"

@@ -11,7 +11,7 @@ from hpsearch.commands.driving import broken, drive, say
 from hpsearch.commands.executors import build_executor, check_submission, outlives_the_driver
 from hpsearch.commands.export import print_export, write_export
 from hpsearch.commands.find import find_study
-from hpsearch.errors import INTERRUPTED, ConflictError
+from hpsearch.errors import INTERRUPTED, ConflictError, DiskError
 from hpsearch.report.best import best_trial
 from hpsearch.report.driver_log import DriverLog
 from hpsearch.report.progress import Meter, open_display
@@ -28,6 +28,9 @@ ASK_AGAIN_SECONDS = 0.5
 LEASE_PATIENCE = 3600.0
 """seconds for which a submitted driver waits for the lease, which one that was cut off may hold"""
 LEASE_GLANCE_SECONDS = 10.0
+DISK_SECONDS = 60.0
+MAX_DISK_PAUSES = 60
+"""of a driver without a terminal, together"""
 
 
 def run(name_or_file: str, runs: Path, *, export_best: bool) -> int:
@@ -80,7 +83,11 @@ def tick(name_or_file: str, runs: Path) -> int:
 
 
 def _patiently(study: Study, runs: Path, flag: StopFlag) -> StudyView:
-    """Drive as soon as no other driver does: one that died elsewhere, or lost its network."""
+    """Drive as soon as no other driver does: one that died elsewhere, or lost its network.
+
+    Nobody watches, so a file system that fails is given some time to recover.
+    """
+    disk_pauses = 0
     deadline = time.monotonic() + LEASE_PATIENCE
     while True:
         try:
@@ -90,6 +97,18 @@ def _patiently(study: Study, runs: Path, flag: StopFlag) -> StudyView:
                 raise
             say(f"{error}")
             time.sleep(LEASE_GLANCE_SECONDS)
+        except DiskError as error:
+            if flag.is_set or disk_pauses == MAX_DISK_PAUSES:
+                raise
+            disk_pauses += 1
+            say(f"{error}; trying again in {DISK_SECONDS:.0f} seconds")
+            _rest(DISK_SECONDS, flag)
+
+
+def _rest(seconds: float, flag: StopFlag) -> None:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline and not flag.is_set:
+        time.sleep(ASK_AGAIN_SECONDS)
 
 
 def _watched(study: Study, runs: Path, flag: StopFlag, *, resume: bool) -> StudyView:

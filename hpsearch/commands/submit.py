@@ -13,7 +13,7 @@ from hpsearch.commands.executors import (
     poll_seconds,
 )
 from hpsearch.commands.find import find_study
-from hpsearch.errors import UsageError, unknown_name
+from hpsearch.errors import ConflictError, UsageError, unknown_name
 from hpsearch.report.driver_log import DriverLog
 from hpsearch.report.text import counts_text
 from hpsearch.report.view import StudyView, open_view
@@ -106,7 +106,10 @@ def _ask(view: StudyView, runs: Path, asked: Request) -> int:
         _act(view, runs)
     after = open_view(view.study.spec.name, runs)
     if asked.verb in ("resume", "retry") and not after.is_driven:
-        _start_driver(view.study, view.folder, runs)
+        try:
+            _start_driver(view.study, view.folder, runs)
+        except ConflictError:  # one waits in the queue, and will find what was asked
+            print(f"{view.study.spec.name}: {_standing(after)}; its driver waits in the queue")
     else:
         print(f"{view.study.spec.name}: {_standing(after)}")
     return 0

@@ -62,13 +62,25 @@ def export(view: StudyView, trial: Trial, folder: Path) -> dict[str, Any]:
 
 
 def _put_in_place(new: Path, folder: Path) -> None:
-    """Rename ``new`` to ``folder``; an older export is removed when the new one stands."""
+    """Rename ``new`` to ``folder``; an older export is removed when the new one stands.
+
+    A kill between two renames leaves the older one, hidden; the next export removes it.
+    """
+    for left in folder.parent.glob(f".{folder.name}-*-old"):
+        if folder.exists():
+            shutil.rmtree(left)
+        else:
+            left.rename(folder)
     if not folder.exists():
         new.rename(folder)
         return
     old = new.with_name(f"{new.name}-old")
     folder.rename(old)
-    new.rename(folder)
+    try:
+        new.rename(folder)
+    except OSError:
+        old.rename(folder)
+        raise
     shutil.rmtree(old)
 
 

@@ -11,11 +11,13 @@ def groups(
     """Return the trials of each job to submit, those that have waited longest first.
 
     Trials of one job have one shape. Trials that an interruption threw out of one job go on
-    together, so that an interrupted study trains as an uninterrupted one does.
+    together, so that an interrupted study trains as an uninterrupted one does; one that took too
+    much memory together with others goes on alone.
     """
     together: dict[Hashable, list[Trial]] = {}
     for trial in sorted(waiting, key=lambda trial: trial.number):
-        together.setdefault((trial.job, shape(trial)), []).append(trial)
+        alone = trial.number if trial.is_alone else None
+        together.setdefault((trial.job, shape(trial), alone), []).append(trial)
     return sorted(
         (
             group[start : start + members_per_job]

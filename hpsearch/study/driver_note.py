@@ -4,6 +4,7 @@ import os
 import socket
 import time
 from collections import deque
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 
 from hpsearch.atomic import read_json, write_json
@@ -45,15 +46,12 @@ class DriverNotes:
         self._calls: deque[tuple[float, int]] = deque()
 
     def write(self, *, tick_seconds: float, num_calls: int, refusal: str | None) -> None:
-        """Note how the driver is, now and then.
+        """Note how the driver is, now and then; where that is not possible, nothing is noted.
 
         Args:
             tick_seconds: that the last round took.
             num_calls: calls of the scheduler since the driver began.
             refusal: what the scheduler said when it last took no jobs.
-
-        Raises:
-            DiskError: if that is not possible.
         """
         now = time.monotonic()
         self._calls.append((now, num_calls))
@@ -71,7 +69,8 @@ class DriverNotes:
             calls_per_minute=self._calls_per_minute(now),
             refusal=refusal,
         )
-        write_json(self._folder.driver, asdict(note))
+        with suppress(DiskError):  # a study is not to end for want of a note
+            write_json(self._folder.driver, asdict(note))
 
     def _calls_per_minute(self, now: float) -> float:
         since, before = self._calls[0]

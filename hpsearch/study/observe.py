@@ -10,12 +10,14 @@ from hpsearch.cluster.failures import LOST, SILENT
 from hpsearch.cluster.messages import AttemptResult
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.cluster.trial_dir import AttemptDir
-from hpsearch.errors import CorruptError
+from hpsearch.errors import CorruptError, DiskError
 from hpsearch.study.records import Job, Trial
 from hpsearch.study.state import StudyState
 
 SILENCE_SECONDS = 600.0
-"""for which a running attempt may give no sign of life; it gives one every two seconds"""
+"""for which a training attempt may give no sign of life; it gives one every two seconds"""
+BUSY_SECONDS = 3600.0
+"""the same of one that starts, measures or saves, which it does without a sign between"""
 
 
 @dataclass(frozen=True, order=True)
@@ -59,7 +61,10 @@ class Curves:
         stamp = _stamp(folder.trial(trial.number).metrics)
         if stamp is None or self._known.get(trial.number) == stamp:
             return []
-        reports = [one for one in _reports(folder, trial, metric) if is_rung(trial, one.step)]
+        try:
+            reports = [one for one in _reports(folder, trial, metric) if is_rung(trial, one.step)]
+        except DiskError:  # no news: a file system that is shared may fail for a moment
+            return []
         if not reports:
             self._known[trial.number] = stamp
         return reports
@@ -149,15 +154,15 @@ def _result(
     try:
         result = attempt.read_result()
         message = "the job ended without a result"
+    except DiskError:
+        return None  # no news, as above
     except CorruptError as error:
         result, message = None, str(error)
     if result is not None and result.token == trial.token:
         return result
     if not is_gone:
-        silence = attempt.seconds_since_heartbeat(now)
+        silence = _silence(trial, job, attempt, now)
         if status is None or status.phase != "running" or silence is None:
-            return None
-        if silence < SILENCE_SECONDS:
             return None
         message = f"the job gave no sign of life for {silence:.0f} seconds"
         return AttemptResult(trial.token, "lost", _last_step(attempt), SILENT, message, {})
@@ -167,6 +172,17 @@ def _result(
     kind = status.failure if status is not None and status.failure is not None else LOST
     message = f"{message}; see {folder.job(job.name).logs}"
     return AttemptResult(trial.token, "lost", step, kind, message, {})
+
+
+def _silence(trial: Trial, job: Job, attempt: AttemptDir, now: float) -> float | None:
+    """Return for how long nothing was heard of an attempt, None while that is no wonder."""
+    heartbeat, silence = attempt.read_heartbeat(), attempt.seconds_since_heartbeat(now)
+    if heartbeat is None or silence is None:
+        is_first = any(number == trial.number for number, _, _ in job.groups[0])
+        silence = now - job.began_at if is_first and job.began_at is not None else 0.0
+        return silence if silence >= BUSY_SECONDS else None
+    limit = BUSY_SECONDS if heartbeat.is_busy else SILENCE_SECONDS
+    return silence if silence >= limit else None
 
 
 def _never_began(trial: Trial, job: Job, status: JobStatus | None, attempt: AttemptDir) -> bool:

@@ -8,6 +8,7 @@ from hpsearch.cluster.failures import (
     FREE,
     HUNG,
     LOST,
+    OOM_GPU,
     OOM_HOST,
     SILENT,
     TIMEOUT,
@@ -30,18 +31,22 @@ class Verdict(Enum):
     NOTHING = "it has been told already"
 
 
-def verdict(trial: Trial, result: AttemptResult) -> Verdict:
+def verdict(trial: Trial, result: AttemptResult, *, is_shared: bool = False) -> Verdict:
     """Return what becomes of the trial.
 
     Interruptions, preemption and failing nodes cost nothing. An attempt that vanished, hung, could
     not write, ran out of time or memory of the host, or whose job somebody cancelled is tried
-    again, up to `MAX_LOST` times in a row without progress. An error of the code, numbers that
-    became NaN, or too little memory on the GPU would come again: the trial fails.
+    again, up to `MAX_LOST` times in a row without progress. Too little memory on a GPU is no fault
+    of any one trial that shared it, as `is_shared` says: each goes on alone. An error of the code,
+    numbers that became NaN, or a trial alone that takes too much memory would come again: the trial
+    fails.
     """
     if trial.told is not None:
         return Verdict.NOTHING
     if result.status == "finished":
         return Verdict.TELL
+    if result.kind == OOM_GPU and is_shared:
+        return Verdict.REQUEUE
     if result.status == "interrupted" or result.kind in FREE:
         return Verdict.REQUEUE
     if result.kind in RETRIED:

@@ -43,6 +43,8 @@ class Trial:
     """of the failure"""
     losses: list["Loss"] = field(default_factory=list)
     """attempts that ended otherwise than by finishing"""
+    is_alone: bool = False
+    """whether it needs a GPU of its own: together with others it took too much memory"""
     retry_of: int | None = None
     """the failed trial whose parameters this one tries again"""
 

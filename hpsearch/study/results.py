@@ -47,6 +47,7 @@ class Results:
             if trial.is_over:
                 continue
             last = report.step >= self._trials.config(trial).steps
+            self._recorder.keep_lease()  # who has lost it writes nothing, here and below
             prune = self._trials.report(trial, report, last=last)
             told = {
                 "step": report.step,
@@ -63,6 +64,7 @@ class Results:
 
     def _report_together(self, reports: Sequence[Report]) -> None:
         """Tell values of which none can prune its trial."""
+        self._recorder.keep_lease()
         self._trials.report_all(reports)
         self._recorder.record_all(
             [
@@ -80,7 +82,7 @@ class Results:
         events: list[NewEvent] = []
         for number, result in seen.results.items():
             trial = self._state.trials[number]
-            decided = verdict(trial, result)
+            decided = verdict(trial, result, is_shared=self._state.is_shared(trial))
             match decided:
                 case Verdict.TELL:
                     events.append(self._tell_values(trial, result))
@@ -159,6 +161,7 @@ class Results:
             "failure": failure,
             "message": result.message if result is not None else "",
         }
+        self._recorder.keep_lease()
         self._trials.tell(trial, how, metrics, failure=failure)
         files = self._folder.trial(trial.number)
         files.write_result(told)

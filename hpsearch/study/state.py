@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from hpsearch.cluster.failures import DIVERGED, FREE, NAN, SILENT
+from hpsearch.cluster.failures import DIVERGED, FREE, NAN, OOM_GPU, SILENT
 from hpsearch.study.events import Event
 from hpsearch.study.records import COMPLETE, FAIL, PRUNED, Job, Loss, Trial
 
@@ -81,6 +81,14 @@ class StudyState:
             for number, _, token in job.trials:
                 if self.trials[number].token == token:
                     yield self.trials[number], job
+
+    def is_shared(self, trial: Trial) -> bool:
+        """Return whether a trial trains, or last did, on the same GPU as others."""
+        if trial.job is None:
+            return False
+        groups = self.jobs[trial.job].groups
+        own = [group for group in groups if any(n == trial.number for n, _, _ in group)]
+        return len(own[-1]) > 1
 
     def is_idle(self, job: Job) -> bool:
         """Return whether every attempt in a job has ended."""
@@ -194,6 +202,7 @@ def _attempt_ended(state: StudyState, event: Event) -> None:
         job = state.jobs[trial.job or ""]
         group = next(g for g in job.groups if any(n == trial.number for n, _, _ in g))
         gpus = job.gpus / len(group)
+        trial.is_alone = trial.is_alone or (kind == OOM_GPU and len(group) > 1)
         job.is_silent = job.is_silent or kind == SILENT
         job.is_leaving = job.is_leaving or kind not in (NAN, DIVERGED)
         lost, log = event.data.get("lost_seconds", 0.0), event.data.get("log", ())

@@ -48,6 +48,6 @@ def url_problem(url: str) -> str | None:
     if sqlite_file(url) == "":
         return (
             f"must name a file that outlives the process, such as sqlite:///runs/studies.db "
-            f"(three slashes, four for an absolute path), but is {url!r}"
+            f"(three slashes, four for an absolute path), but is {hide_password(url)!r}"
         )
     return None

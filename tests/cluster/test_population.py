@@ -20,7 +20,8 @@ import torch
 from hpsearch import yaml_file
 from hpsearch.atomic import read_json
 from hpsearch.cluster import trial_dir as trial_dir_module
-from hpsearch.cluster.population import HEARTBEAT_SECONDS
+from hpsearch.cluster.heartbeats import HEARTBEAT_SECONDS
+from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.cluster.worker import work
 from hpsearch.errors import ConflictError, CorruptError
 from hpsearch.trainers import best_checkpoint, checkpoint
@@ -110,7 +111,7 @@ def test_a_signal_leaves_a_preempted_checkpoint(run, monkeypatch):
 
 
 def test_a_request_is_met_for_the_trial_that_it_names(run, monkeypatch, tmp_path):
-    study = trial_dir_module.StudyDir(tmp_path / "study")
+    study = StudyDir(tmp_path / "study")
     on_nth_call(monkeypatch, Trainer, "train", 2, lambda: study.trial(1).request_save())
     rules = {"checkpoint.interval": 100, "checkpoint.keep_last": 9}
     job = run(rules, {**rules, "seed": 2})
@@ -167,7 +168,7 @@ def test_must_needs_a_checkpoint(run, tmp_path, new_job, plain_config):
     rules = {**SAVING, "checkpoint.resume": "must"}
     with pytest.raises(ConflictError, match=r"checkpoint\.resume is must, but .* auto"):
         run(rules)
-    ended = trial_dir_module.StudyDir(tmp_path / "study").trial(0).attempt(1).read_result()
+    ended = StudyDir(tmp_path / "study").trial(0).attempt(1).read_result()
     assert (ended.status, ended.step) == ("failed", 0)
     run({**SAVING, "steps": 6}, attempt=2)
     job = run(rules, attempt=3)

@@ -57,3 +57,21 @@ def test_a_program_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr("hpsearch.cluster.scheduler_calls.CALL_SECONDS", 0.1)
     with pytest.raises(SchedulerSilentError, match="sleep gave no answer"):
         SchedulerCalls(60).run(["sleep", "5"])
+
+
+def test_a_program_reads_its_script() -> None:
+    assert SchedulerCalls(60).run(["sh"], "echo $((6 * 7))") == "42\n"
+
+
+def test_all_jobs_are_told_even_if_some_cannot_be(
+    monkeypatch: pytest.MonkeyPatch, tmp_path
+) -> None:
+    monkeypatch.setattr("hpsearch.cluster.scheduler_calls.IDS_PER_CALL", 2)
+    program = tmp_path / "scancel"
+    program.write_text(
+        f'#!/bin/sh\necho "$@" >> {tmp_path}/told\ncase "$*" in *1*) exit 1;; esac\n'
+    )
+    program.chmod(0o700)
+    with pytest.raises(SchedulerSilentError):
+        SchedulerCalls(60).run_for([str(program)], ["1", "2", "3", "4", "5"])
+    assert (tmp_path / "told").read_text() == "1 2\n3 4\n5\n"

@@ -36,7 +36,7 @@ def test_a_run_leaves_what_a_trial_leaves(tmp_path, tiny_config):
     assert [row["step"] for row in trial.read_metrics()] == [4, 8, 12]
     assert yaml_file.load(trial.config) == to_plain(config)
     assert trial.read_control().token == ended.token
-    assert trial.num_attempts() == 1
+    assert trial.newest_attempt() == 1
     assert list(checkpoint.valid_steps(trial.checkpoints)) == [12, 8]
 
 
@@ -63,7 +63,7 @@ def test_a_finished_run_says_its_result_again(tmp_path, tiny_config):
     first = train(tiny_config(), tmp_path / "mine")
     again = train(tiny_config(), tmp_path / "mine")
     assert (again.status, again.step, again.metrics) == ("finished", 12, first.metrics)
-    assert TrialDir(tmp_path / "mine").num_attempts() == 2
+    assert TrialDir(tmp_path / "mine").newest_attempt() == 2
 
 
 @pytest.mark.parametrize("algorithm", ["dqn", "ppo"])

@@ -9,13 +9,18 @@ import pytest
 
 import hpsearch
 from hpsearch.cluster.code_snapshot import take_snapshot
-from hpsearch.cluster.executor import SchedulerSilentError, SubmissionRefusedError
+from hpsearch.cluster.executor import (
+    SchedulerSilentError,
+    SchedulerUnreachableError,
+    SubmissionRefusedError,
+)
 from hpsearch.cluster.failures import CANCELLED, NODE_FAIL, OOM_HOST, PREEMPTED, TIMEOUT
 from hpsearch.cluster.job_entry import share
-from hpsearch.cluster.sbatch import refusal
+from hpsearch.cluster.sbatch import may_pass, refusal, try_submission
 from hpsearch.cluster.scheduler_calls import SchedulerCalls
 from hpsearch.cluster.slurm import SlurmExecutor
 from hpsearch.cluster.slurm_profile import load_profile
+from hpsearch.cluster.slurm_queue import ACCOUNT_SECONDS, SlurmQueue
 from hpsearch.cluster.slurm_states import meaning
 from hpsearch.cluster.study_dir import JobDir, StudyDir
 
@@ -101,6 +106,54 @@ def test_other_peoples_names_are_left_alone(tmp_path, monkeypatch) -> None:
     queue = "7|N/A|RUNNING|a|b|c\n8|N/A|PENDING|\n9|N/A|RUNNING|NAME-00001x1n1\n"
     seen = slurm(tmp_path, monkeypatch, queue).look(asked(1))
     assert {name: one.id for name, one in seen.items()} == {"00001": "9"}
+
+
+@pytest.mark.parametrize(
+    ("sacct", "seen"),
+    [
+        ("100|COMPLETED\n", ["ended", "ended"]),
+        ("100|RUNNING\n", ["running", None]),  # accounts lag behind
+        ("", ["running", None]),
+        (SchedulerSilentError("sacct failed: Connection refused"), ["running", None]),
+        (SchedulerSilentError("sacct failed: Slurm accounting storage is disabled"), [None, None]),
+    ],
+)
+def test_a_job_that_left_the_queue_is_not_lost_before_its_account_comes(
+    tmp_path, monkeypatch, sacct, seen
+) -> None:
+    now = [0.0]
+
+    def run(self: SchedulerCalls, command: list[str]) -> str:
+        if isinstance(sacct, SchedulerSilentError):
+            raise sacct
+        return sacct
+
+    monkeypatch.setattr(SchedulerCalls, "run", run)
+    queue = SlurmQueue(SchedulerCalls(60), StudyDir(tmp_path), clock=lambda: now[0])
+    found = []
+    for now[0] in (0.0, ACCOUNT_SECONDS):
+        ends = queue.ends([(JobDir(Path("jobs/00001")), "100")])
+        found.append(ends["00001"].phase if ends else None)
+    assert found == seen
+
+
+@pytest.mark.parametrize(
+    ("said", "may"),
+    [
+        ("Job violates accounting/QOS policy (job submit limit, user's size and/or time)", True),
+        ("QOSMaxSubmitJobPerUserLimit", True),
+        ("Requested time limit is invalid (missing or exceeds some limit)", False),
+        ("invalid partition specified: no_such", False),
+    ],
+)
+def test_which_refusals_may_pass(said: str, may: bool) -> None:
+    assert may_pass(SubmissionRefusedError(said)) == may
+
+
+def test_without_sbatch_nothing_was_refused(monkeypatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(SchedulerUnreachableError):
+        try_submission(SchedulerCalls(60), [])
 
 
 def test_every_task_has_devices_of_its_own() -> None:

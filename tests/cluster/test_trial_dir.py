@@ -8,8 +8,9 @@ from hpsearch.cluster.messages import Assignment, AttemptResult, Control, Heartb
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.errors import CorruptError
 
-RESULT = AttemptResult("t", "failed", 7, "nan", "why", {"rho": {"value": 0.5, "games": 3}})
-HEARTBEAT = Heartbeat(12.5, 3, 2, 100.0, "node", 42)
+RHO = {"value": 0.5, "low": 0.4, "high": 0.6}
+RESULT = AttemptResult("t", "failed", 7, "nan", "why", {"rho": RHO})
+HEARTBEAT = Heartbeat(12.5, 3, 2, 100.0, "node", 42, False)
 
 
 @pytest.fixture
@@ -124,3 +125,11 @@ def test_forgetting_what_will_be_made_again(trial, step, left):
 def test_forgetting_nothing_makes_no_file(trial):
     trial.forget_metrics_after(3)
     assert not trial.metrics.exists()
+
+
+def test_the_newest_attempt_is_not_the_number_of_folders(trial):
+    """One that was announced and never began leaves none."""
+    assert trial.newest_attempt() == 0
+    for number in (2, 10):
+        trial.attempt(number).write_heartbeat(HEARTBEAT)
+    assert trial.newest_attempt() == 10

@@ -25,7 +25,7 @@ def clock(monkeypatch):
 
 def beat(story, number: int, step: int, speed: float) -> None:
     attempt = story.view.folder.trial(number).attempt(1)
-    attempt.write_heartbeat(Heartbeat(0.0, step, 0, speed, "here", 1))
+    attempt.write_heartbeat(Heartbeat(0.0, step, 0, speed, "here", 1, False))
 
 
 @pytest.mark.parametrize(

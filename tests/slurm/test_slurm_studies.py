@@ -171,7 +171,7 @@ def repeated_steps(sweep: Sweep, number: int) -> list[int]:
     begun = [int(s) for s in re.findall(rf"^trial {number} goes on from step (\d+)", logs, re.M)]
     reached = [
         beat.step
-        for k in range(1, files.num_attempts())
+        for k in range(1, files.newest_attempt())
         if (beat := files.attempt(k).read_heartbeat()) is not None
     ]
     return [before - after for before, after in zip(reached[-len(begun) :], begun, strict=False)]
@@ -284,7 +284,8 @@ def test_jobs_that_the_cluster_would_never_take_are_refused_at_once(sweep, tmp_p
 
 
 def test_a_driver_that_waits_in_the_queue_is_starting(sweep) -> None:
-    study = sweep({"driver": yaml_file.load(PROFILE)["driver"]})
+    # Lines of bash, which another shell would not understand.
+    study = sweep({"setup": ["source /dev/null || exit 7"]})
     seen = study.status()
     assert seen["state"] in ("starting", "running")
     study.wait(lambda seen: seen["state"] == "running", 60)

@@ -50,3 +50,9 @@ def test_by_hand() -> None:
     ]
     found = [[trial.number for trial in group] for group in groups(waiting, shape, 2)]
     assert found == [[2, 3], [5], [6, 7], [8]]
+
+
+def test_who_needs_a_gpu_alone_gets_one() -> None:
+    waiting = [Trial(n, {"shape": 0}, job="00001", is_alone=n in (1, 2)) for n in range(4)]
+    found = [[trial.number for trial in group] for group in groups(waiting, shape, 4)]
+    assert found == [[0, 3], [1], [2]]

@@ -1,6 +1,7 @@
 """What the driver sees of jobs and files, whatever state they are in."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,9 +11,21 @@ from hpsearch.cluster.executor import Executor, JobStatus, SchedulerSilentError
 from hpsearch.cluster.failures import LOST, NODE_FAIL, SILENT
 from hpsearch.cluster.messages import AttemptResult, Heartbeat
 from hpsearch.cluster.study_dir import JobDir, StudyDir
-from hpsearch.study.observe import SILENCE_SECONDS, Curves, Observation, Report, observe
+from hpsearch.study.observe import (
+    BUSY_SECONDS,
+    SILENCE_SECONDS,
+    Curves,
+    Observation,
+    Report,
+    observe,
+)
 from hpsearch.study.records import Job, Trial
 from hpsearch.study.state import StudyState
+
+BEAT = (
+    '{"at": 1.0, "step": STEP, "saved": 0, "steps_per_second": 1.0, "host": "h", "pid": 1, '
+    '"is_busy": false}'
+)
 
 
 class Looking(FakeExecutor):
@@ -105,7 +118,7 @@ def test_a_result_counts_as_soon_as_it_is_there(folder: StudyDir) -> None:
 
 
 def test_a_job_that_is_gone_without_a_word_has_lost_its_trials(folder: StudyDir) -> None:
-    folder.trial(0).attempt(1).write_heartbeat(Heartbeat(0.0, 6, 0, 1.0, "here", 1))
+    folder.trial(0).attempt(1).write_heartbeat(Heartbeat(0.0, 6, 0, 1.0, "here", 1, False))
     folder.trial(2).attempt(1).write_result(result(2, "interrupted"))
     seen = look(state_of(0, 1, 2), folder, Looking())
     assert seen.gone == {"00001"}
@@ -188,22 +201,80 @@ def test_an_announced_job_may_still_appear(folder: StudyDir) -> None:
 
 def test_a_running_attempt_of_which_nothing_is_heard(folder: StudyDir) -> None:
     attempt = folder.trial(0).attempt(1)
-    attempt.write_heartbeat(Heartbeat(4e9, 6, 4, 1.0, "here", 1))  # in the future, by its clock
+    in_the_future = 4e9  # by the job's own clock, which is not believed
+    attempt.write_heartbeat(Heartbeat(in_the_future, 6, 4, 1.0, "here", 1, False))
     beat = (attempt.root / "heartbeat.json").stat().st_mtime
-    running, queued = Looking("00001"), Looking("00001")
+    running = Looking("00001")
     assert look(state_of(0), folder, running, now=beat + SILENCE_SECONDS - 1).results == {}
     found = look(state_of(0), folder, running, now=beat + SILENCE_SECONDS).results[0]
     assert (found.status, found.kind, found.step) == (LOST, SILENT, 6)
-    assert look(state_of(1), folder, queued, now=1e12).results == {}  # it has not begun
+
+
+def test_one_that_measures_may_be_silent_for_longer(folder: StudyDir) -> None:
+    attempt = folder.trial(0).attempt(1)
+    attempt.write_heartbeat(Heartbeat(0.0, 6, 4, 1.0, "here", 1, True))
+    beat = (attempt.root / "heartbeat.json").stat().st_mtime
+    running = Looking("00001")
+    assert look(state_of(0), folder, running, now=beat + BUSY_SECONDS - 1).results == {}
+    found = look(state_of(0), folder, running, now=beat + BUSY_SECONDS).results[0]
+    assert (found.status, found.kind, found.step) == (LOST, SILENT, 6)
+
+
+def test_one_that_never_begins_is_missed_at_last(folder: StudyDir) -> None:
+    """A process that hangs while it imports, or starts its device, writes nothing at all."""
+    state, running = state_of(0), Looking("00001")
+    assert look(state, folder, running, now=1e12).results == {}  # it waits in the queue
+    state.jobs["00001"].began_at = 1000.0
+    assert look(state, folder, running, now=1000.0 + BUSY_SECONDS - 1).results == {}
+    assert look(state, folder, running, now=1000.0 + BUSY_SECONDS).results[0].kind == SILENT
+
+
+def test_a_file_system_that_fails_for_a_moment_is_no_news(
+    folder: StudyDir, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_row(folder, 0, 2, 0.5)
+    folder.trial(0).attempt(1).write_result(result(0))
+
+    def fail(path: Path, **options: object) -> str:
+        raise OSError(116, "Stale file handle")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "read_text", fail)
+        seen = look(state_of(0), folder, Looking("00001"))
+    assert (seen.results, seen.reports) == ({}, ())
+    seen = look(state_of(0), folder, Looking("00001"))
+    assert (seen.results, seen.reports) == ({0: result(0)}, (Report(2, 0, 0.5),))
+
+
+def test_a_damaged_line_is_left_out(folder: StudyDir) -> None:
+    for step, value in ((2, 0.5), (4, 0.6), (6, 0.7)):
+        add_row(folder, 0, step, value)
+    path = folder.trial(0).metrics
+    lines = path.read_bytes().split(b"\n")
+    lines[1] = lines[1].replace(b"step", b"st\xffp")
+    path.write_bytes(b"\n".join([*lines[:-1], b"7", b'{"at": 1.0}', b""]))
+    found = look(state_of(0), folder, Looking("00001")).reports
+    assert found == (Report(2, 0, 0.5), Report(6, 0, 0.7))
+    folder.trial(0).forget_metrics_after(2)
+    assert [row["step"] for row in folder.trial(0).read_metrics()] == [2]
+
+
+def test_values_that_are_not_whole_are_none(folder: StudyDir) -> None:
+    attempt = folder.trial(0).attempt(1)
+    attempt.write_result(replace(result(0), metrics={"m": {"value": 0.5}}))
+    assert look(state_of(0), folder, Looking("00001")).results == {}
+    found = look(state_of(0), folder, Looking()).results[0]
+    assert found.status == LOST
+    assert "must hold value, low and high" in found.message
 
 
 @pytest.mark.parametrize(
     "text",
     [
         "[]",
-        '{"at": 1.0, "step": "many", "saved": 0, "steps_per_second": 1.0, "host": "h", "pid": 1}',
-        '{"at": 1.0, "step": -1, "saved": 0, "steps_per_second": 1.0, "host": "h", "pid": 1}',
-        '{"at": 1.0, "step": 1e300, "saved": 0, "steps_per_second": 1.0, "host": "h", "pid": 1}',
+        BEAT.replace("STEP", '"many"'),
+        BEAT.replace("STEP", "-1"),
+        BEAT.replace("STEP", "1e300"),
     ],
 )
 def test_a_sign_of_life_that_cannot_be_is_none(folder: StudyDir, text: str) -> None:

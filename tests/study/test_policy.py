@@ -74,3 +74,9 @@ def test_attempts_that_vanish_in_a_row(
 def test_what_the_cluster_does_is_never_too_often(status: str, kind: str | None) -> None:
     trial = Trial(0, {}, attempts=99, lost=2)
     assert verdict(trial, AttemptResult("t", status, 0, kind, "", {})) is REQUEUE
+
+
+def test_who_shared_a_gpu_that_was_too_small_goes_on_alone() -> None:
+    result = AttemptResult("t", "failed", 0, OOM_GPU, "", {})
+    assert verdict(Trial(0, {}), result, is_shared=True) is REQUEUE
+    assert verdict(Trial(0, {}, lost=2), result, is_shared=False) is FAIL

@@ -1,0 +1,74 @@
+"""Where the trials of a job begin, or go on from."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from hpsearch.cluster.member import Member
+from hpsearch.errors import ConflictError
+from hpsearch.trainers import checkpoint
+from hpsearch.trainers.best_checkpoint import forget_best
+from hpsearch.trainers.trainer import AnyTrainer
+
+
+def go_on(trainer: AnyTrainer, members: Sequence[Member]) -> dict[int, int]:
+    """Let every member begin, or go on from its newest checkpoint; return the steps, by trial.
+
+    All go on from the newest step that they have in common, if there is one: a population that a
+    kill caught between two members' checkpoints thus repeats what an uninterrupted one did, member
+    beside member.
+
+    Raises:
+        ConflictError: if a checkpoint is of another configuration, or one must be there and is not.
+        CorruptError: if a checkpoint was damaged after it had been found whole.
+    """
+    found = [_found_steps(member) for member in members]
+    common = set.intersection(*(set(steps) for steps in found))
+    begun: dict[int, int] = {}
+    for index, (member, steps) in enumerate(zip(members, found, strict=True)):
+        step = max(common) if common else max(steps, default=None)
+        if step is None:
+            _begin(trainer, index, member)
+        else:
+            begun[member.assignment.trial] = step
+            trainer.load(checkpoint.path_of(member.trial.checkpoints, step), index)
+        _tidy(member)
+        member.trial.forget_metrics_after(step or 0)
+        print(f"{member.name} {_where(member, step)}", flush=True)
+    return begun
+
+
+def _found_steps(member: Member) -> list[int]:
+    """Return the steps of the checkpoints from which a member may go on, newest first."""
+    folder = member.trial.checkpoints
+    if member.config.checkpoint.resume == "never":
+        forget_best(folder)
+        checkpoint.remove_all(folder)
+    return list(checkpoint.valid_steps(folder))
+
+
+def _begin(trainer: AnyTrainer, index: int, member: Member) -> None:
+    """Begin at step 0, with networks that were trained before where the member says so."""
+    rules = member.config.checkpoint
+    if rules.resume == "must":
+        raise ConflictError(
+            f"checkpoint.resume is must, but {member.trial.checkpoints} holds no whole "
+            "checkpoint; write auto to begin at step 0"
+        )
+    if rules.warm_start is not None:
+        trainer.warm_start(Path(rules.warm_start), index)
+
+
+def _tidy(member: Member) -> None:
+    """Remove what killed attempts left half-written, and tell of what is damaged."""
+    folder = member.trial.checkpoints
+    checkpoint.remove_leftovers(folder)
+    for damaged in checkpoint.damaged_steps(folder):
+        where = checkpoint.path_of(folder, damaged)
+        print(f"the checkpoint {where} is damaged and left out", flush=True)
+
+
+def _where(member: Member, step: int | None) -> str:
+    if step is None:
+        return "begins at step 0"
+    unused = member.config.checkpoint.warm_start is not None
+    return f"goes on from step {step}{'; warm_start is for a fresh one' if unused else ''}"
