@@ -1,4 +1,4 @@
-"""What an executor starts in a job's process; torch is imported here alone."""
+"""What an executor starts in a job's process; torch is imported from here on."""
 
 import os
 from collections.abc import Sequence

@@ -1,4 +1,7 @@
-"""Calls of the scheduler's programs: few enough for the site, and each with a deadline."""
+"""Calls of the scheduler's programs: few enough for the site, each with a deadline.
+
+sbatch through submitit takes its turn here too, and has no deadline but its own.
+"""
 
 import subprocess
 import time

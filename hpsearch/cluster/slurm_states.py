@@ -8,7 +8,6 @@ _WAITING = (
     *("CONFIGURING", "SUSPENDED", "STOPPED"),
 )
 """states in which a job does not compute and may still do so"""
-_RUNNING = ("RUNNING", "COMPLETING", "RESIZING", "SIGNALING", "STAGE_OUT")
 _FAILURES = {
     "PREEMPTED": PREEMPTED,
     "TIMEOUT": TIMEOUT,

@@ -1,1 +1,1 @@
-"""The commands of the command line, a file each; `hpsearch.cli` reads their arguments."""
+"""The commands of the command line, related ones in a file; `hpsearch.cli` reads arguments."""

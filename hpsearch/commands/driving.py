@@ -2,7 +2,8 @@
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from hpsearch.cluster.signals import StopFlag
@@ -24,6 +25,21 @@ GLANCE_SECONDS = 0.2
 
 Watch = Callable[[StudyView], None]
 Leave = Callable[[Driver], None]
+
+
+@contextmanager
+def held(study: Study, folder: StudyDir, runs: Path) -> Iterator[Driver]:
+    """Hold a study for a moment, as its driver.
+
+    Raises:
+        ConflictError: if another driver holds it.
+        StorageError: if the database cannot be used.
+    """
+    with (
+        DriverLog(folder.log) as log,
+        open_driver(study, runs, build_executor(study, folder), on_event=log.write) as driver,
+    ):
+        yield driver
 
 
 def drive(

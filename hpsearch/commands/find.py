@@ -15,3 +15,8 @@ def find_study(name_or_file: str, runs: Path) -> tuple[Study, StudyDir]:
         return study, StudyDir((runs / study.spec.name).absolute())
     view = open_view(name_or_file, runs)
     return view.study, view.folder
+
+
+def runs_option(runs: Path) -> str:
+    """Return what a command line needs besides, where studies don't lie in the usual folder."""
+    return "" if runs == Path("runs") else f" --runs {runs}"

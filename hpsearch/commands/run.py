@@ -7,18 +7,16 @@ from pathlib import Path
 from rich.console import Console
 
 from hpsearch.cluster.signals import StopFlag, stop_flag
-from hpsearch.commands.driving import broken, drive, say
-from hpsearch.commands.executors import build_executor, check_submission, outlives_the_driver
+from hpsearch.commands.driving import broken, drive, held, say
+from hpsearch.commands.executors import check_submission, outlives_the_driver
 from hpsearch.commands.export import print_export, write_export
-from hpsearch.commands.find import find_study
+from hpsearch.commands.find import find_study, runs_option
 from hpsearch.errors import INTERRUPTED, ConflictError, DiskError
 from hpsearch.report.best import best_trial
-from hpsearch.report.driver_log import DriverLog
 from hpsearch.report.progress import Meter, open_display
 from hpsearch.report.text import counts_text, print_best
 from hpsearch.report.view import StudyView
 from hpsearch.study.driver import Driver
-from hpsearch.study.opening import open_driver
 from hpsearch.study.spec import Study
 from hpsearch.study.state import FAILED, FINISHED
 
@@ -40,7 +38,7 @@ def run(name_or_file: str, runs: Path, *, export_best: bool) -> int:
     with stop_flag((signal.SIGINT, signal.SIGTERM)) as flag:
         view = _watched(study, runs, flag, resume=True)
         if flag.is_set:
-            elsewhere = "" if runs == Path("runs") else f" --runs {runs}"
+            elsewhere = runs_option(runs)
             say(f"interrupted; go on with: hpsearch run {study.path}{elsewhere}")
             live = len(view.state.live_jobs())
             if live and outlives_the_driver(study):
@@ -69,10 +67,7 @@ def drive_detached(name: str, runs: Path) -> int:
 def tick(name_or_file: str, runs: Path) -> int:
     """Do one round of the driver; a scheduler such as cron may call it again and again."""
     study, folder = find_study(name_or_file, runs)
-    with (
-        DriverLog(folder.log) as log,
-        open_driver(study, runs, build_executor(study, folder), on_event=log.write) as driver,
-    ):
+    with held(study, folder, runs) as driver:
         driver.start(resume=False)
         driver.tick()
         view = StudyView(study, folder, driver.state, is_driven=True)

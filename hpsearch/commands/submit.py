@@ -6,20 +6,18 @@ from pathlib import Path
 
 from hpsearch.cluster.failures import KINDS
 from hpsearch.cluster.study_dir import StudyDir
+from hpsearch.commands.driving import held
 from hpsearch.commands.executors import (
-    build_executor,
     check_submission,
     detached_driver,
     poll_seconds,
 )
-from hpsearch.commands.find import find_study
+from hpsearch.commands.find import find_study, runs_option
 from hpsearch.errors import ConflictError, UsageError, unknown_name
-from hpsearch.report.driver_log import DriverLog
 from hpsearch.report.text import counts_text
 from hpsearch.report.view import StudyView, open_view
 from hpsearch.study import requests
 from hpsearch.study.driver_start import note_start
-from hpsearch.study.opening import open_driver
 from hpsearch.study.records import FAIL, Trial
 from hpsearch.study.requests import Request, Verb
 from hpsearch.study.spec import Study
@@ -36,10 +34,7 @@ def submit(name_or_file: str, runs: Path) -> int:
     """Start a study, or go on with it, and leave the driving to a driver without a terminal."""
     study, folder = find_study(name_or_file, runs)
     check_submission(study)
-    with (
-        DriverLog(folder.log) as log,
-        open_driver(study, runs, build_executor(study, folder), on_event=log.write) as driver,
-    ):
+    with held(study, folder, runs) as driver:
         driver.start()
         is_over = not driver.is_busy
     if is_over:
@@ -134,10 +129,7 @@ def _act(view: StudyView, runs: Path) -> None:
     """Be the driver for a moment: hear the request, and see the jobs of a cancelled study end."""
     study, folder = view.study, view.folder
     deadline = time.monotonic() + END_SECONDS
-    with (
-        DriverLog(folder.log) as log,
-        open_driver(study, runs, build_executor(study, folder), on_event=log.write) as driver,
-    ):
+    with held(study, folder, runs) as driver:
         driver.collect()
         while (
             driver.state.status == CANCELLED
@@ -152,8 +144,5 @@ def _start_driver(study: Study, folder: StudyDir, runs: Path) -> None:
     driver = detached_driver(study, folder, runs).start()
     note_start(folder, driver)
     name = study.spec.name
-    elsewhere = "" if runs == Path("runs") else f" --runs {runs}"
-    print(
-        f"{name}: driven by {driver}; look at it with: hpsearch status {name} --watch{elsewhere}",
-        flush=True,
-    )
+    look = f"hpsearch status {name} --watch{runs_option(runs)}"
+    print(f"{name}: driven by {driver}; look at it with: {look}", flush=True)

@@ -58,7 +58,7 @@ def line(event: NewEvent) -> str:
         if value is not None
     ]
     details = [f"{k}={v}" for k, v in event.data.items() if k in SHOWN and v not in (None, "")]
-    return " ".join([when, event.kind, *which, *details])
+    return " ".join(" ".join([when, event.kind, *which, *details]).splitlines())
 
 
 SHOWN = ("status", "state", "kind", "step", "value", "failure", "message", "id")

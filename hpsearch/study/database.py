@@ -176,14 +176,6 @@ class StudyRecords:
 
         return self._database.transaction(work)
 
-    def all(self) -> list[StudyRecord]:
-        """Return all studies, the oldest first."""
-
-        def work(session: Session) -> list[StudyRecord]:
-            return [_record(row) for row in session.scalars(select(StudyRow).order_by(StudyRow.id))]
-
-        return self._database.transaction(work)
-
     def set_spec(self, study_id: int, spec: str) -> None:
         """Bring up to date what may change between runs; only for who holds the study."""
         statement = update(StudyRow).where(StudyRow.id == study_id).values(spec=spec)

@@ -9,11 +9,9 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from hpsearch.schema import Positive, Range
-
-PositiveStep = Annotated[float, Range(low=0.0, open_low=True)]
+from hpsearch.schema import Positive
 
 
 @dataclass(frozen=True)
