@@ -1,0 +1,1 @@
+"""Populations of players: who is stronger than whom."""

@@ -1,0 +1,124 @@
+"""Cross-play: each cell is what its two players do alone, from the same starts."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from hpsearch.game.fused_game import GameConfig
+from hpsearch.population.crossplay import crossplay
+from hpsearch.population.sides import (
+    Agents,
+    Hosts,
+    agent_banks,
+    host_banks,
+    scripted_agents,
+    scripted_hosts,
+)
+from hpsearch.trainers.algorithms import build
+from hpsearch.trainers.evaluation import (
+    Measurement,
+    evaluate_agents_against,
+    evaluate_hosts,
+    evaluate_hosts_against,
+)
+from hpsearch.trainers.rollouts import game_config
+from hpsearch.trainers.saved_player import SavedPlayer, load_player
+
+CPU = torch.device("cpu")
+NUM_GAMES, MAX_STEPS = 40, 30
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory, tiny_config) -> dict[str, dict[str, SavedPlayer]]:
+    """Players of three structures, by role and name."""
+    folder = tmp_path_factory.mktemp("players")
+    found: dict[str, dict[str, SavedPlayer]] = {"host": {}, "agent": {}}
+    for algorithm, changes in (
+        ("dqn", {"agent": "learn"}),
+        ("dqn", {"agent": "learn", "host.net_arch": [5, 5]}),
+        ("ppo", {"agent": "learn"}),
+    ):
+        configs = [tiny_config({**changes, "seed": seed}, algorithm) for seed in (1, 2)]
+        trainer = build(configs)
+        trainer.train(3)
+        for member in range(2):
+            name = f"{algorithm}-{len(found['host'])}"
+            path = trainer.save(folder / name, member)
+            for role in found:
+                found[role][name] = load_player(path, role, CPU)
+    return found
+
+
+@pytest.fixture(scope="module")
+def game(saved) -> GameConfig:
+    return game_config(next(iter(saved["host"].values())).config)
+
+
+@pytest.fixture(scope="module")
+def sides(saved) -> tuple[tuple[Hosts, ...], tuple[Agents, ...]]:
+    hosts = (
+        *scripted_hosts(["zeillinger"]),
+        *host_banks(saved["host"]),
+        *scripted_hosts(["random"]),
+    )
+    return hosts, (*agent_banks(saved["agent"]), *scripted_agents(["random", "choose_first"]))
+
+
+def measurement(game: GameConfig) -> Measurement:
+    return Measurement(game, NUM_GAMES, MAX_STEPS, 0.0, "test", ("rho",), CPU)
+
+
+def play_all(sides, game: GameConfig, **changes):
+    how = {"num_games": NUM_GAMES, "max_steps": MAX_STEPS, "split": "test", "device": CPU}
+    return crossplay(*sides, game, **(how | changes))
+
+
+def test_players_of_one_structure_are_one_bank(sides) -> None:
+    hosts, agents = sides
+    assert [len(group.names) for group in hosts] == [1, 2, 2, 2, 1]
+    assert [len(group.names) for group in agents] == [4, 2, 1, 1]  # the agents' nets are alike
+
+
+def test_each_cell_is_what_its_players_do_alone(saved, sides, game) -> None:
+    found = play_all(sides, game)
+    assert found.moves.shape == (8, 8, NUM_GAMES)
+    how = measurement(game)
+    for host, one in saved["host"].items():
+        opponents = {name: other.policy for name, other in saved["agent"].items()}
+        alone = evaluate_hosts_against(one.policy, opponents, 1, how)[0].metrics
+        scripted = evaluate_hosts(one.policy, ["random", "choose_first"], 1, how)[0].metrics
+        for agent in found.agents:
+            assert found.cell(host, agent) == (alone | scripted)[f"rho/host/{agent}"]
+    for agent, one in saved["agent"].items():
+        hosts = {group.names[0]: group.policy for group in scripted_hosts(["zeillinger", "random"])}
+        alone = evaluate_agents_against(one.policy, hosts, 1, how)[0].metrics
+        for host in hosts:
+            assert found.cell(host, agent) == alone[f"rho/agent/{host}"]
+
+
+def test_a_cell_does_not_depend_on_who_else_plays(sides, game) -> None:
+    whole = play_all(sides, game)
+    part = play_all((sides[0][1:3], sides[1][2:]), game)
+    rows = [whole.hosts.index(name) for name in part.hosts]
+    columns = [whole.agents.index(name) for name in part.agents]
+    assert (part.moves == whole.moves[rows][:, columns]).all()
+    assert (part.finished == whole.finished[rows][:, columns]).all()
+
+
+def test_rho_is_games_a_move(sides, game) -> None:
+    found = play_all(sides, game)
+    assert found.rho()[0, 7] == found.cell("zeillinger", "choose_first").value
+    assert found.rho()[0, 7] == NUM_GAMES / found.moves[0, 7].sum()
+    assert (found.moves[~found.finished] == MAX_STEPS).all()
+
+
+def test_a_split_is_a_set_of_starts(sides, game) -> None:
+    assert (play_all(sides, game).moves == play_all(sides, game).moves).all()
+    assert (play_all(sides, game).moves != play_all(sides, game, split="other").moves).any()
+
+
+@pytest.mark.parametrize("hosts", [(), scripted_hosts(["random", "random"])])
+def test_names_stand_once(sides, game, hosts) -> None:
+    with pytest.raises(ValueError, match="cross-play needs hosts, each name once"):
+        play_all((hosts, sides[1]), replace(game))
