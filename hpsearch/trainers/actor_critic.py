@@ -44,5 +44,9 @@ class ActorCritic(Learner):
             for tower in (POLICY, VALUE):
                 self.net(features, tower=tower, training=True)
 
+    def settings(self) -> dict[str, Tensor]:
+        """Return what the configurations say, each with the member axis first."""
+        return {**super().settings(), "shuffle.keys": self.shuffle.keys}
+
     def _parts(self) -> dict[str, dict[str, Tensor]]:
         return {**super()._parts(), "shuffle": {"counters": self.shuffle.counters}}

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from hpsearch.trainers.columns import column
+from hpsearch.trainers.columns import column, prefixed
 from hpsearch.trainers.config import CommonConfig, LearningRole
 from hpsearch.trainers.networks import Network
 from hpsearch.trainers.optim import build_optimizer, clip_norm
@@ -102,12 +102,19 @@ class Learner:
 
     def state(self) -> dict[str, Tensor]:
         """Return every tensor that training changes, each with the member axis first."""
-        parts = self._parts()
+        found = {"trainable": self.trainable}
+        for part, state in self._parts().items():
+            found |= prefixed(part, state)
+        return found
+
+    def settings(self) -> dict[str, Tensor]:
+        """Return what the configurations say, each with the member axis first."""
         return {
-            f"{part}.{name}": tensor
-            for part, state in parts.items()
-            for name, tensor in state.items()
-        } | {"trainable": self.trainable}
+            "gamma": self.gamma,
+            "max_grad_norm": self.max_grad_norm,
+            **prefixed("optimizer", self.optimizer.settings()),
+            **prefixed("lr", self.lr_scheduler.settings()),
+        }
 
     def _parts(self) -> dict[str, dict[str, Tensor]]:
         return {"net": self.net.state(), "optimizer": self.optimizer.state()}

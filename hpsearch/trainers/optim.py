@@ -29,6 +29,10 @@ class Optimizer(Protocol):
         """Return the tensors that a checkpoint keeps, each with the member axis first."""
         ...
 
+    def settings(self) -> dict[str, Tensor]:
+        """Return what the configurations say, each with the member axis first."""
+        ...
+
 
 class Adam:
     """Adam (Kingma and Ba, arXiv 1412.6980, algorithm 1).
@@ -76,6 +80,15 @@ class Adam:
         """Return the tensors that a checkpoint keeps, each with the member axis first."""
         return {"mean": self.mean, "square": self.square, "count": self.count}
 
+    def settings(self) -> dict[str, Tensor]:
+        """Return what the configurations say, each with the member axis first."""
+        return {
+            "beta1": self._beta1,
+            "beta2": self._beta2,
+            "eps": self._eps,
+            "weight_decay": self._weight_decay,
+        }
+
 
 class SGD:
     """Gradient descent with momentum, as torch.optim.SGD defines it.
@@ -105,6 +118,10 @@ class SGD:
     def state(self) -> dict[str, Tensor]:
         """Return the tensors that a checkpoint keeps, each with the member axis first."""
         return {"velocity": self.velocity}
+
+    def settings(self) -> dict[str, Tensor]:
+        """Return what the configurations say, each with the member axis first."""
+        return {"momentum": self._momentum, "weight_decay": self._weight_decay}
 
 
 def build_optimizer(weights: Tensor, optims: Sequence[Optim]) -> Optimizer:

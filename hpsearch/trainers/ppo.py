@@ -61,6 +61,18 @@ class PPOTrainer(Trainer[PPOConfig, ActorCritic]):
         roles = [role for config in configs if isinstance(role := config.learning()[name], PPORole)]
         return ActorCritic(name, roles, configs, device)
 
+    def settings(self) -> dict[str, Tensor]:
+        """Return what the configurations say, each with the member axis first."""
+        return {
+            **super().settings(),
+            "gae_lambda": self._gae_lambda,
+            "clip_range": self._clip,
+            "value_clip_range": self._value_clip,
+            "vf_coef": self._vf_coef,
+            "ent_coef": self._ent_coef,
+            "target_kl": self._target_kl,
+        }
+
     def _exploration(self, learner: ActorCritic) -> Tensor:
         """Return 1: a role draws every action by its policy."""
         return torch.ones_like(learner.gamma)[:, None]

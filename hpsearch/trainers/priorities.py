@@ -25,7 +25,9 @@ class Priorities:
         """Begin with no transitions in ``size`` C places."""
         numbers = [(one.alpha, one.beta, float(one.beta_steps), one.eps) for one in options]
         columns = torch.tensor(numbers, device=device)[:, None]
-        self._alpha, self._beta, self._beta_steps, self._eps = columns.unbind(2)
+        self._alpha, self._beta, self._beta_steps, self._eps = (
+            one.clone() for one in columns.unbind(2)
+        )
         self.priority = torch.zeros(len(options), size, device=device)
         self.highest = torch.ones(len(options), device=device)
 
@@ -64,3 +66,12 @@ class Priorities:
     def state(self) -> dict[str, Tensor]:
         """Return the tensors that a checkpoint keeps, each with the member axis first."""
         return {"priority": self.priority, "highest": self.highest}
+
+    def settings(self) -> dict[str, Tensor]:
+        """Return what the configurations say, each with the member axis first."""
+        return {
+            "alpha": self._alpha,
+            "beta": self._beta,
+            "beta_steps": self._beta_steps,
+            "eps": self._eps,
+        }

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from hpsearch.trainers.columns import column
+from hpsearch.trainers.columns import column, prefixed
 from hpsearch.trainers.config import DQNConfig, DQNRole
 from hpsearch.trainers.learner import Learner
 from hpsearch.trainers.networks import Network
@@ -61,6 +61,17 @@ class QLearner(Learner):
         super().begin_with(net, member)
         for name, tensor in self.target_net.state().items():
             tensor[member].copy_(net.state()[name][0])
+
+    def settings(self) -> dict[str, Tensor]:
+        """Return what the configurations say, each with the member axis first."""
+        return {
+            **super().settings(),
+            "tau": self.tau,
+            "huber_delta": self.huber_delta,
+            "target_interval": self.target_interval,
+            **prefixed("er", self.er_scheduler.settings()),
+            **prefixed("replay_buffer", self.replay_buffer.settings()),
+        }
 
     def _parts(self) -> dict[str, dict[str, Tensor]]:
         return {

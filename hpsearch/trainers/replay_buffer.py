@@ -144,3 +144,8 @@ class ReplayBuffer:
         """Return the tensors that a checkpoint keeps, each with the member axis first."""
         own = {"added": self.added, "counters": self._stream.counters, **self._rings._asdict()}
         return own | ({} if self._priorities is None else self._priorities.state())
+
+    def settings(self) -> dict[str, Tensor]:
+        """Return what the configurations say, each with the member axis first."""
+        priorities = {} if self._priorities is None else self._priorities.settings()
+        return {"keys": self._stream.keys, **priorities}

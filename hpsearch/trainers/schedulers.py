@@ -29,12 +29,16 @@ class Scheduler:
         self._final = torch.tensor(finals, dtype=torch.float64, device=device)
         numbers = [_numbers(schedule) for schedule in schedules]
         initial, pace = torch.tensor(numbers, dtype=torch.float64, device=device).unbind(1)
-        self._initial, self._pace = initial, pace
+        self._initial, self._pace = initial.clone(), pace.clone()
 
     def __call__(self, step: Tensor) -> Tensor:
         """Return float32 (P,) at ``step`` int64 (P,)."""
         value = self._function(step.double(), self._initial, self._final, self._pace)
         return value.float()
+
+    def settings(self) -> dict[str, Tensor]:
+        """Return what the configurations say, each with the member axis first."""
+        return {"initial": self._initial, "final": self._final, "pace": self._pace}
 
 
 def _numbers(schedule: Schedule) -> tuple[float, float]:

@@ -198,3 +198,7 @@ class Snapshots:
             "met_weights": self.net.weights.unflatten(0, rows),
             "met_statistics": self.net.statistics.unflatten(0, rows),
         }
+
+    def settings(self) -> dict[str, Tensor]:
+        """Return what the configurations say, each with the member axis first."""
+        return {"keys": self._keys, "power": self._power, "margin": self._margin}

@@ -19,7 +19,8 @@ from hpsearch.monitor.sections import NO_SECTIONS, Sections
 from hpsearch.plain import to_plain
 from hpsearch.trainers import checkpoint
 from hpsearch.trainers.checkpoint import PERIODIC, Checkpoint
-from hpsearch.trainers.config import training_differences
+from hpsearch.trainers.columns import prefixed
+from hpsearch.trainers.config import shape_key, training_differences
 from hpsearch.trainers.evaluation import (
     Evaluation,
     Measurement,
@@ -142,12 +143,43 @@ class Trainer(Rollouts[C, L], Generic[C, L]):
         state["fused_game.lengths"] = self.fused_game.lengths
         state["fused_game.starts"] = self.fused_game.starts
         for learner in self.learners:
-            tensors = learner.state().items()
-            state |= {f"{learner.name}.{name}": tensor for name, tensor in tensors}
+            state |= prefixed(learner.name, learner.state())
         for role, snapshots in self.snapshots.items():
-            tensors = snapshots.state().items()
-            state |= {f"{role}.snapshots.{name}": tensor for name, tensor in tensors}
+            state |= prefixed(f"{role}.snapshots", snapshots.state())
         return state
+
+    def settings(self) -> dict[str, Tensor]:
+        """Return what the configurations say of each member, with the member axis first.
+
+        Whoever computes reads these tensors alone, so that a member's place can pass to another.
+        """
+        found = {
+            "fused_game.keys": self.fused_game.keys,
+            "play_stream.keys": self._play_stream.keys,
+        }
+        for learner in self.learners:
+            found |= prefixed(learner.name, learner.settings())
+        for role, snapshots in self.snapshots.items():
+            found |= prefixed(f"{role}.snapshots", snapshots.settings())
+        return found
+
+    def begin(self, member: int, config: C) -> None:
+        """Give one member's place to a fresh one; nothing is built or compiled anew.
+
+        Raises:
+            ValueError: if ``config`` is not of the others' shape.
+        """
+        if shape_key(config) != shape_key(self.config):
+            raise ValueError(
+                "a member's place can pass only to one that shares every field but per-member ones"
+            )
+        fresh = type(self)([config], self.saved_players)
+        own = self.settings()
+        for name, tensor in fresh.settings().items():
+            own[name][member].copy_(tensor[0])
+        self.load_member(member, {name: tensor[0] for name, tensor in fresh.state().items()})
+        self.configs = (*self.configs[:member], config, *self.configs[member + 1 :])
+        self.config = self.configs[0]
 
     def load_member(self, member: int, state: Mapping[str, Tensor]) -> None:
         """Overwrite one member's state with a row of `state`; names not given stay as they are.

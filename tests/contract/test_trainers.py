@@ -354,6 +354,35 @@ def test_select_goes_on_as_if_nothing_had_happened(members, algorithm, case):
     assert_same(chosen, selected.state(), exact=False)
 
 
+@cases
+def test_a_members_place_passes_to_another(members, algorithm, case):
+    """The new one trains as it would alone, and the others notice nothing."""
+    first, other, last = members(algorithm, case)
+    undisturbed, trainer = build([first, first, last]), build([first, first, last])
+    for one in (undisturbed, trainer):
+        one.train(3)
+    trainer.begin(1, other)
+    assert trainer.configs == (first, other, last)
+    alone = build([other])
+    for one in (undisturbed, trainer, alone):
+        one.train(5)
+    found = trainer.state()
+    mine = {name: tensor[1] for name, tensor in found.items()}
+    assert_same(mine, {name: tensor[0] for name, tensor in alone.state().items()}, exact=False)
+    for p in (0, 2):
+        assert_same(
+            {name: tensor[p] for name, tensor in found.items()},
+            {name: tensor[p] for name, tensor in undisturbed.state().items()},
+        )
+
+
+@every_algorithm
+def test_a_place_passes_to_no_other_shape(members, algorithm):
+    trainer, other = build(members(algorithm)), members(algorithm, max_steps=7)[0]
+    with pytest.raises(ValueError, match="shares every field but per-member ones"):
+        trainer.begin(0, other)
+
+
 @every_algorithm
 def test_a_copy_is_equal_and_has_memory_of_its_own(members, algorithm):
     trainer = build(members(algorithm, BOTH))
