@@ -1,77 +1,63 @@
 """Every backend against the reference, bit for bit. A new name in BACKENDS is tested here."""
 
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+
 import pytest
 import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from kernel_states import (
+    NUM_GAMES,
+    REFERENCE,
+    OnDevice,
+    check_many_states,
+    check_operators,
+    device_of,
+    random_moves,
+    random_points,
+)
 
-from hpsearch.game import FusedGame, GameConfig, HostActionEncoder, rules
+from hpsearch.game import FusedGame, GameConfig, HostActionEncoder
 from hpsearch.game.kernels import BACKENDS, default_backend
 from hpsearch.game.philox import derive_key
 
-REFERENCE = BACKENDS["reference"]
-NUM_GAMES = 24
-
-
-def random_points(seed: int, num_points: int, dimension: int, largest: int) -> torch.Tensor:
-    """Draw int32 (24, N, D) in no order, with padding and duplicates."""
-    generator = torch.Generator().manual_seed(seed)
-    shape = (NUM_GAMES, num_points, dimension)
-    points = torch.randint(0, largest + 1, shape, generator=generator, dtype=torch.int32)
-    # A third of the games near the largest value, where sums saturate; a third with duplicates.
-    points[::3] = largest - points[::3] % 3 if largest > 3 else points[::3]
-    twins = torch.randint(num_points, shape[:2], generator=generator)
-    points[1::3] = points.take_along_dim(twins.unsqueeze(-1), dim=1)[1::3]
-    removed = torch.rand(shape[:2], generator=generator) < 0.2
-    return points.masked_fill(removed.unsqueeze(-1), rules.PADDING)
-
-
-def random_moves(seed: int, dimension: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Draw legal moves: subsets bool (24, D) and axes int64 (24,)."""
-    generator = torch.Generator().manual_seed(seed)
-    encoder = HostActionEncoder(dimension)
-    subset = encoder.decode(torch.randint(encoder.num_actions, (NUM_GAMES,), generator=generator))
-    return subset, torch.multinomial(subset.float(), 1, generator=generator).squeeze(-1)
-
-
-batches = given(
-    seed=st.integers(0, 2**32),
-    num_points=st.integers(1, 40),
-    dimension=st.integers(2, 10),
-    largest=st.sampled_from([0, 1, 2, 5, 20, 1000, 2**30 - 1, 2**30]),
+needs_triton = pytest.mark.skipif(find_spec("triton") is None, reason="triton is not installed")
+every_backend = pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=needs_triton if name == "cuda" else ()) for name in BACKENDS]
 )
-odd_sizes = example(seed=0, num_points=1, dimension=2, largest=0)
-moderate = settings(deadline=None, max_examples=60)
-every_backend = pytest.mark.parametrize("name", BACKENDS)
+
+
+def moderate(name: str) -> Callable:
+    """Choose how many examples a test tries: triton interprets slowly, and compiles each size."""
+    return settings(deadline=None, max_examples=6 if name == "cuda" else 60)
 
 
 @every_backend
-@batches
-@odd_sizes
-@moderate
-def test_operators(name, seed, num_points, dimension, largest):
-    backend = BACKENDS[name]
-    points = random_points(seed, num_points, dimension, largest)
-    reduced = backend.newton_polytope(points)
-    assert reduced.dtype == torch.int32
-    assert torch.equal(reduced, REFERENCE.newton_polytope(points))
-    assert torch.equal(backend.zeillinger(reduced), REFERENCE.zeillinger(reduced))
-    subset, axis = random_moves(seed, dimension)
-    for reposition in (False, True):
-        moved, capped = backend.move(points, subset, axis, reposition)
-        expected, expected_capped = REFERENCE.move(points, subset, axis, reposition)
-        assert torch.equal(moved, expected)
-        assert torch.equal(capped, expected_capped)
-        observed = backend.observe(moved)
-        assert observed.dtype == torch.float32
-        assert torch.equal(observed, REFERENCE.observe(moved))
+def test_operators(name):
+    @given(
+        seed=st.integers(0, 2**32),
+        num_points=st.integers(1, 40),
+        dimension=st.integers(2, 10),
+        largest=st.sampled_from([0, 1, 2, 5, 20, 1000, 2**30 - 1, 2**30]),
+    )
+    @example(seed=0, num_points=1, dimension=2, largest=0)
+    @moderate(name)
+    def check(seed, num_points, dimension, largest):
+        points = random_points(seed, num_points, dimension, largest)
+        check_operators(OnDevice(name), points, *random_moves(seed, dimension))
+
+    check()
 
 
 @every_backend
-@pytest.mark.parametrize("batch", [(), (1,), (4, 6), (2, 3, 4)])
+@pytest.mark.parametrize("batch", [(), (1,), (4, 6), (2, 3, 4), (0,)])
 def test_any_batch_shape(name, batch):
-    backend = BACKENDS[name]
-    points = random_points(0, 7, 3, 20)[: max(1, torch.Size(batch).numel())].reshape(*batch, 7, 3)
+    backend = OnDevice(name)
+    points = random_points(0, 7, 3, 20)[: torch.Size(batch).numel()].reshape(*batch, 7, 3)
     subset, axis = torch.tensor([True, True, False]), torch.tensor(1)
     reduced = backend.newton_polytope(points)
     assert torch.equal(reduced, REFERENCE.newton_polytope(points))
@@ -85,15 +71,18 @@ def test_any_batch_shape(name, batch):
 @every_backend
 def test_views_are_read_as_they_are(name):
     points = random_points(1, 8, 3, 20)
-    view = points.flip(0).transpose(0, 1).contiguous().transpose(0, 1)[::2]
+    view = points.flip(0).transpose(0, 1).contiguous().transpose(0, 1)[::2].to(device_of(name))
     assert not view.is_contiguous()
+    backend = BACKENDS[name]
     expected = REFERENCE.newton_polytope(view)
-    assert torch.equal(BACKENDS[name].newton_polytope(view), expected)
-    assert torch.equal(BACKENDS[name].observe(expected[::2]), REFERENCE.observe(expected[::2]))
+    assert torch.equal(backend.newton_polytope(view), expected)
+    assert torch.equal(backend.observe(expected[::2]), REFERENCE.observe(expected[::2]))
 
 
 @every_backend
 def test_an_illegal_move_is_an_error(name):
+    if device_of(name).type == "cuda":
+        pytest.skip("an assertion of the device, after which the process can use it no more")
     points = random_points(0, 5, 3, 20)
     subset, axis = random_moves(0, 3)
     subset[5], axis[5] = torch.tensor([True, True, False]), 2
@@ -102,23 +91,37 @@ def test_an_illegal_move_is_an_error(name):
 
 
 @every_backend
-@given(
-    seed=st.integers(0, 2**32),
-    num_points=st.integers(2, 30),
-    dimension=st.integers(2, 6),
-    max_value=st.sampled_from([1, 2, 20, 2**30]),
-)
-@moderate
-def test_random_starts(name, seed, num_points, dimension, max_value):
-    keys = torch.tensor([derive_key(seed), derive_key(seed, 1)])
-    starts = torch.randint(0, 2**40, (2, 5), generator=torch.Generator().manual_seed(seed))
-    drawn, expected = (
-        backend.random_starts(
-            keys, starts, num_points=num_points, dimension=dimension, max_value=max_value
-        )
-        for backend in (BACKENDS[name], REFERENCE)
+def test_random_starts(name):
+    @given(
+        seed=st.integers(0, 2**32),
+        num_points=st.integers(2, 30),
+        dimension=st.integers(2, 6),
+        max_value=st.sampled_from([1, 2, 20, 2**30]),
     )
-    assert torch.equal(drawn, expected)
+    @example(seed=0, num_points=2, dimension=2, max_value=1)
+    @moderate(name)
+    def check(seed, num_points, dimension, max_value):
+        keys = torch.tensor([derive_key(seed), derive_key(seed, 1)])
+        starts = torch.randint(0, 2**40, (2, 5), generator=torch.Generator().manual_seed(seed))
+        drawn, expected = (
+            backend.random_starts(
+                keys, starts, num_points=num_points, dimension=dimension, max_value=max_value
+            )
+            for backend in (OnDevice(name), REFERENCE)
+        )
+        assert torch.equal(drawn, expected)
+
+    check()
+
+
+@every_backend
+def test_a_start_that_stays_over_becomes_the_simplest(name):
+    """One of 2^16 starts of two points in a plane with few values is over sixteen times."""
+    keys = torch.tensor([derive_key("over and over")])
+    starts = torch.arange(2**17).unsqueeze(0).T.contiguous().T
+    size = {"num_points": 2, "dimension": 2, "max_value": 1}
+    expected = BACKENDS["cpu"].random_starts(keys, starts, **size)
+    assert torch.equal(OnDevice(name).random_starts(keys, starts, **size), expected)
 
 
 @every_backend
@@ -126,7 +129,7 @@ def test_random_starts(name, seed, num_points, dimension, max_value):
 def test_uniform(name, num_numbers):
     keys = torch.tensor([derive_key("uniform", member) for member in range(3)])
     counters = torch.tensor([0, 2**32 - 2, 2**40 + 1])
-    numbers = BACKENDS[name].uniform(keys, counters, num_numbers)
+    numbers = OnDevice(name).uniform(keys, counters, num_numbers)
     assert numbers.shape == (3, num_numbers)
     assert torch.equal(numbers, REFERENCE.uniform(keys, counters, num_numbers))
 
@@ -146,22 +149,85 @@ def test_step(name, reposition, dimension, num_points, max_value, max_steps):
         reposition=reposition,
     )
     keys = torch.tensor([derive_key("step", member) for member in range(2)])
-    game, expected = (
-        FusedGame(config, keys, NUM_GAMES // 2, "cpu", backend) for backend in (name, "reference")
-    )
+    game = FusedGame(config, keys, NUM_GAMES // 2, device_of(name), name)
+    expected = FusedGame(config, keys, NUM_GAMES // 2, "cpu", "reference")
     encoder = HostActionEncoder(dimension)
-    for t in range(40):
+    for t in range(12 if name == "cuda" else 40):
         subset, axis = random_moves(t, dimension)
         action, axis = encoder.encode(subset).view(2, -1), axis.view(2, -1)
-        for ours, theirs in zip(game.step(action, axis), expected.step(action, axis), strict=True):
+        step = game.step(action.to(game.device), axis.to(game.device))
+        for ours, theirs in zip(step, expected.step(action, axis), strict=True):
             assert ours.dtype == theirs.dtype
-            assert torch.equal(ours, theirs)
+            assert torch.equal(ours.cpu(), theirs)
         for tensor, value in zip(game.state().values(), expected.state().values(), strict=True):
             assert tensor.dtype == value.dtype
-            assert torch.equal(tensor, value)
-        assert torch.equal(game.observe(), expected.observe())
+            assert torch.equal(tensor.cpu(), value)
+        assert torch.equal(game.observe().cpu(), expected.observe())
 
 
-def test_the_default_for_each_device():
+@needs_triton
+@pytest.mark.slow
+def test_many_states():
+    """In the interpreter, as many as there is patience for."""
+    check_many_states(num_games=1_000)
+
+
+@needs_triton
+@pytest.mark.gpu
+@pytest.mark.skipif(device_of("cuda").type == "cpu", reason="no CUDA device")
+def test_a_million_states():
+    check_many_states(num_games=17_000)
+
+
+def test_the_default_for_each_device(monkeypatch):
     assert default_backend(torch.device("cpu")) == "cpu"
+    assert default_backend(torch.device("meta")) == "reference"
+    monkeypatch.setattr("hpsearch.game.kernels._has_triton", lambda: True)
+    assert default_backend(torch.device("cuda", 0)) == "cuda"
+    monkeypatch.setattr("hpsearch.game.kernels._has_triton", lambda: False)
     assert default_backend(torch.device("cuda", 0)) == "reference"
+
+
+WITHOUT_TRITON = """
+import sys
+sys.modules["triton"] = None  # as if it were not installed
+import torch
+from hpsearch.game.kernels import BACKENDS
+try:
+    BACKENDS["cuda"].newton_polytope(torch.zeros((1, 2, 2), dtype=torch.int32))
+except ModuleNotFoundError as error:
+    print(error)
+"""
+
+WITHOUT_INTERPRETER = """
+import os, sys
+os.environ["TRITON_INTERPRET"] = "0"
+import torch
+from hpsearch.game.kernels import BACKENDS
+assert "triton" not in sys.modules
+try:
+    BACKENDS["cuda"].newton_polytope(torch.zeros((1, 2, 2), dtype=torch.int32))
+except ValueError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "message"),
+    [
+        (WITHOUT_TRITON, "backend 'cuda' needs triton, which is not installed"),
+        pytest.param(WITHOUT_INTERPRETER, "needs a device of type 'cuda', or", marks=needs_triton),
+    ],
+)
+def test_what_the_gpu_backend_needs(program, message):
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120
+    )
+    assert message in done.stdout
+
+
+@needs_triton
+def test_the_gpu_programs_compile_for_an_h200():
+    """The interpreter takes what the compiler refuses; compiling needs no device."""
+    program = Path(__file__).parent.parent / "compile_programs.py"
+    subprocess.run([sys.executable, program], check=True, timeout=300)

@@ -27,7 +27,7 @@ def play(game: FusedGame, num_moves: int, host: str = "random", agent: str = "ra
         yield before, action, axis, game.step(action, axis)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", ["reference", "cpu"])
 @pytest.mark.parametrize("reposition", [False, True])
 def test_a_step_is_a_move_of_each_game_by_itself(backend, reposition):
     config = GameConfig(
@@ -59,7 +59,7 @@ def test_a_step_is_a_move_of_each_game_by_itself(backend, reposition):
     assert num_truncated > 10
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", ["reference", "cpu"])
 def test_a_new_game_is_the_start_of_its_number(backend):
     game = FusedGame(SMALL, keys(2), 10, "cpu", backend)
     for _before, _action, _axis, step in play(game, 12):
@@ -71,7 +71,7 @@ def test_a_new_game_is_the_start_of_its_number(backend):
         assert not rules.is_over(game.points).any()
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", ["reference", "cpu"])
 @pytest.mark.parametrize("host", HOSTS)
 def test_members_are_independent(backend, host):
     together = FusedGame(SMALL, keys(3), 10, "cpu", backend)
@@ -83,7 +83,7 @@ def test_members_are_independent(backend, host):
         assert torch.equal(tensor[1:2], alone.state()[name])
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", ["reference", "cpu"])
 def test_growth_beyond_the_limit_ends_a_game_as_capped(backend):
     config = GameConfig(
         dimension=2, max_num_points=2, max_value=9, max_steps=1000, reposition=False
@@ -103,7 +103,7 @@ def test_growth_beyond_the_limit_ends_a_game_as_capped(backend):
     assert not rules.is_capped(game.points)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", ["reference", "cpu"])
 @pytest.mark.parametrize(("action", "axis"), [(0, 2), (0, -1), (3, 3), (4, 0), (-1, 0)])
 def test_an_illegal_move_is_an_error_and_changes_nothing(backend, action, axis):
     game = FusedGame(SMALL, keys(1), 3, "cpu", backend)
@@ -114,7 +114,7 @@ def test_an_illegal_move_is_an_error_and_changes_nothing(backend, action, axis):
         assert torch.equal(tensor, before[name])
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", ["reference", "cpu"])
 def test_state_and_select(backend):
     game = FusedGame(SMALL, keys(3), 10, "cpu", backend)
     list(play(game, 5))
@@ -177,7 +177,7 @@ def test_impossible_arguments_are_errors():
         FusedGame(SMALL, torch.zeros(1), 1, "cpu", "cpu")
     with pytest.raises(ValueError, match="num_games=0"):
         FusedGame(SMALL, keys(1), 0, "cpu", "cpu")
-    with pytest.raises(ValueError, match=r"\['cpu', 'reference'\], got backend='gpu'"):
+    with pytest.raises(ValueError, match=r"\['cpu', 'cuda', 'reference'\], got backend='gpu'"):
         FusedGame(SMALL, keys(1), 1, "cpu", "gpu")
     with pytest.raises(ValueError, match="backend 'cpu' needs a device of type 'cpu', got 'meta'"):
         FusedGame(SMALL, keys(1), 1, "meta", "cpu")

@@ -24,7 +24,7 @@ def test_known_answers(counter, key, answer):
     assert torch.equal(philox4x32(words(counter), words(key)), words(answer))
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", ["reference", "cpu"])
 def test_known_answer_through_a_backend(backend):
     numbers = BACKENDS[backend].uniform(torch.tensor([0]), torch.tensor([0]), 4)
     expected = (words(KNOWN_ANSWERS[0][2]) >> 8) / 2.0**24
@@ -77,8 +77,8 @@ def test_calls_never_repeat_a_number():
 def test_counters_beyond_a_word():
     keys = torch.tensor([derive_key("far")])
     numbers = {
-        name: backend.uniform(keys, torch.tensor([2**32 - 1]), 8)
-        for name, backend in BACKENDS.items()
+        name: BACKENDS[name].uniform(keys, torch.tensor([2**32 - 1]), 8)
+        for name in ("reference", "cpu")
     }
     assert torch.equal(numbers["cpu"], numbers["reference"])
     assert not torch.equal(numbers["cpu"][:, 4:], BACKENDS["cpu"].uniform(keys, keys * 0, 4))

@@ -64,7 +64,7 @@ def test_zeillinger_on_the_seed_systems_example():
     assert subset.tolist() == [True, False, True]
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", ["reference", "cpu"])
 @pytest.mark.parametrize(
     ("num_points", "dimension", "largest"), [(2, 2, 3), (8, 3, 4), (20, 3, 20), (15, 5, 2**30)]
 )

@@ -1,0 +1,216 @@
+"""The backend for a GPU: Triton programs, one launch an operator, none of which waits.
+
+This file turns tensors into launches; the programs are in `cuda_operators`, `cuda_step` and
+`cuda_zeillinger`, what they are made of in `cuda_rows` and `cuda_starts`. triton is imported by
+the first call. With TRITON_INTERPRET=1 set before that, its interpreter runs the programs on the
+CPU: slowly, but exactly.
+
+A program is one warp, with a row of a game in each lane: 32 / ROWS games, or one. Then other rows
+are a shuffle away, the loops over rows end with these games' last point, and a new start is drawn
+only where one of them has ended. One thread for each game would keep all lanes busy, but loops
+over registers must be unrolled to all N rows, for games that have three or four points; and its
+loads, 4 N D bytes apart, would not coalesce.
+"""
+
+from functools import cache
+from types import ModuleType
+from typing import Final, NamedTuple
+
+import torch
+from torch import Tensor
+
+from hpsearch.game import rules
+from hpsearch.game.config import GameConfig
+from hpsearch.game.encoding import HostActionEncoder
+from hpsearch.game.kernels.interface import GameState, Step
+from hpsearch.game.philox import num_blocks
+
+__all__ = ["move", "newton_polytope", "observe", "random_starts", "step", "uniform", "zeillinger"]
+
+NUM_WARPS: Final = 1
+"""Warps of a program; to be tuned. More than one wait for each other's longest loop."""
+
+LANES: Final = 32 * NUM_WARPS
+"""Rows of a program; to be tuned, but with fewer than its threads these would repeat each other."""
+
+INTERPRETED_LANES: Final = 2**17
+"""Rows of a program in the interpreter, which runs one program after another, each in numpy."""
+
+
+def newton_polytope(points: Tensor) -> Tensor:
+    """Reduce every game; see `rules.newton_polytope`."""
+    points = points.contiguous()
+    result = torch.empty_like(points)
+    launch = _launch(points)
+    with torch.cuda.device_of(points):
+        _programs().newton_polytope[launch.grid](
+            points, result, launch.num_games, *launch.sizes, num_warps=NUM_WARPS
+        )
+    return result
+
+
+def move(points: Tensor, subset: Tensor, axis: Tensor, reposition: bool) -> tuple[Tensor, Tensor]:
+    """Play one move, and reposition where that is asked for; see `Backend.move`."""
+    rules.check_move(subset, axis)
+    batch = points.shape[:-2]
+    points = points.contiguous()
+    bits = (subset.long() << torch.arange(points.shape[-1], device=points.device)).sum(-1)
+    result = torch.empty_like(points)
+    capped = torch.empty(batch, dtype=torch.bool, device=points.device)
+    launch = _launch(points)
+    with torch.cuda.device_of(points):
+        _programs().move[launch.grid](
+            points,
+            bits.expand(batch).contiguous(),
+            axis.expand(batch).contiguous(),
+            result,
+            capped,
+            launch.num_games,
+            reposition,
+            *launch.sizes,
+            num_warps=NUM_WARPS,
+        )
+    return result, capped
+
+
+def observe(points: Tensor) -> Tensor:
+    """Scale every game to [0, 1]; see `rules.observe`."""
+    points = points.contiguous()
+    result = torch.empty(points.shape, dtype=torch.float32, device=points.device).flatten(-2)
+    launch = _launch(points)
+    with torch.cuda.device_of(points):
+        _programs().observe[launch.grid](
+            points, result, launch.num_games, *launch.sizes, num_warps=NUM_WARPS
+        )
+    return result
+
+
+def random_starts(
+    keys: Tensor, starts: Tensor, *, num_points: int, dimension: int, max_value: int
+) -> Tensor:
+    """Draw start positions; see `starts.random_starts`."""
+    shape = (*starts.shape, num_points, dimension)
+    result = torch.empty(shape, dtype=torch.int32, device=starts.device)
+    launch = _launch(result)
+    with torch.cuda.device_of(starts):
+        _programs().random_starts[launch.grid](
+            keys.contiguous(),
+            starts.contiguous(),
+            result,
+            launch.num_games,
+            starts.shape[1],
+            max_value,
+            *launch.sizes,
+            num_warps=NUM_WARPS,
+        )
+    return result
+
+
+def uniform(keys: Tensor, counters: Tensor, num_numbers: int) -> Tensor:
+    """Draw numbers in [0, 1); see `philox.uniform`."""
+    result = torch.empty((len(keys), num_numbers), dtype=torch.float32, device=keys.device)
+    total = len(keys) * num_blocks(num_numbers)
+    block = min(_power_of_two(total), INTERPRETED_LANES) if _is_interpreted(keys.device) else 128
+    with torch.cuda.device_of(keys):
+        _programs().uniform[(_ceil_div(total, block),)](
+            keys.contiguous(), counters.contiguous(), result, total, num_numbers, block
+        )
+    return result
+
+
+def zeillinger(points: Tensor) -> Tensor:
+    """Choose Zeillinger's actions; see `zeillinger.zeillinger`."""
+    points = points.contiguous()
+    result = torch.empty(points.shape[:-2], dtype=torch.int64, device=points.device)
+    launch = _launch(points)
+    with torch.cuda.device_of(points):
+        _programs().zeillinger[launch.grid](
+            points, result, launch.num_games, *launch.sizes, num_warps=NUM_WARPS
+        )
+    return result
+
+
+def step(state: GameState, host_action: Tensor, agent_axis: Tensor, config: GameConfig) -> Step:
+    """Play one move in every game and start again those that ended; see `Backend.step`."""
+    if host_action.device.type == "cpu":  # the interpreter knows no assertions
+        rules.check_move(HostActionEncoder(config.dimension).decode(host_action), agent_axis)
+    result = Step(
+        next_points=torch.empty_like(state.points),
+        done=torch.empty_like(state.lengths, dtype=torch.bool),
+        truncated=torch.empty_like(state.lengths, dtype=torch.bool),
+        length=torch.empty_like(state.lengths),
+    )
+    launch = _launch(state.points)
+    with torch.cuda.device_of(state.points):
+        _programs().step[launch.grid](
+            *state,
+            host_action.contiguous(),
+            agent_axis.contiguous(),
+            *result,
+            launch.num_games,
+            state.lengths.shape[1],
+            config.max_value,
+            config.max_steps,
+            config.reposition,
+            *launch.sizes,
+            num_warps=NUM_WARPS,
+            sanitize_overflow=False,  # the assertion needs debug, which would also check every sum
+        )
+    return result
+
+
+class _Launch(NamedTuple):
+    """How the programs share the games."""
+
+    grid: tuple[int]
+    """The number of programs."""
+    num_games: int
+    """G."""
+    sizes: tuple[int, int, int, int]
+    """N, D, ROWS and BLOCK, as every program of games ends its arguments."""
+
+
+def _launch(points: Tensor) -> _Launch:
+    """Share games (..., N, D) among programs."""
+    num_points, dimension = points.shape[-2:]
+    num_games = points.shape[:-2].numel()
+    rows = _power_of_two(num_points)
+    if _is_interpreted(points.device):
+        block = min(_power_of_two(num_games), max(1, INTERPRETED_LANES // rows))
+    else:
+        block = max(1, LANES // rows)
+    grid = (_ceil_div(num_games, block),)
+    return _Launch(grid, num_games, (num_points, dimension, rows, block))
+
+
+@cache
+def _programs() -> ModuleType:
+    """Import the programs, and with them triton, when the first is asked for."""
+    try:
+        from hpsearch.game.kernels import cuda_programs
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            "backend 'cuda' needs triton, which is not installed: pip install 'hpsearch[gpu]', "
+            "or choose backend 'reference'"
+        ) from error
+    return cuda_programs
+
+
+def _is_interpreted(device: torch.device) -> bool:
+    """Tell the interpreter from a device; refuse what is neither."""
+    interpreted: bool = _programs().INTERPRETED
+    if not interpreted and device.type != "cuda":
+        raise ValueError(
+            "backend 'cuda' needs a device of type 'cuda', or TRITON_INTERPRET=1 in the "
+            f"environment of the process, got {device.type!r}"
+        )
+    return interpreted
+
+
+def _power_of_two(number: int) -> int:
+    """Return the least power of two that is not less than ``number``."""
+    return 1 << max(0, number - 1).bit_length()
+
+
+def _ceil_div(number: int, divisor: int) -> int:
+    return -(-number // divisor)

@@ -1,0 +1,153 @@
+"""Random states and moves, and the comparison of a backend with the reference.
+
+    python tests/contract/kernel_states.py 17000
+
+compares the GPU backend on 60 times as many states; it needs torch, numba and triton alone.
+
+Without a CUDA device the GPU's programs run in Triton's interpreter, on the CPU. Triton asks for it
+when it is imported, which the first call of a program does.
+"""
+
+import os
+import sys
+
+import torch
+
+from hpsearch.game import FusedGame, GameConfig, HostActionEncoder, rules
+from hpsearch.game.kernels import BACKENDS, Backend
+from hpsearch.game.philox import derive_key
+
+HAS_GPU = torch.cuda.is_available()
+if not HAS_GPU:
+    os.environ.setdefault("TRITON_INTERPRET", "1")
+
+REFERENCE = BACKENDS["reference"]
+NUM_GAMES = 24
+
+
+def device_of(name: str) -> torch.device:
+    """Return where the tests run a backend."""
+    return torch.device("cuda" if name == "cuda" and HAS_GPU else "cpu")
+
+
+def random_points(
+    seed: int, num_points: int, dimension: int, largest: int, num_games: int = NUM_GAMES
+) -> torch.Tensor:
+    """Draw int32 (G, N, D) in no order, with padding and duplicates."""
+    generator = torch.Generator().manual_seed(seed)
+    shape = (num_games, num_points, dimension)
+    points = torch.randint(0, largest + 1, shape, generator=generator, dtype=torch.int32)
+    # A third of the games near the largest value, where sums saturate; a third with duplicates.
+    points[::3] = largest - points[::3] % 3 if largest > 3 else points[::3]
+    twins = torch.randint(num_points, shape[:2], generator=generator)
+    points[1::3] = points.take_along_dim(twins.unsqueeze(-1), dim=1)[1::3]
+    removed = torch.rand(shape[:2], generator=generator) < 0.2
+    return points.masked_fill(removed.unsqueeze(-1), rules.PADDING)
+
+
+def random_moves(
+    seed: int, dimension: int, num_games: int = NUM_GAMES
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Draw legal moves: subsets bool (G, D) and axes int64 (G,)."""
+    generator = torch.Generator().manual_seed(seed)
+    encoder = HostActionEncoder(dimension)
+    subset = encoder.decode(torch.randint(encoder.num_actions, (num_games,), generator=generator))
+    return subset, torch.multinomial(subset.float(), 1, generator=generator).squeeze(-1)
+
+
+class OnDevice:
+    """A backend that copies what it is given to its device, and the results back to the CPU."""
+
+    def __init__(self, name: str) -> None:
+        self.backend: Backend = BACKENDS[name]
+        self.device = device_of(name)
+
+    def newton_polytope(self, points):
+        return self.backend.newton_polytope(points.to(self.device)).cpu()
+
+    def move(self, points, subset, axis, reposition):
+        tensors = (tensor.to(self.device) for tensor in (points, subset, axis))
+        moved, capped = self.backend.move(*tensors, reposition)
+        return moved.cpu(), capped.cpu()
+
+    def observe(self, points):
+        return self.backend.observe(points.to(self.device)).cpu()
+
+    def zeillinger(self, points):
+        return self.backend.zeillinger(points.to(self.device)).cpu()
+
+    def random_starts(self, keys, starts, *, num_points, dimension, max_value):
+        return self.backend.random_starts(
+            keys.to(self.device),
+            starts.to(self.device),
+            num_points=num_points,
+            dimension=dimension,
+            max_value=max_value,
+        ).cpu()
+
+    def uniform(self, keys, counters, num_numbers):
+        return self.backend.uniform(
+            keys.to(self.device), counters.to(self.device), num_numbers
+        ).cpu()
+
+
+def check_operators(
+    backend: Backend, points: torch.Tensor, subset: torch.Tensor, axis: torch.Tensor
+) -> None:
+    reduced = backend.newton_polytope(points)
+    assert reduced.dtype == torch.int32
+    assert torch.equal(reduced, REFERENCE.newton_polytope(points))
+    assert torch.equal(backend.zeillinger(reduced), REFERENCE.zeillinger(reduced))
+    for reposition in (False, True):
+        moved, capped = backend.move(points, subset, axis, reposition)
+        expected, expected_capped = REFERENCE.move(points, subset, axis, reposition)
+        assert torch.equal(moved, expected)
+        assert torch.equal(capped, expected_capped)
+        observed = backend.observe(moved)
+        assert observed.dtype == torch.float32
+        assert torch.equal(observed, REFERENCE.observe(moved))
+
+
+SIZES = [
+    (num_points, dimension, largest)
+    for num_points in (2, 5, 8, 20, 32)
+    for dimension in (2, 3, 4, 5)
+    for largest in (1, 20, 2**30)
+]
+
+
+def check_many_states(num_games: int) -> None:
+    """Compare one move in games of all `SIZES`, operator by operator and as a step."""
+    for seed, (num_points, dimension, largest) in enumerate(SIZES):
+        points = random_points(seed, num_points, dimension, largest, num_games)
+        subset, axis = random_moves(seed, dimension, num_games)
+        check_operators(OnDevice("cuda"), points, subset, axis)
+        config = GameConfig(
+            dimension=dimension,
+            max_num_points=num_points,
+            max_value=largest,
+            max_steps=5,
+            reposition=seed % 2 == 0,
+        )
+        check_steps(config, REFERENCE.newton_polytope(points), subset, axis)
+
+
+def check_steps(
+    config: GameConfig, points: torch.Tensor, subset: torch.Tensor, axis: torch.Tensor
+) -> None:
+    """Compare a step from given positions, a quarter of them in their last move."""
+    action = HostActionEncoder(config.dimension).encode(subset)
+    key = torch.tensor([derive_key("many states")])
+    results = []
+    for name in ("cpu", "cuda"):
+        game = FusedGame(config, key, len(points), device_of(name), name)
+        game.points.copy_(points.unsqueeze(0))
+        game.lengths[:, ::4] = config.max_steps - 1
+        step = game.step(action[None].to(game.device), axis[None].to(game.device))
+        results.append([tensor.cpu() for tensor in (*step, *game.state().values())])
+    assert all(map(torch.equal, *results))
+
+
+if __name__ == "__main__":
+    check_many_states(num_games=int(sys.argv[1]))
+    print(f"equal on {len(SIZES) * int(sys.argv[1]):,} states on {device_of('cuda')}")
