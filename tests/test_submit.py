@@ -13,6 +13,10 @@ import psutil
 import pytest
 from cli_tools import events, hpsearch, kill_jobs, read, refused, write_study, write_trainer
 
+from hpsearch.commands import driving
+from hpsearch.commands.submit import request
+from hpsearch.errors import UsageError
+
 ENDLESS = {"steps": 10**7, "evaluation/interval": 20, "checkpoint/interval": 100}
 SHORT = {"steps": 40}
 TWO_JOBS = {"budget/trials": 4, "executor/jobs": 2, "executor/members_per_job": 1}
@@ -149,3 +153,26 @@ def test_watch_goes_on_until_the_study_ends_or_ctrl_c(submitted) -> None:
     hpsearch(folder, "cancel", "tiny")
     done = hpsearch(folder, "status", "tiny", "--watch", "--json")
     assert json.loads(done.stdout.splitlines()[-1])["state"] == "cancelled"
+
+
+def test_what_was_refused_is_not_done_later(submitted, monkeypatch) -> None:
+    """A request that nobody can carry out now is taken back, not left for tomorrow's driver."""
+    folder = submitted(ENDLESS)
+    wait_for(folder, lambda seen: seen["jobs"]["running"] == 2)
+    process = driver(folder)
+    process.kill()
+    process.wait(10)
+
+    def silent(study: object, folder: object) -> None:
+        raise UsageError("SLURM does not answer here")
+
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(driving, "build_executor", silent)
+    with pytest.raises(UsageError):
+        request("tiny", Path("runs"), "pause")
+    assert not list(Path("runs/tiny/requests").glob("*.json"))
+
+
+def test_retry_of_a_trial_that_there_is_not(submitted) -> None:
+    folder = submitted({})
+    assert "has no trial 99" in refused(folder, "retry", "tiny", "--trial", "99", code=2)

@@ -55,10 +55,19 @@ def _copy(package: Path, snapshot: CodeSnapshot) -> None:
     except OSError as error:
         shutil.rmtree(temporary, ignore_errors=True)
         if not snapshot.folder.exists():  # else another driver was faster
+            why = error.strerror or _reason(error)
             raise DiskError(
-                f"{snapshot.folder} cannot be written ({error.strerror}); free some space, then "
-                "run the same command again"
+                f"{snapshot.folder} cannot be written ({why}); free some space, then run the same "
+                "command again"
             ) from error
+
+
+def _reason(error: OSError) -> str:
+    """Return why copying failed: shutil collects (source, target, reason) of every file."""
+    match error.args:
+        case ([(_, _, reason), *_],):
+            return str(reason)
+    return str(error)
 
 
 def _ignored(folder: str, names: list[str]) -> list[str]:

@@ -19,6 +19,8 @@ class JobStatus:
     phase: Phase
     failure: str | None = None
     """kind of failure, where the executor knows why the job ended; see `failures`"""
+    ended_at: float | None = None
+    """seconds since the epoch, where the executor knows when the job ended"""
 
 
 def shared_part(job_id: str) -> str:

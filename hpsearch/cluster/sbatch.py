@@ -11,7 +11,10 @@ from hpsearch.cluster.executor import (
 from hpsearch.cluster.scheduler_calls import SchedulerCalls
 from hpsearch.cluster.slurm_profile import DriverProfile, SlurmProfile, sbatch_parameters
 
-NO_ANSWER = ("timed out", "unable to contact", "connection refused", "communication", "try again")
+NO_ANSWER = (
+    *("timed out", "unable to contact", "connection refused", "communication", "try again"),
+    "configuration source",
+)
 """words of sbatch after which it is unknown whether it submitted"""
 FULL = ("submit limit", "maxsubmit", "job limit", "too many", "accounting/qos policy")
 """words of sbatch after which it may take the same job later"""

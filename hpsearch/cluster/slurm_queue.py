@@ -8,14 +8,15 @@ import re
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from hpsearch.cluster.executor import JobStatus, SchedulerSilentError, shared_part
 from hpsearch.cluster.scheduler_calls import SchedulerCalls
 from hpsearch.cluster.slurm_states import meaning
 from hpsearch.cluster.study_dir import JobDir, StudyDir
 
-FIELDS = "%F|%K|%T|%j"
-"""of squeue: array's id, index in it, state, name; names of other jobs may be anything"""
+FIELDS = "%F|%K|%T|%e|%j"
+"""of squeue: array's id, index in it, state, end, name; names of other jobs may be anything"""
 
 ACCOUNT_SECONDS = 120.0
 """for which the account of a job that has left the queue is awaited"""
@@ -32,6 +33,8 @@ class QueueEntry:
     index: int
     """in its array"""
     state: str
+    ended_at: float | None
+    """seconds since the epoch; of a job that runs, when it will have to end"""
 
 
 class SlurmQueue:
@@ -62,10 +65,10 @@ class SlurmQueue:
         """Return all SLURM jobs of this study that wait, run, or ended within some minutes."""
         options = ["--me", "--noheader", "--array", "--states=all", f"--format={FIELDS}"]
         printed = self._calls.run(["squeue", *options])
-        lines = (line.split("|", 3) for line in printed.splitlines())
+        lines = (line.split("|", 4) for line in printed.splitlines())
         return [
-            _entry(name, array, index, state)
-            for array, index, state, name in lines
+            _entry(name, array, index, state, end)
+            for array, index, state, end, name in lines
             if name.startswith(self._prefix)
         ]
 
@@ -74,8 +77,11 @@ class SlurmQueue:
         first, tasks, count = map(int, re.split("[xn]", entry.name.removeprefix(self._prefix)))
         before = entry.index * tasks
         phase, failure = meaning(entry.state)
+        ended_at = entry.ended_at if phase == "ended" else None
         return {
-            f"{first + before + task:05d}": JobStatus(job_id(entry.id, task), phase, failure)
+            f"{first + before + task:05d}": JobStatus(
+                job_id(entry.id, task), phase, failure, ended_at
+            )
             for task in range(min(tasks, count - before))
         }
 
@@ -85,12 +91,13 @@ class SlurmQueue:
         Accounts come late, or not while their daemon is restarted: until then, but not for ever, a
         job counts as running. Where a site keeps none, nothing is said of it.
         """
-        states = self._accounted({shared_part(i) for _, i in jobs if i not in self._ended})
+        accounts = self._accounted({shared_part(i) for _, i in jobs if i not in self._ended})
         found = {}
         for job, known in jobs:
-            phase, failure = meaning(states.get(shared_part(known), ""))
+            state, ended_at = accounts.get(shared_part(known), ("", None))
+            phase, failure = meaning(state)
             if phase == "ended":
-                self._ended[known] = JobStatus(known, "ended", failure)
+                self._ended[known] = JobStatus(known, "ended", failure, ended_at)
             if known in self._ended:
                 found[job.name] = self._ended[known]
             elif self._has_accounts and self._is_awaited(known):
@@ -101,15 +108,16 @@ class SlurmQueue:
         now = self._clock()
         return now - self._missed.setdefault(known, now) < ACCOUNT_SECONDS
 
-    def _accounted(self, slurm_ids: Collection[str]) -> dict[str, str]:
-        fields = ["--noheader", "--parsable2", "--allocations", "--format=JobID,State"]
+    def _accounted(self, slurm_ids: Collection[str]) -> dict[str, tuple[str, float | None]]:
+        """Return state and end of SLURM jobs, of those that have an account."""
+        fields = ["--noheader", "--parsable2", "--allocations", "--format=JobID,State,End"]
         try:
             printed = self._calls.run_for(["sacct", *fields], slurm_ids, option="--jobs=")
         except SchedulerSilentError as error:
             self._has_accounts = NO_ACCOUNTS not in str(error).lower()
             return {}
         rows = (line.split("|") for line in printed.splitlines())
-        return {slurm_id: state for slurm_id, state in rows}
+        return {slurm_id: (state, _seconds(end)) for slurm_id, state, end in rows}
 
 
 def job_id(slurm_id: str, task: int) -> str:
@@ -117,8 +125,16 @@ def job_id(slurm_id: str, task: int) -> str:
     return f"{slurm_id}:{task}" if task else slurm_id
 
 
-def _entry(name: str, array: str, index: str, state: str) -> QueueEntry:
+def _entry(name: str, array: str, index: str, state: str, end: str) -> QueueEntry:
     """Return a line of squeue; a job alone has no index."""
     is_alone = not index.isdigit()
     slurm_id = array if is_alone else f"{array}_{index}"
-    return QueueEntry(slurm_id, name, 0 if is_alone else int(index), state)
+    return QueueEntry(slurm_id, name, 0 if is_alone else int(index), state, _seconds(end))
+
+
+def _seconds(moment: str) -> float | None:
+    """Return a moment such as 2026-01-31T12:00:00, by our clock, None if unknown."""
+    try:
+        return datetime.fromisoformat(moment).timestamp()
+    except ValueError:
+        return None

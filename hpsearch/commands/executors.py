@@ -40,35 +40,44 @@ def build_executor(study: Study, folder: StudyDir) -> Executor:
             assert_never(other)
 
 
-def check_submission(study: Study) -> None:
+def check_submission(study: Study, folder: StudyDir, *, with_driver: bool) -> None:
     """Ask the scheduler whether it would take the jobs of a study, before anything is begun.
 
-    Limits on what may wait are left to the driver, which tries again.
+    ``with_driver`` says whether the driver is to be one of them. Limits on what may wait are left
+    to the driver, which tries again.
 
     Raises:
-        UsageError: if it would never take them.
+        ConfigError: if the cluster's profile is wrong.
+        UsageError: if it would never take them, or gives no answer.
     """
-    match study.spec.executor:
-        case LocalOptions():
-            return
-        case SlurmOptions() as options:
-            from hpsearch.cluster.sbatch import may_pass, trial_options, try_submission
-            from hpsearch.cluster.scheduler_calls import SchedulerCalls
+    if not isinstance(study.spec.executor, SlurmOptions):
+        return
+    from hpsearch.cluster.sbatch import driver_options, may_pass, trial_options, try_submission
+    from hpsearch.cluster.scheduler_calls import SchedulerCalls
 
-            profile = _profile(study, options)
-            calls = SchedulerCalls(profile.max_calls_per_minute)
-            try:
-                try_submission(calls, trial_options(profile))
-            except SubmissionRefusedError as error:
-                if not may_pass(error):
-                    raise UsageError(
-                        f"SLURM would not take the jobs of {study.spec.name} ({error}); change "
-                        f"{options.profile}, or see more with: hpsearch doctor {study.path}"
-                    ) from error
-            except SchedulerSilentError:
-                return
-        case other:
-            assert_never(other)
+    options = study.spec.executor
+    profile = _profile(study, options)
+    if "%" in str(folder.root):
+        raise UsageError(
+            f"SLURM replaces % in names of files, but the study would lie in {folder.root}; give "
+            "--runs a folder without it"
+        )
+    wanted = [trial_options(profile), *([driver_options(profile.driver)] if with_driver else [])]
+    calls = SchedulerCalls(profile.max_calls_per_minute)
+    try:
+        for one in wanted:
+            try_submission(calls, one)
+    except SubmissionRefusedError as error:
+        if not may_pass(error):
+            raise UsageError(
+                f"SLURM would not take the jobs of {study.spec.name} ({error}); change "
+                f"{options.profile}, or see more with: hpsearch doctor {study.path}"
+            ) from error
+    except SchedulerSilentError as error:
+        raise UsageError(
+            f"SLURM does not answer here ({error}); run this on a login node of the cluster, or "
+            "give the study the executor local"
+        ) from error
 
 
 def detached_driver(study: Study, folder: StudyDir, runs: Path) -> DetachedDriver:

@@ -33,8 +33,8 @@ MAX_DISK_PAUSES = 60
 
 def run(name_or_file: str, runs: Path, *, export_best: bool) -> int:
     """Drive a study to its end, or until Ctrl-C; the same command goes on with it."""
-    study, _ = find_study(name_or_file, runs)
-    check_submission(study)
+    study, folder = find_study(name_or_file, runs)
+    check_submission(study, folder, with_driver=False)
     with stop_flag((signal.SIGINT, signal.SIGTERM)) as flag:
         view = _watched(study, runs, flag, resume=True)
         if flag.is_set:

@@ -13,7 +13,7 @@ from hpsearch.commands.executors import (
     poll_seconds,
 )
 from hpsearch.commands.find import find_study, runs_option
-from hpsearch.errors import ConflictError, UsageError, unknown_name
+from hpsearch.errors import ConflictError, HpsearchError, UsageError, unknown_name
 from hpsearch.report.text import counts_text
 from hpsearch.report.view import StudyView, open_view
 from hpsearch.study import requests
@@ -33,7 +33,7 @@ GLANCE_SECONDS = 0.1
 def submit(name_or_file: str, runs: Path) -> int:
     """Start a study, or go on with it, and leave the driving to a driver without a terminal."""
     study, folder = find_study(name_or_file, runs)
-    check_submission(study)
+    check_submission(study, folder, with_driver=True)
     with held(study, folder, runs) as driver:
         driver.start()
         is_over = not driver.is_busy
@@ -57,6 +57,11 @@ def retry(name: str, runs: Path, kinds: Collection[str], numbers: Collection[int
         if kind not in KINDS:
             raise UsageError(unknown_name("kind of failure", kind, KINDS))
     view = open_view(name, runs)
+    for number in numbers:
+        if number not in view.state.trials:
+            raise UsageError(
+                f"{name} has no trial {number}; hpsearch trials {name} lists those there are"
+            )
     failed = [trial for trial in view.state.told(FAIL) if _is_meant(trial, kinds, numbers)]
     again = {trial.retry_of for trial in view.state.trials.values()} | {*view.state.retries}
     chosen = tuple(trial.number for trial in failed if trial.number not in again)
@@ -98,7 +103,12 @@ def _ask(view: StudyView, runs: Path, asked: Request) -> int:
     if view.is_driven:
         _wait_to_be_heard(view, asked)
     else:
-        _act(view, runs)
+        try:
+            _act(view, runs)
+        except HpsearchError:
+            # What was refused must not be done by a driver of tomorrow.
+            requests.forget(view.folder, asked)
+            raise
     after = open_view(view.study.spec.name, runs)
     if asked.verb in ("resume", "retry") and not after.is_driven:
         try:

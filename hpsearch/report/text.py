@@ -57,6 +57,8 @@ def cost_lines(summary: Mapping[str, Any]) -> list[str]:
         left = "" if hours["left"] is None else f", about {hours['left']:.2f} more to come"
         cap = "" if hours["budget"] is None else f", of {hours['budget']:g}"
         lines.append(f"GPU-hours: {hours['spent']:.2f} spent{left}{cap}")
+    if hours["budget"] is not None and hours["spent"] >= hours["budget"]:
+        lines.append("budget.gpu_hours is spent: no more jobs are started")
     return lines
 
 
@@ -73,8 +75,8 @@ def awaited_lines(view: StudyView) -> list[str]:
     """Return which driver was started and has not been heard of."""
     if view.awaited is None:
         return []
-    kind, _, number = view.awaited.who.partition(" ")
-    how = f"; how it is says: squeue --job {number}" if kind == "job" else ""
+    job = view.awaited.slurm_job
+    how = "" if job is None else f"; how it is says: squeue --job {job}"
     ago = duration_text(time.time() - view.awaited.at)
     return [f"driver: {view.awaited.who}, started {ago} ago and not heard of yet{how}"]
 

@@ -6,6 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from hpsearch.atomic import read_json
+from hpsearch.cluster.executor import SchedulerSilentError
+from hpsearch.cluster.scheduler_calls import SchedulerCalls
+from hpsearch.cluster.slurm_states import meaning
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.errors import CorruptError, HpsearchError, StorageError, UsageError
 from hpsearch.study.database import Database, StudyRecords
@@ -20,6 +23,8 @@ from hpsearch.study.state import BUSY, StudyState
 from hpsearch.study.url import sqlite_file
 
 STARTING, INTERRUPTED = "starting", "interrupted"
+CALLS = 1
+"""of the scheduler, by one look"""
 
 
 @dataclass(frozen=True)
@@ -31,6 +36,8 @@ class StudyView:
     state: StudyState
     is_driven: bool
     """whether a driver holds the study"""
+    awaited: DriverStart | None = None
+    """the driver that was started and has not been heard of"""
 
     @property
     def status(self) -> str:
@@ -38,11 +45,6 @@ class StudyView:
         if self.state.status not in BUSY or self.is_driven:
             return self.state.status
         return INTERRUPTED if self.awaited is None else STARTING
-
-    @property
-    def awaited(self) -> DriverStart | None:
-        """Return the driver that was started and has not been heard of."""
-        return None if self.is_driven else awaited_driver(self.folder, time.time())
 
     def best(self) -> Trial | None:
         """Return the finished trial with the best value of the first objective."""
@@ -114,7 +116,21 @@ def _look(name: str, url: str, path: Path, runs: Path) -> StudyView:
         database.close()
     is_driven = lease is not None and lease.expires_at > time.time() and not is_dead(lease.holder)
     study = stored_study(record.spec, path)
-    return StudyView(study, folder, state, is_driven)
+    return StudyView(study, folder, state, is_driven, None if is_driven else _awaited(folder))
+
+
+def _awaited(folder: StudyDir) -> DriverStart | None:
+    """Return the driver that was started and may still begin to drive."""
+    start = awaited_driver(folder, time.time())
+    if start is None or start.slurm_job is None:
+        return start
+    try:
+        state = SchedulerCalls(CALLS).run(
+            ["squeue", "--noheader", f"--job={start.slurm_job}", "--format=%T"]
+        )
+    except SchedulerSilentError as error:
+        return None if "invalid job id" in str(error).lower() else start
+    return start if state and meaning(state.strip())[0] != "ended" else None
 
 
 def _not_started(name: str, path: Path) -> HpsearchError:

@@ -6,6 +6,11 @@ from dataclasses import dataclass
 
 from hpsearch.cluster.messages import Heartbeat
 from hpsearch.report.view import StudyView
+from hpsearch.study.driver_note import read_note
+from hpsearch.study.state import BUSY, PAUSED
+
+SHARE_TO_JUDGE_BY = 0.01
+"""of all steps: before so many are made, starting up would pass for training"""
 
 
 @dataclass(frozen=True)
@@ -14,9 +19,9 @@ class Cost:
 
     gpu_hours_spent: float
     gpu_hours_left: float | None
-    """that the work to come will take at the price so far; None while there is none"""
+    """that the work to come will take at the price so far; None while there is too little of it"""
     seconds_left: float | None
-    """at the speed of the running jobs; None while none runs"""
+    """at the speed of the running jobs; None while none runs, or not for long"""
 
 
 @dataclass(frozen=True)
@@ -30,16 +35,26 @@ class Waste:
 
 
 def cost(view: StudyView) -> Cost:
-    """Return what the study has cost, and what it will."""
-    made = steps_made(view)
-    left = max(0, steps_in_all(view) - made)
-    spent = view.state.gpu_seconds(time.time()) / 3600
-    speed = steps_per_second(view)
+    """Return what the study has cost, and what it will.
+
+    What jobs do while no driver looks is not known, and not counted before one has looked.
+    """
+    spent = view.state.gpu_seconds(time.time() if view.is_driven else _last_look(view)) / 3600
+    made, total = steps_made(view), steps_in_all(view)
+    if view.state.status not in (*BUSY, PAUSED) or made < SHARE_TO_JUDGE_BY * total:
+        return Cost(spent, None, None)
+    speed, left = steps_per_second(view), max(0, total - made)
+    hours, cap = spent * left / made, view.study.spec.budget.gpu_hours
     return Cost(
         gpu_hours_spent=spent,
-        gpu_hours_left=spent * left / made if made else None,
+        gpu_hours_left=hours if cap is None else min(hours, max(0.0, cap - spent)),
         seconds_left=left / speed if speed else None,
     )
+
+
+def _last_look(view: StudyView) -> float:
+    note = read_note(view.folder)
+    return 0.0 if note is None else note.at
 
 
 def waste(view: StudyView) -> dict[str, Waste]:

@@ -23,6 +23,12 @@ class DriverStart:
     printed: int
     """bytes that drivers before it had printed"""
 
+    @property
+    def slurm_job(self) -> str | None:
+        """Return the id of the driver's SLURM job, None if it is none."""
+        kind, _, number = self.who.partition(" ")
+        return number if kind == "job" else None
+
 
 def note_start(folder: StudyDir, who: str) -> None:
     """Note that a driver was started just now."""
@@ -39,7 +45,7 @@ def awaited_driver(folder: StudyDir, now: float) -> DriverStart | None:
         return None
     if start is None or start.at < _noted(folder) or start.printed != _size(folder):
         return None
-    is_late = start.who.startswith("process") and now - start.at > PROCESS_SECONDS
+    is_late = start.slurm_job is None and now - start.at > PROCESS_SECONDS
     return None if is_late else start
 
 

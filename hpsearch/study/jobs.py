@@ -77,7 +77,8 @@ class Jobs:
         for job in self._state.live_jobs():
             if job.name in seen.gone:
                 status = seen.jobs.get(job.name)
-                data = {"kind": status.failure} if status is not None and status.failure else {}
+                known = {"kind": status.failure, "ended_at": status.ended_at} if status else {}
+                data = {key: value for key, value in known.items() if value is not None}
                 events.append(self._recorder.event("job_ended", job=job.name, data=data))
         self._recorder.record_all(events)
 

@@ -126,7 +126,7 @@ def _held(row: LeaseRow, now: float) -> str:
     return (
         f"the study is driven by {row.holder}, whose lease expires in "
         f"{row.expires_at - now:.0f} seconds; look at it with hpsearch status, end it with "
-        f"hpsearch stop or cancel, or wait"
+        f"hpsearch stop or cancel; a living driver renews it"
     )
 
 

@@ -177,7 +177,9 @@ def _interrupting(state: StudyState, event: Event) -> None:
 def _job_ended(state: StudyState, event: Event) -> None:
     assert event.job is not None
     job = state.jobs[event.job]
-    job.ended, job.ended_at = True, event.at
+    # A driver may look long after a job ended, and clocks differ.
+    ended_at = min(event.data.get("ended_at", event.at), event.at)
+    job.ended, job.ended_at = True, max(ended_at, job.began_at or 0.0)
     state.live.pop(job.name, None)
     state.gpu_seconds_of_ended += job.gpus * job.seconds(event.at)
 

@@ -10,6 +10,8 @@ _USER_AND_PASSWORD = re.compile(r"(?P<before>://[^:/@]*:)(?P<password>.*)(?P<aft
 _PASSWORD_OPTION = re.compile(
     r"(?P<before>[?&](?:\w*password|passwd|pwd)=)(?P<password>[^&]*)", re.IGNORECASE
 )
+_PORT = re.compile(r"(\[[^]]*\]|[^:]*)(:\d+)?")
+"""of a server's host, which may be an IPv6 address in brackets, and its port"""
 _HIDDEN = "***"
 
 
@@ -45,6 +47,11 @@ def url_problem(url: str) -> str | None:
             f"must be a database URL such as sqlite:///runs/studies.db "
             f"({', '.join(DATABASES)}), but is {hide_password(url)!r}"
         )
+    place = url.partition("://")[2].partition("?")[0]
+    if sqlite_file(url) is None and place.count("@") > 1:
+        return f"must write an @ in a name or password as %40, but is {hide_password(url)!r}"
+    if sqlite_file(url) is None and not _PORT.fullmatch(place.rpartition("@")[2].partition("/")[0]):
+        return f"must have a number for a port, but is {hide_password(url)!r}"
     if sqlite_file(url) == "":
         return (
             f"must name a file that outlives the process, such as sqlite:///runs/studies.db "

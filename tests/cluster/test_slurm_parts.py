@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -87,8 +88,9 @@ def asked(*numbers: int) -> list[tuple[JobDir, None]]:
 
 def test_the_last_job_of_an_array_has_no_more_jobs_than_there_are(tmp_path, monkeypatch) -> None:
     """Six jobs by fours, then two more: the idle tasks of the second are not the next array's."""
-    queue = "100|0|RUNNING|NAME-00001x4n6\n100|1|COMPLETED|NAME-00001x4n6\n"
-    queue += "200|0|RUNNING|NAME-00007x4n2\n"
+    queue = "100|0|RUNNING|2026-01-31T12:00:00|NAME-00001x4n6\n"
+    queue += "100|1|COMPLETED|2026-01-31T12:00:00|NAME-00001x4n6\n"
+    queue += "200|0|RUNNING|2026-01-31T12:00:00|NAME-00007x4n2\n"
     seen = slurm(tmp_path, monkeypatch, queue).look(asked(*range(1, 9)))
     assert {name: (one.id, one.phase) for name, one in seen.items()} == {
         "00001": ("100_0", "running"),
@@ -103,7 +105,8 @@ def test_the_last_job_of_an_array_has_no_more_jobs_than_there_are(tmp_path, monk
 
 
 def test_other_peoples_names_are_left_alone(tmp_path, monkeypatch) -> None:
-    queue = "7|N/A|RUNNING|a|b|c\n8|N/A|PENDING|\n9|N/A|RUNNING|NAME-00001x1n1\n"
+    queue = "7|N/A|RUNNING|N/A|a|b|c\n8|N/A|PENDING|N/A|\n"
+    queue += "9|N/A|RUNNING|2026-01-31T12:00:00|NAME-00001x1n1\n"
     seen = slurm(tmp_path, monkeypatch, queue).look(asked(1))
     assert {name: one.id for name, one in seen.items()} == {"00001": "9"}
 
@@ -111,8 +114,8 @@ def test_other_peoples_names_are_left_alone(tmp_path, monkeypatch) -> None:
 @pytest.mark.parametrize(
     ("sacct", "seen"),
     [
-        ("100|COMPLETED\n", ["ended", "ended"]),
-        ("100|RUNNING\n", ["running", None]),  # accounts lag behind
+        ("100|COMPLETED|2026-01-31T12:00:00\n", ["ended", "ended"]),
+        ("100|RUNNING|Unknown\n", ["running", None]),  # accounts lag behind
         ("", ["running", None]),
         (SchedulerSilentError("sacct failed: Connection refused"), ["running", None]),
         (SchedulerSilentError("sacct failed: Slurm accounting storage is disabled"), [None, None]),
@@ -135,6 +138,18 @@ def test_a_job_that_left_the_queue_is_not_lost_before_its_account_comes(
         ends = queue.ends([(JobDir(Path("jobs/00001")), "100")])
         found.append(ends["00001"].phase if ends else None)
     assert found == seen
+
+
+def test_when_a_job_ended(tmp_path, monkeypatch) -> None:
+    """By squeue or by sacct; of a running job squeue tells when it will have to end."""
+    noon = datetime(2026, 1, 31, 12).timestamp()
+    queue = "1|N/A|COMPLETED|2026-01-31T12:00:00|NAME-00001x1n1\n"
+    queue += "2|N/A|RUNNING|2026-01-31T12:00:00|NAME-00002x1n1\n"
+    seen = slurm(tmp_path, monkeypatch, queue).look(asked(1, 2))
+    assert [one.ended_at for one in seen.values()] == [noon, None]
+    monkeypatch.setattr(SchedulerCalls, "run", lambda self, c: "3|FAILED|2026-01-31T12:00:00\n")
+    found = SlurmQueue(SchedulerCalls(60), StudyDir(tmp_path)).ends([(JobDir(Path("j")), "3")])
+    assert found["j"].ended_at == noon
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from hpsearch.errors import ConfigError, StorageError
 from hpsearch.study.options import HyperbandOptions, LocalOptions, NoPruning, TPEOptions
 from hpsearch.study.remarks import remarks
 from hpsearch.study.spec import load_spec, spec_hash, spec_json, storage_url
-from hpsearch.study.url import hide_password
+from hpsearch.study.url import hide_password, url_problem
 from hpsearch.trainers.config import read_config
 
 DOUBLE = {"type": "categorical", "choices": [True, False]}
@@ -295,6 +295,27 @@ def test_storage_url_comes_from_the_environment(
     assert storage_url(spec.name, spec.storage) == "postgresql://me:secret@host/db"
     plain = load(tmp_path).spec
     assert storage_url(plain.name, plain.storage) == "sqlite:///quick.db"
+
+
+@pytest.mark.parametrize(
+    ("url", "problem"),
+    [
+        ("postgresql://me:secret@host:abc/db", "must have a number for a port"),
+        ("mysql+pymysql://me:se@cret@host/db", "must write an @ in a name or password as %40"),
+        ("postgresql://me:secret@host:5432/db", None),
+        ("postgresql+psycopg://me:s%40cret@[::1]:5432/db?sslmode=require", None),
+        ("postgresql+psycopg:///db?host=/var/run/postgresql", None),
+        ("mysql+pymysql://me@host/db", None),
+        ("sqlite:////home/me:you@here@x/x.db", None),
+    ],
+)
+def test_what_is_wrong_with_a_url(url, problem):
+    found = url_problem(url)
+    if problem is None:
+        assert found is None
+    else:
+        assert problem in found
+        assert "cret" not in found
 
 
 @pytest.mark.parametrize(
