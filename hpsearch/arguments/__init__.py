@@ -1,0 +1,51 @@
+"""The arguments of the command line, and the function that each command calls.
+
+Commands are imported only when they are called, so that ``--help`` answers at once.
+"""
+
+import argparse
+from collections.abc import Sequence
+
+from hpsearch import __version__
+from hpsearch.arguments.players import add_player_commands
+from hpsearch.arguments.studies import add_study_commands
+
+EPILOG = """\
+examples:
+  hpsearch run studies/quickstart.yaml     run a study, or go on with it after Ctrl-C
+  hpsearch submit studies/quickstart.yaml  the same, and go home
+  hpsearch status quickstart --watch       how far it is
+  hpsearch best quickstart --json          the best configuration, for a program
+  hpsearch export quickstart -o best/      configuration, weights and measures of the best
+  hpsearch train studies/trainers/ppo_20x3.yaml    one trainer without a study
+  hpsearch evaluate runs/ppo_20x3          everything that can be measured of a player
+
+STUDY is a study file or the name of a study that was started under --runs.
+exit codes: 0 done, 1 failed, 2 wrong command, 3 wrong file, 4 conflict, 5 database, 6 disk,
+7 damaged file, 8 training failed, 130 interrupted"""
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """Read the arguments; argparse by itself finds no KEY=VALUE that comes after an option."""
+    parser = build_parser()
+    options, others = parser.parse_known_args(arguments)
+    if hasattr(options, "overrides") and not any(one.startswith("-") for one in others):
+        options.overrides += others
+    elif others:
+        parser.error(f"unrecognized arguments: {' '.join(others)}")
+    return options
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the parser of all commands."""
+    parser = argparse.ArgumentParser(
+        prog="hpsearch",
+        description="Search hyperparameters of players of the polyhedral game.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"hpsearch {__version__}")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    add_study_commands(commands)
+    add_player_commands(commands)
+    return parser

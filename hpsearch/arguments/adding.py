@@ -1,0 +1,57 @@
+"""What commands have in common: how one is added, and kinds of arguments."""
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:  # argparse has no public name for it, and its class no parameters at run time
+    Commands: TypeAlias = argparse._SubParsersAction[argparse.ArgumentParser]
+Call = Callable[[argparse.Namespace], int]
+
+
+def add_command(
+    commands: "Commands", name: str, call: Call, summary: str, more: str = ""
+) -> argparse.ArgumentParser:
+    """Add a command that calls ``call``; its own help goes on with ``more``."""
+    description = f"{summary[0].upper()}{summary[1:]}{more}."
+    parser = commands.add_parser(name, help=summary, description=description)
+    parser.set_defaults(command=call)
+    return parser
+
+
+def add_runs(parser: argparse.ArgumentParser) -> None:
+    """Add the folder below which studies and runs lie."""
+    parser.add_argument(
+        "--runs", type=Path, default=Path("runs"), metavar="DIR", help="default: runs"
+    )
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    """Add the form for programs."""
+    parser.add_argument("--json", action="store_true", help="for programs")
+
+
+def count(text: str) -> int:
+    """Read a natural number."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"must be 0 or a positive whole number, got {text!r}")
+    return int(text)
+
+
+def positive(text: str) -> int:
+    """Read a natural number above 0."""
+    if (number := count(text)) == 0:
+        raise argparse.ArgumentTypeError("must be at least 1, got 0")
+    return number
+
+
+def seconds(text: str) -> float:
+    """Return a number of seconds above zero; argparse reports what this raises."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not 0 < number < float("inf"):
+        raise argparse.ArgumentTypeError(f"must be a number of seconds above 0, got {text!r}")
+    return number

@@ -1,0 +1,175 @@
+"""The commands that take a study."""
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hpsearch.arguments.adding import Call, add_command, add_json, add_runs, seconds
+
+if TYPE_CHECKING:
+    from hpsearch.arguments.adding import Commands
+
+
+def add_study_commands(commands: "Commands") -> None:
+    """Add all of them."""
+    add = _Adder(commands)
+    add("validate", _validate, "check a study file and show what it would search", json=True)
+    run = add("run", _run, "run a study in the foreground; again: go on with it")
+    run.add_argument("--no-export", action="store_true", help="don't export the best at the end")
+    add("submit", _submit, "start a study and leave it to a driver without a terminal")
+    add("tick", _tick, "do one round of the driver and exit")
+    add("drive", _drive, "drive a submitted study without a terminal; what submit starts")
+    _add_requests(add)
+    _add_views(add)
+    gc = add("gc", _gc, "free disk space: what ended trials and jobs don't need", json=True)
+    gc.add_argument("--dry-run", action="store_true", help="show what would be freed, free nothing")
+    gc.add_argument(
+        "--traces", action="store_true", help="remove TensorBoard's and the profiler's files too"
+    )
+    ready = "look whether this machine, or a study on it, is ready to run"
+    add("doctor", _doctor, ready, json=True, without_study=True)
+
+
+class _Adder:
+    """Adds commands that take a study."""
+
+    def __init__(self, commands: "Commands") -> None:
+        self._commands = commands
+
+    def __call__(
+        self,
+        name: str,
+        call: Call,
+        summary: str,
+        *,
+        json: bool = False,
+        without_study: bool = False,
+    ) -> argparse.ArgumentParser:
+        """Add one; ``without_study`` says that the study may be left out."""
+        parser = add_command(self._commands, name, call, summary)
+        what = "study file, or name of a started study"
+        parser.add_argument(
+            "study", nargs="?" if without_study else None, metavar="STUDY", help=what
+        )
+        add_runs(parser)
+        if json:
+            add_json(parser)
+        return parser
+
+
+def _add_requests(add: _Adder) -> None:
+    for verb, summary in (
+        ("pause", "start nothing new until resume"),
+        ("resume", "go on with a paused, stopped, cancelled or interrupted study"),
+        ("stop", "end the study when what has begun has finished"),
+        ("cancel", "end all jobs of a study at once"),
+    ):
+        add(verb, _request, summary).set_defaults(verb=verb)
+    retry = add("retry", _retry, "try failed trials again, as new ones with the same parameters")
+    retry.add_argument(
+        "--kind", action="append", default=[], metavar="KIND", help="of failure; may be repeated"
+    )
+    retry.add_argument(
+        "--trial", action="append", default=[], type=int, metavar="N", help="may be repeated"
+    )
+
+
+def _add_views(add: _Adder) -> None:
+    status = add("status", _status, "how far a study is, and what it has cost", json=True)
+    status.add_argument(
+        "--watch",
+        nargs="?",
+        const=2.0,
+        type=seconds,
+        metavar="SECONDS",
+        help="again and again, until the study ends or Ctrl-C; default: every 2",
+    )
+    add("trials", _trials, "all trials of a study", json=True)
+    add("best", _best, "the best finished trial", json=True)
+    export = add("export", _export, "write the best trial as a folder that stands alone", json=True)
+    export.add_argument("-o", "--output", type=Path, metavar="DIR", help="default: RUNS/STUDY/best")
+    export.add_argument("--trial", type=int, metavar="N", help="another trial than the best")
+
+
+def _validate(options: argparse.Namespace) -> int:
+    from hpsearch.commands.validate import validate
+
+    return validate(Path(options.study), as_json=options.json)
+
+
+def _run(options: argparse.Namespace) -> int:
+    from hpsearch.commands.run import run
+
+    return run(options.study, options.runs, export_best=not options.no_export)
+
+
+def _tick(options: argparse.Namespace) -> int:
+    from hpsearch.commands.run import tick
+
+    return tick(options.study, options.runs)
+
+
+def _status(options: argparse.Namespace) -> int:
+    from hpsearch.commands.read import status
+
+    return status(options.study, options.runs, as_json=options.json, every=options.watch)
+
+
+def _submit(options: argparse.Namespace) -> int:
+    from hpsearch.commands.submit import submit
+
+    return submit(options.study, options.runs)
+
+
+def _drive(options: argparse.Namespace) -> int:
+    from hpsearch.commands.run import drive_detached
+
+    return drive_detached(options.study, options.runs)
+
+
+def _request(options: argparse.Namespace) -> int:
+    from hpsearch.commands.submit import request
+
+    return request(options.study, options.runs, options.verb)
+
+
+def _retry(options: argparse.Namespace) -> int:
+    from hpsearch.commands.submit import retry
+
+    return retry(options.study, options.runs, options.kind, options.trial)
+
+
+def _trials(options: argparse.Namespace) -> int:
+    from hpsearch.commands.read import trials
+
+    return trials(options.study, options.runs, as_json=options.json)
+
+
+def _best(options: argparse.Namespace) -> int:
+    from hpsearch.commands.read import best
+
+    return best(options.study, options.runs, as_json=options.json)
+
+
+def _export(options: argparse.Namespace) -> int:
+    from hpsearch.commands.export import export
+
+    return export(options.study, options.runs, options.output, options.trial, as_json=options.json)
+
+
+def _gc(options: argparse.Namespace) -> int:
+    from hpsearch.commands.gc import gc
+
+    return gc(
+        options.study,
+        options.runs,
+        dry_run=options.dry_run,
+        traces=options.traces,
+        as_json=options.json,
+    )
+
+
+def _doctor(options: argparse.Namespace) -> int:
+    from hpsearch.commands.doctor import doctor
+
+    return doctor(options.study, options.runs, as_json=options.json)
