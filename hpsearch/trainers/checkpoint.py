@@ -2,6 +2,8 @@
 
 A folder is written under a temporary name, flushed to disk, and renamed; its manifest, written
 last, holds the sha256 of every other file, so a folder is whole or it is recognised as damaged.
+
+safetensors is imported where files are written and read, so that a machine without it can train.
 """
 
 import hashlib
@@ -16,9 +18,6 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-import safetensors
-from safetensors import safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
 from hpsearch.errors import CorruptError
@@ -87,6 +86,8 @@ def load(path: Path, prefix: str = "") -> Checkpoint:
     Raises:
         CorruptError: if a file is missing or differs from the manifest.
     """
+    from safetensors import SafetensorError, safe_open
+
     verify(path)
     try:
         plain = json.loads((path / STATE).read_text())
@@ -97,7 +98,7 @@ def load(path: Path, prefix: str = "") -> Checkpoint:
         return Checkpoint(
             plain["step"], tensors, plain["config"], tuple(plain["parents"]), plain["kind"]
         )
-    except (safetensors.SafetensorError, ValueError, KeyError, TypeError) as error:
+    except (SafetensorError, ValueError, KeyError, TypeError) as error:
         raise CorruptError(
             f"the checkpoint {path} cannot be read by this version of hpsearch: {error!r}"
         ) from error
@@ -208,9 +209,12 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
     Raises:
         OSError: if the disk is full or not writable.
     """
+    from safetensors import SafetensorError
+    from safetensors.torch import save_file
+
     try:
         save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, path)
-    except safetensors.SafetensorError as error:  # of its own kind even where the disk is full
+    except SafetensorError as error:  # of its own kind even where the disk is full
         raise OSError(f"{path} cannot be written: {error}") from error
 
 

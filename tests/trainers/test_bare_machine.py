@@ -1,0 +1,35 @@
+"""Training needs torch, numpy and numba alone: a GPU node often has nothing else."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+MISSING = (
+    "alembic cmaes matplotlib optuna prometheus_client psutil pynvml rich safetensors scipy "
+    "sqlalchemy submitit tensorboard yaml"
+).split()
+
+SCRIPT = f"""
+import json, sys
+for name in {MISSING!r}:
+    sys.modules[name] = None  # importing it fails
+
+from hpsearch.trainers.algorithms import build
+from hpsearch.trainers.config import read_config
+
+trainer = build([read_config(json.load(sys.stdin), source="stdin")])
+trainer.train(2)
+print(trainer.evaluate_rho(num_games=8, split="bare")[0]["rho/host/choose_first"].value)
+"""
+
+
+@pytest.mark.parametrize("algorithm", ["dqn", "ppo"])
+def test_trainers_need_torch_numpy_and_numba_alone(plain_config, algorithm):
+    given = json.dumps(plain_config({"agent": "learn"}, algorithm))
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT], input=given, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert 0 < float(done.stdout) <= 1
