@@ -15,11 +15,9 @@ Each row appended to reports/benchmarks/ask_latency.csv says when and on what it
 """
 
 import argparse
-import csv
 import platform
 import random
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -35,7 +33,8 @@ from optuna.storages import BaseStorage, get_storage
 from optuna.study import Study, StudyDirection
 
 TESTS = Path(__file__).parents[1]
-sys.path.insert(0, str(TESTS))
+sys.path[:0] = [str(TESTS), str(TESTS / "benchmarks")]
+from rows import append, commit, processor  # noqa: E402
 from servers import start_postgresql  # noqa: E402
 
 from hpsearch.study.options import TPEOptions  # noqa: E402
@@ -72,7 +71,9 @@ def main() -> None:
         with database(kind) as (url, version):
             fill(url)
             for implementation, seconds in measure(url, arguments.asks).items():
-                append(row(version, implementation, seconds))
+                found = row(version, implementation, seconds)
+                append(CSV, [found])
+                print(found)
 
 
 @contextmanager
@@ -181,32 +182,6 @@ def row(storage: str, implementation: str, seconds: list[float]) -> dict[str, ob
         "median_s": f"{statistics.median(seconds):.3f}",
         "max_s": f"{max(seconds):.3f}",
     }
-
-
-def append(values: dict[str, object]) -> None:
-    """Append a row, below a header if the file is new."""
-    CSV.parent.mkdir(parents=True, exist_ok=True)
-    is_new = not CSV.exists()
-    with CSV.open("a", newline="") as file:
-        writer = csv.DictWriter(file, list(values), lineterminator="\n")
-        if is_new:
-            writer.writeheader()
-        writer.writerow(values)
-    print(values)
-
-
-def commit() -> str:
-    """Return the commit, with a + if files differ from it."""
-    command = ["git", "describe", "--always", "--dirty=+", "--exclude=*"]
-    done = subprocess.run(command, cwd=TESTS, capture_output=True, text=True)
-    return done.stdout.strip() or "unknown"
-
-
-def processor() -> str:
-    """Return the model of the processor."""
-    lines = Path("/proc/cpuinfo").read_text().splitlines()
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return f"{names[0]} x{len(names)}" if names else platform.machine()
 
 
 if __name__ == "__main__":

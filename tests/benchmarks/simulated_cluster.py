@@ -28,7 +28,6 @@ Each row appended to reports/benchmarks/simulated_cluster.csv says when and on w
 
 import argparse
 import cProfile
-import csv
 import pstats
 import shutil
 import sqlite3
@@ -50,8 +49,8 @@ import sqlalchemy
 
 TESTS = Path(__file__).parents[1]
 sys.path.insert(0, str(TESTS / "benchmarks"))
-from ask_latency import commit, processor  # noqa: E402
 from live_cluster import LiveClock, LiveExecutor, Timer, time_parts  # noqa: E402
+from rows import append, commit, processor  # noqa: E402
 
 from hpsearch import yaml_file  # noqa: E402
 from hpsearch.cluster.simulated_cluster import SimulatedCluster  # noqa: E402
@@ -89,7 +88,9 @@ def main() -> None:
         if profile:
             profile.disable()
             pstats.Stats(profile).sort_stats(arguments.profile).print_stats(60)
-        _append(run.row(), arguments.table)
+        row = run.row()
+        append(arguments.table, [row])
+        print(row)
         if arguments.plot:
             run.draw(arguments.table.with_suffix(".png"))
 
@@ -298,18 +299,6 @@ class Run:
 
 def _ms(seconds: float) -> str:
     return f"{1000 * seconds:.2f}"
-
-
-def _append(values: dict[str, object], path: Path) -> None:
-    """Append a row, below a header if the file is new."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    is_new = not path.exists()
-    with path.open("a", newline="") as file:
-        writer = csv.DictWriter(file, list(values), lineterminator="\n")
-        if is_new:
-            writer.writeheader()
-        writer.writerow(values)
-    print(values)
 
 
 if __name__ == "__main__":
