@@ -1,18 +1,23 @@
 """Small trainer configurations, and servers of databases.
 
-Torch is imported by the tests that need it alone.
+Torch and databases are imported by the tests that need them alone; a GPU node has no databases.
 """
+
+from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Literal
 
 import pytest
 from hypothesis import settings
-from servers import MissingProgramError, Server, start_mysql, start_postgresql
 from tiny_configs import CONFIGS
 
 from hpsearch.trainers.config import read_config
+
+if TYPE_CHECKING:
+    from servers import Server
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as the command line does
 if "PYTEST_XDIST_WORKER" in os.environ:  # one of several processes, as many as there are cores
@@ -54,13 +59,13 @@ def tiny_config(plain_config):
 @pytest.fixture(scope="session")
 def postgresql() -> Iterator[Server]:
     """Return a PostgreSQL server that may be stopped, if it is started again."""
-    yield from _server(start_postgresql)
+    yield from _server("postgresql")
 
 
 @pytest.fixture(scope="session")
 def mysql() -> Iterator[Server]:
     """Return a MariaDB server that may be stopped, if it is started again."""
-    yield from _server(start_mysql)
+    yield from _server("mysql")
 
 
 @pytest.fixture(scope="session")
@@ -75,10 +80,13 @@ def mysql_url(mysql: Server) -> str:
     return mysql.url
 
 
-def _server(start: Callable[[], Server]) -> Iterator[Server]:
+def _server(kind: Literal["postgresql", "mysql"]) -> Iterator[Server]:
+    import servers
+
+    start = {"postgresql": servers.start_postgresql, "mysql": servers.start_mysql}[kind]
     try:
         server = start()
-    except MissingProgramError as error:
+    except servers.MissingProgramError as error:
         pytest.skip(str(error))
     yield server
     server.close()
