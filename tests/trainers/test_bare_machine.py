@@ -6,10 +6,10 @@ import sys
 
 import pytest
 
-MISSING = (
-    "alembic cmaes matplotlib optuna prometheus_client psutil pynvml rich safetensors scipy "
-    "sqlalchemy submitit tensorboard yaml"
-).split()
+MISSING = [
+    *("alembic", "cmaes", "matplotlib", "optuna", "prometheus_client", "psutil", "pynvml"),
+    *("rich", "safetensors", "scipy", "sqlalchemy", "submitit", "tensorboard", "yaml"),
+]
 
 SCRIPT = f"""
 import json, sys
