@@ -69,7 +69,7 @@ def main() -> None:
     kinds = ["sqlite", "postgresql"] if arguments.postgresql else ["sqlite"]
     for kind in kinds:
         with database(kind) as (url, version):
-            fill(url)
+            fill(url, NUM_FINISHED, NUM_RUNNING)
             for implementation, seconds in measure(url, arguments.asks).items():
                 found = row(version, implementation, seconds)
                 append(CSV, [found])
@@ -92,7 +92,7 @@ def database(kind: str) -> Iterator[tuple[str, str]]:
         server.close()
 
 
-def fill(url: str) -> None:
+def fill(url: str, num_finished: int, num_running: int) -> None:
     """Write the trials row by row, because creating them one by one takes minutes."""
     storage = open_storage(url)
     study_id = storage.create_new_study([StudyDirection.MAXIMIZE], NAME)
@@ -101,7 +101,7 @@ def fill(url: str) -> None:
     tables = sqlalchemy.MetaData()
     tables.reflect(engine)
     with engine.begin() as connection:
-        for name, rows in rows_of_trials(study_id).items():
+        for name, rows in rows_of_trials(study_id, num_finished, num_running).items():
             for begin in range(0, len(rows), ROWS_AT_ONCE):
                 insert = tables.tables[name].insert()
                 connection.execute(insert, rows[begin : begin + ROWS_AT_ONCE])
@@ -112,7 +112,9 @@ def fill(url: str) -> None:
     engine.dispose()
 
 
-def rows_of_trials(study_id: int) -> dict[str, list[dict[str, object]]]:
+def rows_of_trials(
+    study_id: int, num_finished: int, num_running: int
+) -> dict[str, list[dict[str, object]]]:
     """Return the rows of Optuna's tables, by table, in an order that the keys allow."""
     rng, now = random.Random(0), datetime.now()
     distributions = SPACE.distributions()
@@ -120,8 +122,8 @@ def rows_of_trials(study_id: int) -> dict[str, list[dict[str, object]]]:
     rows: dict[str, list[dict[str, object]]] = {
         name: [] for name in ("trials", "trial_params", "trial_values", "trial_intermediate_values")
     }
-    for number in range(NUM_FINISHED + NUM_RUNNING):
-        finished = number < NUM_FINISHED
+    for number in range(num_finished + num_running):
+        finished = number < num_finished
         key = {"trial_id": number + 1}
         state = {"state": "COMPLETE" if finished else "RUNNING", "datetime_start": now}
         rows["trials"].append(key | {"number": number, "study_id": study_id} | state)

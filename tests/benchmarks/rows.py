@@ -12,6 +12,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 REPORTS = ROOT / "reports/benchmarks"
+CONTEXT = ("date", "commit", "machine", "versions", "device", "threads", "load")
+"""columns that say when and on what something was measured"""
 PACKAGES = ("torch", "triton", "numpy", "numba")
 
 
@@ -24,13 +26,18 @@ def append(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     columns = list(rows[0])
     is_new = not path.exists()
-    if not is_new and (found := next(csv.reader(path.open(newline="")))) != columns:
+    if not is_new and (found := _columns(path)) != columns:
         raise ValueError(f"{path} has the columns {found}, the new rows {columns}")
     with path.open("a", newline="") as file:
         writer = csv.DictWriter(file, columns, lineterminator="\n")
         if is_new:
             writer.writeheader()
         writer.writerows(rows)
+
+
+def _columns(path: Path) -> list[str]:
+    with path.open(newline="") as file:
+        return next(csv.reader(file))
 
 
 def read(path: Path) -> list[dict[str, str]]:
@@ -40,7 +47,7 @@ def read(path: Path) -> list[dict[str, str]]:
 
 
 def context(device: str, num_threads: int) -> dict[str, object]:
-    """Return the columns that say when and on what something was measured."""
+    """Return the columns `CONTEXT`."""
     return {
         "date": datetime.now().date().isoformat(),
         "commit": commit(),
