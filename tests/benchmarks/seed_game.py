@@ -1,9 +1,9 @@
 """The game as the seed, hironaka.trainer, plays it: the baseline of the fused step.
 
-Written from a description of its operators. Positions are floats, removed points are rows of -1 that
-stay where they are, points are compared in pairs, and all games of a batch advance in lock-step
-until the last is over. `SeedGame` is that algorithm in plain eager torch. `PublishedGame` adds
-what the published code does besides; readers see both ratios.
+Written from a description of its operators. Positions are floats, removed points are rows of -1
+that stay where they are, points are compared in pairs, and all games of a batch advance in
+lock-step until the last is over. `SeedGame` is that algorithm in plain eager torch.
+`PublishedGame` adds what the published code does besides; readers see both ratios.
 
 Axes: B games, N points, D coordinates, A actions.
 """
@@ -105,7 +105,8 @@ class PublishedGame(SeedGame):
 
     def decode(self, action: Tensor) -> Tensor:
         """Return the subsets bool (B, D) of actions int64 (B,)."""
-        assert all(action.le(self._encoder.num_actions - 1)) and all(action.ge(0))
+        assert all(action.le(self._encoder.num_actions - 1))
+        assert all(action.ge(0))
         return super().decode(action)
 
     def shift(self, points: Tensor, subset: Tensor, axis: Tensor) -> Tensor:
