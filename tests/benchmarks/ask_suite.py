@@ -1,0 +1,66 @@
+"""One ask of a large study, by our storage and by Optuna's own; see ask_latency.py."""
+
+from collections.abc import Callable, Iterator
+
+import ask_latency
+import optuna
+from measuring import Case, Contender
+from optuna.storages import BaseStorage, get_storage
+from optuna.study import Study
+from setting import Setting
+
+from hpsearch.study.options import TPEOptions
+from hpsearch.study.samplers import build_sampler
+from hpsearch.study.storage import open_storage
+
+
+class Asker:
+    """Asks a storage that has read all trials."""
+
+    def __init__(self, open_it: Callable[[], BaseStorage]) -> None:
+        """Take how the storage is opened."""
+        self._open = open_it
+        self._study: Study | None = None
+
+    def read(self) -> None:
+        """Open the storage anew, because the other one has written since."""
+        self.close()
+        sampler = build_sampler(TPEOptions(), 1, ask_latency.SPACE)
+        self._study = optuna.load_study(
+            study_name=ask_latency.NAME, storage=self._open(), sampler=sampler
+        )
+        self._study.get_trials(deepcopy=False)
+
+    def close(self) -> None:
+        """Let go of the storage."""
+        if self._study is not None:
+            self._study._storage.remove_session()
+
+    def ask(self) -> int:
+        """Ask for a trial with all its parameters."""
+        assert self._study is not None
+        ask_latency.SPACE.suggest(self._study.ask())
+        return 1
+
+
+def ask(setting: Setting) -> Iterator[dict[str, object]]:
+    """Measure asks of a study on SQLite."""
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    finished, running = setting.pick(full=(2_000, 8_000), quick=(5, 20))
+    with ask_latency.database("sqlite") as (url, version):
+        ask_latency.fill(url, finished, running)
+        theirs, ours = Asker(lambda: get_storage(url)), Asker(lambda: open_storage(url))
+        case = Case(
+            name="ask",
+            sizes=f"{finished} finished and {running} running trials, TPE, {version}",
+            unit="ask",
+            contenders={
+                f"optuna {optuna.__version__}": Contender(theirs.ask, theirs.read, calls=1),
+                "hpsearch": Contender(ours.ask, ours.read, calls=1),
+            },
+            baselines=(f"optuna {optuna.__version__}",),
+            goal="0.2 s",
+        )
+        yield from setting.time([case])
+        theirs.close()
+        ours.close()

@@ -1,0 +1,136 @@
+"""Where the time of a training step goes: into networks, optimizer, memory, game or observation.
+
+Calls are timed from outside, and what one part takes within another counts for the inner one
+alone. On a GPU every call waits for the device, so shares are right and sums are slower than
+training; the parts' own speed is in the other tables.
+"""
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+from unittest.mock import patch
+
+import torch
+from configurations import dqn_config, ppo_config
+from setting import Setting
+from training_suites import dqn_step, ppo_step, sizes_of
+
+from hpsearch.game import FusedGame
+from hpsearch.game.kernels import BACKENDS, default_backend
+from hpsearch.game.philox import Stream
+from hpsearch.trainers import learner, ppo
+from hpsearch.trainers.algorithms import build
+from hpsearch.trainers.config import TrainerConfig
+from hpsearch.trainers.networks import Network
+from hpsearch.trainers.optim import Adam
+from hpsearch.trainers.replay_buffer import ReplayBuffer
+
+REST = "the rest"
+"""losses, choices of actions, schedules, and Python between them"""
+
+
+def shares(setting: Setting) -> Iterator[dict[str, object]]:
+    """Measure steps of the shipped configurations and of a population."""
+    device = {"device": setting.device.type}
+    shapes: dict[str, tuple[TrainerConfig, int]] = {
+        "dqn, shipped": (dqn_config(device, {}), 1),
+        "ppo, shipped": (ppo_config(device, {}), 1),
+        "dqn, 256 wide": (dqn_step(setting, 256), 1),
+        "ppo, 256 wide": (ppo_step(setting, 256), 1),
+        "dqn, 32 wide": (dqn_step(setting, 32), 32),
+        "ppo, 32 wide": (ppo_step(setting, 32), 32),
+    }
+    for name in setting.pick(full=tuple(shapes), quick=("dqn, 32 wide", "ppo, 32 wide")):
+        config, members = shapes[name]
+        steps = setting.pick(full=200 if config.algorithm == "dqn" else 10, quick=1)
+        # Large populations take longer for a step.
+        steps = max(1, steps // min(members, 5))
+        yield from _rows(setting, name, config, setting.pick(full=members, quick=2), steps)
+
+
+def _rows(
+    setting: Setting, name: str, config: TrainerConfig, members: int, steps: int
+) -> Iterator[dict[str, object]]:
+    context = setting.context()
+    clock = PartClock(setting.device)
+    with clock.installed():
+        trainer = build([config] * members)
+        trainer.train(10 if config.algorithm == "dqn" else 1)
+        clock.seconds.clear()
+        with clock.part(REST):
+            trainer.train(steps)
+    total = sum(clock.seconds.values())
+    for part, seconds in sorted(clock.seconds.items(), key=lambda one: -one[1]):
+        yield context | {
+            "case": name,
+            "sizes": sizes_of(config),
+            "members": members,
+            "part": part,
+            "share": f"{seconds / total:.3f}",
+            "seconds_a_step": f"{seconds / steps:.4g}",
+        }
+
+
+class PartClock:
+    """Adds up what parts take, each without the parts within it.
+
+    Attributes:
+        seconds: by part.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        """Begin with nothing."""
+        self.seconds: defaultdict[str, float] = defaultdict(float)
+        self._device = device
+        self._open: list[str] = []
+        self._since = 0.0
+
+    @contextmanager
+    def part(self, name: str) -> Iterator[None]:
+        """Let time count for ``name``, and afterwards again for whatever it did before."""
+        self._settle()
+        self._open.append(name)
+        try:
+            yield
+        finally:
+            self._settle()
+            self._open.pop()
+
+    def _settle(self) -> None:
+        if self._device.type == "cuda":
+            torch.cuda.synchronize()
+        now = time.perf_counter()
+        if self._open:
+            self.seconds[self._open[-1]] += now - self._since
+        self._since = now
+
+    def installed(self) -> ExitStack:
+        """Return a context in which the parts of a trainer are timed."""
+        kernel = BACKENDS[default_backend(self._device)]
+        parts: list[tuple[object, str, str]] = [
+            (Network, "__call__", "networks, forward"),
+            (Network, "gradients", "networks, backward"),
+            (Adam, "step", "optimizer"),
+            (learner, "clip_norm", "optimizer"),
+            (ReplayBuffer, "add", "memory"),
+            (ReplayBuffer, "sample", "memory"),
+            (ppo, "_rows", "memory"),
+            (ppo, "advantages", "advantages"),
+            (FusedGame, "step", "game"),
+            (Stream, "uniform", "random numbers"),
+            (kernel, "observe", "observation"),
+        ]
+        stack = ExitStack()
+        for owner, name, part in parts:
+            timed = self._timed(getattr(owner, name), part)
+            stack.enter_context(patch.object(owner, name, timed))
+        return stack
+
+    def _timed(self, function: Callable[..., Any], part: str) -> Callable[..., Any]:
+        def timed(*given: Any, **named: Any) -> Any:
+            with self.part(part):
+                return function(*given, **named)
+
+        return timed
