@@ -3,10 +3,13 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
+# What `make bench` is given, such as BENCH="--only step --only dqn".
+BENCH ?=
+
 # As many as there are cores, each with one thread; a module's tests mostly stay together.
 BESIDE := --numprocesses auto --dist worksteal
 
-.PHONY: install dev quickstart test slow slurm lint format types layers check clean
+.PHONY: install dev quickstart test slow slurm bench lint format types layers check clean
 
 install: $(VENV)/.installed            ## hpsearch and what it needs, in tested versions
 dev: $(VENV)/.dev                      ## and what its tests need
@@ -33,6 +36,9 @@ slow: dev                              ## the tests that take longer
 
 slurm: dev                             ## the tests on a SLURM cluster that they bring up; needs root
 	$(BIN)/python -m pytest -m slurm
+
+bench: dev                             ## what is fast, side by side with plain ways; on a quiet machine
+	$(BIN)/python tests/benchmarks/bench.py $(BENCH)
 
 check: lint types layers               ## what needs no running
 

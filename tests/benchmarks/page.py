@@ -1,0 +1,153 @@
+"""The page of all measurements: tables and plots of the newest rows of each kind.
+
+python tests/benchmarks/page.py FOLDER
+"""
+
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import plots
+import rows
+
+Row = dict[str, str]
+
+TIMED = ("step", "rollout", "dqn", "ppo", "population", "start_up", "ask")
+HEAD = """# Benchmarks
+
+```
+make bench          # on this machine, under ten minutes on two cores with nothing else to do
+```
+
+Every row in the tables beside this page says when, on what machine, with which versions and from
+which commit it was measured; this page shows the newest row of each kind. It is written by
+tests/benchmarks/page.py.
+
+Contenders take turns (A B C, then C B A) in one process, with as many threads each, and do the same
+work: the same games, networks, batches and number of updates. A ratio is taken within each
+repetition; shown are its median and quartiles. `load` is what else ran, in processes.
+
+- **seed as published** is the step of hironaka.trainer: float positions, pairs of points repeated
+  in memory, a matrix for every point, Python's `all` over a tensor.
+- **plain eager** is the same algorithm, or the same update, as one writes it in torch, without
+  these. tests/benchmarks/test_seed_game.py and test_plain_trainers.py hold both to our results.
+- **one by one** are trainers of one member each, **together** is one trainer of them all.
+- **memory floor** reads and writes the positions once.
+"""
+
+
+def write(folder: Path) -> None:
+    """Write README.md and the plots of the tables in ``folder``."""
+    tables = {path.stem: newest(rows.read(path)) for path in sorted(folder.glob("*.csv"))}
+    tables = {name: found for name, found in tables.items() if "device" in found[0]}
+    sections = [HEAD, *(_timed(tables[name]) for name in TIMED if name in tables)]
+    if "memory" in tables:
+        sections.append(_memory(tables["memory"]))
+    if "shares" in tables:
+        sections.append(_shares(tables["shares"]))
+    if not any(row["device"] == "cuda" for found in tables.values() for row in found):
+        sections.append("## GPU\n\nNothing has been measured on a GPU yet.\n")
+    sections += [f"![{path.stem}]({path.name})\n" for path in plots.draw(tables, folder)]
+    (folder / "README.md").write_text("\n".join(sections))
+
+
+def newest(found: Iterable[Row]) -> list[Row]:
+    """Return of rows that measure the same the last one."""
+    same = ("machine", "device", "case", "sizes", "contender", "baseline", "members", "part")
+    last = {tuple(row.get(name) for name in same): row for row in found}
+    return list(last.values())
+
+
+def _timed(found: Sequence[Row]) -> str:
+    """Return a section with a table for each case."""
+    parts = []
+    for (case, sizes, device, _), cases in _grouped(found, "case", "sizes", "device", "machine"):
+        baselines = list(dict.fromkeys(row["baseline"] for row in cases))
+        unit = cases[0]["unit"]
+        header = [case, f"a {unit}", f"{unit}s a second", *(f"times {name}" for name in baselines)]
+        lines = [
+            [contender, *_speed(own), *(_times(own, baseline) for baseline in baselines)]
+            for (contender,), own in _grouped(cases, "contender")
+        ]
+        goal = f" Goal: {cases[0]['goal']}." if cases[0]["goal"] else ""
+        about = f"## {case}, {device}\n\n{sizes}.{goal} {_where(cases)}"
+        parts.append(f"{about}\n\n{table(header, lines)}")
+    return "\n".join(parts)
+
+
+def _speed(own: Sequence[Row]) -> tuple[str, str]:
+    seconds = float(own[0]["seconds"])
+    return duration(seconds), count(1 / seconds)
+
+
+def _times(own: Sequence[Row], baseline: str) -> str:
+    for row in own:
+        if row["baseline"] == baseline and row["contender"] != baseline:
+            low, high = float(row["times_q1"]), float(row["times_q3"])
+            return f"{float(row['times_faster']):.3g} [{low:.3g}, {high:.3g}]"
+    return "1"
+
+
+def _memory(found: Sequence[Row]) -> str:
+    """Return a section with the memory of populations."""
+    header = ["memory", "device", "contender", "members", "MB", "MB a member"]
+    columns = ("case", "device", "contender", "members", "megabytes", "megabytes_a_member")
+    lines = [[row[name] for name in columns] for row in found]
+    about = "The most that a process held, without what it holds after its imports."
+    return f"## memory\n\n{about} {_where(found)}\n\n{table(header, lines)}"
+
+
+def _shares(found: Sequence[Row]) -> str:
+    """Return a section with the shares of a step, largest first."""
+    header = ["step of", "members", "a step", "shares"]
+    lines = []
+    for (case, _, members, _), group in _grouped(found, "case", "sizes", "members", "machine"):
+        own = sorted(group, key=lambda row: -float(row["share"]))
+        seconds = sum(float(row["seconds_a_step"]) for row in own)
+        parts = ", ".join(f"{row['part']} {float(row['share']):.0%}" for row in own)
+        lines.append([case, members, duration(seconds), parts])
+    return f"## where the time goes\n\n{_where(found)}\n\n{table(header, lines)}"
+
+
+def _where(found: Sequence[Row]) -> str:
+    """Return on what and when rows were measured."""
+    places = dict.fromkeys(
+        f"{row['machine']}, {row['versions']}, {row['threads']} threads, load {row['load']}, "
+        f"commit {row['commit']}, {row['date']}"
+        for row in found
+    )
+    return "Measured on " + "; ".join(places) + "."
+
+
+def _grouped(found: Iterable[Row], *names: str) -> Iterable[tuple[tuple[str, ...], list[Row]]]:
+    """Group rows by some columns, groups in the order of their first rows."""
+    groups: dict[tuple[str, ...], list[Row]] = {}
+    for row in found:
+        groups.setdefault(tuple(row[name] for name in names), []).append(row)
+    return groups.items()
+
+
+def table(header: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    """Return a table in Markdown."""
+    ruled = [header, ["---"] * len(header), *lines]
+    return "\n".join(f"| {' | '.join(line)} |" for line in ruled) + "\n"
+
+
+def duration(seconds: float) -> str:
+    """Return a time with its unit."""
+    for size, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")):
+        if seconds >= size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds / 1e-9:.3g} ns"
+
+
+def count(number: float) -> str:
+    """Return a number in thousands or millions where it is large."""
+    for size, unit in ((1e9, " G"), (1e6, " M"), (1e3, " k")):
+        if number >= size:
+            return f"{number / size:.3g}{unit}"
+    return f"{number:.3g}"
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]))

@@ -1,0 +1,118 @@
+"""The benchmarks run, in tiny sizes, and say what they ought to."""
+
+import csv
+
+import bench
+import page
+import pytest
+import rows
+import torch
+from measuring import Case, Contender, Plan, Spread, measure
+from shares_suite import REST, PartClock
+
+PLAN = Plan(repeats=4, least_repeats=2, least_seconds=0.0, most_seconds=60.0)
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(autouse=True)
+def _threads():
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
+def case(**contenders: Contender) -> Case:
+    return Case(
+        name="a case", sizes="", unit="unit", contenders=contenders, baselines=(min(contenders),)
+    )
+
+
+def test_contenders_take_turns():
+    order: list[str] = []
+
+    def note(name: str) -> Contender:
+        return Contender(lambda: len(order.append(name) or name), calls=1)
+
+    timings = measure(case(a=note("a"), b=note("b"), c=note("c")), PLAN, CPU)
+    assert "".join(order) == "abccbaabccba"
+    assert [len(timing.wall) for timing in timings.values()] == [4, 4, 4]
+
+
+def test_contenders_must_do_the_same_work():
+    with pytest.raises(ValueError, match="must do the same work"):
+        measure(case(a=Contender(lambda: 1), b=Contender(lambda: 2)), PLAN, CPU)
+
+
+def test_a_ratio_is_that_of_time_a_unit(monkeypatch):
+    now = 0.0
+
+    def take(seconds: float):
+        def run() -> int:
+            nonlocal now
+            now += seconds
+            return 2
+
+        return run
+
+    monkeypatch.setattr("measuring.time.perf_counter", lambda: now)
+    slow = Contender(take(6.0), before=lambda: take(100.0)() and None, calls=1)
+    timings = measure(case(a=slow, b=Contender(take(2.0), calls=3)), PLAN, CPU)
+    assert timings["a"].wall == [3.0] * 2  # after which 60 seconds have passed
+    assert timings["b"].wall == [1.0] * 2
+    assert timings["b"].times_faster(timings["a"]) == Spread(3.0, 3.0, 3.0)
+
+
+def test_rows_of_other_columns_are_refused(tmp_path):
+    path = tmp_path / "table.csv"
+    rows.append(path, [{"a": 1, "b": 2}])
+    with pytest.raises(ValueError, match="has the columns"):
+        rows.append(path, [{"a": 1}])
+    rows.append(path, [{"a": 3, "b": "x, y"}])
+    assert rows.read(path) == [{"a": "1", "b": "2"}, {"a": "3", "b": "x, y"}]
+
+
+def test_what_is_within_a_part_counts_for_the_inner_one(monkeypatch):
+    times = iter([0.0, 1.0, 4.0, 9.0])
+    monkeypatch.setattr("shares_suite.time.perf_counter", lambda: next(times))
+    clock = PartClock(CPU)
+    with clock.part(REST), clock.part("game"):
+        pass
+    assert clock.seconds == {REST: 1.0 + 5.0, "game": 3.0}
+
+
+@pytest.mark.parametrize("name", list(bench.SUITES))
+def test_a_suite_runs(name, tmp_path, capsys):
+    bench.main(["--quick", "--device", "cpu", "--only", name, "--out", str(tmp_path)])
+    with (tmp_path / f"{name}.csv").open(newline="") as file:
+        found = list(csv.DictReader(file))
+    assert found
+    assert all(row["commit"] and "torch" in row["versions"] for row in found)
+    text = (tmp_path / "README.md").read_text()
+    assert all(row["case"] in text for row in found)
+    assert "Nothing has been measured on a GPU yet." in text
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_without_a_gpu_its_part_is_skipped(tmp_path, capsys):
+    bench.main(["--quick", "--device", "cuda", "--only", "step", "--out", str(tmp_path)])
+    assert "the GPU part is skipped" in capsys.readouterr().out
+    assert not (tmp_path / "step.csv").exists()
+
+
+def test_quick_rows_stay_out_of_the_reports(capsys):
+    with pytest.raises(SystemExit):
+        bench.main(["--quick"])
+    assert "give --out another folder" in capsys.readouterr().err
+
+
+def test_the_page_shows_the_newest_rows():
+    old = {"case": "step", "sizes": "", "machine": "x", "device": "cpu", "commit": "1"}
+    other = old | {"case": "rollout"}
+    assert page.newest([old, other, old | {"commit": "2"}]) == [old | {"commit": "2"}, other]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(2.0, "2 s"), (0.0123, "12.3 ms"), (4.5e-6, "4.5 µs"), (5e-8, "50 ns")]
+)
+def test_durations(seconds, text):
+    assert page.duration(seconds) == text
