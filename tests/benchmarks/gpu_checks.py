@@ -1,0 +1,108 @@
+"""What must hold on a GPU, for a node without pytest; tests/ says it in full.
+
+python tests/benchmarks/gpu_checks.py
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import torch
+from configurations import dqn_config, ppo_config
+from torch import Tensor
+
+from hpsearch.game import FusedGame, GameConfig, HostActionEncoder
+from hpsearch.game.kernels import default_backend
+from hpsearch.game.philox import Stream, derive_key
+from hpsearch.game.players import agent_player, host_player
+from hpsearch.trainers.algorithms import build
+from hpsearch.trainers.config import TrainerConfig
+
+NUM_GAMES, NUM_MOVES = 20_000, 50
+"""a million positions"""
+CONFIGS: dict[str, TrainerConfig] = {
+    "dqn": dqn_config({"device": "cuda"}, {}),
+    "ppo": ppo_config({"device": "cuda"}, {"rollout_size": 64}),
+}
+
+
+def main() -> None:
+    """Run every check, and fail if one does."""
+    failed = 0
+    for name, check in CHECKS.items():
+        try:
+            check()
+            print(f"passed: {name}", flush=True)
+        except Exception as error:
+            failed += 1
+            print(f"FAILED: {name}: {type(error).__name__}: {error}", flush=True)
+    raise SystemExit(1 if failed else 0)
+
+
+def games_are_those_of_the_reference() -> None:
+    """Play the same moves by the device's own kernel and by the reference on the CPU."""
+    config = GameConfig(dimension=3, max_num_points=20, max_value=20, max_steps=40, reposition=True)
+    keys = torch.tensor([derive_key(1, "check")])
+    device = torch.device("cuda")
+    game = FusedGame(config, keys, NUM_GAMES, device, default_backend(device))
+    oracle = FusedGame(config, keys, NUM_GAMES, "cpu", "cpu")
+    noise = Stream(keys, torch.zeros_like(keys))
+    for _ in range(NUM_MOVES):
+        host_noise, agent_noise = noise.uniform(2 * NUM_GAMES).chunk(2, dim=1)
+        action = host_player("random")(oracle.points, host_noise)
+        subset = HostActionEncoder(3).decode(action)
+        axis = agent_player("random")(oracle.points, subset, agent_noise)
+        equal(game.observe(), oracle.observe())
+        found, expected = game.step(action.to(device), axis.to(device)), oracle.step(action, axis)
+        for ours, theirs in zip(found, expected, strict=True):
+            equal(ours, theirs)
+        equal(game.points, oracle.points)
+
+
+def equal(found: Tensor, expected: Tensor) -> None:
+    """Check that two tensors are equal bit for bit."""
+    if not torch.equal(found.cpu(), expected.cpu()):
+        raise AssertionError("tensors differ")
+
+
+def no_step_waits(config: TrainerConfig) -> Callable[[], None]:
+    """Return a check that training never waits for the device."""
+
+    def check() -> None:
+        trainer = build([config])
+        trainer.train(12)  # whatever is compiled or looked up once
+        torch.cuda.synchronize()
+        torch.cuda.set_sync_debug_mode("error")
+        try:
+            trainer.train(3)
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+
+    return check
+
+
+def a_member_learns_what_it_would_alone(config: TrainerConfig) -> Callable[[], None]:
+    """Return a check of one step, after which rounding has not grown yet."""
+
+    def check() -> None:
+        configs = [replace(config, seed=seed) for seed in (1, 2, 3)]
+        together = build(configs)
+        together.train(1)
+        for member, own in enumerate(configs):
+            alone = build([own])
+            alone.train(1)
+            torch.testing.assert_close(
+                together.host_net.weights[member], alone.host_net.weights[0], rtol=1e-3, atol=1e-5
+            )
+
+    return check
+
+
+CHECKS = {"games are those of the reference": games_are_those_of_the_reference}
+CHECKS |= {f"no step of {name} waits": no_step_waits(one) for name, one in CONFIGS.items()}
+CHECKS |= {
+    f"a member of {name} learns what it would alone": a_member_learns_what_it_would_alone(one)
+    for name, one in CONFIGS.items()
+}
+
+if __name__ == "__main__":
+    main()
