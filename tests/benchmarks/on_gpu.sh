@@ -2,10 +2,11 @@
 # GPU tests and benchmarks in one go, under ten minutes, on a node that has only Python 3.12, torch,
 # triton, numpy and numba:
 #
-#     OUT=rows tests/benchmarks/on_gpu.sh
+#     OUT=rows BENCH_COMMIT=1a2b3c4 tests/benchmarks/on_gpu.sh
 #
-# Rows and page are written to $OUT (reports/benchmarks if it is not set). With pytest the tests
-# marked gpu run; without it gpu_checks.py does. To bring pytest along, prepare a folder beforehand:
+# Rows and page are written to $OUT (reports/benchmarks if it is not set); BENCH_COMMIT says which
+# commit this is where there is no git. With pytest the tests marked gpu run; without it
+# gpu_checks.py does. To bring pytest along, prepare a folder beforehand:
 #
 #     pip install --target .gpu-packages --python-version 3.12 --only-binary=:all: \
 #         pytest pytest-timeout hypothesis safetensors pyyaml

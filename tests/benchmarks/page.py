@@ -25,7 +25,8 @@ tests/benchmarks/page.py.
 
 Contenders take turns (A B C, then C B A) in one process, with as many threads each, and do the same
 work: the same games, networks, batches and number of updates. A ratio is taken within each
-repetition; shown are its median and quartiles. `load` is what else ran, in processes.
+repetition; shown are its median and quartiles. `load` is the number of processes that wanted to
+compute, ours included; processor time is what all threads used, whatever else ran.
 
 - **seed as published** is the step of hironaka.trainer: float positions, pairs of points repeated
   in memory, a matrix for every point, Python's `all` over a tensor.
@@ -64,7 +65,8 @@ def _timed(found: Sequence[Row]) -> str:
     for (case, sizes, device, _), cases in _grouped(found, "case", "sizes", "device", "machine"):
         baselines = list(dict.fromkeys(row["baseline"] for row in cases))
         unit = cases[0]["unit"]
-        header = [case, f"a {unit}", f"{unit}s a second", *(f"times {name}" for name in baselines)]
+        header = [case, f"{unit}s a second", "wall time of one", "processor time of one"]
+        header += [f"times {name}" for name in baselines]
         lines = [
             [contender, *_speed(own), *(_times(own, baseline) for baseline in baselines)]
             for (contender,), own in _grouped(cases, "contender")
@@ -75,9 +77,9 @@ def _timed(found: Sequence[Row]) -> str:
     return "\n".join(parts)
 
 
-def _speed(own: Sequence[Row]) -> tuple[str, str]:
-    seconds = float(own[0]["seconds"])
-    return duration(seconds), count(1 / seconds)
+def _speed(own: Sequence[Row]) -> tuple[str, str, str]:
+    wall, processor = (float(own[0][name]) for name in ("seconds", "processor_seconds"))
+    return count(1 / wall), duration(wall), duration(processor)
 
 
 def _times(own: Sequence[Row], baseline: str) -> str:
@@ -111,12 +113,15 @@ def _shares(found: Sequence[Row]) -> str:
 
 def _where(found: Sequence[Row]) -> str:
     """Return on what and when rows were measured."""
-    places = dict.fromkeys(
-        f"{row['machine']}, {row['versions']}, {row['threads']} threads, load {row['load']}, "
-        f"commit {row['commit']}, {row['date']}"
-        for row in found
-    )
-    return "Measured on " + "; ".join(places) + "."
+    places = []
+    columns = ("machine", "versions", "threads", "commit", "date")
+    for (machine, versions, threads, commit, date), own in _grouped(found, *columns):
+        loads = sorted({row["load"] for row in own}, key=float)
+        load = " to ".join(dict.fromkeys((loads[0], loads[-1])))
+        places.append(
+            f"{machine}, {versions}, {threads} threads, load {load}, commit {commit}, {date}"
+        )
+    return f"Measured on {'; '.join(places)}."
 
 
 def _grouped(found: Iterable[Row], *names: str) -> Iterable[tuple[tuple[str, ...], list[Row]]]:

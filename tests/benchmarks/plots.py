@@ -58,6 +58,8 @@ def population(axes: Any, found: Sequence[Row]) -> None:
         axes.plot(sizes, times, marker="o", label=name)
         axes.fill_between(sizes, low, high, alpha=0.2)
     axes.set_xscale("log", base=2)
+    shown = sorted({size for points in lines.values() for size, *_ in points})
+    axes.set_xticks(shown, [str(size) for size in shown])
     axes.set(xlabel="members", ylabel="times faster", title="a population trained together")
     axes.axhline(1.0, color="grey", linewidth=0.8)
     axes.legend()

@@ -72,7 +72,7 @@ def _many(config: TrainerConfig, size: int, setting: Setting) -> Case:
     return Case(
         name=f"{config.algorithm} population of {size}",
         sizes=sizes_of(config),
-        unit="update of a member",
+        unit="member-update",
         contenders={
             PLAIN_IN_TURN: Contender(in_turn([plain_trainer(one) for one in configs], config)),
             IN_TURN: Contender(in_turn([build([one]) for one in configs], config)),
