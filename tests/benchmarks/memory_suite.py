@@ -18,9 +18,9 @@ from training_suites import Trains, dqn_step, in_turn, plain_trainer, ppo_step, 
 from hpsearch.trainers.algorithms import build
 from hpsearch.trainers.config import TrainerConfig
 
-STEPS = 4
+RUNS = 2
 ALGORITHMS = {"dqn": dqn_step, "ppo": ppo_step}
-SIZES = (1, 8, 32, 128)
+SIZES = (1, 32, 128)
 PLAIN, OURS = "plain eager", "hpsearch"
 NOTHING = "imports alone"
 
@@ -69,7 +69,7 @@ def _train(device: str, quick: str, algorithm: str, contender: str, members: str
         OURS: lambda: [build(configs)],
     }
     run = in_turn(trainers[contender](), config)
-    for _ in range(STEPS):
+    for _ in range(RUNS):
         run()
     if device == "cuda":
         print(torch.cuda.max_memory_reserved() / 1e6)

@@ -22,6 +22,8 @@ PLAIN_IN_TURN, IN_TURN, TOGETHER = "plain eager, one by one", "one by one", "tog
 WIDTHS = (32, 128, 256)
 SIZES = (1, 8, 32, 128)
 EPOCHS, MINIBATCHES = 3, 4
+DQN_STEPS = 4
+"""made with a trainer before it is the next one's turn: in one, caches would not get warm"""
 
 
 class Trains(Protocol):
@@ -84,16 +86,18 @@ def _many(config: TrainerConfig, size: int, setting: Setting) -> Case:
 
 
 def in_turn(trainers: Sequence[Trains], config: TrainerConfig, size: int = 1) -> Callable[[], int]:
-    """Return a function that makes a step with each trainer and counts the members' updates."""
-    per_step = EPOCHS * MINIBATCHES if isinstance(config, PPOConfig) else config.updates_per_step
+    """Return a function that makes steps with each trainer and counts the members' updates."""
     if isinstance(config, DQNConfig):
+        steps, per_step = DQN_STEPS, config.updates_per_step
         for trainer in trainers:
             trainer.train(config.learning_starts + 1)
+    else:
+        steps, per_step = 1, EPOCHS * MINIBATCHES
 
     def run() -> int:
         for trainer in trainers:
-            trainer.train(1)
-        return size * per_step * len(trainers)
+            trainer.train(steps)
+        return len(trainers) * size * steps * per_step
 
     return run
 
