@@ -31,4 +31,5 @@ fi
 timeout 400 "$PYTHON" tests/benchmarks/bench.py --device cuda --out "$OUT" \
     --only step --only population --only dqn --only ppo --only rollout --only shares --only memory ||
     status=1
+"$PYTHON" tests/benchmarks/page.py "$OUT" # also of what was measured before the time was up
 exit "$status"
