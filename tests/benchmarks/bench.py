@@ -34,6 +34,7 @@ ON_EVERY_DEVICE = {
     "dqn": "training_suites",
     "ppo": "training_suites",
     "population": "training_suites",
+    "crossplay": "crossplay_suite",
     "memory": "memory_suite",
     "shares": "shares_suite",
 }

@@ -30,7 +30,7 @@ _COMMON: Plain = {
         "final_num_games": 1,
         "max_steps": 1,
         "er": 0.0,
-        "opponents": ["choose_first"],
+        "opponents": ["choose_first", "zeillinger"],
     },
     "checkpoint": {
         "interval": 1,

@@ -29,7 +29,7 @@ fi
 
 # What is closest to the goals comes first, in case the time is up before the end.
 timeout 400 "$PYTHON" tests/benchmarks/bench.py --device cuda --out "$OUT" \
-    --only step --only population --only dqn --only ppo --only rollout --only shares --only memory ||
-    status=1
+    --only step --only population --only dqn --only ppo --only crossplay --only rollout \
+    --only shares --only memory || status=1
 "$PYTHON" tests/benchmarks/page.py "$OUT" # also of what was measured before the time was up
 exit "$status"

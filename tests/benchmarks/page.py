@@ -12,7 +12,7 @@ import rows
 
 Row = dict[str, str]
 
-TIMED = ("step", "rollout", "dqn", "ppo", "population", "start_up", "ask")
+TIMED = ("step", "rollout", "dqn", "ppo", "population", "crossplay", "start_up", "ask")
 HEAD = """# Benchmarks
 
 ```
