@@ -138,7 +138,7 @@ def _first_order(rows: Rows, orders: NDArray[np.int64]) -> Rows:
                 other[row, k] = rows[row, orders[order, k]]
         reduce_rows(other, len(other))  # sorts; nothing is removed
         if _is_greater(other, best):
-            copy_rows(other, best)
+            copy_rows(other, best, len(other))
     return best
 
 

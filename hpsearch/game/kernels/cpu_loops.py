@@ -13,6 +13,7 @@ from hpsearch.game.kernels.cpu_rows import (
     Rows,
     compact_rows,
     copy_rows,
+    count_rows,
     is_capped,
     reduce_rows,
     reposition_rows,
@@ -145,6 +146,7 @@ def step(
     """
     num_games = len(points) // len(keys)
     for game in numba.prange(len(points)):
+        num_before = count_rows(points[game])
         count, capped = _move_rows(
             points[game], subsets[game], axes[game], reposition, next_points[game]
         )
@@ -158,5 +160,6 @@ def step(
             draw_start(points[game], keys[member], lane, starts[game], max_value)
             lengths[game] = 0
         else:
-            copy_rows(next_points[game], points[game])
+            # No move adds a point, so all rows below are padding in both.
+            copy_rows(next_points[game], points[game], num_before)
             lengths[game] = length

@@ -99,9 +99,18 @@ def compact_rows(source: Rows, target: Rows) -> int:
 
 
 @scalar
-def copy_rows(source: Rows, target: Rows) -> None:
-    """Copy all rows, padding included."""
-    for row in range(source.shape[0]):
+def count_rows(rows: Rows) -> int:
+    """Return the number of points of a canonical game, which come first."""
+    count = 0
+    while count < rows.shape[0] and rows[count, 0] >= 0:
+        count += 1
+    return count
+
+
+@scalar
+def copy_rows(source: Rows, target: Rows, count: int) -> None:
+    """Copy the first ``count`` rows, padding included."""
+    for row in range(count):
         for k in range(source.shape[1]):
             target[row, k] = source[row, k]
 
@@ -143,9 +152,14 @@ def scale_rows(rows: Rows, scaled: NDArray[np.float32]) -> None:
     """Apply `rules.observe`."""
     largest = 1
     for row in range(rows.shape[0]):
-        for k in range(rows.shape[1]):
-            largest = max(largest, rows[row, k])
+        if rows[row, 0] >= 0:
+            for k in range(rows.shape[1]):
+                largest = max(largest, rows[row, k])
+    divisor = np.float32(largest)
     for row in range(rows.shape[0]):
-        divisor = largest if rows[row, 0] >= 0 else 1  # padding stays as it is
-        for k in range(rows.shape[1]):
-            scaled[row, k] = np.float32(rows[row, k]) / np.float32(divisor)
+        if rows[row, 0] >= 0:
+            for k in range(rows.shape[1]):
+                scaled[row, k] = np.float32(rows[row, k]) / divisor
+        else:  # padding stays as it is
+            for k in range(rows.shape[1]):
+                scaled[row, k] = np.float32(rows[row, k])
