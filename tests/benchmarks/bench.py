@@ -13,7 +13,6 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
-from importlib import import_module
 from pathlib import Path
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as the command line does
@@ -21,24 +20,36 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as the command line does
 import page
 import rows
 import torch
+from crossplay_suite import crossplay
+from game_suites import rollout, step
+from memory_suite import memory
 from setting import Setting
+from shares_suite import shares
+from start_suite import start_up
+from training_suites import dqn, population, ppo
 
 from hpsearch.cores import num_cores
 
 Suite = Callable[[Setting], Iterator[dict[str, object]]]
 
-# By name: the module and function of a suite.
-ON_EVERY_DEVICE = {
-    "step": "game_suites",
-    "rollout": "game_suites",
-    "dqn": "training_suites",
-    "ppo": "training_suites",
-    "population": "training_suites",
-    "crossplay": "crossplay_suite",
-    "memory": "memory_suite",
-    "shares": "shares_suite",
+
+def _ask(setting: Setting) -> Iterator[dict[str, object]]:
+    from ask_suite import ask  # it needs databases, which a GPU node may lack
+
+    yield from ask(setting)
+
+
+ON_EVERY_DEVICE: dict[str, Suite] = {
+    "step": step,
+    "rollout": rollout,
+    "dqn": dqn,
+    "ppo": ppo,
+    "population": population,
+    "crossplay": crossplay,
+    "memory": memory,
+    "shares": shares,
 }
-ON_THE_CPU = {"start_up": "start_suite", "ask": "ask_suite"}
+ON_THE_CPU: dict[str, Suite] = {"start_up": start_up, "ask": _ask}
 SUITES = ON_EVERY_DEVICE | ON_THE_CPU
 DISPENSABLE = {"optuna", "sqlalchemy", "yaml", "psycopg"}
 """modules that a GPU node may lack; what needs them is not measured there"""
@@ -83,15 +94,14 @@ def _run(name: str, setting: Setting, out: Path) -> None:
     """Measure one suite and append its rows, each case as soon as it is done."""
     began = time.perf_counter()
     try:
-        suite: Suite = getattr(import_module(SUITES[name]), name)
+        for row in SUITES[name](setting):
+            rows.append(out / f"{name}.csv", [row])
+            print(_line(row), flush=True)
     except ModuleNotFoundError as error:
         if error.name not in DISPENSABLE:
             raise
         print(f"{name} is skipped: this machine has no {error.name}")
         return
-    for row in suite(setting):
-        rows.append(out / f"{name}.csv", [row])
-        print(_line(row), flush=True)
     took = time.perf_counter() - began
     print(f"{name} on {setting.device.type}: {took:.0f} s", file=sys.stderr, flush=True)
 
