@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+import driver_page
 import plots
 import rows
 
@@ -39,8 +40,8 @@ compute, ours included; processor time is what all threads used, whatever else r
 
 def write(folder: Path) -> None:
     """Write README.md and the plots of the tables in ``folder``."""
-    tables = {path.stem: newest(rows.read(path)) for path in sorted(folder.glob("*.csv"))}
-    tables = {name: found for name, found in tables.items() if "device" in found[0]}
+    every = {path.stem: rows.read(path) for path in sorted(folder.glob("*.csv"))}
+    tables = {name: newest(found) for name, found in every.items() if "device" in found[0]}
     sections = [HEAD, *(_timed(tables[name]) for name in TIMED if name in tables)]
     if "memory" in tables:
         sections.append(_memory(tables["memory"]))
@@ -49,6 +50,7 @@ def write(folder: Path) -> None:
     if not any(row["device"] == "cuda" for found in tables.values() for row in found):
         sections.append("## GPU\n\nNothing has been measured on a GPU yet.\n")
     sections += [f"![{path.stem}]({path.name})\n" for path in plots.draw(tables, folder)]
+    sections += driver_page.sections(every, folder)
     (folder / "README.md").write_text("\n".join(sections))
 
 

@@ -1,0 +1,75 @@
+"""The page's sections on the driver: how fast it asks, and how busy it keeps a cluster."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+Row = Mapping[str, str]
+
+ASK = """## ask, with trials that run
+
+    python tests/benchmarks/ask_latency.py
+
+What one `ask` takes with the default TPE sampler, beside Optuna's own storage on the same database.
+"""
+CLUSTER = """## the driver on a simulated cluster
+
+    python tests/benchmarks/simulated_cluster.py --trials 100000 --gpus 8000 --plot
+
+The real driver and a real SQLite database, a scheduler in virtual time, trials of ten minutes. Idle
+is the share of GPU-seconds that nobody used, from the moment at which all GPUs were taken; with the
+ramp it counts from the first event on. The script says what is real and what is not. On the clock
+`processor`, time passes as the driver's processor time does, so that other work on the machine does
+not count.
+"""
+ASK_COLUMNS = {
+    "storage": "storage",
+    "implementation": "by",
+    "finished": "finished",
+    "running": "running",
+    "median_s": "median, s",
+    "max_s": "longest, s",
+}
+CLUSTER_COLUMNS = {
+    "sampler": "sampler",
+    "trials": "trials",
+    "gpus": "GPUs",
+    "jobs": "jobs at once",
+    "poll_s": "s between rounds",
+    "clock": "clock",
+    "idle": "idle",
+    "idle_with_ramp": "with the ramp",
+    "ask_median_ms": "ask, ms",
+    "ask_p95_ms": "95 % of asks, ms",
+    "driver_ms_a_trial": "driver, ms a trial",
+    "calls_a_minute": "calls a minute",
+    "calls_a_minute_max": "at most",
+    "database_mb": "database, MB",
+    "commit": "commit",
+    "date": "date",
+}
+
+
+def sections(tables: Mapping[str, Sequence[Row]], folder: Path) -> list[str]:
+    """Return what the tables of `ask_latency` and `simulated_cluster` say, the newest rows."""
+    found = []
+    if "ask_latency" in tables:
+        rows = newest(tables["ask_latency"], ("storage", "implementation"))
+        where = f"Measured on {rows[-1]['machine']}, commit {rows[-1]['commit']}.\n"
+        found += [ASK, where, _table(rows, ASK_COLUMNS)]
+    if "simulated_cluster" in tables:
+        rows = newest(tables["simulated_cluster"], ("sampler", "trials", "gpus"))
+        found += [CLUSTER, _table(rows, CLUSTER_COLUMNS)]
+        if (folder / "simulated_cluster.png").exists():
+            found.append("![GPUs taken and asks](simulated_cluster.png)\n")
+    return found
+
+
+def newest(rows: Sequence[Row], same: Sequence[str]) -> list[Row]:
+    """Return of rows that are alike in some columns the last one."""
+    return list({tuple(row[name] for name in same): row for row in rows}.values())
+
+
+def _table(rows: Sequence[Row], columns: Mapping[str, str]) -> str:
+    lines = [list(columns.values()), ["---"] * len(columns)]
+    lines += [[row[name] for name in columns] for row in rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
