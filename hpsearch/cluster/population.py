@@ -23,8 +23,9 @@ from hpsearch.monitor.places import JobPlace, MemberPlace
 from hpsearch.monitor.watchdog import HangReport
 from hpsearch.trainers import checkpoint
 from hpsearch.trainers.algorithms import build
-from hpsearch.trainers.config import CommonConfig
+from hpsearch.trainers.config import CommonConfig, TrainerConfig, shape_key
 from hpsearch.trainers.evaluation import Metrics
+from hpsearch.trainers.trainer import AnyTrainer
 
 LOOK_SECONDS = 0.5
 """how long the population trains between two looks at signals and control files"""
@@ -49,23 +50,34 @@ class Population:
     """The trials that still train, and the trainer that they are members of."""
 
     def __init__(
-        self, members: Sequence[Member], flag: StopFlag, place: JobPlace, watcher: Watcher
+        self,
+        members: Sequence[Member],
+        flag: StopFlag,
+        place: JobPlace,
+        watcher: Watcher,
+        trainer: AnyTrainer | None = None,
     ) -> None:
         """Build the trainer of the ``members``' trials, which `run` then trains.
 
         ``flag`` asks it to stop, ``place`` is where the job's observations go, ``watcher`` is told
-        after every few steps how far it is.
+        after every few steps how far it is. A ``trainer`` whose members have all ended is taken
+        over where it fits, with what it has compiled.
         """
         self._members = list(members)
         self._flag = flag
         self._place = place
         self._watcher = watcher
-        self._trainer = build([member.config for member in members])
+        self._trainer = _taken_over(trainer, [member.config for member in members])
         self._config: CommonConfig = self._trainer.config
         self._keeper = Keeper(self._config)
         self._last_steps = [0] * len(members)
         self._steps_per_second = 0.0
         self._heartbeats = Heartbeats()
+
+    @property
+    def trainer(self) -> AnyTrainer:
+        """Return the trainer; of all members, unless some ended before the others."""
+        return self._trainer
 
     def run(self) -> None:
         """Train until every member has ended or the job is asked to stop."""
@@ -246,3 +258,15 @@ class Population:
             self._trainer = self._trainer.select(kept)
             self._trainer.sections = self._monitor.sections
         return kept
+
+
+def _taken_over(trainer: AnyTrainer | None, configs: Sequence[TrainerConfig]) -> AnyTrainer:
+    """Return a trainer of fresh members: the given one, if it has as many of their shape."""
+    shapes = {shape_key(config) for config in configs}
+    if trainer is None or len(configs) != trainer.num_members:
+        return build(configs)
+    if shapes != {shape_key(trainer.config)}:
+        return build(configs)
+    for member, config in enumerate(configs):
+        trainer.begin(member, config)
+    return trainer

@@ -19,6 +19,7 @@ from hpsearch.cluster.signals import StopFlag, stop_flag
 from hpsearch.cluster.study_dir import JobDir, StudyDir
 from hpsearch.errors import DiskError, HpsearchError
 from hpsearch.monitor.places import JobPlace
+from hpsearch.trainers.trainer import AnyTrainer
 
 GLANCE_SECONDS = 0.5
 """between two looks for more trials"""
@@ -40,24 +41,29 @@ def train_job(job_folder: str, flag: StopFlag) -> None:
     job = JobDir(Path(job_folder))
     plan = job.read()
     torch.set_num_threads(plan.num_threads)
-    assignments, number = plan.assignments, 0
+    assignments, number, trainer = plan.assignments, 0, None
     while assignments:
-        _train(job, assignments, flag)  # also when the flag is set: each attempt says how it ended
+        # Also when the flag is set: each attempt says how it ended.
+        trainer = _train(job, assignments, flag, trainer)
         number += 1
         assignments = _next(job, number, plan.pilot_seconds, flag)
 
 
-def _train(job: JobDir, assignments: Sequence[Assignment], flag: StopFlag) -> None:
+def _train(
+    job: JobDir, assignments: Sequence[Assignment], flag: StopFlag, trainer: AnyTrainer | None
+) -> AnyTrainer | None:
+    """Train some trials, with the trainer of those before if it fits; return their trainer."""
     opened = [_open(job.study, assignment) for assignment in assignments]
     members = [m for m in opened if m is not None and m.stop_reason() is None]
     if not members:
-        return
-    population = _begin(members, flag, job)
+        return trainer
+    population = _begin(members, flag, job, trainer)
     try:
         population.run()
     except Exception as error:
         population.fail(error)
         raise
+    return population.trainer
 
 
 def _next(job: JobDir, number: int, seconds: float, flag: StopFlag) -> tuple[Assignment, ...]:
@@ -82,10 +88,12 @@ def _open(study: StudyDir, assignment: Assignment) -> Member | None:
         return None
 
 
-def _begin(members: Sequence[Member], flag: StopFlag, job: JobDir) -> Population:
+def _begin(
+    members: Sequence[Member], flag: StopFlag, job: JobDir, trainer: AnyTrainer | None
+) -> Population:
     place = JobPlace(job.study.root.name, job.name, job.textfile, job.traces)
     try:
-        return Population(members, flag, place, watcher=lambda standing: None)
+        return Population(members, flag, place, lambda standing: None, trainer)
     except Exception as error:
         for member in members:
             with suppress(DiskError):  # the others may still be told

@@ -11,13 +11,16 @@ from pathlib import Path
 
 import pytest
 
+from hpsearch.cluster import population
 from hpsearch.cluster import trial_dir as trial_dir_module
+from hpsearch.cluster.member import Member
 from hpsearch.cluster.messages import Control
 from hpsearch.cluster.signals import StopFlag
 from hpsearch.cluster.study_dir import JobDir, StudyDir
 from hpsearch.cluster.worker import train_job, work
 from hpsearch.errors import ConflictError
 from hpsearch.trainers import checkpoint
+from hpsearch.trainers.algorithms import build
 from hpsearch.trainers.trainer import Trainer
 
 
@@ -418,6 +421,21 @@ def test_a_pilot_trains_what_it_is_given_until_there_is_no_more(pilot) -> None:
     job.write_next(2, [])
     work(str(job.root))
     assert [ended(job, 0), ended(job, 1)] == ["finished", "finished"]
+
+
+def test_a_pilot_builds_one_trainer_for_all_trials_of_a_shape(pilot, monkeypatch) -> None:
+    """What was compiled for the first serves the second, which begins afresh."""
+    job, second = pilot
+    job.write_next(1, [second])
+    job.write_next(2, [])
+    built = []
+    monkeypatch.setattr(
+        population, "build", lambda configs: built.append(build(configs)) or built[0]
+    )
+    work(str(job.root))
+    assert [ended(job, 0), ended(job, 1)] == ["finished", "finished"]
+    assert len(built) == 1
+    assert built[0].configs[0].seed == Member.open(job.study, second).config.seed
 
 
 def test_a_pilot_that_is_given_nothing_leaves(pilot) -> None:
