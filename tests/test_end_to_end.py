@@ -239,7 +239,7 @@ def test_looking_at_a_study_before_its_first_finished_trial(folder):
     for command in ("run", "tick"):
         message = refused(folder, command, "study.yaml", code=4)
         assert f"/{run.process.pid}/" in message
-        assert "end it with hpsearch stop or cancel, or wait" in message
+        assert "end it with hpsearch stop or cancel; a living driver renews it" in message
     assert run.process.poll() is None
 
     code, out, _ = run.end(signal.SIGINT)

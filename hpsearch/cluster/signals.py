@@ -1,10 +1,12 @@
 """A polite stop: signals set a flag, the loop looks at it where stopping is safe."""
 
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+GLANCE_SECONDS = 0.2
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGUSR2)
 
 
@@ -23,6 +25,15 @@ class StopFlag:
             raise KeyboardInterrupt
         self.is_set = True
         self.signal = signum
+
+    def rest(self, seconds: float) -> None:
+        """Wait, but no longer than until somebody asks this process to stop.
+
+        Python by itself would go on sleeping after a signal.
+        """
+        deadline = time.monotonic() + seconds
+        while (left := deadline - time.monotonic()) > 0 and not self.is_set:
+            time.sleep(min(GLANCE_SECONDS, left))
 
 
 @contextmanager

@@ -1,11 +1,12 @@
 """hpsearch status, trials, best: look at a study without touching it."""
 
 import json
-import time
+import signal
 from pathlib import Path
 
 from rich.console import Console
 
+from hpsearch.cluster.signals import stop_flag
 from hpsearch.report.best import best_trial
 from hpsearch.report.summary import status_summary, trial_summary
 from hpsearch.report.text import print_best, print_status, trials_table
@@ -18,14 +19,16 @@ def status(study: str, runs: Path, *, as_json: bool, every: float | None) -> int
     if every is None:
         _print_status(open_view(study, runs), as_json=as_json)
         return 0
-    while True:
-        view = open_view(study, runs)
-        if not as_json:
-            Console().clear()  # does nothing where there is no terminal
-        _print_status(view, as_json=as_json)
-        if view.state.status not in (*BUSY, PAUSED):
-            return 0
-        time.sleep(every)
+    with stop_flag((signal.SIGINT,)) as flag:
+        while not flag.is_set:
+            view = open_view(study, runs)
+            if not as_json:
+                Console().clear()  # does nothing where there is no terminal
+            _print_status(view, as_json=as_json)
+            if view.state.status not in (*BUSY, PAUSED):
+                return 0
+            flag.rest(every)
+    raise KeyboardInterrupt  # by itself it may get lost in what Python does behind our back
 
 
 def _print_status(view: StudyView, *, as_json: bool) -> None:

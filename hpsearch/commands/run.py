@@ -97,13 +97,7 @@ def _patiently(study: Study, runs: Path, flag: StopFlag) -> StudyView:
                 raise
             disk_pauses += 1
             say(f"{error}; trying again in {DISK_SECONDS:.0f} seconds")
-            _rest(DISK_SECONDS, flag)
-
-
-def _rest(seconds: float, flag: StopFlag) -> None:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline and not flag.is_set:
-        time.sleep(ASK_AGAIN_SECONDS)
+            flag.rest(DISK_SECONDS)
 
 
 def _watched(study: Study, runs: Path, flag: StopFlag, *, resume: bool) -> StudyView:

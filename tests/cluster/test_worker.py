@@ -354,7 +354,7 @@ def test_a_full_disk_is_told_as_such(tmp_path, monkeypatch, new_job, configs):
     def full(*arguments):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(checkpoint, "save_file", full)
+    monkeypatch.setattr("safetensors.torch.save_file", full)
     with pytest.raises(OSError, match="No space"):
         work(str(job.root))
     for number in range(2):
