@@ -80,7 +80,17 @@ def test_what_is_within_a_part_counts_for_the_inner_one(monkeypatch):
     assert clock.seconds == {REST: 1.0 + 5.0, "game": 3.0}
 
 
-@pytest.mark.parametrize("name", list(bench.SUITES))
+IN_SECONDS = ("dqn", "ppo", "crossplay", "shares")
+"""suites that are as fast as other tests are"""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=() if name in IN_SECONDS else pytest.mark.slow)
+        for name in bench.SUITES
+    ],
+)
 def test_a_suite_runs(name, tmp_path, capsys):
     bench.main(["--quick", "--device", "cpu", "--only", name, "--out", str(tmp_path)])
     with (tmp_path / f"{name}.csv").open(newline="") as file:
