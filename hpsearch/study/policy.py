@@ -31,7 +31,7 @@ class Verdict(Enum):
     NOTHING = "it has been told already"
 
 
-def verdict(trial: Trial, result: AttemptResult, *, is_shared: bool = False) -> Verdict:
+def verdict(trial: Trial, result: AttemptResult, *, is_shared: bool) -> Verdict:
     """Return what becomes of the trial.
 
     Interruptions, preemption and failing nodes cost nothing. An attempt that vanished, hung, could

@@ -45,8 +45,8 @@ TELL, REQUEUE, FAIL = Verdict.TELL, Verdict.REQUEUE, Verdict.FAIL
 )
 def test_the_first_attempt(status: str, kind: str | None, expected: Verdict) -> None:
     result = AttemptResult("t", status, 0, kind, "", {})
-    assert verdict(Trial(0, {}), result) is expected
-    assert verdict(Trial(0, {}, told="pruned"), result) is Verdict.NOTHING
+    assert verdict(Trial(0, {}), result, is_shared=False) is expected
+    assert verdict(Trial(0, {}, told="pruned"), result, is_shared=False) is Verdict.NOTHING
 
 
 @pytest.mark.parametrize(("status", "kind"), [("lost", "lost"), ("failed", DISK), ("failed", HUNG)])
@@ -65,7 +65,8 @@ def test_attempts_that_vanish_in_a_row(
     status: str, kind: str, lost: int, reached: int, expected: Verdict
 ) -> None:
     trial = Trial(0, {}, attempts=lost + 1, lost=lost, step=50)
-    assert verdict(trial, AttemptResult("t", status, reached, kind, "", {})) is expected
+    result = AttemptResult("t", status, reached, kind, "", {})
+    assert verdict(trial, result, is_shared=False) is expected
 
 
 @pytest.mark.parametrize(
@@ -73,7 +74,8 @@ def test_attempts_that_vanish_in_a_row(
 )
 def test_what_the_cluster_does_is_never_too_often(status: str, kind: str | None) -> None:
     trial = Trial(0, {}, attempts=99, lost=2)
-    assert verdict(trial, AttemptResult("t", status, 0, kind, "", {})) is REQUEUE
+    result = AttemptResult("t", status, 0, kind, "", {})
+    assert verdict(trial, result, is_shared=False) is REQUEUE
 
 
 def test_who_shared_a_gpu_that_was_too_small_goes_on_alone() -> None:
