@@ -3,10 +3,11 @@
     python tests/compile_programs.py
 
 A process of its own, because TRITON_INTERPRET decides when triton is imported what a program is.
-Fails where the compiler refuses one.
+Fails where the compiler refuses one, or divides otherwise than IEEE 754 has it.
 """
 
 import os
+import re
 
 os.environ["TRITON_INTERPRET"] = "0"
 
@@ -15,30 +16,37 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 from hpsearch.game.kernels import cuda, cuda_programs
+from hpsearch.game.rewards import REWARDS
 
 H200 = GPUTarget("cuda", 90, 32)
 SIZES = {"N": 20, "D": 3, "ROWS": 32, "BLOCK": 1, "REPOSITION": True}
+STEPS = [{"REWARD": name, "OBSERVES": True} for name in REWARDS]
+STEPS.append({"REWARD": "terminal", "OBSERVES": False})
 POINTERS = {
     "*i32": ("points", "next_points", "lengths", "next_lengths", "result"),
     "*i64": ("starts", "keys", "counters", "actions", "axes", "subsets"),
     "*i1": ("done", "truncated", "capped"),
+    "*fp32": ("reward", "observation", "next_observation"),
 }
 TYPES = {name: kind for kind, names in POINTERS.items() for name in names}
 RESULTS = {"observe": "*fp32", "uniform": "*fp32", "zeillinger": "*i64"}
 
 
-def compile_program(name: str, program: triton.JITFunction) -> None:
+def compile_program(name: str, program: triton.JITFunction, constants: dict[str, object]) -> None:
     types = TYPES | {"result": RESULTS.get(name, "*i32")}
     signature = {
-        argument: "constexpr" if argument in SIZES else types.get(argument, "i32")
+        argument: "constexpr" if argument in constants else types.get(argument, "i32")
         for argument in program.arg_names
     }
-    source = ASTSource(program, signature, {k: v for k, v in SIZES.items() if k in signature})
+    source = ASTSource(program, signature, {k: v for k, v in constants.items() if k in signature})
     options = {"num_warps": cuda.NUM_WARPS, "debug": name == "step", "sanitize_overflow": False}
     compiled = triton.compile(source, target=H200, options=options)
+    divisions = set(re.findall(r"div\.\w+\.f32", compiled.asm["ptx"]))
+    assert divisions <= {"div.rn.f32"}, divisions
     print(f"{name}: {len(compiled.asm['cubin'])} bytes")
 
 
 for name in cuda_programs.__all__:
     if name != "INTERPRETED":
-        compile_program(name, vars(cuda_programs)[name])
+        for more in STEPS if name == "step" else [{}]:
+            compile_program(name, vars(cuda_programs)[name], SIZES | more)

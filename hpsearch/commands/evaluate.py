@@ -67,7 +67,7 @@ def _sample_games(contestant: Contestant, count: int) -> list[str]:
     if count == 0:
         return []
     keys = torch.tensor([derive_key("sample games")])
-    starts = FusedGame(contestant.game, keys, count, CPU, "cpu").points[0]
+    starts = FusedGame(contestant.game, keys, count, CPU, "cpu", observes=False).points[0]
     host = contestant.host or ScriptedHostPolicy("zeillinger")
     agent = contestant.agent or ScriptedAgentPolicy("choose_first")
     return [

@@ -1,8 +1,9 @@
-"""What a game is: its size, its starts and its end."""
+"""What a game is: its size, its starts, its end and its reward."""
 
 from dataclasses import dataclass
 
 from hpsearch.game.encoding import MAX_DIMENSION
+from hpsearch.game.rewards import reward_function
 from hpsearch.game.rules import MAX_COORDINATE
 
 
@@ -20,6 +21,8 @@ class GameConfig:
     """A game that is not done after so many moves is truncated, at least 1."""
     reposition: bool
     """Whether each coordinate's minimum is subtracted after each move."""
+    reward: str
+    """What the host gets for a move, a name in `rewards.REWARDS`; the agent gets its negative."""
 
     def __post_init__(self) -> None:
         """Refuse values that no game can have."""
@@ -27,6 +30,7 @@ class GameConfig:
         _check_range("max_num_points", self.max_num_points, 1, None)
         _check_range("max_value", self.max_value, 1, MAX_COORDINATE)
         _check_range("max_steps", self.max_steps, 1, 2**31 - 1)
+        reward_function(self.reward)
 
 
 def _check_range(name: str, value: int, low: int, high: int | None) -> None:

@@ -3,6 +3,8 @@
 Axes: P members, B games, N points, D coordinates.
 """
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor
 
@@ -17,13 +19,17 @@ class FusedGame:
     """P x B games in progress. A game that ends is replaced by the next start of its lane.
 
     Start s of lane b of member p is a function of (keys[p], b, s), so a member's games do not
-    depend on the other members. The tensors are changed in place and never replaced.
+    depend on the other members. The tensors are changed in place and never replaced. Whoever writes
+    into ``points`` calls `refresh` afterwards.
 
     Attributes:
+        config: The games' parameters.
         points: int32 (P, B, N, D), the present positions, never over.
         lengths: int32 (P, B), the moves made in each game so far.
         starts: int64 (P, B), the number of each lane's present start.
         keys: int64 (P,), from `philox.derive_key`.
+        observation: float32 (P, B, N * D), what the hosts see of ``points``; (P, B, 0) for a game
+            that does not observe.
     """
 
     def __init__(
@@ -33,6 +39,8 @@ class FusedGame:
         num_games: int,
         device: torch.device | str,
         backend: str,
+        *,
+        observes: bool,
     ) -> None:
         """Begin start 0 in every lane.
 
@@ -42,6 +50,8 @@ class FusedGame:
             num_games: B, the games of each member.
             device: Where the games live.
             backend: A name in `kernels.BACKENDS`.
+            observes: Whether the positions are shown to learners; scripted players need no
+                observations, which are then not computed.
 
         Raises:
             ValueError: An argument is out of its range.
@@ -62,6 +72,9 @@ class FusedGame:
             dimension=config.dimension,
             max_value=config.max_value,
         )
+        width = config.max_num_points * config.dimension if observes else 0
+        self.observation = torch.empty((*shape, width), device=self.device)
+        self.refresh()
 
     @property
     def num_members(self) -> int:
@@ -74,8 +87,26 @@ class FusedGame:
         return self.lengths.shape[1]
 
     def observe(self) -> Tensor:
-        """Show the hosts their games, float32 (P, B, N * D); see `rules.observe`."""
+        """Compute what the hosts see, float32 (P, B, N * D), anew; see `rules.observe`."""
         return self._kernels.observe(self.points)
+
+    @property
+    def observes(self) -> bool:
+        """Whether ``observation`` is kept."""
+        return self._state.observes
+
+    def refresh(self) -> None:
+        """Bring ``observation`` up to date after ``points`` were changed from outside."""
+        if self.observes:
+            self.observation.copy_(self.observe())
+
+    def replace_reward(self, name: str) -> None:
+        """Reward the hosts by another function from now on.
+
+        Raises:
+            ValueError: There is no reward of that name.
+        """
+        self.config = replace(self.config, reward=name)
 
     def step(self, host_action: Tensor, agent_axis: Tensor) -> Step:
         """Play one move in every game, and start again those that are done or truncated.
@@ -85,17 +116,20 @@ class FusedGame:
             agent_axis: int64 (P, B), coordinates of these subsets.
 
         Returns:
-            The positions the moves led to, before any new start, and how the games stand.
+            The positions the moves led to, before any new start, what they look like, how the
+            games stand, and the hosts' reward.
 
         Raises:
             ValueError: A move is illegal, and nothing was played. On a CUDA device, where the
                 check must not wait, an assertion of the device fails instead.
         """
-        state = GameState(self.points, self.lengths, self.starts, self.keys)
-        return self._kernels.step(state, host_action, agent_axis, self.config)
+        return self._kernels.step(self._state, host_action, agent_axis, self.config)
 
     def state(self) -> dict[str, Tensor]:
-        """Return copies of all tensors; with them `load_state` brings this moment back."""
+        """Return copies of all tensors from which `load_state` brings this moment back.
+
+        The observation follows from them.
+        """
         return {name: tensor.clone() for name, tensor in self._tensors().items()}
 
     def load_state(self, state: dict[str, Tensor]) -> None:
@@ -114,14 +148,24 @@ class FusedGame:
                 )
         for name, tensor in tensors.items():
             tensor.copy_(state[name])
+        self.refresh()
 
     def select(self, members: Tensor) -> "FusedGame":
         """Return a new `FusedGame` of the members int64 (Q,), where they stand now."""
         selected = FusedGame(
-            self.config, self.keys[members], self.num_games, self.device, self.backend
+            self.config,
+            self.keys[members],
+            self.num_games,
+            self.device,
+            self.backend,
+            observes=self.observes,
         )
         selected.load_state({name: tensor[members] for name, tensor in self._tensors().items()})
         return selected
+
+    @property
+    def _state(self) -> GameState:
+        return GameState(self.points, self.lengths, self.starts, self.keys, self.observation)
 
     def _tensors(self) -> dict[str, Tensor]:
         return {

@@ -2,6 +2,8 @@
 
 A reward is a function of (points int32 (..., N, D), next_points int32 (..., N, D), done bool
 (...)) to the host's reward float32 (...). The agent's is the negative: the game has zero sum.
+
+These functions are the definition. A step computes the same numbers, in the backends' own code.
 """
 
 from collections.abc import Callable
@@ -28,7 +30,8 @@ def step_penalty(points: Tensor, next_points: Tensor, done: Tensor) -> Tensor:
 def points_removed(points: Tensor, next_points: Tensor, done: Tensor) -> Tensor:
     """Give the host the number of points that the move removed, divided by N."""
     removed = is_live(points).sum(-1) - is_live(next_points).sum(-1)
-    return removed.to(torch.float32) / points.shape[-2]
+    # By a tensor: of a number a GPU would take the reciprocal, and round twice.
+    return removed.to(torch.float32) / torch.full_like(removed, points.shape[-2])
 
 
 REWARDS: Final[dict[str, Reward]] = {

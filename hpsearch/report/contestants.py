@@ -24,7 +24,7 @@ from hpsearch.trainers.saved_player import load_player, saved_roles
 RANDOM_PLAYERS: Final = ("random", "random_pair")
 """scripted players that draw their moves"""
 STANDARD_GAME: Final = GameConfig(
-    dimension=3, max_num_points=20, max_value=20, max_steps=100, reposition=True
+    dimension=3, max_num_points=20, max_value=20, max_steps=100, reposition=True, reward="terminal"
 )
 """what scripted players, who know any game, are evaluated on"""
 

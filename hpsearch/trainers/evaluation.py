@@ -135,7 +135,7 @@ def _play_modes(
     key = torch.tensor([derive_key("evaluation", how.split)], device=how.device)
     noise_key = torch.tensor([derive_key("evaluation noise", how.split)], device=how.device)
     backend = default_backend(how.device)
-    starts = FusedGame(how.game, key, how.num_games, how.device, backend).points
+    starts = FusedGame(how.game, key, how.num_games, how.device, backend, observes=False).points
     modes = torch.arange(len(how.modes), device=how.device).repeat_interleave(how.num_games)
     rates = torch.tensor([0.0, how.exploration], device=how.device)
     explore, never = rates[modes], torch.zeros(1, device=how.device)

@@ -69,7 +69,7 @@ class Rollouts(Roles[L], Generic[C, L]):
         starts = member_stream(seeds, self.device, "starts")
         num_games = self.tables[-1].lanes.stop
         self.fused_game = FusedGame(
-            game_config(config), starts.keys, num_games, self.device, backend
+            game_config(config), starts.keys, num_games, self.device, backend, observes=True
         )
         self._play_stream = member_stream(seeds, self.device, "play")
         self._encoder = HostActionEncoder(config.dimension)
@@ -91,6 +91,7 @@ class Rollouts(Roles[L], Generic[C, L]):
         Raises:
             ValueError: if there is no reward of that name, with those there are.
         """
+        self.fused_game.replace_reward(name)
         self._reward_func = reward_function(name)
         self.configs = tuple(replace(config, reward=name) for config in self.configs)
         self.config = self.configs[0]
@@ -110,9 +111,8 @@ class Rollouts(Roles[L], Generic[C, L]):
         step = game.step(action, axis)
         for table in self.tables:
             self._count(table, step.done)
-        reward = self._reward_func(points, step.next_points, step.done)
         moves = Transitions(
-            points, action, axis, reward, step.next_points, action, step.done, step.truncated
+            points, action, axis, step.reward, step.next_points, action, step.done, step.truncated
         )
         return tuple(self._seen(table, moves, noise) for table in self.tables)
 
@@ -165,4 +165,5 @@ def game_config(config: CommonConfig) -> GameConfig:
         max_value=config.max_value,
         max_steps=config.max_steps,
         reposition=config.reposition,
+        reward=config.reward,
     )

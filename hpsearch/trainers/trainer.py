@@ -193,6 +193,7 @@ class Trainer(Rollouts[C, L], Generic[C, L]):
                 raise ValueError(f"the state {name!r} does not fit this trainer's configuration")
         for name, tensor in state.items():
             own[name][member].copy_(tensor)
+        self.fused_game.refresh()
         if "step" in state:
             self._steps_made[member] = int(state["step"])
 

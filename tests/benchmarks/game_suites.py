@@ -17,13 +17,14 @@ from setting import Setting
 from torch import Tensor
 
 from hpsearch.game import FusedGame, GameConfig, HostActionEncoder
-from hpsearch.game.kernels import BACKENDS, default_backend
+from hpsearch.game.kernels import default_backend
 from hpsearch.game.philox import Stream, derive_key
 from hpsearch.game.players import agent_player, host_player
-from hpsearch.game.rewards import terminal
 from hpsearch.trainers.dqn import DQNTrainer
 
-CONFIG = GameConfig(dimension=3, max_num_points=20, max_value=20, max_steps=100, reposition=True)
+CONFIG = GameConfig(
+    dimension=3, max_num_points=20, max_value=20, max_steps=100, reposition=True, reward="terminal"
+)
 NUM_ACTIONS = HostActionEncoder(CONFIG.dimension).num_actions
 PUBLISHED, PLAIN, OURS, FLOOR = "seed as published", "plain eager", "hpsearch", "memory floor"
 MIXING_MOVES = 30
@@ -43,7 +44,7 @@ def rollout(setting: Setting) -> Iterator[dict[str, object]]:
 
 def _step_case(num_games: int, device: torch.device) -> Case:
     key = torch.tensor([derive_key(1, "step")])
-    game = FusedGame(CONFIG, key, num_games, device, default_backend(device))
+    game = FusedGame(CONFIG, key, num_games, device, default_backend(device), observes=True)
     noise = Stream(game.keys, torch.zeros_like(game.keys))
     for _ in range(MIXING_MOVES):
         our_step(game, noise)
@@ -64,15 +65,12 @@ def _step_case(num_games: int, device: torch.device) -> Case:
 
 
 def our_step(game: FusedGame, noise: Stream) -> int:
-    """Play a move of every game and look at all that a learner would see of it."""
-    before = game.points.clone()  # a step changes them in place
+    """Play a move of every game, with all that a learner would see of it."""
+    game.observation.clone()  # a step changes it in place
     host_noise, agent_noise = noise.uniform(2 * game.num_games).chunk(2, dim=1)
-    game.observe()
-    action = host_player("random")(before, host_noise)
+    action = host_player("random")(game.points, host_noise)
     subset = HostActionEncoder(CONFIG.dimension).decode(action)
-    step = game.step(action, agent_player("choose_first")(before, subset, agent_noise))
-    terminal(before, step.next_points, step.done)
-    BACKENDS[game.backend].observe(step.next_points)
+    step = game.step(action, agent_player("choose_first")(game.points, subset, agent_noise))
     return step.done.numel()
 
 

@@ -40,18 +40,25 @@ def main() -> None:
 
 def games_are_those_of_the_reference() -> None:
     """Play the same moves by the device's own kernel and by the reference on the CPU."""
-    config = GameConfig(dimension=3, max_num_points=20, max_value=20, max_steps=40, reposition=True)
+    config = GameConfig(
+        dimension=3,
+        max_num_points=20,
+        max_value=20,
+        max_steps=40,
+        reposition=True,
+        reward="terminal",
+    )
     keys = torch.tensor([derive_key(1, "check")])
     device = torch.device("cuda")
-    game = FusedGame(config, keys, NUM_GAMES, device, default_backend(device))
-    oracle = FusedGame(config, keys, NUM_GAMES, "cpu", "cpu")
+    game = FusedGame(config, keys, NUM_GAMES, device, default_backend(device), observes=True)
+    oracle = FusedGame(config, keys, NUM_GAMES, "cpu", "cpu", observes=True)
     noise = Stream(keys, torch.zeros_like(keys))
     for _ in range(NUM_MOVES):
         host_noise, agent_noise = noise.uniform(2 * NUM_GAMES).chunk(2, dim=1)
         action = host_player("random")(oracle.points, host_noise)
         subset = HostActionEncoder(3).decode(action)
         axis = agent_player("random")(oracle.points, subset, agent_noise)
-        equal(game.observe(), oracle.observe())
+        equal(game.observation, oracle.observation)
         found, expected = game.step(action.to(device), axis.to(device)), oracle.step(action, axis)
         for ours, theirs in zip(found, expected, strict=True):
             equal(ours, theirs)

@@ -55,7 +55,8 @@ def new_game(config: CommonConfig, role: LearningRole, device: torch.device) -> 
     """Return the games in which a role learns, by the fastest kernel of the device."""
     key = torch.tensor([derive_key(config.seed, "plain")])
     backend = default_backend(device)
-    return FusedGame(game_config(config), key, role.rollout_size, device, backend)
+    game = game_config(config)
+    return FusedGame(game, key, role.rollout_size, device, backend, observes=False)
 
 
 @torch.no_grad()

@@ -16,6 +16,7 @@ import torch
 from hpsearch.game import FusedGame, GameConfig, HostActionEncoder, rules
 from hpsearch.game.kernels import BACKENDS, Backend
 from hpsearch.game.philox import derive_key
+from hpsearch.game.rewards import REWARDS
 
 HAS_GPU = torch.cuda.is_available()
 if not HAS_GPU:
@@ -116,38 +117,45 @@ SIZES = [
 ]
 
 
-def check_many_states(num_games: int) -> None:
+def check_many_states(name: str, num_games: int) -> None:
     """Compare one move in games of all `SIZES`, operator by operator and as a step."""
     for seed, (num_points, dimension, largest) in enumerate(SIZES):
         points = random_points(seed, num_points, dimension, largest, num_games)
         subset, axis = random_moves(seed, dimension, num_games)
-        check_operators(OnDevice("cuda"), points, subset, axis)
+        check_operators(OnDevice(name), points, subset, axis)
         config = GameConfig(
             dimension=dimension,
             max_num_points=num_points,
             max_value=largest,
             max_steps=5,
             reposition=seed % 2 == 0,
+            reward=list(REWARDS)[seed // 3 % len(REWARDS)],
         )
-        check_steps(config, REFERENCE.newton_polytope(points), subset, axis)
+        check_steps(name, config, REFERENCE.newton_polytope(points), subset, axis)
 
 
 def check_steps(
-    config: GameConfig, points: torch.Tensor, subset: torch.Tensor, axis: torch.Tensor
+    name: str,
+    config: GameConfig,
+    points: torch.Tensor,
+    subset: torch.Tensor,
+    axis: torch.Tensor,
 ) -> None:
     """Compare a step from given positions, a quarter of them in their last move."""
     action = HostActionEncoder(config.dimension).encode(subset)
     key = torch.tensor([derive_key("many states")])
     results = []
-    for name in ("cpu", "cuda"):
-        game = FusedGame(config, key, len(points), device_of(name), name)
+    for backend in ("reference", name):
+        game = FusedGame(config, key, len(points), device_of(backend), backend, observes=True)
         game.points.copy_(points.unsqueeze(0))
         game.lengths[:, ::4] = config.max_steps - 1
+        game.refresh()
         step = game.step(action[None].to(game.device), axis[None].to(game.device))
-        results.append([tensor.cpu() for tensor in (*step, *game.state().values())])
+        tensors = (*step, *game.state().values(), game.observation)
+        results.append([tensor.cpu() for tensor in tensors])
     assert all(map(torch.equal, *results))
 
 
 if __name__ == "__main__":
-    check_many_states(num_games=int(sys.argv[1]))
+    check_many_states("cuda", num_games=int(sys.argv[1]))
     print(f"equal on {len(SIZES) * int(sys.argv[1]):,} states on {device_of('cuda')}")

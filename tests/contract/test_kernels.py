@@ -4,6 +4,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from importlib.util import find_spec
+from itertools import cycle
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,7 @@ from kernel_states import (
 from hpsearch.game import FusedGame, GameConfig, HostActionEncoder
 from hpsearch.game.kernels import BACKENDS, default_backend
 from hpsearch.game.philox import derive_key
+from hpsearch.game.rewards import REWARDS
 
 needs_triton = pytest.mark.skipif(find_spec("triton") is None, reason="triton is not installed")
 every_backend = pytest.mark.parametrize(
@@ -147,14 +149,20 @@ def test_step(name, reposition, dimension, num_points, max_value, max_steps):
         max_value=max_value,
         max_steps=max_steps,
         reposition=reposition,
+        reward="terminal",
     )
     keys = torch.tensor([derive_key("step", member) for member in range(2)])
-    game = FusedGame(config, keys, NUM_GAMES // 2, device_of(name), name)
-    expected = FusedGame(config, keys, NUM_GAMES // 2, "cpu", "reference")
+    num_games = NUM_GAMES // 2
+    game = FusedGame(config, keys, num_games, device_of(name), name, observes=True)
+    expected = FusedGame(config, keys, num_games, "cpu", "reference", observes=True)
+    rewards = cycle(REWARDS)
     encoder = HostActionEncoder(dimension)
     for t in range(12 if name == "cuda" else 40):
         subset, axis = random_moves(t, dimension)
         action, axis = encoder.encode(subset).view(2, -1), axis.view(2, -1)
+        reward = next(rewards)
+        game.replace_reward(reward)
+        expected.replace_reward(reward)
         step = game.step(action.to(game.device), axis.to(game.device))
         for ours, theirs in zip(step, expected.step(action, axis), strict=True):
             assert ours.dtype == theirs.dtype
@@ -162,21 +170,26 @@ def test_step(name, reposition, dimension, num_points, max_value, max_steps):
         for tensor, value in zip(game.state().values(), expected.state().values(), strict=True):
             assert tensor.dtype == value.dtype
             assert torch.equal(tensor.cpu(), value)
-        assert torch.equal(game.observe().cpu(), expected.observe())
+        assert torch.equal(game.observation.cpu(), expected.observation)
+        assert torch.equal(game.observe().cpu(), expected.observation)
+
+
+def test_many_states_on_the_cpu():
+    check_many_states("cpu", num_games=300)
 
 
 @needs_triton
 @pytest.mark.slow
 def test_many_states():
     """In the interpreter, as many as there is patience for."""
-    check_many_states(num_games=300)
+    check_many_states("cuda", num_games=300)
 
 
 @needs_triton
 @pytest.mark.gpu
 @pytest.mark.skipif(device_of("cuda").type == "cpu", reason="no CUDA device")
 def test_a_million_states():
-    check_many_states(num_games=17_000)
+    check_many_states("cuda", num_games=17_000)
 
 
 def test_the_default_for_each_device(monkeypatch):

@@ -415,6 +415,17 @@ def test_a_state_that_does_not_fit_is_refused(members, algorithm):
             trainer.load_member(0, state)
 
 
+@every_algorithm
+def test_what_is_seen_follows_the_games_that_are_loaded(members, algorithm):
+    trainer = build(members(algorithm))
+    early = {name: tensor[1].clone() for name, tensor in trainer.state().items()}
+    trainer.train(5)
+    game = trainer.fused_game
+    assert torch.equal(game.observation, game.observe())
+    trainer.load_member(1, early)
+    assert torch.equal(game.observation, game.observe())
+
+
 @cases
 def test_no_illegal_move_is_played(members, algorithm, case):
     trainer = build(members(algorithm, case))

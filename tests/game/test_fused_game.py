@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 import torch
 from point_sets import as_points, moved_points
@@ -7,7 +9,9 @@ from hpsearch.game.kernels import BACKENDS
 from hpsearch.game.philox import Stream, derive_key
 from hpsearch.game.players import HOSTS, agent_player, host_player
 
-SMALL = GameConfig(dimension=3, max_num_points=8, max_value=9, max_steps=6, reposition=True)
+SMALL = GameConfig(
+    dimension=3, max_num_points=8, max_value=9, max_steps=6, reposition=True, reward="terminal"
+)
 
 
 def keys(num_members: int) -> torch.Tensor:
@@ -31,9 +35,14 @@ def play(game: FusedGame, num_moves: int, host: str = "random", agent: str = "ra
 @pytest.mark.parametrize("reposition", [False, True])
 def test_a_step_is_a_move_of_each_game_by_itself(backend, reposition):
     config = GameConfig(
-        dimension=3, max_num_points=8, max_value=9, max_steps=6, reposition=reposition
+        dimension=3,
+        max_num_points=8,
+        max_value=9,
+        max_steps=6,
+        reposition=reposition,
+        reward="terminal",
     )
-    game = FusedGame(config, keys(2), 10, "cpu", backend)
+    game = FusedGame(config, keys(2), 10, "cpu", backend, observes=True)
     encoder = HostActionEncoder(3)
     num_done = num_truncated = 0
     for before, action, axis, step in play(game, 20):
@@ -55,13 +64,16 @@ def test_a_step_is_a_move_of_each_game_by_itself(backend, reposition):
                 assert game.starts[p, b] == before["starts"][p, b]
         num_done += int(step.done.sum())
         num_truncated += int(step.truncated.sum())
+        assert torch.equal(step.reward, step.done.float())
+        assert torch.equal(step.next_observation, rules.observe(step.next_points))
+        assert torch.equal(game.observation, rules.observe(game.points))
     assert num_done > 10
     assert num_truncated > 10
 
 
 @pytest.mark.parametrize("backend", ["reference", "cpu"])
 def test_a_new_game_is_the_start_of_its_number(backend):
-    game = FusedGame(SMALL, keys(2), 10, "cpu", backend)
+    game = FusedGame(SMALL, keys(2), 10, "cpu", backend, observes=True)
     for _before, _action, _axis, step in play(game, 12):
         ended = step.done | step.truncated
         starts = BACKENDS["reference"].random_starts(
@@ -74,8 +86,8 @@ def test_a_new_game_is_the_start_of_its_number(backend):
 @pytest.mark.parametrize("backend", ["reference", "cpu"])
 @pytest.mark.parametrize("host", HOSTS)
 def test_members_are_independent(backend, host):
-    together = FusedGame(SMALL, keys(3), 10, "cpu", backend)
-    alone = FusedGame(SMALL, keys(3)[1:2], 10, "cpu", backend)
+    together = FusedGame(SMALL, keys(3), 10, "cpu", backend, observes=True)
+    alone = FusedGame(SMALL, keys(3)[1:2], 10, "cpu", backend, observes=True)
     for (*_, step), (*_, own) in zip(play(together, 15, host), play(alone, 15, host), strict=True):
         for all_members, member in zip(step, own, strict=True):
             assert torch.equal(all_members[1:2], member)
@@ -86,9 +98,14 @@ def test_members_are_independent(backend, host):
 @pytest.mark.parametrize("backend", ["reference", "cpu"])
 def test_growth_beyond_the_limit_ends_a_game_as_capped(backend):
     config = GameConfig(
-        dimension=2, max_num_points=2, max_value=9, max_steps=1000, reposition=False
+        dimension=2,
+        max_num_points=2,
+        max_value=9,
+        max_steps=1000,
+        reposition=False,
+        reward="terminal",
     )
-    game = FusedGame(config, keys(1), 1, "cpu", backend)
+    game = FusedGame(config, keys(1), 1, "cpu", backend, observes=True)
     limit = rules.MAX_COORDINATE
     game.points.copy_(torch.tensor([[limit, 0], [0, limit]], dtype=torch.int32))
     action, axis = torch.tensor([[0]]), torch.tensor([[0]])
@@ -106,7 +123,7 @@ def test_growth_beyond_the_limit_ends_a_game_as_capped(backend):
 @pytest.mark.parametrize("backend", ["reference", "cpu"])
 @pytest.mark.parametrize(("action", "axis"), [(0, 2), (0, -1), (3, 3), (4, 0), (-1, 0)])
 def test_an_illegal_move_is_an_error_and_changes_nothing(backend, action, axis):
-    game = FusedGame(SMALL, keys(1), 3, "cpu", backend)
+    game = FusedGame(SMALL, keys(1), 3, "cpu", backend, observes=True)
     before = game.state()
     with pytest.raises(ValueError, match="got"):
         game.step(torch.tensor([[0, 0, action]]), torch.tensor([[0, 1, axis]]))
@@ -116,7 +133,7 @@ def test_an_illegal_move_is_an_error_and_changes_nothing(backend, action, axis):
 
 @pytest.mark.parametrize("backend", ["reference", "cpu"])
 def test_state_and_select(backend):
-    game = FusedGame(SMALL, keys(3), 10, "cpu", backend)
+    game = FusedGame(SMALL, keys(3), 10, "cpu", backend, observes=True)
     list(play(game, 5))
     state = game.state()
     chosen = game.select(torch.tensor([2, 0]))
@@ -132,8 +149,60 @@ def test_state_and_select(backend):
         assert all(map(torch.equal, step, before))
 
 
+@pytest.mark.parametrize("backend", ["reference", "cpu"])
+def test_the_observation_is_that_of_the_points(backend):
+    game = FusedGame(SMALL, keys(2), 10, "cpu", backend, observes=True)
+    observation = game.observation
+    assert observation.shape == (2, 10, 24)
+
+    def follows():
+        assert game.observation is observation  # in place
+        return torch.equal(observation, rules.observe(game.points))
+
+    assert follows()
+    state = game.state()
+    list(play(game, 7))
+    assert follows()
+    assert torch.equal(game.select(torch.tensor([1])).observation, observation[1:])
+    game.points[1].copy_(state["points"][1])
+    assert not follows()
+    game.refresh()
+    assert follows()
+    game.load_state(state)
+    assert follows()
+
+
+@pytest.mark.parametrize("backend", ["reference", "cpu"])
+def test_a_game_that_does_not_observe_is_the_same_game(backend):
+    seeing, blind = (
+        FusedGame(SMALL, keys(2), 10, "cpu", backend, observes=observes)
+        for observes in (True, False)
+    )
+    for (*_, step), (*_, other) in zip(play(seeing, 12), play(blind, 12), strict=True):
+        assert other.next_observation.shape == blind.observation.shape == (2, 10, 0)
+        assert all(map(torch.equal, step[:-1], other[:-1]))
+    blind.refresh()
+    assert not blind.select(torch.tensor([0])).observes
+
+
+@pytest.mark.parametrize("backend", ["reference", "cpu"])
+def test_another_reward_from_now_on(backend):
+    game = FusedGame(SMALL, keys(2), 10, "cpu", backend, observes=False)
+    assert all((step.reward >= 0).all() for *_, step in play(game, 5))
+    game.replace_reward("step_penalty")
+    assert all((step.reward == -1).all() for *_, step in play(game, 5))
+    game.replace_reward("points_removed")
+    assert game.config.reward == "points_removed"
+    for before, *_, step in play(game, 5):
+        removed = rules.is_live(before["points"]).sum(-1) - rules.is_live(step.next_points).sum(-1)
+        assert torch.equal(step.reward, removed / 8)
+    with pytest.raises(ValueError, match=r"got 'points'"):
+        game.replace_reward("points")
+    assert game.config.reward == "points_removed"
+
+
 def test_a_wrong_state_is_an_error():
-    game = FusedGame(SMALL, keys(1), 3, "cpu", "reference")
+    game = FusedGame(SMALL, keys(1), 3, "cpu", "reference", observes=True)
     state = game.state()
     with pytest.raises(ValueError, match=r"got \['keys', 'lengths', 'starts'\]"):
         game.load_state({name: state[name] for name in ("keys", "lengths", "starts")})
@@ -142,7 +211,7 @@ def test_a_wrong_state_is_an_error():
 
 
 def test_positions_before_the_reset_are_not_overwritten():
-    game = FusedGame(SMALL, keys(1), 4, "cpu", "cpu")
+    game = FusedGame(SMALL, keys(1), 4, "cpu", "cpu", observes=True)
     steps = [step.next_points for *_, step in play(game, 3)]
     copies = [points.clone() for points in steps]
     list(play(game, 3))
@@ -150,7 +219,7 @@ def test_positions_before_the_reset_are_not_overwritten():
 
 
 def test_a_game_ends_as_on_python_integers():
-    game = FusedGame(SMALL, keys(1), 1, "cpu", "cpu")
+    game = FusedGame(SMALL, keys(1), 1, "cpu", "cpu", observes=True)
     encoder = HostActionEncoder(3)
     for before, action, axis, step in play(game, 30, "zeillinger", "choose_first"):
         subset = encoder.decode(action[0, 0]).nonzero().flatten().tolist()
@@ -166,18 +235,22 @@ def test_a_game_ends_as_on_python_integers():
 def test_an_impossible_config_is_an_error(name, value):
     values = {"dimension": 3, "max_num_points": 5, "max_value": 9, "max_steps": 6}
     with pytest.raises(ValueError, match=f"{name} must be at least .* got {name}={value}"):
-        GameConfig(**(values | {name: value}), reposition=True)
+        GameConfig(**(values | {name: value}), reposition=True, reward="terminal")
 
 
 def test_impossible_arguments_are_errors():
-    one_point = GameConfig(dimension=3, max_num_points=1, max_value=9, max_steps=6, reposition=True)
+    one_point = GameConfig(
+        dimension=3, max_num_points=1, max_value=9, max_steps=6, reposition=True, reward="terminal"
+    )
     with pytest.raises(ValueError, match="max_num_points=1"):
-        FusedGame(one_point, keys(1), 1, "cpu", "cpu")
+        FusedGame(one_point, keys(1), 1, "cpu", "cpu", observes=True)
     with pytest.raises(ValueError, match=r"keys must be int64 \(P,\), got torch.float32"):
-        FusedGame(SMALL, torch.zeros(1), 1, "cpu", "cpu")
+        FusedGame(SMALL, torch.zeros(1), 1, "cpu", "cpu", observes=True)
     with pytest.raises(ValueError, match="num_games=0"):
-        FusedGame(SMALL, keys(1), 0, "cpu", "cpu")
+        FusedGame(SMALL, keys(1), 0, "cpu", "cpu", observes=True)
     with pytest.raises(ValueError, match=r"\['cpu', 'cuda', 'reference'\], got backend='gpu'"):
-        FusedGame(SMALL, keys(1), 1, "cpu", "gpu")
+        FusedGame(SMALL, keys(1), 1, "cpu", "gpu", observes=True)
+    with pytest.raises(ValueError, match=r"one of \['points_removed', .* got 'points'"):
+        replace(SMALL, reward="points")
     with pytest.raises(ValueError, match="backend 'cpu' needs a device of type 'cpu', got 'meta'"):
-        FusedGame(SMALL, keys(1), 1, "meta", "cpu")
+        FusedGame(SMALL, keys(1), 1, "meta", "cpu", observes=True)

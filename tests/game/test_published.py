@@ -11,10 +11,15 @@ from hpsearch.game.players import agent_player, host_player
 def rho(host: str, agent: str, num_points: int, num_games: int) -> float:
     """Return finished games per move, over the first game of each lane and at most 100 moves."""
     config = GameConfig(
-        dimension=3, max_num_points=num_points, max_value=20, max_steps=100, reposition=True
+        dimension=3,
+        max_num_points=num_points,
+        max_value=20,
+        max_steps=100,
+        reposition=True,
+        reward="terminal",
     )
     keys = torch.tensor([derive_key("published", host, agent)])
-    game = FusedGame(config, keys, num_games, "cpu", "cpu")
+    game = FusedGame(config, keys, num_games, "cpu", "cpu", observes=False)
     encoder = HostActionEncoder(3)
     noise = Stream(keys + 1, torch.zeros_like(keys))
     num_done = num_moves = 0

@@ -22,7 +22,12 @@ HOSTS = ("random", "all_coord", "zeillinger")
 
 def game(num_points: int = 20) -> GameConfig:
     return GameConfig(
-        dimension=3, max_num_points=num_points, max_value=20, max_steps=100, reposition=True
+        dimension=3,
+        max_num_points=num_points,
+        max_value=20,
+        max_steps=100,
+        reposition=True,
+        reward="terminal",
     )
 
 
@@ -75,7 +80,12 @@ def test_all_coord_never_ends_a_game_against_choose_first():
 def test_lengths_are_those_of_games_played_one_by_one(reposition):
     cap, num_games = 12, 60
     config = GameConfig(
-        dimension=3, max_num_points=6, max_value=9, max_steps=cap, reposition=reposition
+        dimension=3,
+        max_num_points=6,
+        max_value=9,
+        max_steps=cap,
+        reposition=reposition,
+        reward="terminal",
     )
     generator = torch.Generator().manual_seed(0)
     points = torch.randint(0, 10, (1, 200, 6, 3), generator=generator, dtype=torch.int32)
@@ -165,7 +175,14 @@ def test_greedy_and_sampled_policies_differ_by_exploration_alone(tiny_config):
     always = build([tiny_config({"evaluation.er": 1.0, "agent": {"player": "choose_first"}})])
     (sampled,) = always.evaluate_rho(num_games=4000, split="test")
     how = Measurement(
-        GameConfig(dimension=3, max_num_points=4, max_value=5, max_steps=6, reposition=True),
+        GameConfig(
+            dimension=3,
+            max_num_points=4,
+            max_value=5,
+            max_steps=6,
+            reposition=True,
+            reward="terminal",
+        ),
         *(4000, 10, 0.0, "test", MODES, CPU),
     )
     (random,) = measure_hosts(ScriptedHostPolicy("random"), ["choose_first"], 1, how)

@@ -22,7 +22,9 @@ from hpsearch.trainers.policies import ScriptedAgentPolicy, ScriptedHostPolicy
 from hpsearch.trainers.rho import Lengths
 
 CAP = 6
-GAME = GameConfig(dimension=3, max_num_points=8, max_value=9, max_steps=50, reposition=True)
+GAME = GameConfig(
+    dimension=3, max_num_points=8, max_value=9, max_steps=50, reposition=True, reward="terminal"
+)
 HOW = Measurement(GAME, 150, CAP, 0.0, "test", MODES, torch.device("cpu"))
 
 
@@ -31,7 +33,7 @@ def one_by_one(host, agent):
     key = torch.tensor([derive_key("evaluation", "test")])
     encoder, noise, never = HostActionEncoder(3), torch.zeros(2), torch.zeros(())
     lengths, unfinished, subsets, axes = np.zeros(CAP + 1, int), 0, [0] * 4, [0] * 3
-    for points in FusedGame(GAME, key, HOW.num_games, "cpu", "reference").points[0]:
+    for points in FusedGame(GAME, key, HOW.num_games, "cpu", "reference", observes=False).points[0]:
         for move in range(1, CAP + 1):
             action = host(points, noise, never)
             subset = encoder.decode(action)

@@ -33,10 +33,15 @@ def lengths_by_the_rules(starts, max_steps):
 
 def test_a_capped_game_is_unfinished_even_if_its_points_merge():
     config = GameConfig(
-        dimension=3, max_num_points=20, max_value=2**29, max_steps=50, reposition=True
+        dimension=3,
+        max_num_points=20,
+        max_value=2**29,
+        max_steps=50,
+        reposition=True,
+        reward="terminal",
     )
     keys = torch.tensor([5, 6])
-    starts = FusedGame(config, keys, 200, "cpu", "cpu").points
+    starts = FusedGame(config, keys, 200, "cpu", "cpu", observes=False).points
     moves, finished = play(
         ScriptedHostPolicy("all_coord"),
         ScriptedAgentPolicy("choose_first"),

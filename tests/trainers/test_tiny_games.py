@@ -22,10 +22,16 @@ CAP, NUM_GAMES, SPLIT = 15, 400, "test"
 def differences(dimension: int, max_value: int) -> list[tuple[int, ...]]:
     """Return the starts that `evaluate_rho` meets, each as the difference of its two points."""
     config = GameConfig(
-        dimension=dimension, max_num_points=2, max_value=max_value, max_steps=CAP, reposition=True
+        dimension=dimension,
+        max_num_points=2,
+        max_value=max_value,
+        max_steps=CAP,
+        reposition=True,
+        reward="terminal",
     )
     keys = torch.tensor([derive_key("evaluation", SPLIT)])
-    points = FusedGame(config, keys, NUM_GAMES, CPU, default_backend(CPU)).points[0].tolist()
+    game = FusedGame(config, keys, NUM_GAMES, CPU, default_backend(CPU), observes=False)
+    points = game.points[0].tolist()
     return [tuple(a - b for a, b in zip(*game, strict=True)) for game in points]
 
 

@@ -94,6 +94,8 @@ def step(state: GameState, host_action: Tensor, agent_axis: Tensor, config: Game
         done=torch.empty(shape, dtype=torch.bool),
         truncated=torch.empty(shape, dtype=torch.bool),
         length=torch.empty_like(state.lengths),
+        reward=torch.empty(shape, dtype=torch.float32),
+        next_observation=torch.empty_like(state.observation),
     )
     _share_threads()
     cpu_loops.step(
@@ -101,15 +103,19 @@ def step(state: GameState, host_action: Tensor, agent_axis: Tensor, config: Game
         _flat(state.lengths),
         _flat(state.starts),
         _flat(state.keys),
+        _rows(state.observation, config.dimension),
         subsets[actions],
         axes,
         config.max_value,
         config.max_steps,
         config.reposition,
+        cpu_loops.REWARD_KINDS[config.reward],
         _games(result.next_points),
         _flat(result.done),
         _flat(result.truncated),
         _flat(result.length),
+        _flat(result.reward),
+        _rows(result.next_observation, config.dimension),
     )
     return result
 
@@ -117,6 +123,13 @@ def step(state: GameState, host_action: Tensor, agent_axis: Tensor, config: Game
 def _games(points: Tensor) -> NDArray[Any]:
     """Return (..., N, D) as an array (G, N, D)."""
     array: NDArray[Any] = points.contiguous().numpy().reshape(-1, *points.shape[-2:])
+    return array
+
+
+def _rows(observation: Tensor, dimension: int) -> NDArray[Any]:
+    """Return (P, B, R * D) as an array (G, R, D); R is 0 where nothing is observed."""
+    num_games, num_rows = observation.shape[:-1].numel(), observation.shape[-1] // dimension
+    array: NDArray[Any] = observation.numpy().reshape(num_games, num_rows, dimension)
     return array
 
 

@@ -31,6 +31,14 @@ Bools = NDArray[np.bool_]
 FLOAT_BITS = np.uint64(8)  # of the 32 bits of a word, 24 fit a float32
 FLOAT_UNIT = np.float32(2.0**-24)
 
+TERMINAL, STEP_PENALTY, POINTS_REMOVED = range(3)
+REWARD_KINDS = {
+    "terminal": TERMINAL,
+    "step_penalty": STEP_PENALTY,
+    "points_removed": POINTS_REMOVED,
+}
+"""the rewards by name, as a step knows them: numba handles numbers faster"""
+
 
 @batched
 def newton_polytope(points: Int32s, result: Int32s) -> None:
@@ -130,21 +138,27 @@ def step(
     lengths: Int32s,
     starts: Int64s,
     keys: Int64s,
+    observation: Floats,
     subsets: Int64s,
     axes: Int64s,
     max_value: int,
     max_steps: int,
     reposition: bool,
+    reward_kind: int,
     next_points: Int32s,
     done: Bools,
     truncated: Bools,
     next_lengths: Int32s,
+    reward: Floats,
+    next_observation: Floats,
 ) -> None:
     """Play one legal move in every game, and start again those that ended.
 
-    ``points`` and ``next_points`` are (G, N, D), ``keys`` is (P,), all others are (G,).
+    ``points`` and ``next_points`` are (G, N, D), the observations too, or (G, 0, D) where none are
+    asked for; ``keys`` is (P,), all others are (G,).
     """
     num_games = len(points) // len(keys)
+    observes = observation.shape[1] > 0
     for game in numba.prange(len(points)):
         num_before = count_rows(points[game])
         count, capped = _move_rows(
@@ -154,12 +168,29 @@ def step(
         next_lengths[game] = length
         done[game] = count <= 1 and not capped
         truncated[game] = (capped or length >= max_steps) and not done[game]
+        reward[game] = _host_reward(reward_kind, num_before - count, len(points[game]), done[game])
+        if observes:
+            scale_rows(next_points[game], next_observation[game])
         if done[game] or truncated[game]:
             member, lane = _split(game, num_games)
             starts[game] += 1
             draw_start(points[game], keys[member], lane, starts[game], max_value)
             lengths[game] = 0
+            if observes:
+                scale_rows(points[game], observation[game])
         else:
             # No move adds a point, so all rows below are padding in both.
             copy_rows(next_points[game], points[game], num_before)
             lengths[game] = length
+            if observes:
+                copy_rows(next_observation[game], observation[game], num_before)
+
+
+@scalar
+def _host_reward(kind: int, num_removed: int, num_points: int, done: bool) -> float:
+    """Apply one of `rewards.REWARDS`; float32."""
+    if kind == TERMINAL:
+        return np.float32(done)  # type: ignore[return-value]
+    if kind == STEP_PENALTY:
+        return np.float32(-1)  # type: ignore[return-value]
+    return np.float32(num_removed) / np.float32(num_points)  # type: ignore[return-value]

@@ -4,6 +4,8 @@ The first ``count`` rows are points. Everything here costs what the live points 
 game soon has three or four.
 """
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -108,7 +110,7 @@ def count_rows(rows: Rows) -> int:
 
 
 @scalar
-def copy_rows(source: Rows, target: Rows, count: int) -> None:
+def copy_rows(source: NDArray[Any], target: NDArray[Any], count: int) -> None:
     """Copy the first ``count`` rows, padding included."""
     for row in range(count):
         for k in range(source.shape[1]):

@@ -139,6 +139,8 @@ def step(state: GameState, host_action: Tensor, agent_axis: Tensor, config: Game
         done=torch.empty_like(state.lengths, dtype=torch.bool),
         truncated=torch.empty_like(state.lengths, dtype=torch.bool),
         length=torch.empty_like(state.lengths),
+        reward=torch.empty_like(state.lengths, dtype=torch.float32),
+        next_observation=torch.empty_like(state.observation),
     )
     launch = _launch(state.points)
     with torch.cuda.device_of(state.points):
@@ -152,6 +154,8 @@ def step(state: GameState, host_action: Tensor, agent_axis: Tensor, config: Game
             config.max_value,
             config.max_steps,
             config.reposition,
+            config.reward,
+            state.observes,
             *launch.sizes,
             num_warps=NUM_WARPS,
             sanitize_overflow=False,  # the assertion needs debug, which would also check every sum

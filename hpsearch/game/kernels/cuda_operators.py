@@ -82,7 +82,7 @@ def random_starts(
     key = tl.load(keys + games // games_per_member, mask=inside, other=0)
     start = tl.load(starts + games, mask=inside, other=0)
     lane = games % games_per_member
-    write_starts(result, games, inside, key, lane, start, max_value, N, D, ROWS)
+    write_starts(result, None, games, inside, key, lane, start, max_value, False, N, D, ROWS)
 
 
 @triton.jit(do_not_specialize=["num_blocks", "num_numbers"])

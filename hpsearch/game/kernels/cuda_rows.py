@@ -58,7 +58,7 @@ def store_points(
     D: tl.constexpr,
     ROWS: tl.constexpr,
 ) -> None:
-    """Write the points of the ``chosen`` games to int32 (G, N, D), each row to its place."""
+    """Write the rows of the ``chosen`` games to (G, N, D), each to its place."""
     first = pointer + games.to(tl.int64)[:, None] * (N * D) + places * D
     there = chosen[:, None] & (places < N)
     for k in tl.static_range(D):
@@ -142,18 +142,43 @@ def reposition_points(points: tl.tuple, D: tl.constexpr) -> tl.tuple:
 
 
 @triton.jit
+def scale_points(points: tl.tuple, D: tl.constexpr) -> tl.tuple:
+    """Apply `rules.observe`: D tiles float32 (BLOCK, ROWS)."""
+    live = points[0] >= 0
+    largest = tl.maximum(_largest_coordinate(points, D), 1).to(tl.float32)[:, None]
+    scaled = ()
+    for k in tl.static_range(D):
+        # As IEEE 754 has it: a plain division may be off by a unit in the last place.
+        share = tl.div_rn(points[k].to(tl.float32), largest)
+        scaled = scaled + (tl.where(live, share, -1.0),)
+    return scaled
+
+
+@triton.jit
+def count_points(points: tl.tuple) -> tl.tensor:
+    """Count the points of every game, int32 (BLOCK,)."""
+    return tl.sum((points[0] >= 0).to(tl.int32), axis=1)
+
+
+@triton.jit
 def are_over(points: tl.tuple) -> tl.tensor:
     """Apply `rules.is_over`."""
-    return tl.sum((points[0] >= 0).to(tl.int32), axis=1) <= 1
+    return count_points(points) <= 1
 
 
 @triton.jit
 def are_capped(points: tl.tuple, D: tl.constexpr) -> tl.tensor:
     """Apply `rules.is_capped`."""
+    return _largest_coordinate(points, D) > MAX_COORDINATE
+
+
+@triton.jit
+def _largest_coordinate(points: tl.tuple, D: tl.constexpr) -> tl.tensor:
+    """Return the largest coordinate of every game, int32 (BLOCK,)."""
     largest = points[0]
     for k in tl.static_range(1, D):
         largest = tl.maximum(largest, points[k])
-    return tl.max(largest, axis=1) > MAX_COORDINATE
+    return tl.max(largest, axis=1)
 
 
 @triton.jit

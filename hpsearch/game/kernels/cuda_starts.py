@@ -11,6 +11,7 @@ from hpsearch.game.kernels.cuda_rows import (
     are_over,
     canonical_places,
     reduce_points,
+    scale_points,
     store_points,
 )
 
@@ -31,17 +32,21 @@ def num_blocks_of_a_point(dimension: int) -> int:
 @triton.jit
 def write_starts(
     target: tl.tensor,
+    observation: tl.tensor,
     games: tl.tensor,
     chosen: tl.tensor,
     keys: tl.tensor,
     lanes: tl.tensor,
     numbers: tl.tensor,
     max_value: tl.tensor,
+    OBSERVES: tl.constexpr,
     N: tl.constexpr,
     D: tl.constexpr,
     ROWS: tl.constexpr,
 ) -> None:
     """Write start ``numbers`` of ``lanes`` under ``keys`` to the ``chosen`` games of ``target``.
+
+    With OBSERVES also what it looks like to ``observation``, float32 of the same shape.
 
     As `starts.random_starts`. What is over is drawn again as long as the block has such a game.
     """
@@ -51,10 +56,19 @@ def write_starts(
         drawn = _draw(keys, lanes, numbers, attempt, max_value, N, D, ROWS)
         drawn = reduce_points(drawn, D, ROWS)
         success = pending & ~are_over(drawn)
-        store_points(target, games, success, drawn, canonical_places(drawn, D, ROWS), N, D, ROWS)
+        places = canonical_places(drawn, D, ROWS)
+        store_points(target, games, success, drawn, places, N, D, ROWS)
+        if OBSERVES:
+            scaled = scale_points(drawn, D)
+            store_points(observation, games, success, scaled, places, N, D, ROWS)
         pending = pending & ~success
         attempt += 1
-    _write_simplest_start(target, games, pending, max_value, N, D, ROWS)
+    places = games[:, None] * 0 + tl.arange(0, ROWS)[None, :]
+    simplest = _simplest_start(places, max_value, D)
+    store_points(target, games, pending, simplest, places, N, D, ROWS)
+    if OBSERVES:
+        scaled = scale_points(simplest, D)
+        store_points(observation, games, pending, scaled, places, N, D, ROWS)
 
 
 @triton.jit
@@ -93,20 +107,10 @@ def _draw(
 
 
 @triton.jit
-def _write_simplest_start(
-    target: tl.tensor,
-    games: tl.tensor,
-    chosen: tl.tensor,
-    max_value: tl.tensor,
-    N: tl.constexpr,
-    D: tl.constexpr,
-    ROWS: tl.constexpr,
-) -> None:
-    """Write `starts.simplest_start` to the ``chosen`` games."""
-    rows = tl.arange(0, ROWS)[None, :]
-    places = games[:, None] * 0 + rows
+def _simplest_start(rows: tl.tensor, max_value: tl.tensor, D: tl.constexpr) -> tl.tuple:
+    """Return `starts.simplest_start` for every game; ``rows`` (BLOCK, ROWS) are their numbers."""
     simplest = ()
     for k in tl.static_range(D):
         coordinate = tl.where(rows == k, max_value, 0)
         simplest = simplest + (tl.where(rows < 2, coordinate, PADDING),)
-    store_points(target, games, chosen, simplest, places, N, D, ROWS)
+    return simplest

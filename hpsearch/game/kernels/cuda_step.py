@@ -8,12 +8,13 @@ import triton.language as tl
 
 from hpsearch.game.kernels.cuda_rows import (
     are_capped,
-    are_over,
     block_of_games,
     canonical_places,
+    count_points,
     load_points,
     reduce_points,
     reposition_points,
+    scale_points,
     shift_points,
     store_points,
 )
@@ -57,17 +58,22 @@ def step(
     lengths: tl.tensor,
     starts: tl.tensor,
     keys: tl.tensor,
+    observation: tl.tensor,
     actions: tl.tensor,
     axes: tl.tensor,
     next_points: tl.tensor,
     done: tl.tensor,
     truncated: tl.tensor,
     next_lengths: tl.tensor,
+    reward: tl.tensor,
+    next_observation: tl.tensor,
     num_games: tl.tensor,
     games_per_member: tl.tensor,
     max_value: tl.tensor,
     max_steps: tl.tensor,
     REPOSITION: tl.constexpr,
+    REWARD: tl.constexpr,
+    OBSERVES: tl.constexpr,
     N: tl.constexpr,
     D: tl.constexpr,
     ROWS: tl.constexpr,
@@ -75,8 +81,9 @@ def step(
 ) -> None:
     """Play one move in every game, and start again those that ended; see `Backend.step`.
 
-    ``points`` and ``next_points`` are (G, N, D), ``keys`` is (P,), all others are (G,). Trips an
-    assertion where a move is illegal.
+    ``points`` and ``next_points`` are (G, N, D), ``keys`` is (P,), all others are (G,); the
+    observations are (G, N * D), or not touched without OBSERVES. Trips an assertion where a move
+    is illegal.
     """
     games, inside = block_of_games(num_games, BLOCK)
     action = tl.load(actions + games, mask=inside, other=0)
@@ -91,8 +98,8 @@ def step(
         _is_legal(action, subset, axis, D), "the agent's axis must lie in the host's subset"
     )
     moved, capped = _move(present, subset, axis, REPOSITION, D, ROWS)
-    over = are_over(moved)
-    ends_well = over & ~capped
+    num_left = count_points(moved)
+    ends_well = (num_left <= 1) & ~capped
     ends_early = (capped | (length >= max_steps)) & ~ends_well
     ended = ends_well | ends_early
 
@@ -101,20 +108,29 @@ def step(
     tl.store(done + games, ends_well, mask=inside)
     tl.store(truncated + games, ends_early, mask=inside)
     tl.store(next_lengths + games, length, mask=inside)
+    host_reward = _host_reward(REWARD, count_points(present) - num_left, ends_well, N)
+    tl.store(reward + games, host_reward, mask=inside)
+    if OBSERVES:
+        scaled = scale_points(moved, D)
+        store_points(next_observation, games, inside, scaled, places, N, D, ROWS)
 
     tl.debug_barrier()  # no thread overwrites the state before all have read it
     start += ended.to(tl.int64)
     tl.store(lengths + games, tl.where(ended, 0, length), mask=inside)
     tl.store(starts + games, start, mask=inside)
     store_points(points, games, inside & ~ended, moved, places, N, D, ROWS)
+    if OBSERVES:
+        store_points(observation, games, inside & ~ended, scaled, places, N, D, ROWS)
     write_starts(
         points,
+        observation,
         games,
         inside & ended,
         key,
         games % games_per_member,
         start,
         max_value,
+        OBSERVES,
         N,
         D,
         ROWS,
@@ -136,6 +152,20 @@ def _move(
     if REPOSITION:
         moved = reposition_points(moved, D)
     return moved, capped
+
+
+@triton.jit
+def _host_reward(
+    REWARD: tl.constexpr, num_removed: tl.tensor, done: tl.tensor, N: tl.constexpr
+) -> tl.tensor:
+    """Apply one of `rewards.REWARDS`; float32 (BLOCK,)."""
+    if REWARD == "terminal":
+        return done.to(tl.float32)
+    elif REWARD == "step_penalty":
+        return done.to(tl.float32) * 0.0 - 1.0
+    else:
+        tl.static_assert(REWARD == "points_removed")
+        return tl.div_rn(num_removed.to(tl.float32), tl.full(num_removed.shape, N, tl.float32))
 
 
 @triton.jit

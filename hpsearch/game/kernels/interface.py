@@ -21,6 +21,13 @@ class GameState(NamedTuple):
     """int64 (P, B), the number of the present game's start position in its lane."""
     keys: Tensor
     """int64 (P,), what the start positions are drawn from."""
+    observation: Tensor
+    """float32 (P, B, N * D), that of ``points``; (P, B, 0) where none is asked for."""
+
+    @property
+    def observes(self) -> bool:
+        """Whether observations are asked for."""
+        return self.observation.shape[-1] > 0
 
 
 class Step(NamedTuple):
@@ -34,6 +41,10 @@ class Step(NamedTuple):
     """bool (P, B): ended by max_steps or by a coordinate above 2^30, and not done."""
     length: Tensor
     """int32 (P, B): the moves of this game, this one included."""
+    reward: Tensor
+    """float32 (P, B): what the host gets for this move."""
+    next_observation: Tensor
+    """float32 (P, B, N * D), that of ``next_points``; (P, B, 0) where none is asked for."""
 
 
 class Backend(Protocol):

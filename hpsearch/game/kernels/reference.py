@@ -8,6 +8,7 @@ from hpsearch.game.config import GameConfig
 from hpsearch.game.encoding import HostActionEncoder
 from hpsearch.game.kernels.interface import GameState, Step
 from hpsearch.game.philox import uniform
+from hpsearch.game.rewards import reward_function
 from hpsearch.game.rules import newton_polytope, observe
 from hpsearch.game.starts import random_starts
 from hpsearch.game.zeillinger import zeillinger
@@ -31,6 +32,10 @@ def step(state: GameState, host_action: Tensor, agent_axis: Tensor, config: Game
     # A capped game is not done: points that saturated may have merged.
     done = rules.is_over(next_points) & ~capped
     truncated = (capped | (length >= config.max_steps)) & ~done
+    reward = reward_function(config.reward)(state.points, next_points, done)
+    next_observation = torch.empty_like(state.observation)
+    if state.observes:
+        next_observation = observe(next_points)
 
     ended = done | truncated
     state.starts.add_(ended)
@@ -43,4 +48,6 @@ def step(state: GameState, host_action: Tensor, agent_axis: Tensor, config: Game
     )
     state.points.copy_(torch.where(ended[..., None, None], fresh, next_points))
     state.lengths.copy_(torch.where(ended, 0, length))
-    return Step(next_points, done, truncated, length)
+    if state.observes:
+        state.observation.copy_(observe(state.points))
+    return Step(next_points, done, truncated, length, reward, next_observation)
