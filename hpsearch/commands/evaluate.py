@@ -18,6 +18,7 @@ from hpsearch.report.evaluation_text import WIDTH, plain_report, print_report
 from hpsearch.report.examination import CPU, Plan, examine
 from hpsearch.report.tree_picture import PICTURES, write_picture
 from hpsearch.trainers.policies import ScriptedAgentPolicy, ScriptedHostPolicy
+from hpsearch.trainers.position import Position
 from hpsearch.trainers.published import ADE
 from hpsearch.trainers.transcript import record_game, transcript
 
@@ -114,7 +115,7 @@ def _tree(contestant: Contestant, path: Path, start: str) -> Tree:
 
     def greedy(positions: Tensor) -> Tensor:
         noise = torch.zeros(1, len(positions), 2)
-        return host(positions.unsqueeze(0), noise, torch.zeros(1))[0]
+        return host(Position.of(positions.unsqueeze(0)), noise, torch.zeros(1))[0]
 
     return blowup_tree(
         greedy, points, reposition=game.reposition, max_depth=TREE_DEPTH, max_nodes=TREE_NODES

@@ -3,23 +3,25 @@
 Axes: P hosts, Q agents, R = P * Q rows, A games of each; in row p * Q + q host p meets agent q.
 """
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from operator import itemgetter
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 
-from hpsearch.game.kernels import BACKENDS, default_backend
 from hpsearch.trainers.networks import Network
 from hpsearch.trainers.policies import (
     AgentPolicy,
     HostPolicy,
     LearnedAgent,
     LearnedHost,
-    Observe,
     ScriptedAgentPolicy,
     ScriptedHostPolicy,
 )
+from hpsearch.trainers.position import Position
 from hpsearch.trainers.role_nets import Style
 from hpsearch.trainers.saved_player import SavedPlayer
 from hpsearch.trainers.seats import RegroupedAgent, RegroupedHost
@@ -41,6 +43,10 @@ class Agents:
     policy: AgentPolicy
 
 
+G = TypeVar("G", Hosts, Agents)
+Rows = Callable[[Tensor], Tensor]
+
+
 @dataclass(frozen=True)
 class HostSide:
     """Several `Hosts` as the one host policy of all R rows."""
@@ -49,17 +55,14 @@ class HostSide:
     num_agents: int
     """Q"""
 
-    def __call__(self, points: Tensor, noise: Tensor, exploration: Tensor) -> Tensor:
-        """Return the action index int64 (R, A) for ``points`` int32 (R, A, N, D)."""
+    def __call__(self, position: Position, noise: Tensor, exploration: Tensor) -> Tensor:
+        """Return the action index int64 (R, A)."""
         rate = exploration.expand(noise.shape[:2])
-        sizes = [len(group.names) * self.num_agents for group in self.groups]
-        parts = zip(*(tensor.split(sizes) for tensor in (points, noise, rate)), strict=True)
-        return torch.cat(
-            [
-                RegroupedHost(group.policy, len(group.names))(*part)
-                for group, part in zip(self.groups, parts, strict=True)
-            ]
-        )
+        actions = []
+        for group, rows in _rows_of(self.groups, self.num_agents):
+            host = RegroupedHost(group.policy, len(group.names))
+            actions.append(host(position.map(rows), rows(noise), rows(rate)))
+        return torch.cat(actions)
 
 
 @dataclass(frozen=True)
@@ -71,17 +74,16 @@ class AgentSide:
     """P"""
 
     def __call__(
-        self, points: Tensor, subset: Tensor, noise: Tensor, exploration: Tensor
+        self, position: Position, subset: Tensor, noise: Tensor, exploration: Tensor
     ) -> Tensor:
-        """Return the axis int64 (R, A) for ``points`` and ``subset`` bool (R, A, D)."""
-        rate = exploration.expand(noise.shape[:2])
-        sizes = [len(group.names) * self.num_hosts for group in self.groups]
-        by_agent = (_swap(tensor, self.num_hosts) for tensor in (points, subset, noise, rate))
-        parts = zip(*(tensor.split(sizes) for tensor in by_agent), strict=True)
-        axes = [
-            RegroupedAgent(group.policy, len(group.names))(*part)
-            for group, part in zip(self.groups, parts, strict=True)
-        ]
+        """Return the axis int64 (R, A) in ``subset`` bool (R, A, D)."""
+        swap = partial(_swap, num_outer=self.num_hosts)
+        position, subset, noise = position.map(swap), swap(subset), swap(noise)
+        rate = swap(exploration.expand(noise.shape[0], noise.shape[1]))
+        axes = []
+        for group, rows in _rows_of(self.groups, self.num_hosts):
+            agent = RegroupedAgent(group.policy, len(group.names))
+            axes.append(agent(position.map(rows), rows(subset), rows(noise), rows(rate)))
         return _swap(torch.cat(axes), sum(len(group.names) for group in self.groups))
 
 
@@ -98,7 +100,7 @@ def scripted_agents(names: Sequence[str]) -> tuple[Agents, ...]:
 def host_banks(players: Mapping[str, SavedPlayer]) -> tuple[Hosts, ...]:
     """Return saved hosts by name, those of one structure as one bank."""
     return tuple(
-        Hosts(tuple(bank), LearnedHost(stacked(bank), _observe(bank), _style(bank).weigh))
+        Hosts(tuple(bank), LearnedHost(stacked(bank), _style(bank).weigh))
         for bank in _banks(players)
     )
 
@@ -106,7 +108,7 @@ def host_banks(players: Mapping[str, SavedPlayer]) -> tuple[Hosts, ...]:
 def agent_banks(players: Mapping[str, SavedPlayer]) -> tuple[Agents, ...]:
     """Return saved agents by name, those of one structure as one bank."""
     return tuple(
-        Agents(tuple(bank), LearnedAgent(stacked(bank), _observe(bank), _style(bank).weigh))
+        Agents(tuple(bank), LearnedAgent(stacked(bank), _style(bank).weigh))
         for bank in _banks(players)
     )
 
@@ -131,9 +133,13 @@ def _style(bank: Mapping[str, SavedPlayer]) -> Style:
     return next(iter(bank.values())).style
 
 
-def _observe(bank: Mapping[str, SavedPlayer]) -> Observe:
-    device = next(iter(bank.values())).net.weights.device
-    return BACKENDS[default_backend(device)].observe
+def _rows_of(groups: Iterable[G], num_opponents: int) -> Iterator[tuple[G, Rows]]:
+    """Yield each group and what takes its rows of a tensor (R, ...)."""
+    first = 0
+    for group in groups:
+        end = first + len(group.names) * num_opponents
+        yield group, itemgetter(slice(first, end))
+        first = end
 
 
 def _swap(tensor: Tensor, num_outer: int) -> Tensor:

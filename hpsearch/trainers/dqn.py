@@ -11,12 +11,12 @@ from torch import Tensor
 
 from hpsearch.game import rules
 from hpsearch.trainers.config import DQNConfig, DQNRole, RewardName
+from hpsearch.trainers.optim import Follower
 from hpsearch.trainers.policies import legal_values
 from hpsearch.trainers.q_learner import QLearner
 from hpsearch.trainers.replay_buffer import Batch, ReplayBuffer
 from hpsearch.trainers.schedulers import Scheduler
 from hpsearch.trainers.trainer import Trainer
-from hpsearch.trainers.transitions import Transitions
 
 
 class DQNTrainer(Trainer[DQNConfig, QLearner]):
@@ -32,35 +32,41 @@ class DQNTrainer(Trainer[DQNConfig, QLearner]):
 
     def _train(self) -> None:
         """Play, then learn from what is remembered."""
-        with self.sections("rollout"):
-            for _ in range(self.config.rollout_length):
-                for learner, seen in zip(self.learners, self._roll_out(), strict=True):
-                    learner.replay_buffer.add(seen)
-        with self.sections("update"):
-            for learner in self.learners:
-                self._update_target_net(learner)
-                for _ in range(self.config.updates_per_step):
-                    self._update_net(learner)
+        self.run("rollout", self._play)
+        self.run("update", self._learn)
 
-    def _update_target_net(self, learner: QLearner) -> None:
-        """Move the target network by tau every ``steps_before_update_target`` steps."""
-        due = self.step % learner.target_interval == 0
-        learner.target_net.move_towards(learner.net, learner.tau * due)
+    def _play(self) -> None:
+        """Play some moves of every game and remember them."""
+        for _ in range(self.config.rollout_length):
+            moves = self._roll_out(looks_ahead=False)
+            for learner, seen in zip(self.learners, moves, strict=True):
+                learner.replay_buffer.add(seen)
 
-    def _update_net(self, learner: QLearner) -> None:
+    def _learn(self) -> None:
+        """Make all updates of a step."""
+        for learner in self.learners:
+            for _ in range(self.config.updates_per_step - 1):
+                self._update(learner, None)
+            follower = learner.follower(self.step + 1)
+            self._update(learner, follower)
+            learner.target_net.follow_statistics(learner.net, follower.share)
+
+    def _update(self, learner: QLearner, follower: Follower | None) -> None:
         """Make one gradient step on the Huber loss of the temporal-difference error."""
         batch = learner.replay_buffer.sample(
             learner.config.batch_size, self.config.dqn.n_step, learner.gamma, self.step
         )
-        seen = batch.transitions
         target = self._target(learner, batch)
-        values = learner.net(self.features(learner, seen.points, seen.subset), training=True)
-        value = values.gather(2, seen.action[..., None]).squeeze(2)
+        values = learner.net(self.features(learner, batch.observation, batch.subset), training=True)
+        value = values.gather(2, batch.action[..., None]).squeeze(2)
         error = value - target
-        loss = (batch.weight * huber(error, learner.huber_delta[:, None])).mean(dim=1)
+        counts = batch.known | self._is_minimax(learner)
+        weight = batch.weight * counts
+        loss = (weight * huber(error, learner.huber_delta[:, None])).mean(dim=1)
         # The mean over transitions, the sum over members: no member's gradient sees another.
-        learner.update(loss.sum(), self.step, active=self.step >= self.config.learning_starts)
-        learner.replay_buffer.reprioritise(batch.places, error.detach())
+        has_begun = self.step >= self.config.learning_starts
+        learner.update(loss.sum(), self.step, has_begun, follower)
+        learner.replay_buffer.reprioritise(batch.places, error.detach() * counts)
         learner.statistics |= {
             "loss": loss.detach(),
             "value": value.detach().mean(dim=1),
@@ -69,41 +75,42 @@ class DQNTrainer(Trainer[DQNConfig, QLearner]):
 
     @torch.no_grad()
     def _target(self, learner: QLearner, batch: Batch) -> Tensor:
-        """Return r + discount * (1 - done) * V(s'), float32 (P, B); r sums n moves."""
-        seen = batch.transitions
-        if self.config.dqn.minimax and learner.name == "host":
-            return self._minimax_target(learner, seen, batch.discount)
-        bootstrap = self._best_value(learner, seen.next_points, seen.next_subset)
-        return seen.reward + batch.discount * ~seen.done * bootstrap
+        """Return r + discount * V(s'), float32 (P, B); r sums n moves."""
+        if self._is_minimax(learner):
+            return self._minimax_target(learner, batch.points, batch.subset)
+        bootstrap = self._best_value(learner, batch.next_observation, batch.next_subset)
+        return batch.reward + batch.discount * bootstrap
 
-    def _minimax_target(self, learner: QLearner, seen: Transitions, discount: Tensor) -> Tensor:
+    def _is_minimax(self, learner: QLearner) -> bool:
+        """Return whether a target asks for all replies, not for the one that was played."""
+        return self.config.dqn.minimax and learner.name == "host"
+
+    def _minimax_target(self, learner: QLearner, points: Tensor, action: Tensor) -> Tensor:
         """Return the least target over all replies of the agent to the host's subset.
 
         Littman, Markov games as a framework for multi-agent reinforcement learning (1994), for
         players who move in turn.
         """
-        subset = self._encoder.decode(seen.action)
-        worst = torch.full_like(seen.reward, torch.inf)
+        subset = self._encoder.decode(action)
+        worst = torch.full(action.shape, torch.inf, device=action.device)
         for axis in range(self.config.dimension):
             is_reply = subset[..., axis]
             # Where the axis is no reply, any move that is one keeps the kernel's promise.
             reply = torch.where(is_reply, axis, subset.to(torch.uint8).argmax(dim=-1))
-            next_points, capped = self.kernel.move(
-                seen.points, subset, reply, self.config.reposition
-            )
+            next_points, capped = self.kernel.move(points, subset, reply, self.config.reposition)
             done = rules.is_over(next_points) & ~capped
-            reward = self._reward_func(seen.points, next_points, done)
-            value = self._best_value(learner, next_points, seen.next_subset)
-            target = reward + discount * ~done * value
+            reward = self._reward_func(points, next_points, done)
+            value = self._best_value(learner, self.kernel.observe(next_points), action)
+            target = reward + learner.gamma[:, None] * ~done * value
             worst = torch.where(is_reply, torch.minimum(worst, target), worst)
         return worst
 
-    def _best_value(self, learner: QLearner, points: Tensor, subset: Tensor) -> Tensor:
+    def _best_value(self, learner: QLearner, observation: Tensor, subset: Tensor) -> Tensor:
         """Return Q_target(s, a*), float32 (P, B).
 
         a* is the best legal action by the online network (double) or by the target network.
         """
-        features = self.features(learner, points, subset)
+        features = self.features(learner, observation, subset)
         values = learner.target_net(features)
         chooser = learner.net(features) if self.config.dqn.double else values
         best = legal_values(chooser, self.legal(learner, subset)).argmax(dim=2, keepdim=True)

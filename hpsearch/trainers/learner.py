@@ -11,8 +11,8 @@ from torch import Tensor
 from hpsearch.trainers.columns import column, prefixed
 from hpsearch.trainers.config import CommonConfig, LearningRole
 from hpsearch.trainers.networks import Network
-from hpsearch.trainers.optim import build_optimizer, clip_norm
-from hpsearch.trainers.policies import AgentPolicy, HostPolicy, LearnedAgent, LearnedHost, Observe
+from hpsearch.trainers.optim import Follower, Update, build_optimizer, clipping
+from hpsearch.trainers.policies import AgentPolicy, HostPolicy, LearnedAgent, LearnedHost
 from hpsearch.trainers.role_nets import build_net, style
 from hpsearch.trainers.schedulers import Scheduler
 
@@ -25,7 +25,7 @@ class Learner:
         net: from features to what the role plays by.
         gamma, max_grad_norm: float32 (P,).
         trainable: bool (P,), whether updates move the weights.
-        gradients: float32 (P, W), of the last update.
+        gradients: float32 (P, W), of the last update, before they are clipped.
         statistics: float32 (P,) each, numbers of the last update, by name.
     """
 
@@ -53,28 +53,35 @@ class Learner:
         self.statistics: dict[str, Tensor] = {}
         self._style = style(roles[0])
 
-    def policy(self, observe: Observe, net: Network) -> HostPolicy | AgentPolicy:
+    def policy(self, net: Network) -> HostPolicy | AgentPolicy:
         """Return how the role plays by ``net``, its own or another of the same structure."""
         kind = LearnedHost if self.name == "host" else LearnedAgent
-        return kind(net, observe, self._style.weigh)
+        return kind(net, self._style.weigh)
 
-    def update(self, loss: Tensor, step: Tensor, active: Tensor) -> None:
+    def update(self, loss: Tensor, step: Tensor, active: Tensor, follower: Follower | None) -> None:
         """Make one gradient step on a scalar ``loss``, the sum of the members'.
 
-        ``active`` bool (P,) says whose weights move; ``step`` int64 (P,) gives the learning rates.
+        ``active`` bool (P,) says whose weights move; ``step`` int64 (P,) gives the learning rates;
+        the ``follower`` goes after the weights.
         """
+        self.gradients = self.net.gradients(loss)
+        scale, norm = clipping(self.gradients, self.max_grad_norm)
         lr = self.lr_scheduler(step)
-        self.gradients, norm = clip_norm(self.net.gradients(loss), self.max_grad_norm)
-        self.optimizer.step(self.net.weights, self.gradients, lr, active & self.trainable)
+        update = Update(self.gradients, scale, lr, active & self.learns())
+        self.optimizer.step(self.net.weights, update, follower)
         self.statistics |= {"gradient_norm": norm, "lr": lr}
 
     def keep_statistics(self, before: Tensor) -> None:
-        """Put batch norms back to ``before`` (P, S) where the role is not trainable.
+        """Put batch norms back to ``before`` (P, S) where nothing is learned.
 
         Updates let them follow what they see, which would change how the role plays.
         """
         statistics = self.net.statistics
-        statistics.copy_(statistics.where(self.trainable[:, None], before))
+        statistics.copy_(statistics.where(self.learns()[:, None], before))
+
+    def learns(self) -> Tensor:
+        """Return which members may learn, bool (P,)."""
+        return self.trainable
 
     def check_fits(self, net: Network) -> None:
         """Check that this role can play by ``net``.

@@ -24,6 +24,7 @@ from hpsearch.game.kernels import BACKENDS, default_backend
 from hpsearch.game.philox import Stream, derive_key, num_blocks
 from hpsearch.trainers.playing import NOISE
 from hpsearch.trainers.policies import AgentPolicy, HostPolicy
+from hpsearch.trainers.position import Position
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,8 +126,9 @@ def play_match(
     points = starts.of(game)
     for move in range(1, match.num_moves + 1):
         numbers = noise.uniform(NOISE).unsqueeze(0)
-        subset = encoder.decode(host(points, numbers[..., :2], never))
-        axis = agent(points, subset, numbers[..., 2:], never)
+        position = Position.of(points)
+        subset = encoder.decode(host(position, numbers[..., :2], never))
+        axis = agent(position, subset, numbers[..., 2:], never)
         points, capped = kernel.move(points, subset, axis, match.reposition)
         moves += 1
         is_over = (rules.is_over(points) & ~capped)[0]

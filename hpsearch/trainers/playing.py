@@ -10,8 +10,10 @@ from hpsearch.game import rules
 from hpsearch.game.encoding import HostActionEncoder
 from hpsearch.game.kernels import BACKENDS, default_backend
 from hpsearch.game.philox import Stream
+from hpsearch.trainers.graphs import Graphs, recorder_of
 from hpsearch.trainers.histograms import ActionTally
 from hpsearch.trainers.policies import AgentPolicy, HostPolicy
+from hpsearch.trainers.position import Position
 
 NOISE = 4
 """random numbers a game and move: two for the host, two for the agent"""
@@ -43,16 +45,22 @@ def play(
     games = _Games(starts, max_steps)
     num_games = starts.shape[1]
     host_rate, agent_rate = (rate.expand(num_games) for rate in exploration)
-    for move in range(1, max_steps + 1):
+
+    def make_a_move() -> None:
         # A game's noise does not depend on which others are still looked at.
         noise = stream.uniform(num_games * NOISE).unflatten(1, (num_games, NOISE))
         noise = _rows(noise, games.lanes)
-        action = host(games.points, noise[..., :2], host_rate[games.lanes])
+        position = Position.of(games.points)
+        action = host(position, noise[..., :2], host_rate[games.lanes])
         subset = encoder.decode(action)
-        axis = agent(games.points, subset, noise[..., 2:], agent_rate[games.lanes])
+        axis = agent(position, subset, noise[..., 2:], agent_rate[games.lanes])
         if tally is not None:
             tally.add(action if tally.role == "host" else axis, games.lanes, games.playing())
-        games.advance(*kernel.move(games.points, subset, axis, reposition), move)
+        games.advance(*kernel.move(games.points, subset, axis, reposition))
+
+    graphs = Graphs(recorder_of(starts.device))
+    for _ in range(max_steps):
+        graphs.run("move", make_a_move)
         # A CPU leaves out games that are over; on a GPU a look at them would wait for the device.
         if starts.device.type == "cpu" and not games.leave_out_stopped():
             break
@@ -71,25 +79,27 @@ class _Games:
     def __init__(self, starts: Tensor, max_steps: int) -> None:
         """Begin with all games."""
         num_members, num_games = starts.shape[:2]
-        self.points = starts
+        self.points = starts.clone()
         self.lanes = torch.arange(num_games, device=starts.device).expand(num_members, -1)
         self.moves = torch.full((num_members, num_games), max_steps, device=starts.device)
         self.finished = torch.zeros_like(self.moves, dtype=torch.bool)
         self._stopped = torch.zeros_like(self.finished)
+        self._move = torch.zeros((), dtype=torch.int64, device=starts.device)
 
     def playing(self) -> Tensor:
         """Say which of the games still looked at have not stopped, bool (P, A)."""
         return ~self._stopped.gather(1, self.lanes)
 
-    def advance(self, points: Tensor, capped: Tensor, move: int) -> None:
-        """Take in where the ``move``-th move led: positions, and which games it capped."""
+    def advance(self, points: Tensor, capped: Tensor) -> None:
+        """Take in where the next move led: positions, and which games it capped."""
+        self._move += 1
         stopped = ~self.playing()
         finishing = rules.is_over(points) & ~capped & ~stopped
-        moves = self.moves.gather(1, self.lanes).where(~finishing, move)
+        moves = torch.where(finishing, self._move, self.moves.gather(1, self.lanes))
         self.moves.scatter_(1, self.lanes, moves)
         self.finished.scatter_(1, self.lanes, self.finished.gather(1, self.lanes) | finishing)
         self._stopped.scatter_(1, self.lanes, stopped | finishing | capped)
-        self.points = points
+        self.points.copy_(points)
 
     def leave_out_stopped(self) -> bool:
         """Look at fewer games once half of them have stopped; return whether any are left."""

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from hpsearch.game.players import agent_player, host_player
 from hpsearch.trainers.networks import Network
+from hpsearch.trainers.position import Position
 
-Observe = Callable[[Tensor], Tensor]
 Weigh = Callable[[Tensor, Tensor], Tensor]
 """from values and legal bool, both (P, B, A), to how often each action is drawn, (P, B, A)"""
 
@@ -23,8 +23,8 @@ Weigh = Callable[[Tensor, Tensor], Tensor]
 class HostPolicy(Protocol):
     """Chooses a subset of coordinates."""
 
-    def __call__(self, points: Tensor, noise: Tensor, exploration: Tensor) -> Tensor:
-        """Return the action index int64 (P, B) for ``points`` int32 (P, B, N, D)."""
+    def __call__(self, position: Position, noise: Tensor, exploration: Tensor) -> Tensor:
+        """Return the action index int64 (P, B)."""
         ...
 
 
@@ -32,9 +32,9 @@ class AgentPolicy(Protocol):
     """Chooses an axis of the host's subset."""
 
     def __call__(
-        self, points: Tensor, subset: Tensor, noise: Tensor, exploration: Tensor
+        self, position: Position, subset: Tensor, noise: Tensor, exploration: Tensor
     ) -> Tensor:
-        """Return the axis int64 (P, B) for ``points`` and ``subset`` bool (P, B, D)."""
+        """Return the axis int64 (P, B) in ``subset`` bool (P, B, D)."""
         ...
 
 
@@ -43,12 +43,11 @@ class LearnedHost:
     """Plays the subset that its network values highest, or draws one."""
 
     net: Network
-    observe: Observe
     weigh: Weigh
 
-    def __call__(self, points: Tensor, noise: Tensor, exploration: Tensor) -> Tensor:
+    def __call__(self, position: Position, noise: Tensor, exploration: Tensor) -> Tensor:
         """Return the action index int64 (P, B)."""
-        values = self.net(self.observe(points))
+        values = self.net(position.observation)
         every = torch.ones_like(values, dtype=torch.bool)
         return _choose(values, every, self.weigh, noise, exploration)
 
@@ -58,14 +57,13 @@ class LearnedAgent:
     """Plays the axis of the subset that its network values highest, or draws one."""
 
     net: Network
-    observe: Observe
     weigh: Weigh
 
     def __call__(
-        self, points: Tensor, subset: Tensor, noise: Tensor, exploration: Tensor
+        self, position: Position, subset: Tensor, noise: Tensor, exploration: Tensor
     ) -> Tensor:
         """Return the axis int64 (P, B)."""
-        values = self.net(agent_features(self.observe(points), subset))
+        values = self.net(agent_features(position.observation, subset))
         return _choose(values, subset, self.weigh, noise, exploration)
 
 
@@ -75,9 +73,9 @@ class ScriptedHostPolicy:
 
     name: str
 
-    def __call__(self, points: Tensor, noise: Tensor, exploration: Tensor) -> Tensor:
+    def __call__(self, position: Position, noise: Tensor, exploration: Tensor) -> Tensor:
         """Return the action index int64 (P, B)."""
-        return host_player(self.name)(points, noise[..., 1])
+        return host_player(self.name)(position.points, noise[..., 1])
 
 
 @dataclass(frozen=True)
@@ -87,10 +85,10 @@ class ScriptedAgentPolicy:
     name: str
 
     def __call__(
-        self, points: Tensor, subset: Tensor, noise: Tensor, exploration: Tensor
+        self, position: Position, subset: Tensor, noise: Tensor, exploration: Tensor
     ) -> Tensor:
         """Return the axis int64 (P, B)."""
-        return agent_player(self.name)(points, subset, noise[..., 1])
+        return agent_player(self.name)(position.points, subset, noise[..., 1])
 
 
 def agent_features(observation: Tensor, subset: Tensor) -> Tensor:

@@ -79,14 +79,21 @@ class PPOTrainer(Trainer[PPOConfig, ActorCritic]):
 
     def _train(self) -> None:
         """Play, then learn from what was played."""
-        with self.sections("rollout"):
-            played = [self._roll_out() for _ in range(self.config.rollout_length)]
-        with self.sections("update"):
-            for learner, moves in zip(self.learners, zip(*played, strict=True), strict=True):
-                self._learn(learner, _as_it_went_on(stack(moves)))
+        self.run("rollout", self._play)
+        self.run("update", self._learn)
 
-    def _learn(self, learner: ActorCritic, rollout: Transitions) -> None:
-        """Make all updates of a step: several passes over its moves, in minibatches."""
+    def _play(self) -> None:
+        """Play some moves of every game."""
+        moves = [self._roll_out(looks_ahead=True) for _ in range(self.config.rollout_length)]
+        self._played = tuple(_as_it_went_on(stack(seen)) for seen in zip(*moves, strict=True))
+
+    def _learn(self) -> None:
+        """Make all updates of a step."""
+        for learner, rollout in zip(self.learners, self._played, strict=True):
+            self._learn_from(learner, rollout)
+
+    def _learn_from(self, learner: ActorCritic, rollout: Transitions) -> None:
+        """Make several passes over the moves of a step, in minibatches."""
         options = self.config.ppo
         moves = self._moves(learner, rollout)
         active = torch.ones_like(learner.trainable)
@@ -113,7 +120,7 @@ class PPOTrainer(Trainer[PPOConfig, ActorCritic]):
         entropy = _entropy(log_probs, batch.legal)
         loss = policy_loss + self._vf_coef * value_loss - self._ent_coef * entropy
         # The sum over members: no member's gradient sees another.
-        learner.update(loss.sum(), self.step, active)
+        learner.update(loss.sum(), self.step, active, None)
         learner.statistics |= {
             "loss": loss.detach(),
             "policy_loss": policy_loss.detach(),
@@ -146,7 +153,7 @@ class PPOTrainer(Trainer[PPOConfig, ActorCritic]):
     def _moves(self, learner: ActorCritic, rollout: Transitions) -> Moves:
         """Return the moves of a step with what policy and value network say of them now."""
         subset = rollout.subset.flatten(1)
-        features = self.features(learner, rollout.points.flatten(1, 2), subset)
+        features = self.features(learner, rollout.observation.flatten(1, 2), subset)
         legal, action = self.legal(learner, subset), rollout.action.flatten(1)
         log_probs = legal_values(learner.net(features), legal).log_softmax(dim=2)
         log_prob = log_probs.gather(2, action[..., None]).squeeze(2)
@@ -159,7 +166,7 @@ class PPOTrainer(Trainer[PPOConfig, ActorCritic]):
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Return advantages, the value network's targets and its present values, each (P, M)."""
         next_features = self.features(
-            learner, rollout.next_points.flatten(1, 2), rollout.next_subset.flatten(1)
+            learner, rollout.next_observation.flatten(1, 2), rollout.next_subset.flatten(1)
         )
         shape = rollout.action.shape[1:]
         value = learner.value(features)

@@ -31,9 +31,14 @@ class Priorities:
         self.priority = torch.zeros(len(options), size, device=device)
         self.highest = torch.ones(len(options), device=device)
 
-    def add(self, places: Tensor) -> None:
-        """Give new transitions at ``places`` int64 (P, B) the highest priority."""
-        self.priority.scatter_(1, places, self.highest[:, None].expand(places.shape))
+    def add(self, places: Tensor, complete: Tensor, are_there: Tensor) -> None:
+        """Take in new moves at ``places`` int64 (P, G), not to be drawn before the next ones.
+
+        Those at ``complete`` (P, G), if ``are_there`` bool (P,), get the highest priority now.
+        """
+        self.priority.scatter_(1, places, 0.0)
+        highest = (self.highest * are_there)[:, None]
+        self.priority.scatter_(1, complete, highest.expand(complete.shape))
 
     def sample(self, noise: Tensor, filled: Tensor, step: Tensor) -> tuple[Tensor, Tensor]:
         """Return places int64 (P, B) drawn by ``noise`` float64 (P, B), and weights (P, B).
@@ -43,15 +48,21 @@ class Priorities:
         cumulated = self.priority.double().cumsum(dim=1)
         total = cumulated[:, -1:]
         places = torch.searchsorted(cumulated, noise * total, right=True)
+        # While there is nothing to draw, any place will do.
+        places = places.clamp(max=self.priority.shape[1] - 1)
         share = self.priority.gather(1, places) / total.float()
         beta = torch.lerp(self._beta, torch.ones_like(self._beta), self._progress(step))
-        weights = (filled * share) ** -beta
+        weights = torch.where(total > 0, filled * share, 1.0) ** -beta
         return places, weights / weights.amax(dim=1, keepdim=True)
 
     def update(self, places: Tensor, errors: Tensor) -> None:
-        """Set the priorities at ``places`` (P, B) by the errors float32 (P, B) made there."""
+        """Set the priorities at ``places`` (P, B) by the errors float32 (P, B) made there.
+
+        What is not to be drawn stays so: updates may be made while there is nothing to learn from.
+        """
         # Of a net that diverged an error may be no number; what is drawn must lie in the ring.
         priority = (errors.abs().nan_to_num() + self._eps) ** self._alpha
+        priority = priority.where(self.priority.gather(1, places) > 0, 0.0)
         self.priority.scatter_(1, places, priority)
         torch.maximum(self.highest, priority.amax(dim=1), out=self.highest)
 

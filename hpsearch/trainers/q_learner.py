@@ -9,6 +9,7 @@ from hpsearch.trainers.columns import column, prefixed
 from hpsearch.trainers.config import DQNConfig, DQNRole
 from hpsearch.trainers.learner import Learner
 from hpsearch.trainers.networks import Network
+from hpsearch.trainers.optim import Follower
 from hpsearch.trainers.replay_buffer import ReplayBuffer
 from hpsearch.trainers.role_nets import build_net, member_stream
 from hpsearch.trainers.schedulers import Scheduler
@@ -35,9 +36,10 @@ class QLearner(Learner):
         seeds = [config.seed for config in configs]
         # The same stream again: the target network begins with the same weights.
         self.target_net = build_net(name, roles[0], configs[0], seeds, device)
+        keeps_points = configs[0].dqn.minimax and name == "host"
         self.replay_buffer = ReplayBuffer(
-            configs[0].max_num_points,
-            configs[0].dimension,
+            self.net.observation_size,
+            (configs[0].max_num_points if keeps_points else 0, configs[0].dimension),
             roles[0].rollout_size,
             [config.replay_buffer for config in configs],
             member_stream(seeds, device, name, "replay"),
@@ -49,6 +51,18 @@ class QLearner(Learner):
         self.er_scheduler = Scheduler(
             [role.er_schedule for role in roles], [role.er for role in roles], device
         )
+
+    def follower(self, step: Tensor) -> Follower:
+        """Return the target network's weights, and by how much they follow before ``step`` (P,).
+
+        By tau every ``target_interval`` steps.
+        """
+        is_due = self.learns() & (step % self.target_interval == 0)
+        return Follower(self.target_net.weights, self.tau * is_due)
+
+    def learns(self) -> Tensor:
+        """Return which members have something to learn from, and may, bool (P,)."""
+        return super().learns() & (self.replay_buffer.filled > 0)
 
     def replace_net(self, net: Network) -> None:
         """Take over the weights of ``net``, which fits, and forget what was learned from."""

@@ -22,7 +22,6 @@ from hpsearch.trainers.optim import Optimizer
 from hpsearch.trainers.policies import (
     AgentPolicy,
     HostPolicy,
-    Observe,
     ScriptedAgentPolicy,
     ScriptedHostPolicy,
 )
@@ -61,14 +60,12 @@ class Roles(ABC, Generic[L]):
         self,
         configs: Sequence[CommonConfig],
         device: torch.device,
-        observe: Observe,
         saved_players: Mapping[str, saved_player.SavedPlayer],
     ) -> None:
         """Build the roles of one member for each configuration.
 
         ``saved_players`` by role have been loaded already; others are loaded now.
         """
-        self._observe = observe
         self.saved_players = dict(saved_players)
         learning = {name: self._learner(name, configs, device) for name in configs[0].learning()}
         self.host = learning.get("host")
@@ -99,7 +96,7 @@ class Roles(ABC, Generic[L]):
                 return seat_of(name, regrouped(name, saved.policy, 1), saved.style.rate)
             case _:
                 learner = self._learning(name)
-                return learner.policy(self._observe, learner.net)
+                return learner.policy(learner.net)
 
     def _snapshots(
         self, configs: Sequence[CommonConfig], device: torch.device
@@ -138,7 +135,7 @@ class Roles(ABC, Generic[L]):
         if name not in self.snapshots:
             return seat_of(name, now, rate)
         net = self.snapshots[name].net
-        policy = seat_of(name, self._learning(name).policy(self._observe, net), rate)
+        policy = seat_of(name, self._learning(name).policy(net), rate)
         return regrouped(name, policy, net.weights.shape[0])
 
     def set_trainable(self, roles: Sequence[str]) -> None:

@@ -6,6 +6,7 @@ Axes: P members, B games, N points, D coordinates, A actions.
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Generic, TypeVar
 
 import torch
@@ -18,6 +19,7 @@ from hpsearch.game.kernels import BACKENDS, default_backend
 from hpsearch.game.rewards import reward_function
 from hpsearch.trainers.config import CommonConfig, RewardName, shape_key
 from hpsearch.trainers.policies import agent_features
+from hpsearch.trainers.position import Position
 from hpsearch.trainers.role_nets import member_stream
 from hpsearch.trainers.roles import L, Roles, Table
 from hpsearch.trainers.saved_player import SavedPlayer
@@ -63,7 +65,7 @@ class Rollouts(Roles[L], Generic[C, L]):
             torch.backends.cuda.matmul.allow_tf32 = config.precision == "tf32"
         torch.use_deterministic_algorithms(config.deterministic, warn_only=True)
         torch.autograd.set_detect_anomaly(config.detect_anomaly)
-        super().__init__(configs, self.device, self.kernel.observe, saved_players or {})
+        super().__init__(configs, self.device, saved_players or {})
         self.step = torch.zeros(len(configs), dtype=torch.int64, device=self.device)
         seeds = [member.seed for member in configs]
         starts = member_stream(seeds, self.device, "starts")
@@ -101,37 +103,57 @@ class Rollouts(Roles[L], Generic[C, L]):
         """Return how much a role explores in the games in which it learns, float32 (P, 1)."""
 
     @torch.no_grad()
-    def _roll_out(self) -> tuple[Transitions, ...]:
-        """Play one move of every game and return what each learner saw in its own."""
+    def _roll_out(self, *, looks_ahead: bool) -> tuple[Transitions, ...]:
+        """Play one move of every game and return what each learner saw in its own.
+
+        Where a learner ``looks_ahead``, an agent also sees what the host would choose next.
+        """
         game = self.fused_game
-        points = game.points.clone()
+        # The game goes on in place.
+        points, observation = game.points.clone(), game.observation.clone()
+        before = Position(points, lambda: observation)
         noise = self._play_stream.uniform(game.num_games * 6).unflatten(1, (game.num_games, 6))
-        chosen = [self._choose(table, points, noise) for table in self.tables]
+        chosen = [self._choose(table, before, noise) for table in self.tables]
         action, axis = (torch.cat(parts, dim=1) for parts in zip(*chosen, strict=True))
         step = game.step(action, axis)
         for table in self.tables:
             self._count(table, step.done)
         moves = Transitions(
-            points, action, axis, step.reward, step.next_points, action, step.done, step.truncated
+            points=points,
+            observation=observation,
+            subset=action,
+            action=axis,
+            reward=step.reward,
+            next_points=step.next_points,
+            next_observation=step.next_observation,
+            next_subset=torch.zeros_like(action),
+            done=step.done,
+            truncated=step.truncated,
+            last=step.truncated | (step.length >= self.config.max_steps),
         )
-        return tuple(self._seen(table, moves, noise) for table in self.tables)
+        return tuple(self._seen(table, moves, noise, looks_ahead) for table in self.tables)
 
-    def _choose(self, table: Table[L], points: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+    def _choose(self, table: Table[L], before: Position, noise: Tensor) -> tuple[Tensor, Tensor]:
         """Return the host's action and the agent's axis in the games of a table."""
-        points, noise = points[:, table.lanes], noise[:, table.lanes]
-        rate = self._exploration(table.learner)
-        action = table.host(points, noise[..., 0:2], rate)
-        return action, table.agent(points, self._encoder.decode(action), noise[..., 2:4], rate)
+        lanes = partial(_lanes, lanes=table.lanes)
+        position, noise, rate = before.map(lanes), lanes(noise), self._exploration(table.learner)
+        action = table.host(position, noise[..., 0:2], rate)
+        return action, table.agent(position, self._encoder.decode(action), noise[..., 2:4], rate)
 
-    def _seen(self, table: Table[L], moves: Transitions, noise: Tensor) -> Transitions:
+    def _seen(
+        self, table: Table[L], moves: Transitions, noise: Tensor, looks_ahead: bool
+    ) -> Transitions:
         """Return the moves of a table as its learner saw them."""
-        seen = Transitions(*(tensor[:, table.lanes] for tensor in moves))
+        seen = Transitions(*(_lanes(tensor, table.lanes) for tensor in moves))
         if table.learner.name == "host":
-            return seen._replace(action=seen.subset, next_subset=torch.zeros_like(seen.subset))
+            return seen._replace(action=seen.subset)
+        seen = seen._replace(reward=-seen.reward)
+        if not looks_ahead:
+            return seen
         # The agent next moves when the host has chosen.
-        noise = noise[:, table.lanes, 4:6]
-        next_subset = table.host(seen.next_points, noise, torch.zeros_like(noise[..., 0]))
-        return seen._replace(reward=-seen.reward, next_subset=next_subset)
+        noise = _lanes(noise, table.lanes)[..., 4:6]
+        after = Position(seen.next_points, lambda: seen.next_observation)
+        return seen._replace(next_subset=table.host(after, noise, torch.zeros_like(noise[..., 0])))
 
     def _count(self, table: Table[L], done: Tensor) -> None:
         """Tell the snapshots of both roles which games ended."""
@@ -142,9 +164,8 @@ class Rollouts(Roles[L], Generic[C, L]):
             else:
                 snapshots.count(done)
 
-    def features(self, learner: L, points: Tensor, subset: Tensor) -> Tensor:
+    def features(self, learner: L, observation: Tensor, subset: Tensor) -> Tensor:
         """Return what a role sees, float32 (P, R, I), of positions and the host's choices."""
-        observation = self.kernel.observe(points)
         if learner.name == "host":
             return observation
         return agent_features(observation, self._encoder.decode(subset))
@@ -155,6 +176,11 @@ class Rollouts(Roles[L], Generic[C, L]):
             return self._encoder.decode(subset)
         shape = (*subset.shape, self._encoder.num_actions)
         return torch.ones(shape, dtype=torch.bool, device=subset.device)
+
+
+def _lanes(tensor: Tensor, lanes: slice) -> Tensor:
+    """Return some of the games of a tensor (P, B, ...)."""
+    return tensor[:, lanes]
 
 
 def game_config(config: CommonConfig) -> GameConfig:

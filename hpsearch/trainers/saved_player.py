@@ -6,7 +6,6 @@ from pathlib import Path
 import torch
 
 from hpsearch.errors import ConflictError, CorruptError
-from hpsearch.game.kernels import BACKENDS, default_backend
 from hpsearch.trainers import checkpoint
 from hpsearch.trainers.checkpoint import Checkpoint
 from hpsearch.trainers.config import CommonConfig, TrainerConfig, read_config
@@ -48,9 +47,8 @@ def load_player(path: Path, role: str, device: torch.device) -> SavedPlayer:
     for name, tensor in net.state().items():
         tensor[0].copy_(_tensor(saved, path, f"{role}.net.{name}", tensor.shape[1:]))
     how = style(learning[role])
-    observe = BACKENDS[default_backend(device)].observe
     kind = LearnedHost if role == "host" else LearnedAgent
-    return SavedPlayer(config, saved.step, net, kind(net, observe, how.weigh), how)
+    return SavedPlayer(config, saved.step, net, kind(net, how.weigh), how)
 
 
 def saved_roles(path: Path) -> tuple[str, ...]:

@@ -4,12 +4,14 @@ Axes: P members, B games, S snapshots at once.
 """
 
 from dataclasses import dataclass
+from functools import partial
 from typing import cast
 
 import torch
 from torch import Tensor
 
 from hpsearch.trainers.policies import AgentPolicy, HostPolicy
+from hpsearch.trainers.position import Position
 
 
 @dataclass(frozen=True)
@@ -19,9 +21,9 @@ class HostSeat:
     policy: HostPolicy
     rate: float
 
-    def __call__(self, points: Tensor, noise: Tensor, exploration: Tensor) -> Tensor:
+    def __call__(self, position: Position, noise: Tensor, exploration: Tensor) -> Tensor:
         """Return the action index int64 (P, B)."""
-        return self.policy(points, noise, torch.full_like(noise[..., 0], self.rate))
+        return self.policy(position, noise, torch.full_like(noise[..., 0], self.rate))
 
 
 @dataclass(frozen=True)
@@ -32,10 +34,10 @@ class AgentSeat:
     rate: float
 
     def __call__(
-        self, points: Tensor, subset: Tensor, noise: Tensor, exploration: Tensor
+        self, position: Position, subset: Tensor, noise: Tensor, exploration: Tensor
     ) -> Tensor:
         """Return the axis int64 (P, B)."""
-        return self.policy(points, subset, noise, torch.full_like(noise[..., 0], self.rate))
+        return self.policy(position, subset, noise, torch.full_like(noise[..., 0], self.rate))
 
 
 @dataclass(frozen=True)
@@ -46,11 +48,12 @@ class RegroupedHost:
     num_rows: int
     """R, a multiple of P or 1"""
 
-    def __call__(self, points: Tensor, noise: Tensor, exploration: Tensor) -> Tensor:
+    def __call__(self, position: Position, noise: Tensor, exploration: Tensor) -> Tensor:
         """Return the action index int64 (P, B)."""
         rate = exploration.expand(noise.shape[:2])
-        rows = (_regroup(tensor, self.num_rows) for tensor in (points, noise, rate))
-        return self.policy(*rows).reshape(noise.shape[:2])
+        regroup = partial(_regroup, num_rows=self.num_rows)
+        chosen = self.policy(position.map(regroup), regroup(noise), regroup(rate))
+        return chosen.reshape(noise.shape[:2])
 
 
 @dataclass(frozen=True)
@@ -62,12 +65,13 @@ class RegroupedAgent:
     """R, a multiple of P or 1"""
 
     def __call__(
-        self, points: Tensor, subset: Tensor, noise: Tensor, exploration: Tensor
+        self, position: Position, subset: Tensor, noise: Tensor, exploration: Tensor
     ) -> Tensor:
         """Return the axis int64 (P, B)."""
         rate = exploration.expand(noise.shape[:2])
-        rows = (_regroup(tensor, self.num_rows) for tensor in (points, subset, noise, rate))
-        return self.policy(*rows).reshape(noise.shape[:2])
+        regroup = partial(_regroup, num_rows=self.num_rows)
+        chosen = self.policy(position.map(regroup), regroup(subset), regroup(noise), regroup(rate))
+        return chosen.reshape(noise.shape[:2])
 
 
 def _regroup(tensor: Tensor, num_rows: int) -> Tensor:

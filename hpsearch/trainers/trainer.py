@@ -6,7 +6,7 @@ is row p of each, a copy of a member is an index copy.
 """
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Generic, Self
 
@@ -20,7 +20,7 @@ from hpsearch.plain import to_plain
 from hpsearch.trainers import checkpoint
 from hpsearch.trainers.checkpoint import PERIODIC, Checkpoint
 from hpsearch.trainers.columns import prefixed
-from hpsearch.trainers.config import shape_key, training_differences
+from hpsearch.trainers.config import RewardName, shape_key, training_differences
 from hpsearch.trainers.evaluation import (
     Evaluation,
     Measurement,
@@ -29,6 +29,7 @@ from hpsearch.trainers.evaluation import (
     evaluate_hosts,
     together,
 )
+from hpsearch.trainers.graphs import Graphs, recorder_of
 from hpsearch.trainers.metrics import MODES
 from hpsearch.trainers.roles import L
 from hpsearch.trainers.rollouts import C, Rollouts, game_config
@@ -50,6 +51,9 @@ class Trainer(Rollouts[C, L], Generic[C, L]):
         """Build a fresh population; see `Rollouts`."""
         super().__init__(configs, saved_players)
         self.sections: Sections = NO_SECTIONS
+        # Anomalies are found in Python, operation by operation.
+        recorder = None if self.config.detect_anomaly else recorder_of(self.device)
+        self._graphs = Graphs(recorder)
         # What `step` holds, known without waiting for the device.
         self._steps_made = [0] * len(configs)
 
@@ -71,6 +75,20 @@ class Trainer(Rollouts[C, L], Generic[C, L]):
     @abstractmethod
     def _train(self) -> None:
         """Make one step: moves of every game, then updates."""
+
+    def run(self, section: str, function: Callable[[], None]) -> None:
+        """Do one part of a step under its name; on a GPU as a graph, see `graphs`."""
+        with self.sections(section):
+            self._graphs.run(section, function)
+
+    def replace_reward_func(self, name: RewardName) -> None:
+        """Reward by another function from now on; the configurations say so too.
+
+        Raises:
+            ValueError: if there is no reward of that name, with those there are.
+        """
+        super().replace_reward_func(name)
+        self._graphs.forget()
 
     def layers(self) -> LayerTensors:
         """Return every layer's weights and last gradients, by ROLE/LAYER."""

@@ -15,6 +15,7 @@ from hpsearch.game.notation import points_text, subset_text
 from hpsearch.game.philox import Stream
 from hpsearch.trainers.playing import NOISE
 from hpsearch.trainers.policies import AgentPolicy, HostPolicy
+from hpsearch.trainers.position import Position
 
 MAX_POINTS_WIDTH = 72
 """characters of a position that a line shows; longer ones are cut"""
@@ -58,7 +59,7 @@ def record_game(
     """Play one game.
 
     Args:
-        host: sees positions int32 (1, 1, N, D), as the agent does.
+        host: sees positions (1, 1, N, D), as the agent does.
         agent: the other player.
         start: int32 (N, D), canonical; the game is played on its device.
         max_steps: moves after which the game is cut off.
@@ -75,10 +76,10 @@ def record_game(
     moves: list[Move] = []
     while not rules.is_over(points) and not is_capped and len(moves) < max_steps:
         numbers = noise.uniform(NOISE).unsqueeze(0)
-        seen = points[None, None]
+        seen = Position.of(points[None, None])
         subset = encoder.decode(host(seen, numbers[..., :2], host_rate))
         axis = agent(seen, subset, numbers[..., 2:], agent_rate)
-        after, capped = kernel.move(seen, subset, axis, reposition)
+        after, capped = kernel.move(seen.points, subset, axis, reposition)
         num_left = int(rules.is_live(after).sum())
         moves.append(Move(points.cpu(), subset[0, 0].cpu(), int(axis), num_left))
         points, is_capped = after[0, 0], bool(capped)

@@ -1,6 +1,6 @@
 """Transitions: what a role saw, did and got in one move.
 
-Axes: P members, B games (or transitions of a batch), N points, D coordinates, T moves.
+Axes: P members, B games, N points, D coordinates, F numbers of an observation, T moves.
 """
 
 from collections.abc import Sequence
@@ -13,11 +13,13 @@ from torch import Tensor
 class Transitions(NamedTuple):
     """What a role saw, did and got. A ``subset`` is the index of the host's choice.
 
-    A truncated game is not done: its value bootstraps from ``next_points``.
+    A truncated game is not done: its value bootstraps from the next observation.
     """
 
     points: Tensor
     """int32 (P, B, N, D)"""
+    observation: Tensor
+    """float32 (P, B, F), of the points"""
     subset: Tensor
     """int64 (P, B): the host's action at ``points``"""
     action: Tensor
@@ -26,12 +28,16 @@ class Transitions(NamedTuple):
     """float32 (P, B)"""
     next_points: Tensor
     """int32 (P, B, N, D)"""
+    next_observation: Tensor
+    """float32 (P, B, F)"""
     next_subset: Tensor
-    """int64 (P, B): the host's action at ``next_points``, 0 where the role is the host"""
+    """int64 (P, B): the host's action at ``next_points``, 0 where nobody asks for it"""
     done: Tensor
     """bool (P, B): the game is over"""
     truncated: Tensor
     """bool (P, B): the game was broken off"""
+    last: Tensor
+    """bool (P, B): the game could not have gone on, over or not"""
 
 
 def stack(moves: Sequence[Transitions]) -> Transitions:

@@ -27,6 +27,7 @@ from hpsearch.trainers.policies import (
     ScriptedAgentPolicy,
     ScriptedHostPolicy,
 )
+from hpsearch.trainers.position import Position
 from hpsearch.trainers.published import ADE
 
 DIMENSION: Final = 3
@@ -118,7 +119,7 @@ def _host_worst(host: HostPolicy, reposition: bool, device: torch.device) -> Wor
     @torch.no_grad()
     def greedy(points: Tensor) -> Tensor:
         noise, never = _no_noise(len(points), device)
-        return host(points.to(device).unsqueeze(0), noise, never)[0].cpu()
+        return host(Position.of(points.to(device)[None]), noise, never)[0].cpu()
 
     return lambda starts: longest_game(greedy, starts, _limits(reposition))
 
@@ -129,8 +130,8 @@ def _agent_worst(agent: AgentPolicy, reposition: bool, device: torch.device) -> 
     @torch.no_grad()
     def greedy(points: Tensor, subset: Tensor) -> Tensor:
         noise, never = _no_noise(len(points), device)
-        seen = points.to(device).unsqueeze(0), subset.to(device).unsqueeze(0)
-        return agent(*seen, noise, never)[0].cpu()
+        seen = Position.of(points.to(device)[None])
+        return agent(seen, subset.to(device)[None], noise, never)[0].cpu()
 
     return lambda starts: shortest_game(greedy, starts, _limits(reposition))
 

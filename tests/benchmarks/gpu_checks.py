@@ -3,8 +3,10 @@
 python tests/benchmarks/gpu_checks.py
 """
 
+import os
 from collections.abc import Callable
 from dataclasses import replace
+from unittest.mock import patch
 
 import torch
 from configurations import dqn_config, ppo_config
@@ -16,6 +18,7 @@ from hpsearch.game.philox import Stream, derive_key
 from hpsearch.game.players import agent_player, host_player
 from hpsearch.trainers.algorithms import build
 from hpsearch.trainers.config import TrainerConfig
+from hpsearch.trainers.graphs import SWITCH, WARM_UPS
 
 NUM_GAMES, NUM_MOVES = 20_000, 50
 """a million positions"""
@@ -104,8 +107,31 @@ def a_member_learns_what_it_would_alone(config: TrainerConfig) -> Callable[[], N
     return check
 
 
+def replays_are_the_steps_themselves(config: TrainerConfig) -> Callable[[], None]:
+    """Return a check of steps and games that are replayed, and the same ones launch by launch."""
+
+    def weights_and_rho() -> tuple[Tensor, float]:
+        trainer = build([config])
+        trainer.train(WARM_UPS + 4)
+        (found,) = trainer.evaluate_rho(num_games=500, split="check")
+        return trainer.host_net.weights, found["rho/host/choose_first"].value
+
+    def check() -> None:
+        replayed = weights_and_rho()
+        with patch.dict(os.environ, {SWITCH: "1"}):
+            launched = weights_and_rho()
+        for found, expected in zip(replayed, launched, strict=True):
+            torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-5)
+
+    return check
+
+
 CHECKS = {"games are those of the reference": games_are_those_of_the_reference}
 CHECKS |= {f"no step of {name} waits": no_step_waits(one) for name, one in CONFIGS.items()}
+CHECKS |= {
+    f"replays of {name} are the steps themselves": replays_are_the_steps_themselves(one)
+    for name, one in CONFIGS.items()
+}
 CHECKS |= {
     f"a member of {name} learns what it would alone": a_member_learns_what_it_would_alone(one)
     for name, one in CONFIGS.items()

@@ -15,7 +15,7 @@ from hpsearch.plain import leaves
 from hpsearch.trainers.config import MAY_CHANGE, read_config
 from hpsearch.trainers.dqn import DQNTrainer
 from hpsearch.trainers.ppo import PPOTrainer, _as_it_went_on
-from hpsearch.trainers.transitions import stack
+from hpsearch.trainers.transitions import Transitions, stack
 
 TRAINERS = Path(__file__).parents[2] / "studies/trainers"
 CLIPS = pytest.mark.parametrize("max_grad_norm", [1e-3, 1e3])
@@ -25,9 +25,16 @@ def close(found, expected):
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-6)
 
 
-def same_as_ours(net: nn.Module, learner, tower: str) -> None:
+def clipped(gradients: torch.Tensor, max_grad_norm: float) -> torch.Tensor:
+    """Return gradients (1, W) as torch.nn.utils.clip_grad_norm_ leaves them."""
+    norm = gradients.square().sum().sqrt()
+    return gradients * min(1.0, max_grad_norm / (norm.item() + 1e-6))
+
+
+def same_as_ours(net: nn.Module, learner, tower: str, max_grad_norm: float) -> None:
     """Compare weights and the gradients of the last update, which were clipped."""
-    weights, gradients = (learner.net.parts(t) for t in (learner.net.weights, learner.gradients))
+    weights = learner.net.parts(learner.net.weights)
+    gradients = learner.net.parts(clipped(learner.gradients, max_grad_norm))
     linears = [module for module in net.modules() if isinstance(module, nn.Linear)]
     for index, linear in enumerate(linears):
         for name, own in linear.named_parameters():
@@ -45,15 +52,19 @@ def test_an_update_of_dqn(max_grad_norm):
     config = dqn_config(changes, {"max_grad_norm": max_grad_norm, "batch_size": 64})
     trainer = DQNTrainer([config])
     learner = trainer.host
-    for _ in range(3):
-        (seen,) = trainer._roll_out()
+    moves = [trainer._roll_out(looks_ahead=False)[0] for _ in range(3)]
+    for seen in moves:
         learner.replay_buffer.add(seen)
     learner.target_net.weights.mul_(0.9)
     batch = learner.replay_buffer.sample(64, 1, learner.gamma, trainer.step)
     learner.replay_buffer.sample = lambda *arguments: batch
     plain = PlainDQN(config)
     plain.take_over(trainer)
-    seen = batch.transitions
+    # Of 768 moves, the last 500 that another one follows; they lie where they were written first.
+    places = batch.places[0]
+    assert 12 <= places.min() <= places.max() < 512
+    seen = Transitions(*(torch.cat(parts, dim=1)[:, places] for parts in zip(*moves, strict=True)))
+    assert not seen.truncated.any()
     loss = plain.update(
         Memory(
             see(seen.points[0], 8),
@@ -63,10 +74,10 @@ def test_an_update_of_dqn(max_grad_norm):
             seen.done[0],
         )
     )
-    trainer._update_net(learner)
+    trainer._update(learner, None)
     assert seen.done.any()
     close(loss, learner.statistics["loss"][0])
-    same_as_ours(plain.net, learner, "")
+    same_as_ours(plain.net, learner, "", max_grad_norm)
 
 
 @CLIPS
@@ -77,7 +88,7 @@ def test_an_update_of_ppo(max_grad_norm):
     trainer.train(1)  # the policy that learns is no more the one that played
     learner = trainer.host
     learner.optimizer.forget()
-    played = stack([trainer._roll_out()[0] for _ in range(8)])
+    played = stack([trainer._roll_out(looks_ahead=True)[0] for _ in range(8)])
     moves = trainer._moves(learner, _as_it_went_on(played))
     moves = moves._replace(log_prob=moves.log_prob + 0.3 * torch.randn_like(moves.log_prob))
     plain = PlainPPO(config)
@@ -87,8 +98,8 @@ def test_an_update_of_ppo(max_grad_norm):
     trainer._update(learner, moves, torch.ones(1, dtype=torch.bool))
     assert learner.statistics["clipped"] > 0
     close(loss, learner.statistics["loss"][0])
-    same_as_ours(plain.policy, learner, "0.")
-    same_as_ours(plain.value, learner, "1.")
+    same_as_ours(plain.policy, learner, "0.", max_grad_norm)
+    same_as_ours(plain.value, learner, "1.", max_grad_norm)
 
 
 def test_advantages_of_ppo():
@@ -96,7 +107,7 @@ def test_advantages_of_ppo():
     trainer = PPOTrainer([config])
     plain = PlainPPO(config)
     plain.take_over(trainer)
-    played = stack([trainer._roll_out()[0] for _ in range(config.rollout_length)])
+    played = stack([trainer._roll_out(looks_ahead=True)[0] for _ in range(config.rollout_length)])
     moves = trainer._moves(trainer.host, _as_it_went_on(played))
     rollout = [
         see(played.points[0].flatten(0, 1), 8).unflatten(0, (-1, 64)),

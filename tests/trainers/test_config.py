@@ -137,6 +137,14 @@ DISAGREEMENTS = [
     ),
     (
         "dqn",
+        {"max_steps": 1},
+        [
+            "max_steps must be at least 2: of the last move that a game is allowed nobody knows "
+            "where it leads, so Q-learning does not learn from it"
+        ],
+    ),
+    (
+        "dqn",
         {**HOST_ONLY, "dqn.minimax": True},
         ["dqn.minimax is a target for hosts, but the host does not learn"],
     ),

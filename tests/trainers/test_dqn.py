@@ -31,13 +31,12 @@ def played(tiny_config):
     return make
 
 
-def observe(points, subset=None) -> list[float]:
-    """Return GAME.md's observation of one game, for the agent with its subset.
+def inputs(observation, subset=None) -> list[float]:
+    """Return what a network takes in, for the agent with its subset.
 
     Of the four points the network of tests/conftest.py takes in the first three.
     """
-    largest = max(max(row) for row in points)
-    seen = [c / max(largest, 1) if row[0] >= 0 else -1.0 for row in points[:3] for c in row]
+    seen = observation[:9].tolist()
     return seen if subset is None else seen + [float(k in subset) for k in range(3)]
 
 
@@ -54,19 +53,16 @@ def values_of(weights, features, num_actions, dueling=False) -> np.ndarray:
     return out[0] + out[1:] - out[1:].mean() if dueling else out
 
 
-def slow_target(learner, sampled, member, place, double, dueling=False) -> float:
+def slow_target(learner, batch, member, place, double, dueling=False) -> float:
     """Return r + gamma^n * Q_target(s', best legal action), without the last term where done."""
-    batch = sampled.transitions
     reward = float(batch.reward[member, place])
-    if batch.done[member, place]:
-        return reward
-    points = batch.next_points[member, place].tolist()
-    discount = float(sampled.discount[member, place])
+    discount = float(batch.discount[member, place])
+    seen = batch.next_observation[member, place]
     if learner.name == "host":
-        features, legal, num_actions = observe(points), range(4), 4
+        features, legal, num_actions = inputs(seen), range(4), 4
     else:
         subset = PAIRS_AND_MORE[int(batch.next_subset[member, place])]
-        features, legal, num_actions = observe(points, subset), subset, 3
+        features, legal, num_actions = inputs(seen, subset), subset, 3
     target = values_of(learner.target_net.weights[member], features, num_actions, dueling)
     online = values_of(learner.net.weights[member], features, num_actions, dueling)
     best = max(legal, key=(online if double else target).__getitem__)
@@ -75,10 +71,6 @@ def slow_target(learner, sampled, member, place, double, dueling=False) -> float
 
 def sample(trainer, learner, n_step=1):
     return learner.replay_buffer.sample(30, n_step, learner.gamma, trainer.step)
-
-
-def with_fields(batch, **fields):
-    return batch._replace(transitions=batch.transitions._replace(**fields))
 
 
 @pytest.mark.parametrize("n_step", [1, 3])
@@ -90,9 +82,10 @@ def test_target_by_hand(played, role, double, dueling, n_step):
     learner = {"host": trainer.host, "agent": trainer.agent}[role]
     batch = sample(trainer, learner, n_step)
     targets = trainer._target(learner, batch)
-    assert batch.transitions.done.any()
-    assert not batch.transitions.done.all()
-    assert (len(batch.discount[0].unique()) > 1) == (n_step > 1)
+    is_over = batch.discount == 0
+    assert is_over.any()
+    assert not is_over.all()
+    assert (len(batch.discount[0][~is_over[0]].unique()) > 1) == (n_step > 1)
     for member in range(2):
         for place in range(30):
             expected = slow_target(learner, batch, member, place, double, dueling)
@@ -118,20 +111,38 @@ def test_an_axis_outside_the_subset_never_backs_up(played):
     for net in (learner.net, learner.target_net):
         net.weights[:, -num_actions:] = torch.tensor([0.0, 0.0, 1000.0])
     batch = sample(trainer, learner)
-    batch = with_fields(batch, next_subset=torch.zeros_like(batch.transitions.subset))  # {0, 1}
+    batch = batch._replace(next_subset=torch.zeros_like(batch.subset))  # {0, 1}
     assert trainer._target(learner, batch).max() < 500
 
 
-def test_a_truncated_game_bootstraps_and_a_finished_one_does_not(played):
+def test_a_finished_game_does_not_bootstrap(played):
     trainer = played({})
     batch = sample(trainer, trainer.host)
-    reward, done = batch.transitions.reward, batch.transitions.done
-    going, over = torch.zeros_like(done), torch.ones_like(done)
-    assert torch.equal(trainer._target(trainer.host, with_fields(batch, done=over)), reward)
-    cut_off = with_fields(batch, done=going, truncated=over)
-    bootstrapped = trainer._target(trainer.host, cut_off)
-    assert (bootstrapped != reward).all()
-    assert torch.equal(bootstrapped, trainer._target(trainer.host, with_fields(batch, done=going)))
+    over = batch._replace(discount=torch.zeros_like(batch.discount))
+    assert torch.equal(trainer._target(trainer.host, over), batch.reward)
+    going = batch._replace(discount=torch.ones_like(batch.discount))
+    assert (trainer._target(trainer.host, going) != batch.reward).all()
+
+
+def test_a_game_that_was_broken_off_is_not_taken_for_over(played):
+    """What it led to is not stored, so its last move has no target and counts nothing."""
+    trainer = played({})
+    learner = trainer.host
+    batch = sample(trainer, learner)
+    half = torch.arange(30).expand(2, -1) % 2 == 0
+    wild = torch.where(half, batch.reward, 1e6)
+    seen = []
+    learner.replay_buffer.sample = lambda *arguments: seen.pop()
+    learner.replay_buffer.reprioritise = lambda places, errors: seen.append(errors)
+    losses = []
+    for reward in (wild, batch.reward):
+        seen.append(batch._replace(reward=reward, known=half))
+        kept = learner.net.weights.clone()
+        trainer._update(learner, None)
+        learner.net.weights.copy_(kept)
+        losses.append(learner.statistics["loss"])
+        assert (seen.pop()[~half] == 0).all()
+    assert torch.equal(*losses)
 
 
 @pytest.mark.parametrize("delta", [0.1, 1.0, 3.0])
@@ -148,9 +159,7 @@ def test_an_update_is_that_of_torch(played, role):
     """One gradient step of torch modules and torch's Adam on the same transitions."""
     trainer = played({})
     learner = {"host": trainer.host, "agent": trainer.agent}[role]
-    learner.optimizer.mean.zero_()
-    learner.optimizer.square.zero_()
-    learner.optimizer.count.zero_()
+    learner.optimizer.forget()
     batch, sampler = None, learner.replay_buffer.sample
 
     def remember(*arguments):
@@ -162,15 +171,15 @@ def test_an_update_is_that_of_torch(played, role):
     before = learner.net.weights.clone()
     places = range(learner.config.batch_size)
     target_before = learner.target_net.weights.clone()
-    trainer._update_net(learner)
+    trainer._update(learner, None)
     assert torch.equal(learner.target_net.weights, target_before)
     after = learner.net.weights.clone()
     learner.net.weights.copy_(before)
     targets = [[slow_target(learner, batch, m, place, True) for place in places] for m in range(2)]
     learner.net.weights.copy_(after)
-    seen = batch.transitions
+    assert batch.known.all()
     for member in range(2):
-        expected = torch_update(trainer, learner, seen, member, before[member], targets[member])
+        expected = torch_update(trainer, learner, batch, member, before[member], targets[member])
         after = learner.net.weights[member].double()
         torch.testing.assert_close(after, expected, rtol=1e-4, atol=1e-5)
 
@@ -178,9 +187,9 @@ def test_an_update_is_that_of_torch(played, role):
 def torch_update(trainer, learner, batch, member, weights, targets):
     num_actions = 4 if learner.name == "host" else 3
     features = []
-    for place, points in enumerate(batch.points[member].tolist()):
+    for place, observation in enumerate(batch.observation[member]):
         subset = PAIRS_AND_MORE[int(batch.subset[member, place])]
-        features.append(observe(points, None if learner.name == "host" else subset))
+        features.append(inputs(observation, None if learner.name == "host" else subset))
     x = torch.tensor(features, dtype=torch.float64)
     bank = weights.double().clone().requires_grad_()
     sizes = [x.shape[1] * 8, 8, 8 * num_actions, num_actions]
@@ -215,13 +224,32 @@ def test_target_nets_move_every_so_many_steps_by_each_members_tau(tiny_config):
         for tau, interval in rules
     ]
     trainer = build(members)
-    for step in range(7):
-        old, online = trainer.host.target_net.weights.clone(), trainer.host_net.weights.clone()
+    for step in range(1, 8):
+        old = trainer.host.target_net.weights.clone()
         trainer.train(1)
         for member, (tau, interval) in enumerate(rules):
             share = tau if step % interval == 0 else 0.0
-            expected = old[member].lerp(online[member], share)
+            expected = old[member].lerp(trainer.host_net.weights[member], share)
             torch.testing.assert_close(trainer.host.target_net.weights[member], expected)
+
+
+def test_a_target_that_follows_all_the_way_is_a_copy(tiny_config):
+    """Weights and statistics of one moment."""
+    changes = {"host.net_arch": ["b", 8], "host.tau": 1.0, "host.steps_before_update_target": 1}
+    trainer = build([tiny_config({**changes, "learning_starts": 0})])
+    trainer.train(6)
+    for name, tensor in trainer.host.target_net.state().items():
+        assert torch.equal(tensor, trainer.host_net.state()[name]), name
+
+
+def test_the_target_of_a_role_that_is_not_trainable_stands_still(tiny_config):
+    trainer = build([tiny_config({**BOTH_LEARN, "host.net_arch": ["b", 8], "host.tau": 0.5})])
+    trainer.train(3)
+    target = trainer.host.target_net
+    before = [tensor.clone() for tensor in target.state().values()]
+    trainer.set_trainable(["agent"])
+    trainer.train(5)
+    assert all(map(torch.equal, before, target.state().values()))
 
 
 def test_target_nets_use_running_statistics_and_leave_them_alone(tiny_config):
@@ -234,8 +262,7 @@ def test_target_nets_use_running_statistics_and_leave_them_alone(tiny_config):
     assert torch.equal(target_net.statistics, before)
     assert not torch.equal(trainer.host_net.statistics, before)
     batch = sample(trainer, trainer.host)
-    first = type(batch.transitions)(*(field[:, :1] for field in batch.transitions))
-    one = type(batch)(first, *(field[:, :1] for field in batch[1:]))
+    one = type(batch)(*(field[:, :1] for field in batch))
     whole, alone = (trainer._target(trainer.host, some) for some in (batch, one))
     torch.testing.assert_close(alone, whole[:, :1])
     assert torch.equal(target_net.statistics, before)
@@ -245,7 +272,7 @@ def test_playing_uses_running_statistics_and_leaves_them_alone(tiny_config):
     trainer = build([tiny_config({"host.net_arch": ["b", 8]})])
     trainer.train(3)
     before = trainer.host_net.statistics.clone()
-    trainer._roll_out()
+    trainer._roll_out(looks_ahead=True)
     trainer._target(trainer.host, sample(trainer, trainer.host))
     trainer.evaluate_rho(num_games=5, split="evaluation")
     assert torch.equal(trainer.host_net.statistics, before)

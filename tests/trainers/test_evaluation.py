@@ -14,6 +14,7 @@ from hpsearch.trainers.evaluation import (
 )
 from hpsearch.trainers.metrics import MODES, metric_names
 from hpsearch.trainers.policies import ScriptedAgentPolicy, ScriptedHostPolicy
+from hpsearch.trainers.position import Position
 
 CPU = torch.device("cpu")
 AGENTS = ("choose_first", "choose_last", "random")
@@ -106,7 +107,8 @@ def test_lengths_are_those_of_games_played_one_by_one(reposition):
     for g in range(num_games):
         position, length = starts[0, g][None], 0
         while not rules.is_over(position).item() and length < cap:
-            action = ScriptedHostPolicy("zeillinger")(position, noise, torch.zeros(()))
+            seen = Position.of(position)
+            action = ScriptedHostPolicy("zeillinger")(seen, noise, torch.zeros(()))
             subset = encoder.decode(action)
             axis = 2 - subset.flip(-1).int().argmax(-1)
             position = rules.move(position, subset, axis)

@@ -14,6 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from hpsearch.trainers.algorithms import build
 from hpsearch.trainers.net_arch import parse
+from hpsearch.trainers.position import Position
 
 ALGORITHMS = pytest.mark.parametrize("algorithm", ["dqn", "ppo"])
 TESTS = Path(__file__).parents[1]
@@ -170,12 +171,13 @@ def test_b6_an_activation_between_any_two_linear_layers(tiny_config):
 def test_b9_a_rate_of_zero_never_explores(tiny_config):
     """Not even where the noise is exactly 0."""
     trainer = build([tiny_config()])
-    points = trainer.fused_game.points
-    noise = torch.zeros(1, points.shape[1], 2)
-    noise[..., 1] = torch.linspace(0, 0.99, points.shape[1])
+    num_games = trainer.fused_game.num_games
+    position = Position.of(trainer.fused_game.points)
+    noise = torch.zeros(1, num_games, 2)
+    noise[..., 1] = torch.linspace(0, 0.99, num_games)
     greedy = trainer.host_net(trainer.fused_game.observe()).argmax(dim=2)
-    assert torch.equal(trainer.host_policy(points, noise, torch.zeros(1, 1)), greedy)
-    always = trainer.host_policy(points, noise, torch.full((1, 1), 2.0**-24))
+    assert torch.equal(trainer.host_policy(position, noise, torch.zeros(1, 1)), greedy)
+    always = trainer.host_policy(position, noise, torch.full((1, 1), 2.0**-24))
     assert not torch.equal(always, greedy)
 
 
@@ -306,7 +308,7 @@ def test_b15_the_policy_plays_by_the_weights_as_they_are_now(tiny_config, algori
         bias = trainer.host_net.parts(trainer.host_net.weights)[last]
         bias[:] = 0.0
         bias[:, 0, favourite] = 1e4
-        played = trainer._roll_out()[0]
+        played = trainer._roll_out(looks_ahead=True)[0]
         assert (played.action == favourite).all()
 
 
@@ -329,7 +331,7 @@ def test_b18_positions_stay_whole_numbers(tiny_config, algorithm):
     """Whatever the network sees is scaled; the game is not."""
     trainer = build([tiny_config({"agent": "learn", "reposition": False}, algorithm)])
     for _ in range(5):
-        for seen in trainer._roll_out():
+        for seen in trainer._roll_out(looks_ahead=True):
             assert seen.points.dtype == seen.next_points.dtype == torch.int32
             sums = [{tuple(row) for row in seen.points[0, game].tolist()} for game in range(8)]
             assert all(len(rows) > 1 for rows in sums)
@@ -340,7 +342,7 @@ def test_b18_positions_stay_whole_numbers(tiny_config, algorithm):
 def test_b31_optimizers_and_counters_are_saved(tiny_config, algorithm):
     names = set(build([tiny_config({"agent": "learn"}, algorithm)])._saved_state())
     for role in ("host", "agent"):
-        assert {f"{role}.optimizer.{part}" for part in ("mean", "square", "count")} <= names
+        assert {f"{role}.optimizer.{part}" for part in ("mean", "square", "updates")} <= names
         assert {f"{role}.net.weights", f"{role}.net.statistics", f"{role}.trainable"} <= names
     assert {"step", "fused_game.points", "fused_game.lengths", "fused_game.starts"} <= names
 
@@ -356,7 +358,7 @@ def test_b47_every_game_of_every_member_begins_elsewhere(tiny_config, algorithm)
     starts = []
     for _ in range(4):
         starts += [str(start) for start in trainer.fused_game.points.flatten(0, 1).tolist()]
-        trainer._roll_out()
+        trainer._roll_out(looks_ahead=True)
     assert len(starts) == len(set(starts)) == 4 * 2 * 16
 
 
@@ -372,7 +374,9 @@ def test_b48_random_numbers_go_on_where_they_were(tiny_config, algorithm, tmp_pa
     assert all((trainer.state()[name] > 0).all() for name in counters)
     fresh = build(trainer.configs)
     fresh.load(trainer.save(tmp_path, 0), 0)
-    for one, other in zip(trainer._roll_out(), fresh._roll_out(), strict=True):
+    for one, other in zip(
+        trainer._roll_out(looks_ahead=True), fresh._roll_out(looks_ahead=True), strict=True
+    ):
         assert all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
 
 

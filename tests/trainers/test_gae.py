@@ -13,16 +13,8 @@ PLACEHOLDER = torch.zeros(0)
 
 def rollout(reward, done, truncated) -> Transitions:
     """Return moves (P, T, B) of which only these three matter."""
-    return Transitions(
-        PLACEHOLDER,
-        PLACEHOLDER,
-        PLACEHOLDER,
-        reward,
-        PLACEHOLDER,
-        PLACEHOLDER,
-        done,
-        truncated,
-    )
+    nothing = Transitions(*(PLACEHOLDER for _ in Transitions._fields))
+    return nothing._replace(reward=reward, done=done, truncated=truncated)
 
 
 def one_game(rewards, ends, value, next_value, gamma, gae_lambda) -> list[float]:

@@ -19,6 +19,7 @@ from hpsearch.trainers.evaluation import (
 from hpsearch.trainers.histograms import Games, entropy, games, pooled_entropy
 from hpsearch.trainers.metrics import MODES
 from hpsearch.trainers.policies import ScriptedAgentPolicy, ScriptedHostPolicy
+from hpsearch.trainers.position import Position
 from hpsearch.trainers.rho import Lengths
 
 CAP = 6
@@ -35,9 +36,10 @@ def one_by_one(host, agent):
     lengths, unfinished, subsets, axes = np.zeros(CAP + 1, int), 0, [0] * 4, [0] * 3
     for points in FusedGame(GAME, key, HOW.num_games, "cpu", "reference", observes=False).points[0]:
         for move in range(1, CAP + 1):
-            action = host(points, noise, never)
+            position = Position.of(points)
+            action = host(position, noise, never)
             subset = encoder.decode(action)
-            axis = agent(points, subset, noise, never)
+            axis = agent(position, subset, noise, never)
             subsets[action] += 1
             axes[axis] += 1
             points = rules.reposition(rules.move(points, subset, axis))
@@ -64,8 +66,8 @@ def test_histograms_are_those_of_games_played_one_by_one(num_members):
 def test_modes_are_counted_apart():
     """The sampled policy explores, the greedy one does not."""
 
-    def lazy(points, noise, exploration):
-        random = ScriptedHostPolicy("random")(points, noise, exploration)
+    def lazy(position, noise, exploration):
+        random = ScriptedHostPolicy("random")(position, noise, exploration)
         return torch.where(noise[..., 0] < exploration, random, 3)
 
     how = Measurement(GAME, 400, CAP, 0.5, "test", MODES, torch.device("cpu"))

@@ -1,6 +1,7 @@
 """The match against the published table and against games played one by one on Python integers."""
 
 from dataclasses import replace
+from operator import itemgetter
 
 import pytest
 import torch
@@ -9,6 +10,7 @@ from hpsearch.game import rules
 from hpsearch.game.encoding import HostActionEncoder
 from hpsearch.trainers.match import PUBLISHED, MatchResult, MatchRules, play_match
 from hpsearch.trainers.policies import ScriptedAgentPolicy, ScriptedHostPolicy
+from hpsearch.trainers.position import Position
 from hpsearch.trainers.published import MATCHES, TRAINED
 
 CPU = torch.device("cpu")
@@ -40,11 +42,14 @@ class LaneByLane:
     def __init__(self, policies):
         self.policies = policies
 
-    def __call__(self, *arguments):
+    def __call__(self, position, *arguments):
         *by_lane, exploration = arguments
-        chunks = zip(*(tensor.split(LANES, dim=1) for tensor in by_lane), strict=True)
-        chosen = zip(self.policies, chunks, strict=True)
-        return torch.cat([policy(*chunk, exploration) for policy, chunk in chosen], dim=1)
+        assert position.points.shape[1] == LANES * len(self.policies)
+        chosen = []
+        for index, policy in enumerate(self.policies):
+            own = itemgetter((slice(None), slice(index * LANES, (index + 1) * LANES)))
+            chosen.append(policy(position.map(own), *map(own, by_lane), exploration))
+        return torch.cat(chosen, dim=1)
 
 
 @pytest.fixture(scope="module")
@@ -83,9 +88,9 @@ class Recording:
     def __init__(self, name):
         self.policy, self.seen = ScriptedHostPolicy(name), []
 
-    def __call__(self, points, noise, exploration):
-        self.seen.append(points.clone())
-        return self.policy(points, noise, exploration)
+    def __call__(self, position, noise, exploration):
+        self.seen.append(position.points.clone())
+        return self.policy(position, noise, exploration)
 
 
 @pytest.mark.parametrize("reposition", [True, False])
@@ -125,7 +130,8 @@ def is_fresh(points, how) -> bool:
 
 
 def step(points, agent, reposition):
-    action = ScriptedHostPolicy("zeillinger")(points, torch.zeros(2), torch.zeros(()))
+    host = ScriptedHostPolicy("zeillinger")
+    action = host(Position.of(points), torch.zeros(2), torch.zeros(()))
     subset = HostActionEncoder(3).decode(action)
     chosen = subset.nonzero().flatten()
     after = rules.move(points, subset, chosen[0 if agent == "choose_first" else -1])

@@ -43,9 +43,9 @@ def reward_of(name, before, after, done) -> float:
     return -1.0 if name == "step_penalty" else (live(before) - live(after)) / len(before)
 
 
-def value_of(trainer, points, member, double) -> float:
+def value_of(trainer, observation, member, double) -> float:
     """Return the target network's value of the best action at one position."""
-    observation = rules.observe(points).expand(2, 1, -1)
+    observation = observation.expand(2, 1, -1)
     target = trainer.host.target_net(observation)[member, 0]
     chooser = trainer.host_net(observation)[member, 0] if double else target
     return target[chooser.argmax()].item()
@@ -64,9 +64,12 @@ def replies(trainer, points, action):
 def slow_target(trainer, points, action, member) -> float:
     """Return the least of r + gamma * V(s') over all replies; V counts where it goes on."""
     config, gamma = trainer.config, trainer.host.gamma[member].item()
+
+    def value(after):
+        return value_of(trainer, rules.observe(after), member, config.dqn.double)
+
     return min(
-        reward_of(config.reward, points, after, done)
-        + (0.0 if done else gamma * value_of(trainer, after, member, config.dqn.double))
+        reward_of(config.reward, points, after, done) + (0.0 if done else gamma * value(after))
         for after, done in replies(trainer, points, action)
     )
 
@@ -78,20 +81,20 @@ def test_the_target_is_the_worst_of_all_replies(trained, reward, reposition, dou
     trainer = trained(changes)
     learner = trainer.host
     batch = learner.replay_buffer.sample(25, 1, learner.gamma, trainer.step)
-    seen = batch.transitions
     with torch.no_grad():
         targets = trainer._target(learner, batch)
         better = 0
         for member in range(2):
             for place in range(25):
-                points, action = seen.points[member, place], int(seen.action[member, place])
+                points, action = batch.points[member, place], int(batch.action[member, place])
                 expected = slow_target(trainer, points, action, member)
                 assert targets[member, place].item() == pytest.approx(expected, rel=1e-4, abs=1e-5)
-                played = seen.reward[member, place].item()
-                if not seen.done[member, place]:
-                    after = seen.next_points[member, place]
-                    gamma = learner.gamma[member].item()
-                    played += gamma * value_of(trainer, after, member, double)
+                if not batch.known[member, place]:
+                    continue
+                after = batch.next_observation[member, place]
+                discount = batch.discount[member, place].item()
+                played = batch.reward[member, place].item()
+                played += discount * value_of(trainer, after, member, double)
                 assert expected <= played + 1e-4  # the reply that was played is one of them
                 better += expected < played - 1e-4
     assert better > 5
@@ -102,12 +105,26 @@ def test_what_was_played_does_not_matter(trained):
     trainer = trained({})
     learner = trainer.host
     batch = learner.replay_buffer.sample(25, 1, learner.gamma, trainer.step)
-    seen = batch.transitions
-    other = seen._replace(
-        reward=seen.reward + 7, done=~seen.done, next_points=torch.zeros_like(seen.next_points)
+    other = batch._replace(
+        reward=batch.reward + 7,
+        discount=1 - batch.discount,
+        known=~batch.known,
+        next_observation=torch.zeros_like(batch.next_observation),
     )
     expected = trainer._target(learner, batch)
-    assert torch.equal(trainer._target(learner, batch._replace(transitions=other)), expected)
+    assert torch.equal(trainer._target(learner, other), expected)
+
+
+def test_a_move_counts_also_where_the_game_was_broken_off(trained):
+    """The replies lead to positions that nobody needs to have stored."""
+    trainer = trained({"max_steps": 1, "dqn.double": True})
+    learner = trainer.host
+    batch = learner.replay_buffer.sample(25, 1, learner.gamma, trainer.step)
+    assert not batch.known.all()
+    kept = batch._replace(known=torch.zeros_like(batch.known))
+    learner.replay_buffer.sample = lambda *arguments: kept
+    trainer._update(learner, None)
+    assert (learner.statistics["loss"] > 0).all()
 
 
 @pytest.mark.parametrize("reposition", [True, False])
@@ -133,11 +150,10 @@ def test_replies_that_end_the_game_and_replies_that_are_capped(trained, repositi
     learner = trainer.host
     batch = learner.replay_buffer.sample(20, 1, learner.gamma, trainer.step)
     action = torch.arange(4).repeat(5).expand(2, -1)
-    seen = batch.transitions._replace(
-        points=points.repeat_interleave(4, dim=0).expand(2, -1, -1, -1), action=action
-    )
+    many = points.repeat_interleave(4, dim=0).expand(2, -1, -1, -1)
+    batch = batch._replace(points=many, subset=action, action=action)
     with torch.no_grad():
-        targets = trainer._target(learner, batch._replace(transitions=seen))
+        targets = trainer._target(learner, batch)
         for member in range(2):
             for place in range(20):
                 start = points[place // 4]

@@ -228,19 +228,16 @@ def test_evaluation_leaves_statistics_alone():
     torch.testing.assert_close(net(x[:, :1]), whole[:, :1])
 
 
-def test_move_towards_mixes_by_each_members_share():
+def test_statistics_follow_by_each_members_share():
     net, other = network(tower([7, "b"])), network(tower([7, "b"]), seeds=(4, 5, 6))
     other.statistics += 1
-    share = torch.tensor([0.0, 0.25, 1.0])
     weights, statistics = net.weights.clone(), net.statistics.clone()
-    net.move_towards(other, share)
-    for own, old, new in (
-        (net.weights, weights, other.weights),
-        (net.statistics, statistics, other.statistics),
-    ):
-        assert torch.equal(own[0], old[0])
-        torch.testing.assert_close(own[1], 0.75 * old[1] + 0.25 * new[1])
-        assert torch.equal(own[2], new[2])
+    net.follow_statistics(other, torch.tensor([0.0, 0.25, 1.0]))
+    assert torch.equal(net.weights, weights)
+    assert torch.equal(net.statistics[0], statistics[0])
+    expected = 0.75 * statistics[1] + 0.25 * other.statistics[1]
+    torch.testing.assert_close(net.statistics[1], expected)
+    assert torch.equal(net.statistics[2], other.statistics[2])
 
 
 def test_padding_differs_from_a_point_at_the_origin():

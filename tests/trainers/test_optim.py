@@ -15,7 +15,15 @@ from hpsearch.trainers.config.optim import (
     SGDOptim,
 )
 from hpsearch.trainers.config.schedules import ConstantSchedule
-from hpsearch.trainers.optim import SGD, Adam, build_optimizer, clip_norm
+from hpsearch.trainers.optim import (
+    SGD,
+    Adam,
+    Follower,
+    Optimizer,
+    Update,
+    build_optimizer,
+    clipping,
+)
 
 # Of each member: the arguments, and the largest norm of the gradient.
 ADAM = (
@@ -101,6 +109,20 @@ def assert_as_torch(weights: Tensor, expected: Tensor) -> None:
     torch.testing.assert_close(weights.double(), expected, rtol=1e-4, atol=1e-5)
 
 
+def move(
+    optimizer: Optimizer,
+    weights: Tensor,
+    gradients: Tensor,
+    lr: Tensor,
+    active: Tensor,
+    max_norm: Tensor | None = None,
+    follower: Follower | None = None,
+) -> None:
+    """Make an update, clipped where a norm is given."""
+    scale = torch.ones(len(weights)) if max_norm is None else clipping(gradients, max_norm)[0]
+    optimizer.step(weights, Update(gradients, scale, lr, active), follower)
+
+
 def snapshot(optimizer) -> dict[str, Tensor]:
     return {name: tensor.clone() for name, tensor in optimizer.state().items()}
 
@@ -111,8 +133,7 @@ def test_every_member_moves_as_torch_moves_it(members):
     start = weights.clone()
     optimizer = optimizer_of(weights, members)
     for gradient in gradients:
-        clipped, _ = clip_norm(gradient, norms_of(members))
-        optimizer.step(weights, clipped, rates_of(members), ACTIVE)
+        move(optimizer, weights, gradient, rates_of(members), ACTIVE, norms_of(members))
     for p, member in enumerate(members):
         assert_as_torch(weights[p], torch_path(start[p], gradients[:, p], member))
 
@@ -124,8 +145,7 @@ def test_learning_rates_may_move_between_updates(members):
     optimizer = optimizer_of(weights, members)
     rates = rates_of(members) * torch.linspace(2.0, 0.0, NUM_UPDATES)[:, None]
     for gradient, lr in zip(gradients, rates, strict=True):
-        clipped, _ = clip_norm(gradient, norms_of(members))
-        optimizer.step(weights, clipped, lr, ACTIVE)
+        move(optimizer, weights, gradient, lr, ACTIVE, norms_of(members))
     for p, member in enumerate(members):
         expected = torch_path(start[p], gradients[:, p], member, rates[:, p])
         assert_as_torch(weights[p], expected)
@@ -139,10 +159,10 @@ def test_a_member_moves_as_it_does_alone(members):
     alone_optimizers = [optimizer_of(w, [m]) for m, w in zip(members, alone, strict=True)]
     lr = rates_of(members)
     for gradient in gradients:
-        optimizer.step(together, gradient, lr, ACTIVE)
+        move(optimizer, together, gradient, lr, ACTIVE)
         for p, alone_optimizer in enumerate(alone_optimizers):
             row = slice(p, p + 1)
-            alone_optimizer.step(alone[p], gradient[row], lr[row], ACTIVE[row])
+            move(alone_optimizer, alone[p], gradient[row], lr[row], ACTIVE[row])
     torch.testing.assert_close(together, torch.cat(alone))
 
 
@@ -155,8 +175,7 @@ def test_inactive_members_stand_still_and_begin_as_if_nothing_had_been(members):
     late = 10
     for update, gradient in enumerate(gradients):
         active = torch.tensor([True, update >= late, True, False])
-        clipped, _ = clip_norm(gradient, norms_of(members))
-        optimizer.step(weights, clipped, rates_of(members), active)
+        move(optimizer, weights, gradient, rates_of(members), active, norms_of(members))
         if update < late:
             assert torch.equal(weights[1], start[1])
     assert torch.equal(weights[3], start[3])
@@ -172,11 +191,11 @@ def test_an_inactive_member_keeps_everything_whatever_its_gradient(members, valu
     """A step that is stopped because its loss overflowed must not bring the overflow in."""
     weights, gradients = random_weights(), random_gradients()
     optimizer = optimizer_of(weights, members)
-    optimizer.step(weights, gradients[20], rates_of(members), ACTIVE)
+    move(optimizer, weights, gradients[20], rates_of(members), ACTIVE)
     kept, before = weights.clone(), snapshot(optimizer)
     gradients[21, 2] = value
     active = torch.tensor([True, True, False, True])
-    optimizer.step(weights, gradients[21], rates_of(members), active)
+    move(optimizer, weights, gradients[21], rates_of(members), active)
     assert torch.equal(weights[2], kept[2])
     for name, tensor in optimizer.state().items():
         assert torch.equal(tensor[2], before[name][2]), name
@@ -188,8 +207,13 @@ def test_adam_counts_each_members_own_updates():
     adam = optimizer_of(weights, ADAM)
     for update, gradient in enumerate(gradients):
         active = torch.tensor([True, update >= 10, True, False])
-        adam.step(weights, gradient, rates_of(ADAM), active)
-    assert adam.count.flatten().tolist() == [NUM_UPDATES, NUM_UPDATES - 10, NUM_UPDATES, 0]
+        move(adam, weights, gradient, rates_of(ADAM), active)
+    assert adam.averages.updates.flatten().tolist() == [
+        NUM_UPDATES,
+        NUM_UPDATES - 10,
+        NUM_UPDATES,
+        0,
+    ]
 
 
 @every_optimizer
@@ -199,8 +223,7 @@ def test_a_member_whose_gradient_is_no_number_harms_itself_alone(members):
     start = weights.clone()
     optimizer = optimizer_of(weights, members)
     for gradient in gradients:
-        clipped, _ = clip_norm(gradient, norms_of(members))
-        optimizer.step(weights, clipped, rates_of(members), ACTIVE)
+        move(optimizer, weights, gradient, rates_of(members), ACTIVE, norms_of(members))
     assert not weights[2].isfinite().all()
     for p in (0, 1, 3):
         assert_as_torch(weights[p], torch_path(start[p], gradients[:, p], members[p]))
@@ -211,13 +234,13 @@ def test_whoever_forgets_begins_anew(members):
     weights, gradients = random_weights(), random_gradients()
     optimizer = optimizer_of(weights, members)
     for gradient in gradients[:10]:
-        optimizer.step(weights, gradient, rates_of(members), ACTIVE)
+        move(optimizer, weights, gradient, rates_of(members), ACTIVE)
     optimizer.forget()
     fresh_weights = weights.clone()
     fresh = optimizer_of(fresh_weights, members)
     for gradient in gradients[10:]:
-        optimizer.step(weights, gradient, rates_of(members), ACTIVE)
-        fresh.step(fresh_weights, gradient, rates_of(members), ACTIVE)
+        move(optimizer, weights, gradient, rates_of(members), ACTIVE)
+        move(fresh, fresh_weights, gradient, rates_of(members), ACTIVE)
     assert torch.equal(weights, fresh_weights)
 
 
@@ -226,15 +249,15 @@ def test_state_is_all_that_an_optimizer_remembers(members):
     weights, gradients = random_weights(), random_gradients()
     optimizer = optimizer_of(weights, members)
     for gradient in gradients[:10]:
-        optimizer.step(weights, gradient, rates_of(members), ACTIVE)
+        move(optimizer, weights, gradient, rates_of(members), ACTIVE)
     other_weights = weights.clone()
     other = optimizer_of(other_weights, members)
     for name, tensor in other.state().items():
         assert len(tensor) == NUM_MEMBERS
         tensor.copy_(optimizer.state()[name])
     for gradient in gradients[10:]:
-        optimizer.step(weights, gradient, rates_of(members), ACTIVE)
-        other.step(other_weights, gradient, rates_of(members), ACTIVE)
+        move(optimizer, weights, gradient, rates_of(members), ACTIVE)
+        move(other, other_weights, gradient, rates_of(members), ACTIVE)
     assert torch.equal(weights, other_weights)
 
 
@@ -245,11 +268,25 @@ def test_the_configuration_names_the_optimizer():
     assert isinstance(optimizer_of(weights, SGD_), SGD)
 
 
+@every_optimizer
+def test_a_follower_goes_its_share_of_the_way_to_where_the_weights_are_now(members):
+    weights, gradients = random_weights(), random_gradients()
+    optimizer, behind = optimizer_of(weights, members), random_weights() + 1.0
+    share, before = torch.tensor([0.0, 0.25, 1.0, 0.5]), behind.clone()
+    active = torch.tensor([True, True, True, False])  # whoever stands still is followed too
+    follower = Follower(behind, share)
+    move(optimizer, weights, gradients[9], rates_of(members), active, follower=follower)
+    torch.testing.assert_close(behind, before + (weights - before) * share[:, None])
+    assert torch.equal(behind[0], before[0])
+    assert torch.equal(behind[2], weights[2])
+
+
 @pytest.mark.parametrize("scale", [0.0, 1e-3, 1.0, 1e3])
-def test_clip_norm_is_torch_clip_grad_norm(scale):
+def test_clipping_is_torch_clip_grad_norm(scale):
     gradients = scale * random_gradients()[-1]
     max_norms = torch.tensor([0.1, 1.0, 10.0, 1e6])
-    clipped, norms = clip_norm(gradients, max_norms)
+    scale, norms = clipping(gradients, max_norms)
+    clipped = gradients * scale[:, None]
     for p, max_norm in enumerate(max_norms.tolist()):
         weights = torch.zeros(NUM_WEIGHTS, requires_grad=True)
         weights.grad = gradients[p].clone()

@@ -41,7 +41,7 @@ def learner_of(trainer, role):
 
 def play(trainer):
     """Return the rollout of every learner, as a step makes it."""
-    played = [trainer._roll_out() for _ in range(trainer.config.rollout_length)]
+    played = [trainer._roll_out(looks_ahead=True) for _ in range(trainer.config.rollout_length)]
     return [_as_it_went_on(stack(moves)) for moves in zip(*played, strict=True)]
 
 
@@ -230,7 +230,7 @@ def test_actions_are_drawn_by_the_policys_probabilities(tiny_config):
     changes = {"host.rollout_size": 4000, "host.last_policy_scale": 1.0}
     trainer = build([tiny_config(changes, "ppo")])
     logits = trainer.host_net(trainer.fused_game.observe()).detach()
-    (seen,) = trainer._roll_out()
+    (seen,) = trainer._roll_out(looks_ahead=True)
     probabilities = logits[0].double().softmax(1).sum(0)
     counts = seen.action[0].bincount(minlength=4)
     probabilities *= 4000 / probabilities.sum()
@@ -363,7 +363,7 @@ def test_a_step_stops_for_exactly_the_members_that_went_too_far(trained):
                 going = going and (target is None or divergence[member].item() <= target)
                 assert bool(active[member]) == going
                 expected[member] += going
-        assert trainer.host_optimizer.count.flatten().tolist() == expected.tolist()
+        assert trainer.host_optimizer.averages.updates.flatten().tolist() == expected.tolist()
     assert expected[0] < 6  # an update moves the policy, so the second minibatch is too far
     assert expected[1] == 36
     assert 3 < expected[2] < 36
@@ -420,7 +420,7 @@ def test_illegal_actions_enter_nothing(trained):
 def test_the_next_choice_is_the_hosts_real_one_where_the_game_goes_on(tiny_config, host):
     changes = {"agent": "learn", "host": host, "rollout_length": 6, "max_steps": 3}
     trainer = build([tiny_config({**changes, "seed": seed}, "ppo") for seed in (1, 2)])
-    played = [trainer._roll_out()[-1] for _ in range(6)]
+    played = [trainer._roll_out(looks_ahead=True)[-1] for _ in range(6)]
     drawn = stack(played)
     rollout = _as_it_went_on(drawn)
     ended = drawn.done | drawn.truncated

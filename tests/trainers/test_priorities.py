@@ -31,7 +31,7 @@ def filled() -> Priorities:
     """Return priorities of 9 of 12 places, by ERRORS."""
     priorities = Priorities(SIZE, OPTIONS, CPU)
     places = torch.arange(FILLED).expand(NUM_MEMBERS, -1)
-    priorities.add(places)
+    priorities.add(places, places, torch.ones(NUM_MEMBERS, dtype=torch.bool))
     priorities.update(places, torch.tensor(ERRORS).expand(NUM_MEMBERS, -1))
     return priorities
 
@@ -88,9 +88,22 @@ def test_a_new_transition_gets_the_highest_priority_so_far():
     highest = [expected_priority(option, 4.0) for option in OPTIONS]
     highest = [max(one, 1.0) for one in highest]  # that of a memory without an error
     priorities.update(torch.tensor([[6]] * 3), torch.zeros(3, 1))  # the largest is forgotten
-    priorities.add(torch.tensor([[10, 2]] * 3))
+    new, complete = torch.tensor([[10, 2]] * 3), torch.tensor([[9, 0]] * 3)
+    priorities.add(new, complete, torch.tensor([True, True, False]))
     for member, one in enumerate(highest):
-        assert priorities.priority[member, [10, 2]].tolist() == pytest.approx([one] * 2)
+        # Not before its next move has been made; for the third member these are the first moves.
+        assert priorities.priority[member, [10, 2]].tolist() == [0.0] * 2
+        expected = [one if member < 2 else 0.0] * 2
+        assert priorities.priority[member, [9, 0]].tolist() == pytest.approx(expected)
+
+
+def test_where_there_is_nothing_to_draw_any_place_will_do():
+    priorities = Priorities(SIZE, OPTIONS, CPU)
+    none = torch.zeros(NUM_MEMBERS, 1, dtype=torch.int64)
+    places, weights = priorities.sample(noise(50), none, torch.zeros(NUM_MEMBERS))
+    assert places.min() >= 0
+    assert places.max() < SIZE
+    assert weights.isfinite().all()
 
 
 @pytest.mark.parametrize("last", [0.0, 1 - 2.0**-24])
@@ -117,30 +130,33 @@ def test_whoever_forgets_begins_anew():
 def numbered(first: int, count: int) -> Transitions:
     number = torch.arange(first, first + count).expand(NUM_MEMBERS, -1)
     points = number[..., None, None].expand(-1, -1, 2, 3).int()
-    no = torch.zeros_like(number, dtype=torch.bool)
-    return Transitions(points, number, number, number.float(), points, number, no, no)
+    seen, no = points.flatten(2).float(), torch.zeros_like(number, dtype=torch.bool)
+    reward = number.float()
+    return Transitions(points, seen, number, number, reward, points, seen, number, no, no, no)
 
 
 def test_the_ring_overwrites_priorities_with_their_transitions():
     keys = torch.arange(NUM_MEMBERS)
     options = [config.ReplayBuffer(buffer_size=6, save=True, prioritised=one) for one in OPTIONS]
-    memory = ReplayBuffer(2, 3, 4, options, Stream(keys, torch.zeros_like(keys)))
+    memory = ReplayBuffer(6, (0, 3), 4, options, Stream(keys, torch.zeros_like(keys)))
     step, gamma = torch.zeros(NUM_MEMBERS, dtype=torch.int64), torch.ones(NUM_MEMBERS)
     memory.add(numbered(0, 4))
+    memory.add(numbered(4, 4))  # the ring has places for 6 moves and for 4 that cannot be drawn yet
     every = torch.arange(4).expand(NUM_MEMBERS, -1)
     memory.reprioritise(every, torch.full((NUM_MEMBERS, 4), 1e-6))
     assert sample_numbers(memory, gamma, step)[1] == {0, 1, 2, 3}
-    memory.add(numbered(4, 4))  # at places 4, 5, 0, 1
+    memory.add(numbered(8, 4))  # at places 8, 9, 0, 1
     rare = memory.state()["priority"][1]
-    assert rare[[4, 5, 0, 1]].tolist() == [1.0] * 4
+    assert rare[[8, 9, 0, 1]].tolist() == [0.0] * 4
+    assert rare[[4, 5, 6, 7]].tolist() == [1.0] * 4
     assert rare[[2, 3]].tolist() == pytest.approx([0.01] * 2, rel=1e-3)
-    counts = memory.sample(5000, 1, gamma, step).transitions.subset[1].bincount(minlength=8)
-    assert counts[:2].sum() == 0
-    assert 0 < counts[2:4].sum() < 100 < counts[4:].min()
+    counts = memory.sample(5000, 1, gamma, step).subset[1].bincount(minlength=12)
+    assert counts[:2].sum() == counts[8:].sum() == 0
+    assert 0 < counts[2:4].sum() < 100 < counts[4:8].min()
 
 
 def sample_numbers(memory, gamma, step):
-    seen = memory.sample(400, 1, gamma, step).transitions.subset
+    seen = memory.sample(400, 1, gamma, step).subset
     return [set(row.tolist()) for row in seen]
 
 
@@ -163,20 +179,21 @@ def test_the_loss_is_multiplied_by_the_weight_and_not_by_the_priority(trained):
     learner.replay_buffer.sample = lambda *args: seen.append(sampler(*args)) or seen[-1]
     parts = {k: v.clone() for k, v in learner.net.parts(learner.net.weights).items()}
     target_parts = learner.target_net.parts(learner.target_net.weights)
-    trainer._update_net(learner)
+    trainer._update(learner, None)
     (batch,) = seen
-    moves = batch.transitions
     assert batch.weight.min() < 0.9
     for member in range(2):
         bank = [parts[name][member].requires_grad_() for name in parts]
 
-        def q(points, w1, b1, w2, b2, member=member):
-            features = trainer.kernel.observe(points)[member, :, : w1.shape[0]]
+        def q(observation, w1, b1, w2, b2, member=member):
+            features = observation[member, :, : w1.shape[0]]
             return torch.relu(features @ w1 + b1) @ w2 + b2
 
-        best = q(moves.next_points, *(part[member] for part in target_parts.values())).amax(dim=1)
-        target = moves.reward[member] + 0.9 * ~moves.done[member] * best
-        chosen = q(moves.points, *bank).gather(1, moves.action[member][:, None]).squeeze(1)
+        best = q(batch.next_observation, *(part[member] for part in target_parts.values())).amax(
+            dim=1
+        )
+        target = batch.reward[member] + batch.discount[member] * best
+        chosen = q(batch.observation, *bank).gather(1, batch.action[member][:, None]).squeeze(1)
         each = torch.nn.functional.huber_loss(chosen, target, reduction="none", delta=0.5)
         loss = (batch.weight[member] * each).mean()
         norm = torch.cat([g.flatten() for g in torch.autograd.grad(loss, bank)]).norm()

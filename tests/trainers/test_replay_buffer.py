@@ -1,6 +1,7 @@
 """The replay buffer against a list of everything that was added."""
 
 import random
+from dataclasses import dataclass
 
 import pytest
 import torch
@@ -11,7 +12,7 @@ from hpsearch.trainers import config
 from hpsearch.trainers.replay_buffer import Batch, ReplayBuffer
 from hpsearch.trainers.transitions import Transitions
 
-NUM_MEMBERS, NUM_POINTS, DIMENSION = 3, 2, 3
+NUM_MEMBERS, NUM_POINTS, DIMENSION, NUM_FEATURES = 3, 2, 3, 5
 GAMMA = torch.tensor([0.5, 0.9, 1.0])
 STEP = torch.zeros(NUM_MEMBERS, dtype=torch.int64)
 
@@ -20,15 +21,20 @@ def transitions(first: int, count: int) -> Transitions:
     """Return transitions each of whose fields tells its number: member * 1000 + place."""
     number = torch.arange(NUM_MEMBERS)[:, None] * 1000 + torch.arange(first, first + count)
     points = number[..., None, None].expand(-1, -1, NUM_POINTS, DIMENSION).to(torch.int32)
+    observation = number[..., None].expand(-1, -1, NUM_FEATURES + 2).float()
+    nobody = torch.full_like(points, -7)  # where a move led to is found in the next one
     return Transitions(
         points=points,
+        observation=observation,
         subset=number,
         action=number + 1,
         reward=number.float(),
-        next_points=points + 1,
-        next_subset=number + 2,
-        done=number % 2 == 0,
-        truncated=number % 3 == 0,
+        next_points=nobody,
+        next_observation=torch.full_like(observation, -7.0),
+        next_subset=torch.full_like(number, -7),
+        done=torch.zeros_like(number, dtype=torch.bool),
+        truncated=torch.zeros_like(number, dtype=torch.bool),
+        last=torch.zeros_like(number, dtype=torch.bool),
     )
 
 
@@ -37,40 +43,53 @@ def stream(seed: int = 0) -> Stream:
     return Stream(keys, torch.zeros_like(keys))
 
 
-def buffer(size: int, num_games: int) -> ReplayBuffer:
+def buffer(size: int, num_games: int, num_points: int = NUM_POINTS) -> ReplayBuffer:
     options = [config.ReplayBuffer(buffer_size=size, save=True, prioritised=None)] * NUM_MEMBERS
-    return ReplayBuffer(NUM_POINTS, DIMENSION, num_games, options, stream())
+    return ReplayBuffer(NUM_FEATURES, (num_points, DIMENSION), num_games, options, stream())
 
 
 def sample(memory: ReplayBuffer, batch_size: int, n_step: int = 1) -> Batch:
     return memory.sample(batch_size, n_step, GAMMA, STEP)
 
 
-def places(sampled: Transitions, member: int) -> list[int]:
-    return (sampled.subset[member] - 1000 * member).tolist()
+def places(batch: Batch, member: int) -> list[int]:
+    return (batch.subset[member] - 1000 * member).tolist()
 
 
-def test_the_fields_of_a_transition_stay_together():
-    memory = buffer(10, 8)
-    memory.add(transitions(0, 8))
-    sampled = sample(memory, 64).transitions
-    number = sampled.subset
+def test_the_fields_of_a_move_stay_together_and_the_next_ones_are_the_same_games():
+    memory = buffer(20, 8)
+    for first in (0, 8, 16):
+        memory.add(transitions(first, 8))
+    batch = sample(memory, 64)
+    number = batch.subset
     assert torch.equal(number // 1000, torch.arange(NUM_MEMBERS)[:, None].expand(-1, 64))
-    assert torch.equal(sampled.action, number + 1)
-    assert torch.equal(sampled.next_subset, number + 2)
-    assert torch.equal(sampled.reward, number.float())
-    assert torch.equal(sampled.done, number % 2 == 0)
-    assert torch.equal(sampled.truncated, number % 3 == 0)
-    assert (sampled.points == number[..., None, None]).all()
-    assert (sampled.next_points == number[..., None, None] + 1).all()
+    assert torch.equal(batch.action, number + 1)
+    assert torch.equal(batch.reward, number.float())
+    assert torch.equal(batch.next_subset, number + 8)
+    assert batch.observation.shape == batch.next_observation.shape == (3, 64, NUM_FEATURES)
+    assert (batch.observation == number[..., None]).all()
+    assert (batch.next_observation == number[..., None] + 8).all()
+    assert (batch.points == number[..., None, None]).all()
+    assert (batch.weight == 1).all()
 
 
-def test_what_was_never_written_is_never_drawn():
+def test_points_are_kept_on_demand_alone():
+    memory = buffer(20, 4, num_points=0)
+    for first in (0, 4):
+        memory.add(transitions(first, 4))
+    assert sample(memory, 6).points.shape == (NUM_MEMBERS, 6, 0, DIMENSION)
+
+
+def test_a_move_can_be_drawn_once_the_next_one_is_made():
     memory = buffer(100, 3)
     memory.add(transitions(0, 3))
-    sampled = sample(memory, 500).transitions
+    assert memory.filled.tolist() == [0] * NUM_MEMBERS
+    sample(memory, 50)  # does no harm
+    memory.add(transitions(3, 3))
+    assert memory.filled.tolist() == [3] * NUM_MEMBERS
+    batch = sample(memory, 500)
     for member in range(NUM_MEMBERS):
-        assert set(places(sampled, member)) == {0, 1, 2}
+        assert set(places(batch, member)) == {0, 1, 2}
 
 
 @pytest.mark.parametrize("num_games", [1, 2, 3, 5, 7])
@@ -79,37 +98,39 @@ def test_the_newest_overwrite_the_oldest(num_games):
     for _ in range(9):
         memory.add(transitions(added, num_games))
         added += num_games
-        sampled = sample(memory, 400).transitions
+        if added == num_games:
+            continue
+        batch, complete = sample(memory, 400), added - num_games
         for member in range(NUM_MEMBERS):
-            assert set(places(sampled, member)) == set(range(max(0, added - 7), added))
+            assert set(places(batch, member)) == set(range(max(0, complete - 7), complete))
 
 
 def test_sampling_is_uniform_and_each_members_own():
     memory, number = buffer(20, 5), 20_000
-    for first in range(0, 25, 5):
+    for first in range(0, 30, 5):
         memory.add(transitions(first, 5))
     batch = sample(memory, number)
-    sampled = batch.transitions
     counts = torch.stack(
-        [torch.tensor(places(sampled, m)).bincount(minlength=25)[5:] for m in range(NUM_MEMBERS)]
+        [torch.tensor(places(batch, m)).bincount(minlength=25)[5:] for m in range(NUM_MEMBERS)]
     )
     for member in range(NUM_MEMBERS):
         assert counts[member].sum() == number
         assert chisquare(counts[member].numpy()).pvalue > 1e-3
-    assert places(sampled, 0) != places(sampled, 1)
+    assert places(batch, 0) != places(batch, 1)
     assert (batch.weight == 1).all()
 
 
 def test_a_members_sample_does_not_depend_on_the_others():
-    memory, keys = buffer(20, 20), stream().keys[1:2]
+    memory, keys = buffer(20, 10), stream().keys[1:2]
     options = [config.ReplayBuffer(buffer_size=20, save=True, prioritised=None)]
     own = Stream(keys, torch.zeros_like(keys))
-    alone = ReplayBuffer(NUM_POINTS, DIMENSION, 20, options, own)
-    memory.add(transitions(0, 20))
-    alone.add(Transitions(*(tensor[1:2] for tensor in transitions(0, 20))))
+    alone = ReplayBuffer(NUM_FEATURES, (NUM_POINTS, DIMENSION), 10, options, own)
+    for first in (0, 10, 20):
+        memory.add(transitions(first, 10))
+        alone.add(Transitions(*(tensor[1:2] for tensor in transitions(first, 10))))
     for _ in range(3):
-        by_itself = alone.sample(9, 1, GAMMA[1:2], STEP[1:2]).transitions
-        assert places(sample(memory, 9).transitions, 1) == [
+        by_itself = alone.sample(9, 1, GAMMA[1:2], STEP[1:2])
+        assert places(sample(memory, 9), 1) == [
             number - 1000 for number in by_itself.subset[0].tolist()
         ]
 
@@ -119,8 +140,9 @@ def test_whoever_forgets_begins_empty():
     for first in range(0, 24, 4):
         memory.add(transitions(first, 4))
     memory.forget()
-    memory.add(transitions(100, 4))
-    assert set(places(sample(memory, 200).transitions, 1)) == {100, 101, 102, 103}
+    for first in (100, 104):
+        memory.add(transitions(first, 4))
+    assert set(places(sample(memory, 200), 1)) == {100, 101, 102, 103}
 
 
 # n-step returns: games are recorded, then walked through in plain Python.
@@ -133,33 +155,52 @@ def record(num_moves: int, num_games: int, seed: int) -> list[Transitions]:
     for move in range(num_moves):
         made = transitions(move * num_games, num_games)
         shape = made.done.shape
-        ends = [[draws.choice(("done", "truncated", "", "", "")) for _ in range(shape[1])]] * 3
+        kinds = ("done", "truncated", "done at last", "", "", "")
+        ends = [[draws.choice(kinds) for _ in range(shape[1])]] * 3
         reward = torch.tensor([[draws.uniform(-1, 1) for _ in range(shape[1])] for _ in range(3)])
-        done = torch.tensor([[end == "done" for end in row] for row in ends])
+        done = torch.tensor([[end.startswith("done") for end in row] for row in ends])
         truncated = torch.tensor([[end == "truncated" for end in row] for row in ends])
-        moves.append(made._replace(reward=reward, done=done, truncated=truncated))
+        last = torch.tensor([[end in ("truncated", "done at last") for end in row] for row in ends])
+        moves.append(made._replace(reward=reward, done=done, truncated=truncated, last=last))
     return moves
 
 
-def walk(moves, number, member, n_step, num_games) -> tuple[int, float, float]:
-    """Return the last move of up to n, the sum of their rewards, and gamma to their number."""
-    total, discount, gamma = 0.0, 1.0, GAMMA[member].item()
+@dataclass
+class Walk:
+    """What a walk of up to n moves finds."""
+
+    reward: float
+    """sum of the rewards, discounted"""
+    bootstrap: float
+    """gamma to the number of moves; 0 after the end of a game"""
+    after: int
+    """number of the same game's next move"""
+    counts: bool
+    """whether the position that it leads to is known"""
+
+
+def walk(moves, number, member, n_step, num_games) -> Walk:
+    """Walk on from a move, to the end of its game, or to where what comes is not known."""
+    reward, discount, gamma = 0.0, 1.0, GAMMA[member].item()
     for ahead in range(n_step):
         move, game = divmod(number + ahead * num_games, num_games)
-        if move >= len(moves):
-            break  # not made yet
-        last = number + ahead * num_games
-        total += discount * moves[move].reward[member, game].item()
+        is_newest = move == len(moves) - 1
+        if ahead and (is_newest or moves[move].last[member, game]):
+            return Walk(reward, discount, number + ahead * num_games, True)
+        reward += discount * moves[move].reward[member, game].item()
         discount *= gamma
-        if moves[move].done[member, game] or moves[move].truncated[member, game]:
-            break
-    return last, total, discount
+        after = number + (ahead + 1) * num_games
+        if moves[move].last[member, game]:
+            return Walk(reward, discount, after, False)
+        if moves[move].done[member, game]:
+            return Walk(reward, 0.0, after, True)
+    return Walk(reward, discount, after, True)
 
 
 @pytest.mark.parametrize("n_step", [1, 2, 3, 5])
 @pytest.mark.parametrize(
     ("size", "num_games", "num_moves"),
-    [(40, 4, 6), (40, 4, 10), (40, 4, 25), (10, 3, 9), (7, 5, 8), (5, 5, 4), (23, 1, 60)],
+    [(40, 4, 6), (40, 4, 11), (40, 4, 25), (10, 3, 9), (7, 5, 8), (5, 5, 4), (23, 1, 60)],
 )
 def test_returns_of_n_moves_are_those_of_a_walk(size, num_games, num_moves, n_step):
     """Half full, just full, full; rings that hold no whole number of moves (odd sizes)."""
@@ -168,47 +209,60 @@ def test_returns_of_n_moves_are_those_of_a_walk(size, num_games, num_moves, n_st
         memory.add(made)
     batch = sample(memory, 300, n_step)
     for member in range(NUM_MEMBERS):
-        numbers = places(batch.transitions, member)
-        assert len(set(numbers)) == min(size, num_moves * num_games)  # every place was drawn
+        numbers = places(batch, member)
+        assert len(set(numbers)) == min(size, (num_moves - 1) * num_games)  # each was drawn
         for place, number in enumerate(numbers):
-            last, total, discount = walk(moves, number, member, n_step, num_games)
-            move, game = divmod(last, num_games)
-            assert batch.transitions.reward[member, place].item() == pytest.approx(total, abs=1e-5)
-            assert batch.discount[member, place].item() == pytest.approx(discount)
-            for name in ("next_points", "next_subset", "done", "truncated"):
-                expected = getattr(moves[move], name)[member, game]
-                assert torch.equal(getattr(batch.transitions, name)[member, place], expected)
+            expected = walk(moves, number, member, n_step, num_games)
+            assert batch.known[member, place].item() == expected.counts
+            if not expected.counts:
+                continue
+            assert batch.reward[member, place].item() == pytest.approx(expected.reward, abs=1e-5)
+            assert batch.discount[member, place].item() == pytest.approx(expected.bootstrap)
+            if expected.bootstrap:
+                after = 1000 * member + expected.after
+                assert batch.next_subset[member, place].item() == after
+                assert (batch.next_observation[member, place] == after).all()
 
 
 def test_n_steps_see_every_kind_of_end():
     """So that the test above means something: ends by both causes, and by the end of memory."""
     moves = record(25, 4, seed=43)
-    full = [walk(moves, number, 2, 3, 4)[0] == number + 8 for number in range(60, 100)]
-    assert any(full)
-    assert not all(full)
-    assert any(made.done.any() for made in moves)
-    assert any(made.truncated.any() for made in moves)
+    walks = [walk(moves, number, 2, 3, 4) for number in range(56, 96)]
+    assert {one.bootstrap == 0.0 for one in walks} == {True, False}
+    assert {one.counts for one in walks} == {True, False}
+    lengths = {(one.after - number) // 4 for one, number in zip(walks, range(56, 96), strict=True)}
+    assert lengths == {1, 2, 3}
 
 
-def test_one_step_is_the_plain_transition():
+def test_one_step_is_the_plain_move():
     memory, moves = buffer(11, 4), record(7, 4, seed=1)
     for made in moves:
         memory.add(made)
     batch = sample(memory, 100)
     for member in range(NUM_MEMBERS):
-        for place, number in enumerate(places(batch.transitions, member)):
+        for place, number in enumerate(places(batch, member)):
             move, game = divmod(number, 4)
-            for field, plain in zip(batch.transitions, moves[move], strict=True):
-                assert torch.equal(field[member, place], plain[member, game])
-    assert torch.equal(batch.discount, GAMMA[:, None].expand(-1, 100))
+            for name in ("subset", "action", "reward"):
+                plain = getattr(moves[move], name)[member, game]
+                assert torch.equal(getattr(batch, name)[member, place], plain)
+            is_over = bool(moves[move].done[member, game])
+            assert batch.discount[member, place] == (0.0 if is_over else GAMMA[member])
 
 
 def test_places_name_where_the_first_move_lies():
     memory = buffer(10, 4)
-    for first in range(0, 16, 4):
+    for first in range(0, 20, 4):
         memory.add(transitions(first, 4))
     batch = sample(memory, 100, n_step=3)
     rings = memory.state()
     for member in range(NUM_MEMBERS):
         found = rings["subset"][member][batch.places[member]]
-        assert torch.equal(found, batch.transitions.subset[member])
+        assert torch.equal(found, batch.subset[member])
+
+
+def test_each_position_is_stored_once():
+    """An observation, four small numbers and two flags a move; no second position."""
+    memory = buffer(1000, 10, num_points=0)
+    rings = {n: t for n, t in memory.state().items() if n not in ("added", "counters")}
+    bytes_a_move = sum(ring.nbytes for ring in rings.values()) / NUM_MEMBERS / 1010
+    assert bytes_a_move == 4 * NUM_FEATURES + 8 + 8 + 4 + 1 + 1

@@ -1,12 +1,14 @@
 """What is played and remembered, against the rules in plain Python."""
 
+from collections import defaultdict
 from dataclasses import replace
 
 import pytest
 import torch
 
+from hpsearch.game import rules
 from hpsearch.trainers.algorithms import build
-from hpsearch.trainers.transitions import Transitions
+from hpsearch.trainers.replay_buffer import ReplayBuffer
 
 SUBSETS = ((0, 1), (0, 2), (1, 2), (0, 1, 2))
 ALWAYS, NEVER = 1.0, 0.0
@@ -39,20 +41,24 @@ def rates(host: float, agent: float) -> dict[str, object]:
     return {**changes, "agent.er": agent, "agent.er_schedule": constant}
 
 
+@pytest.fixture
+def remembered(monkeypatch):
+    """Return by buffer what was added to it."""
+    added = defaultdict(list)
+    add = ReplayBuffer.add
+
+    def watched(buffer, seen):
+        added[buffer].append(seen)
+        add(buffer, seen)
+
+    monkeypatch.setattr(ReplayBuffer, "add", watched)
+    return added
+
+
 def play(trainer, moves: int) -> None:
     """Play and remember."""
     for _ in range(moves):
-        for learner, seen in zip(trainer.learners, trainer._roll_out(), strict=True):
-            learner.replay_buffer.add(seen)
-
-
-def stored(learner):
-    """Yield each stored transition of every member as Python numbers."""
-    state = learner.replay_buffer.state()
-    rings = {name: state[name] for name in Transitions._fields}
-    for member, added in enumerate(state["added"].tolist()):
-        for place in range(min(added, learner.replay_buffer.size)):
-            yield {name: ring[member, place].tolist() for name, ring in rings.items()}
+        trainer._play()
 
 
 def check_rules(name, moves) -> int:
@@ -89,60 +95,117 @@ CASES = dict(populations())
 
 
 @pytest.mark.parametrize("changes", CASES.values(), ids=CASES)
-def test_every_remembered_transition_is_a_legal_move(tiny_config, changes):
+def test_every_remembered_move_is_a_legal_one(tiny_config, changes, remembered):
     trainer = build([tiny_config({**changes, "seed": seed}) for seed in (1, 2)])
     trainer.train(4)
     for learner in trainer.learners:
-        assert check_rules(learner.name, stored(learner)) == 2 * 40  # a full ring each
+        moves = remembered[learner.replay_buffer]
+        assert check_rules(learner.name, many_as_python(moves)) == 2 * 64
+
+
+@pytest.mark.parametrize("changes", CASES.values(), ids=CASES)
+def test_what_is_drawn_is_what_was_seen(tiny_config, changes, remembered):
+    """Each position that a move led to is found in the same game's next move."""
+    trainer = build([tiny_config({**changes, "seed": seed}) for seed in (1, 2)])
+    trainer.train(3)
+    for learner in trainer.learners:
+        batch = learner.replay_buffer.sample(60, 1, learner.gamma, trainer.step)
+        assert batch.known.all()
+        for member in range(2):
+            moves = [m for seen in remembered[learner.replay_buffer] for m in seen_by(seen, member)]
+            for place in range(60):
+                check_drawn(moves, {n: t[member, place] for n, t in batch._asdict().items()})
+
+
+def check_drawn(moves, drawn) -> None:
+    """Check that something that was seen is what was drawn."""
+    found = [
+        move
+        for move in moves
+        if starts_with(move["observation"], drawn["observation"])
+        and (move["subset"], move["action"]) == (drawn["subset"], drawn["action"])
+        and move["reward"] == drawn["reward"]
+    ]
+    assert found
+    if drawn["discount"]:
+        assert any(starts_with(one["next_observation"], drawn["next_observation"]) for one in found)
+    else:
+        assert all(one["done"] for one in found)
+
+
+def starts_with(observation, beginning) -> bool:
+    return observation[: len(beginning)] == beginning.tolist()
+
+
+def seen_by(seen, member):
+    """Yield the moves of one member as Python numbers."""
+    for game in range(seen.action.shape[1]):
+        yield {name: tensor[member, game].tolist() for name, tensor in seen._asdict().items()}
+
+
+def many_as_python(moves):
+    for seen in moves:
+        yield from as_python(seen)
 
 
 @pytest.mark.parametrize(("host", "agent"), [(ALWAYS, NEVER), (NEVER, ALWAYS), (ALWAYS, ALWAYS)])
-def test_players_that_always_explore_stay_legal(tiny_config, host, agent):
+def test_players_that_always_explore_stay_legal(tiny_config, host, agent, remembered):
     trainer = build([tiny_config(rates(host, agent))])
     trainer.train(4)
-    counts = [check_rules(learner.name, stored(learner)) for learner in trainer.learners]
-    assert counts == [40, 40]
+    for learner in trainer.learners:
+        moves = remembered[learner.replay_buffer]
+        assert check_rules(learner.name, many_as_python(moves)) == 64
 
 
-def test_a_role_explores_in_its_own_games_alone(tiny_config):
+def test_a_role_explores_in_its_own_games_alone(tiny_config, remembered):
     trainer = build([tiny_config(rates(ALWAYS, ALWAYS))])
     play(trainer, 4)
-    greedy_hosts, greedy_agents = greedy(trainer)
-    hosts = [seen["subset"] for seen in stored(trainer.agent)]
-    assert hosts == greedy_hosts(trainer.agent, "points")
-    assert [seen["action"] for seen in stored(trainer.host)] != greedy_hosts(trainer.host, "points")
-    assert [seen["action"] for seen in stored(trainer.agent)] != greedy_agents(trainer.agent)
+    of_host, of_agent = (Seen(trainer, remembered, one) for one in trainer.learners)
+    assert of_agent.all("subset") == of_agent.greedy_hosts()
+    assert of_host.all("action") != of_host.greedy_hosts()
+    assert of_agent.all("action") != of_agent.greedy_agents()
 
 
 def test_the_agents_next_subset_is_the_one_it_will_meet(tiny_config):
     """The host's greedy choice, whatever rate anybody explores with (seeds.md B3)."""
     trainer = build([tiny_config(rates(ALWAYS, ALWAYS))])
+    _, seen = trainer._roll_out(looks_ahead=True)
+    greedy = trainer.host_net(trainer.kernel.observe(seen.next_points)).argmax(2)
+    assert torch.equal(seen.next_subset, greedy)
+
+
+def test_the_agents_next_subset_in_memory_is_the_one_it_met(tiny_config, remembered):
+    trainer = build([tiny_config(rates(ALWAYS, ALWAYS))])
     play(trainer, 4)
-    hosts = [seen["next_subset"] for seen in stored(trainer.agent)]
-    assert hosts == greedy(trainer)[0](trainer.agent, "next_points")
+    subsets = Seen(trainer, remembered, trainer.agent).all("subset")
+    batch = trainer.agent.replay_buffer.sample(100, 1, trainer.agent.gamma, trainer.step)
+    for place, after in zip(batch.places[0].tolist(), batch.next_subset[0].tolist(), strict=True):
+        # 64 moves in a ring of 40 places and those of the newest 8.
+        number = place + 48 if place + 48 < 64 else place
+        assert after == subsets[number + 8]
 
 
-def greedy(trainer):
-    """Return functions to the greedy actions at what a learner remembers."""
+class Seen:
+    """All that a learner of one member has seen, and the greedy actions there."""
 
-    def observation(learner, field):
-        count = int(learner.replay_buffer.added.clamp(max=learner.replay_buffer.size)[0])
-        points = learner.replay_buffer.state()[field][:, :count]
-        return trainer.kernel.observe(points)
+    def __init__(self, trainer, remembered, learner):
+        self.trainer = trainer
+        self.moves = list(many_as_python(remembered[learner.replay_buffer]))
+        points = torch.tensor([[move["points"] for move in self.moves]], dtype=torch.int32)
+        self.observation = rules.observe(points)
 
-    def hosts(learner, field):
-        return trainer.host_net(observation(learner, field)).argmax(2)[0].tolist()
+    def all(self, name):
+        return [move[name] for move in self.moves]
 
-    def agents(learner):
-        seen = list(stored(learner))
-        subset = torch.tensor([[[k in SUBSETS[s["subset"]] for k in range(3)] for s in seen]])
-        features = torch.cat([observation(learner, "points"), subset.float()], dim=2)
-        values = trainer.agent_net(features)[0].tolist()
-        return [
-            max(SUBSETS[s["subset"]], key=v.__getitem__) for s, v in zip(seen, values, strict=True)
-        ]
+    def greedy_hosts(self):
+        return self.trainer.host_net(self.observation).argmax(2)[0].tolist()
 
-    return hosts, agents
+    def greedy_agents(self):
+        subsets = [SUBSETS[move["subset"]] for move in self.moves]
+        subset = torch.tensor([[[k in one for k in range(3)] for one in subsets]])
+        features = torch.cat([self.observation, subset.float()], dim=2)
+        values = self.trainer.agent_net(features)[0].tolist()
+        return [max(s, key=v.__getitem__) for s, v in zip(subsets, values, strict=True)]
 
 
 def test_schedules_move_inside_one_call_of_train(tiny_config):
@@ -161,13 +224,13 @@ def test_schedules_move_inside_one_call_of_train(tiny_config):
     (table,) = trainer.tables
     optimizer_step, host_policy = trainer.host.optimizer.step, table.host
 
-    def step(weights, gradients, lr, active):
-        lrs.append(lr.item())
-        optimizer_step(weights, gradients, lr=lr, active=active)
+    def step(weights, update, follower):
+        lrs.append(update.lr.item())
+        optimizer_step(weights, update, follower)
 
-    def policy(points, noise, exploration):
+    def policy(position, noise, exploration):
         ers.append(exploration[0, 0].item())
-        return host_policy(points, noise, exploration)
+        return host_policy(position, noise, exploration)
 
     trainer.host.optimizer.step = step
     trainer.tables = (replace(table, host=policy),)
@@ -204,9 +267,13 @@ def test_every_move_that_is_learned_from_is_legal(tiny_config, changes, algorith
     trainer = build(configs)
     for _ in range(3):
         trainer.train(1)
-        for learner, seen in zip(trainer.learners, trainer._roll_out(), strict=True):
+        for learner, seen in zip(
+            trainer.learners, trainer._roll_out(looks_ahead=True), strict=True
+        ):
             assert check_rules(learner.name, as_python(seen)) == 2 * 8
             assert (learner.name == "host") == torch.equal(seen.action, seen.subset)
+            assert torch.equal(seen.observation, rules.observe(seen.points))
+            assert torch.equal(seen.next_observation, rules.observe(seen.next_points))
             legal = trainer.legal(learner, seen.subset)
             assert legal.gather(2, seen.action[..., None]).all()
 
@@ -218,12 +285,13 @@ def test_a_game_is_cut_off_after_max_steps_and_goes_on_until_then(tiny_config, a
     lengths, cut = [0] * 8, 0
     previous = [None] * 8
     for _ in range(12):
-        (seen,) = trainer._roll_out()
+        (seen,) = trainer._roll_out(looks_ahead=True)
         for game, move in enumerate(as_python(seen)):
             if lengths[game]:
                 assert move["points"] == previous[game]
             lengths[game] += 1
             assert move["truncated"] == (lengths[game] == 3 and not move["done"])
+            assert move["last"] == (lengths[game] == 3)
             cut += move["truncated"]
             previous[game] = move["next_points"]
             if move["done"] or move["truncated"]:
@@ -236,7 +304,7 @@ def test_the_same_seed_gives_the_same_moves_and_another_others(tiny_config, algo
     def played(seed):
         trainer = build([tiny_config({"agent": "learn", "seed": seed}, algorithm)])
         trainer.train(2)
-        return [tensor for seen in trainer._roll_out() for tensor in seen]
+        return [tensor for seen in trainer._roll_out(looks_ahead=True) for tensor in seen]
 
     first, again, other = played(1), played(1), played(2)
     assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
@@ -252,7 +320,9 @@ def test_rewards_are_of_zero_sum(tiny_config, reward):
         return sum(row[0] >= 0 for row in points)
 
     for _ in range(4):
-        for learner, seen in zip(trainer.learners, trainer._roll_out(), strict=True):
+        for learner, seen in zip(
+            trainer.learners, trainer._roll_out(looks_ahead=True), strict=True
+        ):
             sign = 1.0 if learner.name == "host" else -1.0
             for move in as_python(seen):
                 expected = {

@@ -13,6 +13,7 @@ from hpsearch.plain import to_plain
 from hpsearch.trainers import checkpoint
 from hpsearch.trainers.algorithms import TRAINERS, build
 from hpsearch.trainers.config import read_config
+from hpsearch.trainers.position import Position
 from hpsearch.trainers.saved_player import load_opponent, load_player, saved_roles
 
 CPU = torch.device("cpu")
@@ -83,8 +84,8 @@ def games(num_members: int, num_points: int = 4) -> tuple[Tensor, Tensor, Tensor
 
 def play(policy, role: str, num_members: int, rate: float) -> Tensor:
     points, subset, noise = games(num_members)
-    seen = (points, noise) if role == "host" else (points, subset, noise)
-    return policy(*seen, torch.tensor(rate))
+    seen = (noise,) if role == "host" else (subset, noise)
+    return policy(Position.of(points), *seen, torch.tensor(rate))
 
 
 @every_role

@@ -138,9 +138,9 @@ def train_once(tiny_config):
 def watch_lr(learner) -> list[list[float]]:
     seen, step = [], learner.optimizer.step
 
-    def watched(weights, gradients, lr, active):
-        seen.append(lr.tolist())
-        step(weights, gradients, lr, active)
+    def watched(weights, update, follower):
+        seen.append(update.lr.tolist())
+        step(weights, update, follower)
 
     learner.optimizer.step = watched
     return seen

@@ -12,6 +12,7 @@ from hpsearch.trainers.policies import (
     softmax,
     uniform,
 )
+from hpsearch.trainers.position import Position
 from hpsearch.trainers.seats import (
     AgentSeat,
     HostSeat,
@@ -36,16 +37,17 @@ class RowNetwork:
         return features @ self.weights
 
 
-def flat(points: Tensor) -> Tensor:
-    return points.flatten(2).float()
+def seen(points: Tensor) -> Position:
+    """Return points as players see them here: as they are."""
+    return Position(points, lambda: points.flatten(2).float())
 
 
 def host(num_rows: int, weigh=uniform) -> LearnedHost:
-    return LearnedHost(RowNetwork(num_rows, NUM_FEATURES, 4), flat, weigh)
+    return LearnedHost(RowNetwork(num_rows, NUM_FEATURES, 4), weigh)
 
 
 def agent(num_rows: int, weigh=uniform) -> LearnedAgent:
-    return LearnedAgent(RowNetwork(num_rows, NUM_FEATURES + DIMENSION, 3), flat, weigh)
+    return LearnedAgent(RowNetwork(num_rows, NUM_FEATURES + DIMENSION, 3), weigh)
 
 
 @pytest.fixture
@@ -66,10 +68,10 @@ def test_a_seat_draws_at_its_own_rate_whatever_is_asked(games, weigh, rate, aske
     points, subset, noise = games
     own = torch.tensor(rate)
     policy, other = host(NUM_MEMBERS, weigh), agent(NUM_MEMBERS, weigh)
-    actions = HostSeat(policy, rate)(points, noise, asked)
-    assert torch.equal(actions, policy(points, noise, own))
-    axes = AgentSeat(other, rate)(points, subset, noise, asked)
-    assert torch.equal(axes, other(points, subset, noise, own))
+    actions = HostSeat(policy, rate)(seen(points), noise, asked)
+    assert torch.equal(actions, policy(seen(points), noise, own))
+    axes = AgentSeat(other, rate)(seen(points), subset, noise, asked)
+    assert torch.equal(axes, other(seen(points), subset, noise, own))
 
 
 def row_of(member: int, game: int, num_rows: int) -> int:
@@ -88,8 +90,8 @@ def test_regrouped_players_play_the_games_that_are_theirs(games, num_rows, explo
     shape = {"one": (), "members": (NUM_MEMBERS, 1), "games": (NUM_MEMBERS, NUM_GAMES)}
     rates = torch.rand(shape[exploration], generator=torch.Generator().manual_seed(3))
     policy, other = host(num_rows), agent(num_rows)
-    actions = RegroupedHost(policy, num_rows)(points, noise, rates)
-    axes = RegroupedAgent(other, num_rows)(points, subset, noise, rates)
+    actions = RegroupedHost(policy, num_rows)(seen(points), noise, rates)
+    axes = RegroupedAgent(other, num_rows)(seen(points), subset, noise, rates)
     assert actions.shape == axes.shape == (NUM_MEMBERS, NUM_GAMES)
     every_rate = rates.expand(NUM_MEMBERS, NUM_GAMES)
     for p in range(NUM_MEMBERS):
@@ -98,9 +100,9 @@ def test_regrouped_players_play_the_games_that_are_theirs(games, num_rows, explo
             one, another = host(num_rows), agent(num_rows)
             one.net.weights = policy.net.weights[row : row + 1]
             another.net.weights = other.net.weights[row : row + 1]
-            action = one(points[at], noise[at], every_rate[at])
+            action = one(seen(points[at]), noise[at], every_rate[at])
             assert action.item() == actions[p, game]
-            axis = another(points[at], subset[at], noise[at], every_rate[at])
+            axis = another(seen(points[at]), subset[at], noise[at], every_rate[at])
             assert axis.item() == axes[p, game]
 
 

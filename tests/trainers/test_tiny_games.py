@@ -14,6 +14,7 @@ from hpsearch.game import FusedGame, GameConfig, rules
 from hpsearch.game.kernels import default_backend
 from hpsearch.game.philox import derive_key
 from hpsearch.trainers.algorithms import build
+from hpsearch.trainers.position import Position
 
 CPU = torch.device("cpu")
 CAP, NUM_GAMES, SPLIT = 15, 400, "test"
@@ -209,7 +210,7 @@ def test_a_host_alone_ends_at_once_whatever_can_be_ended(tiny_config, algorithm)
 
     def faults() -> int:
         nothing = torch.zeros(1, starts.shape[1], 2)
-        chosen = trainer.host_policy(starts, nothing, nothing[..., 0])[0].tolist()
+        chosen = trainer.host_policy(Position.of(starts), nothing, nothing[..., 0])[0].tolist()
         return sum(a not in good for a, good in zip(chosen, winning, strict=True) if good)
 
     assert faults() > 10
@@ -222,7 +223,7 @@ def test_an_agent_alone_survives_whatever_can_be_survived(tiny_config, algorithm
     roles = {"agent": "learn", "host": {"player": "random"}}
     trainer = build([tiny_config({**roles, **one_move(algorithm, "agent")}, algorithm)])
     starts = all_starts()[0]
-    positions = starts.repeat_interleave(4, dim=0)[None]
+    position = Position.of(starts.repeat_interleave(4, dim=0)[None])
     subset = torch.tensor([[k in s for k in range(3)] for s in SUBSETS]).repeat(len(starts), 1)
     surviving = [
         {axis for axis in s if not is_over(after(difference(start), s, axis))}
@@ -233,7 +234,7 @@ def test_an_agent_alone_survives_whatever_can_be_survived(tiny_config, algorithm
 
     def faults() -> int:
         nothing = torch.zeros(1, len(surviving), 2)
-        chosen = trainer.agent_policy(positions, subset[None], nothing, nothing[..., 0])[0]
+        chosen = trainer.agent_policy(position, subset[None], nothing, nothing[..., 0])[0]
         answers = zip(chosen.tolist(), surviving, strict=True)
         return sum(axis not in good for axis, good in answers if good)
 

@@ -63,16 +63,16 @@ class BestHost:
     def __init__(self):
         self.solver, self.chosen = Solver(3), {}
 
-    def __call__(self, points, noise, exploration):
-        assert points.shape[0] == 1
+    def __call__(self, position, noise, exploration):
+        assert position.points.shape[0] == 1
         assert not noise.any()
         assert not exploration.any()
-        return torch.tensor([[self.choose(position) for position in points[0]]])
+        return torch.tensor([[self.choose(points) for points in position.points[0]]])
 
-    def choose(self, position):
-        key = points_text(position)
+    def choose(self, points):
+        key = points_text(points)
         if key not in self.chosen:
-            rows = [row for row in position.tolist() if row[0] >= 0]
+            rows = [row for row in points.tolist() if row[0] >= 0]
             worst = [self.worst(rows, action) for action in range(4)]
             self.chosen[key] = worst.index(min(worst))
         return self.chosen[key]

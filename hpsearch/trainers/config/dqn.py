@@ -100,5 +100,15 @@ class DQNConfig(CommonConfig):
                 "dqn.minimax looks one move ahead, so dqn.n_step must be 1, "
                 f"but is {self.dqn.n_step}"
             )
+        if self.max_steps == 1 and any(map(self._needs_next, self.learning())):
+            yield (
+                "max_steps must be at least 2: of the last move that a game is allowed nobody "
+                "knows where it leads, so Q-learning does not learn from it"
+            )
         if self.dqn.minimax and "host" not in self.learning():
             yield "dqn.minimax is a target for hosts, but the host does not learn"
+
+    def _needs_next(self, name: str) -> bool:
+        """Return whether a role's targets ask for the position to which a move led."""
+        by_replies = self.dqn.minimax and name == "host"
+        return self.learning()[name].gamma > 0 and not by_replies

@@ -35,9 +35,12 @@ class Inputs:
         return self.num_points * self.dimension + self.num_more
 
     def split(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Return points (P, B, N, D) and the rest (P, B, E) of observations (P, B, I)."""
-        points, more = x.split([self.num_points * self.dimension, self.num_more], dim=2)
-        return points.unflatten(2, (self.num_points, self.dimension)), more
+        """Return points (P, B, N, D) and the rest (P, B, E) of observations (P, B, I).
+
+        These may hold fewer than ``num_points``, but not fewer than an encoder looks at.
+        """
+        points, more = x.split([x.shape[2] - self.num_more, self.num_more], dim=2)
+        return points.unflatten(2, (-1, self.dimension)), more
 
 
 def plan_encoder(plan: Plan, encoder: Encoder, inputs: Inputs, init: Init) -> int:
@@ -61,6 +64,12 @@ def plan_encoder(plan: Plan, encoder: Encoder, inputs: Inputs, init: Init) -> in
                 plan.linear(width, width, init=init)
             plan.norm(width, "layer_norm")
             return width
+
+
+def num_read(encoder: Encoder, inputs: Inputs) -> int:
+    """Return how many numbers of the points an encoder looks at, the first ones."""
+    num_points = encoder.num_points if isinstance(encoder, FlattenEncoder) else inputs.num_points
+    return num_points * inputs.dimension
 
 
 def apply_encoder(reader: Reader, encoder: Encoder, inputs: Inputs, x: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ from torch import Tensor
 from hpsearch.game.philox import Stream
 from hpsearch.trainers.config.players import Activation, Encoder
 from hpsearch.trainers.net_arch import Layer
-from hpsearch.trainers.networks.encoders import Inputs, apply_encoder, plan_encoder
+from hpsearch.trainers.networks.encoders import Inputs, apply_encoder, num_read, plan_encoder
 from hpsearch.trainers.networks.layers import apply_layer, plan_layer
 from hpsearch.trainers.networks.plan import Init, Part, Plan
 from hpsearch.trainers.networks.reader import Reader
@@ -76,6 +76,8 @@ class Network:
     def __call__(self, x: Tensor, *, tower: int = 0, training: bool = False) -> Tensor:
         """Return float32 (P, B, O) for float32 (P, B, I).
 
+        Of the points an observation needs only `observation_size` numbers.
+
         In ``training`` batch norms use the batch's own statistics and move the running ones; an
         argument instead of a mode, so that no pass can find the mode that another one left.
         """
@@ -105,6 +107,11 @@ class Network:
         return value + advantages - advantages.mean(dim=2, keepdim=True)
 
     @property
+    def observation_size(self) -> int:
+        """Return how many numbers of the points' observation it looks at, the first ones."""
+        return max(num_read(tower.encoder, self._inputs) for tower in self._towers)
+
+    @property
     def structure(self) -> tuple[object, ...]:
         """Return what two networks must share for one to take over the other's weights."""
         drawn_alike = [replace(tower, init="uniform", last_scale=1.0) for tower in self._towers]
@@ -118,10 +125,10 @@ class Network:
         parts = torch.autograd.grad(loss, self._views, materialize_grads=True)
         return torch.cat([part.flatten(1) for part in parts], dim=1)
 
-    def move_towards(self, other: "Network", share: Tensor) -> None:
-        """Move weights and statistics by ``share`` float32 (P,) of the way to ``other``'s."""
-        self.weights.lerp_(other.weights, share[:, None])
-        self.statistics.lerp_(other.statistics, share[:, None])
+    def follow_statistics(self, other: "Network", share: Tensor) -> None:
+        """Move batch norms' statistics by ``share`` float32 (P,) of the way to ``other``'s."""
+        if self.statistics.shape[1]:
+            self.statistics.lerp_(other.statistics, share[:, None])
 
     def copy_(self, other: "Network") -> None:
         """Take over the weights and statistics of ``other``."""

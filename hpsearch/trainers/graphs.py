@@ -1,0 +1,90 @@
+"""CUDA graphs: the launches of a function, recorded once and from then on replayed as one.
+
+A network of ours keeps a GPU busy for microseconds, and each of a step's hundreds of launches costs
+the CPU as many; a graph costs one launch. What is recorded must change tensors in place, from
+tensors that stay where they are, and must not look at what they hold: a number that Python knows
+is part of the recording. See docs.nvidia.com/dl-cuda-graph.
+"""
+
+import os
+from collections.abc import Callable
+from typing import Final, Protocol
+
+import torch
+
+SWITCH: Final = "HPSEARCH_NO_CUDA_GRAPHS"
+"""variable of the environment; set to anything, every launch is made by itself"""
+
+WARM_UPS: Final = 2
+"""real calls before the recording, in which libraries prepare what they may not while recorded"""
+
+Function = Callable[[], None]
+
+
+class Recorder(Protocol):
+    """What records the launches of a device."""
+
+    def warm_up(self, function: Function) -> None:
+        """Call a function that will be recorded."""
+        ...
+
+    def record(self, function: Function) -> Function:
+        """Return what does again what the function does, which is not done now."""
+        ...
+
+
+class CudaRecorder:
+    """Records what a GPU is told to do."""
+
+    def warm_up(self, function: Function) -> None:
+        """Call a function in a stream of its own, as it will be recorded."""
+        stream, present = torch.cuda.Stream(), torch.cuda.current_stream()
+        stream.wait_stream(present)
+        with torch.cuda.stream(stream):
+            function()
+        present.wait_stream(stream)
+
+    def record(self, function: Function) -> Function:
+        """Return the replay of a graph; what the function allocates stays the graph's."""
+        graph = torch.cuda.CUDAGraph()
+        # The thread that watches the GPU's memory must not break the recording.
+        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+            function()
+        return graph.replay
+
+
+def recorder_of(device: torch.device) -> Recorder | None:
+    """Return what records on a device; nothing for a CPU, or where it is switched off."""
+    return CudaRecorder() if device.type == "cuda" and SWITCH not in os.environ else None
+
+
+class Graphs:
+    """Functions that are called again and again, by name, recorded where there is a recorder.
+
+    A function takes and returns nothing. Attributes that it sets hold the tensors of its recording
+    from then on, and each replay changes these.
+    """
+
+    def __init__(self, recorder: Recorder | None) -> None:
+        """Begin with nothing recorded; without a recorder functions are simply called."""
+        self._recorder = recorder
+        self._calls: dict[str, int] = {}
+        self._replays: dict[str, Function] = {}
+
+    def run(self, name: str, function: Function) -> None:
+        """Do what ``function`` does, which is always the same one under a name."""
+        if self._recorder is None:
+            function()
+            return
+        calls = self._calls[name] = self._calls.get(name, 0) + 1
+        if calls <= WARM_UPS:
+            self._recorder.warm_up(function)
+            return
+        if name not in self._replays:
+            self._replays[name] = self._recorder.record(function)
+        self._replays[name]()
+
+    def forget(self) -> None:
+        """Record everything anew, because something that Python knows has changed."""
+        self._calls.clear()
+        self._replays.clear()

@@ -1,0 +1,52 @@
+"""Adam for a bank of weights: one pass over it, whatever the device."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from hpsearch.game.kernels import default_backend
+from hpsearch.trainers.columns import column
+from hpsearch.trainers.config.optim import AdamArgs, AdamWArgs
+from hpsearch.trainers.optim import adam_cpu, adam_cuda
+from hpsearch.trainers.optim.adam_formula import Averages, Numbers, formula
+from hpsearch.trainers.optim.interface import Follower, Update
+
+PASSES = {"reference": formula, "cpu": adam_cpu.adam, "cuda": adam_cuda.adam}
+"""by the name of the game's backend for a device: `formula`, and what computes the same faster"""
+
+
+class Adam:
+    """Adam of P members, each with numbers of its own."""
+
+    def __init__(self, weights: Tensor, args: Sequence[AdamArgs]) -> None:
+        """Start with empty averages for ``weights`` float32 (P, W)."""
+        device = weights.device
+        decays = [arg.weight_decay if isinstance(arg, AdamWArgs) else 0.0 for arg in args]
+        self._numbers = Numbers(
+            column([arg.beta1 for arg in args], device)[:, None],
+            column([arg.beta2 for arg in args], device)[:, None],
+            column([arg.eps for arg in args], device)[:, None],
+            column(decays, device)[:, None],
+        )
+        updates = torch.zeros(weights.shape[0], 1, device=device)
+        self.averages = Averages(torch.zeros_like(weights), torch.zeros_like(weights), updates)
+        self._pass = PASSES[default_backend(device)]
+
+    def step(self, weights: Tensor, update: Update, follower: Follower | None) -> None:
+        """Move ``weights`` (P, W) in place, then the ``follower``'s towards them."""
+        self.averages.updates.add_(update.active[:, None])
+        self._pass(weights, update, self.averages, self._numbers, follower)
+
+    def forget(self) -> None:
+        """Begin with empty averages again."""
+        for tensor in self.averages:
+            tensor.zero_()
+
+    def state(self) -> dict[str, Tensor]:
+        """Return the tensors that a checkpoint keeps, each with the member axis first."""
+        return self.averages._asdict()
+
+    def settings(self) -> dict[str, Tensor]:
+        """Return what the configurations say, each with the member axis first."""
+        return self._numbers._asdict()

@@ -1,0 +1,121 @@
+"""Adam on a CPU: one loop over the bank, shared among the threads. See `adam_formula.formula`."""
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from hpsearch.game.kernels.compiled import batched, scalar
+from hpsearch.game.kernels.threads import share_threads
+from hpsearch.trainers.optim.adam_formula import Averages, Numbers
+from hpsearch.trainers.optim.interface import Follower, Update
+
+Floats = NDArray[np.float32]
+Bools = NDArray[np.bool_]
+
+CHUNK = 4096
+"""weights that a thread moves at a time; five rows of them fit its cache"""
+ONE = np.float32(1.0)
+NOTHING = np.float32(0.0)
+
+
+def adam(
+    weights: Tensor,
+    update: Update,
+    averages: Averages,
+    numbers: Numbers,
+    follower: Follower | None,
+) -> None:
+    """Make an update that has been counted already; see `adam_formula.formula`."""
+    # Without a follower any bank does, as no member's goes a share of the way.
+    behind = follower or Follower(weights, update.lr.new_zeros(len(weights)))
+    share_threads()
+    _move(
+        weights.numpy(),
+        update.gradients.numpy(),
+        update.scale.numpy(),
+        update.lr.numpy(),
+        update.active.numpy(),
+        averages.mean.numpy(),
+        averages.square.numpy(),
+        averages.updates.numpy(),
+        numbers.beta1.numpy(),
+        numbers.beta2.numpy(),
+        numbers.eps.numpy(),
+        numbers.weight_decay.numpy(),
+        behind.weights.numpy(),
+        behind.share.numpy(),
+    )
+
+
+@batched
+def _move(
+    weights: Floats,
+    gradients: Floats,
+    scale: Floats,
+    lr: Floats,
+    active: Bools,
+    mean: Floats,
+    square: Floats,
+    updates: Floats,
+    beta1: Floats,
+    beta2: Floats,
+    eps: Floats,
+    weight_decay: Floats,
+    follower: Floats,
+    share: Floats,
+) -> None:
+    """Move all members; (P, W), (P, 1) or (P,) as the tensors that these are."""
+    num_members, num_weights = weights.shape
+    num_chunks = (num_weights + CHUNK - 1) // CHUNK
+    for task in numba.prange(num_members * num_chunks):
+        p, start = task // num_chunks, task % num_chunks * CHUNK
+        chunk = slice(start, min(start + CHUNK, num_weights))
+        if active[p]:
+            _move_chunk(
+                weights[p, chunk],
+                gradients[p, chunk],
+                mean[p, chunk],
+                square[p, chunk],
+                scale[p],
+                beta1[p, 0],
+                beta2[p, 0],
+                ONE - beta1[p, 0] ** updates[p, 0],
+                ONE - beta2[p, 0] ** updates[p, 0],
+                lr[p],
+                ONE - lr[p] * weight_decay[p, 0],
+                eps[p, 0],
+            )
+        if share[p] != NOTHING:
+            _follow_chunk(weights[p, chunk], follower[p, chunk], share[p])
+
+
+@scalar
+def _move_chunk(
+    weights: Floats,
+    gradients: Floats,
+    mean: Floats,
+    square: Floats,
+    scale: np.float32,
+    beta1: np.float32,
+    beta2: np.float32,
+    correction1: np.float32,
+    correction2: np.float32,
+    lr: np.float32,
+    kept: np.float32,
+    eps: np.float32,
+) -> None:
+    """Move some weights of a member; ``kept`` is what weight decay leaves of them."""
+    for w in range(len(weights)):
+        gradient = gradients[w] * scale
+        mean[w] = mean[w] * beta1 + gradient * (ONE - beta1)
+        square[w] = square[w] * beta2 + gradient * gradient * (ONE - beta2)
+        size = np.sqrt(square[w] / correction2) + eps
+        weights[w] = weights[w] * kept - lr * (mean[w] / correction1) / size
+
+
+@scalar
+def _follow_chunk(weights: Floats, follower: Floats, share: np.float32) -> None:
+    """Move some weights of a follower; a share of 1 makes them equal."""
+    for w in range(len(weights)):
+        follower[w] = weights[w] - (weights[w] - follower[w]) * (ONE - share)
