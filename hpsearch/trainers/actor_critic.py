@@ -31,7 +31,7 @@ class ActorCritic(Learner):
 
     def value(self, features: Tensor) -> Tensor:
         """Return the value float32 (P, R) of positions with ``features`` (P, R, I)."""
-        return self.net(features, tower=VALUE).squeeze(2)
+        return self.net.update_pass(features, tower=VALUE).squeeze(2)
 
     @torch.no_grad()
     def follow_statistics(self, features: Tensor) -> None:

@@ -4,23 +4,45 @@ Mnih et al., Nature 518 (2015); double: van Hasselt et al., arXiv 1509.06461; n-
 Barto, Reinforcement Learning (2018), section 7.1. Axes: P members, B transitions, A actions.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from hpsearch.game import rules
+from hpsearch.trainers.compiling import compiled
 from hpsearch.trainers.config import DQNConfig, DQNRole, RewardName
 from hpsearch.trainers.optim import Follower
 from hpsearch.trainers.policies import legal_values
 from hpsearch.trainers.q_learner import QLearner
-from hpsearch.trainers.replay_buffer import Batch, ReplayBuffer
+from hpsearch.trainers.replay_buffer import ReplayBuffer
+from hpsearch.trainers.returns import Batch
+from hpsearch.trainers.saved_player import SavedPlayer
 from hpsearch.trainers.schedulers import Scheduler
 from hpsearch.trainers.trainer import Trainer
 
 
+class Difference(NamedTuple):
+    """What is between values and targets."""
+
+    loss: Tensor
+    """float32 (P,)"""
+    value: Tensor
+    """float32 (P,), the mean"""
+    error: Tensor
+    """float32 (P, B)"""
+
+
 class DQNTrainer(Trainer[DQNConfig, QLearner]):
     """Learns the value of each action from remembered transitions."""
+
+    def __init__(
+        self, configs: Sequence[DQNConfig], saved_players: Mapping[str, SavedPlayer] | None = None
+    ) -> None:
+        """Build a fresh population; see `Rollouts`."""
+        super().__init__(configs, saved_players)
+        self._difference = compiled(temporal_difference, self.config.compile)
 
     def _learner(self, name: str, configs: Sequence[DQNConfig], device: torch.device) -> QLearner:
         roles = [role for config in configs if isinstance(role := config.learning()[name], DQNRole)]
@@ -28,7 +50,9 @@ class DQNTrainer(Trainer[DQNConfig, QLearner]):
 
     def _exploration(self, learner: QLearner) -> Tensor:
         """Return the exploration rates of this step."""
-        return learner.er_scheduler(self.step)[:, None]
+        er = learner.er_scheduler(self.step)
+        learner.statistics["er"] = er
+        return er[:, None]
 
     def _train(self) -> None:
         """Play, then learn from what is remembered."""
@@ -45,33 +69,29 @@ class DQNTrainer(Trainer[DQNConfig, QLearner]):
     def _learn(self) -> None:
         """Make all updates of a step."""
         for learner in self.learners:
+            lr = learner.lr_scheduler(self.step)
             for _ in range(self.config.updates_per_step - 1):
-                self._update(learner, None)
+                self._update(learner, lr, None)
             follower = learner.follower(self.step + 1)
-            self._update(learner, follower)
+            self._update(learner, lr, follower)
             learner.target_net.follow_statistics(learner.net, follower.share)
 
-    def _update(self, learner: QLearner, follower: Follower | None) -> None:
+    def _update(self, learner: QLearner, lr: Tensor, follower: Follower | None) -> None:
         """Make one gradient step on the Huber loss of the temporal-difference error."""
         batch = learner.replay_buffer.sample(
             learner.config.batch_size, self.config.dqn.n_step, learner.gamma, self.step
         )
         target = self._target(learner, batch)
-        values = learner.net(self.features(learner, batch.observation, batch.subset), training=True)
-        value = values.gather(2, batch.action[..., None]).squeeze(2)
-        error = value - target
+        features = self.features(learner, batch.observation, batch.subset)
+        values = learner.net.update_pass(features, training=True)
         counts = batch.known | self._is_minimax(learner)
-        weight = batch.weight * counts
-        loss = (weight * huber(error, learner.huber_delta[:, None])).mean(dim=1)
+        weight, delta = batch.weight * counts, learner.huber_delta[:, None]
+        found = self._difference(values, batch.action, target, weight, delta)
         # The mean over transitions, the sum over members: no member's gradient sees another.
         has_begun = self.step >= self.config.learning_starts
-        learner.update(loss.sum(), self.step, has_begun, follower)
-        learner.replay_buffer.reprioritise(batch.places, error.detach() * counts)
-        learner.statistics |= {
-            "loss": loss.detach(),
-            "value": value.detach().mean(dim=1),
-            "er": learner.er_scheduler(self.step),
-        }
+        learner.update(found.loss.sum(), lr, has_begun, follower)
+        learner.replay_buffer.reprioritise(batch.places, found.error.detach() * counts)
+        learner.statistics |= {"loss": found.loss.detach(), "value": found.value.detach()}
 
     @torch.no_grad()
     def _target(self, learner: QLearner, batch: Batch) -> Tensor:
@@ -111,8 +131,8 @@ class DQNTrainer(Trainer[DQNConfig, QLearner]):
         a* is the best legal action by the online network (double) or by the target network.
         """
         features = self.features(learner, observation, subset)
-        values = learner.target_net(features)
-        chooser = learner.net(features) if self.config.dqn.double else values
+        values = learner.target_net.update_pass(features)
+        chooser = learner.net.update_pass(features) if self.config.dqn.double else values
         best = legal_values(chooser, self.legal(learner, subset)).argmax(dim=2, keepdim=True)
         return values.gather(2, best).squeeze(2)
 
@@ -156,7 +176,26 @@ class DQNTrainer(Trainer[DQNConfig, QLearner]):
         return self._learning("agent").replay_buffer
 
 
+def temporal_difference(
+    values: Tensor, action: Tensor, target: Tensor, weight: Tensor, delta: Tensor
+) -> Difference:
+    """Return what is between values and targets.
+
+    Args:
+        values: float32 (P, B, A), of all actions.
+        action: int64 (P, B), those that were taken.
+        target: float32 (P, B), what their values should be.
+        weight: float32 (P, B), what each counts in the loss.
+        delta: float32 (P, 1), the error from which on the loss grows in a line.
+    """
+    value = values.gather(2, action[..., None]).squeeze(2)
+    error = value - target
+    loss = (weight * huber(error, delta)).mean(dim=1)
+    return Difference(loss, value.mean(dim=1), error)
+
+
 def huber(error: Tensor, delta: Tensor) -> Tensor:
     """Return error^2 / 2 up to ``delta`` and delta * (|error| - delta / 2) beyond."""
     size = error.abs()
-    return torch.where(size <= delta, 0.5 * error.square(), delta * (size - 0.5 * delta))
+    near = torch.minimum(size, delta)
+    return near * (size - 0.5 * near)

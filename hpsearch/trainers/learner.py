@@ -58,15 +58,14 @@ class Learner:
         kind = LearnedHost if self.name == "host" else LearnedAgent
         return kind(net, self._style.weigh)
 
-    def update(self, loss: Tensor, step: Tensor, active: Tensor, follower: Follower | None) -> None:
+    def update(self, loss: Tensor, lr: Tensor, active: Tensor, follower: Follower | None) -> None:
         """Make one gradient step on a scalar ``loss``, the sum of the members'.
 
-        ``active`` bool (P,) says whose weights move; ``step`` int64 (P,) gives the learning rates;
-        the ``follower`` goes after the weights.
+        ``active`` bool (P,) says whose weights move, at learning rates ``lr`` float32 (P,); the
+        ``follower`` goes after the weights.
         """
         self.gradients = self.net.gradients(loss)
         scale, norm = clipping(self.gradients, self.max_grad_norm)
-        lr = self.lr_scheduler(step)
         update = Update(self.gradients, scale, lr, active & self.learns())
         self.optimizer.step(self.net.weights, update, follower)
         self.statistics |= {"gradient_norm": norm, "lr": lr}

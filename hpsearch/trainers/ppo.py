@@ -11,6 +11,7 @@ from torch import Tensor
 
 from hpsearch.trainers.actor_critic import ActorCritic
 from hpsearch.trainers.columns import column
+from hpsearch.trainers.compiling import compiled
 from hpsearch.trainers.config import PPOConfig, PPORole
 from hpsearch.trainers.gae import advantages
 from hpsearch.trainers.policies import legal_values
@@ -38,6 +39,30 @@ class Moves(NamedTuple):
     """float32 (P, M): what the value network learns"""
 
 
+class Numbers(NamedTuple):
+    """What the configurations say of the loss, of each member."""
+
+    clip: Tensor
+    """float32 (P, 1)"""
+    value_clip: Tensor
+    """float32 (P, 1)"""
+    vf_coef: Tensor
+    """float32 (P,)"""
+    ent_coef: Tensor
+    """float32 (P,)"""
+
+
+class Losses(NamedTuple):
+    """What an update makes smaller, and what it is made of; float32 (P,) each."""
+
+    loss: Tensor
+    policy_loss: Tensor
+    value_loss: Tensor
+    policy_entropy: Tensor
+    kl: Tensor
+    clipped: Tensor
+
+
 class PPOTrainer(Trainer[PPOConfig, ActorCritic]):
     """Learns a policy from what it has just played, never moving far in one step."""
 
@@ -48,11 +73,14 @@ class PPOTrainer(Trainer[PPOConfig, ActorCritic]):
         super().__init__(configs, saved_players)
         options = [config.ppo for config in configs]
         self._gae_lambda = column([one.gae_lambda for one in options], self.device)
-        self._clip = column([one.clip_range for one in options], self.device)[:, None]
         bounds = [_or_infinite(one.value_clip_range) for one in options]
-        self._value_clip = column(bounds, self.device)[:, None]
-        self._vf_coef = column([one.vf_coef for one in options], self.device)
-        self._ent_coef = column([one.ent_coef for one in options], self.device)
+        self._numbers = Numbers(
+            clip=column([one.clip_range for one in options], self.device)[:, None],
+            value_clip=column(bounds, self.device)[:, None],
+            vf_coef=column([one.vf_coef for one in options], self.device),
+            ent_coef=column([one.ent_coef for one in options], self.device),
+        )
+        self._losses = compiled(losses, self.config.compile)
         self._target_kl = column([_or_infinite(one.target_kl) for one in options], self.device)
 
     def _learner(
@@ -66,10 +94,7 @@ class PPOTrainer(Trainer[PPOConfig, ActorCritic]):
         return {
             **super().settings(),
             "gae_lambda": self._gae_lambda,
-            "clip_range": self._clip,
-            "value_clip_range": self._value_clip,
-            "vf_coef": self._vf_coef,
-            "ent_coef": self._ent_coef,
+            **self._numbers._asdict(),
             "target_kl": self._target_kl,
         }
 
@@ -94,7 +119,7 @@ class PPOTrainer(Trainer[PPOConfig, ActorCritic]):
 
     def _learn_from(self, learner: ActorCritic, rollout: Transitions) -> None:
         """Make several passes over the moves of a step, in minibatches."""
-        options = self.config.ppo
+        options, lr = self.config.ppo, learner.lr_scheduler(self.step)
         moves = self._moves(learner, rollout)
         active = torch.ones_like(learner.trainable)
         for epoch in range(options.train_epochs):
@@ -103,51 +128,20 @@ class PPOTrainer(Trainer[PPOConfig, ActorCritic]):
                 moves = moves._replace(advantage=advantage, target=target)
             order = learner.shuffle.uniform(moves.action.shape[1]).argsort(dim=1, stable=True)
             for chosen in order.split(options.minibatch_size, dim=1):
-                active = self._update(learner, _rows(moves, chosen), active)
+                active = self._update(learner, _rows(moves, chosen), active, lr)
         learner.follow_statistics(moves.features)
 
-    def _update(self, learner: ActorCritic, batch: Moves, active: Tensor) -> Tensor:
+    def _update(self, learner: ActorCritic, batch: Moves, active: Tensor, lr: Tensor) -> Tensor:
         """Make one gradient step; return which members bool (P,) may go on in this step."""
-        values = legal_values(learner.net(batch.features), batch.legal)
-        log_probs = values.log_softmax(dim=2)
-        ratio_log = log_probs.gather(2, batch.action[..., None]).squeeze(2) - batch.log_prob
-        ratio = ratio_log.exp()
-        # An unbiased, never negative estimate: http://joschu.net/blog/kl-approx.html, k3.
-        divergence = (ratio - 1 - ratio_log).mean(dim=1)
-        active = active & ~(divergence.detach() > self._target_kl)  # NaN goes on, to be seen
-        policy_loss = self._policy_loss(ratio, self._normalized(batch.advantage))
-        value_loss = self._value_loss(learner.value(batch.features), batch)
-        entropy = _entropy(log_probs, batch.legal)
-        loss = policy_loss + self._vf_coef * value_loss - self._ent_coef * entropy
+        values, value = learner.net.update_pass(batch.features), learner.value(batch.features)
+        if self.config.ppo.normalize_advantages:
+            batch = batch._replace(advantage=normalized(batch.advantage))
+        found = self._losses(values, value, batch, self._numbers)
+        active = active & ~(found.kl.detach() > self._target_kl)  # NaN goes on, to be seen
         # The sum over members: no member's gradient sees another.
-        learner.update(loss.sum(), self.step, active, None)
-        learner.statistics |= {
-            "loss": loss.detach(),
-            "policy_loss": policy_loss.detach(),
-            "value_loss": value_loss.detach(),
-            "policy_entropy": entropy.detach(),
-            "kl": divergence.detach(),
-            "clipped": ((ratio - 1).abs() > self._clip).float().mean(dim=1),
-        }
+        learner.update(found.loss.sum(), lr, active, None)
+        learner.statistics |= {name: one.detach() for name, one in found._asdict().items()}
         return active
-
-    def _policy_loss(self, ratio: Tensor, advantage: Tensor) -> Tensor:
-        """Return the clipped surrogate (arXiv 1707.06347, equation 7) as a loss, (P,)."""
-        near = ratio.clamp(1 - self._clip, 1 + self._clip)
-        return -torch.minimum(ratio * advantage, near * advantage).mean(dim=1)
-
-    def _value_loss(self, value: Tensor, batch: Moves) -> Tensor:
-        """Return half the squared error, where the value moved too far that of the bound, (P,)."""
-        change = (value - batch.value).clamp(-self._value_clip, self._value_clip)
-        error = (value - batch.target).square()
-        bounded = (batch.value + change - batch.target).square()
-        return 0.5 * torch.maximum(error, bounded).mean(dim=1)
-
-    def _normalized(self, advantage: Tensor) -> Tensor:
-        if not self.config.ppo.normalize_advantages:
-            return advantage
-        mean = advantage.mean(dim=1, keepdim=True)
-        return (advantage - mean) / (advantage.std(dim=1, keepdim=True, correction=0) + 1e-8)
 
     @torch.no_grad()
     def _moves(self, learner: ActorCritic, rollout: Transitions) -> Moves:
@@ -155,7 +149,7 @@ class PPOTrainer(Trainer[PPOConfig, ActorCritic]):
         subset = rollout.subset.flatten(1)
         features = self.features(learner, rollout.observation.flatten(1, 2), subset)
         legal, action = self.legal(learner, subset), rollout.action.flatten(1)
-        log_probs = legal_values(learner.net(features), legal).log_softmax(dim=2)
+        log_probs = legal_values(learner.net.update_pass(features), legal).log_softmax(dim=2)
         log_prob = log_probs.gather(2, action[..., None]).squeeze(2)
         advantage, target, value = self._advantages(learner, rollout, features)
         return Moves(features, legal, action, log_prob, value, advantage, target)
@@ -178,6 +172,52 @@ class PPOTrainer(Trainer[PPOConfig, ActorCritic]):
             self._gae_lambda,
         ).flatten(1)
         return found, found + value, value
+
+
+def losses(values: Tensor, value: Tensor, batch: Moves, numbers: Numbers) -> Losses:
+    """Return the losses of a minibatch.
+
+    Args:
+        values: float32 (P, m, A), of the actions, by the policy network.
+        value: float32 (P, m), of the positions, by the value network.
+        batch: what was played.
+        numbers: what the configurations say.
+    """
+    log_probs = legal_values(values, batch.legal).log_softmax(dim=2)
+    ratio_log = log_probs.gather(2, batch.action[..., None]).squeeze(2) - batch.log_prob
+    ratio = ratio_log.exp()
+    policy_loss = _policy_loss(ratio, batch.advantage, numbers.clip)
+    value_loss = _value_loss(value, batch, numbers.value_clip)
+    entropy = _entropy(log_probs, batch.legal)
+    return Losses(
+        loss=policy_loss + numbers.vf_coef * value_loss - numbers.ent_coef * entropy,
+        policy_loss=policy_loss,
+        value_loss=value_loss,
+        policy_entropy=entropy,
+        # An unbiased, never negative estimate: http://joschu.net/blog/kl-approx.html, k3.
+        kl=(ratio - 1 - ratio_log).mean(dim=1),
+        clipped=((ratio - 1).abs() > numbers.clip).float().mean(dim=1),
+    )
+
+
+def _policy_loss(ratio: Tensor, advantage: Tensor, clip: Tensor) -> Tensor:
+    """Return the clipped surrogate (arXiv 1707.06347, equation 7) as a loss, (P,)."""
+    near = ratio.clamp(1 - clip, 1 + clip)
+    return -torch.minimum(ratio * advantage, near * advantage).mean(dim=1)
+
+
+def _value_loss(value: Tensor, batch: Moves, bound: Tensor) -> Tensor:
+    """Return half the squared error, where the value moved too far that of the bound, (P,)."""
+    change = (value - batch.value).clamp(-bound, bound)
+    error = (value - batch.target).square()
+    bounded = (batch.value + change - batch.target).square()
+    return 0.5 * torch.maximum(error, bounded).mean(dim=1)
+
+
+def normalized(advantage: Tensor) -> Tensor:
+    """Return advantages (P, m) of mean 0 and deviation 1."""
+    mean = advantage.mean(dim=1, keepdim=True)
+    return (advantage - mean) / (advantage.std(dim=1, keepdim=True, correction=0) + 1e-8)
 
 
 def _as_it_went_on(rollout: Transitions) -> Transitions:

@@ -43,6 +43,7 @@ class QLearner(Learner):
             roles[0].rollout_size,
             [config.replay_buffer for config in configs],
             member_stream(seeds, device, name, "replay"),
+            configs[0].compile,
         )
         self.tau = column([role.tau for role in roles], device)
         self.huber_delta = column([role.huber_delta for role in roles], device)

@@ -10,55 +10,17 @@ B transitions of a batch, N points, D coordinates, F numbers of an observation.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Literal
 
 import torch
 from torch import Tensor
 
 from hpsearch.game.philox import Stream
 from hpsearch.trainers import config as configs
+from hpsearch.trainers.compiling import compiled
 from hpsearch.trainers.priorities import Priorities
+from hpsearch.trainers.returns import Batch, Layout, Rings, look_up
 from hpsearch.trainers.transitions import Transitions
-
-
-class Batch(NamedTuple):
-    """What to learn from: moves, and where each led after up to n of them."""
-
-    points: Tensor
-    """int32 (P, B, N, D), no rows of it where the buffer does not keep points"""
-    observation: Tensor
-    """float32 (P, B, F)"""
-    subset: Tensor
-    """int64 (P, B): the host's action"""
-    action: Tensor
-    """int64 (P, B): the role's own action"""
-    reward: Tensor
-    """float32 (P, B), of n moves, discounted"""
-    next_observation: Tensor
-    """float32 (P, B, F), after n moves"""
-    next_subset: Tensor
-    """int64 (P, B): the host's action there"""
-    discount: Tensor
-    """float32 (P, B): what the next position's value counts, 0 where the game is over"""
-    weight: Tensor
-    """float32 (P, B): corrects for how often a move is drawn; 1 where all are alike"""
-    known: Tensor
-    """bool (P, B): whether what is next is stored, or counts for nothing by a gamma of 0; it is not
-    stored after the last move that a game is allowed"""
-    places: Tensor
-    """int64 (P, B): where the first moves lie in the ring"""
-
-
-class _Rings(NamedTuple):
-    """What is stored of each move, (P, R, ...) as in `Transitions`."""
-
-    points: Tensor
-    observation: Tensor
-    subset: Tensor
-    action: Tensor
-    reward: Tensor
-    done: Tensor
-    last: Tensor
 
 
 class ReplayBuffer:
@@ -71,6 +33,7 @@ class ReplayBuffer:
         num_games: int,
         options: Sequence[configs.ReplayBuffer],
         stream: Stream,
+        compile: Literal["off", "default"],
     ) -> None:
         """Make room for the moves of one member for each of ``options``.
 
@@ -80,14 +43,17 @@ class ReplayBuffer:
             num_games: G moves, one a game, are added at a time.
             options: what the configurations say.
             stream: draws.
+            compile: whether looking up is compiled.
         """
         self.size = options[0].buffer_size
         self._num_games = num_games
         self._num_places = self.size + num_games
+        self._layout = Layout(num_games, self._num_places)
+        self._look_up = compiled(look_up, compile)
         self._stream = stream
         device = stream.keys.device
         places = (len(options), self._num_places)
-        self._rings = _Rings(
+        self._rings = Rings(
             points=torch.full((*places, *points_shape), -1, dtype=torch.int32, device=device),
             observation=torch.zeros(*places, observation_size, device=device),
             subset=torch.zeros(places, dtype=torch.int64, device=device),
@@ -96,7 +62,6 @@ class ReplayBuffer:
             done=torch.zeros(places, dtype=torch.bool, device=device),
             last=torch.zeros(places, dtype=torch.bool, device=device),
         )
-        self._first_places = torch.arange(len(options), device=device)[:, None] * self._num_places
         self._games = torch.arange(num_games, device=device)
         self.added = torch.zeros(len(options), dtype=torch.int64, device=device)
         prioritised = [one.prioritised for one in options if one.prioritised is not None]
@@ -112,9 +77,9 @@ class ReplayBuffer:
     def add(self, seen: Transitions) -> None:
         """Write the newest move of every game over the oldest ones."""
         places = (self.added[:, None] + self._games) % self._num_places
-        flat = (self._first_places + places).flatten()
+        flat = self._layout.flat(places).flatten()
         num_rows, size = self._rings.points.shape[2], self._rings.observation.shape[2]
-        moves = _Rings(
+        moves = Rings(
             seen.points[:, :, :num_rows],
             seen.observation[..., :size],
             *(seen.subset, seen.action, seen.reward, seen.done, seen.last),
@@ -144,53 +109,12 @@ class ReplayBuffer:
             weight = torch.ones_like(noise, dtype=torch.float32)
         else:
             places, weight = self._priorities.sample(noise, filled, step)
-        last, reward, discount = self._sum_rewards(places, n_step, gamma[:, None])
-        ends, after = self._flat(last), self._flat(last + self._num_games)
-        first, rings = self._flat(places), self._rings
-        return Batch(
-            points=_rows(rings.points, first),
-            observation=_rows(rings.observation, first),
-            subset=_rows(rings.subset, first),
-            action=_rows(rings.action, first),
-            reward=reward,
-            next_observation=_rows(rings.observation, after),
-            next_subset=_rows(rings.subset, after),
-            discount=discount * ~_rows(rings.done, ends),
-            weight=weight,
-            known=~_rows(rings.last, first) | (gamma[:, None] == 0),
-            places=places,
-        )
+        return self._look_up(self._rings, self._layout, places, weight, self.added, gamma, n_step)
 
     def reprioritise(self, places: Tensor, errors: Tensor) -> None:
         """Say how large the errors (P, B) of transitions at ``places`` (P, B) are now."""
         if self._priorities is not None:
             self._priorities.update(places, errors)
-
-    def _sum_rewards(
-        self, places: Tensor, n_step: int, gamma: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return where the last of up to n moves lies, their discounted reward, and gamma^n.
-
-        The sum ends with a game, and before a move after which nothing is known.
-        """
-        last, flat = places, self._flat(places)
-        reward, discount = _rows(self._rings.reward, flat), gamma.expand(places.shape)
-        going = torch.ones_like(places, dtype=torch.bool)
-        age = (self.added[:, None] - 1 - places) % self._num_places
-        for move in range(1, n_step):
-            ended = _rows(self._rings.done, flat) | _rows(self._rings.last, flat)
-            further = self._flat(last + self._num_games)
-            is_known = age >= (move + 1) * self._num_games
-            going = going & ~ended & is_known & ~_rows(self._rings.last, further)
-            last = torch.where(going, (last + self._num_games) % self._num_places, last)
-            flat = self._flat(last)
-            reward = reward + going * discount * _rows(self._rings.reward, flat)
-            discount = torch.where(going, discount * gamma, discount)
-        return last, reward, discount
-
-    def _flat(self, places: Tensor) -> Tensor:
-        """Return ``places`` (P, B), wrapped around, as places among those of all members."""
-        return self._first_places + places % self._num_places
 
     def forget(self) -> None:
         """Begin empty again."""
@@ -207,9 +131,3 @@ class ReplayBuffer:
         """Return what the configurations say, each with the member axis first."""
         priorities = {} if self._priorities is None else self._priorities.settings()
         return {"keys": self._stream.keys, **priorities}
-
-
-def _rows(ring: Tensor, flat: Tensor) -> Tensor:
-    """Return what lies at ``flat`` (P, B) of a ring (P, R, ...)."""
-    rows: Tensor = ring.flatten(0, 1).index_select(0, flat.flatten()).unflatten(0, flat.shape)
-    return rows

@@ -74,7 +74,7 @@ def test_an_update_of_dqn(max_grad_norm):
             seen.done[0],
         )
     )
-    trainer._update(learner, None)
+    trainer._update(learner, learner.lr_scheduler(trainer.step), None)
     assert seen.done.any()
     close(loss, learner.statistics["loss"][0])
     same_as_ours(plain.net, learner, "", max_grad_norm)
@@ -95,7 +95,8 @@ def test_an_update_of_ppo(max_grad_norm):
     plain.take_over(trainer)
     parts = (moves.action, moves.log_prob, moves.advantage, moves.target)
     loss = plain.update(Moves(see(played.points[0].flatten(0, 1), 8), *(part[0] for part in parts)))
-    trainer._update(learner, moves, torch.ones(1, dtype=torch.bool))
+    active = torch.ones(1, dtype=torch.bool)
+    trainer._update(learner, moves, active, learner.lr_scheduler(trainer.step))
     assert learner.statistics["clipped"] > 0
     close(loss, learner.statistics["loss"][0])
     same_as_ours(plain.policy, learner, "0.", max_grad_norm)

@@ -138,7 +138,7 @@ def test_a_game_that_was_broken_off_is_not_taken_for_over(played):
     for reward in (wild, batch.reward):
         seen.append(batch._replace(reward=reward, known=half))
         kept = learner.net.weights.clone()
-        trainer._update(learner, None)
+        trainer._update(learner, learner.lr_scheduler(trainer.step), None)
         learner.net.weights.copy_(kept)
         losses.append(learner.statistics["loss"])
         assert (seen.pop()[~half] == 0).all()
@@ -171,7 +171,7 @@ def test_an_update_is_that_of_torch(played, role):
     before = learner.net.weights.clone()
     places = range(learner.config.batch_size)
     target_before = learner.target_net.weights.clone()
-    trainer._update(learner, None)
+    trainer._update(learner, learner.lr_scheduler(trainer.step), None)
     assert torch.equal(learner.target_net.weights, target_before)
     after = learner.net.weights.clone()
     learner.net.weights.copy_(before)

@@ -123,7 +123,7 @@ def test_a_move_counts_also_where_the_game_was_broken_off(trained):
     assert not batch.known.all()
     kept = batch._replace(known=torch.zeros_like(batch.known))
     learner.replay_buffer.sample = lambda *arguments: kept
-    trainer._update(learner, None)
+    trainer._update(learner, learner.lr_scheduler(trainer.step), None)
     assert (learner.statistics["loss"] > 0).all()
 
 

@@ -11,7 +11,7 @@ import torch
 from scipy.stats import chisquare
 
 from hpsearch.trainers.algorithms import build
-from hpsearch.trainers.ppo import _as_it_went_on
+from hpsearch.trainers.ppo import _as_it_went_on, normalized
 from hpsearch.trainers.transitions import stack
 
 SUBSETS = ((0, 1), (0, 2), (1, 2), (0, 1, 2))
@@ -139,7 +139,7 @@ def test_an_updates_loss_and_gradient(trained, role, normalize, value_clip):
     learner = learner_of(trainer, role)
     batch = perturbed(trainer, learner, moves_of(trainer, role))
     banks = [bank_of(learner, member) for member in range(2)]
-    trainer._update(learner, batch, torch.ones(2, dtype=torch.bool))
+    update(trainer, learner, batch, torch.ones(2, dtype=torch.bool))
     for member, bank in enumerate(banks):
         leaves = [tensor.requires_grad_() for tensor in bank.values()]
         loss, *others = slow_loss(trainer, learner, batch, member, bank)
@@ -170,12 +170,16 @@ def test_the_batch_above_is_clipped_in_every_way(trained, role):
     assert ((learner.value(batch.features) - batch.value).abs() > 0.2).any()
 
 
+def update(trainer, learner, batch, active):
+    return trainer._update(learner, batch, active, learner.lr_scheduler(trainer.step))
+
+
 def watch(trainer):
     """Return a list that fills with (learner, batch, statistics, active after) of every update."""
     seen, update = [], trainer._update
 
-    def watched(learner, batch, active):
-        after = update(learner, batch, active)
+    def watched(learner, batch, active, lr):
+        after = update(learner, batch, active, lr)
         seen.append((learner, batch, dict(learner.statistics), after.clone()))
         return after
 
@@ -272,14 +276,12 @@ def test_a_last_minibatch_of_a_single_move_harms_nobody(trained):
     assert trainer.is_finite() == [True, True]
 
 
-def test_advantages_are_normalized_in_every_minibatch(trained):
-    trainer = trained({})
+def test_normalized_advantages():
     advantage = torch.tensor([[1.0, 2.0, 6.0], [5.0, 5.0, 8.0]])
-    found = trainer._normalized(advantage)
+    found = normalized(advantage)
     spread = (14 / 3) ** 0.5
     assert found[0].tolist() == pytest.approx([-2 / spread, -1 / spread, 3 / spread])
     assert found[1].tolist() == pytest.approx([-(0.5**0.5), -(0.5**0.5), 2**0.5])
-    assert trained({"ppo.normalize_advantages": False})._normalized(advantage) is advantage
 
 
 @pytest.mark.parametrize("recompute", [True, False])
@@ -374,13 +376,13 @@ def test_a_member_that_has_stopped_keeps_its_weights(trained):
     learner = trainer.host
     batch = perturbed(trainer, learner, moves_of(trainer, "host"))
     before = learner.net.weights.clone()
-    active = trainer._update(learner, batch, torch.ones(2, dtype=torch.bool))
+    active = update(trainer, learner, batch, torch.ones(2, dtype=torch.bool))
     assert active.tolist() == [False, True]
     assert torch.equal(learner.net.weights[0], before[0])
     assert not torch.equal(learner.net.weights[1], before[1])
     # Whoever has stopped stays so, however near the policy is again.
     same = moves_of(trainer, "host")
-    assert trainer._update(learner, same, active).tolist() == [False, True]
+    assert update(trainer, learner, same, active).tolist() == [False, True]
 
 
 # Illegal actions.
@@ -400,7 +402,7 @@ def test_illegal_actions_enter_nothing(trained):
     for shift in (0.0, 50.0, -50.0):
         last = learner.net.parts(learner.net.weights)["0.1.bias"]
         last[:, 0, 2] += shift
-        trainer._update(learner, moves, still)
+        update(trainer, learner, moves, still)
         last[:, 0, 2] -= shift
         found.append((dict(learner.statistics), learner.gradients.clone()))
         parts = learner.net.parts(learner.gradients)

@@ -138,7 +138,7 @@ def numbered(first: int, count: int) -> Transitions:
 def test_the_ring_overwrites_priorities_with_their_transitions():
     keys = torch.arange(NUM_MEMBERS)
     options = [config.ReplayBuffer(buffer_size=6, save=True, prioritised=one) for one in OPTIONS]
-    memory = ReplayBuffer(6, (0, 3), 4, options, Stream(keys, torch.zeros_like(keys)))
+    memory = ReplayBuffer(6, (0, 3), 4, options, Stream(keys, torch.zeros_like(keys)), "off")
     step, gamma = torch.zeros(NUM_MEMBERS, dtype=torch.int64), torch.ones(NUM_MEMBERS)
     memory.add(numbered(0, 4))
     memory.add(numbered(4, 4))  # the ring has places for 6 moves and for 4 that cannot be drawn yet
@@ -179,7 +179,7 @@ def test_the_loss_is_multiplied_by_the_weight_and_not_by_the_priority(trained):
     learner.replay_buffer.sample = lambda *args: seen.append(sampler(*args)) or seen[-1]
     parts = {k: v.clone() for k, v in learner.net.parts(learner.net.weights).items()}
     target_parts = learner.target_net.parts(learner.target_net.weights)
-    trainer._update(learner, None)
+    trainer._update(learner, learner.lr_scheduler(trainer.step), None)
     (batch,) = seen
     assert batch.weight.min() < 0.9
     for member in range(2):

@@ -9,7 +9,8 @@ from scipy.stats import chisquare
 
 from hpsearch.game.philox import Stream
 from hpsearch.trainers import config
-from hpsearch.trainers.replay_buffer import Batch, ReplayBuffer
+from hpsearch.trainers.replay_buffer import ReplayBuffer
+from hpsearch.trainers.returns import Batch
 from hpsearch.trainers.transitions import Transitions
 
 NUM_MEMBERS, NUM_POINTS, DIMENSION, NUM_FEATURES = 3, 2, 3, 5
@@ -45,7 +46,7 @@ def stream(seed: int = 0) -> Stream:
 
 def buffer(size: int, num_games: int, num_points: int = NUM_POINTS) -> ReplayBuffer:
     options = [config.ReplayBuffer(buffer_size=size, save=True, prioritised=None)] * NUM_MEMBERS
-    return ReplayBuffer(NUM_FEATURES, (num_points, DIMENSION), num_games, options, stream())
+    return ReplayBuffer(NUM_FEATURES, (num_points, DIMENSION), num_games, options, stream(), "off")
 
 
 def sample(memory: ReplayBuffer, batch_size: int, n_step: int = 1) -> Batch:
@@ -124,7 +125,7 @@ def test_a_members_sample_does_not_depend_on_the_others():
     memory, keys = buffer(20, 10), stream().keys[1:2]
     options = [config.ReplayBuffer(buffer_size=20, save=True, prioritised=None)]
     own = Stream(keys, torch.zeros_like(keys))
-    alone = ReplayBuffer(NUM_FEATURES, (NUM_POINTS, DIMENSION), 10, options, own)
+    alone = ReplayBuffer(NUM_FEATURES, (NUM_POINTS, DIMENSION), 10, options, own, "off")
     for first in (0, 10, 20):
         memory.add(transitions(first, 10))
         alone.add(Transitions(*(tensor[1:2] for tensor in transitions(first, 10))))

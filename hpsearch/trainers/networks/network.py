@@ -4,7 +4,7 @@ Axes: P members, B games, I inputs, O outputs, W weights of one member.
 Member p of a network computes what the same member would compute alone.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -12,15 +12,13 @@ import torch
 from torch import Tensor
 
 from hpsearch.game.philox import Stream
+from hpsearch.trainers.compiling import compiled
 from hpsearch.trainers.config.players import Activation, Encoder
 from hpsearch.trainers.net_arch import Layer
 from hpsearch.trainers.networks.encoders import Inputs, apply_encoder, num_read, plan_encoder
 from hpsearch.trainers.networks.layers import apply_layer, plan_layer
 from hpsearch.trainers.networks.plan import Init, Part, Plan
 from hpsearch.trainers.networks.reader import Reader
-
-MAX_COMPILED_CASES = 64
-"""of the one function that torch compiles; beyond its own 8 it would go on uncompiled in silence"""
 
 
 @dataclass(frozen=True)
@@ -66,12 +64,7 @@ class Network:
         self.weights = self._plan.draw(stream)
         self.statistics = self._plan.initial_statistics(stream.keys.shape[0], stream.keys.device)
         self._views = [_leaf(self.weights, part) for part in self._plan.parts]
-        self._compiled = self._forward
-        if arithmetic.compile == "default":
-            # All networks share one function: each role, tower and batch size is a case of it.
-            torch._dynamo.config.recompile_limit = MAX_COMPILED_CASES
-            torch._dynamo.config.fail_on_recompile_limit_hit = True
-            self._compiled = torch.compile(self._forward)
+        self._compiled = compiled(self._forward, arithmetic.compile)
 
     def __call__(self, x: Tensor, *, tower: int = 0, training: bool = False) -> Tensor:
         """Return float32 (P, B, O) for float32 (P, B, I).
@@ -81,13 +74,22 @@ class Network:
         In ``training`` batch norms use the batch's own statistics and move the running ones; an
         argument instead of a mode, so that no pass can find the mode that another one left.
         """
-        # Only updates are compiled: their batches are of one size, games played are of many.
-        run = self._compiled if torch.is_grad_enabled() else self._forward
+        return self._apply(self._forward, x, tower, training)
+
+    def update_pass(self, x: Tensor, *, tower: int = 0, training: bool = False) -> Tensor:
+        """Return what a call does; compiled where that is asked for.
+
+        For the batches of updates, which are of few sizes; games played are of many.
+        """
+        return self._apply(self._compiled, x, tower, training)
+
+    def _apply(
+        self, run: Callable[[Tensor, int, bool], Tensor], x: Tensor, tower: int, training: bool
+    ) -> Tensor:
         with torch.autocast(
             x.device.type, torch.bfloat16, enabled=self._arithmetic.precision == "bf16"
         ):
-            output: Tensor = run(x, tower, training)
-        return output
+            return run(x, tower, training)
 
     def _forward(self, x: Tensor, index: int, training: bool) -> Tensor:
         tower, place = self._towers[index], self._places[index]
