@@ -20,14 +20,16 @@ from numpy.typing import NDArray
 from hpsearch.game.encoding import subset_bits
 from hpsearch.game.kernels.compiled import scalar
 from hpsearch.game.kernels.cpu_rows import (
+    Coordinates,
+    Rows,
     copy_rows,
     is_capped,
     reduce_rows,
     reposition_rows,
     shift_rows,
+    unrolled,
 )
 
-Rows = NDArray[np.int32]
 Position = bytes
 """the rows of a position in its shared form; empty when the game is over"""
 Replies = tuple[Position, ...]
@@ -44,6 +46,7 @@ class Solver:
     def __init__(self, dimension: int) -> None:
         """Begin with nothing proved."""
         self.dimension = dimension
+        self._coordinates = unrolled(dimension)
         self._at_least: dict[Position, int] = {}
         self._at_most: dict[Position, int] = {}
         self._moves: dict[Position, tuple[Replies, ...]] = {}
@@ -68,7 +71,8 @@ class Solver:
         if not is_natural or given.ndim != 2 or given.shape[1] != self.dimension:
             raise ValueError(f"points are rows of {self.dimension} natural numbers, got {points!r}")
         rows = given.astype(np.int32)
-        return _shared_form(rows, reduce_rows(rows, len(rows)))
+        count = reduce_rows(rows, len(rows), self._coordinates)
+        return _shared_form(rows, count, self._coordinates)
 
     def _wins_within(self, position: Position, limit: int) -> bool:
         """Return whether the host can win in at most ``limit`` moves, whatever the agent does."""
@@ -103,10 +107,11 @@ class Solver:
         for axis in range(self.dimension):
             if subset >> axis & 1:
                 child = rows.copy()
-                shift_rows(child, len(child), subset, axis)
-                if is_capped(child, len(child)):
+                shift_rows(child, len(child), subset, axis, self._coordinates)
+                if is_capped(child, len(child), self._coordinates):
                     raise ValueError("a coordinate exceeds 2^30, where the game has no value")
-                children.append(_shared_form(child, reduce_rows(child, len(child))))
+                count = reduce_rows(child, len(child), self._coordinates)
+                children.append(_shared_form(child, count, self._coordinates))
         return tuple(children)
 
 
@@ -119,16 +124,16 @@ def minimax_depth(points: Sequence[Sequence[int]]) -> int:
     return Solver(len(points[0])).depth(points)
 
 
-def _shared_form(rows: Rows, count: int) -> Position:
+def _shared_form(rows: Rows, count: int, coordinates: Coordinates) -> Position:
     """Return the name of the position in the first ``count`` rows, which are reduced."""
     if count <= 1:
         return OVER
-    reposition_rows(rows, count)
-    return _first_order(rows[:count], _orders(rows.shape[1])).tobytes()
+    reposition_rows(rows, count, coordinates)
+    return _first_order(rows[:count], _orders(len(coordinates)), coordinates).tobytes()
 
 
 @scalar
-def _first_order(rows: Rows, orders: NDArray[np.int64]) -> Rows:
+def _first_order(rows: Rows, orders: NDArray[np.int64], coordinates: Coordinates) -> Rows:
     """Return the rows under the order of coordinates that makes them lexicographically greatest."""
     best = rows.copy()
     other = np.empty_like(rows)
@@ -136,9 +141,9 @@ def _first_order(rows: Rows, orders: NDArray[np.int64]) -> Rows:
         for k in range(rows.shape[1]):
             for row in range(rows.shape[0]):
                 other[row, k] = rows[row, orders[order, k]]
-        reduce_rows(other, len(other))  # sorts; nothing is removed
+        reduce_rows(other, len(other), coordinates)  # sorts; nothing is removed
         if _is_greater(other, best):
-            copy_rows(other, best, len(other))
+            copy_rows(other, best, len(other), coordinates)
     return best
 
 

@@ -17,6 +17,7 @@ from hpsearch.game import rules
 from hpsearch.game.config import GameConfig
 from hpsearch.game.encoding import subset_bits
 from hpsearch.game.kernels import cpu_loops
+from hpsearch.game.kernels.cpu_rows import unrolled
 from hpsearch.game.kernels.interface import GameState, Step
 
 __all__ = ["move", "newton_polytope", "observe", "random_starts", "step", "uniform", "zeillinger"]
@@ -24,9 +25,9 @@ __all__ = ["move", "newton_polytope", "observe", "random_starts", "step", "unifo
 
 def newton_polytope(points: Tensor) -> Tensor:
     """Reduce every game; see `rules.newton_polytope`."""
-    result = torch.empty(points.shape, dtype=torch.int32)
+    result = torch.full(points.shape, rules.PADDING, dtype=torch.int32)
     _share_threads()
-    cpu_loops.newton_polytope(_games(points), _games(result))
+    cpu_loops.newton_polytope(_games(points), _games(result), unrolled(points.shape[-1]))
     return result
 
 
@@ -35,7 +36,7 @@ def move(points: Tensor, subset: Tensor, axis: Tensor, reposition: bool) -> tupl
     rules.check_move(subset, axis)
     batch = points.shape[:-2]
     bits = (subset.long() << torch.arange(points.shape[-1])).sum(-1)
-    result = torch.empty(points.shape, dtype=torch.int32)
+    result = torch.full(points.shape, rules.PADDING, dtype=torch.int32)
     capped = torch.empty(batch, dtype=torch.bool)
     _share_threads()
     cpu_loops.move(
@@ -45,15 +46,16 @@ def move(points: Tensor, subset: Tensor, axis: Tensor, reposition: bool) -> tupl
         reposition,
         _games(result),
         _flat(capped),
+        unrolled(points.shape[-1]),
     )
     return result, capped
 
 
 def observe(points: Tensor) -> Tensor:
     """Scale every game to [0, 1]; see `rules.observe`."""
-    result = torch.empty(points.shape, dtype=torch.float32)
+    result = torch.full(points.shape, float(rules.PADDING))
     _share_threads()
-    cpu_loops.observe(_games(points), _games(result))
+    cpu_loops.observe(_games(points), _games(result), unrolled(points.shape[-1]))
     return result.flatten(-2)
 
 
@@ -63,7 +65,13 @@ def random_starts(
     """Draw start positions; see `starts.random_starts`."""
     result = torch.empty((*starts.shape, num_points, dimension), dtype=torch.int32)
     _share_threads()
-    cpu_loops.random_starts(_flat(keys), starts.contiguous().numpy(), max_value, _games(result))
+    cpu_loops.random_starts(
+        _flat(keys),
+        starts.contiguous().numpy(),
+        max_value,
+        _games(result),
+        unrolled(dimension),
+    )
     return result
 
 
@@ -90,12 +98,12 @@ def step(state: GameState, host_action: Tensor, agent_axis: Tensor, config: Game
     _check_moves(subsets, actions, axes)
     shape = state.lengths.shape
     result = Step(
-        next_points=torch.empty_like(state.points),
+        next_points=torch.full_like(state.points, rules.PADDING),
         done=torch.empty(shape, dtype=torch.bool),
         truncated=torch.empty(shape, dtype=torch.bool),
         length=torch.empty_like(state.lengths),
         reward=torch.empty(shape, dtype=torch.float32),
-        next_observation=torch.empty_like(state.observation),
+        next_observation=torch.full_like(state.observation, float(rules.PADDING)),
     )
     _share_threads()
     cpu_loops.step(
@@ -116,6 +124,7 @@ def step(state: GameState, host_action: Tensor, agent_axis: Tensor, config: Game
         _flat(result.length),
         _flat(result.reward),
         _rows(result.next_observation, config.dimension),
+        unrolled(config.dimension),
     )
     return result
 

@@ -1,6 +1,10 @@
 """The loops over games of the CPU backend, on flat arrays.
 
-Axes: G games of all members, P members, B games of one, N points, D coordinates.
+Axes: G games of all members, P members, B games of one, N points, D coordinates. For
+``coordinates`` see `cpu_rows`.
+
+What these loops write points or observations to holds padding everywhere before: to fill memory as
+a whole is cheaper than to fill every game after its last point.
 """
 
 import numba
@@ -8,13 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpsearch.game.kernels.compiled import batched, scalar
-from hpsearch.game.kernels.cpu_philox import draw_start, philox4x32
+from hpsearch.game.kernels.cpu_philox import draw_start, draw_words
 from hpsearch.game.kernels.cpu_rows import (
+    Coordinates,
     Rows,
     compact_rows,
     copy_rows,
     count_rows,
     is_capped,
+    pad_rows,
     reduce_rows,
     reposition_rows,
     scale_rows,
@@ -30,6 +36,7 @@ Bools = NDArray[np.bool_]
 
 FLOAT_BITS = np.uint64(8)  # of the 32 bits of a word, 24 fit a float32
 FLOAT_UNIT = np.float32(2.0**-24)
+BLOCKS_OF_PIECE = 256  # of random numbers, whose words stay in a core's cache
 
 TERMINAL, STEP_PENALTY, POINTS_REMOVED = range(3)
 REWARD_KINDS = {
@@ -41,11 +48,12 @@ REWARD_KINDS = {
 
 
 @batched
-def newton_polytope(points: Int32s, result: Int32s) -> None:
+def newton_polytope(points: Int32s, result: Int32s, coordinates: Coordinates) -> None:
     """Reduce every game; ``points`` and ``result`` are (G, N, D)."""
     for game in numba.prange(len(points)):
-        count = compact_rows(points[game], result[game])
-        reduce_rows(result[game], count)
+        count = compact_rows(points[game], result[game], coordinates)
+        kept = reduce_rows(result[game], count, coordinates)
+        pad_rows(result[game], kept, count, coordinates)
 
 
 @batched
@@ -56,33 +64,35 @@ def move(
     reposition: bool,
     result: Int32s,
     capped: Bools,
+    coordinates: Coordinates,
 ) -> None:
     """Play one legal move in every game; ``subsets`` (G,) are bit sets."""
     for game in numba.prange(len(points)):
+        count = compact_rows(points[game], result[game], coordinates)
         _, capped[game] = _move_rows(
-            points[game], subsets[game], axes[game], reposition, result[game]
+            result[game], count, subsets[game], axes[game], reposition, coordinates
         )
 
 
 @scalar
 def _move_rows(
-    source: Rows, subset: int, axis: int, reposition: bool, target: Rows
+    rows: Rows, count: int, subset: int, axis: int, reposition: bool, coordinates: Coordinates
 ) -> tuple[int, bool]:
     """Play one move; return how many points are left and whether the game is capped."""
-    count = compact_rows(source, target)
-    shift_rows(target, count, subset, axis)
-    count = reduce_rows(target, count)
-    capped = is_capped(target, count)
+    shift_rows(rows, count, subset, axis, coordinates)
+    kept = reduce_rows(rows, count, coordinates)
+    pad_rows(rows, kept, count, coordinates)
+    capped = is_capped(rows, kept, coordinates)
     if reposition:
-        reposition_rows(target, count)
-    return count, capped
+        reposition_rows(rows, kept, coordinates)
+    return kept, capped
 
 
 @batched
-def observe(points: Int32s, result: Floats) -> None:
+def observe(points: Int32s, result: Floats, coordinates: Coordinates) -> None:
     """Scale every game; ``result`` is (G, N, D)."""
     for game in numba.prange(len(points)):
-        scale_rows(points[game], result[game])
+        scale_rows(points[game], len(points[game]), result[game], coordinates)
 
 
 @scalar
@@ -92,25 +102,31 @@ def _split(index: int, size: int) -> tuple[int, int]:
 
 
 @batched
-def random_starts(keys: Int64s, starts: Int64s, max_value: int, result: Int32s) -> None:
+def random_starts(
+    keys: Int64s, starts: Int64s, max_value: int, result: Int32s, coordinates: Coordinates
+) -> None:
     """Draw a start for every lane; ``starts`` is (P, B), ``result`` (P * B, N, D)."""
     num_games = starts.shape[1]
     for game in numba.prange(starts.size):
         member, lane = _split(game, num_games)
-        draw_start(result[game], keys[member], lane, starts[member, lane], max_value)
+        rows = result[game]
+        count = draw_start(rows, keys[member], lane, starts[member, lane], max_value, coordinates)
+        pad_rows(rows, count, len(rows), coordinates)
 
 
 @batched
 def uniform(keys: Int64s, counters: Int64s, result: Floats) -> None:
     """Draw numbers in [0, 1) for every member; ``result`` is (P, n)."""
     num_members, num_numbers = result.shape
-    num_blocks = -(-num_numbers // WORDS_PER_BLOCK)
-    for index in numba.prange(num_members * num_blocks):
-        member, block = _split(index, num_blocks)
-        counter = counters[member] + block
-        words = philox4x32(counter, counter >> 32, 0, 0, keys[member])
+    blocks_of_member = -(-num_numbers // WORDS_PER_BLOCK)
+    pieces_of_member = -(-blocks_of_member // BLOCKS_OF_PIECE)
+    for index in numba.prange(num_members * pieces_of_member):
+        member, piece = _split(index, pieces_of_member)
+        block = BLOCKS_OF_PIECE * piece
+        count = min(BLOCKS_OF_PIECE, blocks_of_member - block)
+        words = draw_words(keys[member], counters[member] + block, 0, 0, count).reshape(-1)
         first = WORDS_PER_BLOCK * block
-        for i in range(min(WORDS_PER_BLOCK, num_numbers - first)):
+        for i in range(min(WORDS_PER_BLOCK * count, num_numbers - first)):
             result[member, first + i] = np.float32(words[i] >> FLOAT_BITS) * FLOAT_UNIT
 
 
@@ -151,39 +167,44 @@ def step(
     next_lengths: Int32s,
     reward: Floats,
     next_observation: Floats,
+    coordinates: Coordinates,
 ) -> None:
     """Play one legal move in every game, and start again those that ended.
 
     ``points`` and ``next_points`` are (G, N, D), the observations too, or (G, 0, D) where none are
-    asked for; ``keys`` is (P,), all others are (G,).
+    asked for; ``keys`` is (P,), all others are (G,). Only rows that held points before the move or
+    after it are touched.
     """
     num_games = len(points) // len(keys)
     observes = observation.shape[1] > 0
     for game in numba.prange(len(points)):
-        num_before = count_rows(points[game])
+        present, moved = points[game], next_points[game]
+        num_before = count_rows(present)
+        copy_rows(present, moved, num_before, coordinates)
         count, capped = _move_rows(
-            points[game], subsets[game], axes[game], reposition, next_points[game]
+            moved, num_before, subsets[game], axes[game], reposition, coordinates
         )
         length = lengths[game] + 1
         next_lengths[game] = length
         done[game] = count <= 1 and not capped
         truncated[game] = (capped or length >= max_steps) and not done[game]
-        reward[game] = _host_reward(reward_kind, num_before - count, len(points[game]), done[game])
+        reward[game] = _host_reward(reward_kind, num_before - count, len(moved), done[game])
         if observes:
-            scale_rows(next_points[game], next_observation[game])
+            scale_rows(moved, count, next_observation[game], coordinates)
         if done[game] or truncated[game]:
             member, lane = _split(game, num_games)
             starts[game] += 1
-            draw_start(points[game], keys[member], lane, starts[game], max_value)
+            count = draw_start(present, keys[member], lane, starts[game], max_value, coordinates)
+            pad_rows(present, count, len(present), coordinates)
             lengths[game] = 0
             if observes:
-                scale_rows(points[game], observation[game])
+                scale_rows(present, count, observation[game], coordinates)
+                pad_rows(observation[game], count, num_before, coordinates)
         else:
-            # No move adds a point, so all rows below are padding in both.
-            copy_rows(next_points[game], points[game], num_before)
+            copy_rows(moved, present, num_before, coordinates)
             lengths[game] = length
             if observes:
-                copy_rows(next_observation[game], observation[game], num_before)
+                copy_rows(next_observation[game], observation[game], num_before, coordinates)
 
 
 @scalar
