@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from hpsearch.cluster.executor import JobStatus
-from hpsearch.cluster.failures import CODE, NAN
+from hpsearch.cluster.failures import NAN
 from hpsearch.cluster.member import FENCED, Member
-from hpsearch.cluster.messages import Assignment, AttemptResult, Heartbeat
+from hpsearch.cluster.messages import Heartbeat, JobPlan
 from hpsearch.cluster.study_dir import JobDir
-from hpsearch.errors import HpsearchError
-from hpsearch.trainers.config import TrainerConfig
+from hpsearch.cluster.supply import Supply, steps_until_together
+from hpsearch.trainers.config import TrainerConfig, shape_key
 from hpsearch.trainers.evaluation import Evaluation
 from hpsearch.trainers.metrics import metric_names
 from hpsearch.trainers.rho import Rho
@@ -45,13 +45,15 @@ class FakeJob:
     """A job as its executor sees it; `left` is what would still train."""
 
     job: JobDir
+    plan: JobPlan
+    supply: Supply
     left: list[Member] = field(default_factory=list)
     step: dict[int, int] = field(default_factory=dict)
     began: bool = False
     lives: bool = True
     interrupted: bool = False
-    taken: int = 0
-    """groups of trials after the first"""
+    rows: int = 0
+    """trials that train at once at most"""
     zombies: list[Member] = field(default_factory=list)
     """attempts whose node is out of sight; they write their results when others have begun"""
 
@@ -97,7 +99,8 @@ class FakeExecutor:
     def submit(self, jobs: Sequence[JobDir]) -> dict[str, str]:
         """Start the jobs; their first round comes with the next look."""
         for job in jobs:
-            self._jobs[f"fake-{job.name}"] = FakeJob(job)
+            plan = job.read()
+            self._jobs[f"fake-{job.name}"] = FakeJob(job, plan, Supply(job, plan))
             self.submitted.append(job.name)
         self.most_alive = max(self.most_alive, len(self.live()))
         return {job.name: f"fake-{job.name}" for job in jobs}
@@ -151,7 +154,7 @@ class FakeExecutor:
 
     def _round(self, known: FakeJob) -> None:
         if not known.began:
-            self._begin(known, known.job.read().assignments)
+            self._take(known)
             return
         if known.interrupted:
             self._leave(known)
@@ -166,6 +169,24 @@ class FakeExecutor:
         for member in known.left:
             self._evaluate(known, member)
         self._end_round(known)
+        self._refill(known)
+
+    def _refill(self, known: FakeJob) -> None:
+        """Let others take the rows of those that have ended, where they are measured together."""
+        if not known.plan.refills:
+            return
+        known.supply.look()
+        while known.left and len(known.left) < known.rows:
+            shape = shape_key(known.left[0].config)
+            member = known.supply.take_one(shape, lambda one: self._wait(known, one) == 0)
+            if member is None:
+                return
+            self._begin(known, [member])
+
+    def _wait(self, known: FakeJob, member: Member) -> int:
+        lead = known.step[known.left[0].assignment.trial]
+        interval = member.config.evaluation.interval
+        return steps_until_together(lead, max(_saved(member), default=0), interval)
 
     def _end_round(self, known: FakeJob) -> None:
         for write in (self._finish, self._fail):
@@ -177,33 +198,24 @@ class FakeExecutor:
 
     def _waits(self, known: FakeJob) -> bool:
         """Return whether a job without trials stays for more."""
-        return (
-            known.job.read().pilot_seconds > 0
-            and not known.interrupted
-            and known.job.read_next(known.taken + 1) != ()
-        )
+        known.supply.look()
+        return not known.interrupted and not known.supply.is_over
 
     def _take_more(self, known: FakeJob) -> None:
-        given = known.job.read_next(known.taken + 1)
-        if given:
-            known.taken += 1
-            self._begin(known, given)
+        known.supply.look()
+        self._take(known)
 
-    def _begin(self, known: FakeJob, assignments: Sequence[Assignment]) -> None:
-        known.began = True
-        for assignment in assignments:
-            try:
-                member = Member.open(known.job.study, assignment)
-            except HpsearchError as error:
-                attempt = known.job.study.trial(assignment.trial).attempt(assignment.attempt)
-                failed = AttemptResult(assignment.token, "failed", 0, CODE, str(error), {})
-                attempt.write_result(failed)
-                continue
-            if member.stop_reason() is None:
-                known.left.append(member)
-        saved = [_saved(member) for member in known.left]
-        common = set.intersection(*map(set, saved)) if saved else set()
-        for member, steps in zip(known.left, saved, strict=True):
+    def _take(self, known: FakeJob) -> None:
+        members = known.supply.take()
+        known.began, known.rows = True, max(len(members), known.rows if known.plan.refills else 0)
+        self._begin(known, members)
+
+    def _begin(self, known: FakeJob, members: list[Member]) -> None:
+        known.left += members
+        saved = [_saved(member) for member in members]
+        in_step = bool(saved) and not known.plan.refills
+        common = set.intersection(*map(set, saved)) if in_step else set()
+        for member, steps in zip(members, saved, strict=True):
             step = max(common or steps, default=0)
             known.step[member.assignment.trial] = step
             member.trial.forget_metrics_after(step)
@@ -212,19 +224,18 @@ class FakeExecutor:
     def _stride(self, known: FakeJob) -> int:
         """Return the steps to the nearest one at which something is due for any member."""
         steps = [(known.step[one.assignment.trial], one.config) for one in known.left]
-        return min(
+        stride = min(
             due - step % due
             for step, config in steps
             for due in (config.evaluation.interval, config.checkpoint.interval, config.steps)
         )
+        waits = known.supply.waiting if len(known.left) < known.rows else ()
+        return min([stride, *(self._wait(known, one) or stride for one in waits)])
 
     def _obey(self, known: FakeJob) -> None:
         for member in list(known.left):
-            reason = member.stop_reason()
-            if reason is not None:
+            if member.ends(known.step[member.assignment.trial]):
                 known.left.remove(member)
-                if reason != FENCED:
-                    member.end(reason, known.step[member.assignment.trial])
 
     def _evaluate(self, known: FakeJob, member: Member) -> None:
         step = known.step[member.assignment.trial]

@@ -3,7 +3,7 @@
 import os
 import socket
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from hpsearch.cluster.member import Member
 from hpsearch.cluster.messages import Heartbeat
@@ -25,8 +25,7 @@ class Heartbeats:
 
     def give(
         self,
-        members: Sequence[Member],
-        steps: Sequence[int],
+        members: Iterable[tuple[Member, int]],
         saved: Mapping[int, int],
         steps_per_second: float,
         *,
@@ -35,8 +34,7 @@ class Heartbeats:
         """Write one for each member.
 
         Args:
-            members: that train.
-            steps: of each.
+            members: that train, and the step of each.
             saved: step of the newest checkpoint, by trial, of those that have one.
             steps_per_second: of all together.
             is_busy: whether what follows takes long and gives no sign of life between.
@@ -46,7 +44,7 @@ class Heartbeats:
         """
         self._next = time.monotonic() + HEARTBEAT_SECONDS
         now, host, pid = time.time(), socket.gethostname(), os.getpid()
-        for member, step in zip(members, steps, strict=True):
+        for member, step in members:
             newest = saved.get(member.assignment.trial, 0)
             beat = Heartbeat(now, step, newest, steps_per_second, host, pid, is_busy)
             member.attempt.write_heartbeat(beat)

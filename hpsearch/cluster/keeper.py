@@ -1,7 +1,7 @@
 """When the members of a population are saved, and which of their checkpoints are kept."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from hpsearch.cluster.member import Member
 from hpsearch.trainers import checkpoint
@@ -28,30 +28,38 @@ class Keeper:
     def save_due(
         self,
         trainer: AnyTrainer,
-        members: Sequence[Member],
-        steps: Sequence[int],
+        members: Mapping[int, Member],
+        steps: Mapping[int, int],
         measured: Mapping[int, Metrics],
     ) -> None:
-        """Save every member for which it is time; ``measured`` are this step's evaluations."""
+        """Save every member for which it is time.
+
+        Args:
+            trainer: whose rows they are.
+            members: by row.
+            steps: of each, by row.
+            measured: this step's evaluations, by trial.
+        """
         is_late, all_saved = self._is_late(), True
-        for index, (member, step) in enumerate(zip(members, steps, strict=True)):
-            best = self._better(member, step, measured.get(index))
+        for row, member in members.items():
+            step = steps[row]
+            best = self._better(member, step, measured.get(member.assignment.trial))
             kind = self._kind(member, step, is_best=best is not None, is_late=is_late)
             if best is not None:
                 # First: a kill in between lets the next attempt find it again, as there is no
                 # checkpoint of this step from which it could go on without measuring.
                 write_best(member.trial.checkpoints, best)
             if kind is not None:
-                self.save(trainer, index, member, kind)
+                self.save(trainer, row, member, kind)
             all_saved = all_saved and kind is not None
         if all_saved:
             self._last_save = time.monotonic()
 
-    def save(self, trainer: AnyTrainer, index: int, member: Member, kind: str) -> None:
+    def save(self, trainer: AnyTrainer, row: int, member: Member, kind: str) -> None:
         """Save one member and remove checkpoints that need not be kept."""
         folder = member.trial.checkpoints
-        trainer.save(folder, index, kind)
-        self.saved[member.assignment.trial] = int(trainer.step[index])
+        trainer.save(folder, row, kind)
+        self.saved[member.assignment.trial] = int(trainer.step[row])
         best = read_best(folder)
         pinned = () if best is None else (best.step,)
         checkpoint.keep_last(folder, self._rules.keep_last, pinned)

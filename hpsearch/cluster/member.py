@@ -53,6 +53,13 @@ class Member:
             return FENCED
         return control.stop
 
+    def ends(self, step: int) -> bool:
+        """Return whether the driver wants this attempt to end; one that is not fenced says so."""
+        reason = self.stop_reason()
+        if reason is not None and reason != FENCED:
+            self.end(reason, step)
+        return reason is not None
+
     def report(self, step: int, found: Evaluation) -> None:
         """Add an evaluation to the learning curve, and its games beside it."""
         row = {"step": step, "attempt": self.assignment.attempt, "at": time.time()}

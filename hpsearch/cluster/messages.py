@@ -35,6 +35,8 @@ class JobPlan:
     """that it may use"""
     pilot_seconds: float
     """for which it waits for more trials when it has trained some; 0 where it leaves then"""
+    refills: bool
+    """whether it may be given more while some still train"""
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Where the trials of a job begin, or go on from."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from hpsearch.cluster.member import Member
@@ -10,31 +10,38 @@ from hpsearch.trainers.best_checkpoint import forget_best
 from hpsearch.trainers.trainer import AnyTrainer
 
 
-def go_on(trainer: AnyTrainer, members: Sequence[Member]) -> dict[int, int]:
-    """Let every member begin, or go on from its newest checkpoint; return the steps, by trial.
+def go_on(trainer: AnyTrainer, members: Mapping[int, Member], *, in_step: bool) -> dict[int, int]:
+    """Let members, by row, begin or go on from their newest checkpoint; return steps, by trial.
 
-    All go on from the newest step that they have in common, if there is one: a population that a
-    kill caught between two members' checkpoints thus repeats what an uninterrupted one did, member
-    beside member.
+    Members that always trained ``in_step`` go on from the newest step that they have in common, if
+    there is one: a population that a kill caught between two members' checkpoints thus repeats what
+    an uninterrupted one did, member beside member.
 
     Raises:
         ConflictError: if a checkpoint is of another configuration, or one must be there and is not.
         CorruptError: if a checkpoint was damaged after it had been found whole.
     """
-    found = [_found_steps(member) for member in members]
-    common = set.intersection(*(set(steps) for steps in found))
+    found = [_found_steps(member) for member in members.values()]
+    common = set.intersection(*(set(steps) for steps in found)) if in_step else set()
     begun: dict[int, int] = {}
-    for index, (member, steps) in enumerate(zip(members, found, strict=True)):
+    for (row, member), steps in zip(members.items(), found, strict=True):
         step = max(common) if common else max(steps, default=None)
         if step is None:
-            _begin(trainer, index, member)
+            _begin(trainer, row, member)
         else:
             begun[member.assignment.trial] = step
-            trainer.load(checkpoint.path_of(member.trial.checkpoints, step), index)
+            trainer.load(checkpoint.path_of(member.trial.checkpoints, step), row)
         _tidy(member)
         member.trial.forget_metrics_after(step or 0)
         print(f"{member.name} {_where(member, step)}", flush=True)
     return begun
+
+
+def first_step(member: Member) -> int:
+    """Return the step from which a member goes on by itself."""
+    if member.config.checkpoint.resume == "never":
+        return 0
+    return next(checkpoint.valid_steps(member.trial.checkpoints), 0)
 
 
 def _found_steps(member: Member) -> list[int]:
@@ -46,7 +53,7 @@ def _found_steps(member: Member) -> list[int]:
     return list(checkpoint.valid_steps(folder))
 
 
-def _begin(trainer: AnyTrainer, index: int, member: Member) -> None:
+def _begin(trainer: AnyTrainer, row: int, member: Member) -> None:
     """Begin at step 0, with networks that were trained before where the member says so."""
     rules = member.config.checkpoint
     if rules.resume == "must":
@@ -55,7 +62,7 @@ def _begin(trainer: AnyTrainer, index: int, member: Member) -> None:
             "checkpoint; write auto to begin at step 0"
         )
     if rules.warm_start is not None:
-        trainer.warm_start(Path(rules.warm_start), index)
+        trainer.warm_start(Path(rules.warm_start), row)
 
 
 def _tidy(member: Member) -> None:

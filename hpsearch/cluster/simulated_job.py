@@ -4,20 +4,21 @@ A job trains its members together, from the newest step that all of them have sa
 step at which something is due for any of them: an evaluation, a checkpoint, the end. Between two
 such steps lie as many seconds as `Course.seconds` gives for a whole trial, in proportion. There it
 obeys `control.json`, writes learning curves, checkpoints (empty folders) and signs of life, and at
-the end its results, with the worker's own classes. A pilot then waits for more trials. A sign of
-life is given at these steps alone, not every two seconds, and bears the cluster's time.
+the end its results, with the worker's own classes. A pilot that may be refilled lets others take
+the rows of those that have ended, as the worker does; one that has nothing left waits for more
+trials. A sign of life is given at these steps alone, not every two seconds, and bears the cluster's
+time.
 """
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from hpsearch.cluster.failures import CODE
-from hpsearch.cluster.member import FENCED, Member
-from hpsearch.cluster.messages import Assignment, AttemptResult, Heartbeat
+from hpsearch.cluster.member import Member
+from hpsearch.cluster.messages import Heartbeat
 from hpsearch.cluster.study_dir import JobDir
-from hpsearch.errors import HpsearchError
-from hpsearch.trainers.config import TrainerConfig
+from hpsearch.cluster.supply import Supply, steps_until_together
+from hpsearch.trainers.config import TrainerConfig, shape_key
 from hpsearch.trainers.evaluation import Evaluation
 from hpsearch.trainers.metrics import metric_names
 from hpsearch.trainers.rho import Rho
@@ -57,30 +58,29 @@ class SimulatedJob:
         """steps to the next one at which something is due"""
         self._seconds = 0.0
         """that they take"""
-        self._number = 1
-        """of the next trials that a pilot is given"""
+        self._num_rows = 0
+        """members that train at once at most"""
         self._idle_since: float | None = None
         """when a pilot had trained all that it was given"""
 
     def begin(self, now: float) -> float | None:
         """Read what to train, and go on from what was saved."""
-        self._take(self._job.read().assignments)
-        return self._plan(now)
+        self._plan = self._job.read()
+        self._supply = Supply(self._job, self._plan)
+        self._take()
+        return self._next(now)
 
-    def _take(self, assignments: Sequence[Assignment]) -> None:
-        """Open trials, and go on from what was saved."""
-        for assignment in assignments:
-            try:
-                member = Member.open(self._job.study, assignment)
-            except HpsearchError as error:
-                attempt = self._job.study.trial(assignment.trial).attempt(assignment.attempt)
-                failed = AttemptResult(assignment.token, "failed", 0, CODE, str(error), {})
-                attempt.write_result(failed)
-                continue
-            if member.stop_reason() is None:
-                self._members.append(member)
-        self._resume()
-        for member in list(self._members):
+    def _take(self) -> None:
+        """Let all that wait and have one shape begin, where nobody trains."""
+        members = self._supply.take()
+        self._num_rows = max(len(members), self._num_rows if self._plan.refills else 0)
+        self._seat(members)
+
+    def _seat(self, members: list[Member]) -> None:
+        """Let trials go on from what was saved."""
+        self._members += members
+        self._resume(members)
+        for member in members:
             self._finish(member)
 
     def go_on(self, now: float) -> float | None:
@@ -90,7 +90,28 @@ class SimulatedJob:
         for member in list(self._members):
             self._evaluate(member)
             self._finish(member)
-        return self._plan(now)
+        self._refill()
+        return self._next(now)
+
+    def _refill(self) -> None:
+        """Let trials that were given meanwhile take free rows, in step with the others."""
+        if not self._plan.refills or not self._members:
+            return
+        self._supply.look()
+        while self._members and len(self._members) < self._num_rows:
+            member = self._supply.take_one(self._shape, lambda one: self._wait_of(one) == 0)
+            if member is None:
+                return
+            self._seat([member])
+
+    @property
+    def _shape(self) -> str:
+        return shape_key(self._members[0].config)
+
+    def _wait_of(self, member: Member) -> int:
+        """Return after how many steps of the others one that waits may begin."""
+        first, interval = max(_saved(member), default=0), member.config.evaluation.interval
+        return steps_until_together(self._step_of(self._members[0]), first, interval)
 
     def leave(self, now: float) -> None:
         """Save each trial at the step that has been reached, and say that it was interrupted."""
@@ -106,10 +127,11 @@ class SimulatedJob:
         self._progress(self._steps_since(now))
         self._members.clear()
 
-    def _resume(self) -> None:
-        saved = [_saved(member) for member in self._members]
-        common = set[int].intersection(*saved) if saved else set[int]()
-        for member, steps in zip(self._members, saved, strict=True):
+    def _resume(self, members: list[Member]) -> None:
+        saved = [_saved(member) for member in members]
+        in_step = bool(saved) and not self._plan.refills
+        common = set[int].intersection(*saved) if in_step else set[int]()
+        for member, steps in zip(members, saved, strict=True):
             step = max(common or steps, default=0)
             self._step[member.assignment.trial] = step
             self._course.repeated.append(
@@ -117,7 +139,7 @@ class SimulatedJob:
             )
             member.trial.forget_metrics_after(step)
 
-    def _plan(self, now: float) -> float | None:
+    def _next(self, now: float) -> float | None:
         """Give signs of life and return the seconds to the next step at which something is due."""
         if not self._members:
             return self._wait(now)
@@ -126,6 +148,9 @@ class SimulatedJob:
             for member in self._members
             for due in _due(member.config)
         )
+        if len(self._members) < self._num_rows:
+            waits = (one for one in self._supply.waiting if shape_key(one.config) == self._shape)
+            self._stride = min([self._stride, *(self._wait_of(w) or self._stride for w in waits)])
         slowest = max(self._course.seconds(one.config) / one.config.steps for one in self._members)
         self._since, self._seconds = now, slowest * self._stride
         for member in self._members:
@@ -134,16 +159,13 @@ class SimulatedJob:
 
     def _wait(self, now: float) -> float | None:
         """Take more trials, or look for them again in a moment; None if there will be none."""
-        patience = self._job.read().pilot_seconds
-        if patience <= 0:
-            return None
-        given = self._job.read_next(self._number)
-        if given:
-            self._number, self._idle_since = self._number + 1, None
-            self._take(given)
-            return self._plan(now)
+        self._supply.look()
+        if self._supply.waiting:
+            self._idle_since = None
+            self._take()
+            return self._next(now)
         self._idle_since = now if self._idle_since is None else self._idle_since
-        is_over = given is not None or now - self._idle_since > patience
+        is_over = self._supply.is_over or now - self._idle_since > self._plan.pilot_seconds
         return None if is_over else GLANCE_SECONDS
 
     def _steps_since(self, now: float) -> int:
@@ -163,11 +185,8 @@ class SimulatedJob:
 
     def _obey(self) -> None:
         for member in list(self._members):
-            reason = member.stop_reason()
-            if reason is not None:
+            if member.ends(self._step_of(member)):
                 self._members.remove(member)
-                if reason != FENCED:
-                    member.end(reason, self._step_of(member))
 
     def _evaluate(self, member: Member) -> None:
         step, config = self._step_of(member), member.config

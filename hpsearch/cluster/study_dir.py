@@ -10,7 +10,7 @@ runs/<study>/
     code/<hash>/                 the code that jobs on a cluster run
     best/                        the exported best configuration
     jobs/<job>/                  job.json (the trials it trains), next-<k>.json (those it trains
-                                 after them), the executor's log files,
+                                 beside or after them), the executor's log files,
                                  traces/, hpsearch.prom (gauges for Prometheus)
     trials/<number>/
         config.yaml              the complete trainer configuration
@@ -163,7 +163,9 @@ class JobDir:
     def read(self) -> JobPlan:
         """Return what the job is for."""
         plan = read_json(self.root / "job.json")
-        return JobPlan(_assignments(plan), plan["num_threads"], plan["pilot_seconds"])
+        return JobPlan(
+            _assignments(plan), plan["num_threads"], plan["pilot_seconds"], plan["refills"]
+        )
 
     def write_next(self, number: int, assignments: Sequence[Assignment]) -> None:
         """Give the job more trials to train after its first ones; none let it leave.

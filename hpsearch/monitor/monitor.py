@@ -7,7 +7,10 @@ Axes: P members of the population.
     steps = min(steps, monitor.steps_until_due(step))
     monitor.before_steps(step)
     ...                                             # train
-    diverged = monitor.after_steps(steps_of_members, scalars, layers)
+    diverged = monitor.after_steps(step, steps_of_members, scalars, layers)
+    monitor.watch(places)                           # others train from now on
+
+``step`` is the job's: it grows with every step, whoever comes and goes.
 """
 
 import time
@@ -59,7 +62,7 @@ class JobMonitor:
         self._activity = Activity()
         self._named = _named_sections(config, device, self._activity)
         self.sections: Sections = self._named or NO_SECTIONS
-        self._sinks = Sinks(_sink_makers(config, job, members))
+        self._sinks = Sinks(_sink_makers(config, job))
         self._resources = _resources(config, device)
         self._profiler: StepProfiler | None = None
         if config.profiler is not None and self._named is not None:
@@ -77,14 +80,14 @@ class JobMonitor:
     def steps_until_due(self, step: int) -> int:
         """Return after how many steps, at least 1, `after_steps` must be called.
 
-        ``step`` is the first member's; what happens at certain steps goes by it.
+        What happens at certain steps goes by ``step``, the job's.
         """
         due = self._config.interval - step % self._config.interval
         traced = None if self._profiler is None else self._profiler.steps_until_due(step)
         return due if traced is None else min(due, traced)
 
     def before_steps(self, step: int) -> None:
-        """Prepare for the steps after ``step``, the first member's."""
+        """Prepare for the steps after ``step``, the job's."""
         self._activity.beat()
         self._step = step
         if self._last_look is None:
@@ -93,6 +96,7 @@ class JobMonitor:
 
     def after_steps(
         self,
+        step: int,
         steps: Sequence[int],
         scalars: Callable[[], Mapping[str, Tensor]],
         layers: Callable[[], LayerTensors],
@@ -100,6 +104,7 @@ class JobMonitor:
         """Look at the population if a look is due.
 
         Args:
+            step: the job's.
             steps: each member's step.
             scalars: numbers of training by name, each (P,): ``host/loss``, ``host/lr`` and so on.
                 What is not known yet is left out; a NaN is a member's fault.
@@ -109,18 +114,18 @@ class JobMonitor:
             The members that have diverged, by index, each with a sentence.
         """
         self._activity.beat()
-        self._step = steps[0]
-        self._profile(lambda profiler: profiler.after_steps(steps[0]))
-        if steps[0] % self._config.interval or not self._is_looked_at():
+        self._step = step
+        self._profile(lambda profiler: profiler.after_steps(step))
+        if step % self._config.interval or not self._is_looked_at():
             return {}
-        look = self._look(steps, scalars(), layers)
+        look = self._look(step, steps, scalars(), layers)
         self._sinks.write(look)
         self._activity.beat()
         return self._diverged(look)
 
-    def keep(self, members: Sequence[int]) -> None:
-        """Go on with some of the members, in this order."""
-        self._members = [self._members[member] for member in members]
+    def watch(self, members: Sequence[MemberPlace]) -> None:
+        """Look at these members from now on: some have left, others come."""
+        self._members = list(members)
 
     def close(self) -> None:
         """Finish everything that was written and end the threads; the last call."""
@@ -134,6 +139,7 @@ class JobMonitor:
 
     def _look(
         self,
+        step: int,
         steps: Sequence[int],
         scalars: Mapping[str, Tensor],
         layers: Callable[[], LayerTensors],
@@ -145,14 +151,14 @@ class JobMonitor:
         members = tuple(
             MemberLook(
                 place,
-                step,
+                own,
                 dict(zip(names, row[: len(names)], strict=True)),
                 dict(zip(layer_names, row[len(names) :], strict=True)),
             )
-            for place, step, row in zip(self._members, steps, rows, strict=True)
+            for place, own, row in zip(self._members, steps, rows, strict=True)
         )
         timings = {} if self._named is None else self._named.read()
-        return Look(time.time(), members, timings, self._job_values(steps[0]))
+        return Look(time.time(), members, timings, self._job_values(step))
 
     def _job_values(self, step: int) -> dict[str, float]:
         now = time.perf_counter()
@@ -195,15 +201,13 @@ def _named_sections(
     return NamedSections(device, activity, timed=config.timings) if asked_for else None
 
 
-def _sink_makers(
-    config: MonitorConfig, job: JobPlace, members: Sequence[MemberPlace]
-) -> dict[str, Callable[[], Sink]]:
+def _sink_makers(config: MonitorConfig, job: JobPlace) -> dict[str, Callable[[], Sink]]:
     """Return what makes each sink that is switched on, importing its module only then."""
     makers: dict[str, Callable[[], Sink]] = {}
     if config.training_log:
         from hpsearch.monitor.training_log import TrainingLog
 
-        makers["the training log"] = lambda: TrainingLog(members)
+        makers["the training log"] = TrainingLog
     if config.tensorboard:
         from hpsearch.monitor.tensorboard import TensorBoard
 

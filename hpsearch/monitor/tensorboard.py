@@ -36,6 +36,9 @@ class TensorBoard:
             if place.tensorboard not in self._files:
                 self._files[place.tensorboard] = _EventFile(place.tensorboard, place.step)
             self._files[place.tensorboard].write(look.at, member.step, _values(look, member))
+        # Thousands may come and go while a job runs.
+        for path in self._files.keys() - {member.place.tensorboard for member in look.members}:
+            self._files.pop(path).close()
 
     def close(self) -> None:
         """Close the files."""

@@ -1,7 +1,6 @@
 """A line a look and member, as JSON: what notebooks and the report read."""
 
 import json
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TextIO
@@ -14,26 +13,30 @@ from hpsearch.monitor.places import MemberPlace
 class TrainingLog:
     """Appends to one file a member; a line is whole, and is there when a look is over."""
 
-    def __init__(self, places: Sequence[MemberPlace]) -> None:
-        """Forget what earlier attempts wrote of steps that these members will make again."""
-        for place in places:
-            forget_after(place.training_log, place.step)
+    def __init__(self) -> None:
+        """Begin without a member."""
         self._files: dict[Path, TextIO] = {}
 
     def write(self, look: Look) -> None:
         """Append a line for each member; infinite values and NaN become null."""
         for member in look.members:
-            file = self._file(member.place.training_log)
+            file = self._file(member.place)
             file.write(json.dumps(_line(look, member)) + "\n")
             file.flush()
+        # Thousands may come and go while a job runs.
+        for path in self._files.keys() - {member.place.training_log for member in look.members}:
+            self._files.pop(path).close()
 
     def close(self) -> None:
         """Close the files."""
         for file in self._files.values():
             file.close()
 
-    def _file(self, path: Path) -> TextIO:
+    def _file(self, place: MemberPlace) -> TextIO:
+        """Open a member's file, without what earlier attempts wrote of steps made again now."""
+        path = place.training_log
         if path not in self._files:
+            forget_after(path, place.step)
             path.parent.mkdir(parents=True, exist_ok=True)
             self._files[path] = path.open("a", encoding="utf-8")
         return self._files[path]

@@ -57,9 +57,15 @@ class Driver:
         self._recorder = recorder
         self._executor = executor
         self._clock = clock
-        self._jobs = Jobs(folder, trials, recorder, executor, clock=clock)
+        refills = spec.executor.refills
+        self._jobs = Jobs(folder, trials, recorder, executor, refills=refills, clock=clock)
         self._pilots = Pilots(
-            folder, trials, recorder, looks_ahead=isinstance(spec.executor, SlurmOptions)
+            folder,
+            trials,
+            recorder,
+            members_per_job=spec.executor.members_per_job,
+            refills=refills,
+            looks_ahead=isinstance(spec.executor, SlurmOptions),
         )
         self._curves = Curves()
         self._results = Results(folder, trials, recorder, executor)
@@ -180,20 +186,23 @@ class Driver:
         return self._spec.executor.jobs - len(self.state.live_jobs())
 
     def _ask(self) -> None:
-        """Ask for as many trials as the free jobs can hold, and those that take more.
+        """Ask for as many trials as the free jobs can hold, and the pilots besides.
 
         What an interruption threw out of a job fills a job, however little of it is left: in an
         uninterrupted study, nothing is asked before that job ends.
         """
         if self.state.status != RUNNING:
             return
-        free = self._free_jobs() + len(self._pilots.ready())
-        free -= len({trial.job for trial in self.state.waiting()} - {None})
-        places = free * self._spec.executor.members_per_job
+        free = self._free_jobs() - len({trial.job for trial in self.state.waiting()} - {None})
+        places = free * self._spec.executor.members_per_job + self._pilots.places
         places -= sum(trial.job is None for trial in self.state.waiting())
         self._trials.recount()
-        while places > 0 and (self.state.retries or self._has_budget()):
+        while places > 0 and self._will_ask():
             places -= self._ask_for(min(places, ASKED_AT_ONCE))
+
+    def _will_ask(self) -> bool:
+        """Return whether there may be more trials than there are."""
+        return self.state.status == RUNNING and bool(self.state.retries or self._has_budget())
 
     def _ask_for(self, places: int) -> int:
         """Ask for some trials and record them together; return how many there were."""
@@ -225,6 +234,8 @@ class Driver:
             members_per_job=self._spec.executor.members_per_job,
         )
         left = self._pilots.give(waiting)
+        if self._spec.executor.refills and not (left or self._will_ask()):
+            self._pilots.close_all()
         self._pilots.close_idle()
         self._jobs.submit(left[: max(self._free_jobs(), 0)])
 

@@ -39,13 +39,18 @@ class Jobs:
         recorder: Recorder,
         executor: Executor,
         *,
+        refills: bool,
         clock: Callable[[], float],
     ) -> None:
-        """Take where the study lies and where its jobs run."""
+        """Take where the study lies and where its jobs run.
+
+        ``refills`` says whether a pilot may be given more while it trains.
+        """
         self._folder = folder
         self._trials = trials
         self._recorder = recorder
         self._executor = executor
+        self._refills = refills
         self._clock = clock
         self._pause = FIRST_PAUSE
         self._batch = executor.max_batch
@@ -185,8 +190,8 @@ class Jobs:
         for job, group, plan in zip(jobs, groups, plans, strict=True):
             self._recorder.keep_lease()  # many files may take long
             write_trials(self._folder, self._trials, group, plan)
-            executor = self._executor
-            job.write(JobPlan(plan, executor.num_threads, executor.pilot_seconds))
+            threads, seconds = self._executor.num_threads, self._executor.pilot_seconds
+            job.write(JobPlan(plan, threads, seconds, refills=self._refills))
         return jobs
 
     def _withdraw(self, jobs: Sequence[Job]) -> None:
@@ -194,11 +199,11 @@ class Jobs:
         never = {"status": "interrupted", "kind": None, "message": "never began", "began": False}
         event, events = self._recorder.event, []
         for job in jobs:
-            for number, attempt, token in job.trials:
+            for number in job.live:
                 trial = self._state.trials[number]
-                if trial.token == token:
-                    data = {**never, "step": trial.step}
-                    events.append(event("attempt_ended", trial=number, attempt=attempt, data=data))
+                data = {**never, "step": trial.step}
+                ended = event("attempt_ended", trial=number, attempt=trial.attempts, data=data)
+                events.append(ended)
             events.append(event("job_ended", job=job.name))
         self._recorder.record_all(events)
 

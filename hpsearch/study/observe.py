@@ -186,11 +186,13 @@ def _silence(trial: Trial, job: Job, attempt: AttemptDir, now: float) -> float |
 
 
 def _never_began(trial: Trial, job: Job, status: JobStatus | None, attempt: AttemptDir) -> bool:
-    """Return whether a job was never submitted, or ended before it took up its next trials."""
+    """Return whether a job was never submitted, or ended before it took up a trial given later.
+
+    It gives a sign of life before it does anything else with one, so whatever ended the job before
+    is no fault of that trial's.
+    """
     if job.id is None and status is None:
         return True
-    if status is not None and status.failure is not None:
-        return False
     is_first = any(number == trial.number for number, _, _ in job.groups[0])
     return not is_first and attempt.read_heartbeat() is None
 

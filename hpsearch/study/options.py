@@ -157,7 +157,16 @@ class LocalOptions:
     cpus_per_job: Positive | None = None
     """threads of a process; none shares the machine out evenly"""
     pilot: bool = False
-    """whether a process that has trained its trials takes more of their shape"""
+    """whether a process takes more trials of their shape than its first ones"""
+
+    @property
+    def refills(self) -> bool:
+        """Return whether a pilot is given more while some of its trials still train.
+
+        Not where it is the only job: what is asked when depends on the study's history alone there,
+        so that the same seed gives the same trials, whatever was killed.
+        """
+        return self.jobs > 1
 
 
 @dataclass(frozen=True)
@@ -172,9 +181,14 @@ class SlurmOptions:
     members_per_job: Positive = 1
     """trials that train together in one job, if their shapes agree"""
     pilot: bool = True
-    """whether a job that has trained its trials takes more of their shape, until its walltime"""
+    """whether a job takes more trials of their shape than its first ones, until its walltime"""
     poll_seconds: Annotated[float, Range(low=1.0)] = 30.0
     """between two looks at the queue and at what jobs wrote"""
+
+    @property
+    def refills(self) -> bool:
+        """Return whether a pilot is given more while some of its trials still train: always."""
+        return True
 
 
 Executor = LocalOptions | SlurmOptions

@@ -1,8 +1,9 @@
-"""Pilots: jobs that take more trials when they have trained some.
+"""Pilots: jobs that take more trials than their first ones.
 
 What a process pays once (imports, the device, compilation) is then paid once for all of them. A
-group of trials is announced by an event before its files are written; where a driver died in
-between, the next one writes them.
+trial that ends leaves a place, which the next one of its shape takes. A group of trials is
+announced by an event before its files are written; where a driver died in between, the next one
+writes them.
 """
 
 from collections.abc import Sequence
@@ -21,16 +22,26 @@ class Pilots:
     """The pilots of a study."""
 
     def __init__(
-        self, folder: StudyDir, trials: Trials, recorder: Recorder, *, looks_ahead: bool
+        self,
+        folder: StudyDir,
+        trials: Trials,
+        recorder: Recorder,
+        *,
+        members_per_job: int,
+        refills: bool,
+        looks_ahead: bool,
     ) -> None:
         """Give trials to the jobs of a study.
 
-        With ``looks_ahead`` a job gets more as soon as what it trains has come to its last rung, so
-        that it need not wait for a driver that comes by once in a while.
+        With ``refills`` a job gets more while some of its trials still train, else when all have
+        ended. With ``looks_ahead`` a trial that has come to its last rung counts as ended, so that
+        its place need not wait for a driver that comes by once in a while.
         """
         self._folder = folder
         self._trials = trials
         self._recorder = recorder
+        self._members_per_job = members_per_job
+        self._refills = refills
         self._looks_ahead = looks_ahead
         self._is_repaired = False
 
@@ -38,25 +49,35 @@ class Pilots:
     def _state(self) -> StudyState:
         return self._recorder.state
 
-    def ready(self) -> list[Job]:
-        """Return the jobs that can take more trials."""
-        return [job for job in self._open() if self._is_about_to_end(job)]
+    @property
+    def places(self) -> int:
+        """Return how many more trials all jobs can take now."""
+        return sum(self._places(job) for job in self._open())
 
     def give(self, groups: Sequence[list[Trial]]) -> list[list[Trial]]:
-        """Give each ready job a group of its shape; return the groups that are left.
+        """Give each job trials of its shape; return the groups that are left.
 
         Raises:
             DiskError: if the files of a group cannot be written.
             ConflictError: if another driver has taken the study.
         """
         left = list(groups)
-        for job in self.ready():
-            shape = self._shape(job)
-            group = next((one for one in left if self._trials.shape(one[0]) == shape), None)
-            if group is not None:
-                left.remove(group)
-                self._give(job, group)
+        for job in self._open():
+            places = self._places(job) if left else 0
+            chosen = self._chosen(job, left, places) if places else []
+            if chosen:
+                self._give(job, chosen)
+                given = {trial.number for trial in chosen}
+                rest = ([one for one in group if one.number not in given] for group in left)
+                left = [group for group in rest if group]
         return left
+
+    def _chosen(self, job: Job, groups: Sequence[list[Trial]], places: int) -> list[Trial]:
+        """Return the trials that a job is given; where none are refilled, those of one group."""
+        fitting = [group for group in groups if self._fits(job, group)]
+        if not self._refills:
+            fitting = fitting[:1]
+        return [trial for group in fitting for trial in group][:places]
 
     def close_idle(self) -> None:
         """Let the jobs go for which there is nothing to do.
@@ -65,11 +86,11 @@ class Pilots:
             DiskError: if they cannot be told.
             ConflictError: if another driver has taken the study.
         """
-        idle = [job for job in self._open() if self._state.is_idle(job)]
-        events = [self._recorder.event("job_closed", job=job.name) for job in idle]
-        self._recorder.record_all(events)
-        for job in idle:
-            self._folder.job(job.name).write_next(len(job.groups), ())
+        self._close([job for job in self._open() if not job.live])
+
+    def close_all(self) -> None:
+        """Let all jobs go when they have trained what they have; raises as `close_idle` does."""
+        self._close(self._open())
 
     def repair(self) -> None:
         """Write what the driver before announced and did not live to write; once is enough.
@@ -82,6 +103,7 @@ class Pilots:
         for job in self._state.live_jobs():
             given = len(job.groups) - 1
             files = self._folder.job(job.name)
+            # What was announced before has been written: one died at the newest.
             if given and files.read_next(given) is None:
                 self._write(job, [Assignment(*one) for one in job.groups[-1]])
             if job.closed and files.read_next(given + 1) is None:
@@ -98,14 +120,31 @@ class Pilots:
             and not (job.closed or job.interrupted or job.is_leaving)
         ]
 
-    def _is_about_to_end(self, job: Job) -> bool:
-        if self._state.is_idle(job):
-            return True
-        running = (self._state.trials[number] for number, _, _ in job.groups[-1])
-        return self._looks_ahead and all(self._trials.is_at_last_rung(one) for one in running)
+    def _places(self, job: Job) -> int:
+        """Return how many more trials a job can take now."""
+        if not job.live:
+            return self._members_per_job
+        if not self._refills:
+            return 0
+        staying = len(job.live)
+        if self._looks_ahead:
+            running = (self._state.trials[number] for number in job.live)
+            staying = sum(not self._trials.is_at_last_rung(trial) for trial in running)
+        # Twice as many at most: short trials are at their last rung from the beginning.
+        return max(0, min(job.slots - staying, 2 * job.slots - len(job.live)))
 
-    def _shape(self, job: Job) -> object:
-        return self._trials.shape(self._state.trials[job.groups[0][0][0]])
+    def _fits(self, job: Job, group: Sequence[Trial]) -> bool:
+        """Return whether a group can train in a job; one that needs a GPU of its own cannot."""
+        if group[0].is_alone:
+            return False
+        first, _, _ = job.groups[0][0]
+        return self._trials.shape(group[0]) == self._trials.shape(self._state.trials[first])
+
+    def _close(self, jobs: Sequence[Job]) -> None:
+        events = [self._recorder.event("job_closed", job=job.name) for job in jobs]
+        self._recorder.record_all(events)
+        for job in jobs:
+            self._folder.job(job.name).write_next(len(job.groups), ())
 
     def _give(self, job: Job, group: Sequence[Trial]) -> None:
         attempts = new_attempts(group)

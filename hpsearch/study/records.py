@@ -84,7 +84,9 @@ class Job:
 
     name: str
     groups: list["Group"]
-    """what it trains, one group after another; more than one if it is a pilot"""
+    """what it was given to train, in this order; more than one group if it is a pilot"""
+    live: dict[int, str] = field(default_factory=dict)
+    """the tokens of its attempts that have not ended, by trial; some may not have begun"""
     id: str | None = None
     """the executor's, None between the announcement and the submission"""
     announced_at: float = 0.0
@@ -98,7 +100,7 @@ class Job:
     gpus: float = 0.0
     """that it occupies while it runs"""
     is_pilot: bool = False
-    """whether it takes more trials when it has trained some"""
+    """whether it takes more trials than its first ones"""
     is_leaving: bool = False
     """whether one of its attempts ended in a way that ends the job"""
     is_silent: bool = False
@@ -107,9 +109,9 @@ class Job:
     """whether it was told that there are no more"""
 
     @property
-    def trials(self) -> list[tuple[int, int, str]]:
-        """Return number, attempt and token of all its trials."""
-        return [one for group in self.groups for one in group]
+    def slots(self) -> int:
+        """Return how many trials it can train at once: as many as its largest group."""
+        return max(len(group) for group in self.groups)
 
     def seconds(self, now: float) -> float:
         """Return for how long the job has run."""

@@ -78,21 +78,12 @@ class StudyState:
     def live_attempts(self) -> Iterator[tuple[Trial, Job]]:
         """Yield the trials that have a running attempt, each with its job."""
         for job in self.live.values():
-            for number, _, token in job.trials:
-                if self.trials[number].token == token:
-                    yield self.trials[number], job
+            for number in job.live:
+                yield self.trials[number], job
 
     def is_shared(self, trial: Trial) -> bool:
-        """Return whether a trial trains, or last did, on the same GPU as others."""
-        if trial.job is None:
-            return False
-        groups = self.jobs[trial.job].groups
-        own = [group for group in groups if any(n == trial.number for n, _, _ in group)]
-        return len(own[-1]) > 1
-
-    def is_idle(self, job: Job) -> bool:
-        """Return whether every attempt in a job has ended."""
-        return all(self.trials[number].token != token for number, _, token in job.groups[-1])
+        """Return whether a trial trains, or last did, on a GPU with room for others."""
+        return trial.job is not None and self.jobs[trial.job].slots > 1
 
     def counts(self) -> dict[str, int]:
         """Return the number of trials by state."""
@@ -152,6 +143,7 @@ def _announced(state: StudyState, event: Event) -> None:
     for number, attempt, token in group:
         trial = state.trials[number]
         trial.attempts, trial.token, trial.job = attempt, token, job.name
+        job.live[number] = token
 
 
 def _submitted(state: StudyState, event: Event) -> None:
@@ -193,6 +185,8 @@ def _reported(state: StudyState, event: Event) -> None:
 def _attempt_ended(state: StudyState, event: Event) -> None:
     trial = state.trials[_trial(event)]
     trial.token = None
+    job = state.jobs[trial.job or ""]
+    job.live.pop(trial.number)
     status, kind = event.data["status"], event.data["kind"]
     progressed = event.data["step"] > trial.step
     trial.step = max(trial.step, event.data["step"])
@@ -201,13 +195,11 @@ def _attempt_ended(state: StudyState, event: Event) -> None:
     elif kind not in FREE:
         trial.lost += 1
     if status not in ("finished", "pruned") and event.data.get("began", True):
-        job = state.jobs[trial.job or ""]
-        group = next(g for g in job.groups if any(n == trial.number for n, _, _ in g))
-        gpus = job.gpus / len(group)
-        trial.is_alone = trial.is_alone or (kind == OOM_GPU and len(group) > 1)
+        trial.is_alone = trial.is_alone or (kind == OOM_GPU and job.slots > 1)
         job.is_silent = job.is_silent or kind == SILENT
         job.is_leaving = job.is_leaving or kind not in (NAN, DIVERGED)
         lost, log = event.data.get("lost_seconds", 0.0), event.data.get("log", ())
+        gpus = job.gpus / job.slots
         trial.losses.append(Loss(trial.attempts, kind or status, lost, gpus, tuple(log)))
 
 

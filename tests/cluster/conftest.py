@@ -22,7 +22,7 @@ def new_job():
             trial.write_control(Control(token, None))
             assignments.append(Assignment(number, attempt, token))
         job = study.job(f"job-{attempt}")
-        job.write(JobPlan(tuple(assignments), 1, pilot_seconds=0.0))
+        job.write(JobPlan(tuple(assignments), 1, pilot_seconds=0.0, refills=False))
         return job
 
     return make

@@ -45,7 +45,7 @@ class Story:
         self.trainer.step.fill_(step)
         name = self.member.config.checkpoint.best
         measured = {} if value is None else {0: {name: Rho(value, value, value, 0.0, 9)}}
-        self.keeper.save_due(self.trainer, [self.member], [step], measured)
+        self.keeper.save_due(self.trainer, {0: self.member}, {0: step}, measured)
 
     def kinds(self) -> dict[int, str]:
         steps = sorted(checkpoint.valid_steps(self.folder))

@@ -133,7 +133,8 @@ def jobs(tmp_path: Path, plain_config: Callable[..., dict[str, Any]]) -> list[Jo
         trial.create(yaml_file.dump(plain_config({"seed": number})), {})
         trial.write_control(Control(f"token-{number}", None))
         job = study.job(f"{number + 1:05d}")
-        job.write(JobPlan((Assignment(number, 1, f"token-{number}"),), 1, pilot_seconds=0.0))
+        assignment = Assignment(number, 1, f"token-{number}")
+        job.write(JobPlan((assignment,), 1, pilot_seconds=0.0, refills=False))
         found.append(job)
     return found
 

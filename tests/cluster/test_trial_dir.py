@@ -32,7 +32,7 @@ def test_places(study):
 
 def test_a_job_is_read_as_it_was_written(study):
     assignments = (Assignment(3, 1, "a"), Assignment(5, 2, "b"))
-    plan = JobPlan(assignments, num_threads=4, pilot_seconds=1.5)
+    plan = JobPlan(assignments, num_threads=4, pilot_seconds=1.5, refills=True)
     study.job("j").write(plan)
     assert study.job("j").read() == plan
     assert study.job("j").read_next(1) is None

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from hpsearch.cluster import population
+from hpsearch.cluster import slots
 from hpsearch.cluster import trial_dir as trial_dir_module
 from hpsearch.cluster.member import Member
 from hpsearch.cluster.messages import Control
@@ -362,13 +362,24 @@ def test_a_full_disk_is_told_as_such(tmp_path, monkeypatch, new_job, configs):
         assert (ended.status, ended.kind, ended.step) == ("failed", "disk", 4)
 
 
-def test_a_trial_that_cannot_begin_says_so(tmp_path, new_job, configs, plain_config):
-    job = new_job(tmp_path, [configs[0], plain_config({"host.net_arch": [9]})])
-    with pytest.raises(ValueError, match="share every field"):
+def test_a_trial_that_cannot_begin_says_so(tmp_path, monkeypatch, new_job, configs):
+    job = new_job(tmp_path, configs)
+
+    def broken(configs):
+        raise ValueError("no such network")
+
+    monkeypatch.setattr(slots, "build", broken)
+    with pytest.raises(ValueError, match="no such network"):
         work(str(job.root))
     for number in range(2):
         ended = result(job.study, number)
         assert (ended.status, ended.kind, ended.step) == ("failed", "code", 0)
+
+
+def test_trials_of_two_shapes_train_one_after_another(tmp_path, new_job, configs, plain_config):
+    job = new_job(tmp_path, [configs[0], plain_config({"host.net_arch": [9]}), configs[1]])
+    work(str(job.root))
+    assert [result(job.study, number).status for number in range(3)] == ["finished"] * 3
 
 
 def test_a_configuration_that_does_not_read_ends_its_own_trial(
@@ -429,9 +440,7 @@ def test_a_pilot_builds_one_trainer_for_all_trials_of_a_shape(pilot, monkeypatch
     job.write_next(1, [second])
     job.write_next(2, [])
     built = []
-    monkeypatch.setattr(
-        population, "build", lambda configs: built.append(build(configs)) or built[0]
-    )
+    monkeypatch.setattr(slots, "build", lambda configs: built.append(build(configs)) or built[0])
     work(str(job.root))
     assert [ended(job, 0), ended(job, 1)] == ["finished", "finished"]
     assert len(built) == 1

@@ -67,7 +67,7 @@ def write_job(
         trial.write_control(Control(f"token-{number}-{attempt}", None))
     job = study.job(name)
     assignments = tuple(Assignment(n, attempt, f"token-{n}-{attempt}") for n in configs)
-    job.write(JobPlan(assignments, num_threads=1, pilot_seconds=0.0))
+    job.write(JobPlan(assignments, num_threads=1, pilot_seconds=0.0, refills=False))
     return job
 
 

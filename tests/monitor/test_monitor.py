@@ -34,7 +34,7 @@ def test_everything_of_a_look_in_one_line(make_monitor, make_places):
     for _ in range(2):
         with monitor.sections("rollout"):
             pass
-    assert monitor.after_steps([2, 7], scalars(1.0, 2.0), layers) == {}
+    assert monitor.after_steps(2, [2, 7], scalars(1.0, 2.0), layers) == {}
     first, second = (rows(place)[0] for place in make_places(0, 0))
     assert (first["step"], second["step"]) == (2, 7)
     assert first["scalars"] == {"host/loss": 1.0, "host/lr": 0.5}
@@ -52,21 +52,21 @@ def test_everything_of_a_look_in_one_line(make_monitor, make_places):
 
 def test_between_looks_nothing_is_asked_for(make_monitor):
     monitor = make_monitor(training_log=True, layer_statistics=True)
-    assert monitor.after_steps([1, 1], must_not_be_called, must_not_be_called) == {}
+    assert monitor.after_steps(1, [1, 1], must_not_be_called, must_not_be_called) == {}
 
 
 def test_nothing_is_asked_for_while_nobody_looks(make_monitor):
     monitor = make_monitor(timings=True)
-    assert monitor.after_steps([2, 2], must_not_be_called, must_not_be_called) == {}
+    assert monitor.after_steps(2, [2, 2], must_not_be_called, must_not_be_called) == {}
 
 
 def test_layers_are_asked_for_only_by_their_switch(make_monitor, make_places):
-    make_monitor(training_log=True).after_steps([2, 2], scalars(1.0, 2.0), must_not_be_called)
+    make_monitor(training_log=True).after_steps(2, [2, 2], scalars(1.0, 2.0), must_not_be_called)
     assert "layers" not in rows(make_places(0, 0)[0])[0]
 
 
 def test_numbers_that_nobody_knows_yet(make_monitor, make_places):
-    make_monitor(training_log=True).after_steps([2, 2], dict, must_not_be_called)
+    make_monitor(training_log=True).after_steps(2, [2, 2], dict, must_not_be_called)
     assert rows(make_places(0, 0)[0])[0]["scalars"] == {}
 
 
@@ -79,15 +79,16 @@ def test_one_transfer_a_look(make_monitor, monkeypatch):
     for name in ("item", "cpu", "numpy", "__float__", "__bool__"):
         monkeypatch.setattr(torch.Tensor, name, lambda *_: must_not_be_called())
     monitor = make_monitor(training_log=True, tensorboard=True, layer_statistics=True, max_loss=9.0)
-    monitor.after_steps([2, 2], scalars(1.0, 2.0), layers)
+    monitor.after_steps(2, [2, 2], scalars(1.0, 2.0), layers)
     assert len(transfers) == 1
 
 
 def test_members_that_leave(make_monitor, make_places):
     monitor = make_monitor(steps=(0, 0, 0), training_log=True)
-    monitor.after_steps([2, 2, 2], scalars(1.0, 2.0, 3.0), must_not_be_called)
-    monitor.keep([0, 2])
-    monitor.after_steps([4, 4], scalars(4.0, 5.0), must_not_be_called)
+    monitor.after_steps(2, [2, 2, 2], scalars(1.0, 2.0, 3.0), must_not_be_called)
+    first, _, third = make_places(0, 0, 0)
+    monitor.watch([first, third])
+    monitor.after_steps(4, [4, 4], scalars(4.0, 5.0), must_not_be_called)
     found = [[row["scalars"]["host/loss"] for row in rows(place)] for place in make_places(0, 0, 0)]
     assert found == [[1.0, 4.0], [2.0], [3.0, 5.0]]
 
@@ -95,7 +96,7 @@ def test_members_that_leave(make_monitor, make_places):
 def test_diverged_members_are_named(make_monitor):
     monitor = make_monitor(steps=(0,) * 5, max_loss=100.0)
     losses = scalars(100.0, 101.0, float("nan"), float("inf"), -5.0)
-    diverged = monitor.after_steps([2] * 5, losses, must_not_be_called)
+    diverged = monitor.after_steps(2, [2] * 5, losses, must_not_be_called)
     assert set(diverged) == {1, 2, 3}
     assert "the loss host/loss is 101, above max_loss 100" in diverged[1]
 
@@ -122,7 +123,7 @@ class TestFailures:
         )
         monitor = make_monitor(training_log=True, tensorboard=True)
         for step in (2, 4):
-            monitor.after_steps([step, step], scalars(1.0, 2.0), must_not_be_called)
+            monitor.after_steps(step, [step, step], scalars(1.0, 2.0), must_not_be_called)
         out = capsys.readouterr().out
         assert out.count("switched off") == 1
         assert out.startswith(
@@ -137,7 +138,7 @@ class TestFailures:
             monkeypatch.setitem(sys.modules, name, None)
         prometheus = {"textfile": True, "port": None}
         monitor = make_monitor(tensorboard=True, prometheus=prometheus, resources=True)
-        monitor.after_steps([2, 2], scalars(1.0, 2.0), must_not_be_called)
+        monitor.after_steps(2, [2, 2], scalars(1.0, 2.0), must_not_be_called)
         lines = capsys.readouterr().out.splitlines()
         assert len(lines) == 3
         assert all("pip install 'hpsearch[monitor]'" in line for line in lines)

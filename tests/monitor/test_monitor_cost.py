@@ -130,7 +130,7 @@ def measure(population, monitor):
             steps.append(time.thread_time() - began)
         began = time.thread_time()
         reached = [step + INTERVAL] * MEMBERS
-        assert not monitor.after_steps(reached, population.scalars, population.layers)
+        assert not monitor.after_steps(reached[0], reached, population.scalars, population.layers)
         ended = time.thread_time()
         looks.append(ended - began)
         threads.append(time.process_time() - of_all - (ended - of_this))

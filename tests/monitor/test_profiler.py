@@ -14,7 +14,7 @@ def train(monitor, first, last):
         monitor.before_steps(step)
         with monitor.sections("update"), monitor.sections(f"step-{step + 1}"):
             torch.randn(8, 8).mm(torch.randn(8, 8))
-        monitor.after_steps([step + 1] * 2, dict, None)
+        monitor.after_steps(step + 1, [step + 1] * 2, dict, None)
 
 
 def names(path):
@@ -64,7 +64,7 @@ def test_kernels_of_a_gpu_are_traced(make_config, job, make_places):
     monitor.before_steps(0)
     torch.randn(512, 512, device="cuda").mm(torch.randn(512, 512, device="cuda"))
     torch.cuda.synchronize()
-    monitor.after_steps([1], dict, None)
+    monitor.after_steps(1, [1], dict, None)
     monitor.close()
     events = json.loads((job.traces / "trace-1-1.json").read_text())["traceEvents"]
     assert "kernel" in {event.get("cat") for event in events}

@@ -55,7 +55,11 @@ def write_jobs(study: StudyDir, first: int, plain_config, *changes: dict) -> lis
         trial.create(yaml_file.dump(plain_config(change)), {"parents": []})
         trial.write_control(Control(token, None))
         job = study.job(f"{number:05d}")
-        job.write(JobPlan((Assignment(number, 1, token),), num_threads=1, pilot_seconds=0.0))
+        job.write(
+            JobPlan(
+                (Assignment(number, 1, token),), num_threads=1, pilot_seconds=0.0, refills=False
+            )
+        )
         jobs.append(job)
     return jobs
 

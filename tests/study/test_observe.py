@@ -53,7 +53,7 @@ def state_of(*numbers: int, attempt: int = 1) -> StudyState:
     """Return a state in which one job trains these trials."""
     plans = tuple((number, attempt, f"token-{number}") for number in numbers)
     trials = {n: Trial(n, {}, attempts=k, token=t, job="00001") for n, k, t in plans}
-    jobs = {"00001": Job("00001", [plans], id="17")}
+    jobs = {"00001": Job("00001", [plans], {n: t for n, _, t in plans}, id="17")}
     return StudyState(trials=trials, jobs=jobs, untold=dict(trials), live=dict(jobs))
 
 

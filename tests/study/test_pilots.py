@@ -132,7 +132,7 @@ def test_a_study_that_looks_ahead_gives_before_the_end(tmp_path: Path) -> None:
     """At the last rung but the end, so that nobody waits for a driver that comes now and then."""
     study, executor = study_of(tmp_path, budget={"trials": 4}), pilots()
     with opened(study, executor) as driver:
-        driver._pilots._looks_ahead = True
+        driver._pilots._looks_ahead = driver._pilots._refills = True
         tick_until(driver, lambda: len(groups_of(study)) == 2)
         assert driver.state.counts()["finished"] == 0
         reached = {max(driver.state.trials[number].reported) for number in (0, 1)}

@@ -1,0 +1,92 @@
+"""How trials that a job is given while it trains come to sit among the others.
+
+A newcomer takes a free row and begins where it is measured together with the others ever after: a
+fresh one where they are measured, at once where nobody trains. The others notice nothing.
+"""
+
+import time
+
+from hpsearch.cluster.heartbeats import Heartbeats
+from hpsearch.cluster.keeper import Keeper
+from hpsearch.cluster.member import Member
+from hpsearch.cluster.resuming import first_step, go_on
+from hpsearch.cluster.slots import Slots
+from hpsearch.cluster.supply import Supply, steps_until_together
+from hpsearch.errors import HpsearchError
+from hpsearch.trainers.config import shape_key
+
+LOOK_SECONDS = 0.5
+"""at least between two looks for more trials"""
+
+
+class Newcomers:
+    """Lets the trials of a supply take free rows."""
+
+    def __init__(
+        self, supply: Supply | None, slots: Slots, keeper: Keeper, heartbeats: Heartbeats
+    ) -> None:
+        """Take where they come from, None if none will come, and where they go."""
+        self._supply = supply
+        self._slots = slots
+        self._keeper = keeper
+        self._heartbeats = heartbeats
+        self._next_look = 0.0
+
+    @property
+    def will_come(self) -> bool:
+        """Whether a free row may still be needed."""
+        return self._supply is not None and not self._supply.is_over
+
+    def look(self) -> None:
+        """See what was given, if it is time."""
+        if self._supply is not None and time.monotonic() >= self._next_look:
+            self._supply.look()
+            self._next_look = time.monotonic() + LOOK_SECONDS
+
+    def steps_until_due(self) -> int | None:
+        """Return after how many steps one of those who wait may begin, None if none may."""
+        if self._supply is None or not self._slots.free:
+            return None
+        waits = (one for one in self._supply.waiting if shape_key(one.config) == self._shape)
+        # One that may begin now begins after the present steps, when it may again.
+        return min((self._wait(one) or self._interval for one in waits), default=None)
+
+    def seat(self) -> bool:
+        """Let all begin who may and for whom there is a row; return whether there were any."""
+        seated, lead = 0, self._slots.lead
+        while self._supply is not None and self._slots.free:
+            member = self._supply.take_one(
+                self._shape, lambda one: lead is None or self._wait(one) == 0
+            )
+            if member is None:
+                break
+            self._begin(member)
+            seated += 1
+        if seated:
+            self._slots.read_steps()
+        return seated > 0
+
+    def _begin(self, member: Member) -> None:
+        """Let one begin; what is wrong with it alone ends no other."""
+        # The driver takes one without a sign of life for one that never began.
+        self._heartbeats.give([(member, 0)], {}, 0.0, is_busy=True)
+        row = self._slots.seat(member)
+        try:
+            self._keeper.saved |= go_on(self._slots.trainer, {row: member}, in_step=False)
+        except HpsearchError as error:
+            print(error, flush=True)
+            member.fail(error, step=0)
+            self._slots.leave([row])
+
+    def _wait(self, member: Member) -> int:
+        assert self._slots.lead is not None
+        return steps_until_together(self._slots.lead, first_step(member), self._interval)
+
+    @property
+    def _shape(self) -> str:
+        return shape_key(self._slots.trainer.config)
+
+    @property
+    def _interval(self) -> int:
+        interval: int = self._slots.trainer.config.evaluation.interval
+        return interval
