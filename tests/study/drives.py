@@ -245,6 +245,25 @@ def stored_events(study: Study, *kinds: str) -> list[tuple[Any, ...]]:
     return [(*row[:3], json.loads(row[3])) for row in rows if not kinds or row[0] in kinds]
 
 
+def refills(study: Study) -> list[tuple[str, tuple[int, ...]]]:
+    """Return the jobs that were given trials while others trained in them, and which."""
+    running: dict[str, set[int]] = {}
+    job_of: dict[int, str] = {}
+    found = []
+    for kind, trial, job, data in stored_events(study, "announced", "attempt_ended"):
+        if kind == "attempt_ended":
+            running[job_of[trial]].remove(trial)
+            continue
+        given = tuple(one["trial"] for one in data["trials"])
+        if running.setdefault(job, set()):
+            found.append((job, given))
+        running[job].update(given)
+        job_of |= dict.fromkeys(given, job)
+        # With those that are given ahead of an end, where the driver looks ahead.
+        assert len(running[job]) <= 2 * study.spec.executor.members_per_job
+    return found
+
+
 def check_books(study: Study, executor: FakeExecutor) -> None:
     """Assert what holds whatever happened: nothing is lost, told or submitted twice."""
     trials = stored_trials(study)

@@ -13,12 +13,14 @@ from typing import Any
 
 import pytest
 from drives import (
+    SPACE,
     TRAINER,
     Killed,
     check_books,
     deaths_at_all_events,
     new_study,
     opened,
+    refills,
     schedule,
     stored_events,
 )
@@ -167,16 +169,18 @@ def died_on_the_cluster(study: Study) -> Counter[str]:
 @pytest.mark.slow
 def test_two_hundred_random_kills(tmp_path: Path) -> None:
     kills: Counter[str] = Counter()
+    num_refills = 0
     for seed in range(NUM_STUDIES):
         study = new_study(
             tmp_path / str(seed),
             budget={"trials": 16},
             seed=seed,
             executor={"name": "local", "jobs": 4, "members_per_job": 1 + seed % 2},
+            space=SPACE | {"steps": {"type": "int", "low": 8, "high": 24, "step": 4}},
             max_failures=0,
         )
         cluster = SimulatedCluster(3, 2, seed=seed, faults=MACHINES)
-        pilot = 30.0 if seed % 3 == 0 else 0.0
+        pilot = 0.0 if seed % 3 == 0 else 30.0
         executor = Watched(cluster, seed=seed, faults=CALLS, max_batch=3, pilot_seconds=pilot)
         chaos = Chaos(Random(f"{seed}/chaos"), share=0.02)
         with chaos.at_large(executor):
@@ -186,7 +190,9 @@ def test_two_hundred_random_kills(tmp_path: Path) -> None:
         check_books(study, executor)  # none lost, none told twice
         assert max(executor.course.repeated) <= TRAINER["checkpoint.interval"]
         kills += chaos.kills + died_on_the_cluster(study)
-    print(dict(kills))
+        num_refills += len(refills(study))
+    print(dict(kills), num_refills)
+    assert num_refills > 5
     assert sum(kills.values()) >= NUM_KILLS
     assert {
         "driver",
