@@ -11,9 +11,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from hpsearch.cluster.failures import DIVERGED, HUNG, NAN
+from hpsearch.cluster.failures import DIVERGED, HUNG
 from hpsearch.cluster.heartbeats import Heartbeats
 from hpsearch.cluster.keeper import Keeper
+from hpsearch.cluster.measuring import Measuring
 from hpsearch.cluster.member import Member
 from hpsearch.cluster.newcomers import Newcomers
 from hpsearch.cluster.resuming import go_on
@@ -31,8 +32,6 @@ from hpsearch.trainers.trainer import AnyTrainer
 
 LOOK_SECONDS = 0.5
 """how long the population trains between two looks at signals and control files"""
-TRAINING_STARTS = "evaluation"
-FINAL_STARTS = "final"
 
 
 @dataclass(frozen=True)
@@ -74,6 +73,7 @@ class Population:
         self._slots = Slots(members, trainer, may_stay_empty=self._is_refilled)
         self._config: CommonConfig = self._slots.trainer.config
         self._keeper = Keeper(self._config)
+        self._measuring = Measuring(self._slots, self._config.evaluation)
         self._steps_per_second = 0.0
         self._heartbeats = Heartbeats()
         self._newcomers = Newcomers(supply, self._slots, self._keeper, self._heartbeats)
@@ -110,7 +110,8 @@ class Population:
             self._obey()  # before anything is written: the trial may be another attempt's by now
             if self._is_anything_due():
                 self._beat(is_busy=True)
-            measured = self._evaluate()
+            measured, broken = self._measuring.evaluate(self._monitor.sections)
+            self._drop(broken)
             slots = self._slots
             with self._monitor.sections("checkpoint"):
                 self._keeper.save_due(slots.trainer, slots.members, slots.steps, measured)
@@ -165,64 +166,24 @@ class Population:
         self._drop([rows[index] for index in diverged])
 
     def _steps_until_due(self, step: int, member: Member) -> int:
-        interval = self._config.evaluation.interval
         return min(
-            interval - step % interval,
+            self._measuring.steps_until_due(step),
             self._keeper.steps_until_due(step),
             member.config.steps - step,
         )
 
     def _is_anything_due(self) -> bool:
         """Return whether a member is to be measured or saved at this step."""
-        interval = self._config.evaluation.interval
         return any(
-            step % interval == 0
+            self._measuring.is_due(step)
             or step >= self._slots.members[row].config.steps
             or step % self._config.checkpoint.interval == 0
             for row, step in self._slots.steps.items()
         )
 
-    def _evaluate(self) -> dict[int, Metrics]:
-        """Measure the members whose evaluation is due; one whose weights are no numbers fails."""
-        slots, interval = self._slots, self._config.evaluation.interval
-        due = {row: slots.members[row] for row, s in slots.steps.items() if s % interval == 0}
-        if not due:
-            return {}
-        with self._monitor.sections("evaluation"):
-            found = slots.trainer.evaluate(
-                num_games=self._config.evaluation.num_games, split=TRAINING_STARTS
-            )
-        finite = slots.trainer.is_finite()
-        for row, member in due.items():
-            member.report(slots.steps[row], found[row])
-        measured = {one.assignment.trial: found[row].metrics for row, one in due.items()}
-        broken = [row for row in due if not finite[row]]
-        for row in broken:
-            self._break(row)
-        self._drop(broken)
-        return measured
-
-    def _break(self, row: int) -> None:
-        message = "the weights became infinite or NaN; lower the learning rate"
-        self._slots.members[row].end("failed", self._slots.steps[row], kind=NAN, message=message)
-
     def _finish(self) -> None:
-        """Measure the members that have made all their steps once more, on more games."""
-        slots = self._slots
-        done = [row for row, one in slots.members.items() if slots.steps[row] >= one.config.steps]
-        if not done:
-            return
-        with self._monitor.sections("evaluation"):
-            metrics = slots.trainer.evaluate_rho(
-                num_games=self._config.evaluation.final_num_games, split=FINAL_STARTS
-            )
-        finite = slots.trainer.is_finite()
-        for row in done:
-            if finite[row]:
-                slots.members[row].end("finished", slots.steps[row], metrics=metrics[row])
-            else:
-                self._break(row)
-        self._drop(done)
+        """Let the members go that have made all their steps."""
+        self._drop(self._measuring.finish(self._monitor.sections))
 
     # Coming and going.
 

@@ -8,7 +8,7 @@ import pytest
 from fakes import FakeExecutor
 
 from hpsearch.cluster.executor import Executor, JobStatus, SchedulerSilentError
-from hpsearch.cluster.failures import LOST, NODE_FAIL, SILENT
+from hpsearch.cluster.failures import LOST, NODE_FAIL, OOM_HOST, SILENT
 from hpsearch.cluster.messages import AttemptResult, Heartbeat
 from hpsearch.cluster.study_dir import JobDir, StudyDir
 from hpsearch.study.observe import (
@@ -197,6 +197,21 @@ def test_an_announced_job_may_still_appear(folder: StudyDir) -> None:
     seen = look(state, folder, Patient(), now=1060.0)
     assert seen.gone == {"00001"}
     assert seen.results[0].status == "interrupted"  # it never began, which is no loss
+
+
+@pytest.mark.parametrize("failure", [None, OOM_HOST])
+def test_what_was_given_later_and_never_begun_is_no_loss(
+    folder: StudyDir, failure: str | None
+) -> None:
+    """Whatever the job ended of; before, its failure was that of a trial that only waited."""
+    state, executor = state_of(0, 1), Looking()
+    executor.failure = failure
+    first, later = ((plan,) for plan in state.jobs["00001"].groups[0])
+    state.jobs["00001"].groups = [first, later]
+    seen = look(state, folder, executor).results
+    assert (seen[0].status, seen[1].status) == (LOST, "interrupted")
+    folder.trial(1).attempt(1).write_heartbeat(Heartbeat(0.0, 0, 0, 1.0, "here", 1, True))
+    assert look(state, folder, executor).results[1].kind == (failure or LOST)
 
 
 def test_a_running_attempt_of_which_nothing_is_heard(folder: StudyDir) -> None:

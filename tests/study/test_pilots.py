@@ -1,4 +1,4 @@
-"""Pilots: jobs that take more trials when they have trained some."""
+"""Pilots: jobs that take more trials than their first ones."""
 
 from pathlib import Path
 from typing import Any
@@ -6,11 +6,13 @@ from typing import Any
 import pytest
 from drives import (
     SPACE,
+    Killed,
     check_books,
     deaths_at_all_events,
     drive,
     new_study,
     opened,
+    refills,
     schedule,
     stored_events,
     tick_until,
@@ -18,6 +20,7 @@ from drives import (
 from fakes import FakeExecutor, Fault
 
 from hpsearch.cluster.study_dir import JobDir
+from hpsearch.study.pilots import Pilots
 from hpsearch.study.spec import Study
 
 
@@ -143,3 +146,148 @@ def test_a_study_that_looks_ahead_gives_before_the_end(tmp_path: Path) -> None:
     given = JobDir(tmp_path / "runs" / study.spec.name / "jobs" / "00001").read_next(1)
     assert given is not None
     assert [one.trial for one in given] == [2, 3]
+
+
+# Places that are filled while others train.
+
+UNEVEN = SPACE | {"steps": {"type": "int", "low": 4, "high": 16, "step": 4}}
+
+
+def several(folder: Path, **changes: Any) -> Study:
+    """Return a study of two jobs, whose trials take different times."""
+    given = {"space": UNEVEN, "sampler": {"name": "random"}, "budget": {"trials": 12}}
+    return study_of(folder, jobs=2, **(given | changes))
+
+
+def test_a_place_is_filled_while_others_train(tmp_path: Path) -> None:
+    study, executor = several(tmp_path), pilots()
+    assert drive(study, executor).counts()["finished"] == 12
+    assert len(refills(study)) >= 3
+    assert executor.submitted == ["00001", "00002"]
+    check_books(study, executor)
+
+
+def test_the_only_job_of_a_machine_is_given_more_when_all_have_ended(tmp_path: Path) -> None:
+    """So the same seed gives the same trials, killed or not."""
+    study, executor = study_of(tmp_path, space=UNEVEN), pilots()
+    drive(study, executor)
+    assert refills(study) == []
+    assert [len(numbers) for _, numbers in groups_of(study)] == [2] * 4
+
+
+def test_places_change_no_suggestion(tmp_path: Path) -> None:
+    plain, study = several(tmp_path / "plain"), several(tmp_path / "pilots")
+    drive(plain, FakeExecutor())
+    drive(study, pilots())
+    assert schedule(study) == schedule(plain)
+
+
+@pytest.mark.parametrize("pruner", ["none", "median"])
+def test_a_death_at_every_event_among_places(tmp_path: Path, pruner: str) -> None:
+    study, executor = several(tmp_path, pruner={"name": pruner}, budget={"trials": 9}), pilots()
+    with deaths_at_all_events() as died:
+        state = drive(study, executor, max_lives=300)
+    assert {"announced", "job_closed", "job_ended"} <= set(died)
+    assert state.counts()["finished"] + state.counts()["pruned"] == 9
+    assert refills(study)
+    check_books(study, executor)
+
+
+@pytest.mark.parametrize("kind", ["vanish", "zombie", "half"])
+def test_a_pilot_that_is_lost_with_trials_of_several_groups(tmp_path: Path, kind: str) -> None:
+    study = several(tmp_path)
+    drive(several(tmp_path / "whole"), pilots())
+    (_, (newcomer, *_)), *_ = refills(several(tmp_path / "whole"))
+    executor = pilots(faults={(newcomer, 1): Fault(kind, 4)})
+    state = drive(study, executor)
+    assert state.counts()["finished"] == 12
+    again = [trial for trial in state.trials.values() if trial.attempts > 1]
+    assert newcomer in {trial.number for trial in again}
+    assert all(trial.attempts <= 2 for trial in again)
+    assert schedule(study) == schedule(several(tmp_path / "whole"))
+    check_books(study, executor)
+
+
+class Deaf(FakeExecutor):
+    """Its jobs never look whether they were given more while they train."""
+
+    def _refill(self, known: Any) -> None:
+        pass
+
+
+def test_what_waits_in_a_job_that_dies_waits_again(tmp_path: Path) -> None:
+    """It was given and never begun, which is no loss, whatever the job died of."""
+    study, executor = several(tmp_path, budget={"trials": 6}), Deaf(pilot_seconds=1.0)
+    with opened(study, executor) as driver:
+        tick_until(driver, lambda: bool(refills(study)))
+        job, given = refills(study)[0]
+        executor.cancel([(JobDir(tmp_path / "none"), f"fake-{job}")])
+        driver.tick()
+        waiting = [driver.state.trials[number] for number in given]
+        assert all(trial.waits or trial.attempts == 2 for trial in waiting)
+        assert all([loss.kind for loss in t.losses] == ["interrupted"] for t in waiting)
+        assert all(trial.lost == 0 for trial in waiting)
+        tick_until(driver, lambda: not driver.is_busy)
+    assert driver.state.counts()["finished"] == 6
+
+
+def test_a_driver_that_dies_between_the_event_and_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study, executor = several(tmp_path), pilots()
+    with opened(study, executor) as driver, monkeypatch.context() as patch:
+        patch.setattr(Pilots, "_write", die)
+        with pytest.raises(Killed):
+            tick_until(driver, lambda: not driver.is_busy)
+    (job, given), *_ = refills(study)
+    number = sum(name == job for name, _ in groups_of(study)) - 1
+    files = JobDir(tmp_path / "runs" / study.spec.name / "jobs" / job)
+    assert files.read_next(number) is None
+    with opened(study, executor) as driver:
+        driver.tick()
+        found = files.read_next(number)
+        assert found is not None
+        assert tuple(one.trial for one in found) == given
+        tick_until(driver, lambda: not driver.is_busy)
+    assert driver.state.counts()["finished"] == 12
+    check_books(study, executor)
+
+
+def die(*arguments: Any) -> None:
+    raise Killed
+
+
+def test_jobs_are_closed_when_there_will_be_no_more(tmp_path: Path) -> None:
+    """While they train: they shrink, and leave as soon as they have ended."""
+    study, executor = several(tmp_path), pilots()
+    drive(study, executor)
+    kinds = [event[0] for event in stored_events(study, "job_closed", "attempt_ended")]
+    assert kinds.count("job_closed") == 2
+    assert "attempt_ended" in kinds[kinds.index("job_closed") :]
+
+
+def test_a_study_that_looks_ahead_hoards_no_trials(tmp_path: Path) -> None:
+    """Before, a trial with no rung but its end counted as ended from its beginning."""
+    options = {"name": "local", "jobs": 2, "members_per_job": 2}
+    few = {"evaluation.interval": 16}
+    study = new_study(tmp_path, few, executor=options, budget={"trials": 24})
+    executor = pilots()
+    with opened(study, executor) as driver:
+        driver._pilots._looks_ahead = True
+        most = 0
+        while driver.is_busy:
+            driver.tick()
+            most = max([most, *(len(job.live) for job in driver.state.live_jobs())])
+        assert most == 4
+    assert driver.state.counts()["finished"] == 24
+
+
+def test_one_that_needs_a_gpu_of_its_own_gets_no_place_beside_others(tmp_path: Path) -> None:
+    """Before, an idle job took it; in a slot beside others it would take too much again."""
+    study, executor = several(tmp_path), pilots()
+    with opened(study, executor) as driver:
+        tick_until(driver, lambda: bool(driver._pilots._open()))
+        (job, *_), trial = driver._pilots._open(), driver.state.trials[0]
+        assert driver._pilots._fits(job, [trial])
+        trial.is_alone = True
+        assert not driver._pilots._fits(job, [trial])

@@ -23,8 +23,7 @@ class Story:
         self.events.append(Event(number * 3, kind, 10.0 * number, trial, None, job, data))
 
     def announce(self, job: str, *trials: tuple[int, int]) -> None:
-        plans = [{"trial": n, "attempt": k, "token": f"token-{n}-{k}"} for n, k in trials]
-        self.tell("announced", job=job, trials=plans)
+        self.tell("announced", job=job, trials=plans(*trials))
 
     def end_attempt(self, trial: int, status: str, step: int) -> None:
         self.tell("attempt_ended", trial, status=status, step=step, kind=None, message="")
@@ -32,6 +31,10 @@ class Story:
     def tell_end(self, trial: int, how: str, value: float | None = None) -> None:
         ended = {"value": value, "metrics": {}, "failure": None, "message": ""}
         self.tell("told", trial, state=how, **ended)
+
+
+def plans(*trials: tuple[int, int]) -> list[dict[str, Any]]:
+    return [{"trial": n, "attempt": k, "token": f"token-{n}-{k}"} for n, k in trials]
 
 
 def fold(events: list[Event]) -> StudyState:
@@ -79,6 +82,31 @@ def test_a_story_by_hand() -> None:
     story.tell("started")
     state = fold(story.events)
     assert (state.status, state.started_at) == ("running", 10.0)  # hours count from the first
+
+
+def test_groups_of_one_job_that_overlap() -> None:
+    """A job has as many slots as its largest group; what it was given later is as live."""
+    story = Story()
+    for number in range(4):
+        story.tell("asked", number, params={})
+    story.tell("announced", job="00001", gpus=1.0, pilot=True, trials=plans((0, 1), (1, 1)))
+    story.end_attempt(0, "finished", 8)
+    story.announce("00001", (2, 1))
+    story.announce("00001", (3, 1))
+    state = fold(story.events)
+    job = state.jobs["00001"]
+    assert ([*job.live], job.slots, len(job.groups)) == ([1, 2, 3], 2, 3)
+    assert [trial.number for trial, _ in state.live_attempts()] == [1, 2, 3]
+    assert all(state.is_shared(state.trials[number]) for number in (1, 2, 3))
+    for number in (2, 1, 3):
+        assert job.live
+        story.tell("attempt_ended", number, status="failed", step=0, kind="oom_gpu", message="")
+        state = fold(story.events)
+        job = state.jobs["00001"]
+    assert not job.live
+    # One of a group of its own shared the GPU too.
+    assert all(state.trials[number].is_alone for number in (1, 2, 3))
+    assert [loss.gpus for loss in state.trials[2].losses] == [0.5]
 
 
 def test_losses_in_a_row() -> None:
