@@ -191,7 +191,9 @@ class Jobs:
             self._recorder.keep_lease()  # many files may take long
             write_trials(self._folder, self._trials, group, plan)
             threads, seconds = self._executor.num_threads, self._executor.pilot_seconds
-            job.write(JobPlan(plan, threads, seconds, refills=self._refills))
+            # Trials that nobody joins train in step, and go on so after a kill.
+            refills = self._refills and seconds > 0
+            job.write(JobPlan(plan, threads, seconds, refills=refills))
         return jobs
 
     def _withdraw(self, jobs: Sequence[Job]) -> None:

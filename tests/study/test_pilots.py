@@ -167,6 +167,16 @@ def test_a_place_is_filled_while_others_train(tmp_path: Path) -> None:
     check_books(study, executor)
 
 
+@pytest.mark.parametrize(("jobs", "seconds"), [(2, 1.0), (2, 0.0), (1, 1.0)])
+def test_a_job_is_told_whether_others_may_join(tmp_path: Path, jobs: int, seconds: float) -> None:
+    """Where none do, trials train in step and go on together after a kill."""
+    study, executor = study_of(tmp_path, jobs), FakeExecutor(pilot_seconds=seconds)
+    with opened(study, executor) as driver:
+        tick_until(driver, lambda: bool(executor.submitted))
+    plan = JobDir(tmp_path / "runs" / study.spec.name / "jobs" / "00001").read()
+    assert plan.refills == (jobs == 2 and seconds > 0)
+
+
 def test_the_only_job_of_a_machine_is_given_more_when_all_have_ended(tmp_path: Path) -> None:
     """So the same seed gives the same trials, killed or not."""
     study, executor = study_of(tmp_path, space=UNEVEN), pilots()
