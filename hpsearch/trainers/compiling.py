@@ -1,5 +1,6 @@
 """What torch.compile compiles, where a configuration asks for it."""
 
+import warnings
 from collections.abc import Callable
 from typing import Literal, ParamSpec, TypeVar
 
@@ -21,5 +22,7 @@ def compiled(
     # All networks share one function: each role, tower and batch size is a case of it.
     torch._dynamo.config.recompile_limit = MAX_COMPILED_CASES
     torch._dynamo.config.fail_on_recompile_limit_hit = True
+    # Said by torch of tensors of its own, whose gradients nobody looks at.
+    warnings.filterwarnings("ignore", "The .grad attribute of a Tensor that is not a leaf")
     found: Callable[Arguments, Result] = torch.compile(function)
     return found

@@ -17,7 +17,7 @@ from setting import Setting
 from hpsearch.trainers.algorithms import build
 from hpsearch.trainers.config import DQNConfig, DQNRole, PPOConfig, PPORole, TrainerConfig
 
-PLAIN, OURS = "plain eager", "hpsearch"
+PLAIN, OURS, COMPILED = "plain eager", "hpsearch", "hpsearch, compiled"
 PLAIN_IN_TURN, IN_TURN, TOGETHER = "plain eager, one by one", "one by one", "together"
 WIDTHS = (32, 128, 256)
 SIZES = (1, 8, 32, 128)
@@ -61,10 +61,18 @@ def _alone(config: TrainerConfig, setting: Setting) -> Case:
         contenders={
             PLAIN: Contender(in_turn([plain_trainer(config)], config)),
             OURS: Contender(in_turn([build([config])], config)),
+            **_compiled(config),
         },
         baselines=(PLAIN,),
         goal="" if setting.device.type == "cpu" else f"15 times {PLAIN}",
     )
+
+
+def _compiled(config: TrainerConfig) -> dict[str, Contender]:
+    """Return ours as torch compiles it, on a GPU: on a CPU little is gained, and g++ needed."""
+    if config.device == "cpu":
+        return {}
+    return {COMPILED: Contender(in_turn([build([replace(config, compile="default")])], config))}
 
 
 def _many(config: TrainerConfig, size: int, setting: Setting) -> Case:
