@@ -1,0 +1,1 @@
+"""Which hyperparameters a child tries; numpy alone."""

@@ -1,0 +1,120 @@
+"""The zero-sum game between a population of hosts and one of agents, solved.
+
+Hosts are the rows and want the payoff high, agents the columns and want it low. Axes: P hosts,
+Q agents.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from hpsearch.population.arrays import Floats, checked_payoff
+from hpsearch.population.ratings.maximum_entropy import maximum_entropy
+
+
+@dataclass(frozen=True)
+class Equilibrium:
+    """A pair of strategies from which neither side wants to depart."""
+
+    hosts: Floats
+    """(P,) how often each host is played"""
+    agents: Floats
+    """(Q,) how often each agent is played"""
+    value: float
+    """what hosts earn by it, in the payoff's unit"""
+
+
+@dataclass(frozen=True)
+class _Interior:
+    """Strategies inside the optimal faces, and the slack of every answer against them.
+
+    Up to one common factor. Of a player's share and its slack exactly one is positive.
+    """
+
+    hosts: Floats
+    agents: Floats
+    host_slack: Floats
+    """(P,) what each host earns less than the value, against the agents"""
+    agent_slack: Floats
+    """(Q,) what each agent lets the hosts earn above the value"""
+
+
+def max_entropy_equilibrium(payoff: npt.ArrayLike) -> Equilibrium:
+    """Return the equilibrium of largest entropy, which is unique.
+
+    Source: Balduzzi et al., Re-evaluating evaluation (NeurIPS 2018, arXiv 1806.02643), section 4;
+    appendix D for the rectangular game.
+
+    Args:
+        payoff: (P, Q) what hosts earn, such as rho.
+
+    Raises:
+        ValueError: if the payoff is not a matrix of finite numbers.
+        RuntimeError: if the linear program cannot be solved.
+    """
+    matrix = checked_payoff(payoff)
+    low, spread = float(matrix.min()), float(np.ptp(matrix))
+    scaled = (matrix - low) / (spread or 1.0)
+    inside = _interior(scaled)
+    play_host, play_agent = inside.hosts > inside.host_slack, inside.agents > inside.agent_slack
+    host = inside.hosts[play_host] / inside.hosts[play_host].sum()
+    agent = inside.agents[play_agent] / inside.agents[play_agent].sum()
+    value = float(host @ scaled[np.ix_(play_host, play_agent)] @ agent)
+    hosts, agents = np.zeros(matrix.shape[0]), np.zeros(matrix.shape[1])
+    hosts[play_host] = maximum_entropy(
+        host,
+        tight=scaled[np.ix_(play_host, play_agent)],
+        loose=scaled[np.ix_(play_host, ~play_agent)],
+        value=value,
+    )
+    agents[play_agent] = maximum_entropy(
+        agent,
+        tight=-scaled[np.ix_(play_host, play_agent)].T,
+        loose=-scaled[np.ix_(~play_host, play_agent)].T,
+        value=-value,
+    )
+    return Equilibrium(hosts, agents, low + spread * value)
+
+
+def _interior(payoff: Floats) -> _Interior:
+    """Return strategies of largest support, by one linear program.
+
+    Strategies x, y are optimal just if x earns at least w against every agent, and y concedes at
+    most w to every host. By Goldman and Tucker (1956) some such pair has, for every player, either
+    its share or its slack positive. All of this may be scaled, so that pair makes, summed over
+    players, min(share, 1) + min(slack, 1) as large as it can be (Freund, Roundy and Todd 1985).
+    """
+    # Imported here, because scipy.optimize takes a third of a second.
+    from scipy.optimize import linprog
+
+    p, q = payoff.shape
+    zero_p, zero_q = np.zeros((p, p)), np.zeros((q, q))
+    cross, one_p, one_q = np.zeros((p, q)), np.ones((p, 1)), np.ones((q, 1))
+    none_p, none_q = np.zeros((p, 1)), np.zeros((q, 1))
+    id_p, id_q = np.eye(p), np.eye(q)
+    # Columns: x, y, w, scale, and of each what counts up to 1: x, y, host slack, agent slack.
+    at_most = np.block(
+        [
+            [-id_p, cross, none_p, none_p, id_p, cross, zero_p, cross],
+            [cross.T, -id_q, none_q, none_q, cross.T, id_q, cross.T, zero_q],
+            [zero_p, payoff, -one_p, none_p, zero_p, cross, id_p, cross],
+            [-payoff.T, zero_q, one_q, none_q, cross.T, zero_q, cross.T, id_q],
+        ]
+    )
+    counted = p + q
+    sums = np.zeros((2, 2 + 3 * counted))
+    sums[0, :p], sums[1, p:counted], sums[:, counted + 1] = 1.0, 1.0, -1.0
+    solved = linprog(
+        np.concatenate([np.zeros(counted + 2), -np.ones(2 * counted)]),
+        A_ub=at_most,
+        b_ub=np.zeros(2 * counted),
+        A_eq=sums,
+        b_eq=np.zeros(2),
+        bounds=[(0, None)] * counted + [(None, None), (1, None)] + [(0, 1)] * (2 * counted),
+        method="highs",
+    )
+    if solved.status != 0:
+        raise RuntimeError(f"the equilibrium of {p} hosts x {q} agents failed: {solved.message}")
+    x, y, w = solved.x[:p], solved.x[p:counted], solved.x[counted]
+    return _Interior(x, y, host_slack=w - payoff @ y, agent_slack=x @ payoff - w)

@@ -1,0 +1,1 @@
+"""Which members live on, and who their parents are; numpy alone."""

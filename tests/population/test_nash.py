@@ -1,0 +1,157 @@
+"""Equilibria against closed forms, an exhaustive search of supports, and what they must obey."""
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from hpsearch.population.ratings.equilibrium import max_entropy_equilibrium
+from hpsearch.population.ratings.exploitability import exploitability, nash_conv
+from hpsearch.population.ratings.nash_averaging import nash_averaging
+
+PENNIES = np.array([[1.0, -1.0], [-1.0, 1.0]])
+ROCK_PAPER_SCISSORS = np.array([[0.0, -1.0, 1.0], [1.0, 0.0, -1.0], [-1.0, 1.0, 0.0]])
+
+
+@pytest.mark.parametrize("size, game", [(2, PENNIES), (3, ROCK_PAPER_SCISSORS)])
+def test_cycles_are_played_evenly(size, game):
+    found = nash_averaging(game)
+    assert found.equilibrium.hosts == pytest.approx(np.full(size, 1 / size))
+    assert found.equilibrium.agents == pytest.approx(np.full(size, 1 / size))
+    assert found.hosts == pytest.approx(np.zeros(size), abs=1e-9)
+
+
+def test_two_by_two_without_a_saddle_by_its_formula():
+    a, b, c, d = 3.0, -1.0, -2.0, 4.0  # hosts play the first with (d - c) / (a - b - c + d)
+    found = max_entropy_equilibrium([[a, b], [c, d]])
+    total = a - b - c + d
+    assert found.hosts == pytest.approx([(d - c) / total, (a - b) / total])
+    assert found.agents == pytest.approx([(d - b) / total, (a - c) / total])
+    assert found.value == pytest.approx((a * d - b * c) / total)
+
+
+def test_a_constant_game_is_played_evenly():
+    found = max_entropy_equilibrium(np.full((3, 4), 0.2))
+    assert found.hosts == pytest.approx(np.full(3, 1 / 3))
+    assert found.agents == pytest.approx(np.full(4, 1 / 4))
+    assert found.value == pytest.approx(0.2)
+
+
+def test_dominated_players_are_not_played_and_rated_below():
+    game = np.vstack([ROCK_PAPER_SCISSORS, ROCK_PAPER_SCISSORS.min(axis=0) - [0.5, 0.1, 0.3]])
+    found = nash_averaging(game)
+    assert found.equilibrium.hosts == pytest.approx([1 / 3, 1 / 3, 1 / 3, 0])
+    assert found.hosts[3] == pytest.approx(-1.3)
+
+
+def test_duplicates_share_their_part_and_change_no_rating():
+    game = np.random.default_rng(3).normal(size=(4, 5))
+    alone = nash_averaging(game)
+    doubled = nash_averaging(game[[0, 1, 2, 3, 1, 1]][:, [0, 1, 2, 3, 4, 2]])
+    assert doubled.hosts[:4] == pytest.approx(alone.hosts)
+    assert doubled.agents[:5] == pytest.approx(alone.agents)
+    shares = doubled.equilibrium.hosts
+    assert shares[[1, 4, 5]] == pytest.approx(np.full(3, alone.equilibrium.hosts[1] / 3))
+
+
+def test_of_many_equilibria_the_one_of_largest_entropy():
+    # Hosts 0 and 1 beat nobody; agents must only hold host 2 down, which asks for x0 + x1 >= 1/2.
+    game = [[0.0, 0.0, 0.0], [0.0, 0.0, 0.0], [-1.0, -1.0, 1.0]]
+    found = max_entropy_equilibrium(game)
+    assert found.hosts == pytest.approx([0.5, 0.5, 0.0])
+    assert found.agents == pytest.approx([1 / 3, 1 / 3, 1 / 3], abs=1e-6)
+    # Now the third agent concedes three times as much: uniform play is no longer an equilibrium.
+    game[2][2] = 3.0
+    found = max_entropy_equilibrium(game)
+    assert found.agents == pytest.approx([3 / 8, 3 / 8, 1 / 4], abs=1e-6)
+
+
+def test_degenerate_games_against_a_general_optimiser():
+    """Small whole payoffs make whole faces optimal; SLSQP knows nothing of faces."""
+    rng = np.random.default_rng(0)
+    for _ in range(60):
+        game = rng.integers(-1, 2, size=rng.integers(2, 6, size=2)).astype(float)
+        found = max_entropy_equilibrium(game)
+        assert nash_conv(game, found.hosts, found.agents) == pytest.approx(0, abs=1e-9)
+        other = _slsqp(game, found.value)
+        assert _entropy(found.hosts) >= _entropy(other) - 1e-5
+        assert found.hosts == pytest.approx(other, abs=2e-3)
+
+
+def test_random_games_against_all_supports():
+    rng = np.random.default_rng(1)
+    for _ in range(20):
+        game = rng.normal(size=rng.integers(2, 5, size=2))
+        hosts, agents = _by_supports(game)
+        found = max_entropy_equilibrium(game)
+        assert found.hosts == pytest.approx(hosts, abs=1e-9)
+        assert found.agents == pytest.approx(agents, abs=1e-9)
+
+
+def test_a_game_of_forty_players_and_of_any_unit():
+    game = np.random.default_rng(2).normal(size=(40, 30))
+    found = max_entropy_equilibrium(game)
+    assert nash_conv(game, found.hosts, found.agents) == pytest.approx(0, abs=1e-9)
+    rescaled = max_entropy_equilibrium(1e-4 * game + 0.1)
+    assert rescaled.hosts == pytest.approx(found.hosts, abs=1e-8)
+    assert rescaled.value == pytest.approx(1e-4 * found.value + 0.1)
+
+
+def test_exploitability_of_pennies_by_hand():
+    found = exploitability(PENNIES, [1.0, 0.0], [0.75, 0.25])
+    assert (found.hosts, found.agents) == pytest.approx((1.0, 0.5))
+    assert found.nash_conv == pytest.approx(nash_conv(PENNIES, [1.0, 0.0], [0.75, 0.25]))
+    assert exploitability(PENNIES, [0.5, 0.5], [0.5, 0.5]).nash_conv == pytest.approx(0, abs=1e-12)
+
+
+@pytest.mark.parametrize("wrong", [[], [1.0, 2.0], [[1.0, np.nan]], np.zeros((0, 3))])
+def test_what_is_no_payoff_is_refused(wrong):
+    with pytest.raises(ValueError, match="payoff"):
+        nash_averaging(wrong)
+
+
+def test_what_is_no_strategy_is_refused():
+    with pytest.raises(ValueError, match="agents must be 2 shares"):
+        nash_conv(PENNIES, [0.5, 0.5], [0.5, 0.6])
+
+
+def _entropy(strategy):
+    positive = strategy[strategy > 0]
+    return -(positive * np.log(positive)).sum()
+
+
+def _slsqp(game, value):
+    num = len(game)
+    found = minimize(
+        lambda p: (np.maximum(p, 1e-12) * np.log(np.maximum(p, 1e-12))).sum(),
+        np.full(num, 1 / num),
+        bounds=[(0, 1)] * num,
+        constraints=[
+            {"type": "eq", "fun": lambda p: p.sum() - 1},
+            {"type": "ineq", "fun": lambda p: p @ game - value + 1e-9},
+        ],
+        method="SLSQP",
+        options={"maxiter": 500, "ftol": 1e-12},
+    )
+    return np.maximum(found.x, 0)
+
+
+def _by_supports(game):
+    """Try all pairs of equally large supports: for generic games one of them is the solution."""
+    p, q = game.shape
+    for size in range(1, min(p, q) + 1):
+        for rows in itertools.combinations(range(p), size):
+            for columns in itertools.combinations(range(q), size):
+                part = game[np.ix_(rows, columns)]
+                system = np.block([[part, -np.ones((size, 1))], [np.ones((1, size)), np.zeros(1)]])
+                right = np.append(np.zeros(size), 1.0)
+                agents, hosts = np.zeros(q), np.zeros(p)
+                agents[list(columns)] = np.linalg.solve(system, right)[:size]
+                system[:size, :size] = part.T
+                hosts[list(rows)] = np.linalg.solve(system, right)[:size]
+                if min(agents.min(), hosts.min()) < 0:
+                    continue
+                if (game @ agents).max() - (hosts @ game).min() < 1e-9:
+                    return hosts, agents
+    raise AssertionError("no equilibrium found")
