@@ -14,7 +14,7 @@ PENNIES = np.array([[1.0, -1.0], [-1.0, 1.0]])
 ROCK_PAPER_SCISSORS = np.array([[0.0, -1.0, 1.0], [1.0, 0.0, -1.0], [-1.0, 1.0, 0.0]])
 
 
-@pytest.mark.parametrize("size, game", [(2, PENNIES), (3, ROCK_PAPER_SCISSORS)])
+@pytest.mark.parametrize(("size", "game"), [(2, PENNIES), (3, ROCK_PAPER_SCISSORS)])
 def test_cycles_are_played_evenly(size, game):
     found = nash_averaging(game)
     assert found.equilibrium.hosts == pytest.approx(np.full(size, 1 / size))

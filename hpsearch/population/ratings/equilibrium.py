@@ -43,8 +43,8 @@ class _Interior:
 def max_entropy_equilibrium(payoff: npt.ArrayLike) -> Equilibrium:
     """Return the equilibrium of largest entropy, which is unique.
 
-    Source: Balduzzi et al., Re-evaluating evaluation (NeurIPS 2018, arXiv 1806.02643), section 4;
-    appendix D for the rectangular game.
+    Source: Balduzzi et al., Re-evaluating evaluation (NeurIPS 2018, arXiv 1806.02643), of which
+    appendix D treats the rectangular game.
 
     Args:
         payoff: (P, Q) what hosts earn, such as rho.

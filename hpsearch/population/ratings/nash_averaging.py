@@ -26,7 +26,7 @@ class NashRatings:
 def nash_averaging(payoff: npt.ArrayLike) -> NashRatings:
     """Rate hosts and agents by the equilibrium of largest entropy.
 
-    Source: Balduzzi et al. (arXiv 1806.02643), section 4, and appendix D for two populations.
+    Source: Balduzzi et al. (arXiv 1806.02643); appendix D for two populations.
     The ratings jump where the equilibrium does, so rate resampled payoffs too (``resampling``).
 
     Args:

@@ -1,0 +1,80 @@
+"""Bradley-Terry strengths against closed forms, a general optimiser and known strengths."""
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from hpsearch.population.ratings.bradley_terry import bradley_terry
+from hpsearch.population.ratings.wins import wins_by_speed
+
+
+def test_two_players_by_the_logarithm_of_their_odds():
+    found = bradley_terry([[30.0]], [[40.0]], ridge=1e-9)
+    assert found.hosts[0] - found.agents[0] == pytest.approx(np.log(3))
+    assert found.hosts[0] + found.agents[0] == pytest.approx(0)
+    assert found.chances()[0, 0] == pytest.approx(0.75)
+    # The Fisher information of the difference is n p (1 - p); each has half of the difference.
+    error = np.sqrt(1 / (40 * 0.75 * 0.25))
+    low, high = found.intervals()[0][:, 0]
+    assert high - low == pytest.approx(1.959964 * error)
+
+
+def test_who_never_lost_is_finite_and_surely_stronger():
+    found = bradley_terry([[20.0, 20.0], [10.0, 10.0]], [[20.0, 20.0], [20.0, 20.0]], ridge=0.01)
+    assert np.isfinite(found.hosts).all()
+    assert found.hosts[0] - found.hosts[1] > 3
+    chances = found.chance_stronger()
+    assert chances[0, 1] > 0.9
+    assert chances[0, 1] + chances[1, 0] == pytest.approx(1)
+    assert chances.diagonal() == pytest.approx(np.full(4, 0.5))
+
+
+def test_against_a_general_optimiser_with_missing_pairs():
+    rng = np.random.default_rng(0)
+    games = rng.integers(0, 12, size=(4, 3)).astype(float)
+    games[0, 1:] = 0
+    wins = rng.binomial(games.astype(int), 0.4).astype(float)
+
+    def loss(x):
+        chance = 1 / (1 + np.exp(x[4:] - x[:4, None]))
+        likelihood = wins * np.log(chance) + (games - wins) * np.log(1 - chance)
+        return 0.25 * x @ x - likelihood.sum()
+
+    best = minimize(loss, np.zeros(7), tol=1e-12).x
+    found = bradley_terry(wins, games, ridge=0.5)
+    assert np.concatenate([found.hosts, found.agents]) == pytest.approx(best, abs=1e-4)
+
+
+def test_known_strengths_lie_in_their_intervals_nineteen_times_of_twenty():
+    rng = np.random.default_rng(1)
+    inside = []
+    for _ in range(60):
+        hosts, agents = rng.normal(size=6), rng.normal(size=5)
+        shift = (hosts.sum() + agents.sum()) / 11
+        chance = 1 / (1 + np.exp(agents - hosts[:, None]))
+        found = bradley_terry(rng.binomial(40, chance), np.full((6, 5), 40), ridge=1e-3)
+        assert np.abs(found.hosts - hosts + shift).max() < 2
+        for truth, (low, high) in zip((hosts, agents), found.intervals(), strict=True):
+            inside += list((low <= truth - shift) & (truth - shift <= high))
+    assert np.mean(inside) == pytest.approx(0.95, abs=0.03)
+
+
+def test_a_win_is_a_game_over_sooner_than_the_median_from_its_start():
+    # Starts (last axis): in the first the median is 4, in the second, a long one, 40.
+    moves = np.array([[[2, 40], [4, 50]], [[4, 30], [9, 40]]])
+    assert wins_by_speed(moves) == pytest.approx(np.array([[1.5, 0.5], [1.5, 0.5]]))
+    fast = wins_by_speed(np.stack([np.full((3, 7), 2), np.full((3, 7), 5)]))
+    assert fast == pytest.approx(np.array([[7.0] * 3, [0.0] * 3]))
+
+
+@pytest.mark.parametrize(
+    ("wins", "games", "ridge", "problem"),
+    [
+        ([[3.0]], [[2.0]], 0.1, "wins <= games"),
+        ([[1.0, 1.0]], [[2.0]], 0.1, "P x Q"),
+        ([[1.0]], [[2.0]], 0.0, "ridge"),
+    ],
+)
+def test_what_cannot_be_is_refused(wins, games, ridge, problem):
+    with pytest.raises(ValueError, match=problem):
+        bradley_terry(wins, games, ridge=ridge)

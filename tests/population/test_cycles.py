@@ -1,0 +1,112 @@
+"""Cyclic shares and cycles, against least squares, exhaustive search and known games."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from hpsearch.population.ratings.cycles import best_response_cycles, swap_cycles
+from hpsearch.population.ratings.interaction import cyclic_share_beyond_noise, decompose
+
+PENNIES = np.array([[1.0, -1.0], [-1.0, 1.0]])
+ROCK_PAPER_SCISSORS = np.array([[0.0, -1.0, 1.0], [1.0, 0.0, -1.0], [-1.0, 1.0, 0.0]])
+
+
+def test_the_transitive_part_is_the_least_squares_fit():
+    payoff = np.random.default_rng(0).normal(size=(4, 3))
+    found = decompose(payoff)
+    design = np.array(
+        [[*np.eye(4)[i], *-np.eye(3)[j]] for i, j in itertools.product(range(4), range(3))]
+    )
+    fit = design @ np.linalg.lstsq(design, payoff.ravel(), rcond=None)[0]
+    assert found.cyclic.ravel() == pytest.approx(payoff.ravel() - fit)
+    rest = np.square(payoff.ravel() - fit).sum()
+    total = np.square(payoff - payoff.mean()).sum()
+    assert found.cyclic_share == pytest.approx(rest / total)
+    whole = found.mean + found.hosts[:, None] - found.agents + found.cyclic
+    assert whole == pytest.approx(payoff)
+
+
+def test_shares_at_their_ends():
+    assert decompose(ROCK_PAPER_SCISSORS).cyclic_share == pytest.approx(1)
+    assert decompose(np.add.outer([1.0, 2.0], [0.0, 5.0, 7.0])).cyclic_share == pytest.approx(0)
+    assert decompose(np.full((2, 2), 3.0)).cyclic_share == 0
+
+
+def test_noise_is_taken_off():
+    rng = np.random.default_rng(1)
+    strengths = np.add.outer(rng.normal(size=8), rng.normal(size=6))
+    errors = rng.uniform(0.2, 0.6, size=(8, 6))
+    cyclic = 0.5 * decompose(rng.normal(size=(8, 6))).cyclic
+    truth = decompose(strengths + cyclic).cyclic_share
+    payoffs = strengths + cyclic + errors * rng.normal(size=(400, 8, 6))
+    corrected = np.mean([cyclic_share_beyond_noise(payoff, errors) for payoff in payoffs])
+    plain = np.mean([decompose(payoff).cyclic_share for payoff in payoffs])
+    assert corrected == pytest.approx(truth, abs=0.01)
+    assert plain > truth + 0.02
+    assert cyclic_share_beyond_noise(PENNIES, 10.0) == 0
+
+
+def test_best_answers_go_round_in_pennies():
+    (cycle,) = best_response_cycles(PENNIES)
+    assert (cycle.hosts, cycle.agents, cycle.strength) == ((0, 1), (1, 0), 2.0)
+    assert best_response_cycles(PENNIES, margin=2.0) == []
+
+
+def test_best_answers_of_rock_paper_scissors_take_all_three():
+    (cycle,) = best_response_cycles(ROCK_PAPER_SCISSORS)
+    assert sorted(cycle.hosts) == sorted(cycle.agents) == [0, 1, 2]
+    assert cycle.strength == pytest.approx(2)
+
+
+def test_a_saddle_and_a_cycle_beside_it():
+    assert best_response_cycles(np.add.outer([0.0, 3.0, 1.0], [2.0, 1.0, -1.0])) == []
+
+
+def test_every_cycle_consists_of_best_answers():
+    rng = np.random.default_rng(2)
+    seen = 0
+    for _ in range(100):
+        payoff = rng.normal(size=rng.integers(2, 7, size=2))
+        for cycle in best_response_cycles(payoff):
+            seen += 1
+            rounds = len(cycle.hosts)
+            gains = []
+            for k in range(rounds):
+                host, agent = cycle.hosts[k], cycle.agents[k]
+                after = cycle.hosts[(k + 1) % rounds]
+                assert payoff[host].argmin() == agent
+                assert payoff[:, agent].argmax() == after
+                gains.append(payoff[after, agent] - payoff[host, agent])
+                gains.append(payoff[after, agent] - payoff[after].min())
+            assert cycle.strength == pytest.approx(min(gains))
+    assert seen > 30
+
+
+def test_swaps_against_all_pairs_of_pairs():
+    rng = np.random.default_rng(3)
+    for _ in range(10):
+        payoff, errors = rng.normal(size=(4, 5)), rng.uniform(0, 0.2, size=(4, 5))
+        expected = {}
+        for a, b in itertools.combinations(range(4), 2):
+            for x, y in itertools.permutations(range(5), 2):
+                gains = [
+                    payoff[won] - payoff[lost] - 1.96 * np.hypot(errors[won], errors[lost])
+                    for won, lost in (
+                        ((a, x), (b, x)),
+                        ((b, y), (a, y)),
+                        ((a, x), (a, y)),
+                        ((b, y), (b, x)),
+                    )
+                ]
+                if min(gains) > 0:
+                    expected[(a, b), (y, x)] = min(gains)
+        found = swap_cycles(payoff, errors=errors, num=1000)
+        assert {(c.hosts, c.agents): c.strength for c in found} == pytest.approx(expected)
+        assert [c.strength for c in found] == pytest.approx(sorted(expected.values(), reverse=True))
+        assert swap_cycles(payoff, errors=errors, num=2) == found[:2]
+
+
+def test_a_swap_is_a_cycle_of_answers():
+    (cycle,) = swap_cycles(PENNIES, num=5)
+    assert cycle == best_response_cycles(PENNIES)[0]
