@@ -44,7 +44,7 @@ def alpha_rank(
 ) -> AlphaRank:
     """Rank by evolution under selection of finite intensity.
 
-    Time and memory grow with S^3 and S^2: fifty hosts and fifty agents take about ten seconds.
+    Time grows with S^3 and memory with S^2, so rank the strongest few dozen of each side.
 
     Args:
         host_payoff: (P, Q) what hosts earn.

@@ -1,0 +1,71 @@
+"""Truncation: the worst members give way to copies of the best.
+
+Source: Jaderberg et al., Population based training of neural networks (arXiv 1711.09846), section
+4.1.1, "truncation selection". Axes: K members, R samples of all their scores.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+from hpsearch.population.arrays import Floats, Ints
+from hpsearch.population.selection.ranking import best_first, chance_better, mean_scores
+
+
+def truncation(scores: npt.ArrayLike, share: float, rng: np.random.Generator) -> Ints:
+    """Return for each member whose copy takes its place: itself, or one of the best.
+
+    Args:
+        scores: (K,) high is good; not a number where a member failed.
+        share: of members that give way, and of those they are copies of, rounded down; at most 1/2.
+        rng: picks among the best, all with the same chance.
+
+    Returns:
+        int64 (K,).
+
+    Raises:
+        ValueError: if the share lies outside 0..1/2.
+    """
+    if not 0.0 <= share <= 0.5:
+        raise ValueError(f"share must lie between 0 and 1/2, got {share!r}")
+    order = best_first(scores)
+    num = int(share * len(order) + 1e-9)  # 0.29 * 100 is 28.999...
+    sources = np.arange(len(order))
+    worst = order[len(order) - num :]
+    sources[worst] = rng.choice(order[:num], size=num) if num else worst
+    return sources
+
+
+def confident_truncation(
+    samples: Floats, share: float, confidence: float, rng: np.random.Generator
+) -> Ints:
+    """Return the same, but whoever may well be as good as the member picked for it stays.
+
+    The rule by which For the Win's agents are replaced (Jaderberg et al., Science 364, 2019: if the
+    other's estimated chance to win is above a threshold), on measured chances.
+
+    Args:
+        samples: (R, K) scores of all members in R resamplings; high is good.
+        share: as in `truncation`; members are ordered by their mean score.
+        confidence: chance of being better that a copy needs, from 1/2 (act on any difference) to 1.
+        rng: picks among the best.
+
+    Raises:
+        ValueError: if share or confidence is out of range.
+    """
+    checked_confidence(confidence)
+    sources = truncation(mean_scores(samples), share, rng)
+    for member, source in enumerate(sources):
+        if chance_better(samples[:, source], samples[:, member]) < confidence:
+            sources[member] = member
+    return sources
+
+
+def checked_confidence(confidence: float) -> float:
+    """Return a chance of being better that is worth asking for.
+
+    Raises:
+        ValueError: if it lies outside 1/2..1.
+    """
+    if not 0.5 <= confidence <= 1.0:
+        raise ValueError(f"confidence must lie between 1/2 and 1, got {confidence!r}")
+    return confidence

@@ -1,0 +1,63 @@
+"""Operators by their acceptance: formulas by hand, intervals by their defining equation."""
+
+import numpy as np
+import pytest
+
+from hpsearch.population.selection.operator_choice import (
+    OperatorRecord,
+    operator_chances,
+    pick_operators,
+)
+
+
+def test_chances_by_hand():
+    records = [OperatorRecord(8, 5), OperatorRecord(0, 0), OperatorRecord(8, 0)]
+    # Qualities 6/10, 1/2, 1/10; three floors of .1 leave .7 to share in 12ths.
+    assert operator_chances(records, 0.1) == pytest.approx(
+        [0.1 + 0.7 * 6 / 12, 0.1 + 0.7 * 5 / 12, 0.1 + 0.7 * 1 / 12]
+    )
+    assert operator_chances(records, 1 / 3) == pytest.approx([1 / 3] * 3)
+
+
+def test_none_dies_out_and_the_accepted_one_leads():
+    """Operators whose children are accepted with chances .6, .3 and never, for 600 children."""
+    rng = np.random.default_rng(0)
+    records = [OperatorRecord(0, 0)] * 3
+    for _ in range(600):
+        (pick,) = pick_operators(operator_chances(records, 0.05), 1, rng)
+        records[pick] = records[pick].with_child(accepted=rng.random() < (0.6, 0.3, 0.0)[pick])
+    chances = operator_chances(records, 0.05)
+    assert chances.min() >= 0.05
+    assert chances == pytest.approx([0.05 + 0.85 * share for share in (2 / 3, 1 / 3, 0)], abs=0.06)
+    assert records[2].tried > 10
+    for record, rate in zip(records, (0.6, 0.3, 0.0), strict=True):
+        low, high = record.interval(0.99)
+        assert low <= rate <= high
+
+
+def test_fading_lets_an_operator_come_back():
+    record = OperatorRecord(100, 0).faded(0.1)
+    assert (record.tried, record.accepted) == pytest.approx((10, 0))
+    assert record.with_child(accepted=True).quality == pytest.approx(2 / 13)
+
+
+def test_the_interval_solves_its_equation():
+    for tried, accepted in ((1, 0), (5, 5), (40, 7)):
+        low, high = OperatorRecord(tried, accepted).interval()
+        for end in {low, high} - {0.0, 1.0}:
+            distance = (accepted / tried - end) / np.sqrt(end * (1 - end) / tried)
+            assert abs(distance) == pytest.approx(1.959964, abs=1e-4)
+    assert OperatorRecord(0, 0).interval() == (0, 1)
+
+
+def test_picks_have_their_chances():
+    picks = pick_operators(np.array([0.2, 0.5, 0.3]), 20_000, np.random.default_rng(1))
+    assert np.bincount(picks) / 20_000 == pytest.approx([0.2, 0.5, 0.3], abs=0.015)
+
+
+def test_what_cannot_be_is_refused():
+    with pytest.raises(ValueError, match="accepted <= tried"):
+        OperatorRecord(1, 2)
+    for records, floor in (([], 0.0), ([OperatorRecord(0, 0)] * 4, 0.3)):
+        with pytest.raises(ValueError, match="floor"):
+            operator_chances(records, floor)

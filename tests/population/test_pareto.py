@@ -1,0 +1,109 @@
+"""Fronts, crowding, robustness and novelty against their definitions, written as loops."""
+
+import numpy as np
+import pytest
+
+from hpsearch.population.selection.novelty import novelty
+from hpsearch.population.selection.pareto import crowding_distance, front_of_each, select
+from hpsearch.population.selection.robustness import mean_of_worst, worst_case
+
+
+def dominates(a, b):
+    return all(a >= b) and any(a > b)
+
+
+def test_fronts_by_their_definition():
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        values = rng.integers(0, 5, size=(rng.integers(0, 15), rng.integers(1, 4))).astype(float)
+        left, expected, front = set(range(len(values))), {}, 0
+        while left:
+            best = {i for i in left if not any(dominates(values[j], values[i]) for j in left)}
+            expected |= dict.fromkeys(best, front)
+            left, front = left - best, front + 1
+        assert dict(enumerate(front_of_each(values))) == expected
+
+
+def test_crowding_by_hand():
+    # A line: ends are infinite, the second is 3 of 4 wide in one and 3 of 4 in the other.
+    values = np.array([[0.0, 4.0], [1.0, 3.0], [3.0, 1.0], [4.0, 0.0]])
+    assert crowding_distance(values) == pytest.approx([np.inf, 1.5, 1.5, np.inf])
+    assert crowding_distance(np.full((3, 2), 7.0)) == pytest.approx([0, 0, 0])
+    assert crowding_distance(np.zeros((0, 2))).shape == (0,)
+
+
+def test_crowding_by_its_definition():
+    rng = np.random.default_rng(1)
+    for _ in range(20):
+        values = rng.normal(size=(7, 3))
+        expected = np.zeros(7)
+        for m in range(3):
+            order = sorted(range(7), key=lambda i: values[i, m])
+            spread = values[order[-1], m] - values[order[0], m]
+            expected[order[0]] = expected[order[-1]] = np.inf
+            for before, here, after in zip(order, order[1:], order[2:], strict=False):
+                expected[here] += (values[after, m] - values[before, m]) / spread
+        assert crowding_distance(values) == pytest.approx(expected)
+
+
+def test_selection_takes_fronts_first_and_then_room():
+    values = np.array(
+        [[0.0, 0.0], [0.0, 4.0], [1.0, 3.2], [1.1, 3.0], [4.0, 0.0], [np.nan, 9.0], [-1.0, -1.0]]
+    )
+    assert front_of_each(values).tolist() == [1, 0, 0, 0, 0, 0, 2]
+    chosen = select(values, 4)
+    assert set(chosen[:2]) == {4, 5}  # the ends of the first front
+    assert select(values, 7)[-2:].tolist() == [0, 6]
+    assert select(values, 0).tolist() == []
+    with pytest.raises(ValueError, match="num must lie"):
+        select(values, 8)
+    with pytest.raises(ValueError, match="M objectives"):
+        select([1.0, 2.0], 1)
+
+
+def test_members_that_failed_are_dominated():
+    assert front_of_each([[1.0, 2.0], [np.nan, np.nan]]).tolist() == [0, 1]
+
+
+def test_worst_results_of_a_panel():
+    results = np.array([[4.0, 1.0, 3.0, 2.0], [2.0, 2.0, 2.0, 2.0], [np.nan, 9.0, 9.0, 9.0]])
+    assert worst_case(results).tolist() == [1, 2, -np.inf]
+    assert mean_of_worst(results, 0.5).tolist() == [1.5, 2, -np.inf]
+    assert mean_of_worst(results, 0.1).tolist() == [1, 2, -np.inf]
+    assert mean_of_worst(results, 1.0)[:2] == pytest.approx([2.5, 2])
+    # Three eighths are one and a half opponents: (1 + 2 / 2) / 1.5.
+    assert mean_of_worst(results, 3 / 8)[0] == pytest.approx(4 / 3)
+    with pytest.raises(ValueError, match="share"):
+        mean_of_worst(results, 0.0)
+
+
+def test_the_mean_of_the_worst_is_what_its_optimisation_gives():
+    """Rockafellar and Uryasev: the largest over c of c - mean((c - result)+) / share."""
+    results = np.random.default_rng(2).normal(size=(5, 9))
+    for share in (0.15, 0.5, 0.77):
+        levels = results[:, :, None] - results[:, None]
+        brute = (results - np.maximum(levels, 0).mean(axis=2) / share).max(axis=1)
+        assert mean_of_worst(results, share) == pytest.approx(brute)
+
+
+def test_novelty_by_its_definition():
+    rng = np.random.default_rng(3)
+    members, archive = rng.normal(size=(5, 3)), rng.normal(size=(4, 3))
+    found = novelty(members, archive, 3)
+    for k, member in enumerate(members):
+        others = [*np.delete(members, k, axis=0), *archive]
+        distances = sorted(np.linalg.norm(member - other) for other in others)
+        assert found[k] == pytest.approx(np.mean(distances[:3]))
+    everybody = novelty(members, archive, 99)
+    assert everybody[0] == pytest.approx(
+        np.mean([np.linalg.norm(members[0] - x) for x in [*members[1:], *archive]])
+    )
+
+
+def test_a_twin_is_no_news():
+    assert novelty([[1.0, 2.0], [1.0, 2.0]], np.zeros((0, 2)), 1).tolist() == [0, 0]
+    assert novelty([[1.0, 2.0]], [[1.0, 5.0]], 1).tolist() == [3]
+    with pytest.raises(ValueError, match="others"):
+        novelty([[1.0, 2.0]], [], 1)
+    with pytest.raises(ValueError, match="finite"):
+        novelty([[np.inf, 2.0]], [[1.0, 5.0]], 1)
