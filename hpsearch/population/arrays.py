@@ -20,14 +20,3 @@ def checked_payoff(payoff: npt.ArrayLike) -> Floats:
     if not np.isfinite(matrix).all():
         raise ValueError("a payoff must be finite; play the missing pairs, or leave them out")
     return matrix
-
-
-def checked_share(name: str, share: float) -> float:
-    """Return a share between 0 and 1.
-
-    Raises:
-        ValueError: if it is not one.
-    """
-    if not 0.0 <= share <= 1.0:
-        raise ValueError(f"{name} must lie between 0 and 1, got {share!r}")
-    return share

@@ -82,7 +82,7 @@ def _candidates(model: Posterior, now: float, rng: np.random.Generator) -> Float
 def _under_way(model: Posterior, point: Floats, now: float) -> Posterior:
     """Return the model as if the point had been seen to do as expected: only less is unsure.
 
-    Source: Desautels, Krause and Burdick, GP-BUCB (JMLR 15, 2014), section 3.2.
+    Source: Desautels, Krause and Burdick, GP-BUCB (JMLR 15, 2014).
     """
     expected, _ = model.predict(point[None], np.array([now]))
     y = np.concatenate([model.factor @ (model.factor.T @ model.weights), expected])

@@ -1,7 +1,7 @@
 """Perturbed and resampled values of one parameter.
 
 Source: Jaderberg et al., Population based training of neural networks (arXiv 1711.09846), section
-4.1.2, "perturb" and "resample"; unlike there, on the parameter's own scale and inside its range.
+4.1.1, "perturb" and "resample"; unlike there, on the parameter's own scale and inside its range.
 """
 
 import math

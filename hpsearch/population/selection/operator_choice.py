@@ -1,7 +1,7 @@
 """Which operator makes the next child: the more often its children were accepted, the likelier.
 
 Source: probability matching with a minimal probability, as in Thierens, An adaptive pursuit
-strategy for allocating operator probabilities (GECCO 2005), section 2. An operator's quality is the
+strategy for allocating operator probabilities (GECCO 2005). An operator's quality is the
 posterior mean of its acceptance rate, uniform prior. Axes: O operators.
 """
 
