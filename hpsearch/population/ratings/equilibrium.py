@@ -12,6 +12,12 @@ import numpy.typing as npt
 from hpsearch.population.arrays import Floats, checked_payoff
 from hpsearch.population.ratings.maximum_entropy import maximum_entropy
 
+DIGITS = 9
+"""to which payoffs count, as parts of their range; equal but for rounding must not look different,
+and the solver of linear programs takes smaller numbers for zero"""
+LARGEST_SCALE = 1e6
+"""one over the least share, and over the least slack, that are told from zero"""
+
 
 @dataclass(frozen=True)
 class Equilibrium:
@@ -41,7 +47,7 @@ class _Interior:
 
 
 def max_entropy_equilibrium(payoff: npt.ArrayLike) -> Equilibrium:
-    """Return the equilibrium of largest entropy, which is unique.
+    """Return the equilibrium of largest entropy, which is unique, to 1e-8 of the payoff's range.
 
     Source: Balduzzi et al., Re-evaluating evaluation (NeurIPS 2018, arXiv 1806.02643), of which
     appendix D treats the rectangular game.
@@ -55,7 +61,7 @@ def max_entropy_equilibrium(payoff: npt.ArrayLike) -> Equilibrium:
     """
     matrix = checked_payoff(payoff)
     low, spread = float(matrix.min()), float(np.ptp(matrix))
-    scaled = (matrix - low) / (spread or 1.0)
+    scaled = np.round((matrix - low) / (spread or 1.0), DIGITS)
     inside = _interior(scaled)
     play_host, play_agent = inside.hosts > inside.host_slack, inside.agents > inside.agent_slack
     host = inside.hosts[play_host] / inside.hosts[play_host].sum()
@@ -111,7 +117,7 @@ def _interior(payoff: Floats) -> _Interior:
         b_ub=np.zeros(2 * counted),
         A_eq=sums,
         b_eq=np.zeros(2),
-        bounds=[(0, None)] * counted + [(None, None), (1, None)] + [(0, 1)] * (2 * counted),
+        bounds=[(0, None)] * counted + [(None, None), (1, LARGEST_SCALE)] + [(0, 1)] * 2 * counted,
         method="highs",
     )
     if solved.status != 0:

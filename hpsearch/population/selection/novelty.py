@@ -1,6 +1,7 @@
 """Novelty: how unlike everybody so far a member behaves.
 
-Source: Lehman and Stanley, Abandoning objectives (Evolutionary Computation 19, 2011): the mean distance to the k nearest, of the archive and of the population.
+Source: Lehman and Stanley, Abandoning objectives (Evolutionary Computation 19, 2011): the mean
+distance to the k nearest, of the archive and of the population.
 Axes: K members, A members of the archive, B numbers that describe a behaviour.
 """
 
