@@ -3,7 +3,10 @@
 import numpy as np
 import pytest
 
+from hpsearch.population.comparing.chance_of_best import chance_of_best
+from hpsearch.population.ratings.nash_averaging import nash_averaging
 from hpsearch.population.ratings.resampling import interval, resampled_rho, rho_errors
+from hpsearch.population.selection.tournament import confident_tournament
 
 
 def test_every_pair_is_drawn_from_the_same_starts():
@@ -45,3 +48,24 @@ def test_too_few_games_are_refused():
         rho_errors(np.ones((2, 2, 1), dtype=np.int64))
     with pytest.raises(ValueError, match="G games"):
         resampled_rho(np.ones((2, 2), dtype=np.int64), 3, np.random.default_rng(0))
+
+
+def test_from_games_to_ratings_parents_and_chances():
+    """The README's way: the host that is fastest against both agents is surely the best."""
+    means = np.array([[3.0, 4.0], [6.0, 9.0], [6.0, 9.1]])
+    moves = np.random.default_rng(5).geometric(1 / means[..., None], size=(3, 2, 300))
+    samples = resampled_rho(moves, 60, np.random.default_rng(6))
+    spread = np.stack([nash_averaging(sample).hosts for sample in samples])
+    low, high = interval(spread)
+    assert low[0] > max(high[1:])
+    assert chance_of_best(spread)[0] == 1
+    parents = confident_tournament(
+        spread,
+        num_children=200,
+        num_elites=1,
+        size=2,
+        confidence=0.99,
+        rng=np.random.default_rng(7),
+    )
+    # Two of three draws of two meet the best; else the draw decides between the two that are alike.
+    assert np.bincount(parents) / 200 == pytest.approx([2 / 3, 1 / 6, 1 / 6], abs=0.1)
