@@ -114,6 +114,21 @@ class Network:
         return max(num_read(tower.encoder, self._inputs) for tower in self._towers)
 
     @property
+    def inputs(self) -> Inputs:
+        """Return what the network sees."""
+        return self._inputs
+
+    @property
+    def towers(self) -> tuple[Tower, ...]:
+        """Return its towers, as they were first drawn."""
+        return self._towers
+
+    @property
+    def arithmetic(self) -> Arithmetic:
+        """Return how its products are computed."""
+        return self._arithmetic
+
+    @property
     def structure(self) -> tuple[object, ...]:
         """Return what two networks must share for one to take over the other's weights."""
         drawn_alike = [replace(tower, init="uniform", last_scale=1.0) for tower in self._towers]
