@@ -1,0 +1,219 @@
+"""Alignment: the hidden units of one parent in the order in which the other has the like.
+
+A network computes the same when the units of a group trade places, so two parents that learned the
+same may have it in different places; averaging and crossover by unit presuppose one order. Weight
+matching of Ainsworth et al., Git Re-Basin (arXiv 2209.04836, section 3.2 and algorithm 1).
+
+Of the symmetries of these networks it uses permutations, of heads too; not the scales of ReLU, the
+signs of tanh, or the linear maps between queries and keys.
+
+Axes: P members, U units of a group.
+"""
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from hpsearch.population.operators.anatomy import Anatomy, Heads, Pair, anatomy
+from hpsearch.population.operators.checks import check_alike
+from hpsearch.population.operators.clone import child
+from hpsearch.population.operators.units import places
+from hpsearch.trainers.networks import Network
+
+MAX_ROUNDS = 100
+"""of coordinate descent, which ends by itself after a few; each makes the parents more alike"""
+
+_SURELY_BETTER = 1e-9
+"""relative gain below which an order is kept: rounding must not undo an exact match"""
+
+
+def aligned(net: Network, reference: Network) -> Network:
+    """Return ``net`` with its hidden units in the order in which ``reference`` has the like.
+
+    What it computes stays the same, to rounding. A ``net`` that is ``reference`` in another order
+    comes back as ``reference``, bit for bit, where no two units are the same.
+
+    Args:
+        net: P parents, to be reordered.
+        reference: P parents of the same structure.
+
+    Raises:
+        ValueError: if the parents are not alike.
+    """
+    check_alike(net, reference)
+    body = anatomy(net)
+    orders = [
+        _match(body, _Bank(own), _Bank(other))
+        for own, other in zip(net.weights, reference.weights, strict=True)
+    ]
+    units = [torch.stack(of_members) for of_members in zip(*orders, strict=True)]
+    return permuted(net, [one.to(net.weights.device) for one in units])
+
+
+def permuted(net: Network, units: Sequence[Tensor]) -> Network:
+    """Return ``net`` with its units in another order.
+
+    Args:
+        net: P members.
+        units: int64 (P, U) for each group of `anatomy`: which unit comes to each place. Those of
+            inputs and outputs must be 0, 1, ..., and heads must stay together.
+    """
+    source = places(anatomy(net), units)
+    return child(
+        net,
+        net.weights.gather(1, source.weights),
+        net.statistics.gather(1, source.statistics),
+    )
+
+
+def _match(body: Anatomy, own: "_Bank", other: "_Bank") -> list[Tensor]:
+    """Return for each group which of its own units, int64 (U,), comes to each place.
+
+    Algorithm 1 begins anywhere. Here each group is first matched by what writes it alone, from the
+    inputs on: where one parent is the other in another order that is the best match already. The
+    descent then takes the groups in their order, not at random, so that it needs no seed.
+    """
+    order = [torch.arange(group.width) for group in body.groups]
+    matching = _Matching(body, own, other, order)
+    known = [g for g, group in enumerate(body.groups) if not group.is_hidden]
+    for groups in _together(body):
+        matching.improve(groups, known)
+        known += groups
+    for _ in range(MAX_ROUNDS):
+        if not any([matching.improve(groups, known) for groups in _together(body)]):
+            break
+    return order
+
+
+def _together(body: Anatomy) -> Iterator[tuple[int, ...]]:
+    """Yield the hidden groups in the order of the forward pass, those of one attention at once."""
+    partner = {heads.query_key: heads.value for heads in body.heads}
+    values = set(partner.values())
+    for index, group in enumerate(body.groups):
+        if group.is_hidden and index not in values:
+            yield (index, partner[index]) if index in partner else (index,)
+
+
+class _Bank:
+    """The weights of one member, in float64 on the CPU."""
+
+    def __init__(self, weights: Tensor) -> None:
+        self._weights = weights.double().cpu()
+
+    def weight(self, pair: Pair) -> Tensor:
+        """Return (rows, columns)."""
+        found: Tensor = self._weights[pair.weight].unflatten(0, pair.shape)
+        return found
+
+    def bias(self, pair: Pair) -> Tensor:
+        """Return (columns,)."""
+        return self._weights[pair.bias]
+
+
+@dataclass(frozen=True)
+class _Matching:
+    """Two members, and the order of the first one's units so far."""
+
+    body: Anatomy
+    own: _Bank
+    other: _Bank
+    order: list[Tensor]
+
+    def improve(self, groups: tuple[int, ...], known: Collection[int]) -> bool:
+        """Reorder ``groups`` as is best while ``known`` ones stay; return whether that changed."""
+        similar = [self._similarity(group, known) for group in groups]
+        found = self._best(groups, similar)
+        gains = [
+            _value(table, new) - _value(table, self.order[group])
+            for group, table, new in zip(groups, similar, found, strict=True)
+        ]
+        size = sum(float(table.abs().amax(dim=1).sum()) for table in similar)
+        if sum(gains) <= _SURELY_BETTER * size:
+            return False
+        for group, new in zip(groups, found, strict=True):
+            self.order[group] = new
+        return True
+
+    def _best(self, groups: tuple[int, ...], similar: Sequence[Tensor]) -> list[Tensor]:
+        if len(groups) == 1:
+            return [_assign(similar[0])]
+        heads = next(heads for heads in self.body.heads if heads.query_key == groups[0])
+        return _assign_heads(heads, similar)
+
+    def _similarity(self, group: int, known: Collection[int]) -> Tensor:
+        """Return how alike unit i of the other and own unit j are, (U, U).
+
+        The sum of the products of their weights, by inputs and outputs that are ``known``.
+        """
+        width = self.body.groups[group].width
+        table = torch.zeros(width, width, dtype=torch.float64)
+        for pair in self.body.pairs:
+            if group in pair.columns and (pair.rows is None or pair.rows in known):
+                table += self._written(pair, group)
+            if pair.rows == group and all(column in known for column in pair.columns):
+                table += self._read(pair)
+        return table
+
+    def _written(self, pair: Pair, group: int) -> Tensor:
+        """Return the likeness of units by the weights that write them."""
+        widths = [self.body.groups[column].width for column in pair.columns]
+        own, other = self.own.weight(pair), self.other.weight(pair)
+        if pair.rows is not None:
+            own = own[self.order[pair.rows]]
+        own, other = (
+            torch.cat([weight, bias[None]])
+            for weight, bias in ((own, self.own.bias(pair)), (other, self.other.bias(pair)))
+        )
+        parts = zip(pair.columns, own.split(widths, 1), other.split(widths, 1), strict=True)
+        products = [theirs.T @ mine for column, mine, theirs in parts if column == group]
+        return torch.stack(products).sum(dim=0)
+
+    def _read(self, pair: Pair) -> Tensor:
+        """Return the likeness of units by the weights that read them."""
+        own, offset, columns = self.own.weight(pair), 0, []
+        for column in pair.columns:
+            columns.append(offset + self.order[column])
+            offset += self.body.groups[column].width
+        return self.other.weight(pair) @ own[:, torch.cat(columns)].T
+
+
+def _assign(similar: Tensor) -> Tensor:
+    """Return the column int64 (U,) for each row of (U, U) that makes the sum the largest."""
+    # Imported where it is needed, so that a machine without it can train.
+    from scipy.optimize import linear_sum_assignment
+
+    rows, columns = linear_sum_assignment(similar.numpy(), maximize=True)
+    del rows  # 0, 1, 2, ...
+    return torch.from_numpy(columns).long()
+
+
+def _assign_heads(heads: Heads, similar: Sequence[Tensor]) -> list[Tensor]:
+    """Return the best order of both groups of an attention: heads, and the units in each.
+
+    Exact: how alike two heads are is the value of the best order of their units.
+    """
+    size = similar[0].shape[0] // heads.count
+    # (heads of the other, own heads, units, units)
+    tables = [table.unfold(0, size, size).unfold(1, size, size) for table in similar]
+    inner = [
+        [[_assign(table[i, j]) for j in range(heads.count)] for i in range(heads.count)]
+        for table in tables
+    ]
+    alike = torch.tensor(
+        [
+            [
+                sum(float(_value(t[i, j], o[i][j])) for t, o in zip(tables, inner, strict=True))
+                for j in range(heads.count)
+            ]
+            for i in range(heads.count)
+        ],
+        dtype=torch.float64,
+    )
+    chosen = _assign(alike).tolist()
+    return [torch.cat([j * size + orders[i][j] for i, j in enumerate(chosen)]) for orders in inner]
+
+
+def _value(similar: Tensor, order: Tensor) -> float:
+    return float(similar.gather(1, order[:, None]).sum())

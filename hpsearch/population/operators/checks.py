@@ -1,0 +1,53 @@
+"""What operators ask of the networks that they are given."""
+
+from torch import Tensor
+
+from hpsearch.game.philox import Stream
+from hpsearch.trainers.networks import Network
+
+
+def check_alike(first: Network, second: Network) -> None:
+    """Check that two parents have members and layers alike.
+
+    Raises:
+        ValueError: if one could not take over the other's weights.
+    """
+    if first.structure != second.structure:
+        raise ValueError(
+            "parents must see the same, and have the same layers and activation; got "
+            f"{first.structure} and {second.structure}"
+        )
+    if first.weights.shape != second.weights.shape:
+        raise ValueError(
+            "parents come in pairs, member by member; got "
+            f"{first.weights.shape[0]} and {second.weights.shape[0]} members"
+        )
+
+
+def check_members(net: Network, **given: Tensor | Stream) -> None:
+    """Check that what is given by name has one row a member.
+
+    Raises:
+        ValueError: naming what has not.
+    """
+    num_members = net.weights.shape[0]
+    for name, value in given.items():
+        rows = (value.keys if isinstance(value, Stream) else value).shape[:1]
+        if tuple(rows) != (num_members,):
+            raise ValueError(
+                f"{name} needs a row for each of {num_members} members, got {tuple(rows)}"
+            )
+
+
+def check_numbers(net: Network, **given: Tensor) -> None:
+    """Check that what is given by name is a vector of one number a member.
+
+    Raises:
+        ValueError: naming what is not.
+    """
+    for name, value in given.items():
+        if value.shape != net.weights.shape[:1]:
+            raise ValueError(
+                f"{name} must hold one number for each of {net.weights.shape[0]} members, "
+                f"got the shape {tuple(value.shape)}"
+            )

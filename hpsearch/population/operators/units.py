@@ -1,0 +1,105 @@
+"""From what is said of units to what it means for the weights in the bank.
+
+Axes: P members, U units of a group, W weights and S statistics of one member.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from hpsearch.population.operators.anatomy import Anatomy, Pair
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A value for every weight and every statistic."""
+
+    weights: Tensor
+    """(P, W)"""
+    statistics: Tensor
+    """(P, S)"""
+
+
+def places(source: Anatomy, units: Sequence[Tensor]) -> Spread:
+    """Return where in the banks of ``source`` each weight of another network is to be taken from.
+
+    Args:
+        source: the network that weights are taken from.
+        units: int64 (P, U') for each group: which of the source's units each unit comes from.
+
+    Returns:
+        int64 (P, W') and (P, S'), to `gather` with.
+    """
+    num_members = units[0].shape[0]
+    nothing = torch.zeros(num_members, 1, dtype=torch.int64, device=units[0].device)
+    weights, statistics = [], [nothing[:, :0]]
+    for pair in source.pairs:
+        columns = _columns(source, pair, units)
+        rows = nothing if pair.rows is None else units[pair.rows]
+        weight = pair.start + rows[:, :, None] * pair.shape[1] + columns[:, None]
+        weights += [weight.flatten(1), pair.bias.start + columns]
+        if pair.statistics is not None:
+            mean = pair.statistics + columns
+            statistics += [mean, mean + pair.shape[1]]
+    return Spread(torch.cat(weights, dim=1), torch.cat(statistics, dim=1))
+
+
+def by_writer(body: Anatomy, values: Sequence[Tensor]) -> Spread:
+    """Return for every weight and statistic the value of the unit that it belongs to.
+
+    A unit's own are its incoming weights, its bias, and its place in norms.
+
+    Args:
+        body: the network.
+        values: (P, U) for each group, of one dtype.
+
+    Returns:
+        (P, W) and (P, S) of that dtype.
+    """
+    weights, statistics = [], [values[0][:, :0]]
+    for pair in body.pairs:
+        columns = torch.cat([values[group] for group in pair.columns], dim=1)
+        weights += [columns] * (pair.shape[0] + 1)
+        if pair.statistics is not None:
+            statistics += [columns, columns]
+    return Spread(torch.cat(weights, dim=1), torch.cat(statistics, dim=1))
+
+
+def by_reader(body: Anatomy, values: Sequence[Tensor], otherwise: float) -> Tensor:
+    """Return (P, W): for every weight the value of the unit that it reads.
+
+    Args:
+        body: the network.
+        values: (P, U) for each group.
+        otherwise: the value of biases and norms, which read none.
+    """
+    found = []
+    for pair in body.pairs:
+        num_columns = pair.shape[1]
+        nothing = values[0].new_full((values[0].shape[0], num_columns), otherwise)
+        read = nothing if pair.rows is None else values[pair.rows].repeat_interleave(num_columns, 1)
+        found += [read, nothing]
+    return torch.cat(found, dim=1)
+
+
+def for_each_pair(body: Anatomy, value: Callable[[Pair], Tensor]) -> Spread:
+    """Return for every weight and statistic the value (P, 1) of the pair that it belongs to."""
+    weights, statistics = [], []
+    for pair in body.pairs:
+        own = value(pair)
+        weights.append(own.expand(-1, (pair.shape[0] + 1) * pair.shape[1]))
+        if pair.statistics is not None:
+            statistics.append(own.expand(-1, 2 * pair.shape[1]))
+    nothing = weights[0][:, :0]
+    return Spread(torch.cat(weights, dim=1), torch.cat([nothing, *statistics], dim=1))
+
+
+def _columns(source: Anatomy, pair: Pair, units: Sequence[Tensor]) -> Tensor:
+    """Return which columns of the source's pair each column is taken from, (P, C')."""
+    found, offset = [], 0
+    for group in pair.columns:
+        found.append(offset + units[group])
+        offset += source.groups[group].width
+    return torch.cat(found, dim=1)

@@ -1,0 +1,46 @@
+"""What is said of a network's units is what the network itself lays out."""
+
+import pytest
+import torch
+from operator_nets import P, every_structure, network
+
+from hpsearch.population.operators.anatomy import anatomy
+
+
+@every_structure
+@pytest.mark.parametrize("num_more", [0, 3])
+def test_pairs_lie_where_the_network_has_its_parts(towers, num_more):
+    net = network(*towers, num_more=num_more)
+    body = anatomy(net)
+    assert (body.size, body.statistics_size) == (net.weights.shape[1], net.statistics.shape[1])
+    places = torch.arange(body.size).expand(P, -1)
+    parts = net.parts(places)
+    assert [f"{pair.name}.{kind}" for pair in body.pairs for kind in ("weight", "bias")] == [*parts]
+    for pair in body.pairs:
+        weight, bias = parts[f"{pair.name}.weight"], parts[f"{pair.name}.bias"]
+        assert weight.shape[1:] == pair.shape
+        assert torch.equal(weight.flatten(1), places[:, pair.weight])
+        assert torch.equal(bias.flatten(1), places[:, pair.bias])
+        assert pair.shape[1] == sum(body.groups[group].width for group in pair.columns)
+        assert pair.shape[0] == (1 if pair.rows is None else body.groups[pair.rows].width)
+
+
+@every_structure
+def test_pairs_are_of_the_kind_that_torch_names(towers):
+    """Only batch norms have running statistics, and only linear layers matrices."""
+    net = network(*towers)
+    layers = net.layers(0)
+    for pair in anatomy(net).pairs:
+        assert (f"{pair.name}.running_mean" in layers) == (pair.kind == "batch_norm")
+        assert (layers[f"{pair.name}.weight"].ndim == 2) == (pair.kind == "linear")
+        if pair.statistics is not None:
+            mean, var = net.statistics[0, pair.statistics :][: 2 * pair.shape[1]].chunk(2)
+            assert torch.equal(mean, layers[f"{pair.name}.running_mean"])
+            assert torch.equal(var, layers[f"{pair.name}.running_var"])
+
+
+@every_structure
+def test_towers_share_no_weights(towers):
+    body = anatomy(network(*towers))
+    covered = [i for t in range(len(towers)) for i in range(*body.columns(t).indices(body.size))]
+    assert covered == list(range(body.size))

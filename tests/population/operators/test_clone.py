@@ -1,0 +1,43 @@
+"""Copies are equal and share nothing."""
+
+import pytest
+import torch
+from operator_nets import every_structure, network, observations, outputs, tower
+
+from hpsearch.population.operators.clone import clone, clone_members, pair
+
+
+@every_structure
+def test_a_clone_is_equal_and_its_own(towers):
+    net, x = network(*towers), observations()
+    found = clone(net)
+    for own, its in zip(outputs(net, x), outputs(found, x), strict=True):
+        assert torch.equal(own, its)
+    before = {name: tensor.clone() for name, tensor in net.state().items()}
+    for tensor in found.state().values():
+        tensor.add_(1.0)
+    assert all(torch.equal(tensor, before[name]) for name, tensor in net.state().items())
+
+
+def test_members_are_copied_as_often_as_they_are_named():
+    net = network(tower([7, "b"]))
+    found = clone_members(net, torch.tensor([2, 0, 2, 2]))
+    assert torch.equal(found.weights, net.weights[[2, 0, 2, 2]])
+    assert torch.equal(found.statistics, net.statistics[[2, 0, 2, 2]])
+
+
+@pytest.mark.parametrize("members", [[3], [-1, 0]])
+def test_members_must_exist(members):
+    with pytest.raises(ValueError, match=r"members must be in 0\.\.2, got"):
+        clone_members(network(tower([7])), torch.tensor(members))
+
+
+def test_a_pair_is_the_host_of_one_and_the_agent_of_the_other():
+    hosts, agents = network(tower([7, "b"])), network(tower([5], num_outputs=3), num_more=3)
+    found = pair({"host": hosts}, {"host": network(tower([2])), "agent": agents})
+    assert torch.equal(found["host"].weights, hosts.weights)
+    assert torch.equal(found["host"].statistics, hosts.statistics)
+    assert torch.equal(found["agent"].weights, agents.weights)
+    assert found["host"].weights.data_ptr() != hosts.weights.data_ptr()
+    with pytest.raises(ValueError, match=r"the agent's parent must have learned the agent, got"):
+        pair({"host": hosts}, {"host": hosts})

@@ -1,0 +1,60 @@
+"""Gaussian mutation: as large as asked for, in every layer, and repeatable."""
+
+import pytest
+import torch
+from operator_nets import every_structure, network, stream, tower
+
+from hpsearch.population.operators.gaussian import gaussian_mutation, layer_sizes
+from hpsearch.trainers.networks import Network
+
+STRENGTH = torch.tensor([0.0, 0.1, 1.0])
+
+
+def mutated(net: Network) -> Network:
+    return gaussian_mutation(net, strength=STRENGTH, stream=stream(7, 8, 9))
+
+
+@every_structure
+def test_every_layer_moves_by_its_share(towers):
+    """The oracle goes layer by layer as torch lays it out."""
+    net = network(*towers)
+    before = {name: tensor.clone() for name, tensor in net.state().items()}
+    child = mutated(net)
+    assert all(torch.equal(tensor, before[name]) for name, tensor in net.state().items())
+    assert torch.equal(child.statistics, net.statistics)
+    assert torch.equal(child.weights[0], net.weights[0])
+    scaled = []
+    for p in (1, 2):
+        old, new = net.layers(p), child.layers(p)
+        for name in (name for name in old if name.endswith(("weight", "bias"))):
+            rms = old[f"{name.rpartition('.')[0]}.weight"].square().mean().sqrt()
+            scaled.append(((new[name] - old[name]) / (rms * STRENGTH[p])).flatten())
+    noise = torch.cat(scaled)
+    assert noise.mean().abs() < 5 / len(noise) ** 0.5
+    assert noise.std() == pytest.approx(1.0, abs=5 / len(noise) ** 0.5)
+
+
+def test_noise_is_normal():
+    net = network(tower([200, 200]))
+    child = gaussian_mutation(net, strength=torch.ones(3), stream=stream(7, 8, 9))
+    noise = ((child.weights - net.weights) / layer_sizes(net)).double().flatten().sort().values
+    expected = (torch.arange(len(noise)) + 0.5) / len(noise)
+    assert (torch.special.ndtr(noise) - expected).abs().max() < 1.6 / len(noise) ** 0.5
+
+
+def test_a_child_depends_on_its_own_seed_and_parent_alone():
+    net = network(tower([7, "b"]))
+    whole = mutated(net)
+    alone = net.like(1)
+    alone.weights.copy_(net.weights[2:])
+    found = gaussian_mutation(alone, strength=STRENGTH[2:], stream=stream(9))
+    assert torch.equal(found.weights[0], whole.weights[2])
+    assert torch.equal(mutated(net).weights, whole.weights)
+
+
+def test_arguments_are_of_every_member():
+    net = network(tower([7]))
+    with pytest.raises(ValueError, match=r"strength must hold one number for each of 3 members"):
+        gaussian_mutation(net, strength=STRENGTH[:2], stream=stream(7, 8, 9))
+    with pytest.raises(ValueError, match=r"stream needs a row for each of 3 members, got \(2,\)"):
+        gaussian_mutation(net, strength=STRENGTH, stream=stream(7, 8))
