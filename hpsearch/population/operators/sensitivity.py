@@ -1,0 +1,75 @@
+"""How much each weight matters for what a network puts out.
+
+Lehman, Chen, Clune, Stanley, Safe mutations for deep and recurrent neural networks through output
+gradients, arXiv 1712.06563, section 3.2. Axes: P members, B positions, I inputs, O outputs,
+W weights of one member, K backward passes.
+"""
+
+from math import sqrt
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from hpsearch.game.philox import Stream
+from hpsearch.population.operators.clone import clone_members
+from hpsearch.population.operators.noise import signs
+from hpsearch.trainers.networks import Network
+
+Gradient = Literal["sum", "abs"]
+
+
+def sensitivity(
+    net: Network,
+    features: Tensor,
+    *,
+    tower: int,
+    gradient: Gradient,
+    max_passes: int,
+    stream: Stream,
+) -> Tensor:
+    """Return how far the outputs move with each weight, float32 (P, W).
+
+    The root of the sum, over outputs, of the squared mean derivative over positions ("sum", the
+    paper's SM-G-SUM) or of the squared mean of its absolute value ("abs", SM-G-ABS, which does not
+    let positions cancel and takes the memory of B networks). Weights of other towers get 0.
+
+    Args:
+        net: P members.
+        features: float32 (P, B, I).
+        tower: whose outputs.
+        gradient: "sum" or "abs".
+        max_passes: if there are more outputs, so many sums of them with random signs stand for
+            all; the expected square of such a sum is the sum of squares.
+        stream: one row a member, for the signs.
+    """
+    sums = _sums(net.towers[tower].num_outputs, max_passes, stream)
+    squares = torch.zeros_like(net.weights)
+    for k in range(sums.shape[1]):
+        if gradient == "sum":
+            out = net(features, tower=tower).mean(dim=1)
+            squares += net.gradients((out * sums[:, k]).sum()).square()
+        else:
+            for p in range(len(squares)):
+                squares[p] += _mean_size(net, p, features[p], tower, sums[p, k]).square()
+    return squares.sqrt()
+
+
+def _sums(num_outputs: int, max_passes: int, stream: Stream) -> Tensor:
+    """Return which sums of outputs to derive, (P, K, O): each alone, or with random signs."""
+    num_members = stream.keys.shape[0]
+    if num_outputs <= max_passes:
+        each = torch.eye(num_outputs, device=stream.keys.device)
+        return each.expand(num_members, -1, -1)
+    drawn = signs(stream, max_passes * num_outputs)
+    found: Tensor = drawn.unflatten(1, (max_passes, num_outputs)) / sqrt(max_passes)
+    return found
+
+
+def _mean_size(net: Network, member: int, features: Tensor, tower: int, of: Tensor) -> Tensor:
+    """Return the mean over positions (B, I) of the derivative's absolute value, (W,)."""
+    # Positions as members: each has a gradient of its own.
+    rows = torch.full(features.shape[:1], member, device=features.device)
+    bank = clone_members(net, rows)
+    out = bank(features[:, None], tower=tower)[:, 0]
+    return bank.gradients((out * of).sum()).abs().mean(dim=0)

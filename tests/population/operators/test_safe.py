@@ -1,0 +1,176 @@
+"""Safe mutation: sensitivities are those of torch's Jacobians, and the bound holds."""
+
+import pytest
+import torch
+from operator_nets import P, every_structure, network, observations, outputs, stream, tower
+from torch import Tensor, nn
+
+from hpsearch.population.operators.anatomy import anatomy
+from hpsearch.population.operators.divergence import (
+    greedy_change,
+    output_change,
+    policy_change,
+    relative_change,
+)
+from hpsearch.population.operators.safe import safe_mutation
+from hpsearch.population.operators.sensitivity import sensitivity
+from hpsearch.trainers.networks import Network
+
+MANY = 64
+BOUND = torch.tensor([0.01, 0.02, 0.04])
+both_gradients = pytest.mark.parametrize("gradient", ["sum", "abs"])
+
+
+def legal(num_outputs: int = 4) -> Tensor:
+    found = torch.rand(P, 24, num_outputs, generator=torch.Generator().manual_seed(0)) < 0.7
+    found[..., 0] = True
+    return found
+
+
+def mutated(net: Network, measure=None, **changes) -> Network:
+    options = {
+        "tower": 0,
+        "bound": BOUND,
+        "measure": measure or policy_change(legal()),
+        "gradient": "sum",
+        "max_passes": MANY,
+        "stream": stream(7, 8, 9),
+    }
+    return safe_mutation(net, observations(), **options | changes)
+
+
+def jacobian(net: Network, member: int, x: Tensor) -> Tensor:
+    """Return d output / d weight of torch's modules, (B, O, W), laid out as the bank."""
+    module = nn.Sequential(nn.Linear(9, 7), nn.ReLU(), nn.LayerNorm(7), nn.Linear(7, 4)).double()
+    names = dict(zip("012", "023", strict=True))
+    state = {}
+    for name, tensor in net.layers(member).items():
+        layer, kind = name.split(".")
+        state[f"{names[layer]}.{kind}"] = tensor.double()
+
+    def function(state):
+        return torch.func.functional_call(module, state, (x[:, :9].double(),))
+
+    found = torch.func.jacrev(function)(state)
+    parts = [
+        (found[name].transpose(2, 3) if found[name].ndim == 4 else found[name]).flatten(2)
+        for layer in "023"
+        for name in (f"{layer}.weight", f"{layer}.bias")
+    ]
+    return torch.cat(parts, dim=2)
+
+
+@both_gradients
+def test_sensitivities_are_those_of_torchs_jacobian(gradient):
+    net, x = network(tower([7, "l"])), observations()
+    found = sensitivity(net, x, tower=0, gradient=gradient, max_passes=MANY, stream=stream(7, 8, 9))
+    for p in range(P):
+        each = jacobian(net, p, x[p])
+        by_output = (each.abs() if gradient == "abs" else each).mean(dim=0)
+        expected = by_output.square().sum(dim=0).sqrt()
+        torch.testing.assert_close(found[p].double(), expected, rtol=1e-3, atol=1e-6)
+
+
+def test_few_passes_estimate_the_sum_over_many_outputs():
+    net, x = network(tower([7], num_outputs=40)), observations()
+    exact, few = (
+        sensitivity(net, x, tower=0, gradient="sum", max_passes=k, stream=stream(7, 8, 9))
+        for k in (40, 30)
+    )
+    ratio = few.square().sum(dim=1) / exact.square().sum(dim=1)
+    assert ((ratio - 1).abs() < 0.5).all()
+
+
+@every_structure
+def test_the_policy_moves_as_far_as_it_may(towers):
+    """The bound holds on outputs computed anew, and is met unless the noise is at its largest."""
+    net, x = network(*towers), observations()
+    before = {name: tensor.clone() for name, tensor in net.state().items()}
+    child = mutated(net)
+    assert all(torch.equal(tensor, before[name]) for name, tensor in net.state().items())
+    assert torch.equal(child.statistics, net.statistics)
+    old, new = (outputs(one, x)[0].masked_fill(~legal(), -torch.inf) for one in (net, child))
+    change = 0.5 * (new.softmax(dim=2) - old.softmax(dim=2)).abs().sum(dim=2).mean(dim=1)
+    assert (change <= BOUND * (1 + 1e-5)).all()
+    moved, size = (
+        one[:, anatomy(net).columns(0)].square().mean(dim=1).sqrt()
+        for one in (child.weights - net.weights, net.weights)
+    )
+    assert ((change > 0.97 * BOUND) | (moved > 0.99 * size)).all()
+
+
+@pytest.mark.parametrize("index", [0, 1])
+@pytest.mark.parametrize("gradient", ["sum", "abs"])
+def test_one_tower_mutates_and_the_other_stays(index, gradient):
+    net = network(tower([7, "l"]), tower([5, "b"], num_outputs=1))
+    every = legal(4) if index == 0 else torch.ones(P, 24, 1, dtype=torch.bool)
+    child = mutated(net, relative_change(every), tower=index, gradient=gradient)
+    old, new = outputs(net, observations()), outputs(child, observations())
+    assert torch.equal(old[1 - index], new[1 - index])
+    for p in range(P):
+        seen = old[index][p][every[p]]
+        change = (new[index][p][every[p]] - seen).square().mean().sqrt() / seen.std(correction=0)
+        assert change.item() == pytest.approx(BOUND[p].item(), rel=0.01)
+
+
+def test_greedy_players_keep_to_their_share_of_moves():
+    net, x = network(tower([7, "l"])), observations()
+    bound = torch.tensor([0.05, 0.1, 0.2])
+    child = mutated(net, greedy_change(legal()), bound=bound)
+    best = [
+        outputs(one, x)[0].masked_fill(~legal(), -torch.inf).argmax(dim=2) for one in (net, child)
+    ]
+    change = (best[0] != best[1]).float().mean(dim=1)
+    assert (change <= bound).all()
+    assert change[2] > 0
+
+
+def test_outputs_change_by_their_root_mean_square():
+    net, x = network(tower([7, "l"])), observations()
+    child = mutated(net, output_change(legal()))
+    for p in range(P):
+        change = (outputs(child, x)[0][p] - outputs(net, x)[0][p])[legal()[p]]
+        assert change.square().mean().sqrt().item() == pytest.approx(BOUND[p].item(), rel=0.01)
+
+
+def test_what_matters_less_moves_more():
+    net = network(tower([32, "l", 32]))
+    child = mutated(net)
+    matters = sensitivity(
+        net, observations(), tower=0, gradient="sum", max_passes=MANY, stream=stream(7, 8, 9)
+    )
+    moved = (child.weights - net.weights).abs()
+    for p in range(P):
+        is_low = matters[p] < matters[p].median()
+        assert moved[p][is_low].mean() > 2 * moved[p][~is_low].mean()
+
+
+def test_no_room_means_no_change_and_a_diverged_parent_stays():
+    net = network(tower([7]))
+    assert torch.equal(mutated(net, bound=torch.zeros(P)).weights, net.weights)
+    net.weights[1] = torch.nan
+    child = mutated(net, output_change(legal()))
+    assert child.weights[1].isnan().all()
+    assert not child.weights[[0, 2]].isnan().any()
+
+
+def test_noise_never_exceeds_the_weights():
+    net = network(tower([7]))
+    change = mutated(net, bound=torch.ones(P)).weights - net.weights
+    size, moved = (one.square().mean(dim=1).sqrt() for one in (net.weights, change))
+    torch.testing.assert_close(moved, size, rtol=1e-3, atol=0)
+
+
+def test_a_child_depends_on_its_own_seed_alone():
+    net = network(tower([7]))
+    whole, again = mutated(net), mutated(net, stream=stream(1, 8, 2))
+    assert torch.equal(whole.weights[1], again.weights[1])
+    assert not torch.equal(whole.weights[0], again.weights[0])
+
+
+def test_arguments_must_fit():
+    net = network(tower([7]))
+    with pytest.raises(ValueError, match=r"tower must be in 0\.\.0, got 1"):
+        mutated(net, tower=1)
+    with pytest.raises(ValueError, match="bound must hold one number"):
+        mutated(net, bound=BOUND[:2])
