@@ -3,6 +3,12 @@
 from torch import Tensor
 
 from hpsearch.game.philox import Stream
+from hpsearch.trainers.config.players import (
+    AttentionEncoder,
+    DeepSetsEncoder,
+    Encoder,
+    FlattenEncoder,
+)
 from hpsearch.trainers.networks import Network
 
 
@@ -51,3 +57,37 @@ def check_numbers(net: Network, **given: Tensor) -> None:
                 f"{name} must hold one number for each of {net.weights.shape[0]} members, "
                 f"got the shape {tuple(value.shape)}"
             )
+
+
+def check_same_game(net: Network, target: Network) -> None:
+    """Check that a network can be what another one is to grow into.
+
+    Raises:
+        ValueError: if they differ in more than widths, depths, encoders' sizes and first weights.
+    """
+    own, wanted = _frame(net), _frame(target)
+    if own != wanted:
+        raise ValueError(
+            "growing keeps what is seen, the kind of encoder, the activation and the outputs; got "
+            f"{own}, wanted {wanted}"
+        )
+
+
+def _frame(net: Network) -> tuple[object, ...]:
+    """Return what growing keeps."""
+    towers = [
+        (_kind(tower.encoder), tower.activation, tower.num_outputs, tower.dueling)
+        for tower in net.towers
+    ]
+    return (net.inputs, *towers)
+
+
+def _kind(encoder: Encoder) -> object:
+    """Return what of an encoder does not grow."""
+    match encoder:
+        case FlattenEncoder():
+            return encoder
+        case DeepSetsEncoder():
+            return (encoder.name, encoder.pool)
+        case AttentionEncoder():
+            return encoder.name
