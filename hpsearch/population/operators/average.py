@@ -64,6 +64,8 @@ def with_statistics_of(net: Network, features: Tensor) -> Network:
         features: float32 (P, B, I), what the children see in their games; B > 1.
     """
     found = clone(net)
+    if not found.statistics.shape[1]:
+        return found
     # Running statistics move by a share of the way to a batch's. From 0 they come to that share of
     # the batch's, in every layer, because in training a norm does not look at them.
     found.statistics.zero_()

@@ -4,16 +4,18 @@ The exploit step of population based training (Jaderberg et al., arXiv 1711.0984
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
+from hpsearch.game.philox import Stream
 from hpsearch.trainers.networks import Network
 
 
 def clone(net: Network) -> Network:
     """Return a copy of all members, which shares no memory with ``net``."""
-    return clone_members(net, torch.arange(net.weights.shape[0], device=net.weights.device))
+    return clone_members(net, every_member(net))
 
 
 def clone_members(net: Network, members: Tensor) -> Network:
@@ -37,6 +39,25 @@ def child(net: Network, weights: Tensor, statistics: Tensor) -> Network:
     other.weights.copy_(weights)
     other.statistics.copy_(statistics)
     return other
+
+
+def scratch(net: Network, members: Tensor) -> Network:
+    """Return copies of the members int64 (Q,) to compute with and throw away.
+
+    Never compiled, because each network of its own shape would be a case of the one function that
+    torch compiles, and drawn at no cost, because its first weights are written over.
+    """
+    towers = [replace(tower, init="uniform") for tower in net.towers]
+    keys = torch.zeros_like(members)
+    other = Network(net.inputs, towers, replace(net.arithmetic, compile="off"), Stream(keys, keys))
+    other.weights.copy_(net.weights[members])
+    other.statistics.copy_(net.statistics[members])
+    return other
+
+
+def every_member(net: Network) -> Tensor:
+    """Return 0, 1, ..., int64 (P,)."""
+    return torch.arange(net.weights.shape[0], device=net.weights.device)
 
 
 def pair(host_of: Mapping[str, Network], agent_of: Mapping[str, Network]) -> dict[str, Network]:

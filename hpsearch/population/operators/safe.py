@@ -11,7 +11,7 @@ from torch import Tensor
 from hpsearch.game.philox import Stream
 from hpsearch.population.operators.anatomy import anatomy
 from hpsearch.population.operators.checks import check_members, check_numbers
-from hpsearch.population.operators.clone import child, clone
+from hpsearch.population.operators.clone import child, every_member, scratch
 from hpsearch.population.operators.divergence import Measure
 from hpsearch.population.operators.noise import normal
 from hpsearch.population.operators.sensitivity import Gradient, sensitivity
@@ -82,7 +82,7 @@ def _largest_scale(
     net: Network, features: Tensor, tower: int, noise: Tensor, bound: Tensor, measure: Measure
 ) -> Tensor:
     """Return the largest scale (P,) found at which the measure keeps to the bound, else 0."""
-    before, tried = net(features, tower=tower), clone(net)
+    before, tried = net(features, tower=tower), scratch(net, every_member(net))
     low, high = torch.full_like(bound, SMALLEST_SCALE), torch.zeros_like(bound)
     found = torch.zeros_like(bound)
     for _ in range(NUM_HALVINGS):

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from hpsearch.game.philox import Stream
-from hpsearch.population.operators.clone import clone_members
+from hpsearch.population.operators.clone import every_member, scratch
 from hpsearch.population.operators.noise import signs
 from hpsearch.trainers.networks import Network
 
@@ -44,14 +44,32 @@ def sensitivity(
         stream: one row a member, for the signs.
     """
     sums = _sums(net.towers[tower].num_outputs, max_passes, stream)
+    if gradient == "sum":
+        return _of_mean(scratch(net, every_member(net)), features, tower, sums)
+    rows = zip(every_member(net), features, sums, strict=True)
+    return torch.stack([_by_position(net, p, x, tower, of) for p, x, of in rows])
+
+
+def _of_mean(net: Network, features: Tensor, tower: int, sums: Tensor) -> Tensor:
+    """Return the root of the sum of the squared derivatives of outputs' means, (P, W)."""
     squares = torch.zeros_like(net.weights)
-    for k in range(sums.shape[1]):
-        if gradient == "sum":
-            out = net(features, tower=tower).mean(dim=1)
-            squares += net.gradients((out * sums[:, k]).sum()).square()
-        else:
-            for p in range(len(squares)):
-                squares[p] += _mean_size(net, p, features[p], tower, sums[p, k]).square()
+    for of in sums.unbind(1):
+        out = net(features, tower=tower).mean(dim=1)
+        squares += net.gradients((out * of).sum()).square()
+    return squares.sqrt()
+
+
+def _by_position(net: Network, member: Tensor, x: Tensor, tower: int, sums: Tensor) -> Tensor:
+    """Return the same of one member (W,), with the mean of the derivatives' absolute values.
+
+    ``x`` is (B, I), ``sums`` (K, O).
+    """
+    # Positions as members: each has a gradient of its own.
+    bank = scratch(net, member.expand(len(x)))
+    squares = torch.zeros_like(net.weights[0])
+    for of in sums:
+        out = bank(x[:, None], tower=tower)[:, 0]
+        squares += bank.gradients((out * of).sum()).abs().mean(dim=0).square()
     return squares.sqrt()
 
 
@@ -64,12 +82,3 @@ def _sums(num_outputs: int, max_passes: int, stream: Stream) -> Tensor:
     drawn = signs(stream, max_passes * num_outputs)
     found: Tensor = drawn.unflatten(1, (max_passes, num_outputs)) / sqrt(max_passes)
     return found
-
-
-def _mean_size(net: Network, member: int, features: Tensor, tower: int, of: Tensor) -> Tensor:
-    """Return the mean over positions (B, I) of the derivative's absolute value, (W,)."""
-    # Positions as members: each has a gradient of its own.
-    rows = torch.full(features.shape[:1], member, device=features.device)
-    bank = clone_members(net, rows)
-    out = bank(features[:, None], tower=tower)[:, 0]
-    return bank.gradients((out * of).sum()).abs().mean(dim=0)

@@ -1,0 +1,156 @@
+"""Distillation crossover: a child that learns from each parent where that one is better.
+
+Q-filtered distillation crossover of Bodnar, Day, Lio, Proximal distilled evolutionary reinforcement
+learning, arXiv 1906.09807, section 3.2, for discrete actions. Weights never mix, so parents and
+child may differ in shape and in algorithm: a network of one tower values actions, one of two is an
+actor-critic (`role_nets`). Q-values teach and learn as policies by their softmax (Rusu et al.,
+Policy distillation, arXiv 1511.06295, equation 3).
+
+Axes: P members, B positions, b of them in a batch, A actions.
+"""
+
+from collections.abc import Callable
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor
+
+from hpsearch.game.philox import Stream
+from hpsearch.population.operators.average import with_statistics_of
+from hpsearch.population.operators.checks import check_members
+from hpsearch.population.operators.clone import child as child_of
+from hpsearch.population.operators.clone import every_member, scratch
+from hpsearch.population.operators.noise import below
+from hpsearch.population.operators.options import Distillation
+from hpsearch.population.operators.positions import Positions
+from hpsearch.trainers.networks import Network
+from hpsearch.trainers.policies import legal_values
+from hpsearch.trainers.role_nets import POLICY, VALUE
+
+
+class Play(NamedTuple):
+    """What a player thinks of positions."""
+
+    log_policy: Tensor
+    """float32 (P, B, A), 0 where the action is illegal"""
+    value: Tensor
+    """float32 (P, B)"""
+
+
+class Lesson(NamedTuple):
+    """What there is to imitate."""
+
+    policy: Tensor
+    """float32 (P, B, A), probabilities, 0 where the action is illegal"""
+    value: Tensor
+    """float32 (P, B)"""
+
+
+def distilled(
+    first: Network,
+    second: Network,
+    child: Network,
+    *,
+    seen_by_first: Positions,
+    seen_by_second: Positions,
+    options: Distillation,
+    stream: Stream,
+) -> Network:
+    """Return children that have learned from both parents.
+
+    Args:
+        first: P parents.
+        second: P parents, of any shape and algorithm over the same observations and actions.
+        child: what the children begin as, for example the better parents; not changed.
+        seen_by_first: positions that the first parents meet.
+        seen_by_second: positions that the second parents meet.
+        options: how they learn.
+        stream: one row a member, for the batches.
+
+    Raises:
+        ValueError: if networks see or do something different, or something is not of P members.
+    """
+    positions = seen_by_first + seen_by_second
+    for name, net in (("second", second), ("child", child)):
+        if (net.inputs, net.towers[POLICY].num_outputs) != (
+            first.inputs,
+            first.towers[POLICY].num_outputs,
+        ):
+            raise ValueError(
+                f"{name} must see and do what first does, {first.inputs} and "
+                f"{first.towers[POLICY].num_outputs} actions; got {net.inputs} and "
+                f"{net.towers[POLICY].num_outputs}"
+            )
+        check_members(net, first=first.weights, stream=stream, seen=positions.features)
+    lesson = lesson_of(first, second, positions, options)
+    student = scratch(child, every_member(child))
+    adam = torch.optim.Adam([student.weights], lr=options.lr)
+    member = every_member(student)[:, None]
+    for _ in range(options.num_steps):
+        index = below(stream, options.batch_size, positions.features.shape[1])
+        part = Lesson(lesson.policy[member, index], lesson.value[member, index])
+        loss = imitation_loss(student, positions.at(index), part, options)
+        # The sum over members: no member's gradient sees another.
+        student.weights.grad = student.gradients(loss.sum())
+        adam.step()
+    taught = child_of(child, student.weights, student.statistics)
+    return with_statistics_of(taught, positions.features)
+
+
+@torch.no_grad()
+def lesson_of(
+    first: Network, second: Network, positions: Positions, options: Distillation
+) -> Lesson:
+    """Return at each position what the parent thinks who values it higher (the paper's Q-filter).
+
+    The first where both value it alike.
+    """
+    plays = [play_of(net, positions, options, training=False) for net in (first, second)]
+    rank = _RANKS[options.compare]
+    is_first = rank(plays[0].value) >= rank(plays[1].value)
+    policies = [play.log_policy.exp() * positions.legal for play in plays]
+    return Lesson(
+        torch.where(is_first[..., None], policies[0], policies[1]),
+        torch.where(is_first, plays[0].value, plays[1].value),
+    )
+
+
+def imitation_loss(
+    student: Network, positions: Positions, lesson: Lesson, options: Distillation
+) -> Tensor:
+    """Return how far each student is from its lesson, float32 (P,).
+
+    The cross-entropy of the policies plus the squared error of the values, mean over positions.
+    """
+    play = play_of(student, positions, options, training=True)
+    entropy = -(lesson.policy * play.log_policy).sum(dim=2)
+    error = (play.value - lesson.value).square()
+    return (entropy + options.value_weight * error).mean(dim=1)
+
+
+def play_of(net: Network, positions: Positions, options: Distillation, *, training: bool) -> Play:
+    """Return what a network thinks of positions, whichever algorithm it learned by."""
+    out = net(positions.features, tower=POLICY, training=training)
+    legal = positions.legal
+    if len(net.towers) == 1:
+        value, logits = legal_values(out, legal).amax(dim=2), out / options.temperature
+    else:
+        value = net(positions.features, tower=VALUE, training=training).squeeze(2)
+        logits = out
+    return Play(legal_values(logits, legal).log_softmax(dim=2).masked_fill(~legal, 0.0), value)
+
+
+def _standardised(values: Tensor) -> Tensor:
+    """Return (P, B) in standard deviations from each member's mean."""
+    deviation = values.std(dim=1, keepdim=True, correction=0)
+    return (values - values.mean(dim=1, keepdim=True)) / deviation.clamp(min=1e-12)
+
+
+def _raw(values: Tensor) -> Tensor:
+    return values
+
+
+_RANKS: dict[Literal["raw", "standardised"], Callable[[Tensor], Tensor]] = {
+    "raw": _raw,
+    "standardised": _standardised,
+}

@@ -1,0 +1,140 @@
+"""The operators by name: what each needs and keeps, for plans of breeding; needs no torch."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+Shape = Literal["same", "target", "any"]
+
+
+@dataclass(frozen=True)
+class Operator:
+    """What a plan must know of an operator."""
+
+    function: str
+    """module and name in this package"""
+    num_parents: Literal[1, 2]
+    parents_alike: bool
+    """whether two parents must have one structure"""
+    child_shape: Shape
+    """that of its parents; a wider or deeper target; or any that sees and does the same"""
+    needs_positions: bool
+    """whether it needs positions that players meet"""
+    is_random: bool
+    """whether it draws from a stream"""
+    keeps_function: bool
+    """whether the child computes what its (first) parent computes, up to noise that is asked for"""
+    source: str
+
+
+OPERATORS: dict[str, Operator] = {
+    "clone": Operator(
+        function="clone.clone",
+        num_parents=1,
+        parents_alike=True,
+        child_shape="same",
+        needs_positions=False,
+        is_random=False,
+        keeps_function=True,
+        source="arXiv 1711.09846",
+    ),
+    "pair": Operator(
+        function="clone.pair",
+        num_parents=2,
+        parents_alike=False,
+        child_shape="same",
+        needs_positions=False,
+        is_random=False,
+        keeps_function=True,
+        source="the game has two sides",
+    ),
+    "gaussian_mutation": Operator(
+        function="gaussian.gaussian_mutation",
+        num_parents=1,
+        parents_alike=True,
+        child_shape="same",
+        needs_positions=False,
+        is_random=True,
+        keeps_function=False,
+        source="noise relative to each layer",
+    ),
+    "safe_mutation": Operator(
+        function="safe.safe_mutation",
+        num_parents=1,
+        parents_alike=True,
+        child_shape="same",
+        needs_positions=True,
+        is_random=True,
+        keeps_function=False,
+        source="arXiv 1712.06563",
+    ),
+    "layer_crossover": Operator(
+        function="crossover.layer_crossover",
+        num_parents=2,
+        parents_alike=True,
+        child_shape="same",
+        needs_positions=False,
+        is_random=True,
+        keeps_function=False,
+        source="uniform crossover, layers as genes",
+    ),
+    "unit_crossover": Operator(
+        function="crossover.unit_crossover",
+        num_parents=2,
+        parents_alike=True,
+        child_shape="same",
+        needs_positions=False,
+        is_random=True,
+        keeps_function=False,
+        source="uniform crossover, units as genes",
+    ),
+    "average": Operator(
+        function="average.average",
+        num_parents=2,
+        parents_alike=True,
+        child_shape="same",
+        needs_positions=False,
+        is_random=False,
+        keeps_function=False,
+        source="arXiv 2203.05482",
+    ),
+    "aligned_average": Operator(
+        function="average.aligned_average",
+        num_parents=2,
+        parents_alike=True,
+        child_shape="same",
+        needs_positions=False,
+        is_random=False,
+        keeps_function=False,
+        source="arXiv 2209.04836",
+    ),
+    "distillation": Operator(
+        function="distillation.distilled",
+        num_parents=2,
+        parents_alike=False,
+        child_shape="any",
+        needs_positions=True,
+        is_random=True,
+        keeps_function=False,
+        source="arXiv 1906.09807",
+    ),
+    "wider": Operator(
+        function="wider.wider",
+        num_parents=1,
+        parents_alike=True,
+        child_shape="target",
+        needs_positions=False,
+        is_random=True,
+        keeps_function=True,
+        source="arXiv 1511.05641",
+    ),
+    "deeper": Operator(
+        function="deeper.deeper",
+        num_parents=1,
+        parents_alike=True,
+        child_shape="target",
+        needs_positions=False,
+        is_random=True,
+        keeps_function=True,
+        source="arXiv 1511.05641",
+    ),
+}
