@@ -1,0 +1,82 @@
+"""What operators do without: compilation, and on a bare node all but torch, numpy and numba."""
+
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+import torch
+from operator_nets import FP32, D, N, P, observations, stream, tower
+
+from hpsearch.population.operators.distillation import distilled
+from hpsearch.population.operators.divergence import output_change
+from hpsearch.population.operators.options import Distillation
+from hpsearch.population.operators.positions import Positions
+from hpsearch.population.operators.safe import safe_mutation
+from hpsearch.trainers.networks import Inputs, Network
+
+
+@pytest.fixture
+def compiled_net(monkeypatch) -> Network:
+    """Return a network that must not be compiled."""
+
+    def refuse(function):
+        def compiled(*args):
+            raise AssertionError("an operator has a network compiled")
+
+        return compiled
+
+    monkeypatch.setattr(torch, "compile", refuse)
+    arithmetic = replace(FP32, compile="default")
+    return Network(Inputs(N, D, 0), [tower([7, "b"])], arithmetic, stream(1, 2, 3))
+
+
+def test_the_stand_in_for_a_compiled_net_refuses(compiled_net):
+    with pytest.raises(AssertionError, match="an operator has a network compiled"):
+        compiled_net(observations())
+
+
+@pytest.mark.parametrize("gradient", ["sum", "abs"])
+def test_safe_mutation_compiles_nothing(compiled_net, gradient):
+    child = safe_mutation(
+        compiled_net,
+        observations(),
+        tower=0,
+        bound=torch.full((P,), 0.1),
+        measure=output_change(torch.ones(P, 24, 4, dtype=torch.bool)),
+        gradient=gradient,
+        max_passes=8,
+        stream=stream(7, 8, 9),
+    )
+    assert child.arithmetic == compiled_net.arithmetic
+
+
+def test_distillation_compiles_nothing(compiled_net):
+    seen = Positions(observations(), torch.ones(P, 24, 4, dtype=torch.bool))
+    child = distilled(
+        compiled_net,
+        compiled_net,
+        compiled_net,
+        seen_by_first=seen,
+        seen_by_second=seen,
+        options=Distillation(2, 8, 1e-3, 1.0, 1.0, "raw"),
+        stream=stream(7, 8, 9),
+    )
+    assert child.arithmetic == compiled_net.arithmetic
+
+
+MISSING = ["optuna", "safetensors", "scipy", "sqlalchemy", "submitit", "yaml"]
+SCRIPT = f"""
+import pkgutil, sys
+from importlib import import_module
+for name in {MISSING!r}:
+    sys.modules[name] = None  # importing it fails
+from hpsearch.population import operators
+for module in pkgutil.iter_modules(operators.__path__):
+    import_module(f"hpsearch.population.operators.{{module.name}}")
+"""
+
+
+def test_operators_can_be_imported_on_a_bare_node():
+    done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
