@@ -2,7 +2,7 @@
 
 A network computes the same when the units of a group trade places, so two parents that learned the
 same may have it in different places; averaging and crossover by unit presuppose one order. Weight
-matching of Ainsworth et al., Git Re-Basin (arXiv 2209.04836, section 3.2 and algorithm 1).
+matching of Ainsworth et al., Git Re-Basin (arXiv 2209.04836, algorithm 1).
 
 Of the symmetries of these networks it uses permutations, of heads too; not the scales of ReLU, the
 signs of tanh, or the linear maps between queries and keys.

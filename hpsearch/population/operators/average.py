@@ -16,9 +16,9 @@ from hpsearch.trainers.networks.reader import BATCH_NORM_MOMENTUM
 def aligned_average(first: Network, second: Network, *, share: Tensor) -> Network:
     """Return ``share`` of the first parents' weights plus the rest of the aligned second ones'.
 
-    Ainsworth et al., arXiv 2209.04836, section 3. Units average as the second parent's are aligned
-    with the first's. Activations of an average vary less than those of its parents (Jordan et al.,
-    REPAIR, arXiv 2211.08403): `with_statistics_of` gives batch norms what the child itself sees.
+    Ainsworth et al., Git Re-Basin, arXiv 2209.04836. The child keeps the first parent's order of
+    units. Activations of an average vary less than those of its parents (Jordan et al., REPAIR,
+    arXiv 2211.08403): `with_statistics_of` gives batch norms what the child itself sees.
 
     Args:
         first: P parents.

@@ -1,6 +1,6 @@
 """Copies: children that are what their parents are.
 
-The exploit step of population based training (Jaderberg et al., arXiv 1711.09846, section 3.2).
+The exploit step of population based training (Jaderberg et al., arXiv 1711.09846).
 """
 
 from collections.abc import Mapping

@@ -1,6 +1,6 @@
 """Growing deeper without changing what is computed.
 
-Net2DeeperNet of Chen, Goodfellow, Shlens, Net2Net (arXiv 1511.05641, section 2.4): a new layer
+Net2DeeperNet of Chen, Goodfellow, Shlens, Net2Net (arXiv 1511.05641): a new layer
 begins as the identity. A residual block is one while its last norm's scale is 0 (Goyal et al.,
 arXiv 1706.02677, section 5.1), a block of attention while its last layers are.
 

@@ -1,10 +1,10 @@
 """Distillation crossover: a child that learns from each parent where that one is better.
 
 Q-filtered distillation crossover of Bodnar, Day, Lio, Proximal distilled evolutionary reinforcement
-learning, arXiv 1906.09807, section 3.2, for discrete actions. Weights never mix, so parents and
+learning, arXiv 1906.09807, for discrete actions. Weights never mix, so parents and
 child may differ in shape and in algorithm: a network of one tower values actions, one of two is an
 actor-critic (`role_nets`). Q-values teach and learn as policies by their softmax (Rusu et al.,
-Policy distillation, arXiv 1511.06295, equation 3).
+Policy distillation, arXiv 1511.06295).
 
 Axes: P members, B positions, b of them in a batch, A actions.
 """

@@ -1,7 +1,7 @@
 """Safe mutation: noise that moves a player no further than asked for.
 
-Lehman et al., arXiv 1712.06563, section 3; as the proximal mutation of Bodnar et al., arXiv
-1906.09807, section 3.3, it makes weights that matter move less. Axes: P members, B positions,
+Lehman et al., arXiv 1712.06563 (SM-G and SM-R); the proximal mutation of Bodnar et al., arXiv
+1906.09807, is its SM-G-SUM. Axes: P members, B positions,
 I inputs, W weights.
 """
 

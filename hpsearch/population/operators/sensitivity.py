@@ -1,7 +1,7 @@
 """How much each weight matters for what a network puts out.
 
 Lehman, Chen, Clune, Stanley, Safe mutations for deep and recurrent neural networks through output
-gradients, arXiv 1712.06563, section 3.2. Axes: P members, B positions, I inputs, O outputs,
+gradients, arXiv 1712.06563 (SM-G). Axes: P members, B positions, I inputs, O outputs,
 W weights of one member, K backward passes.
 """
 
@@ -40,7 +40,8 @@ def sensitivity(
         tower: whose outputs.
         gradient: "sum" or "abs".
         max_passes: if there are more outputs, so many sums of them with random signs stand for
-            all; the expected square of such a sum is the sum of squares.
+            all. The expected square of such a sum is the sum of squares, so "sum" is estimated
+            without bias; "abs" then is of the sums.
         stream: one row a member, for the signs.
     """
     sums = _sums(net.towers[tower].num_outputs, max_passes, stream)

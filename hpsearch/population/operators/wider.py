@@ -1,7 +1,7 @@
 """Growing wider without changing what is computed.
 
-Net2WiderNet of Chen, Goodfellow, Shlens, Net2Net (arXiv 1511.05641, section 2.3, algorithm 1): new
-units are copies of old ones, and what reads a unit divides its weight among the copies.
+Net2WiderNet of Chen, Goodfellow, Shlens, Net2Net (arXiv 1511.05641): new units are copies of old
+ones, and what reads a unit divides its weight among the copies.
 
 Axes: P members, U units of a group.
 """
