@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from operator_nets import P, every_structure, network
+from operator_nets import ENCODERS, P, every_structure, network, tower
 
 from hpsearch.population.operators.anatomy import anatomy
 
@@ -44,3 +44,30 @@ def test_towers_share_no_weights(towers):
     body = anatomy(network(*towers))
     covered = [i for t in range(len(towers)) for i in range(*body.columns(t).indices(body.size))]
     assert covered == list(range(body.size))
+
+
+@every_structure
+def test_all_units_but_inputs_and_outputs_are_hidden(towers):
+    body = anatomy(network(*towers))
+    ends = set()
+    for items in body.towers:
+        first, last = items[0].pairs[0], items[-1].pairs[-1]
+        ends |= {first.columns[0] if first.rows is None else first.rows, last.columns[0]}
+    assert {g for g, group in enumerate(body.groups) if not group.is_hidden} == ends
+
+
+@pytest.mark.parametrize(
+    ("net_arch", "encoder", "hidden"),
+    [
+        ([7, "b", 5, "l"], "flatten", [7, 5]),
+        ([6, "r6", "rl6"], "flatten", [6, 6, 6]),  # one stream, and what is inside each block
+        (["r6", 5], "flatten", [6, 6, 5]),  # inside, then the projected stream
+        (["r9"], "flatten", [9]),  # the stream is the inputs', which keep their order
+        ([5], "deep sets", [7, 6, 5]),
+        # the stream; queries with keys, values and the hidden layer of each of two blocks
+        ([], "attention", [8, 8, 8, 8, 8, 8, 8]),
+    ],
+)
+def test_groups_are_those_that_must_be_numbered_alike(net_arch, encoder, hidden):
+    body = anatomy(network(tower(net_arch, encoder=ENCODERS[encoder])))
+    assert [group.width for group in body.groups if group.is_hidden] == hidden
