@@ -14,6 +14,7 @@ from hpsearch.game.fused_game import FusedGame, GameConfig
 from hpsearch.game.kernels import default_backend
 from hpsearch.game.philox import Stream
 from hpsearch.trainers.policies import AgentPolicy, HostPolicy, agent_features
+from hpsearch.trainers.position import Position
 
 
 @dataclass(frozen=True)
@@ -65,19 +66,21 @@ def visited(
         stream: one row a member, for what players draw.
     """
     device = starts.device
-    games = FusedGame(game, starts, num_games, device, default_backend(device))
+    games = FusedGame(game, starts, num_games, device, default_backend(device), observes=False)
     encoder = HostActionEncoder(game.dimension)
     features, legal = [], []
     for _ in range(num_moves):
         noise = stream.uniform(num_games * 4).unflatten(1, (num_games, 4))
-        action = host(games.points, noise[..., :2], exploration[0])
+        # The games go on in place.
+        position = Position.of(games.points.clone())
+        action = host(position, noise[..., :2], exploration[0])
         subset = encoder.decode(action)
-        axis = agent(games.points, subset, noise[..., 2:], exploration[1])
+        axis = agent(position, subset, noise[..., 2:], exploration[1])
         if role == "host":
-            features.append(games.observe())
+            features.append(position.observation)
             legal.append(subset.new_ones(*subset.shape[:2], encoder.num_actions))
         else:
-            features.append(agent_features(games.observe(), subset))
+            features.append(agent_features(position.observation, subset))
             legal.append(subset)
         games.step(action, axis)
     return Positions(torch.cat(features, dim=1), torch.cat(legal, dim=1))

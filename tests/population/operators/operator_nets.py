@@ -84,8 +84,10 @@ every_structure = pytest.mark.parametrize(
 
 def observations(num_more: int = 0) -> Tensor:
     """Return what players see in games between scripted players, float32 (P, B, I)."""
-    game = GameConfig(dimension=D, max_num_points=N, max_value=9, max_steps=20, reposition=True)
-    fused = FusedGame(game, torch.arange(P), B, "cpu", "cpu")
+    game = GameConfig(
+        dimension=D, max_num_points=N, max_value=9, max_steps=20, reposition=True, reward="terminal"
+    )
+    fused = FusedGame(game, torch.arange(P), B, "cpu", "cpu", observes=False)
     noise = stream(*range(P))
     for _ in range(4):
         action = host_player("random")(fused.points, noise.uniform(B))

@@ -9,7 +9,9 @@ from hpsearch.game.players import agent_player, host_player
 from hpsearch.population.operators.positions import Positions, visited
 from hpsearch.trainers.policies import ScriptedAgentPolicy, ScriptedHostPolicy
 
-GAME = GameConfig(dimension=D, max_num_points=N, max_value=9, max_steps=20, reposition=True)
+GAME = GameConfig(
+    dimension=D, max_num_points=N, max_value=9, max_steps=20, reposition=True, reward="terminal"
+)
 KEYS, NEVER = torch.tensor([5, 6]), torch.zeros(1)
 NUM_GAMES, NUM_MOVES = 7, 6
 
@@ -30,7 +32,7 @@ def seen(role: str) -> Positions:
 
 def test_both_roles_see_the_games_that_are_played():
     host, agent = seen("host"), seen("agent")
-    games = FusedGame(GAME, KEYS, NUM_GAMES, "cpu", "reference")
+    games = FusedGame(GAME, KEYS, NUM_GAMES, "cpu", "reference", observes=False)
     noise, encoder = torch.zeros(2, NUM_GAMES), HostActionEncoder(D)
     for move in range(NUM_MOVES):
         lanes = slice(move * NUM_GAMES, (move + 1) * NUM_GAMES)
