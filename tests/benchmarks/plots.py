@@ -1,6 +1,6 @@
 """Plots of the newest rows, where matplotlib is installed."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,25 +9,26 @@ Row = dict[str, str]
 
 def draw(tables: Mapping[str, Sequence[Row]], folder: Path) -> Iterator[Path]:
     """Draw what the tables hold; return the pictures."""
-    try:
-        import matplotlib
-    except ModuleNotFoundError:
-        return
-    matplotlib.use("Agg")
     for name, plot in PLOTS.items():
-        if name in tables:
-            path = folder / f"{name}.png"
-            _save(plot, tables[name], path)
+        path = folder / f"{name}.png"
+        if name in tables and save(plot, tables[name], path):
             yield path
 
 
-def _save(plot: Any, found: Sequence[Row], path: Path) -> None:
+def save(plot: Callable[[Any, Any], None], found: Any, path: Path) -> bool:
+    """Draw ``found`` into a file; return whether matplotlib is there to do it."""
+    try:
+        import matplotlib
+    except ModuleNotFoundError:
+        return False
+    matplotlib.use("Agg")
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(figsize=(9, 4.5), layout="constrained")
     plot(axes, found)
     figure.savefig(path, dpi=120)
     pyplot.close(figure)
+    return True
 
 
 def step(axes: Any, found: Sequence[Row]) -> None:
