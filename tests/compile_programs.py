@@ -54,5 +54,7 @@ for name in cuda_programs.__all__:
     if name != "INTERPRETED":
         for more in STEPS if name == "step" else [{}]:
             compile_program(name, vars(cuda_programs)[name], SIZES | more)
-for followed in (True, False):
-    compile_program("adam", adam_program.move, {"FOLLOWED": followed, "BLOCK": adam_cuda.BLOCK})
+for has_target in (True, False):
+    compile_program(
+        "adam", adam_program.update, {"HAS_TARGET": has_target, "BLOCK": adam_cuda.BLOCK}
+    )

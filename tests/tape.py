@@ -2,7 +2,7 @@
 
 What Python did while recording (a number it read, a branch it took, a tensor it swapped) is not
 done again by a replay, as on a GPU; and whatever would make a GPU wait fails, as on a GPU.
-tests/trainers/test_graphs.py holds a real graph to the same tests where there is a GPU.
+Where there is a GPU, tests/trainers/test_graphs.py trains by real graphs too.
 """
 
 from collections.abc import Callable

@@ -16,7 +16,11 @@ Result = TypeVar("Result")
 def compiled(
     function: Callable[Arguments, Result], how: Literal["off", "default"]
 ) -> Callable[Arguments, Result]:
-    """Return the function itself, or what computes the same in fewer passes over memory."""
+    """Return the function itself, or what computes the same in fewer passes over memory.
+
+    Settings of torch and a filter of warnings then hold for the whole process, which trains one
+    configuration.
+    """
     if how == "off":
         return function
     # All networks share one function: each role, tower and batch size is a case of it.

@@ -13,11 +13,11 @@ from torch import Tensor
 from hpsearch.game import rules
 from hpsearch.trainers.compiling import compiled
 from hpsearch.trainers.config import DQNConfig, DQNRole, RewardName
-from hpsearch.trainers.optim import Follower
+from hpsearch.trainers.optim import TargetWeights
 from hpsearch.trainers.policies import legal_values
 from hpsearch.trainers.q_learner import QLearner
 from hpsearch.trainers.replay_buffer import ReplayBuffer
-from hpsearch.trainers.returns import Batch
+from hpsearch.trainers.ring import Batch
 from hpsearch.trainers.saved_player import SavedPlayer
 from hpsearch.trainers.schedulers import Scheduler
 from hpsearch.trainers.trainer import Trainer
@@ -72,11 +72,11 @@ class DQNTrainer(Trainer[DQNConfig, QLearner]):
             lr = learner.lr_scheduler(self.step)
             for _ in range(self.config.updates_per_step - 1):
                 self._update(learner, lr, None)
-            follower = learner.follower(self.step + 1)
-            self._update(learner, lr, follower)
-            learner.target_net.follow_statistics(learner.net, follower.share)
+            target_weights = learner.target_weights(self.step + 1)
+            self._update(learner, lr, target_weights)
+            learner.target_net.follow_statistics(learner.net, target_weights.tau)
 
-    def _update(self, learner: QLearner, lr: Tensor, follower: Follower | None) -> None:
+    def _update(self, learner: QLearner, lr: Tensor, target_weights: TargetWeights | None) -> None:
         """Make one gradient step on the Huber loss of the temporal-difference error."""
         batch = learner.replay_buffer.sample(
             learner.config.batch_size, self.config.dqn.n_step, learner.gamma, self.step
@@ -86,10 +86,12 @@ class DQNTrainer(Trainer[DQNConfig, QLearner]):
         values = learner.net.update_pass(features, training=True)
         counts = batch.known | self._is_minimax(learner)
         weight, delta = batch.weight * counts, learner.huber_delta[:, None]
-        found = self._difference(values, batch.action, target, weight, delta)
+        found = self._difference(
+            values, action=batch.action, target=target, weight=weight, delta=delta
+        )
         # The mean over transitions, the sum over members: no member's gradient sees another.
         has_begun = self.step >= self.config.learning_starts
-        learner.update(found.loss.sum(), lr, has_begun, follower)
+        learner.update(found.loss.sum(), lr, has_begun, target_weights)
         learner.replay_buffer.reprioritise(batch.places, found.error.detach() * counts)
         learner.statistics |= {"loss": found.loss.detach(), "value": found.value.detach()}
 
@@ -177,7 +179,7 @@ class DQNTrainer(Trainer[DQNConfig, QLearner]):
 
 
 def temporal_difference(
-    values: Tensor, action: Tensor, target: Tensor, weight: Tensor, delta: Tensor
+    values: Tensor, *, action: Tensor, target: Tensor, weight: Tensor, delta: Tensor
 ) -> Difference:
     """Return what is between values and targets.
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from hpsearch.trainers.columns import column, prefixed
 from hpsearch.trainers.config import CommonConfig, LearningRole
 from hpsearch.trainers.networks import Network
-from hpsearch.trainers.optim import Follower, Update, build_optimizer, clipping
+from hpsearch.trainers.optim import TargetWeights, Update, build_optimizer, clipping
 from hpsearch.trainers.policies import AgentPolicy, HostPolicy, LearnedAgent, LearnedHost
 from hpsearch.trainers.role_nets import build_net, style
 from hpsearch.trainers.schedulers import Scheduler
@@ -58,16 +58,18 @@ class Learner:
         kind = LearnedHost if self.name == "host" else LearnedAgent
         return kind(net, self._style.weigh)
 
-    def update(self, loss: Tensor, lr: Tensor, active: Tensor, follower: Follower | None) -> None:
+    def update(
+        self, loss: Tensor, lr: Tensor, active: Tensor, target: TargetWeights | None
+    ) -> None:
         """Make one gradient step on a scalar ``loss``, the sum of the members'.
 
         ``active`` bool (P,) says whose weights move, at learning rates ``lr`` float32 (P,); the
-        ``follower`` goes after the weights.
+        ``target`` follows the weights.
         """
         self.gradients = self.net.gradients(loss)
         scale, norm = clipping(self.gradients, self.max_grad_norm)
         update = Update(self.gradients, scale, lr, active & self.learns())
-        self.optimizer.step(self.net.weights, update, follower)
+        self.optimizer.step(self.net.weights, update, target)
         self.statistics |= {"gradient_norm": norm, "lr": lr}
 
     def keep_statistics(self, before: Tensor) -> None:

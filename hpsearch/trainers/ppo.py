@@ -39,7 +39,7 @@ class Moves(NamedTuple):
     """float32 (P, M): what the value network learns"""
 
 
-class Numbers(NamedTuple):
+class LossCoefficients(NamedTuple):
     """What the configurations say of the loss, of each member."""
 
     clip: Tensor
@@ -74,12 +74,14 @@ class PPOTrainer(Trainer[PPOConfig, ActorCritic]):
         options = [config.ppo for config in configs]
         self._gae_lambda = column([one.gae_lambda for one in options], self.device)
         bounds = [_or_infinite(one.value_clip_range) for one in options]
-        self._numbers = Numbers(
+        self._coefficients = LossCoefficients(
             clip=column([one.clip_range for one in options], self.device)[:, None],
             value_clip=column(bounds, self.device)[:, None],
             vf_coef=column([one.vf_coef for one in options], self.device),
             ent_coef=column([one.ent_coef for one in options], self.device),
         )
+        # Each role's rollout: a recorded update reads the tensors that a recorded rollout fills.
+        self._played: tuple[Transitions, ...] = ()
         self._losses = compiled(losses, self.config.compile)
         self._target_kl = column([_or_infinite(one.target_kl) for one in options], self.device)
 
@@ -94,7 +96,7 @@ class PPOTrainer(Trainer[PPOConfig, ActorCritic]):
         return {
             **super().settings(),
             "gae_lambda": self._gae_lambda,
-            **self._numbers._asdict(),
+            **self._coefficients._asdict(),
             "target_kl": self._target_kl,
         }
 
@@ -136,7 +138,7 @@ class PPOTrainer(Trainer[PPOConfig, ActorCritic]):
         values, value = learner.net.update_pass(batch.features), learner.value(batch.features)
         if self.config.ppo.normalize_advantages:
             batch = batch._replace(advantage=normalized(batch.advantage))
-        found = self._losses(values, value, batch, self._numbers)
+        found = self._losses(values, value, batch, self._coefficients)
         active = active & ~(found.kl.detach() > self._target_kl)  # NaN goes on, to be seen
         # The sum over members: no member's gradient sees another.
         learner.update(found.loss.sum(), lr, active, None)
@@ -174,29 +176,29 @@ class PPOTrainer(Trainer[PPOConfig, ActorCritic]):
         return found, found + value, value
 
 
-def losses(values: Tensor, value: Tensor, batch: Moves, numbers: Numbers) -> Losses:
+def losses(values: Tensor, value: Tensor, batch: Moves, coefficients: LossCoefficients) -> Losses:
     """Return the losses of a minibatch.
 
     Args:
         values: float32 (P, m, A), of the actions, by the policy network.
         value: float32 (P, m), of the positions, by the value network.
         batch: what was played.
-        numbers: what the configurations say.
+        coefficients: what the configurations say.
     """
     log_probs = legal_values(values, batch.legal).log_softmax(dim=2)
     ratio_log = log_probs.gather(2, batch.action[..., None]).squeeze(2) - batch.log_prob
     ratio = ratio_log.exp()
-    policy_loss = _policy_loss(ratio, batch.advantage, numbers.clip)
-    value_loss = _value_loss(value, batch, numbers.value_clip)
+    policy_loss = _policy_loss(ratio, batch.advantage, coefficients.clip)
+    value_loss = _value_loss(value, batch, coefficients.value_clip)
     entropy = _entropy(log_probs, batch.legal)
     return Losses(
-        loss=policy_loss + numbers.vf_coef * value_loss - numbers.ent_coef * entropy,
+        loss=policy_loss + coefficients.vf_coef * value_loss - coefficients.ent_coef * entropy,
         policy_loss=policy_loss,
         value_loss=value_loss,
         policy_entropy=entropy,
         # An unbiased, never negative estimate: http://joschu.net/blog/kl-approx.html, k3.
         kl=(ratio - 1 - ratio_log).mean(dim=1),
-        clipped=((ratio - 1).abs() > numbers.clip).float().mean(dim=1),
+        clipped=((ratio - 1).abs() > coefficients.clip).float().mean(dim=1),
     )
 
 

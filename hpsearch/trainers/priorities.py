@@ -1,6 +1,6 @@
 """Priorities of remembered transitions (Schaul et al., arXiv 1511.05952, section 3).
 
-Axes: P members, C places, B transitions.
+Axes: P members, R places of the ring, G moves added at a time, B transitions.
 """
 
 from collections.abc import Sequence
@@ -15,14 +15,14 @@ class Priorities:
     """How often each place of a ring is drawn, and the weights that correct for it.
 
     Attributes:
-        priority: float32 (P, C), to the power alpha; 0 where nothing lies.
+        priority: float32 (P, R), to the power alpha; 0 where nothing lies.
         highest: float32 (P,), the highest so far; a new transition gets it.
     """
 
     def __init__(
         self, size: int, options: Sequence[PrioritisedReplay], device: torch.device
     ) -> None:
-        """Begin with no transitions in ``size`` C places."""
+        """Begin with no transitions in ``size`` R places."""
         numbers = [(one.alpha, one.beta, float(one.beta_steps), one.eps) for one in options]
         columns = torch.tensor(numbers, device=device)[:, None]
         self._alpha, self._beta, self._beta_steps, self._eps = (

@@ -1,4 +1,4 @@
-"""What a role of P members learns with by Q-learning."""
+"""What a role of P members learns with by Q-learning. Axes: P members."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from hpsearch.trainers.columns import column, prefixed
 from hpsearch.trainers.config import DQNConfig, DQNRole
 from hpsearch.trainers.learner import Learner
 from hpsearch.trainers.networks import Network
-from hpsearch.trainers.optim import Follower
+from hpsearch.trainers.optim import TargetWeights
 from hpsearch.trainers.replay_buffer import ReplayBuffer
 from hpsearch.trainers.role_nets import build_net, member_stream
 from hpsearch.trainers.schedulers import Scheduler
@@ -38,12 +38,12 @@ class QLearner(Learner):
         self.target_net = build_net(name, roles[0], configs[0], seeds, device)
         keeps_points = configs[0].dqn.minimax and name == "host"
         self.replay_buffer = ReplayBuffer(
-            self.net.observation_size,
-            (configs[0].max_num_points if keeps_points else 0, configs[0].dimension),
-            roles[0].rollout_size,
-            [config.replay_buffer for config in configs],
-            member_stream(seeds, device, name, "replay"),
-            configs[0].compile,
+            observation_size=self.net.observation_size,
+            points_shape=(configs[0].max_num_points if keeps_points else 0, configs[0].dimension),
+            num_games=roles[0].rollout_size,
+            options=[config.replay_buffer for config in configs],
+            stream=member_stream(seeds, device, name, "replay"),
+            how=configs[0].compile,
         )
         self.tau = column([role.tau for role in roles], device)
         self.huber_delta = column([role.huber_delta for role in roles], device)
@@ -53,13 +53,13 @@ class QLearner(Learner):
             [role.er_schedule for role in roles], [role.er for role in roles], device
         )
 
-    def follower(self, step: Tensor) -> Follower:
+    def target_weights(self, step: Tensor) -> TargetWeights:
         """Return the target network's weights, and by how much they follow before ``step`` (P,).
 
         By tau every ``target_interval`` steps.
         """
         is_due = self.learns() & (step % self.target_interval == 0)
-        return Follower(self.target_net.weights, self.tau * is_due)
+        return TargetWeights(self.target_net.weights, self.tau * is_due)
 
     def learns(self) -> Tensor:
         """Return which members have something to learn from, and may, bool (P,)."""

@@ -19,21 +19,27 @@ from hpsearch.game.philox import Stream
 from hpsearch.trainers import config as configs
 from hpsearch.trainers.compiling import compiled
 from hpsearch.trainers.priorities import Priorities
-from hpsearch.trainers.returns import Batch, Layout, Rings, look_up
+from hpsearch.trainers.ring import Batch, Layout, Rings, look_up
 from hpsearch.trainers.transitions import Transitions
 
 
 class ReplayBuffer:
-    """The last C moves of each of P members whose next move has been made too."""
+    """The last C moves of each of P members whose next move has been made too.
+
+    Attributes:
+        size: C.
+        added: int64 (P,), moves added so far.
+    """
 
     def __init__(
         self,
+        *,
         observation_size: int,
         points_shape: tuple[int, int],
         num_games: int,
         options: Sequence[configs.ReplayBuffer],
         stream: Stream,
-        compile: Literal["off", "default"],
+        how: Literal["off", "default"],
     ) -> None:
         """Make room for the moves of one member for each of ``options``.
 
@@ -43,13 +49,13 @@ class ReplayBuffer:
             num_games: G moves, one a game, are added at a time.
             options: what the configurations say.
             stream: draws.
-            compile: whether looking up is compiled.
+            how: looking up is compiled, as `compiled` says.
         """
         self.size = options[0].buffer_size
         self._num_games = num_games
         self._num_places = self.size + num_games
         self._layout = Layout(num_games, self._num_places)
-        self._look_up = compiled(look_up, compile)
+        self._look_up = compiled(look_up, how)
         self._stream = stream
         device = stream.keys.device
         places = (len(options), self._num_places)
@@ -109,7 +115,15 @@ class ReplayBuffer:
             weight = torch.ones_like(noise, dtype=torch.float32)
         else:
             places, weight = self._priorities.sample(noise, filled, step)
-        return self._look_up(self._rings, self._layout, places, weight, self.added, gamma, n_step)
+        return self._look_up(
+            self._rings,
+            self._layout,
+            places=places,
+            weight=weight,
+            added=self.added,
+            gamma=gamma,
+            n_step=n_step,
+        )
 
     def reprioritise(self, places: Tensor, errors: Tensor) -> None:
         """Say how large the errors (P, B) of transitions at ``places`` (P, B) are now."""

@@ -1,6 +1,7 @@
 """Rollouts: the games that a population plays, and what its learners see in them.
 
-Axes: P members, B games, N points, D coordinates, A actions.
+Axes: P members, B games, N points, D coordinates, A actions, R rows of a batch, F numbers of an
+observation, I inputs of a network.
 """
 
 from abc import abstractmethod

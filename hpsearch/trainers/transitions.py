@@ -13,7 +13,8 @@ from torch import Tensor
 class Transitions(NamedTuple):
     """What a role saw, did and got. A ``subset`` is the index of the host's choice.
 
-    A truncated game is not done: its value bootstraps from the next observation.
+    A truncated game is not done. What is learned from a rollout bootstraps from its next
+    observation, which a replay buffer does not keep: it learns from no `last` move.
     """
 
     points: Tensor
@@ -37,7 +38,7 @@ class Transitions(NamedTuple):
     truncated: Tensor
     """bool (P, B): the game was broken off"""
     last: Tensor
-    """bool (P, B): the game could not have gone on, over or not"""
+    """bool (P, B): no further move was allowed, whether this one ended the game or not"""
 
 
 def stack(moves: Sequence[Transitions]) -> Transitions:

@@ -26,6 +26,8 @@ from hpsearch.trainers.algorithms import build
 from hpsearch.trainers.config import TrainerConfig
 
 NUM_SEEDS = 16
+STUDENT = 2.131
+"""quantile .975 of Student's t with NUM_SEEDS - 1 degrees of freedom"""
 NUM_GAMES = 1000
 AGENT = "rho/host/choose_first"
 ADAM = {"lr": 1e-3, "beta1": 0.9, "beta2": 0.999, "eps": 1e-7}
@@ -71,8 +73,8 @@ def curve(name: str, device: str) -> Iterator[dict[str, object]]:
             "step": step,
             "seeds": NUM_SEEDS,
             "rho": f"{statistics.mean(rho):.5f}",
-            "low": f"{statistics.mean(rho) - 2.131 * error:.5f}",  # Student's t, 15 degrees
-            "high": f"{statistics.mean(rho) + 2.131 * error:.5f}",
+            "low": f"{statistics.mean(rho) - STUDENT * error:.5f}",
+            "high": f"{statistics.mean(rho) + STUDENT * error:.5f}",
         }
 
 

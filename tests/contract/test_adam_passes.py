@@ -8,7 +8,7 @@ from kernel_states import device_of  # sets up triton's interpreter where there 
 from torch import Tensor
 
 from hpsearch.trainers.config.optim import AdamWArgs
-from hpsearch.trainers.optim import Adam, Follower, Update
+from hpsearch.trainers.optim import Adam, TargetWeights, Update
 from hpsearch.trainers.optim.adam import PASSES
 
 needs_triton = pytest.mark.skipif(find_spec("triton") is None, reason="triton is not installed")
@@ -44,8 +44,8 @@ class Bank:
         device = self.weights.device
         lr = torch.linspace(1e-3, 1e-1, len(gradients))
         update = Update(*(one.to(device) for one in (gradients, scale, lr, active)))
-        follower = None if self.behind is None else Follower(self.behind, share.to(device))
-        self.adam.step(self.weights, update, follower)
+        target = None if self.behind is None else TargetWeights(self.behind, share.to(device))
+        self.adam.step(self.weights, update, target)
 
     def tensors(self) -> list[Tensor]:
         behind = [] if self.behind is None else [self.behind]

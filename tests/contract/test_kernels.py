@@ -24,6 +24,7 @@ from kernel_states import (
 
 from hpsearch.game import FusedGame, GameConfig, HostActionEncoder
 from hpsearch.game.kernels import BACKENDS, default_backend
+from hpsearch.game.kernels.cpu_loops import REWARD_KINDS
 from hpsearch.game.philox import derive_key
 from hpsearch.game.rewards import REWARDS
 
@@ -244,3 +245,8 @@ def test_the_gpu_programs_compile_for_an_h200():
     """The interpreter takes what the compiler refuses; compiling needs no device."""
     program = Path(__file__).parent.parent / "compile_programs.py"
     subprocess.run([sys.executable, program], check=True, timeout=300)
+
+
+def test_a_step_on_a_cpu_knows_every_reward():
+    """An unknown kind would be taken for the last one."""
+    assert REWARD_KINDS.keys() == REWARDS.keys()

@@ -18,8 +18,8 @@ from hpsearch.trainers.config.schedules import ConstantSchedule
 from hpsearch.trainers.optim import (
     SGD,
     Adam,
-    Follower,
     Optimizer,
+    TargetWeights,
     Update,
     build_optimizer,
     clipping,
@@ -116,11 +116,11 @@ def move(
     lr: Tensor,
     active: Tensor,
     max_norm: Tensor | None = None,
-    follower: Follower | None = None,
+    target: TargetWeights | None = None,
 ) -> None:
     """Make an update, clipped where a norm is given."""
     scale = torch.ones(len(weights)) if max_norm is None else clipping(gradients, max_norm)[0]
-    optimizer.step(weights, Update(gradients, scale, lr, active), follower)
+    optimizer.step(weights, Update(gradients, scale, lr, active), target)
 
 
 def snapshot(optimizer) -> dict[str, Tensor]:
@@ -269,13 +269,13 @@ def test_the_configuration_names_the_optimizer():
 
 
 @every_optimizer
-def test_a_follower_goes_its_share_of_the_way_to_where_the_weights_are_now(members):
+def test_a_target_goes_its_share_of_the_way_to_where_the_weights_are_now(members):
     weights, gradients = random_weights(), random_gradients()
     optimizer, behind = optimizer_of(weights, members), random_weights() + 1.0
     share, before = torch.tensor([0.0, 0.25, 1.0, 0.5]), behind.clone()
     active = torch.tensor([True, True, True, False])  # whoever stands still is followed too
-    follower = Follower(behind, share)
-    move(optimizer, weights, gradients[9], rates_of(members), active, follower=follower)
+    target = TargetWeights(behind, share)
+    move(optimizer, weights, gradients[9], rates_of(members), active, target=target)
     torch.testing.assert_close(behind, before + (weights - before) * share[:, None])
     assert torch.equal(behind[0], before[0])
     assert torch.equal(behind[2], weights[2])

@@ -138,7 +138,14 @@ def numbered(first: int, count: int) -> Transitions:
 def test_the_ring_overwrites_priorities_with_their_transitions():
     keys = torch.arange(NUM_MEMBERS)
     options = [config.ReplayBuffer(buffer_size=6, save=True, prioritised=one) for one in OPTIONS]
-    memory = ReplayBuffer(6, (0, 3), 4, options, Stream(keys, torch.zeros_like(keys)), "off")
+    memory = ReplayBuffer(
+        observation_size=6,
+        points_shape=(0, 3),
+        num_games=4,
+        options=options,
+        stream=Stream(keys, torch.zeros_like(keys)),
+        how="off",
+    )
     step, gamma = torch.zeros(NUM_MEMBERS, dtype=torch.int64), torch.ones(NUM_MEMBERS)
     memory.add(numbered(0, 4))
     memory.add(numbered(4, 4))  # the ring has places for 6 moves and for 4 that cannot be drawn yet

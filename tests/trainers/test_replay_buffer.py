@@ -10,7 +10,7 @@ from scipy.stats import chisquare
 from hpsearch.game.philox import Stream
 from hpsearch.trainers import config
 from hpsearch.trainers.replay_buffer import ReplayBuffer
-from hpsearch.trainers.returns import Batch
+from hpsearch.trainers.ring import Batch
 from hpsearch.trainers.transitions import Transitions
 
 NUM_MEMBERS, NUM_POINTS, DIMENSION, NUM_FEATURES = 3, 2, 3, 5
@@ -46,7 +46,18 @@ def stream(seed: int = 0) -> Stream:
 
 def buffer(size: int, num_games: int, num_points: int = NUM_POINTS) -> ReplayBuffer:
     options = [config.ReplayBuffer(buffer_size=size, save=True, prioritised=None)] * NUM_MEMBERS
-    return ReplayBuffer(NUM_FEATURES, (num_points, DIMENSION), num_games, options, stream(), "off")
+    return make(num_points, num_games, options, stream())
+
+
+def make(num_points: int, num_games: int, options, own: Stream) -> ReplayBuffer:
+    return ReplayBuffer(
+        observation_size=NUM_FEATURES,
+        points_shape=(num_points, DIMENSION),
+        num_games=num_games,
+        options=options,
+        stream=own,
+        how="off",
+    )
 
 
 def sample(memory: ReplayBuffer, batch_size: int, n_step: int = 1) -> Batch:
@@ -125,7 +136,7 @@ def test_a_members_sample_does_not_depend_on_the_others():
     memory, keys = buffer(20, 10), stream().keys[1:2]
     options = [config.ReplayBuffer(buffer_size=20, save=True, prioritised=None)]
     own = Stream(keys, torch.zeros_like(keys))
-    alone = ReplayBuffer(NUM_FEATURES, (NUM_POINTS, DIMENSION), 10, options, own, "off")
+    alone = make(NUM_POINTS, 10, options, own)
     for first in (0, 10, 20):
         memory.add(transitions(first, 10))
         alone.add(Transitions(*(tensor[1:2] for tensor in transitions(first, 10))))

@@ -224,9 +224,9 @@ def test_schedules_move_inside_one_call_of_train(tiny_config):
     (table,) = trainer.tables
     optimizer_step, host_policy = trainer.host.optimizer.step, table.host
 
-    def step(weights, update, follower):
+    def step(weights, update, target):
         lrs.append(update.lr.item())
-        optimizer_step(weights, update, follower)
+        optimizer_step(weights, update, target)
 
     def policy(position, noise, exploration):
         ers.append(exploration[0, 0].item())

@@ -7,7 +7,6 @@ This file turns tensors into arrays; the loops are in `cpu_loops`, what they do 
 from functools import cache
 from typing import Any
 
-import numba
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -19,6 +18,7 @@ from hpsearch.game.encoding import subset_bits
 from hpsearch.game.kernels import cpu_loops
 from hpsearch.game.kernels.cpu_rows import unrolled
 from hpsearch.game.kernels.interface import GameState, Step
+from hpsearch.game.kernels.threads import share_threads
 
 __all__ = ["move", "newton_polytope", "observe", "random_starts", "step", "uniform", "zeillinger"]
 
@@ -26,7 +26,7 @@ __all__ = ["move", "newton_polytope", "observe", "random_starts", "step", "unifo
 def newton_polytope(points: Tensor) -> Tensor:
     """Reduce every game; see `rules.newton_polytope`."""
     result = torch.full(points.shape, rules.PADDING, dtype=torch.int32)
-    _share_threads()
+    share_threads()
     cpu_loops.newton_polytope(_games(points), _games(result), unrolled(points.shape[-1]))
     return result
 
@@ -38,7 +38,7 @@ def move(points: Tensor, subset: Tensor, axis: Tensor, reposition: bool) -> tupl
     bits = (subset.long() << torch.arange(points.shape[-1])).sum(-1)
     result = torch.full(points.shape, rules.PADDING, dtype=torch.int32)
     capped = torch.empty(batch, dtype=torch.bool)
-    _share_threads()
+    share_threads()
     cpu_loops.move(
         _games(points),
         _flat(bits.expand(batch)),
@@ -54,7 +54,7 @@ def move(points: Tensor, subset: Tensor, axis: Tensor, reposition: bool) -> tupl
 def observe(points: Tensor) -> Tensor:
     """Scale every game to [0, 1]; see `rules.observe`."""
     result = torch.full(points.shape, float(rules.PADDING))
-    _share_threads()
+    share_threads()
     cpu_loops.observe(_games(points), _games(result), unrolled(points.shape[-1]))
     return result.flatten(-2)
 
@@ -64,7 +64,7 @@ def random_starts(
 ) -> Tensor:
     """Draw start positions; see `starts.random_starts`."""
     result = torch.empty((*starts.shape, num_points, dimension), dtype=torch.int32)
-    _share_threads()
+    share_threads()
     cpu_loops.random_starts(
         _flat(keys),
         starts.contiguous().numpy(),
@@ -78,7 +78,7 @@ def random_starts(
 def uniform(keys: Tensor, counters: Tensor, num_numbers: int) -> Tensor:
     """Draw numbers in [0, 1); see `philox.uniform`."""
     result = torch.empty((len(keys), num_numbers), dtype=torch.float32)
-    _share_threads()
+    share_threads()
     cpu_loops.uniform(_flat(keys), _flat(counters), result.numpy())
     return result
 
@@ -86,7 +86,7 @@ def uniform(keys: Tensor, counters: Tensor, num_numbers: int) -> Tensor:
 def zeillinger(points: Tensor) -> Tensor:
     """Choose Zeillinger's actions; see `zeillinger.zeillinger`."""
     result = torch.empty(points.shape[:-2], dtype=torch.int64)
-    _share_threads()
+    share_threads()
     cpu_loops.zeillinger(_games(points), _flat(result))
     return result
 
@@ -105,7 +105,7 @@ def step(state: GameState, host_action: Tensor, agent_axis: Tensor, config: Game
         reward=torch.empty(shape, dtype=torch.float32),
         next_observation=torch.full_like(state.observation, float(rules.PADDING)),
     )
-    _share_threads()
+    share_threads()
     cpu_loops.step(
         _games(state.points),
         _flat(state.lengths),
@@ -146,15 +146,6 @@ def _flat(tensor: Tensor) -> NDArray[Any]:
     """Return (...) as an array (G,)."""
     array: NDArray[Any] = tensor.contiguous().numpy().reshape(-1)
     return array
-
-
-def _share_threads() -> None:
-    """Use as many threads as torch may, so that jobs that share a machine can say so once."""
-    num_threads = torch.get_num_threads()
-    numba.set_num_threads(min(num_threads, numba.config.NUMBA_NUM_THREADS))  # type: ignore[attr-defined]
-    # numba's first launch sets OpenMP's number of threads, which is torch's too, to all there are.
-    if torch.get_num_threads() != num_threads:
-        torch.set_num_threads(num_threads)
 
 
 @cache

@@ -21,7 +21,7 @@ LOW_KEY_STEP = np.uint64(philox.KEY_STEPS[0])
 HIGH_KEY_STEP = np.uint64(philox.KEY_STEPS[1])
 NUM_ROUNDS = philox.NUM_ROUNDS
 WORDS_PER_BLOCK = philox.WORDS_PER_BLOCK
-LANES = 8  # blocks that a processor with AVX-512 handles at once
+SIMD_BLOCKS = 8  # blocks that a processor with AVX-512 handles at once
 
 
 @scalar
@@ -32,7 +32,9 @@ def draw_words(key: int, counter: int, c2: int, c3: int, num_blocks: int) -> NDA
         The words of at least ``num_blocks`` blocks, uint64 (blocks, 4).
     """
     # The compiler does several blocks at once, but those that are left over one by one.
-    words = np.empty((-(-num_blocks // LANES) * LANES, WORDS_PER_BLOCK), dtype=np.uint64)
+    words = np.empty(
+        (-(-num_blocks // SIMD_BLOCKS) * SIMD_BLOCKS, WORDS_PER_BLOCK), dtype=np.uint64
+    )
     for block in range(len(words)):
         low = np.uint64(counter + block)
         w0, w1 = low & WORD, low >> WORD_BITS

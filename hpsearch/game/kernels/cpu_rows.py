@@ -4,8 +4,7 @@ The first ``count`` rows are points, and nothing here touches any other row, so 
 what the points cost, of which a game soon has three or four.
 
 ``coordinates``, from `unrolled`, are D of anything. The compiler knows the length of a tuple, as it
-does not know that of an array, and unrolls the loops over it: with D = 3 that is a third of a
-step's time.
+does not know that of an array, and unrolls the loops over it.
 """
 
 from typing import Any
@@ -19,9 +18,9 @@ from hpsearch.game.rules import MAX_COORDINATE, PADDING
 Rows = NDArray[np.int32]
 Coordinates = tuple[int, ...] | NDArray[np.int64]
 
-LANES = 8  # int32 numbers that AVX2 handles at once
-FEW = LANES
-MAX_UNROLLED = 4
+SIMD_WIDTH = 8  # int32 numbers that AVX2 handles at once
+MAX_PAIRWISE = SIMD_WIDTH  # points that are compared in pairs: too few to fill vectors
+MAX_UNROLLED = 4  # coordinates; each number of them costs seconds of compiling
 
 
 def unrolled(dimension: int) -> Coordinates:
@@ -39,7 +38,7 @@ def reduce_rows(rows: Rows, count: int, coordinates: Coordinates) -> int:
 
     The rows after these hold anything.
     """
-    if count > FEW:
+    if count > MAX_PAIRWISE:
         kept = _keep_minimal(rows, count, coordinates)
     else:
         kept = 0
@@ -88,9 +87,9 @@ def _keep_minimal(rows: Rows, count: int, coordinates: Coordinates) -> int:
     """Do for many rows, as of a start, what `_admit` does for each of a few.
 
     Every row that lies above no earlier one removes all that lie above it, itself excepted. In
-    columns the compiler compares it with `LANES` others at once.
+    columns the compiler compares it with `SIMD_WIDTH` others at once.
     """
-    width = -(-count // LANES) * LANES
+    width = -(-count // SIMD_WIDTH) * SIMD_WIDTH
     columns = np.empty((len(coordinates), width), dtype=np.int32)
     above = np.zeros(width, dtype=np.int32)
     for row in range(count):

@@ -10,10 +10,11 @@ from torch import Tensor
 
 from hpsearch.trainers.config.optim import AdamArgs, Optim, SGDArgs
 from hpsearch.trainers.optim.adam import Adam
-from hpsearch.trainers.optim.interface import Follower, Optimizer, Update, clipping
+from hpsearch.trainers.optim.gradients import clipping
+from hpsearch.trainers.optim.interface import Optimizer, TargetWeights, Update
 from hpsearch.trainers.optim.sgd import SGD
 
-__all__ = ["SGD", "Adam", "Follower", "Optimizer", "Update", "build_optimizer", "clipping"]
+__all__ = ["SGD", "Adam", "Optimizer", "TargetWeights", "Update", "build_optimizer", "clipping"]
 
 
 def build_optimizer(weights: Tensor, optims: Sequence[Optim]) -> Optimizer:

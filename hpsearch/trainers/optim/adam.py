@@ -8,12 +8,12 @@ from torch import Tensor
 from hpsearch.game.kernels import default_backend
 from hpsearch.trainers.columns import column
 from hpsearch.trainers.config.optim import AdamArgs, AdamWArgs
-from hpsearch.trainers.optim import adam_cpu, adam_cuda
-from hpsearch.trainers.optim.adam_formula import Averages, Numbers, formula
-from hpsearch.trainers.optim.interface import Follower, Update
+from hpsearch.trainers.optim import adam_cpu, adam_cuda, adam_reference
+from hpsearch.trainers.optim.adam_reference import Averages, Hyperparameters
+from hpsearch.trainers.optim.interface import TargetWeights, Update
 
-PASSES = {"reference": formula, "cpu": adam_cpu.adam, "cuda": adam_cuda.adam}
-"""by the name of the game's backend for a device: `formula`, and what computes the same faster"""
+PASSES = {"reference": adam_reference.adam, "cpu": adam_cpu.adam, "cuda": adam_cuda.adam}
+"""by the name of the game's backend for a device; all compute what the reference does"""
 
 
 class Adam:
@@ -23,7 +23,7 @@ class Adam:
         """Start with empty averages for ``weights`` float32 (P, W)."""
         device = weights.device
         decays = [arg.weight_decay if isinstance(arg, AdamWArgs) else 0.0 for arg in args]
-        self._numbers = Numbers(
+        self._hyperparameters = Hyperparameters(
             column([arg.beta1 for arg in args], device)[:, None],
             column([arg.beta2 for arg in args], device)[:, None],
             column([arg.eps for arg in args], device)[:, None],
@@ -33,10 +33,10 @@ class Adam:
         self.averages = Averages(torch.zeros_like(weights), torch.zeros_like(weights), updates)
         self._pass = PASSES[default_backend(device)]
 
-    def step(self, weights: Tensor, update: Update, follower: Follower | None) -> None:
-        """Move ``weights`` (P, W) in place, then the ``follower``'s towards them."""
+    def step(self, weights: Tensor, update: Update, target: TargetWeights | None) -> None:
+        """Move ``weights`` (P, W) in place, then the ``target``'s towards them."""
         self.averages.updates.add_(update.active[:, None])
-        self._pass(weights, update, self.averages, self._numbers, follower)
+        self._pass(weights, update, self.averages, self._hyperparameters, target)
 
     def forget(self) -> None:
         """Begin with empty averages again."""
@@ -49,4 +49,4 @@ class Adam:
 
     def settings(self) -> dict[str, Tensor]:
         """Return what the configurations say, each with the member axis first."""
-        return self._numbers._asdict()
+        return self._hyperparameters._asdict()

@@ -1,4 +1,4 @@
-"""Adam on a CPU: one loop over the bank, shared among the threads. See `adam_formula.formula`."""
+"""Adam on a CPU: one loop over the bank, shared among the threads. See `adam_reference.adam`."""
 
 import numba
 import numpy as np
@@ -7,30 +7,30 @@ from torch import Tensor
 
 from hpsearch.game.kernels.compiled import batched, scalar
 from hpsearch.game.kernels.threads import share_threads
-from hpsearch.trainers.optim.adam_formula import Averages, Numbers
-from hpsearch.trainers.optim.interface import Follower, Update
+from hpsearch.trainers.optim.adam_reference import Averages, Hyperparameters
+from hpsearch.trainers.optim.interface import TargetWeights, Update
 
 Floats = NDArray[np.float32]
 Bools = NDArray[np.bool_]
 
 CHUNK = 4096
-"""weights that a thread moves at a time; five rows of them fit its cache"""
+"""weights that a thread updates at a time; five rows of them fit its cache"""
 ONE = np.float32(1.0)
-NOTHING = np.float32(0.0)
+ZERO = np.float32(0.0)
 
 
 def adam(
     weights: Tensor,
     update: Update,
     averages: Averages,
-    numbers: Numbers,
-    follower: Follower | None,
+    hyperparameters: Hyperparameters,
+    target: TargetWeights | None,
 ) -> None:
-    """Make an update that has been counted already; see `adam_formula.formula`."""
-    # Without a follower any bank does, as no member's goes a share of the way.
-    behind = follower or Follower(weights, update.lr.new_zeros(len(weights)))
+    """Make an update that has been counted already; see `adam_reference.adam`."""
+    # Without a target network any bank does, as none of its rows moves.
+    followed = target or TargetWeights(weights, update.lr.new_zeros(len(weights)))
     share_threads()
-    _move(
+    _update(
         weights.numpy(),
         update.gradients.numpy(),
         update.scale.numpy(),
@@ -39,17 +39,17 @@ def adam(
         averages.mean.numpy(),
         averages.square.numpy(),
         averages.updates.numpy(),
-        numbers.beta1.numpy(),
-        numbers.beta2.numpy(),
-        numbers.eps.numpy(),
-        numbers.weight_decay.numpy(),
-        behind.weights.numpy(),
-        behind.share.numpy(),
+        hyperparameters.beta1.numpy(),
+        hyperparameters.beta2.numpy(),
+        hyperparameters.eps.numpy(),
+        hyperparameters.weight_decay.numpy(),
+        followed.weights.numpy(),
+        followed.tau.numpy(),
     )
 
 
 @batched
-def _move(
+def _update(
     weights: Floats,
     gradients: Floats,
     scale: Floats,
@@ -62,17 +62,17 @@ def _move(
     beta2: Floats,
     eps: Floats,
     weight_decay: Floats,
-    follower: Floats,
-    share: Floats,
+    target: Floats,
+    tau: Floats,
 ) -> None:
-    """Move all members; (P, W), (P, 1) or (P,) as the tensors that these are."""
+    """Update all members; (P, W), (P, 1) or (P,) as the tensors that these are."""
     num_members, num_weights = weights.shape
     num_chunks = (num_weights + CHUNK - 1) // CHUNK
     for task in numba.prange(num_members * num_chunks):
         p, start = task // num_chunks, task % num_chunks * CHUNK
         chunk = slice(start, min(start + CHUNK, num_weights))
         if active[p]:
-            _move_chunk(
+            _update_chunk(
                 weights[p, chunk],
                 gradients[p, chunk],
                 mean[p, chunk],
@@ -86,12 +86,12 @@ def _move(
                 ONE - lr[p] * weight_decay[p, 0],
                 eps[p, 0],
             )
-        if share[p] != NOTHING:
-            _follow_chunk(weights[p, chunk], follower[p, chunk], share[p])
+        if tau[p] != ZERO:
+            _follow_chunk(weights[p, chunk], target[p, chunk], tau[p])
 
 
 @scalar
-def _move_chunk(
+def _update_chunk(
     weights: Floats,
     gradients: Floats,
     mean: Floats,
@@ -105,7 +105,7 @@ def _move_chunk(
     kept: np.float32,
     eps: np.float32,
 ) -> None:
-    """Move some weights of a member; ``kept`` is what weight decay leaves of them."""
+    """Update some weights of a member; ``kept`` is what weight decay leaves of them."""
     for w in range(len(weights)):
         gradient = gradients[w] * scale
         mean[w] = mean[w] * beta1 + gradient * (ONE - beta1)
@@ -115,7 +115,7 @@ def _move_chunk(
 
 
 @scalar
-def _follow_chunk(weights: Floats, follower: Floats, share: np.float32) -> None:
-    """Move some weights of a follower; a share of 1 makes them equal."""
+def _follow_chunk(weights: Floats, target: Floats, tau: np.float32) -> None:
+    """Move some weights of a target network; a tau of 1 makes them equal."""
     for w in range(len(weights)):
-        follower[w] = weights[w] - (weights[w] - follower[w]) * (ONE - share)
+        target[w] = weights[w] - (weights[w] - target[w]) * (ONE - tau)

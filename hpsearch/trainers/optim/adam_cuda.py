@@ -1,4 +1,4 @@
-"""Adam on a GPU: one launch. See `adam_formula.formula`; triton is imported by the first call."""
+"""Adam on a GPU: one launch. See `adam_reference.adam`; triton is imported by the first call."""
 
 from functools import cache
 from types import ModuleType
@@ -7,8 +7,8 @@ from typing import Final
 import torch
 from torch import Tensor
 
-from hpsearch.trainers.optim.adam_formula import Averages, Numbers
-from hpsearch.trainers.optim.interface import Follower, Update
+from hpsearch.trainers.optim.adam_reference import Averages, Hyperparameters
+from hpsearch.trainers.optim.interface import TargetWeights, Update
 
 BLOCK: Final = 1024
 """weights of a program"""
@@ -18,23 +18,23 @@ def adam(
     weights: Tensor,
     update: Update,
     averages: Averages,
-    numbers: Numbers,
-    follower: Follower | None,
+    hyperparameters: Hyperparameters,
+    target: TargetWeights | None,
 ) -> None:
-    """Make an update that has been counted already; see `adam_formula.formula`."""
+    """Make an update that has been counted already; see `adam_reference.adam`."""
     num_members, num_weights = weights.shape
-    # Without a follower any bank does: the program does not look at it.
-    behind = follower or Follower(weights, update.lr)
+    # Without a target network any bank does: the program does not look at it.
+    followed = target or TargetWeights(weights, update.lr)
     grid = (num_members, -(-num_weights // BLOCK))
     with torch.cuda.device_of(weights):
-        _programs().move[grid](
+        _programs().update[grid](
             weights,
             *update,
             *averages,
-            *numbers,
-            *behind,
+            *hyperparameters,
+            *followed,
             num_weights,
-            FOLLOWED=follower is not None,
+            HAS_TARGET=target is not None,
             BLOCK=BLOCK,
         )
 

@@ -1,11 +1,11 @@
-"""The Triton program of Adam; importing it imports triton. See `adam_formula.formula`."""
+"""The Triton program of Adam; importing it imports triton. See `adam_reference.adam`."""
 
 import triton
 import triton.language as tl
 
 
 @triton.jit
-def move(
+def update(
     weights: tl.tensor,
     gradients: tl.tensor,
     scale: tl.tensor,
@@ -18,13 +18,13 @@ def move(
     beta2: tl.tensor,
     eps: tl.tensor,
     weight_decay: tl.tensor,
-    follower: tl.tensor,
-    share: tl.tensor,
+    target: tl.tensor,
+    tau: tl.tensor,
     num_weights: tl.tensor,
-    FOLLOWED: tl.constexpr,
+    HAS_TARGET: tl.constexpr,
     BLOCK: tl.constexpr,
 ) -> None:
-    """Move BLOCK weights of one member; all tensors are contiguous, (P, W) or (P,)."""
+    """Update BLOCK weights of one member; all tensors are contiguous, (P, W) or (P,)."""
     p = tl.program_id(0)
     w = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     is_weight = w < num_weights
@@ -46,11 +46,11 @@ def move(
         size = tl.sqrt(variance) + tl.load(eps + p)
         now = now * (1.0 - rate * tl.load(weight_decay + p)) - rate * corrected / size
         tl.store(weights + places, now, is_weight)
-    if FOLLOWED:
-        way = tl.load(share + p)
+    if HAS_TARGET:
+        way = tl.load(tau + p)
         if way != 0.0:
-            behind = tl.load(follower + places, is_weight)
-            tl.store(follower + places, now - (now - behind) * (1.0 - way), is_weight)
+            behind = tl.load(target + places, is_weight)
+            tl.store(target + places, now - (now - behind) * (1.0 - way), is_weight)
 
 
 @triton.jit

@@ -7,7 +7,8 @@ from torch import Tensor
 
 from hpsearch.trainers.columns import column
 from hpsearch.trainers.config.optim import SGDArgs
-from hpsearch.trainers.optim.interface import Follower, Update, follow, scaled
+from hpsearch.trainers.optim.gradients import follow, scaled
+from hpsearch.trainers.optim.interface import TargetWeights, Update
 
 
 class SGD:
@@ -23,13 +24,13 @@ class SGD:
         self._weight_decay = column([arg.weight_decay for arg in args], weights.device)[:, None]
         self.velocity = torch.zeros_like(weights)
 
-    def step(self, weights: Tensor, update: Update, follower: Follower | None) -> None:
-        """Move ``weights`` (P, W) in place, then the ``follower``'s towards them."""
+    def step(self, weights: Tensor, update: Update, target: TargetWeights | None) -> None:
+        """Move ``weights`` (P, W) in place, then the ``target``'s towards them."""
         active = update.active[:, None]
         velocity = self._momentum * self.velocity + scaled(update) + self._weight_decay * weights
         self.velocity.copy_(torch.where(active, velocity, self.velocity))
         weights.sub_(update.lr[:, None] * active * velocity)
-        follow(weights, follower)
+        follow(target, weights)
 
     def forget(self) -> None:
         """Begin without velocity again."""

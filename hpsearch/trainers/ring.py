@@ -1,4 +1,6 @@
-"""Moves looked up in a ring, with what the next n of them earned (Sutton and Barto, section 7.1).
+"""A ring of moves: how they lie in it, and what the next n of some of them earned.
+
+Returns of n moves: Sutton and Barto, Reinforcement Learning (2018), section 7.1.
 
 Axes: P members, G games written at once, R places of the ring, B transitions of a batch, N points,
 D coordinates, F numbers of an observation.
@@ -40,15 +42,22 @@ class Batch(NamedTuple):
 
 
 class Rings(NamedTuple):
-    """What is stored of each move, (P, R, ...) as in `Transitions`."""
+    """What is stored of each move, as in `Transitions`."""
 
     points: Tensor
+    """int32 (P, R, N, D), or (P, R, 0, D)"""
     observation: Tensor
+    """float32 (P, R, F)"""
     subset: Tensor
+    """int64 (P, R)"""
     action: Tensor
+    """int64 (P, R)"""
     reward: Tensor
+    """float32 (P, R)"""
     done: Tensor
+    """bool (P, R)"""
     last: Tensor
+    """bool (P, R)"""
 
 
 @dataclass(frozen=True)
@@ -69,6 +78,7 @@ class Layout:
 def look_up(
     rings: Rings,
     layout: Layout,
+    *,
     places: Tensor,
     weight: Tensor,
     added: Tensor,
