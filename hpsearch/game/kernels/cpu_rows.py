@@ -20,16 +20,16 @@ Coordinates = tuple[int, ...] | NDArray[np.int64]
 
 SIMD_WIDTH = 8  # int32 numbers that AVX2 handles at once
 MAX_PAIRWISE = SIMD_WIDTH  # points that are compared in pairs: too few to fill vectors
-MAX_UNROLLED = 4  # coordinates; each number of them costs seconds of compiling
+UNROLLED = (3, 4)  # coordinates of the usual games; each number of them costs a compilation
 
 
 def unrolled(dimension: int) -> Coordinates:
-    """Return coordinates for loops that are unrolled where D is small.
+    """Return coordinates for loops that are unrolled where D is usual.
 
     For every length of a tuple all is compiled anew, which takes seconds; all other D share one
     program.
     """
-    return tuple(range(dimension)) if dimension <= MAX_UNROLLED else np.arange(dimension)
+    return tuple(range(dimension)) if dimension in UNROLLED else np.arange(dimension)
 
 
 @scalar
