@@ -16,9 +16,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from hpsearch.population.operators.anatomy import Anatomy, Heads, Pair, anatomy
+from hpsearch.population.operators.anatomy import Affine, Anatomy, Heads
 from hpsearch.population.operators.checks import check_alike
-from hpsearch.population.operators.clone import child
+from hpsearch.population.operators.children import child
+from hpsearch.population.operators.survey import anatomy
 from hpsearch.population.operators.units import places
 from hpsearch.trainers.networks import Network
 
@@ -102,14 +103,14 @@ class _Bank:
     def __init__(self, weights: Tensor) -> None:
         self._weights = weights.double().cpu()
 
-    def weight(self, pair: Pair) -> Tensor:
+    def weight(self, affine: Affine) -> Tensor:
         """Return (rows, columns)."""
-        found: Tensor = self._weights[pair.weight].unflatten(0, pair.shape)
+        found: Tensor = self._weights[affine.weight].unflatten(0, affine.shape)
         return found
 
-    def bias(self, pair: Pair) -> Tensor:
+    def bias(self, affine: Affine) -> Tensor:
         """Return (columns,)."""
-        return self._weights[pair.bias]
+        return self._weights[affine.bias]
 
 
 @dataclass(frozen=True)
@@ -149,34 +150,34 @@ class _Matching:
         """
         width = self.body.groups[group].width
         table = torch.zeros(width, width, dtype=torch.float64)
-        for pair in self.body.pairs:
-            if group in pair.columns and (pair.rows is None or pair.rows in known):
-                table += self._written(pair, group)
-            if pair.rows == group and all(column in known for column in pair.columns):
-                table += self._read(pair)
+        for affine in self.body.affines:
+            if group in affine.columns and (affine.rows is None or affine.rows in known):
+                table += self._written(affine, group)
+            if affine.rows == group and all(column in known for column in affine.columns):
+                table += self._read(affine)
         return table
 
-    def _written(self, pair: Pair, group: int) -> Tensor:
+    def _written(self, affine: Affine, group: int) -> Tensor:
         """Return the likeness of units by the weights that write them."""
-        widths = [self.body.groups[column].width for column in pair.columns]
-        own, other = self.own.weight(pair), self.other.weight(pair)
-        if pair.rows is not None:
-            own = own[self.order[pair.rows]]
+        widths = [self.body.groups[column].width for column in affine.columns]
+        own, other = self.own.weight(affine), self.other.weight(affine)
+        if affine.rows is not None:
+            own = own[self.order[affine.rows]]
         own, other = (
             torch.cat([weight, bias[None]])
-            for weight, bias in ((own, self.own.bias(pair)), (other, self.other.bias(pair)))
+            for weight, bias in ((own, self.own.bias(affine)), (other, self.other.bias(affine)))
         )
-        parts = zip(pair.columns, own.split(widths, 1), other.split(widths, 1), strict=True)
+        parts = zip(affine.columns, own.split(widths, 1), other.split(widths, 1), strict=True)
         products = [theirs.T @ mine for column, mine, theirs in parts if column == group]
         return torch.stack(products).sum(dim=0)
 
-    def _read(self, pair: Pair) -> Tensor:
+    def _read(self, affine: Affine) -> Tensor:
         """Return the likeness of units by the weights that read them."""
-        own, offset, columns = self.own.weight(pair), 0, []
-        for column in pair.columns:
+        own, offset, columns = self.own.weight(affine), 0, []
+        for column in affine.columns:
             columns.append(offset + self.order[column])
             offset += self.body.groups[column].width
-        return self.other.weight(pair) @ own[:, torch.cat(columns)].T
+        return self.other.weight(affine) @ own[:, torch.cat(columns)].T
 
 
 def _assign(similar: Tensor) -> Tensor:

@@ -8,7 +8,8 @@ from torch import Tensor
 
 from hpsearch.population.operators.alignment import aligned
 from hpsearch.population.operators.checks import check_alike, check_numbers
-from hpsearch.population.operators.clone import child, clone
+from hpsearch.population.operators.children import child
+from hpsearch.population.operators.clone import clone
 from hpsearch.trainers.networks import Network
 from hpsearch.trainers.networks.reader import BATCH_NORM_MOMENTUM
 

@@ -9,10 +9,11 @@ import torch
 from torch import Tensor
 
 from hpsearch.game.philox import Stream
-from hpsearch.population.operators.anatomy import Anatomy, Pair, anatomy
+from hpsearch.population.operators.anatomy import Affine, Anatomy
 from hpsearch.population.operators.checks import check_alike, check_members, check_numbers
-from hpsearch.population.operators.clone import child
-from hpsearch.population.operators.units import Spread, by_writer, for_each_pair
+from hpsearch.population.operators.children import child
+from hpsearch.population.operators.survey import anatomy
+from hpsearch.population.operators.units import Spread, by_writer, for_each_affine
 from hpsearch.trainers.net_arch import BatchNorm, LayerNorm
 from hpsearch.trainers.networks import Network
 
@@ -37,12 +38,12 @@ def layer_crossover(first: Network, second: Network, *, share: Tensor, stream: S
     body = anatomy(first)
     genes = list(_genes(body))
     is_first = stream.uniform(len(genes)) < share[:, None]
-    gene_of = {pair.start: index for index, gene in enumerate(genes) for pair in gene}
+    gene_of = {affine.start: index for index, gene in enumerate(genes) for affine in gene}
 
-    def from_first(pair: Pair) -> Tensor:
-        return is_first[:, gene_of[pair.start], None]
+    def from_first(affine: Affine) -> Tensor:
+        return is_first[:, gene_of[affine.start], None]
 
-    return _mixed(first, second, for_each_pair(body, from_first))
+    return _mixed(first, second, for_each_affine(body, from_first))
 
 
 def unit_crossover(first: Network, second: Network, *, share: Tensor, stream: Stream) -> Network:
@@ -74,16 +75,16 @@ def _check(first: Network, second: Network, share: Tensor, stream: Stream) -> No
     check_members(first, stream=stream)
 
 
-def _genes(body: Anatomy) -> Iterator[list[Pair]]:
-    """Yield the pairs that are inherited together."""
+def _genes(body: Anatomy) -> Iterator[list[Affine]]:
+    """Yield the affines that are inherited together."""
     for items in body.towers:
-        gene: list[Pair] = []
+        gene: list[Affine] = []
         for item in items:
             is_norm = isinstance(item.layer, BatchNorm | LayerNorm)
             if gene and not is_norm:
                 yield gene
                 gene = []
-            gene += item.pairs
+            gene += item.affines
         yield gene
 
 

@@ -14,10 +14,11 @@ import torch
 from torch import Tensor
 
 from hpsearch.game.philox import Stream
-from hpsearch.population.operators.anatomy import Block, Item, Pair, PointLayer, anatomy
+from hpsearch.population.operators.anatomy import Affine, Block, Item, PointLayer
 from hpsearch.population.operators.checks import check_members, check_same_game
-from hpsearch.population.operators.gaussian import layer_sizes
 from hpsearch.population.operators.noise import normal
+from hpsearch.population.operators.survey import anatomy
+from hpsearch.population.operators.units import layer_sizes
 from hpsearch.trainers.net_arch import Linear, Residual
 from hpsearch.trainers.networks import Network
 
@@ -111,14 +112,13 @@ def _check_new_ones(matched: Sequence[_Inherited | _New], *, activation: str) ->
 
 def _keeps_width(item: Item) -> bool:
     """Say whether a layer's first matrix is square and its skip, if there is one, projects not."""
-    first = item.pairs[0]
-    projects = isinstance(item.layer, Residual) and len(item.pairs) > 4
-    return first.shape[0] == first.shape[1] and not projects
+    first = item.affines[0]
+    return first.shape[0] == first.shape[1] and not item.is_projected
 
 
 def _inherit(grown: Network, net: Network, one: _Inherited) -> None:
     """Copy a layer's weights and statistics."""
-    for own, its in zip(one.own.pairs, one.its.pairs, strict=True):
+    for own, its in zip(one.own.affines, one.its.affines, strict=True):
         if own.shape != its.shape:
             raise ValueError(
                 f"{one.own.layer} has {own.shape} weights in the deeper network, and {its.shape} "
@@ -133,22 +133,17 @@ def _inherit(grown: Network, net: Network, one: _Inherited) -> None:
 
 
 def _make_identity(grown: Network, item: Item) -> None:
-    if isinstance(item.layer, Block):
-        _, _, from_attention, _, _, from_hidden = item.pairs
-        _zero(grown, from_attention)
-        _zero(grown, from_hidden)
-    elif isinstance(item.layer, Residual):
-        _zero(grown, item.pairs[3])
-    else:
-        (pair,) = item.pairs
-        _zero(grown, pair)
-        grown.weights[:, pair.weight] = torch.eye(pair.shape[0], device=grown.weights.device).view(
-            -1
-        )
+    for affine in item.identity_affines:
+        _zero(grown, affine)
+    if isinstance(item.layer, Linear | PointLayer):
+        (affine,) = item.affines
+        _zero(grown, affine)
+        identity = torch.eye(affine.shape[0], device=grown.weights.device)
+        grown.weights[:, affine.weight] = identity.view(-1)
 
 
-def _zero(grown: Network, pair: Pair) -> None:
-    grown.weights[:, pair.start : pair.bias.stop] = 0.0
+def _zero(grown: Network, affine: Affine) -> None:
+    grown.weights[:, affine.start : affine.bias.stop] = 0.0
 
 
 def _add_noise(grown: Network, news: Sequence[Item], noise: float, stream: Stream) -> None:
@@ -156,5 +151,5 @@ def _add_noise(grown: Network, news: Sequence[Item], noise: float, stream: Strea
     drawn: Tensor = noise * layer_sizes(grown) * normal(stream, grown.weights.shape[1])
     for item in news:
         if isinstance(item.layer, Linear | PointLayer):
-            (pair,) = item.pairs
-            grown.weights[:, pair.weight] += drawn[:, pair.weight]
+            (affine,) = item.affines
+            grown.weights[:, affine.weight] += drawn[:, affine.weight]

@@ -18,8 +18,8 @@ from torch import Tensor
 from hpsearch.game.philox import Stream
 from hpsearch.population.operators.average import with_statistics_of
 from hpsearch.population.operators.checks import check_members
-from hpsearch.population.operators.clone import child as child_of
-from hpsearch.population.operators.clone import every_member, scratch
+from hpsearch.population.operators.children import child as child_of
+from hpsearch.population.operators.children import every_member, scratch
 from hpsearch.population.operators.noise import below
 from hpsearch.population.operators.options import Distillation
 from hpsearch.population.operators.positions import Positions

@@ -6,11 +6,10 @@ Axes: P members, W weights of one member.
 from torch import Tensor
 
 from hpsearch.game.philox import Stream
-from hpsearch.population.operators.anatomy import Pair, anatomy
 from hpsearch.population.operators.checks import check_members, check_numbers
-from hpsearch.population.operators.clone import child
+from hpsearch.population.operators.children import child
 from hpsearch.population.operators.noise import normal
-from hpsearch.population.operators.units import for_each_pair
+from hpsearch.population.operators.units import layer_sizes
 from hpsearch.trainers.networks import Network
 
 
@@ -35,12 +34,3 @@ def gaussian_mutation(net: Network, *, strength: Tensor, stream: Stream) -> Netw
     size = layer_sizes(net)
     noise = normal(stream, net.weights.shape[1])
     return child(net, net.weights + strength[:, None] * size * noise, net.statistics)
-
-
-def layer_sizes(net: Network) -> Tensor:
-    """Return for every weight the root mean square of its layer's weights, float32 (P, W)."""
-
-    def size(pair: Pair) -> Tensor:
-        return net.weights[:, pair.weight].square().mean(dim=1, keepdim=True).sqrt()
-
-    return for_each_pair(anatomy(net), size).weights

@@ -9,12 +9,12 @@ import torch
 from torch import Tensor
 
 from hpsearch.game.philox import Stream
-from hpsearch.population.operators.anatomy import anatomy
 from hpsearch.population.operators.checks import check_members, check_numbers
-from hpsearch.population.operators.clone import child, every_member, scratch
+from hpsearch.population.operators.children import child, every_member, scratch
 from hpsearch.population.operators.divergence import Measure
 from hpsearch.population.operators.noise import normal
 from hpsearch.population.operators.sensitivity import Gradient, sensitivity
+from hpsearch.population.operators.survey import anatomy
 from hpsearch.trainers.networks import Network
 
 LEAST_SENSITIVITY = 0.1

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from hpsearch.game.philox import Stream
-from hpsearch.population.operators.clone import every_member, scratch
+from hpsearch.population.operators.children import every_member, scratch
 from hpsearch.population.operators.noise import signs
 from hpsearch.trainers.networks import Network
 

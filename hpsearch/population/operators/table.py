@@ -37,8 +37,8 @@ OPERATORS: dict[str, Operator] = {
         keeps_function=True,
         source="arXiv 1711.09846",
     ),
-    "pair": Operator(
-        function="clone.pair",
+    "host_and_agent": Operator(
+        function="clone.host_and_agent",
         num_parents=2,
         parents_alike=False,
         child_shape="same",

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from hpsearch.population.operators.anatomy import Anatomy, Pair
+from hpsearch.population.operators.anatomy import Affine, Anatomy
+from hpsearch.population.operators.survey import anatomy
+from hpsearch.trainers.networks import Network
 
 
 @dataclass(frozen=True)
@@ -35,14 +37,14 @@ def places(source: Anatomy, units: Sequence[Tensor]) -> Spread:
     num_members = units[0].shape[0]
     nothing = torch.zeros(num_members, 1, dtype=torch.int64, device=units[0].device)
     weights, statistics = [], [nothing[:, :0]]
-    for pair in source.pairs:
-        columns = _columns(source, pair, units)
-        rows = nothing if pair.rows is None else units[pair.rows]
-        weight = pair.start + rows[:, :, None] * pair.shape[1] + columns[:, None]
-        weights += [weight.flatten(1), pair.bias.start + columns]
-        if pair.statistics is not None:
-            mean = pair.statistics + columns
-            statistics += [mean, mean + pair.shape[1]]
+    for affine in source.affines:
+        columns = _columns(source, affine, units)
+        rows = nothing if affine.rows is None else units[affine.rows]
+        weight = affine.start + rows[:, :, None] * affine.shape[1] + columns[:, None]
+        weights += [weight.flatten(1), affine.bias.start + columns]
+        if affine.statistics is not None:
+            mean = affine.statistics + columns
+            statistics += [mean, mean + affine.shape[1]]
     return Spread(torch.cat(weights, dim=1), torch.cat(statistics, dim=1))
 
 
@@ -59,10 +61,10 @@ def by_writer(body: Anatomy, values: Sequence[Tensor]) -> Spread:
         (P, W) and (P, S) of that dtype.
     """
     weights, statistics = [], [values[0][:, :0]]
-    for pair in body.pairs:
-        columns = torch.cat([values[group] for group in pair.columns], dim=1)
-        weights += [columns] * (pair.shape[0] + 1)
-        if pair.statistics is not None:
+    for affine in body.affines:
+        columns = torch.cat([values[group] for group in affine.columns], dim=1)
+        weights += [columns] * (affine.shape[0] + 1)
+        if affine.statistics is not None:
             statistics += [columns, columns]
     return Spread(torch.cat(weights, dim=1), torch.cat(statistics, dim=1))
 
@@ -76,30 +78,43 @@ def by_reader(body: Anatomy, values: Sequence[Tensor], otherwise: float) -> Tens
         otherwise: the value of biases and norms, which read none.
     """
     found = []
-    for pair in body.pairs:
-        num_columns = pair.shape[1]
+    for affine in body.affines:
+        num_columns = affine.shape[1]
         nothing = values[0].new_full((values[0].shape[0], num_columns), otherwise)
-        read = nothing if pair.rows is None else values[pair.rows].repeat_interleave(num_columns, 1)
+        read = (
+            nothing
+            if affine.rows is None
+            else values[affine.rows].repeat_interleave(num_columns, 1)
+        )
         found += [read, nothing]
     return torch.cat(found, dim=1)
 
 
-def for_each_pair(body: Anatomy, value: Callable[[Pair], Tensor]) -> Spread:
-    """Return for every weight and statistic the value (P, 1) of the pair that it belongs to."""
+def for_each_affine(body: Anatomy, value: Callable[[Affine], Tensor]) -> Spread:
+    """Return for every weight and statistic the value (P, 1) of its affine."""
     weights, statistics = [], []
-    for pair in body.pairs:
-        own = value(pair)
-        weights.append(own.expand(-1, (pair.shape[0] + 1) * pair.shape[1]))
-        if pair.statistics is not None:
-            statistics.append(own.expand(-1, 2 * pair.shape[1]))
+    for affine in body.affines:
+        own = value(affine)
+        weights.append(own.expand(-1, (affine.shape[0] + 1) * affine.shape[1]))
+        if affine.statistics is not None:
+            statistics.append(own.expand(-1, 2 * affine.shape[1]))
     nothing = weights[0][:, :0]
     return Spread(torch.cat(weights, dim=1), torch.cat([nothing, *statistics], dim=1))
 
 
-def _columns(source: Anatomy, pair: Pair, units: Sequence[Tensor]) -> Tensor:
-    """Return which columns of the source's pair each column is taken from, (P, C')."""
+def layer_sizes(net: Network) -> Tensor:
+    """Return for every weight the root mean square of its layer's weights, float32 (P, W)."""
+
+    def size(affine: Affine) -> Tensor:
+        return net.weights[:, affine.weight].square().mean(dim=1, keepdim=True).sqrt()
+
+    return for_each_affine(anatomy(net), size).weights
+
+
+def _columns(source: Anatomy, affine: Affine, units: Sequence[Tensor]) -> Tensor:
+    """Return which columns of the source's affine each column is taken from, (P, C')."""
     found, offset = [], 0
-    for group in pair.columns:
+    for group in affine.columns:
         found.append(offset + units[group])
         offset += source.groups[group].width
     return torch.cat(found, dim=1)

@@ -12,12 +12,12 @@ import torch
 from torch import Tensor
 
 from hpsearch.game.philox import Stream
-from hpsearch.population.operators.anatomy import Anatomy, anatomy
+from hpsearch.population.operators.anatomy import Anatomy
 from hpsearch.population.operators.checks import check_members, check_same_game
-from hpsearch.population.operators.clone import child
-from hpsearch.population.operators.gaussian import layer_sizes
+from hpsearch.population.operators.children import child
 from hpsearch.population.operators.noise import below, normal
-from hpsearch.population.operators.units import by_reader, by_writer, places
+from hpsearch.population.operators.survey import anatomy
+from hpsearch.population.operators.units import by_reader, by_writer, layer_sizes, places
 from hpsearch.trainers.networks import Network
 
 
@@ -90,19 +90,19 @@ def _symmetry_breaking(grown: Network, old: Anatomy, new: Anatomy, stream: Strea
         for before, after in zip(old.groups, new.groups, strict=True)
     ]
     wanted = by_writer(new, is_new).weights.clone()
-    for pair in new.pairs:
-        if pair.kind != "linear":
-            wanted[:, pair.start : pair.bias.stop] = False
+    for affine in new.affines:
+        if affine.kind != "linear":
+            wanted[:, affine.start : affine.bias.stop] = False
     return wanted * layer_sizes(grown) * normal(stream, new.size)
 
 
 def _check_layers(old: Anatomy, new: Anatomy) -> None:
     """Check that both have the same layers, whatever their widths."""
     kinds, wanted = (
-        [replace(pair, start=0, shape=(0, 0), statistics=None) for pair in body.pairs]
+        [replace(affine, start=0, shape=(0, 0), statistics=None) for affine in body.affines]
         for body in (old, new)
     )
-    has_statistics = [[p.statistics is not None for p in body.pairs] for body in (old, new)]
+    has_statistics = [[p.statistics is not None for p in body.affines] for body in (old, new)]
     if kinds != wanted or has_statistics[0] != has_statistics[1]:
         raise ValueError(
             "widening keeps all layers, and residual blocks that project; got "

@@ -15,8 +15,9 @@ from operator_nets import (
 from torch import Tensor
 
 from hpsearch.population.operators.alignment import aligned, permuted
-from hpsearch.population.operators.anatomy import Anatomy, anatomy
+from hpsearch.population.operators.anatomy import Anatomy
 from hpsearch.population.operators.average import aligned_average, average, with_statistics_of
+from hpsearch.population.operators.survey import anatomy
 from hpsearch.trainers.networks import Network
 
 HALF = torch.full((P,), 0.5)
@@ -50,7 +51,7 @@ def shuffled(net: Network, seed: int = 0) -> Network:
 def test_order_of_hidden_units_does_not_matter(towers):
     net = network(*towers)
     other = shuffled(net)
-    assert len(anatomy(net).pairs) == len(towers) or not torch.equal(net.weights, other.weights)
+    assert len(anatomy(net).affines) == len(towers) or not torch.equal(net.weights, other.weights)
     assert_same_function(net, other, observations())
     assert_same_function(net, other, torch.randn(P, 9, 12).abs())
 

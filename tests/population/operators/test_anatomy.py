@@ -4,39 +4,41 @@ import pytest
 import torch
 from operator_nets import ENCODERS, P, every_structure, network, tower
 
-from hpsearch.population.operators.anatomy import anatomy
+from hpsearch.population.operators.survey import anatomy
 
 
 @every_structure
 @pytest.mark.parametrize("num_more", [0, 3])
-def test_pairs_lie_where_the_network_has_its_parts(towers, num_more):
+def test_affines_lie_where_the_network_has_its_parts(towers, num_more):
     net = network(*towers, num_more=num_more)
     body = anatomy(net)
     assert (body.size, body.statistics_size) == (net.weights.shape[1], net.statistics.shape[1])
     places = torch.arange(body.size).expand(P, -1)
     parts = net.parts(places)
-    assert [f"{pair.name}.{kind}" for pair in body.pairs for kind in ("weight", "bias")] == [*parts]
-    for pair in body.pairs:
-        weight, bias = parts[f"{pair.name}.weight"], parts[f"{pair.name}.bias"]
-        assert weight.shape[1:] == pair.shape
-        assert torch.equal(weight.flatten(1), places[:, pair.weight])
-        assert torch.equal(bias.flatten(1), places[:, pair.bias])
-        assert pair.shape[1] == sum(body.groups[group].width for group in pair.columns)
-        assert pair.shape[0] == (1 if pair.rows is None else body.groups[pair.rows].width)
+    assert [f"{affine.name}.{kind}" for affine in body.affines for kind in ("weight", "bias")] == [
+        *parts
+    ]
+    for affine in body.affines:
+        weight, bias = parts[f"{affine.name}.weight"], parts[f"{affine.name}.bias"]
+        assert weight.shape[1:] == affine.shape
+        assert torch.equal(weight.flatten(1), places[:, affine.weight])
+        assert torch.equal(bias.flatten(1), places[:, affine.bias])
+        assert affine.shape[1] == sum(body.groups[group].width for group in affine.columns)
+        assert affine.shape[0] == (1 if affine.rows is None else body.groups[affine.rows].width)
 
 
 @every_structure
-def test_pairs_are_of_the_kind_that_torch_names(towers):
+def test_affines_are_of_the_kind_that_torch_names(towers):
     """Only batch norms have running statistics, and only linear layers matrices."""
     net = network(*towers)
     layers = net.layers(0)
-    for pair in anatomy(net).pairs:
-        assert (f"{pair.name}.running_mean" in layers) == (pair.kind == "batch_norm")
-        assert (layers[f"{pair.name}.weight"].ndim == 2) == (pair.kind == "linear")
-        if pair.statistics is not None:
-            mean, var = net.statistics[0, pair.statistics :][: 2 * pair.shape[1]].chunk(2)
-            assert torch.equal(mean, layers[f"{pair.name}.running_mean"])
-            assert torch.equal(var, layers[f"{pair.name}.running_var"])
+    for affine in anatomy(net).affines:
+        assert (f"{affine.name}.running_mean" in layers) == (affine.kind == "batch_norm")
+        assert (layers[f"{affine.name}.weight"].ndim == 2) == (affine.kind == "linear")
+        if affine.statistics is not None:
+            mean, var = net.statistics[0, affine.statistics :][: 2 * affine.shape[1]].chunk(2)
+            assert torch.equal(mean, layers[f"{affine.name}.running_mean"])
+            assert torch.equal(var, layers[f"{affine.name}.running_var"])
 
 
 @every_structure
@@ -51,7 +53,7 @@ def test_all_units_but_inputs_and_outputs_are_hidden(towers):
     body = anatomy(network(*towers))
     ends = set()
     for items in body.towers:
-        first, last = items[0].pairs[0], items[-1].pairs[-1]
+        first, last = items[0].affines[0], items[-1].affines[-1]
         ends |= {first.columns[0] if first.rows is None else first.rows, last.columns[0]}
     assert {g for g, group in enumerate(body.groups) if not group.is_hidden} == ends
 
@@ -71,3 +73,14 @@ def test_all_units_but_inputs_and_outputs_are_hidden(towers):
 def test_groups_are_those_that_must_be_numbered_alike(net_arch, encoder, hidden):
     body = anatomy(network(tower(net_arch, encoder=ENCODERS[encoder])))
     assert [group.width for group in body.groups if group.is_hidden] == hidden
+
+
+def test_which_layers_project_and_what_makes_them_the_identity():
+    """A residual block adds what its second norm writes; a block of attention adds twice."""
+    (items,) = anatomy(network(tower([6, "r6", "r8", "rl8"]))).towers
+    assert [item.is_projected for item in items] == [False, False, True, False, False]
+    names = [[affine.name for affine in item.identity_affines] for item in items]
+    assert names == [[], ["4"], ["8"], ["14"], []]
+    (items,) = anatomy(network(tower([5], encoder=ENCODERS["attention"]))).towers
+    names = [[affine.name for affine in item.identity_affines] for item in items]
+    assert names == [[], ["3", "6"], ["9", "12"], [], [], []]

@@ -4,7 +4,7 @@ import pytest
 import torch
 from operator_nets import every_structure, network, observations, outputs, tower
 
-from hpsearch.population.operators.clone import clone, clone_members, pair
+from hpsearch.population.operators.clone import clone, clone_members, host_and_agent
 
 
 @every_structure
@@ -34,10 +34,10 @@ def test_members_must_exist(members):
 
 def test_a_pair_is_the_host_of_one_and_the_agent_of_the_other():
     hosts, agents = network(tower([7, "b"])), network(tower([5], num_outputs=3), num_more=3)
-    found = pair({"host": hosts}, {"host": network(tower([2])), "agent": agents})
+    found = host_and_agent({"host": hosts}, {"host": network(tower([2])), "agent": agents})
     assert torch.equal(found["host"].weights, hosts.weights)
     assert torch.equal(found["host"].statistics, hosts.statistics)
     assert torch.equal(found["agent"].weights, agents.weights)
     assert found["host"].weights.data_ptr() != hosts.weights.data_ptr()
     with pytest.raises(ValueError, match=r"the agent's parent must have learned the agent, got"):
-        pair({"host": hosts}, {"host": hosts})
+        host_and_agent({"host": hosts}, {"host": hosts})

@@ -5,7 +5,6 @@ import torch
 from operator_nets import P, every_structure, network, observations, outputs, stream, tower
 from torch import Tensor, nn
 
-from hpsearch.population.operators.anatomy import anatomy
 from hpsearch.population.operators.divergence import (
     greedy_change,
     output_change,
@@ -14,6 +13,7 @@ from hpsearch.population.operators.divergence import (
 )
 from hpsearch.population.operators.safe import safe_mutation
 from hpsearch.population.operators.sensitivity import sensitivity
+from hpsearch.population.operators.survey import anatomy
 from hpsearch.trainers.networks import Network
 
 MANY = 64
