@@ -78,7 +78,9 @@ def test_an_outlier_moves_nothing():
 
 def test_seeds_are_resampled_within_their_task():
     """Tasks of one seed each leave no doubt, however much they differ."""
-    found = interquartile_mean_interval([[1.0], [5.0], [6.0], [100.0]], rng())
+    found = interquartile_mean_interval(
+        [[1.0], [5.0], [6.0], [100.0]], num_samples=2000, confidence=0.95, rng=rng()
+    )
     assert (found.low, found.value, found.high) == (5.5, 5.5, 5.5)
 
 
@@ -88,17 +90,17 @@ def test_intervals_hold_the_truth_nineteen_times_of_twenty():
     truth = float(interquartile_mean((shift + generator.normal(size=(200_000, 3))).ravel()))
     for _ in range(200):
         tasks = list((shift + generator.normal(size=(15, 3))).T)
-        found = interquartile_mean_interval(tasks, generator, 400)
+        found = interquartile_mean_interval(tasks, num_samples=400, confidence=0.95, rng=generator)
         inside.append(found.low <= truth <= found.high)
     assert np.mean(inside) == pytest.approx(0.94, abs=0.05)
 
 
 def test_what_tells_nothing_is_refused():
     with pytest.raises(ValueError, match="at least two"):
-        drawn_means([[1.0], [2.0]], rng())
+        drawn_means([[1.0], [2.0]], rng(), 10)
     with pytest.raises(ValueError, match="every candidate"):
-        resampled_means([[1.0], []], rng())
+        resampled_means([[1.0], []], rng(), 10)
     with pytest.raises(ValueError, match="every task"):
-        interquartile_mean_interval([[np.nan]], rng())
+        interquartile_mean_interval([[np.nan]], num_samples=10, confidence=0.95, rng=rng())
     with pytest.raises(ValueError, match="R x K"):
         chance_of_best([[np.nan, 1.0]])

@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 from hpsearch.population.ratings.cycles import best_response_cycles, swap_cycles
 from hpsearch.population.ratings.interaction import cyclic_share_beyond_noise, decompose
@@ -48,19 +49,19 @@ def test_noise_is_taken_off():
 
 
 def test_best_answers_go_round_in_pennies():
-    (cycle,) = best_response_cycles(PENNIES)
+    (cycle,) = best_response_cycles(PENNIES, margin=0.0)
     assert (cycle.hosts, cycle.agents, cycle.strength) == ((0, 1), (1, 0), 2.0)
     assert best_response_cycles(PENNIES, margin=2.0) == []
 
 
 def test_best_answers_of_rock_paper_scissors_take_all_three():
-    (cycle,) = best_response_cycles(ROCK_PAPER_SCISSORS)
+    (cycle,) = best_response_cycles(ROCK_PAPER_SCISSORS, margin=0.0)
     assert sorted(cycle.hosts) == sorted(cycle.agents) == [0, 1, 2]
     assert cycle.strength == pytest.approx(2)
 
 
 def test_a_saddle_and_a_cycle_beside_it():
-    assert best_response_cycles(np.add.outer([0.0, 3.0, 1.0], [2.0, 1.0, -1.0])) == []
+    assert best_response_cycles(np.add.outer([0.0, 3.0, 1.0], [2.0, 1.0, -1.0]), margin=0.0) == []
 
 
 def test_every_cycle_consists_of_best_answers():
@@ -68,7 +69,7 @@ def test_every_cycle_consists_of_best_answers():
     seen = 0
     for _ in range(100):
         payoff = rng.normal(size=rng.integers(2, 7, size=2))
-        for cycle in best_response_cycles(payoff):
+        for cycle in best_response_cycles(payoff, margin=0.0):
             seen += 1
             rounds = len(cycle.hosts)
             gains = []
@@ -84,14 +85,14 @@ def test_every_cycle_consists_of_best_answers():
 
 
 def test_swaps_against_all_pairs_of_pairs():
-    rng = np.random.default_rng(3)
+    rng, reach = np.random.default_rng(3), norm.ppf(0.975)
     for _ in range(10):
         payoff, errors = rng.normal(size=(4, 5)), rng.uniform(0, 0.2, size=(4, 5))
         expected = {}
         for a, b in itertools.combinations(range(4), 2):
             for x, y in itertools.permutations(range(5), 2):
                 gains = [
-                    payoff[won] - payoff[lost] - 1.96 * np.hypot(errors[won], errors[lost])
+                    payoff[won] - payoff[lost] - reach * np.hypot(errors[won], errors[lost])
                     for won, lost in (
                         ((a, x), (b, x)),
                         ((b, y), (a, y)),
@@ -101,12 +102,12 @@ def test_swaps_against_all_pairs_of_pairs():
                 ]
                 if min(gains) > 0:
                     expected[(a, b), (y, x)] = min(gains)
-        found = swap_cycles(payoff, errors=errors, num=1000)
+        found = swap_cycles(payoff, errors=errors, confidence=0.95, num_cycles=1000)
         assert {(c.hosts, c.agents): c.strength for c in found} == pytest.approx(expected)
         assert [c.strength for c in found] == pytest.approx(sorted(expected.values(), reverse=True))
-        assert swap_cycles(payoff, errors=errors, num=2) == found[:2]
+        assert swap_cycles(payoff, errors=errors, confidence=0.95, num_cycles=2) == found[:2]
 
 
 def test_a_swap_is_a_cycle_of_answers():
-    (cycle,) = swap_cycles(PENNIES, num=5)
-    assert cycle == best_response_cycles(PENNIES)[0]
+    (cycle,) = swap_cycles(PENNIES, errors=0.0, confidence=0.95, num_cycles=5)
+    assert cycle == best_response_cycles(PENNIES, margin=0.0)[0]

@@ -109,11 +109,11 @@ def test_a_conditional_space_stays_consistent():
             "dqn.steps": replace(STEPS, when={"algorithm": "dqn"}),
         }
     )
-    kinds = {name: space.parameters[name] for name in space.order}
+    parameters = {name: space.parameters[name] for name in space.order}
     values = {"algorithm": "dqn", "rate": 1e-3, "dqn.steps": 3}
     generator, seen = rng(), set()
     for _ in range(300):
-        values = explore(values, kinds, space.is_active, HOW, generator)
+        values = explore(values, parameters, space.is_active, HOW, generator)
         assert ("ppo.clip" in values) == (values["algorithm"] == "ppo")
         assert ("dqn.steps" in values) == (values["algorithm"] == "dqn")
         seen.add(values["algorithm"])
@@ -121,9 +121,9 @@ def test_a_conditional_space_stays_consistent():
 
 
 def test_the_same_generator_explores_alike():
-    kinds = {"rate": RATE, "steps": STEPS, "algorithm": ALGORITHM}
+    parameters = {"rate": RATE, "steps": STEPS, "algorithm": ALGORITHM}
     values = {"rate": 1e-4, "steps": 4, "algorithm": "ppo"}
-    once, again = (explore(values, kinds, lambda *_: True, HOW, rng(5)) for _ in range(2))
+    once, again = (explore(values, parameters, lambda *_: True, HOW, rng(5)) for _ in range(2))
     assert once == again
 
 

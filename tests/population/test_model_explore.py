@@ -5,7 +5,7 @@ import pytest
 
 from hpsearch.population.exploring.bandit import Observations, propose
 from hpsearch.population.exploring.gaussian_process import Kernel, condition, fit
-from hpsearch.population.exploring.model_explore import Interval, model_explore
+from hpsearch.population.exploring.model_explore import Generation, model_explore
 from hpsearch.population.exploring.perturbation import Perturbation
 from hpsearch.study.parameters import CategoricalParameter, FloatParameter, IntParameter
 
@@ -104,7 +104,7 @@ def test_with_nothing_to_tell_points_apart_they_are_drawn_anywhere():
 
 def test_values_of_a_space_improve_where_the_model_can_see():
     """The best rate is 1e-3, whatever the choice; the whole number does not matter."""
-    kinds = {
+    parameters = {
         "algorithm": CategoricalParameter("categorical", ("dqn", "ppo")),
         "rate": FloatParameter("float", 1e-5, 1e-1, log=True),
         "steps": IntParameter("int", 1, 9),
@@ -114,12 +114,12 @@ def test_values_of_a_space_improve_where_the_model_can_see():
     for generation in range(12):
         for values in parents:
             change = -((np.log10(values["rate"]) + 3) ** 2)
-            history.append(Interval(values, generation, change))
-        history.append(Interval(parents[0], generation, float("nan")))
+            history.append(Generation(values, generation, change))
+        history.append(Generation(parents[0], generation, float("nan")))
         parents = model_explore(
             parents,
             history,
-            kinds,
+            parameters,
             lambda *_: True,
             generation=generation + 1,
             optimism=1.0,
@@ -129,15 +129,15 @@ def test_values_of_a_space_improve_where_the_model_can_see():
     rates = np.log10([values["rate"] for values in parents])
     assert np.abs(rates + 3).mean() < 0.5
     assert all(type(values["steps"]) is int and 1 <= values["steps"] <= 9 for values in parents)
-    assert {interval.values["algorithm"] for interval in history} == {"dqn", "ppo"}
+    assert {past.values["algorithm"] for past in history} == {"dqn", "ppo"}
 
 
 def test_without_history_it_explores_without_a_model():
-    kinds = {"rate": FloatParameter("float", 1e-5, 1e-1, log=True)}
+    parameters = {"rate": FloatParameter("float", 1e-5, 1e-1, log=True)}
     (child,) = model_explore(
         [{"rate": 1e-3}],
         [],
-        kinds,
+        parameters,
         lambda *_: True,
         generation=0,
         optimism=1.0,

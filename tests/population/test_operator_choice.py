@@ -43,11 +43,11 @@ def test_fading_lets_an_operator_come_back():
 
 def test_the_interval_solves_its_equation():
     for tried, accepted in ((1, 0), (5, 5), (40, 7)):
-        low, high = OperatorRecord(tried, accepted).interval()
+        low, high = OperatorRecord(tried, accepted).interval(0.95)
         for end in {low, high} - {0.0, 1.0}:
             distance = (accepted / tried - end) / np.sqrt(end * (1 - end) / tried)
             assert abs(distance) == pytest.approx(1.959964, abs=1e-4)
-    assert OperatorRecord(0, 0).interval() == (0, 1)
+    assert OperatorRecord(0, 0).interval(0.95) == (0, 1)
 
 
 def test_picks_have_their_chances():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from hpsearch.population.selection.novelty import novelty
-from hpsearch.population.selection.pareto import crowding_distance, front_of_each, select
+from hpsearch.population.selection.pareto import crowding_distance, front_of_each, nsga2_survivors
 from hpsearch.population.selection.robustness import mean_of_worst, worst_case
 
 
@@ -51,14 +51,14 @@ def test_selection_takes_fronts_first_and_then_room():
         [[0.0, 0.0], [0.0, 4.0], [1.0, 3.2], [1.1, 3.0], [4.0, 0.0], [np.nan, 9.0], [-1.0, -1.0]]
     )
     assert front_of_each(values).tolist() == [1, 0, 0, 0, 0, 0, 2]
-    chosen = select(values, 4)
+    chosen = nsga2_survivors(values, 4)
     assert set(chosen[:2]) == {4, 5}  # the ends of the first front
-    assert select(values, 7)[-2:].tolist() == [0, 6]
-    assert select(values, 0).tolist() == []
-    with pytest.raises(ValueError, match="num must lie"):
-        select(values, 8)
+    assert nsga2_survivors(values, 7)[-2:].tolist() == [0, 6]
+    assert nsga2_survivors(values, 0).tolist() == []
+    with pytest.raises(ValueError, match="num_survivors must lie"):
+        nsga2_survivors(values, 8)
     with pytest.raises(ValueError, match="M objectives"):
-        select([1.0, 2.0], 1)
+        nsga2_survivors([1.0, 2.0], 1)
 
 
 def test_members_that_failed_are_dominated():

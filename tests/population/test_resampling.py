@@ -30,7 +30,7 @@ def test_errors_and_intervals_agree_with_fresh_games():
     fresh = 1 / rng.geometric(0.2, size=(4000, 150)).mean(axis=1)
     moves = rng.geometric(0.2, size=(5, 4, 150))
     assert rho_errors(moves).mean() == pytest.approx(fresh.std(), rel=0.1)
-    ends = interval(resampled_rho(moves, 500, rng))
+    ends = interval(resampled_rho(moves, 500, rng), confidence=0.95)
     assert ends.shape == (2, 5, 4)
     assert (ends[1] - ends[0]).mean() == pytest.approx(
         np.diff(np.quantile(fresh, [0.025, 0.975]))[0], rel=0.1
@@ -56,7 +56,7 @@ def test_from_games_to_ratings_parents_and_chances():
     moves = np.random.default_rng(5).geometric(1 / means[..., None], size=(3, 2, 300))
     samples = resampled_rho(moves, 60, np.random.default_rng(6))
     spread = np.stack([nash_averaging(sample).hosts for sample in samples])
-    low, high = interval(spread)
+    low, high = interval(spread, confidence=0.95)
     assert low[0] > max(high[1:])
     assert chance_of_best(spread)[0] == 1
     parents = confident_tournament(

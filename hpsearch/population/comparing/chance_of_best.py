@@ -8,9 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from hpsearch.population.arrays import Floats
-
-NUM_DRAWS = 10_000
+from hpsearch.population.arrays import Floats, checked_scores
 
 
 def chance_of_best(draws: npt.ArrayLike) -> Floats:
@@ -32,7 +30,7 @@ def chance_of_best(draws: npt.ArrayLike) -> Floats:
 
 
 def drawn_means(
-    scores: Sequence[npt.ArrayLike], rng: np.random.Generator, num_draws: int = NUM_DRAWS
+    scores: Sequence[npt.ArrayLike], rng: np.random.Generator, num_draws: int
 ) -> Floats:
     """Draw the candidates' means from what their seeds tell, float64 (R, K).
 
@@ -50,7 +48,7 @@ def drawn_means(
     Raises:
         ValueError: if a candidate has no seed, no candidate has two, or a score is not finite.
     """
-    seeds = _checked(scores)
+    seeds = checked_scores(scores, owner="candidate")
     freedom = sum(len(values) - 1 for values in seeds)
     if freedom < 1:
         raise ValueError("the spread over seeds needs a candidate with at least two")
@@ -63,7 +61,7 @@ def drawn_means(
 
 
 def resampled_means(
-    scores: Sequence[npt.ArrayLike], rng: np.random.Generator, num_draws: int = NUM_DRAWS
+    scores: Sequence[npt.ArrayLike], rng: np.random.Generator, num_draws: int
 ) -> Floats:
     """Draw the candidates' means by bootstrap over their seeds, float64 (R, K).
 
@@ -77,7 +75,7 @@ def resampled_means(
     Raises:
         ValueError: if a candidate has no seed, or a score is not finite.
     """
-    seeds = _checked(scores)
+    seeds = checked_scores(scores, owner="candidate")
     return np.stack(
         [
             values[rng.integers(len(values), size=(num_draws, len(values)))].mean(axis=1)
@@ -85,12 +83,3 @@ def resampled_means(
         ],
         axis=1,
     )
-
-
-def _checked(scores: Sequence[npt.ArrayLike]) -> list[Floats]:
-    seeds = [np.asarray(values, dtype=np.float64) for values in scores]
-    if not seeds or not all(
-        values.ndim == 1 and len(values) and np.isfinite(values).all() for values in seeds
-    ):
-        raise ValueError("every candidate needs the finite score of at least one seed")
-    return seeds

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from hpsearch.population.arrays import Floats
-
-NUM_SAMPLES = 2000
+from hpsearch.population.arrays import Floats, checked_scores
+from hpsearch.population.ratings.resampling import interval
 
 
 @dataclass(frozen=True)
@@ -22,9 +21,9 @@ class InterquartileMean:
 
     value: float
     low: float
-    """lower end of the bootstrap 95 % interval"""
+    """lower end of the bootstrap interval"""
     high: float
-    """upper end of the bootstrap 95 % interval"""
+    """upper end of the bootstrap interval"""
 
 
 def interquartile_mean(scores: npt.ArrayLike) -> Floats:
@@ -45,7 +44,11 @@ def interquartile_mean(scores: npt.ArrayLike) -> Floats:
 
 
 def interquartile_mean_interval(
-    tasks: Sequence[npt.ArrayLike], rng: np.random.Generator, num_samples: int = NUM_SAMPLES
+    tasks: Sequence[npt.ArrayLike],
+    *,
+    num_samples: int,
+    confidence: float,
+    rng: np.random.Generator,
 ) -> InterquartileMean:
     """Return the interquartile mean of all tasks' scores, seeds resampled within their task.
 
@@ -53,20 +56,17 @@ def interquartile_mean_interval(
 
     Args:
         tasks: of each, the scores (N,) of its seeds, in a unit that tasks share; N may differ.
-        rng: draws the seeds.
         num_samples: R.
+        confidence: of the interval.
+        rng: draws the seeds.
 
     Raises:
         ValueError: if there is no task, one has no seeds, or a score is not finite.
     """
-    strata = [np.asarray(scores, dtype=np.float64) for scores in tasks]
-    if not strata or not all(
-        scores.ndim == 1 and len(scores) and np.isfinite(scores).all() for scores in strata
-    ):
-        raise ValueError("every task needs the finite score of at least one seed")
+    strata = checked_scores(tasks, owner="task")
     resampled = [
         scores[rng.integers(len(scores), size=(num_samples, len(scores)))] for scores in strata
     ]
-    low, high = np.quantile(interquartile_mean(np.concatenate(resampled, axis=1)), [0.025, 0.975])
+    low, high = interval(interquartile_mean(np.concatenate(resampled, axis=1)), confidence)
     value = interquartile_mean(np.concatenate(strata))
     return InterquartileMean(float(value), float(low), float(high))

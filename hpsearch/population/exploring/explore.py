@@ -5,13 +5,13 @@ from typing import Any
 
 import numpy as np
 
-from hpsearch.population.exploring.kinds import IsActive, Kind
+from hpsearch.population.exploring.parameters import IsActive, Parameter
 from hpsearch.population.exploring.perturbation import Perturbation, explored, resampled
 
 
 def explore(
     values: Mapping[str, Any],
-    kinds: Mapping[str, Kind],
+    parameters: Mapping[str, Parameter],
     is_active: IsActive,
     how: Perturbation,
     rng: np.random.Generator,
@@ -23,17 +23,17 @@ def explore(
 
     Args:
         values: the parent's, by name.
-        kinds: every parameter, each after those on which its existence depends.
+        parameters: every parameter, each after those on which its existence depends.
         is_active: whether a parameter exists under the child's values so far.
         how: how far, and how often.
         rng: draws all of it.
     """
     child: dict[str, Any] = {}
-    for name, kind in kinds.items():
+    for name, parameter in parameters.items():
         if not is_active(name, child):
             continue
         if name in values:
-            child[name] = explored(kind, values[name], how, rng)
+            child[name] = explored(parameter, values[name], how, rng)
         else:
-            child[name] = resampled(kind, rng)
+            child[name] = resampled(parameter, rng)
     return child

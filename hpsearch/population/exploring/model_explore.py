@@ -9,13 +9,18 @@ import numpy as np
 from hpsearch.population.arrays import Floats
 from hpsearch.population.exploring.bandit import Observations, propose
 from hpsearch.population.exploring.explore import explore
-from hpsearch.population.exploring.kinds import Choices, IsActive, Kind, Numbers
+from hpsearch.population.exploring.parameters import (
+    CategoricalParameter,
+    IsActive,
+    NumericParameter,
+    Parameter,
+)
 from hpsearch.population.exploring.perturbation import Perturbation
 from hpsearch.population.exploring.scales import share_of, value_at
 
 
 @dataclass(frozen=True)
-class Interval:
+class Generation:
     """One member's training over one generation."""
 
     values: Mapping[str, Any]
@@ -27,8 +32,8 @@ class Interval:
 
 def model_explore(
     parents: Sequence[Mapping[str, Any]],
-    history: Sequence[Interval],
-    kinds: Mapping[str, Kind],
+    history: Sequence[Generation],
+    parameters: Mapping[str, Parameter],
     is_active: IsActive,
     *,
     generation: int,
@@ -43,8 +48,8 @@ def model_explore(
 
     Args:
         parents: values by name.
-        history: intervals of all members; those that failed are left out of the model.
-        kinds: every parameter, each after those on which its existence depends.
+        history: generations of all members; those that failed are left out of the model.
+        parameters: every parameter, each after those on which its existence depends.
         is_active: whether a parameter exists under the child's values so far.
         generation: the children's.
         optimism: standard deviations that are added to the model's mean.
@@ -54,31 +59,32 @@ def model_explore(
     Raises:
         ValueError: if a number of the history lies outside its range.
     """
-    children = [explore(parent, kinds, is_active, how, rng) for parent in parents]
-    known = [interval for interval in history if np.isfinite(interval.change)]
-    everybody = [*children, *(interval.values for interval in known)]
+    children = [explore(parent, parameters, is_active, how, rng) for parent in parents]
+    known = [past for past in history if np.isfinite(past.change)]
+    everybody = [*children, *(past.values for past in known)]
     modelled = {
-        name: kind
-        for name, kind in kinds.items()
-        if not isinstance(kind, Choices) and all(name in values for values in everybody)
+        name: parameter
+        for name, parameter in parameters.items()
+        if not isinstance(parameter, CategoricalParameter)
+        and all(name in values for values in everybody)
     }
     if not modelled or not known:
         return children
     seen = Observations(
-        x=np.array([_place(modelled, interval.values) for interval in known]),
-        t=np.array([interval.generation for interval in known], dtype=np.float64),
-        change=np.array([interval.change for interval in known], dtype=np.float64),
+        x=np.array([_place(modelled, past.values) for past in known]),
+        t=np.array([past.generation for past in known], dtype=np.float64),
+        change=np.array([past.change for past in known], dtype=np.float64),
     )
     points = propose(seen, generation, len(children), optimism, rng)
     return [child | _values(modelled, point) for child, point in zip(children, points, strict=True)]
 
 
-def _place(kinds: Mapping[str, Numbers], values: Mapping[str, Any]) -> list[float]:
-    return [share_of(kind, values[name]) for name, kind in kinds.items()]
+def _place(parameters: Mapping[str, NumericParameter], values: Mapping[str, Any]) -> list[float]:
+    return [share_of(parameter, values[name]) for name, parameter in parameters.items()]
 
 
-def _values(kinds: Mapping[str, Numbers], point: Floats) -> dict[str, float]:
+def _values(parameters: Mapping[str, NumericParameter], point: Floats) -> dict[str, float]:
     return {
-        name: value_at(kind, float(share))
-        for (name, kind), share in zip(kinds.items(), point, strict=True)
+        name: value_at(parameter, float(share))
+        for (name, parameter), share in zip(parameters.items(), point, strict=True)
     }

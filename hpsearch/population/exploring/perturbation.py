@@ -10,7 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from hpsearch.population.exploring.kinds import Choices, Kind, Numbers
+from hpsearch.population.exploring.parameters import (
+    CategoricalParameter,
+    NumericParameter,
+    Parameter,
+)
 from hpsearch.population.exploring.scales import index_of
 
 
@@ -35,41 +39,41 @@ class Perturbation:
             raise ValueError(f"resample and switch must lie between 0 and 1, got {self}")
 
 
-def explored(kind: Kind, value: Any, how: Perturbation, rng: np.random.Generator) -> Any:
+def explored(parameter: Parameter, value: Any, how: Perturbation, rng: np.random.Generator) -> Any:
     """Return a value of a child whose parent has ``value``.
 
     Always takes two numbers from ``rng``, so what one parameter does leaves the others' numbers
     alone.
     """
     chance, draw = rng.random(2)
-    if isinstance(kind, Choices):
-        return kind.quantile(draw) if chance < how.switch else value
+    if isinstance(parameter, CategoricalParameter):
+        return parameter.quantile(draw) if chance < how.switch else value
     if chance < how.resample:
-        return kind.quantile(draw)
-    return perturbed(kind, value, how, up=draw < 0.5)
+        return parameter.quantile(draw)
+    return perturbed(parameter, value, how, up=draw < 0.5)
 
 
-def resampled(kind: Kind, rng: np.random.Generator) -> Any:
+def resampled(parameter: Parameter, rng: np.random.Generator) -> Any:
     """Return a value drawn from the whole range, or one of the choices."""
-    return kind.quantile(rng.random())
+    return parameter.quantile(rng.random())
 
 
-def perturbed(kind: Numbers, value: float, how: Perturbation, *, up: bool) -> float:
+def perturbed(parameter: NumericParameter, value: float, how: Perturbation, *, up: bool) -> float:
     """Return a number one step up or down, at the nearest bound where that leads outside.
 
     On a grid (whole numbers are one) the step ends at the nearest value, and is at least one value
     long. A parent's value from outside the range comes in first.
     """
-    start = min(max(value, kind.low), kind.high)
+    start = min(max(value, parameter.low), parameter.high)
     sign = 1 if up else -1
-    if kind.log:
+    if parameter.log:
         target = start * math.exp(sign * math.log(how.factor))
     else:
-        target = start + sign * how.range_share * (kind.high - kind.low)
-    count = kind.num_values()
+        target = start + sign * how.range_share * (parameter.high - parameter.low)
+    count = parameter.num_values()
     if count is None:
-        return min(max(target, kind.low), kind.high)
-    before, after = index_of(kind, start), index_of(kind, target)
+        return min(max(target, parameter.low), parameter.high)
+    before, after = index_of(parameter, start), index_of(parameter, target)
     if after == before:
         after = min(max(before + sign, 0), count - 1)
-    return kind.value(after)
+    return parameter.value(after)

@@ -1,8 +1,7 @@
 """Safe mutation: noise that moves a player no further than asked for.
 
 Lehman et al., arXiv 1712.06563 (SM-G and SM-R); the proximal mutation of Bodnar et al., arXiv
-1906.09807, is its SM-G-SUM. Axes: P members, B positions,
-I inputs, W weights.
+1906.09807, is its SM-G-SUM. Axes: P members, B positions, I inputs, W weights.
 """
 
 import torch
@@ -20,9 +19,9 @@ from hpsearch.trainers.networks import Network
 LEAST_SENSITIVITY = 0.1
 """of the tower's root mean square: what matters less moves as if it mattered so much"""
 
-SMALLEST_SCALE = -24.0
-"""logarithm to base 2 of the first lower end, in root mean squares of the weights; the upper is 0,
-noise as large as the weights"""
+SMALLEST_LOG2_SCALE = -24.0
+"""the first lower end, in root mean squares of the weights; the upper is 0, noise as large as the
+weights"""
 
 NUM_HALVINGS = 16
 """of that range: the scale is found to 0.03 %"""
@@ -73,17 +72,17 @@ def safe_mutation(
     noise = torch.zeros_like(net.weights)
     noise[:, own] = normal(stream, own.stop - own.start) / _floored(matters[:, own])
     noise *= _size(net.weights[:, own]) / _size(noise[:, own])
-    scale = _largest_scale(net, features, tower, noise, bound, measure)
+    scale = _largest_scale(net, features, tower=tower, noise=noise, bound=bound, measure=measure)
     return child(net, net.weights + scale[:, None] * noise, net.statistics)
 
 
 @torch.no_grad()
 def _largest_scale(
-    net: Network, features: Tensor, tower: int, noise: Tensor, bound: Tensor, measure: Measure
+    net: Network, features: Tensor, *, tower: int, noise: Tensor, bound: Tensor, measure: Measure
 ) -> Tensor:
     """Return the largest scale (P,) found at which the measure keeps to the bound, else 0."""
     before, tried = net(features, tower=tower), scratch(net, every_member(net))
-    low, high = torch.full_like(bound, SMALLEST_SCALE), torch.zeros_like(bound)
+    low, high = torch.full_like(bound, SMALLEST_LOG2_SCALE), torch.zeros_like(bound)
     found = torch.zeros_like(bound)
     for _ in range(NUM_HALVINGS):
         middle = (low + high) / 2

@@ -46,12 +46,12 @@ def sensitivity(
     """
     sums = _sums(net.towers[tower].num_outputs, max_passes, stream)
     if gradient == "sum":
-        return _of_mean(scratch(net, every_member(net)), features, tower, sums)
+        return _of_mean(scratch(net, every_member(net)), features, tower=tower, sums=sums)
     rows = zip(every_member(net), features, sums, strict=True)
-    return torch.stack([_by_position(net, p, x, tower, of) for p, x, of in rows])
+    return torch.stack([_by_position(net, p, x, tower=tower, sums=of) for p, x, of in rows])
 
 
-def _of_mean(net: Network, features: Tensor, tower: int, sums: Tensor) -> Tensor:
+def _of_mean(net: Network, features: Tensor, *, tower: int, sums: Tensor) -> Tensor:
     """Return the root of the sum of the squared derivatives of outputs' means, (P, W)."""
     squares = torch.zeros_like(net.weights)
     for of in sums.unbind(1):
@@ -60,7 +60,7 @@ def _of_mean(net: Network, features: Tensor, tower: int, sums: Tensor) -> Tensor
     return squares.sqrt()
 
 
-def _by_position(net: Network, member: Tensor, x: Tensor, tower: int, sums: Tensor) -> Tensor:
+def _by_position(net: Network, member: Tensor, x: Tensor, *, tower: int, sums: Tensor) -> Tensor:
     """Return the same of one member (W,), with the mean of the derivatives' absolute values.
 
     ``x`` is (B, I), ``sums`` (K, O).

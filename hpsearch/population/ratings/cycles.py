@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hpsearch.population.arrays import Floats, Ints, checked_payoff
+from hpsearch.population.normal import num_errors
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,7 @@ class Cycle:
     """the least that a side gains by a switch, in the payoff's unit"""
 
 
-def best_response_cycles(payoff: npt.ArrayLike, *, margin: float = 0.0) -> list[Cycle]:
+def best_response_cycles(payoff: npt.ArrayLike, *, margin: float) -> list[Cycle]:
     """Return every cycle into which alternating best answers lead, strongest first.
 
     From each host, agents and hosts in turn switch to their best answer, the first one of equals,
@@ -50,31 +51,35 @@ def best_response_cycles(payoff: npt.ArrayLike, *, margin: float = 0.0) -> list[
     return sorted(found.values(), key=lambda cycle: -cycle.strength)
 
 
-def swap_cycles(payoff: npt.ArrayLike, *, errors: npt.ArrayLike = 0.0, num: int) -> list[Cycle]:
-    """Return the strongest cycles of two hosts and two agents, at most ``num``.
+def swap_cycles(
+    payoff: npt.ArrayLike, *, errors: npt.ArrayLike, confidence: float, num_cycles: int
+) -> list[Cycle]:
+    """Return the strongest cycles of two hosts and two agents, at most ``num_cycles``.
 
     Host a does better than b against x, b better than a against y; agent y holds a down better than
     x does, and x holds b down better than y does. The strength is the least of these four gains,
-    each less its standard error times 1.96, and above zero.
+    each at the lower end of its interval, and above zero.
 
     Args:
         payoff: (P, Q) what hosts earn, and agents lose.
         errors: (P, Q) standard errors of the payoff, taken as independent, or one for all.
-        num: how many at most.
+        confidence: of the intervals of the gains.
+        num_cycles: how many at most.
 
     Raises:
-        ValueError: if the payoff is not a matrix of finite numbers.
+        ValueError: if the payoff is not a matrix of finite numbers, or confidence is out of range.
     """
     matrix = checked_payoff(payoff)
-    variance = np.square(np.broadcast_to(np.asarray(errors, dtype=np.float64), matrix.shape))
+    reach = num_errors(confidence) * np.asarray(errors, dtype=np.float64)
+    squares = np.square(np.broadcast_to(reach, matrix.shape))
     found: list[Cycle] = []
     for a, b in combinations(range(len(matrix)), 2):
-        gains = _swap_gains(matrix[a], matrix[b], variance[a], variance[b])
-        for flat in _largest(gains, num):
+        gains = _swap_gains(matrix[a], matrix[b], square_a=squares[a], square_b=squares[b])
+        for flat in _largest(gains, num_cycles):
             x, y = divmod(int(flat), gains.shape[1])
             # From a, agent x would let it be; agent y answers a, b answers y, x answers b.
             found.append(Cycle((a, b), (y, x), float(gains[x, y])))
-    return sorted(found, key=lambda cycle: -cycle.strength)[:num]
+    return sorted(found, key=lambda cycle: -cycle.strength)[:num_cycles]
 
 
 def _answered(matrix: Floats, state: tuple[int, int], margin: float) -> tuple[int, int]:
@@ -100,18 +105,25 @@ def _cycle(matrix: Floats, states: list[tuple[int, int]]) -> Cycle:
     return Cycle(hosts, agents, float(min(gains)))
 
 
-def _swap_gains(a: Floats, b: Floats, var_a: Floats, var_b: Floats) -> Floats:
-    """Return the least certain gain (Q, Q) of the cycle through agents x (rows) and y (columns)."""
-    between = 1.96 * np.sqrt(var_a + var_b)
+def _swap_gains(a: Floats, b: Floats, *, square_a: Floats, square_b: Floats) -> Floats:
+    """Return the least certain gain (Q, Q) of the cycle through agents x (rows) and y (columns).
+
+    Args:
+        a: (Q,) what the first host earns.
+        b: (Q,) what the second host earns.
+        square_a: (Q,) squares of how far the intervals of ``a`` reach.
+        square_b: the same of ``b``.
+    """
+    between = np.sqrt(square_a + square_b)
     ahead, behind = a - b - between, b - a - between
-    within_a = a[:, None] - a - 1.96 * np.sqrt(var_a[:, None] + var_a)
-    within_b = b - b[:, None] - 1.96 * np.sqrt(var_b[:, None] + var_b)
+    within_a = a[:, None] - a - np.sqrt(square_a[:, None] + square_a)
+    within_b = b - b[:, None] - np.sqrt(square_b[:, None] + square_b)
     gains: Floats = np.minimum(np.minimum(ahead[:, None], behind), np.minimum(within_a, within_b))
     return gains
 
 
-def _largest(gains: Floats, num: int) -> Ints:
-    """Return the flat places of the largest positive gains, at most ``num``, largest first."""
-    order = np.argsort(-gains, axis=None, kind="stable")[:num]
+def _largest(gains: Floats, num_cycles: int) -> Ints:
+    """Return the flat places of the largest positive gains, at most ``num_cycles``."""
+    order = np.argsort(-gains, axis=None, kind="stable")[:num_cycles]
     places: Ints = order[gains.ravel()[order] > 0]
     return places

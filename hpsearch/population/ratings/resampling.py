@@ -9,7 +9,7 @@ Axes: P hosts, Q agents, G games of each pair, R samples.
 import numpy as np
 import numpy.typing as npt
 
-from hpsearch.population.arrays import Floats
+from hpsearch.population.arrays import Floats, checked_num_games
 
 
 def resampled_rho(
@@ -25,7 +25,7 @@ def resampled_rho(
     Raises:
         ValueError: if there are no games, or ``moves`` has other axes.
     """
-    num_games = _num_games(moves)
+    num_games = checked_num_games(moves)
     times = rng.multinomial(num_games, np.full(num_games, 1 / num_games), size=num_samples)
     totals = np.tensordot(times.astype(np.float64), moves.astype(np.float64), axes=(1, 2))
     samples: Floats = num_games / totals
@@ -41,7 +41,7 @@ def rho_errors(moves: npt.NDArray[np.int64]) -> Floats:
     Raises:
         ValueError: if a pair has fewer than two games, or ``moves`` has other axes.
     """
-    num_games = _num_games(moves)
+    num_games = checked_num_games(moves)
     if num_games < 2:
         raise ValueError("a standard error needs at least two games of each pair, got 1")
     mean = moves.mean(axis=2)
@@ -49,14 +49,13 @@ def rho_errors(moves: npt.NDArray[np.int64]) -> Floats:
     return errors
 
 
-def interval(samples: Floats, confidence: float = 0.95) -> Floats:
-    """Return the ends of the percentile interval of samples (R, ...), float64 (2, ...)."""
+def interval(samples: Floats, confidence: float) -> Floats:
+    """Return the ends of the percentile interval of samples (R, ...), float64 (2, ...).
+
+    Args:
+        samples: of anything.
+        confidence: share of the samples that lies between the ends.
+    """
     outside = (1.0 - confidence) / 2
     ends: Floats = np.quantile(samples, [outside, 1.0 - outside], axis=0)
     return ends
-
-
-def _num_games(moves: npt.NDArray[np.int64]) -> int:
-    if moves.ndim != 3 or moves.size == 0:
-        raise ValueError(f"lengths of games are P hosts x Q agents x G games, got {moves.shape=}")
-    return int(moves.shape[2])

@@ -6,7 +6,7 @@ Axes: P hosts, Q agents, G games of each pair.
 import numpy as np
 import numpy.typing as npt
 
-from hpsearch.population.arrays import Floats
+from hpsearch.population.arrays import Floats, checked_num_games
 
 
 def wins_by_speed(moves: npt.NDArray[np.int64]) -> Floats:
@@ -21,8 +21,7 @@ def wins_by_speed(moves: npt.NDArray[np.int64]) -> Floats:
     Raises:
         ValueError: if there are no games, or ``moves`` has other axes.
     """
-    if moves.ndim != 3 or moves.size == 0:
-        raise ValueError(f"lengths of games are P hosts x Q agents x G games, got {moves.shape=}")
+    checked_num_games(moves)
     usual = np.median(moves, axis=(0, 1))
     wins: Floats = (moves < usual).sum(axis=2) + 0.5 * (moves == usual).sum(axis=2)
     return wins

@@ -6,11 +6,11 @@ posterior mean of its acceptance rate, uniform prior. Axes: O operators.
 """
 
 from dataclasses import dataclass
-from statistics import NormalDist
 
 import numpy as np
 
 from hpsearch.population.arrays import Floats, Ints
+from hpsearch.population.normal import num_errors
 
 
 @dataclass(frozen=True)
@@ -40,14 +40,14 @@ class OperatorRecord:
         """Return the record with its counts times ``keep``, so that old children count less."""
         return OperatorRecord(self.tried * keep, self.accepted * keep)
 
-    def interval(self, confidence: float = 0.95) -> tuple[float, float]:
+    def interval(self, confidence: float) -> tuple[float, float]:
         """Return the ends of Wilson's interval of the acceptance rate; (0, 1) before any child.
 
         Source: Wilson, Journal of the American Statistical Association 22 (1927).
         """
         if not self.tried:
             return 0.0, 1.0
-        z = NormalDist().inv_cdf((1 + confidence) / 2)
+        z = num_errors(confidence)
         rate, weight = self.accepted / self.tried, z**2 / self.tried
         centre = (rate + weight / 2) / (1 + weight)
         reach = np.sqrt(weight * (rate * (1 - rate) + weight / 4)) / (1 + weight)

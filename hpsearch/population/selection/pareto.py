@@ -63,28 +63,30 @@ def crowding_distance(objectives: npt.ArrayLike) -> Floats:
     return distances
 
 
-def select(objectives: npt.ArrayLike, num: int) -> Ints:
-    """Return the places of the ``num`` members that live on, best first.
+def nsga2_survivors(objectives: npt.ArrayLike, num_survivors: int) -> Ints:
+    """Return the places of the ``num_survivors`` members that live on, best first.
 
     Fronts in their order; within a front, who has more room around it first, of equals the earlier.
 
     Args:
         objectives: (K, M).
-        num: how many, at most K.
+        num_survivors: at most K.
 
     Raises:
         ValueError: if the objectives are no matrix, or there are fewer members.
     """
     values = _checked(objectives)
-    if not 0 <= num <= len(values):
-        raise ValueError(f"num must lie between 0 and the {len(values)} members, got {num}")
+    if not 0 <= num_survivors <= len(values):
+        raise ValueError(
+            f"num_survivors must lie between 0 and the {len(values)} members, got {num_survivors}"
+        )
     fronts = front_of_each(values)
     room = np.zeros(len(values))
     for front in range(fronts.max(initial=-1) + 1):
         members = np.flatnonzero(fronts == front)
         room[members] = crowding_distance(values[members])
     order: Ints = np.lexsort((np.arange(len(values)), -room, fronts))
-    return order[:num]
+    return order[:num_survivors]
 
 
 def _checked(objectives: npt.ArrayLike) -> Floats:

@@ -35,3 +35,13 @@ def chance_better(left: npt.ArrayLike, right: npt.ArrayLike) -> float:
     """
     a, b = comparable(left), comparable(right)
     return float((a > b).mean() + 0.5 * (a == b).mean())
+
+
+def check_confidence(confidence: float) -> None:
+    """Check that a chance of being better is worth asking for.
+
+    Raises:
+        ValueError: if it lies outside 1/2..1.
+    """
+    if not 0.5 <= confidence <= 1.0:
+        raise ValueError(f"confidence must lie between 1/2 and 1, got {confidence!r}")

@@ -12,10 +12,10 @@ from hpsearch.population.arrays import Floats, Ints
 from hpsearch.population.selection.ranking import (
     best_first,
     chance_better,
+    check_confidence,
     comparable,
     mean_scores,
 )
-from hpsearch.population.selection.truncation import checked_confidence
 
 Beats = Callable[[int, int], bool]
 """whether the first member takes the tournament from the second"""
@@ -80,7 +80,7 @@ def confident_tournament(
     Raises:
         ValueError: if a number does not fit the population, or confidence is out of range.
     """
-    checked_confidence(confidence)
+    check_confidence(confidence)
 
     def beats(challenger: int, holder: int) -> bool:
         chance = chance_better(samples[:, challenger], samples[:, holder])

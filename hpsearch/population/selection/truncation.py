@@ -8,7 +8,12 @@ import numpy as np
 import numpy.typing as npt
 
 from hpsearch.population.arrays import Floats, Ints
-from hpsearch.population.selection.ranking import best_first, chance_better, mean_scores
+from hpsearch.population.selection.ranking import (
+    best_first,
+    chance_better,
+    check_confidence,
+    mean_scores,
+)
 
 
 def truncation(scores: npt.ArrayLike, share: float, rng: np.random.Generator) -> Ints:
@@ -52,20 +57,9 @@ def confident_truncation(
     Raises:
         ValueError: if share or confidence is out of range.
     """
-    checked_confidence(confidence)
+    check_confidence(confidence)
     sources = truncation(mean_scores(samples), share, rng)
     for member, source in enumerate(sources):
         if chance_better(samples[:, source], samples[:, member]) < confidence:
             sources[member] = member
     return sources
-
-
-def checked_confidence(confidence: float) -> float:
-    """Return a chance of being better that is worth asking for.
-
-    Raises:
-        ValueError: if it lies outside 1/2..1.
-    """
-    if not 0.5 <= confidence <= 1.0:
-        raise ValueError(f"confidence must lie between 1/2 and 1, got {confidence!r}")
-    return confidence

@@ -1,4 +1,4 @@
-"""What exploring needs to know of a parameter; the parameters of a study are such as they are.
+"""The parameters of study/parameters.py satisfy these protocols, what exploring needs of them.
 
 Values are in the form in which the study stores them. Populations must not know studies, so this
 says what is needed instead of importing it.
@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol, runtime_checkable
 
 
-class Numbers(Protocol):
+class NumericParameter(Protocol):
     """A real or whole number between two bounds, both included, perhaps on a grid."""
 
     @property
@@ -34,7 +34,7 @@ class Numbers(Protocol):
 
 
 @runtime_checkable
-class Choices(Protocol):
+class CategoricalParameter(Protocol):
     """One of several values without an order."""
 
     @property
@@ -45,7 +45,7 @@ class Choices(Protocol):
         """Return the choice at this share of the list, 0 <= share < 1."""
 
 
-Kind = Numbers | Choices
+Parameter = NumericParameter | CategoricalParameter
 
 IsActive = Callable[[str, Mapping[str, Any]], bool]
 """whether a parameter exists under these values of those before it"""
