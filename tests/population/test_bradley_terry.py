@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
+from hpsearch.population.ratings import bradley_terry as module
 from hpsearch.population.ratings.bradley_terry import bradley_terry
 from hpsearch.population.ratings.wins import wins_by_speed
 
@@ -15,7 +16,7 @@ def test_two_players_by_the_logarithm_of_their_odds():
     assert found.chances()[0, 0] == pytest.approx(0.75)
     # The Fisher information of the difference is n p (1 - p); each has half of the difference.
     error = np.sqrt(1 / (40 * 0.75 * 0.25))
-    low, high = found.intervals()[0][:, 0]
+    low, high = found.intervals(0.95)[0][:, 0]
     assert high - low == pytest.approx(1.959964 * error)
 
 
@@ -54,7 +55,7 @@ def test_known_strengths_lie_in_their_intervals_nineteen_times_of_twenty():
         chance = 1 / (1 + np.exp(agents - hosts[:, None]))
         found = bradley_terry(rng.binomial(40, chance), np.full((6, 5), 40), ridge=1e-3)
         assert np.abs(found.hosts - hosts + shift).max() < 2
-        for truth, (low, high) in zip((hosts, agents), found.intervals(), strict=True):
+        for truth, (low, high) in zip((hosts, agents), found.intervals(0.95), strict=True):
             inside += list((low <= truth - shift) & (truth - shift <= high))
     assert np.mean(inside) == pytest.approx(0.95, abs=0.03)
 
@@ -78,3 +79,9 @@ def test_a_win_is_a_game_over_sooner_than_the_median_from_its_start():
 def test_what_cannot_be_is_refused(wins, games, ridge, problem):
     with pytest.raises(ValueError, match=problem):
         bradley_terry(wins, games, ridge=ridge)
+
+
+def test_strengths_that_were_not_found_are_not_reported(monkeypatch):
+    monkeypatch.setattr(module, "MAX_STEPS", 1)
+    with pytest.raises(RuntimeError, match=r"raise ridge=0\.01"):
+        bradley_terry([[20.0, 3.0]], [[20.0, 20.0]], ridge=0.01)

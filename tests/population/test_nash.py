@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from hpsearch.population.ratings.equilibrium import max_entropy_equilibrium
+from hpsearch.population.ratings import maximum_entropy
+from hpsearch.population.ratings.equilibrium import game_value, max_entropy_equilibrium
 from hpsearch.population.ratings.exploitability import exploitability, nash_conv
 from hpsearch.population.ratings.nash_averaging import nash_averaging
 
@@ -96,6 +97,7 @@ def test_a_game_of_forty_players_and_of_any_unit():
     rescaled = max_entropy_equilibrium(1e-4 * game + 0.1)
     assert rescaled.hosts == pytest.approx(found.hosts, abs=1e-6)
     assert rescaled.value == pytest.approx(1e-4 * found.value + 0.1)
+    assert game_value(game) == pytest.approx(found.value)
 
 
 @pytest.mark.parametrize("seed", [*range(40), 875])
@@ -119,6 +121,12 @@ def test_exploitability_of_pennies_by_hand():
     assert (found.hosts, found.agents) == pytest.approx((1.0, 0.5))
     assert found.nash_conv == pytest.approx(nash_conv(PENNIES, [1.0, 0.0], [0.75, 0.25]))
     assert exploitability(PENNIES, [0.5, 0.5], [0.5, 0.5]).nash_conv == pytest.approx(0, abs=1e-12)
+
+
+def test_a_strategy_that_was_not_found_is_not_reported(monkeypatch):
+    monkeypatch.setattr(maximum_entropy, "MAX_STEPS", 1)
+    with pytest.raises(RuntimeError, match=r"not found in 1 steps; leave out players that are co"):
+        max_entropy_equilibrium([[0.0, 0.0, 0.0], [0.0, 0.0, 0.0], [-1.0, -1.0, 3.0]])
 
 
 @pytest.mark.parametrize("wrong", [[], [1.0, 2.0], [[1.0, np.nan]], np.zeros((0, 3))])

@@ -84,7 +84,12 @@ def distilled(
         check_members(net, first=first.weights, stream=stream, seen=positions.features)
     lesson = lesson_of(first, second, positions, options)
     student = scratch(child, every_member(child))
-    adam = torch.optim.Adam([student.weights], lr=options.lr)
+    adam = torch.optim.Adam(
+        [student.weights],
+        lr=options.lr,
+        betas=(options.beta1, options.beta2),
+        eps=options.eps,
+    )
     member = every_member(student)[:, None]
     for _ in range(options.num_steps):
         index = below(stream, options.batch_size, positions.features.shape[1])

@@ -5,8 +5,10 @@ from typing import Annotated, Literal
 
 from hpsearch.schema import Positive, Range
 
+# Unlike those of trainers/config/numbers.py not PER_MEMBER: all children of a call learn alike.
 PositiveNumber = Annotated[float, Range(low=0.0, open_low=True)]
 NonNegativeNumber = Annotated[float, Range(low=0.0)]
+RateBelowOne = Annotated[float, Range(low=0.0, high=1.0, open_high=True)]
 
 
 @dataclass(frozen=True)
@@ -18,7 +20,13 @@ class Distillation:
     batch_size: Positive
     """positions of an update, drawn with replacement"""
     lr: PositiveNumber
-    """learning rate of Adam; its other numbers are those of its paper"""
+    """learning rate of Adam"""
+    beta1: RateBelowOne
+    """decay of Adam's first moment"""
+    beta2: RateBelowOne
+    """decay of Adam's second moment"""
+    eps: PositiveNumber
+    """added to the root of Adam's second moment"""
     temperature: PositiveNumber
     """of the policy that Q-values stand for, in their own unit; the smaller, the greedier"""
     value_weight: NonNegativeNumber

@@ -13,8 +13,8 @@ class Operator:
     function: str
     """module and name in this package"""
     num_parents: Literal[1, 2]
-    parents_alike: bool
-    """whether two parents must have one structure"""
+    parents_alike: bool | None
+    """whether two parents must have one structure; None where there is one parent"""
     child_shape: Shape
     """that of its parents; a wider or deeper target; or any that sees and does the same"""
     needs_positions: bool
@@ -23,14 +23,15 @@ class Operator:
     """whether it draws from a stream"""
     keeps_function: bool
     """whether the child computes what its (first) parent computes, up to noise that is asked for"""
-    source: str
+    source: str | None
+    """the paper that it follows, None where it follows none"""
 
 
 OPERATORS: dict[str, Operator] = {
     "clone": Operator(
         function="clone.clone",
         num_parents=1,
-        parents_alike=True,
+        parents_alike=None,
         child_shape="same",
         needs_positions=False,
         is_random=False,
@@ -45,22 +46,22 @@ OPERATORS: dict[str, Operator] = {
         needs_positions=False,
         is_random=False,
         keeps_function=True,
-        source="the game has two sides",
+        source=None,
     ),
     "gaussian_mutation": Operator(
         function="gaussian.gaussian_mutation",
         num_parents=1,
-        parents_alike=True,
+        parents_alike=None,
         child_shape="same",
         needs_positions=False,
         is_random=True,
         keeps_function=False,
-        source="noise relative to each layer",
+        source=None,
     ),
     "safe_mutation": Operator(
         function="safe.safe_mutation",
         num_parents=1,
-        parents_alike=True,
+        parents_alike=None,
         child_shape="same",
         needs_positions=True,
         is_random=True,
@@ -75,7 +76,7 @@ OPERATORS: dict[str, Operator] = {
         needs_positions=False,
         is_random=True,
         keeps_function=False,
-        source="uniform crossover, layers as genes",
+        source="Syswerda, ICGA 1989",
     ),
     "unit_crossover": Operator(
         function="crossover.unit_crossover",
@@ -85,7 +86,7 @@ OPERATORS: dict[str, Operator] = {
         needs_positions=False,
         is_random=True,
         keeps_function=False,
-        source="uniform crossover, units as genes",
+        source="Syswerda, ICGA 1989",
     ),
     "average": Operator(
         function="average.average",
@@ -120,7 +121,7 @@ OPERATORS: dict[str, Operator] = {
     "wider": Operator(
         function="wider.wider",
         num_parents=1,
-        parents_alike=True,
+        parents_alike=None,
         child_shape="target",
         needs_positions=False,
         is_random=True,
@@ -130,7 +131,7 @@ OPERATORS: dict[str, Operator] = {
     "deeper": Operator(
         function="deeper.deeper",
         num_parents=1,
-        parents_alike=True,
+        parents_alike=None,
         child_shape="target",
         needs_positions=False,
         is_random=True,

@@ -13,10 +13,14 @@ import numpy as np
 import numpy.typing as npt
 
 from hpsearch.population.arrays import Floats
+from hpsearch.population.normal import num_errors
 
 MAX_STEPS = 100
 ENOUGH = 1e-20
-"""squared Newton decrement, in units of log-likelihood"""
+"""squared Newton decrement, in units of log-likelihood: the squared distance to the optimum in
+standard errors"""
+BEARABLE = 1e-8
+"""the same, where rounding ends the search"""
 
 
 @dataclass(frozen=True)
@@ -34,9 +38,9 @@ class Strengths:
         """Return how likely each host is to beat each agent, float64 (P, Q)."""
         return _sigmoid(self.hosts[:, None] - self.agents)
 
-    def intervals(self, confidence: float = 0.95) -> tuple[Floats, Floats]:
+    def intervals(self, confidence: float) -> tuple[Floats, Floats]:
         """Return the ends of the intervals of hosts (2, P) and agents (2, Q)."""
-        reach = NormalDist().inv_cdf((1.0 + confidence) / 2) * np.sqrt(self.covariance.diagonal())
+        reach = num_errors(confidence) * np.sqrt(self.covariance.diagonal())
         strengths = np.concatenate([self.hosts, self.agents])
         ends = np.stack([strengths - reach, strengths + reach])
         return ends[:, : len(self.hosts)], ends[:, len(self.hosts) :]
@@ -67,6 +71,7 @@ def bradley_terry(wins: npt.ArrayLike, games: npt.ArrayLike, *, ridge: float) ->
 
     Raises:
         ValueError: if the shapes differ, wins exceed games, or the ridge is not above 0.
+        RuntimeError: if the strengths are not found; a larger ridge helps.
     """
     won, played = np.asarray(wins, dtype=np.float64), np.asarray(games, dtype=np.float64)
     if won.ndim != 2 or won.size == 0 or won.shape != played.shape:
@@ -76,11 +81,12 @@ def bradley_terry(wins: npt.ArrayLike, games: npt.ArrayLike, *, ridge: float) ->
     if ridge <= 0:
         raise ValueError(f"ridge must be above 0, got {ridge!r}")
     p, q = won.shape
-    strengths = np.zeros(p + q)
+    strengths, decrement = np.zeros(p + q), np.inf
     for _ in range(MAX_STEPS):
         gradient, information = _slopes(strengths, won, played, ridge)
         step = np.linalg.solve(information, gradient)
-        if gradient @ step < ENOUGH:
+        decrement = float(gradient @ step)
+        if decrement < ENOUGH:
             break
         length, here = 1.0, _log_posterior(strengths, won, played, ridge)
         while (
@@ -88,6 +94,11 @@ def bradley_terry(wins: npt.ArrayLike, games: npt.ArrayLike, *, ridge: float) ->
         ):
             length /= 2
         strengths = strengths + length * step
+    if not decrement < BEARABLE:
+        raise RuntimeError(
+            f"the strengths of {p} hosts and {q} agents were not found in {MAX_STEPS} steps; raise "
+            f"{ridge=}, or leave out players with very few games"
+        )
     # Strengths mean something up to a common shift alone; what is unsure of it is not reported.
     centre = np.eye(p + q) - 1.0 / (p + q)
     covariance = centre @ np.linalg.inv(_slopes(strengths, won, played, ridge)[1]) @ centre

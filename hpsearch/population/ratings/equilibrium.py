@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hpsearch.population.arrays import Floats, checked_payoff
-from hpsearch.population.ratings.maximum_entropy import maximum_entropy
+from hpsearch.population.ratings.maximum_entropy import REMEDY, maximum_entropy
 
 DIGITS = 9
 """to which payoffs count, as parts of their range; equal but for rounding must not look different,
@@ -57,30 +57,68 @@ def max_entropy_equilibrium(payoff: npt.ArrayLike) -> Equilibrium:
 
     Raises:
         ValueError: if the payoff is not a matrix of finite numbers.
-        RuntimeError: if the linear program cannot be solved.
+        RuntimeError: if it is not found, because players or payoffs are too close.
     """
-    matrix = checked_payoff(payoff)
-    low, spread = float(matrix.min()), float(np.ptp(matrix))
-    scaled = np.round((matrix - low) / (spread or 1.0), DIGITS)
-    inside = _interior(scaled)
-    play_host, play_agent = inside.hosts > inside.host_slack, inside.agents > inside.agent_slack
-    host = inside.hosts[play_host] / inside.hosts[play_host].sum()
-    agent = inside.agents[play_agent] / inside.agents[play_agent].sum()
-    value = float(host @ scaled[np.ix_(play_host, play_agent)] @ agent)
-    hosts, agents = np.zeros(matrix.shape[0]), np.zeros(matrix.shape[1])
+    game = _Game.of(payoff)
+    some = _some_equilibrium(game.payoff)
+    play_host, play_agent = some.hosts > 0, some.agents > 0
+    played = np.ix_(play_host, play_agent)
+    hosts, agents = np.zeros_like(some.hosts), np.zeros_like(some.agents)
     hosts[play_host] = maximum_entropy(
-        host,
-        tight=scaled[np.ix_(play_host, play_agent)],
-        loose=scaled[np.ix_(play_host, ~play_agent)],
-        value=value,
+        some.hosts[play_host],
+        tight=game.payoff[played],
+        loose=game.payoff[np.ix_(play_host, ~play_agent)],
+        value=some.value,
     )
     agents[play_agent] = maximum_entropy(
-        agent,
-        tight=-scaled[np.ix_(play_host, play_agent)].T,
-        loose=-scaled[np.ix_(~play_host, play_agent)].T,
-        value=-value,
+        some.agents[play_agent],
+        tight=-game.payoff[played].T,
+        loose=-game.payoff[np.ix_(~play_host, play_agent)].T,
+        value=-some.value,
     )
-    return Equilibrium(hosts, agents, low + spread * value)
+    return Equilibrium(hosts, agents, game.in_its_unit(some.value))
+
+
+def game_value(payoff: npt.ArrayLike) -> float:
+    """Return what hosts earn in every equilibrium, to 1e-8 of the payoff's range.
+
+    Args:
+        payoff: (P, Q) what hosts earn.
+
+    Raises:
+        ValueError: if the payoff is not a matrix of finite numbers.
+        RuntimeError: if it is not found, because players or payoffs are too close.
+    """
+    game = _Game.of(payoff)
+    return game.in_its_unit(_some_equilibrium(game.payoff).value)
+
+
+@dataclass(frozen=True)
+class _Game:
+    """A payoff from 0 to 1, and what it was before."""
+
+    payoff: Floats
+    """(P, Q)"""
+    low: float
+    spread: float
+
+    @classmethod
+    def of(cls, payoff: npt.ArrayLike) -> "_Game":
+        matrix = checked_payoff(payoff)
+        low, spread = float(matrix.min()), float(np.ptp(matrix))
+        return cls(np.round((matrix - low) / (spread or 1.0), DIGITS), low, spread)
+
+    def in_its_unit(self, value: float) -> float:
+        return self.low + self.spread * value
+
+
+def _some_equilibrium(payoff: Floats) -> Equilibrium:
+    """Return an equilibrium in which everybody is played who is played in any."""
+    inside = _interior(payoff)
+    hosts = np.where(inside.hosts > inside.host_slack, inside.hosts, 0.0)
+    agents = np.where(inside.agents > inside.agent_slack, inside.agents, 0.0)
+    hosts, agents = hosts / hosts.sum(), agents / agents.sum()
+    return Equilibrium(hosts, agents, float(hosts @ payoff @ agents))
 
 
 def _interior(payoff: Floats) -> _Interior:
@@ -121,6 +159,8 @@ def _interior(payoff: Floats) -> _Interior:
         method="highs",
     )
     if solved.status != 0:
-        raise RuntimeError(f"the equilibrium of {p} hosts x {q} agents failed: {solved.message}")
+        raise RuntimeError(
+            f"the equilibrium of {p} hosts x {q} agents failed: {solved.message}; {REMEDY}"
+        )
     x, y, w = solved.x[:p], solved.x[p:counted], solved.x[counted]
     return _Interior(x, y, host_slack=w - payoff @ y, agent_slack=x @ payoff - w)

@@ -12,12 +12,19 @@ from hpsearch.population.arrays import Floats
 
 BARRIERS = tuple(10.0**-k for k in range(1, 12))
 MAX_STEPS = 60
+REMEDY = (
+    "leave out players that are copies of others, and look at the payoff's scale: differences "
+    "below 1e-9 of its range do not count"
+)
+"""what helps where numbers are too close"""
 RANK_TOLERANCE = 1e-9
 ENOUGH = 1e-24
 """squared Newton decrement, twice the entropy that is still to be won"""
+BEARABLE = 1e-10
+"""the same, where rounding ends the search"""
 
 
-def maximum_entropy(inside: Floats, tight: Floats, loose: Floats, value: float) -> Floats:
+def maximum_entropy(inside: Floats, *, tight: Floats, loose: Floats, value: float) -> Floats:
     """Return the strategy of largest entropy.
 
     Args:
@@ -28,13 +35,24 @@ def maximum_entropy(inside: Floats, tight: Floats, loose: Floats, value: float) 
 
     Returns:
         float64 (S,).
+
+    Raises:
+        RuntimeError: if it is not found.
     """
     face = _directions(tight)
     if not face.shape[1]:
         return inside
-    place = np.zeros(face.shape[1])
+    place, decrement = np.zeros(face.shape[1]), np.inf
     for barrier in BARRIERS if loose.shape[1] else (0.0,):
-        place = _climb(place, inside, face, loose, value, barrier)
+        place, decrement = _climb(
+            place, inside=inside, face=face, loose=loose, value=value, barrier=barrier
+        )
+    # A barrier that ended early only makes the next one's way longer.
+    if not decrement < BEARABLE:
+        raise RuntimeError(
+            f"the strategy of largest entropy of {len(inside)} players was not found in "
+            f"{MAX_STEPS} steps; {REMEDY}"
+        )
     return inside + face @ place
 
 
@@ -49,9 +67,12 @@ def _directions(tight: Floats) -> Floats:
 
 
 def _climb(
-    place: Floats, inside: Floats, face: Floats, loose: Floats, value: float, barrier: float
-) -> Floats:
-    """Return where the entropy plus the barrier is largest, by damped Newton steps."""
+    place: Floats, *, inside: Floats, face: Floats, loose: Floats, value: float, barrier: float
+) -> tuple[Floats, float]:
+    """Return where the entropy plus the barrier is largest, and the decrement that is left.
+
+    By damped Newton steps.
+    """
 
     def cost(at: Floats) -> float:
         strategy = inside + face @ at
@@ -60,6 +81,7 @@ def _climb(
             return np.inf
         return float(strategy @ np.log(strategy) - barrier * np.log(slack).sum())
 
+    decrement = np.inf
     for _ in range(MAX_STEPS):
         strategy = inside + face @ place
         slack = strategy @ loose - value
@@ -75,4 +97,4 @@ def _climb(
         if length <= 1e-12:  # as near as float64 can tell
             break
         place = place + length * step
-    return place
+    return place, decrement

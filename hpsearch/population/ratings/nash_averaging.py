@@ -34,6 +34,7 @@ def nash_averaging(payoff: npt.ArrayLike) -> NashRatings:
 
     Raises:
         ValueError: if the payoff is not a matrix of finite numbers.
+        RuntimeError: if the equilibrium is not found; see `max_entropy_equilibrium`.
     """
     matrix = checked_payoff(payoff)
     equilibrium = max_entropy_equilibrium(matrix)

@@ -19,6 +19,7 @@ def test_what_is_said_of_an_operator_is_in_its_signature(name):
     assert operator.is_random == ("stream" in arguments)
     assert operator.needs_positions == bool({"features", "seen_by_first"} & set(arguments))
     assert (operator.num_parents == 1) == ("net" in arguments)
+    assert (operator.num_parents == 1) == (operator.parents_alike is None)
     assert (operator.child_shape == "target") == ("target" in arguments)
 
 
