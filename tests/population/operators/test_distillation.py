@@ -54,9 +54,9 @@ def positions(seed: int = 0) -> Positions:
 def sharp(*towers, seed: int = 1) -> Network:
     """Return networks with decided opinions."""
     net = network(*towers, seeds=(seed, seed + 1, seed + 2))
-    for pair in (part for name, part in net.parts(net.weights).items() if name.endswith("weight")):
-        if pair.shape[1] > 1:
-            pair.mul_(2.0)
+    for part in (part for name, part in net.parts(net.weights).items() if name.endswith("weight")):
+        if part.shape[1] > 1:
+            part.mul_(2.0)
     return net
 
 

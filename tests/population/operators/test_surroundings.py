@@ -59,7 +59,17 @@ def test_distillation_compiles_nothing(compiled_net):
         compiled_net,
         seen_by_first=seen,
         seen_by_second=seen,
-        options=Distillation(2, 8, 1e-3, 1.0, 1.0, "raw"),
+        options=Distillation(
+            num_steps=2,
+            batch_size=8,
+            lr=1e-3,
+            beta1=0.9,
+            beta2=0.999,
+            eps=1e-8,
+            temperature=1.0,
+            value_weight=1.0,
+            compare="raw",
+        ),
         stream=stream(7, 8, 9),
     )
     assert child.arithmetic == compiled_net.arithmetic
