@@ -112,7 +112,7 @@ class PartClock:
         """Return a context in which the parts of a trainer are timed."""
         kernel = BACKENDS[default_backend(self._device)]
         parts: list[tuple[object, str, str]] = [
-            (Network, "__call__", "networks, forward"),
+            (Network, "_apply", "networks, forward"),
             (Network, "gradients", "networks, backward"),
             (Adam, "step", "optimizer"),
             (learner, "clipping", "optimizer"),

@@ -7,8 +7,12 @@ import page
 import pytest
 import rows
 import torch
+from configurations import dqn_config
 from measuring import Case, Contender, Plan, Spread, measure
 from shares_suite import REST, PartClock
+
+from hpsearch.trainers.algorithms import build
+from hpsearch.trainers.networks import Network
 
 PLAN = Plan(repeats=4, least_repeats=2, least_seconds=0.0, most_seconds=60.0)
 CPU = torch.device("cpu")
@@ -78,6 +82,16 @@ def test_what_is_within_a_part_counts_for_the_inner_one(monkeypatch):
     with clock.part(REST), clock.part("game"):
         pass
     assert clock.seconds == {REST: 1.0 + 5.0, "game": 3.0}
+
+
+@pytest.mark.parametrize("name", ["__call__", "update_pass"])
+def test_a_networks_pass_counts_for_the_networks(name):
+    """Those of updates too: else the rest seems to take the most."""
+    trainer = build([dqn_config({}, {})])
+    clock, seen = PartClock(CPU), trainer.fused_game.observation
+    with clock.installed(), clock.part(REST):
+        vars(Network)[name](trainer.host_net, seen)
+    assert clock.seconds.keys() == {REST, "networks, forward"}
 
 
 IN_SECONDS = ("dqn", "ppo", "crossplay", "shares")
