@@ -7,6 +7,7 @@ import argparse
 from collections.abc import Sequence
 
 from hpsearch import __version__
+from hpsearch.arguments.crossplay import add_crossplay
 from hpsearch.arguments.players import add_player_commands
 from hpsearch.arguments.studies import add_study_commands
 
@@ -19,6 +20,7 @@ examples:
   hpsearch export quickstart -o best/      configuration, weights and measures of the best
   hpsearch train studies/trainers/ppo_20x3.yaml    one trainer without a study
   hpsearch evaluate runs/ppo_20x3          everything that can be measured of a player
+  hpsearch crossplay quickstart runs/ppo_20x3      who beats whom, and who is how strong
 
 STUDY is a study file or the name of a study that was started under --runs.
 exit codes: 0 done, 1 failed, 2 wrong command, 3 wrong file, 4 conflict, 5 database, 6 disk,
@@ -48,4 +50,5 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     add_study_commands(commands)
     add_player_commands(commands)
+    add_crossplay(commands)
     return parser

@@ -16,7 +16,8 @@ from hpsearch.report.blowup_tree import Tree, blowup_tree, tree_text
 from hpsearch.report.contestants import Contestant, find_contestant
 from hpsearch.report.evaluation_text import WIDTH, plain_report, print_report
 from hpsearch.report.examination import CPU, Plan, examine
-from hpsearch.report.tree_picture import PICTURES, write_picture
+from hpsearch.report.picture_files import PICTURES
+from hpsearch.report.tree_picture import write_picture
 from hpsearch.trainers.policies import ScriptedAgentPolicy, ScriptedHostPolicy
 from hpsearch.trainers.position import Position
 from hpsearch.trainers.published import ADE

@@ -58,7 +58,7 @@ def find_contestant(name_or_path: Path, device: torch.device) -> Contestant:
     name = str(name_or_path)
     if name in HOSTS or name in AGENTS:
         return _scripted(name)
-    return _learned(_find_checkpoint(name_or_path), device)
+    return _learned(find_checkpoint(name_or_path), device)
 
 
 def _scripted(name: str) -> Contestant:
@@ -90,7 +90,7 @@ def _learned(path: Path, device: torch.device) -> Contestant:
     )
 
 
-def _find_checkpoint(path: Path) -> Path:
+def find_checkpoint(path: Path) -> Path:
     """Return the checkpoint at ``path``, or the newest whole one below it."""
     found = checkpoint.newest(path)
     if found is not None:

@@ -4,20 +4,16 @@ A node shows its points and the host's choice, an edge the agent's answer, a gre
 is over.
 """
 
-import io
 import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
-from uuid import uuid4
 
-from hpsearch.errors import UsageError
 from hpsearch.report.blowup_tree import MARKS, Node, Tree, summary
+from hpsearch.report.picture_files import check_matplotlib, drawing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-PICTURES: Final = (".pdf", ".png", ".svg")
-"""suffixes of the files that can be drawn"""
 LEAF_WIDTH: Final = 0.62
 """inches from one leaf to the next"""
 LEVEL_HEIGHT: Final = 0.95
@@ -26,7 +22,6 @@ LINE_WIDTH: Final = 12
 """characters of a line of points"""
 MAX_LINES: Final = 4
 """lines of points that a node shows"""
-DPI: Final = 130
 
 FILLS: Final = {"played": "#f4f1e8", "capped": "#e4a39a", "cut": "#f0d28a"}
 OVER: Final = "#4c8c5a"
@@ -44,36 +39,16 @@ def write_picture(tree: Tree, title: str, path: Path) -> None:
         UsageError: if matplotlib is missing.
         OSError: if the file cannot be written; the old one stays.
     """
-    try:
-        # Imported here: it takes a second, and nothing else needs it.
-        import matplotlib
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise UsageError(
-            "a picture needs matplotlib: pip install matplotlib, or write the tree as .txt"
-        ) from error
-
+    check_matplotlib("write the tree as .txt")
     places = layout(tree)
     num_leaves = 1 + max(x for x, _ in places)
     size = (max(3.0, num_leaves * LEAF_WIDTH + 0.6), (tree.depth + 1) * LEVEL_HEIGHT + 0.4)
-    with matplotlib.rc_context({"svg.hashsalt": "hpsearch", "font.family": "DejaVu Sans"}):
-        figure = Figure(figsize=size, layout="constrained")
+    with drawing(path, size) as figure:
         axes = figure.add_subplot()
         axes.set(xlim=(-0.9, num_leaves - 0.1), ylim=(tree.depth + 0.5, -0.5))
         axes.set_title(f"{title}: {summary(tree)}", fontsize=10, color=TEXT)
         axes.axis("off")
         _draw(axes, tree, places)
-        picture = io.BytesIO()
-        kind = path.suffix.removeprefix(".")
-        metadata = {} if kind == "png" else {"CreationDate" if kind == "pdf" else "Date": None}
-        figure.savefig(picture, format=kind, dpi=DPI, facecolor="white", metadata=metadata)
-    temporary = path.with_name(f".{path.name}-{uuid4().hex}")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        temporary.write_bytes(picture.getvalue())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def layout(tree: Tree) -> Places:

@@ -1,0 +1,187 @@
+"""Who plays in a cross-play: players of studies, of checkpoints, and scripted ones, by name."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+import torch
+
+from hpsearch.cluster.study_dir import StudyDir
+from hpsearch.errors import ConflictError, UsageError, unknown_name
+from hpsearch.game.config import GameConfig
+from hpsearch.game.players import AGENTS, HOSTS
+from hpsearch.report.contestants import STANDARD_GAME, find_checkpoint
+from hpsearch.report.strongest import strongest_checkpoints
+from hpsearch.report.view import open_view
+from hpsearch.trainers.config import CommonConfig
+from hpsearch.trainers.metrics import PANELS
+from hpsearch.trainers.rollouts import game_config
+from hpsearch.trainers.saved_player import SavedPlayer, load_player, saved_roles
+
+ROLES: Final = ("host", "agent")
+PANEL: Final = {"host": PANELS["agent"], "agent": PANELS["host"]}
+"""the scripted players of each role: those that the other role's panel is made of"""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A checkpoint, and what of it plays."""
+
+    checkpoint: Path
+    roles: tuple[str, ...]
+    label: str
+    """the run, or the study and the trial"""
+
+
+@dataclass(frozen=True)
+class Side:
+    """Those who play one role, by name."""
+
+    learned: dict[str, SavedPlayer]
+    scripted: tuple[str, ...]
+    checkpoints: dict[str, Path]
+    """those that the learned ones were read from"""
+
+
+@dataclass(frozen=True)
+class Entrants:
+    """Everybody who plays."""
+
+    host: Side
+    agent: Side
+    game: GameConfig
+    """that all of them know"""
+    max_steps: int
+    """moves after which a game counts as unfinished, the most that any of them is measured by"""
+
+
+def find_entrants(
+    names: Sequence[str], runs: Path, *, top: int, panel: bool, device: torch.device
+) -> Entrants:
+    """Return the players that ``names`` stand for.
+
+    Args:
+        names: studies, checkpoints, folders of runs and trials, and names of scripted players.
+        runs: the folder of the studies.
+        top: how many trials of a study play, of each role that learns.
+        panel: whether the scripted panel plays on both sides too.
+        device: where the networks will be.
+
+    Raises:
+        UsageError: if a name stands for nothing, or there are no hosts or no agents.
+        ConflictError: if the players know different games.
+        CorruptError: if a checkpoint is damaged.
+    """
+    scripted = [name for name in names if _is_scripted(name)]
+    others = [name for name in names if not _is_scripted(name)]
+    sources = _merged(source for name in others for source in _sources(name, runs, top))
+    labels = _labels(sources)
+    sides = {}
+    for role, known in (("host", HOSTS), ("agent", AGENTS)):
+        playing = {labels[source.checkpoint]: source for source in sources if role in source.roles}
+        named = (*(PANEL[role] if panel else ()), *(name for name in scripted if name in known))
+        sides[role] = Side(
+            {name: load_player(one.checkpoint, role, device) for name, one in playing.items()},
+            tuple(dict.fromkeys(named)),
+            {name: one.checkpoint for name, one in playing.items()},
+        )
+        if not (playing or named):
+            raise UsageError(
+                f"nobody plays as {role}: {', '.join(names)} can only play the other side; name "
+                f"one that can, such as {PANEL[role][-1]}, or leave out --no-panel"
+            )
+    game, max_steps = _common_game([sides["host"].learned, sides["agent"].learned])
+    return Entrants(sides["host"], sides["agent"], game, max_steps)
+
+
+def _is_scripted(name: str) -> bool:
+    return name in HOSTS or name in AGENTS
+
+
+def _sources(name: str, runs: Path, top: int) -> Iterator[Source]:
+    """Yield the checkpoints that one name stands for."""
+    path = Path(name)
+    if path.suffix in (".yaml", ".yml") or _is_study(runs / name):
+        yield from _of_study(name, runs, top)
+    elif _is_study(path):
+        yield from _of_study(path.name, path.parent, top)
+    elif path.is_dir():
+        found = find_checkpoint(path)
+        yield Source(found, saved_roles(found), _label(found))
+    else:
+        studies = [folder.name for folder in runs.glob("*/") if _is_study(folder)]
+        problem = unknown_name("player", name, {*HOSTS, *AGENTS, *studies})
+        raise UsageError(f"{problem}, or the folder of a run, a trial or a checkpoint")
+
+
+def _is_study(folder: Path) -> bool:
+    return StudyDir(folder).spec.exists()
+
+
+def _of_study(name: str, runs: Path, top: int) -> Iterator[Source]:
+    view = open_view(name, runs)
+    for found in strongest_checkpoints(view, top):
+        label = f"{view.study.spec.name}/{found.trial}"
+        yield Source(found.checkpoint, found.roles, label)
+
+
+def _merged(sources: Iterable[Source]) -> list[Source]:
+    """Return each checkpoint once, with all the roles that somebody named."""
+    found: dict[Path, Source] = {}
+    for source in sources:
+        path = source.checkpoint.resolve()
+        known = found.setdefault(path, replace(source, checkpoint=path, roles=()))
+        roles = tuple(role for role in ROLES if role in (*known.roles, *source.roles))
+        found[path] = replace(known, roles=roles)
+    return list(found.values())
+
+
+def _label(checkpoint: Path) -> str:
+    """Return the name of the run that a checkpoint belongs to, STUDY/NUMBER for a trial."""
+    run = checkpoint.resolve().parent.parent
+    return f"{run.parent.parent.name}/{run.name}" if run.parent.name == "trials" else run.name
+
+
+def _labels(sources: Sequence[Source]) -> dict[Path, str]:
+    """Name each checkpoint: by its run, with its step where that is not enough, or by its path."""
+    labels = {source.checkpoint: source.label for source in sources}
+    with_step = {path: f"{label}@{_step(path)}" for path, label in labels.items()}
+    for longer in (with_step, {path: str(path) for path in labels}):
+        often = Counter([*labels.values(), *{*HOSTS, *AGENTS}])
+        labels |= {path: longer[path] for path, label in labels.items() if often[label] > 1}
+    return labels
+
+
+def _step(checkpoint: Path) -> str:
+    return checkpoint.name.rpartition("-")[2].lstrip("0") or "0"
+
+
+def _common_game(sides: Iterable[Mapping[str, SavedPlayer]]) -> tuple[GameConfig, int]:
+    """Return the game that all know, and the cap; scripted players know any game."""
+    players = [(name, player) for side in sides for name, player in side.items()]
+    if not players:
+        return STANDARD_GAME, STANDARD_GAME.max_steps
+    kinds: dict[str, list[str]] = {}
+    for name, player in players:
+        names = kinds.setdefault(_game_text(player.config), [])
+        if name not in names:  # a pair of one name plays both sides
+            names.append(name)
+    if len(kinds) > 1:
+        told = "; ".join(f"{', '.join(names)}: {said}" for said, names in kinds.items())
+        raise ConflictError(
+            f"all must play the same game, but they know {len(kinds)} ({told}); name players of "
+            "one game"
+        )
+    configs = [player.config for _, player in players]
+    return game_config(configs[0]), max(config.evaluation.max_steps for config in configs)
+
+
+def _game_text(config: CommonConfig) -> str:
+    """Return what makes two games the same one."""
+    moved = "" if config.reposition else ", reposition=false"
+    return (
+        f"dimension={config.dimension}, max_num_points={config.max_num_points}, "
+        f"max_value={config.max_value}{moved}"
+    )
