@@ -26,7 +26,7 @@ from hpsearch.trainers.config import read_config
 
 COMMANDS = (
     *("validate", "run", "submit", "tick", "drive", "status", "trials", "best", "export"),
-    *("pause", "resume", "stop", "cancel", "retry", "doctor", "gc"),
+    *("pause", "resume", "stop", "cancel", "retry", "doctor", "gc", "crossplay"),
 )
 EXPORTED = {"README.md", "config.yaml", "evaluation.json", "weights.safetensors"}
 HEAVY = {"torch", "numba", "optuna", "sqlalchemy", "submitit", "scipy"}
@@ -212,6 +212,20 @@ def test_a_reader_may_leave_early(finished):
     assert process.stderr.read() == ""
     process.stderr.close()
     process.wait()
+
+
+def test_the_best_trials_of_a_study_play(finished):
+    told = {trial["trial"]: trial["value"] for trial in read(finished, "trials", "tiny")}
+    best = sorted(told, key=told.get, reverse=True)
+    for study in ("tiny", "study.yaml", "runs/tiny"):
+        plain = read(finished, "crossplay", study, "--top", "2", "--games", "20")
+        steps = {host["name"]: host["step"] for host in plain["hosts"] if host["step"]}
+        assert steps == {f"tiny/{number}": 60 for number in best[:2]}
+    assert {agent["step"] for agent in plain["agents"]} == {None}
+    message = refused(finished, "crossplay", "tinny", code=2)
+    assert message.startswith("unknown player 'tinny' (did you mean 'tiny'?); valid: all_coord, ")
+    message = refused(finished, "crossplay", "tiny", "--no-panel", code=2)
+    assert message.startswith("nobody plays as agent: tiny can only play the other side; name one")
 
 
 def test_plain_optuna_agrees(finished):

@@ -28,11 +28,12 @@ exit codes: 0 done, 1 failed, 2 wrong command, 3 wrong file, 4 conflict, 5 datab
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """Read the arguments; argparse by itself finds no KEY=VALUE that comes after an option."""
+    """Read the arguments; argparse by itself finds no more of several that come after an option."""
     parser = build_parser()
     options, others = parser.parse_known_args(arguments)
-    if hasattr(options, "overrides") and not any(one.startswith("-") for one in others):
-        options.overrides += others
+    several: list[str] | None = vars(options).get("overrides", vars(options).get("players"))
+    if several is not None and not any(one.startswith("-") for one in others):
+        several += others
     elif others:
         parser.error(f"unrecognized arguments: {' '.join(others)}")
     return options

@@ -75,6 +75,7 @@ def _add_how(parser: argparse.ArgumentParser) -> None:
         "--greedy",
         dest="sampled",
         action="store_false",
+        default=False,
         help="learned players play what they hold best; the default",
     )
     mode.add_argument(

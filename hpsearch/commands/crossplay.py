@@ -15,7 +15,7 @@ from hpsearch.report.round_robin import HowToPlay, play_round_robin
 from hpsearch.report.standings import standings
 from hpsearch.report.standings_data import csv_text, plain_standings
 from hpsearch.report.standings_picture import write_matrix
-from hpsearch.report.standings_text import print_standings
+from hpsearch.report.standings_text import WIDTH, print_standings
 
 DATA = (".csv", ".json")
 MIN_GAMES = 2
@@ -61,7 +61,10 @@ def crossplay(
     if as_json:
         print(json.dumps(plain, indent=1))
     else:
-        print_standings(Console(markup=False, emoji=False), found, intervals=intervals)
+        terminal = Console()
+        width = terminal.width if terminal.is_terminal else None
+        console = Console(width=WIDTH, markup=False, emoji=False)
+        print_standings(console, found, intervals=intervals, width=width)
     if output is not None and output.suffix == ".json":
         atomic.write_json(output, plain)
     elif output is not None and output.suffix == ".csv":

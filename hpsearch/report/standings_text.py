@@ -15,6 +15,8 @@ from hpsearch.report.standings import (
 
 GAP = 2
 """columns of a terminal between two of a table"""
+WIDTH = 100_000
+"""columns of the console: more than any table has, so that no name is shortened"""
 LEGEND = (
     "Nash: rho against the opponents that matter, those of the equilibrium; high is a strong host, "
     "low a strong agent",
@@ -26,24 +28,32 @@ LEGEND = (
 )
 
 
-def print_standings(console: Console, found: Standings, *, intervals: bool) -> None:
-    """Print the matrix, as far as it fits, and all ratings in whole."""
+def print_standings(
+    console: Console, found: Standings, *, intervals: bool, width: int | None
+) -> None:
+    """Print the matrix, as far as it fits into ``width``, and all ratings.
+
+    Args:
+        console: of WIDTH columns.
+        found: what is printed.
+        intervals: whether the matrix has them too.
+        width: columns of the terminal; None where there is none, and nothing is left out.
+    """
     _print(
         console,
         f"rho, games decided a move: host down, agent across, {found.num_games:,} games a pair; "
         "high is a strong host, low a strong agent",
     )
     _print(console, "the strongest host stands on top, the strongest agent on the left")
-    width = console.width if console.is_terminal else None
     shown = columns_that_fit(found, width, intervals=intervals)
-    console.print(matrix_table(found, shown, intervals=intervals), soft_wrap=True)
+    console.print(matrix_table(found, shown, intervals=intervals))
     if found.capped.any():
         _print(console, capped_line(found))
     if left := len(found.agents) - shown:
         _print(console, f"{left} weaker agents do not fit here; --json and -o FILE show them too")
     for side, standings in (("host", found.hosts), ("agent", found.agents)):
         _print(console, "")
-        console.print(ratings_table(side, standings), soft_wrap=True)
+        console.print(ratings_table(side, standings))
     _print(console, "")
     for line in (*legend_lines(found), "", *balance_lines(found), *cycle_lines(found)):
         _print(console, line)
