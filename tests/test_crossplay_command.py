@@ -211,6 +211,12 @@ def test_who_is_named_twice_plays_once_and_who_shares_a_name_is_told_apart(capsy
     assert names(plain["hosts"]) == names(plain["agents"]) == {"dqn@1", "dqn@2", "random"}
 
 
+def test_the_help_has_an_example(capsys):
+    with pytest.raises(SystemExit):
+        main(["crossplay", "--help"])
+    assert "\n  hpsearch crossplay quickstart " in capsys.readouterr().out
+
+
 def test_players_after_options(capsys):
     text = printed(capsys, "zeillinger", "--no-panel", *QUICK, "choose_first")
     assert "best agent: choose_first; its best answer, zeillinger, takes 0.0000 of rho" in text

@@ -12,6 +12,7 @@ from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.errors import ConflictError, UsageError, unknown_name
 from hpsearch.game.config import GameConfig
 from hpsearch.game.players import AGENTS, HOSTS
+from hpsearch.names import is_name
 from hpsearch.report.contestants import STANDARD_GAME, find_checkpoint
 from hpsearch.report.strongest import strongest_checkpoints
 from hpsearch.report.view import open_view
@@ -20,7 +21,9 @@ from hpsearch.trainers.metrics import PANELS
 from hpsearch.trainers.rollouts import game_config
 from hpsearch.trainers.saved_player import SavedPlayer, load_player, saved_roles
 
-ROLES: Final = ("host", "agent")
+KNOWN: Final = {"host": tuple(HOSTS), "agent": tuple(AGENTS)}
+"""all scripted players, by role"""
+ROLES: Final = tuple(KNOWN)
 PANEL: Final = {"host": PANELS["agent"], "agent": PANELS["host"]}
 """the scripted players of each role: those that the other role's panel is made of"""
 
@@ -78,22 +81,28 @@ def find_entrants(
     others = [name for name in names if not _is_scripted(name)]
     sources = _merged(source for name in others for source in _sources(name, runs, top))
     labels = _labels(sources)
-    sides = {}
-    for role, known in (("host", HOSTS), ("agent", AGENTS)):
-        playing = {labels[source.checkpoint]: source for source in sources if role in source.roles}
-        named = (*(PANEL[role] if panel else ()), *(name for name in scripted if name in known))
-        sides[role] = Side(
-            {name: load_player(one.checkpoint, role, device) for name, one in playing.items()},
-            tuple(dict.fromkeys(named)),
-            {name: one.checkpoint for name, one in playing.items()},
-        )
-        if not (playing or named):
+    playing, named = {}, {}
+    for role, known in KNOWN.items():
+        panelists = PANEL[role] if panel else ()
+        named[role] = tuple(dict.fromkeys((*panelists, *(n for n in scripted if n in known))))
+        playing[role] = {
+            labels[one.checkpoint]: one.checkpoint for one in sources if role in one.roles
+        }
+        if not (playing[role] or named[role]):
             raise UsageError(
                 f"nobody plays as {role}: {', '.join(names)} can only play the other side; name "
                 f"one that can, such as {PANEL[role][-1]}, or leave out --no-panel"
             )
-    game, max_steps = _common_game([sides["host"].learned, sides["agent"].learned])
-    return Entrants(sides["host"], sides["agent"], game, max_steps)
+    host, agent = (_side(role, playing[role], named[role], device) for role in ROLES)
+    game, max_steps = _common_game([host.learned, agent.learned])
+    return Entrants(host, agent, game, max_steps)
+
+
+def _side(
+    role: str, checkpoints: dict[str, Path], scripted: tuple[str, ...], device: torch.device
+) -> Side:
+    learned = {name: load_player(path, role, device) for name, path in checkpoints.items()}
+    return Side(learned, scripted, checkpoints)
 
 
 def _is_scripted(name: str) -> bool:
@@ -103,10 +112,10 @@ def _is_scripted(name: str) -> bool:
 def _sources(name: str, runs: Path, top: int) -> Iterator[Source]:
     """Yield the checkpoints that one name stands for."""
     path = Path(name)
-    if path.suffix in (".yaml", ".yml") or _is_study(runs / name):
+    if path.suffix in (".yaml", ".yml") or (is_name(name) and _is_study(runs / name)):
         yield from _of_study(name, runs, top)
     elif _is_study(path):
-        yield from _of_study(path.name, path.parent, top)
+        yield from _of_study(path.absolute().name, path.absolute().parent, top)
     elif path.is_dir():
         found = find_checkpoint(path)
         yield Source(found, saved_roles(found), _label(found))

@@ -117,9 +117,9 @@ def standings(played: CrossPlay, seed: int) -> Standings:
     resampled = [nash_averaging(sample) for sample in samples[:RATING_SAMPLES]]
     hosts, agents = _standings(played, rho, nash, resampled)
     low, high = interval(samples)
-    # Ties are those who are played in the equilibrium: the more often, the sooner.
-    down = sorted(range(len(hosts)), key=lambda p: (-hosts[p].nash.value, -hosts[p].played))
-    across = sorted(range(len(agents)), key=lambda q: (agents[q].nash.value, -agents[q].played))
+    # All whom the equilibrium plays have the best rating there is, so they differ by how often.
+    down = sorted(range(len(hosts)), key=lambda p: (-hosts[p].played, -hosts[p].nash.value))
+    across = sorted(range(len(agents)), key=lambda q: (-agents[q].played, agents[q].nash.value))
     place = np.ix_(down, across)
     return Standings(
         tuple(hosts[p] for p in down),

@@ -66,8 +66,11 @@ def order(standings_of_a_side) -> list[int]:
 def test_the_strongest_come_first(games, found):
     hosts = [one.nash.value for one in found.hosts]
     agents = [one.nash.value for one in found.agents]
-    assert hosts == sorted(hosts, reverse=True)
-    assert agents == sorted(agents)
+    assert hosts == pytest.approx(sorted(hosts, reverse=True))
+    assert agents == pytest.approx(sorted(agents))
+    for side in (found.hosts, found.agents):
+        shares = [one.played for one in side]
+        assert shares == sorted(shares, reverse=True)
     rows, columns = order(found.hosts), order(found.agents)
     assert (found.rho == games.rho()[rows][:, columns]).all()
     assert (found.low < found.rho).all()
