@@ -40,10 +40,8 @@ def write_matrix(found: Standings, path: Path) -> None:
     with drawing(path, size) as figure:
         axes = figure.add_subplot()
         image = axes.imshow(found.rho, cmap=COLOURS, aspect="auto")
-        figure.colorbar(image, ax=axes, label="rho: bright is a strong host, dark a strong agent")
-        axes.set_title(
-            f"Cross-play, {found.num_games:,} games a pair, strongest first", fontsize=10
-        )
+        figure.colorbar(image, ax=axes, label="rho")
+        axes.set_title(f"{TITLE}, {found.num_games:,} games a pair", fontsize=9)
         _name(axes, found, size=8.0 if is_numbered else 5.0)
         if is_numbered:
             _number(axes, found)

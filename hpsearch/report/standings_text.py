@@ -115,7 +115,10 @@ def legend_lines(found: Standings) -> Iterator[str]:
             f"alpha-rank is left out: its time grows with the cube of the pairs, of which there "
             f"are {found.rho.size:,}, more than {MAX_RANKED_PAIRS:,}"
         )
-    yield "±: half of a 95 % interval; of Nash and rho over starts drawn again, the same for all"
+    yield (
+        "±: half of a 95 % interval; of Nash and rho over starts drawn again, the same for all, of "
+        "strength as if games were independent"
+    )
 
 
 def balance_lines(found: Standings) -> Iterator[str]:
@@ -141,6 +144,8 @@ def cycle_lines(found: Standings) -> Iterator[str]:
     )
     if not found.cycles:
         yield "no cycle stands out from the noise"
+    else:
+        yield "strongest cycles, in which A < B says that B answers A:"
     for cycle in found.cycles:
         yield cycle_line(cycle)
 
@@ -150,7 +155,7 @@ def cycle_line(cycle: NamedCycle) -> str:
     answers = zip(cycle.hosts, cycle.agents, strict=True)
     steps = [f"{host} < {agent} <" for host, agent in answers]
     kind = "two hosts, two agents" if cycle.kind == "swap" else "best answers"
-    return f"cycle of {kind}, by {cycle.strength:.4f} at least: {' '.join(steps)} {cycle.hosts[0]}"
+    return f"  {kind}, by {cycle.strength:.4f} at least: {' '.join(steps)} {cycle.hosts[0]}"
 
 
 def _names(standings: Sequence[Standing]) -> list[str]:

@@ -119,8 +119,8 @@ def test_cycles_are_shown_by_name(games, found):
     assert found.cyclic_share > 0.8
     text = text_of(found)
     assert "cyclic: 9" in text
-    assert "cycle of two hosts, two agents, by 0.0" in text
-    assert "cycle of best answers, by 0.0" in text
+    assert "\n  two hosts, two agents, by 0.0" in text
+    assert "\n  best answers, by 0.0" in text
     assert "h0 < a2 < h2 < a1 < h1 < a0 < h0" in text
 
 
