@@ -14,7 +14,12 @@ from hpsearch.cluster.failures import NAN
 from hpsearch.cluster.member import FENCED, Member
 from hpsearch.cluster.messages import Heartbeat, JobPlan
 from hpsearch.cluster.study_dir import JobDir
-from hpsearch.cluster.supply import Supply, steps_until_together
+from hpsearch.cluster.supply import (
+    Supply,
+    steps_to_resume,
+    steps_until_next,
+    steps_until_together,
+)
 from hpsearch.trainers.config import TrainerConfig, shape_key
 from hpsearch.trainers.evaluation import Evaluation
 from hpsearch.trainers.metrics import metric_names
@@ -178,15 +183,17 @@ class FakeExecutor:
         known.supply.look()
         while known.left and len(known.left) < known.rows:
             shape = shape_key(known.left[0].config)
-            member = known.supply.take_one(shape, lambda one: self._wait(known, one) == 0)
+            member = known.supply.take_one(
+                shape, lambda one: self._steps_until_seat(known, one) == 0
+            )
             if member is None:
                 return
             self._begin(known, [member])
 
-    def _wait(self, known: FakeJob, member: Member) -> int:
-        lead = known.step[known.left[0].assignment.trial]
-        interval = member.config.evaluation.interval
-        return steps_until_together(lead, max(_saved(member), default=0), interval)
+    def _steps_until_seat(self, known: FakeJob, member: Member) -> int:
+        oldest = known.left[0]
+        step, interval = known.step[oldest.assignment.trial], oldest.config.evaluation.interval
+        return steps_until_together(step, _newest(member), interval)
 
     def _end_round(self, known: FakeJob) -> None:
         for write in (self._finish, self._fail):
@@ -213,28 +220,30 @@ class FakeExecutor:
     def _begin(self, known: FakeJob, members: list[Member]) -> None:
         known.left += members
         saved = [_saved(member) for member in members]
-        in_step = bool(saved) and not known.plan.refills
-        common = set.intersection(*map(set, saved)) if in_step else set()
-        for member, steps in zip(members, saved, strict=True):
-            step = max(common or steps, default=0)
-            known.step[member.assignment.trial] = step
-            member.trial.forget_metrics_after(step)
+        steps = steps_to_resume(saved, in_step=not known.plan.refills)
+        for member, step in zip(members, steps, strict=True):
+            known.step[member.assignment.trial] = step or 0
+            member.trial.forget_metrics_after(step or 0)
         self._end_round(known)
 
     def _stride(self, known: FakeJob) -> int:
         """Return the steps to the nearest one at which something is due for any member."""
         steps = [(known.step[one.assignment.trial], one.config) for one in known.left]
-        stride = min(
+        strides = [
             due - step % due
             for step, config in steps
             for due in (config.evaluation.interval, config.checkpoint.interval, config.steps)
-        )
-        waits = known.supply.waiting if len(known.left) < known.rows else ()
-        return min([stride, *(self._wait(known, one) or stride for one in waits)])
+        ]
+        if len(known.left) < known.rows:
+            oldest, config = steps[0]
+            firsts = map(_newest, known.supply.waiting_with(shape_key(config)))
+            joining = steps_until_next(oldest, firsts, config.evaluation.interval)
+            strides += [] if joining is None else [joining]
+        return min(strides)
 
     def _obey(self, known: FakeJob) -> None:
         for member in list(known.left):
-            if member.ends(known.step[member.assignment.trial]):
+            if member.obey(known.step[member.assignment.trial]):
                 known.left.remove(member)
 
     def _evaluate(self, known: FakeJob, member: Member) -> None:
@@ -312,8 +321,8 @@ def _names(member: Member) -> tuple[str, ...]:
 
 
 def _beat(member: Member, step: int) -> None:
-    saved = max(_saved(member), default=0)
-    member.attempt.write_heartbeat(Heartbeat(time.time(), step, saved, 1.0, "fake", 1, False))
+    beat = Heartbeat(time.time(), step, _newest(member), 1.0, "fake", 1, False)
+    member.attempt.write_heartbeat(beat)
 
 
 def _checkpoints(member: Member) -> Path:
@@ -326,3 +335,7 @@ def _save(member: Member, step: int) -> None:
 
 def _saved(member: Member) -> list[int]:
     return [int(path.name.partition("-")[2]) for path in _checkpoints(member).glob("step-*")]
+
+
+def _newest(member: Member) -> int:
+    return max(_saved(member), default=0)

@@ -53,8 +53,11 @@ class Member:
             return FENCED
         return control.stop
 
-    def ends(self, step: int) -> bool:
-        """Return whether the driver wants this attempt to end; one that is not fenced says so."""
+    def obey(self, step: int) -> bool:
+        """End this attempt if the driver wants that; return whether it ends.
+
+        Its result is written here, unless it is fenced: such a one writes nothing more.
+        """
         reason = self.stop_reason()
         if reason is not None and reason != FENCED:
             self.end(reason, step)

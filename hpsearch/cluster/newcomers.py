@@ -11,7 +11,7 @@ from hpsearch.cluster.keeper import Keeper
 from hpsearch.cluster.member import Member
 from hpsearch.cluster.resuming import first_step, go_on
 from hpsearch.cluster.slots import Slots
-from hpsearch.cluster.supply import Supply, steps_until_together
+from hpsearch.cluster.supply import Supply, steps_until_next, steps_until_together
 from hpsearch.errors import HpsearchError
 from hpsearch.trainers.config import shape_key
 
@@ -45,18 +45,18 @@ class Newcomers:
 
     def steps_until_due(self) -> int | None:
         """Return after how many steps one of those who wait may begin, None if none may."""
-        if self._supply is None or not self._slots.free:
+        oldest = self._slots.oldest_step
+        if self._supply is None or oldest is None or not self._slots.free:
             return None
-        waits = (one for one in self._supply.waiting if shape_key(one.config) == self._shape)
-        # One that may begin now begins after the present steps, when it may again.
-        return min((self._wait(one) or self._interval for one in waits), default=None)
+        firsts = map(first_step, self._supply.waiting_with(self._shape))
+        return steps_until_next(oldest, firsts, self._interval)
 
     def seat(self) -> bool:
         """Let all begin who may and for whom there is a row; return whether there were any."""
-        seated, lead = 0, self._slots.lead
+        seated, oldest = 0, self._slots.oldest_step
         while self._supply is not None and self._slots.free:
             member = self._supply.take_one(
-                self._shape, lambda one: lead is None or self._wait(one) == 0
+                self._shape, lambda one: self._steps_until_seat(oldest, one) == 0
             )
             if member is None:
                 break
@@ -78,9 +78,11 @@ class Newcomers:
             member.fail(error, step=0)
             self._slots.leave([row])
 
-    def _wait(self, member: Member) -> int:
-        assert self._slots.lead is not None
-        return steps_until_together(self._slots.lead, first_step(member), self._interval)
+    def _steps_until_seat(self, oldest: int | None, member: Member) -> int:
+        """Return after how many steps of the oldest one that waits may begin."""
+        if oldest is None:
+            return 0
+        return steps_until_together(oldest, first_step(member), self._interval)
 
     @property
     def _shape(self) -> str:

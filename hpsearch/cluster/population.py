@@ -90,7 +90,7 @@ class Population:
         slots = self._slots
         self._keeper.saved |= go_on(slots.trainer, slots.members, in_step=not self._is_refilled)
         slots.read_steps()
-        self._clock = slots.lead or 0
+        self._clock = slots.oldest_step or 0
         """steps of the job: those of its first member, had it never ended"""
         self._monitor = JobMonitor(
             self._config.monitor, self._place, self._seen(), slots.trainer.device, self._hang
@@ -213,8 +213,11 @@ class Population:
 
     def _obey(self) -> None:
         """End the members that the driver has stopped; one that was fenced off writes nothing."""
-        slots = self._slots
-        self._drop([row for row, one in slots.members.items() if one.ends(slots.steps[row])])
+        ended = []
+        for row, member in self._slots.members.items():
+            if member.obey(self._slots.steps[row]):
+                ended.append(row)
+        self._drop(ended)
 
     def _interrupt(self) -> None:
         """Save what is unfinished, for the next attempt to go on from."""

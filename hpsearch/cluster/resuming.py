@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from hpsearch.cluster.member import Member
+from hpsearch.cluster.supply import steps_to_resume
 from hpsearch.errors import ConflictError
 from hpsearch.trainers import checkpoint
 from hpsearch.trainers.best_checkpoint import forget_best
@@ -13,19 +14,16 @@ from hpsearch.trainers.trainer import AnyTrainer
 def go_on(trainer: AnyTrainer, members: Mapping[int, Member], *, in_step: bool) -> dict[int, int]:
     """Let members, by row, begin or go on from their newest checkpoint; return steps, by trial.
 
-    Members that always trained ``in_step`` go on from the newest step that they have in common, if
-    there is one: a population that a kill caught between two members' checkpoints thus repeats what
-    an uninterrupted one did, member beside member.
+    With ``in_step`` they always trained together, as `steps_to_resume` explains.
 
     Raises:
         ConflictError: if a checkpoint is of another configuration, or one must be there and is not.
         CorruptError: if a checkpoint was damaged after it had been found whole.
     """
     found = [_found_steps(member) for member in members.values()]
-    common = set.intersection(*(set(steps) for steps in found)) if in_step else set()
     begun: dict[int, int] = {}
-    for (row, member), steps in zip(members.items(), found, strict=True):
-        step = max(common) if common else max(steps, default=None)
+    steps = steps_to_resume(found, in_step=in_step)
+    for (row, member), step in zip(members.items(), steps, strict=True):
         if step is None:
             _begin(trainer, row, member)
         else:

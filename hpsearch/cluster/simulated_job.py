@@ -1,13 +1,13 @@
 """What a job of a simulated cluster does: it writes what the real worker writes, without training.
 
-A job trains its members together, from the newest step that all of them have saved to the nearest
-step at which something is due for any of them: an evaluation, a checkpoint, the end. Between two
-such steps lie as many seconds as `Course.seconds` gives for a whole trial, in proportion. There it
-obeys `control.json`, writes learning curves, checkpoints (empty folders) and signs of life, and at
-the end its results, with the worker's own classes. A pilot that may be refilled lets others take
-the rows of those that have ended, as the worker does; one that has nothing left waits for more
-trials. A sign of life is given at these steps alone, not every two seconds, and bears the cluster's
-time.
+A job trains its members together to the nearest step at which something is due for any of them: an
+evaluation, a checkpoint, the end, or another's beginning. They go on from the newest step that all
+of them have saved; in a pilot that may be refilled, each from its own. Between two such steps lie
+as many seconds as `Course.seconds` gives for a whole trial, in proportion. There the job obeys
+`control.json`, writes learning curves, checkpoints (empty folders) and signs of life, and at the
+end its results, with the worker's own classes. A pilot that may be refilled lets others take the
+rows of those that have ended, as the worker does; one that has nothing left waits for more trials.
+A sign of life is given at these steps alone, not every two seconds, and bears the cluster's time.
 """
 
 import os
@@ -15,9 +15,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from hpsearch.cluster.member import Member
-from hpsearch.cluster.messages import Heartbeat
+from hpsearch.cluster.messages import Heartbeat, JobPlan
 from hpsearch.cluster.study_dir import JobDir
-from hpsearch.cluster.supply import Supply, steps_until_together
+from hpsearch.cluster.supply import (
+    Supply,
+    steps_to_resume,
+    steps_until_next,
+    steps_until_together,
+)
 from hpsearch.trainers.config import TrainerConfig, shape_key
 from hpsearch.trainers.evaluation import Evaluation
 from hpsearch.trainers.metrics import metric_names
@@ -49,6 +54,9 @@ class SimulatedJob:
     def __init__(self, job: JobDir, course: Course) -> None:
         """Take the folder of the job and how its trials go."""
         self._job = job
+        # Read by `begin`, which comes before all else.
+        self._plan: JobPlan
+        self._supply: Supply
         self._course = course
         self._members: list[Member] = []
         self._step: dict[int, int] = {}
@@ -99,7 +107,9 @@ class SimulatedJob:
             return
         self._supply.look()
         while self._members and len(self._members) < self._num_rows:
-            member = self._supply.take_one(self._shape, lambda one: self._wait_of(one) == 0)
+            member = self._supply.take_one(
+                self._shape, lambda one: self._steps_until_seat(one) == 0
+            )
             if member is None:
                 return
             self._seat([member])
@@ -108,10 +118,11 @@ class SimulatedJob:
     def _shape(self) -> str:
         return shape_key(self._members[0].config)
 
-    def _wait_of(self, member: Member) -> int:
+    def _steps_until_seat(self, member: Member) -> int:
         """Return after how many steps of the others one that waits may begin."""
-        first, interval = max(_saved(member), default=0), member.config.evaluation.interval
-        return steps_until_together(self._step_of(self._members[0]), first, interval)
+        oldest = self._members[0]
+        interval = oldest.config.evaluation.interval
+        return steps_until_together(self._step_of(oldest), _newest(member), interval)
 
     def leave(self, now: float) -> None:
         """Save each trial at the step that has been reached, and say that it was interrupted."""
@@ -129,10 +140,9 @@ class SimulatedJob:
 
     def _resume(self, members: list[Member]) -> None:
         saved = [_saved(member) for member in members]
-        in_step = bool(saved) and not self._plan.refills
-        common = set[int].intersection(*saved) if in_step else set[int]()
-        for member, steps in zip(members, saved, strict=True):
-            step = max(common or steps, default=0)
+        steps = steps_to_resume(saved, in_step=not self._plan.refills)
+        for member, found in zip(members, steps, strict=True):
+            step = found or 0
             self._step[member.assignment.trial] = step
             self._course.repeated.append(
                 self._course.furthest.get(member.assignment.trial, 0) - step
@@ -142,22 +152,28 @@ class SimulatedJob:
     def _next(self, now: float) -> float | None:
         """Give signs of life and return the seconds to the next step at which something is due."""
         if not self._members:
-            return self._wait(now)
-        self._stride = min(
-            due - self._step_of(member) % due
-            for member in self._members
-            for due in _due(member.config)
-        )
-        if len(self._members) < self._num_rows:
-            waits = (one for one in self._supply.waiting if shape_key(one.config) == self._shape)
-            self._stride = min([self._stride, *(self._wait_of(w) or self._stride for w in waits)])
+            return self._poll(now)
+        self._stride = self._steps_until_due()
         slowest = max(self._course.seconds(one.config) / one.config.steps for one in self._members)
         self._since, self._seconds = now, slowest * self._stride
         for member in self._members:
             _beat(member, self._step_of(member), now, 1 / slowest)
         return self._seconds
 
-    def _wait(self, now: float) -> float | None:
+    def _steps_until_due(self) -> int:
+        due = [
+            due - self._step_of(member) % due
+            for member in self._members
+            for due in _due(member.config)
+        ]
+        if len(self._members) < self._num_rows:
+            oldest, firsts = self._members[0], map(_newest, self._supply.waiting_with(self._shape))
+            interval = oldest.config.evaluation.interval
+            joining = steps_until_next(self._step_of(oldest), firsts, interval)
+            due += [] if joining is None else [joining]
+        return min(due)
+
+    def _poll(self, now: float) -> float | None:
         """Take more trials, or look for them again in a moment; None if there will be none."""
         self._supply.look()
         if self._supply.waiting:
@@ -185,7 +201,7 @@ class SimulatedJob:
 
     def _obey(self) -> None:
         for member in list(self._members):
-            if member.ends(self._step_of(member)):
+            if member.obey(self._step_of(member)):
                 self._members.remove(member)
 
     def _evaluate(self, member: Member) -> None:
@@ -219,7 +235,11 @@ def _saved(member: Member) -> set[int]:
     return {int(folder.name.partition("-")[2]) for folder in folders}
 
 
+def _newest(member: Member) -> int:
+    return max(_saved(member), default=0)
+
+
 def _beat(member: Member, step: int, now: float, speed: float) -> None:
-    saved = max(_saved(member), default=0)
-    member.attempt.write_heartbeat(Heartbeat(now, step, saved, speed, "simulated", 1, False))
+    beat = Heartbeat(now, step, _newest(member), speed, "simulated", 1, False)
+    member.attempt.write_heartbeat(beat)
     os.utime(member.attempt.heartbeat, (now, now))

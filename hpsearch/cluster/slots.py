@@ -16,8 +16,9 @@ class Slots:
 
     Attributes:
         trainer: computes all rows; at those in which nobody sits, nobody looks.
-        members: by row; who sits longest comes first.
-        steps: of each member by row, as last read: a device that has failed would not tell.
+        members: by row, in the order of their coming, which every method keeps.
+        steps: of each member by row, in the same order, as last read: a device that has failed
+            would not tell.
     """
 
     def __init__(
@@ -39,8 +40,8 @@ class Slots:
         return [row for row in range(self.trainer.num_members) if row not in self.members]
 
     @property
-    def lead(self) -> int | None:
-        """Return the step of the member that sits longest, None if there is none."""
+    def oldest_step(self) -> int | None:
+        """Return the step of who has sat longest, not the largest step; None if nobody sits."""
         return next(iter(self.steps.values()), None)
 
     def read_steps(self) -> None:

@@ -5,7 +5,7 @@ than those that train, waits, and begins at the latest when all before it have e
 waits when the job ends has left no sign of life, and the driver gives it to another job.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from hpsearch.cluster.failures import CODE
 from hpsearch.cluster.member import Member
@@ -36,6 +36,10 @@ class Supply:
         """Return the trials that wait."""
         return tuple(self._waiting)
 
+    def waiting_with(self, shape: str) -> list[Member]:
+        """Return the trials of a shape that wait."""
+        return [one for one in self._waiting if shape_key(one.config) == shape]
+
     def look(self) -> None:
         """Read what the job has been given since the last look."""
         while not self._is_closed:
@@ -47,22 +51,29 @@ class Supply:
             self._waiting += _opened(self._job.study, given)
 
     def take(self) -> list[Member]:
-        """Take all that have the shape of the first, less those that are to end already."""
-        while self._waiting:
-            shape = shape_key(self._waiting[0].config)
-            taken = [one for one in self._waiting if shape_key(one.config) == shape]
-            self._waiting = [one for one in self._waiting if one not in taken]
-            going = [one for one in taken if not one.ends(step=0)]
-            if going:
-                return going
-        return []
+        """Take all that have the shape of the first.
+
+        Those that the driver has stopped end here: their results are written.
+        """
+        taken: list[Member] = []
+        while self._waiting and not taken:
+            for member in self.waiting_with(shape_key(self._waiting[0].config)):
+                self._waiting.remove(member)
+                is_over = member.obey(step=0)
+                if not is_over:
+                    taken.append(member)
+        return taken
 
     def take_one(self, shape: str, may_begin: Callable[[Member], bool]) -> Member | None:
-        """Take the first that has a shape and may begin now, None if there is none."""
-        for member in self.waiting:
-            if shape_key(member.config) == shape and may_begin(member):
+        """Take the first that has a shape and may begin now, None if there is none.
+
+        One before it that the driver has stopped ends here: its result is written.
+        """
+        for member in self.waiting_with(shape):
+            if may_begin(member):
                 self._waiting.remove(member)
-                if not member.ends(step=0):
+                is_over = member.obey(step=0)
+                if not is_over:
                     return member
         return None
 
@@ -74,13 +85,35 @@ class Supply:
             return None
 
 
-def steps_until_together(lead: int, step: int, interval: int) -> int:
-    """Return after how many steps of ``lead`` a trial may begin that goes on from ``step``.
+def steps_until_together(seated: int, first: int, interval: int) -> int:
+    """Return after how many steps a trial may begin that goes on from its step ``first``.
 
-    Both are measured at the multiples of ``interval``. Beginning then, they are measured together
-    ever after; a fresh trial begins where the others are measured.
+    ``seated`` is the step of one that trains. Both are measured at the multiples of ``interval``.
+    Beginning then, they are measured together ever after; a fresh trial begins where the others are
+    measured.
     """
-    return (step - lead) % interval
+    return (first - seated) % interval
+
+
+def steps_until_next(seated: int, firsts: Iterable[int], interval: int) -> int | None:
+    """Return after how many steps one of those who wait may begin, None if nobody waits.
+
+    ``firsts`` are the steps from which they go on; the rest as in `steps_until_together`. One that
+    may begin now begins after the present steps, when it may again.
+    """
+    waits = (steps_until_together(seated, first, interval) or interval for first in firsts)
+    return min(waits, default=None)
+
+
+def steps_to_resume(saved: Sequence[Collection[int]], *, in_step: bool) -> list[int | None]:
+    """Return from which of its saved steps each trial goes on, None if it has none.
+
+    Trials that always trained ``in_step`` go on from the newest step that they have in common, if
+    there is one: a population that a kill caught between two members' checkpoints thus repeats what
+    an uninterrupted one did, member beside member. Any other goes on from its own newest.
+    """
+    common = set(saved[0]).intersection(*saved[1:]) if in_step and saved else set()
+    return [max(common or steps, default=None) for steps in saved]
 
 
 def _opened(study: StudyDir, assignments: Sequence[Assignment]) -> list[Member]:
