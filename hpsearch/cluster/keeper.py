@@ -21,6 +21,14 @@ class Keeper:
         self.saved: dict[int, int] = {}
         """by trial: the step of its newest checkpoint"""
 
+    def note(self, steps: Mapping[int, int]) -> None:
+        """Learn of the newest checkpoints of members that go on from them: steps, by trial."""
+        self.saved |= steps
+
+    def is_due(self, step: int) -> bool:
+        """Return whether a periodic checkpoint is due at this step."""
+        return step % self._rules.interval == 0
+
     def steps_until_due(self, step: int) -> int:
         """Return after how many steps the next periodic checkpoint is due."""
         return self._rules.interval - step % self._rules.interval
@@ -72,7 +80,7 @@ class Keeper:
             return checkpoint.REQUESTED
         if is_best:
             return checkpoint.BEST
-        if step % self._rules.interval == 0:
+        if self.is_due(step):
             return checkpoint.PERIODIC
         return checkpoint.TIMED if is_late else None
 

@@ -1,6 +1,9 @@
 """When the members of a population are measured, and whom that ends."""
 
+from typing import NamedTuple
+
 from hpsearch.cluster.failures import NAN
+from hpsearch.cluster.member import Member
 from hpsearch.cluster.slots import Slots
 from hpsearch.monitor.sections import Sections
 from hpsearch.trainers.config.measuring import Evaluation
@@ -8,6 +11,14 @@ from hpsearch.trainers.evaluation import Metrics
 
 TRAINING_STARTS = "evaluation"
 FINAL_STARTS = "final"
+
+
+class Measured(NamedTuple):
+    """What measuring the members found; both by trial, since rows change as members leave."""
+
+    metrics: dict[int, Metrics]
+    broken: frozenset[int]
+    """those whose weights are no numbers any more"""
 
 
 class Measuring:
@@ -18,40 +29,45 @@ class Measuring:
         self._slots = slots
         self._rules = rules
 
-    def is_due(self, step: int) -> bool:
-        """Return whether a member is measured at this step."""
-        return step % self._rules.interval == 0
+    @property
+    def is_due(self) -> bool:
+        """Whether any member is measured now: at the interval, or at its end."""
+        return bool(self._due() or self._done())
 
     def steps_until_due(self, step: int) -> int:
         """Return after how many steps a member is measured next."""
         return self._rules.interval - step % self._rules.interval
 
-    def evaluate(self, sections: Sections) -> tuple[dict[int, Metrics], list[int]]:
-        """Measure the members whose evaluation is due; return what was found, by trial.
-
-        One whose weights are no numbers fails; return the rows of these too.
-        """
-        slots = self._slots
-        due = {row: slots.members[row] for row, step in slots.steps.items() if self.is_due(step)}
+    def evaluate(self, sections: Sections) -> Measured:
+        """Measure the members whose evaluation is due, and add that to their learning curves."""
+        slots, due = self._slots, self._due()
         if not due:
-            return {}, []
+            return Measured({}, frozenset())
         with sections("evaluation"):
             found = slots.trainer.evaluate(num_games=self._rules.num_games, split=TRAINING_STARTS)
         finite = slots.trainer.is_finite()
         for row, member in due.items():
             member.report(slots.steps[row], found[row])
-        broken = [row for row in due if not finite[row]]
-        for row in broken:
+        trials = {row: member.assignment.trial for row, member in due.items()}
+        return Measured(
+            {trial: found[row].metrics for row, trial in trials.items()},
+            frozenset(trial for row, trial in trials.items() if not finite[row]),
+        )
+
+    def end_broken(self, measured: Measured) -> list[int]:
+        """End the members that were found broken: they have failed; return their rows."""
+        members = self._slots.members.items()
+        rows = [row for row, one in members if one.assignment.trial in measured.broken]
+        for row in rows:
             self._break(row)
-        return {one.assignment.trial: found[row].metrics for row, one in due.items()}, broken
+        return rows
 
     def finish(self, sections: Sections) -> list[int]:
         """Measure the members that have made all their steps once more, on more games.
 
         They end so; return their rows.
         """
-        slots = self._slots
-        done = [row for row, one in slots.members.items() if slots.steps[row] >= one.config.steps]
+        slots, done = self._slots, self._done()
         if not done:
             return []
         with sections("evaluation"):
@@ -65,6 +81,16 @@ class Measuring:
             else:
                 self._break(row)
         return done
+
+    def _due(self) -> dict[int, Member]:
+        """Return the members whose evaluation is due, by row."""
+        members, steps = self._slots.members, self._slots.steps
+        return {r: one for r, one in members.items() if steps[r] % self._rules.interval == 0}
+
+    def _done(self) -> list[int]:
+        """Return the rows of the members that have made all their steps."""
+        members, steps = self._slots.members, self._slots.steps
+        return [row for row, one in members.items() if steps[row] >= one.config.steps]
 
     def _break(self, row: int) -> None:
         message = "the weights became infinite or NaN; lower the learning rate"

@@ -72,7 +72,7 @@ class Newcomers:
         self._heartbeats.give([(member, 0)], {}, 0.0, is_busy=True)
         row = self._slots.seat(member)
         try:
-            self._keeper.saved |= go_on(self._slots.trainer, {row: member}, in_step=False)
+            self._keeper.note(go_on(self._slots.trainer, {row: member}, in_step=False))
         except HpsearchError as error:
             print(error, flush=True)
             member.fail(error, step=0)

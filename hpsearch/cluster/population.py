@@ -30,7 +30,7 @@ from hpsearch.trainers.config import CommonConfig
 from hpsearch.trainers.evaluation import Metrics
 from hpsearch.trainers.trainer import AnyTrainer
 
-LOOK_SECONDS = 0.5
+STRIDE_SECONDS = 0.5
 """how long the population trains between two looks at signals and control files"""
 
 
@@ -56,8 +56,8 @@ class Population:
         flag: StopFlag,
         place: JobPlace,
         watcher: Watcher,
-        trainer: AnyTrainer | None = None,
-        supply: Supply | None = None,
+        trainer: AnyTrainer | None,
+        supply: Supply | None,
     ) -> None:
         """Build the trainer of the ``members``' trials, which `run` then trains.
 
@@ -79,6 +79,10 @@ class Population:
         self._newcomers = Newcomers(supply, self._slots, self._keeper, self._heartbeats)
         self._places: dict[int, MemberPlace] = {}
         """where the observations of each member go, by trial"""
+        self._clock = 0
+        """steps of the job: those of its first member, had it never ended"""
+        self._monitor: JobMonitor
+        """begins with `run`, when the members' steps are known"""
 
     @property
     def trainer(self) -> AnyTrainer:
@@ -88,10 +92,9 @@ class Population:
     def run(self) -> None:
         """Train until every member has ended or the job is asked to stop."""
         slots = self._slots
-        self._keeper.saved |= go_on(slots.trainer, slots.members, in_step=not self._is_refilled)
+        self._keeper.note(go_on(slots.trainer, slots.members, in_step=not self._is_refilled))
         slots.read_steps()
         self._clock = slots.oldest_step or 0
-        """steps of the job: those of its first member, had it never ended"""
         self._monitor = JobMonitor(
             self._config.monitor, self._place, self._seen(), slots.trainer.device, self._hang
         )
@@ -110,15 +113,16 @@ class Population:
             self._obey()  # before anything is written: the trial may be another attempt's by now
             if self._is_anything_due():
                 self._beat(is_busy=True)
-            measured, broken = self._measuring.evaluate(self._monitor.sections)
-            self._drop(broken)
+            measured = self._measuring.evaluate(self._monitor.sections)
+            self._drop(self._measuring.end_broken(measured))
             slots = self._slots
             with self._monitor.sections("checkpoint"):
-                self._keeper.save_due(slots.trainer, slots.members, slots.steps, measured)
+                found = measured.metrics
+                self._keeper.save_due(slots.trainer, slots.members, slots.steps, found)
             self._monitor.beat()
             if slots.members:
                 steps = tuple(slots.steps.values())
-                self._watcher(Standing(steps, self._steps_per_second, measured))
+                self._watcher(Standing(steps, self._steps_per_second, measured.metrics))
             self._finish()
             self._admit()
             self._beat()
@@ -142,14 +146,14 @@ class Population:
     # Training.
 
     def _train(self) -> None:
-        """Train to the next step at which something is due, or for about LOOK_SECONDS."""
+        """Train to the next step at which something is due, or for about STRIDE_SECONDS."""
         slots = self._slots
         due = [self._steps_until_due(step, slots.members[row]) for row, step in slots.steps.items()]
         due.append(self._monitor.steps_until_due(self._clock))
         joining = self._newcomers.steps_until_due()
         if joining is not None:
             due.append(joining)
-        steps = max(1, min(*due, round(self._steps_per_second * LOOK_SECONDS)))
+        steps = max(1, min(*due, round(self._steps_per_second * STRIDE_SECONDS)))
         began = time.perf_counter()
         self._monitor.before_steps(self._clock)
         slots.trainer.train(steps)
@@ -174,12 +178,7 @@ class Population:
 
     def _is_anything_due(self) -> bool:
         """Return whether a member is to be measured or saved at this step."""
-        return any(
-            self._measuring.is_due(step)
-            or step >= self._slots.members[row].config.steps
-            or step % self._config.checkpoint.interval == 0
-            for row, step in self._slots.steps.items()
-        )
+        return self._measuring.is_due or any(map(self._keeper.is_due, self._slots.steps.values()))
 
     def _finish(self) -> None:
         """Let the members go that have made all their steps."""

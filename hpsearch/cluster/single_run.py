@@ -42,7 +42,7 @@ class SingleRun:
         """
         trial, name = self.member.trial, self.member.name
         place = JobPlace(study=name, job=name, textfile=trial.textfile, traces=trial.traces)
-        population = Population([self.member], flag, place, watcher)
+        population = Population([self.member], flag, place, watcher, trainer=None, supply=None)
         try:
             population.run()
         except HpsearchError as error:

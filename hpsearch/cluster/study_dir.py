@@ -168,14 +168,14 @@ class JobDir:
         )
 
     def write_next(self, number: int, assignments: Sequence[Assignment]) -> None:
-        """Give the job more trials to train after its first ones; none let it leave.
+        """Give the job more trials, for beside or after its first ones; none let it leave.
 
         ``number`` counts what it was given so, from 1.
         """
         write_json(self._next(number), {"assignments": [asdict(one) for one in assignments]})
 
     def read_next(self, number: int) -> tuple[Assignment, ...] | None:
-        """Return what the job trains next, None while that has not been said."""
+        """Return what the job is given beside or after that, None while it has not been said."""
         given = read_json(self._next(number))
         return None if given is None else _assignments(given)
 

@@ -28,7 +28,8 @@ from hpsearch.monitor.places import JobPlace, MemberPlace
 from hpsearch.monitor.profiler import StepProfiler
 from hpsearch.monitor.resources import Resources
 from hpsearch.monitor.sections import NO_SECTIONS, NamedSections, Sections
-from hpsearch.monitor.sinks import Sink, Sinks, switched_off
+from hpsearch.monitor.sink_makers import sink_makers
+from hpsearch.monitor.sinks import Sinks, switched_off
 from hpsearch.monitor.watchdog import HangReport, Watchdog
 
 
@@ -62,7 +63,7 @@ class JobMonitor:
         self._activity = Activity()
         self._named = _named_sections(config, device, self._activity)
         self.sections: Sections = self._named or NO_SECTIONS
-        self._sinks = Sinks(_sink_makers(config, job))
+        self._sinks = Sinks(sink_makers(config, job))
         self._resources = _resources(config, device)
         self._profiler: StepProfiler | None = None
         if config.profiler is not None and self._named is not None:
@@ -199,28 +200,6 @@ def _named_sections(
 ) -> NamedSections | None:
     asked_for = config.timings or config.profiler is not None or config.hang_timeout is not None
     return NamedSections(device, activity, timed=config.timings) if asked_for else None
-
-
-def _sink_makers(config: MonitorConfig, job: JobPlace) -> dict[str, Callable[[], Sink]]:
-    """Return what makes each sink that is switched on, importing its module only then."""
-    makers: dict[str, Callable[[], Sink]] = {}
-    if config.training_log:
-        from hpsearch.monitor.training_log import TrainingLog
-
-        makers["the training log"] = TrainingLog
-    if config.tensorboard:
-        from hpsearch.monitor.tensorboard import TensorBoard
-
-        makers["TensorBoard"] = TensorBoard
-    if config.prometheus is not None:
-        from hpsearch.monitor.prometheus import Server, Textfile
-
-        port = config.prometheus.port
-        if config.prometheus.textfile:
-            makers["the textfile for Prometheus"] = lambda: Textfile(job)
-        if port is not None:
-            makers["the HTTP server for Prometheus"] = lambda: Server(job, port)
-    return makers
 
 
 def _resources(config: MonitorConfig, device: torch.device) -> Resources | None:

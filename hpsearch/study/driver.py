@@ -13,6 +13,7 @@ from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.study import requests
 from hpsearch.study.dispatch import groups
 from hpsearch.study.jobs import Jobs
+from hpsearch.study.limits import Limits
 from hpsearch.study.observe import Curves, Observation, observe
 from hpsearch.study.options import SlurmOptions
 from hpsearch.study.pilots import Pilots
@@ -67,6 +68,7 @@ class Driver:
             refills=refills,
             looks_ahead=isinstance(spec.executor, SlurmOptions),
         )
+        self._limits = Limits(spec, recorder, clock)
         self._curves = Curves()
         self._results = Results(folder, trials, recorder, executor)
 
@@ -91,9 +93,9 @@ class Driver:
         A study that a user has paused, stopped or cancelled goes on with ``resume`` alone.
         """
         state = self.state
-        left = self._has_budget() or bool(state.unfinished()) or state.status == FAILED
+        left = self._limits.allow_another() or bool(state.unfinished()) or state.status == FAILED
         is_held = state.status not in (RUNNING, FINISHED, FAILED)
-        reopens = state.status != RUNNING and left and not self._is_broken()
+        reopens = state.status != RUNNING and left and not self._limits.are_failures_too_many()
         if state.started_at is None or (reopens and (resume or not is_held)):
             self._recorder.record("started")
 
@@ -103,7 +105,7 @@ class Driver:
         self._heed()
         self._look()
         self._pilots.repair()
-        if not self._is_broken():
+        if not self._limits.are_failures_too_many():
             self._ask()
             self._dispatch()
         self._conclude()
@@ -163,25 +165,6 @@ class Driver:
 
     # Decide and act.
 
-    def _is_broken(self) -> bool:
-        """Return whether more trials have failed than the study allows."""
-        return self.state.num_failures() > self._spec.max_failures
-
-    def _has_budget(self) -> bool:
-        """Return whether one more trial may be asked for; one that is tried again is no more."""
-        budget, began = self._spec.budget, self.state.started_at
-        if self.state.num_asked >= budget.trials:
-            return False
-        if budget.gpu_hours is not None and not self._has_gpu_hours():
-            return False
-        if budget.wall_hours is None or began is None:
-            return True
-        return self._clock() - began < budget.wall_hours * 3600
-
-    def _has_gpu_hours(self) -> bool:
-        cap = self._spec.budget.gpu_hours
-        return cap is None or self.state.gpu_seconds(self._clock()) < cap * 3600
-
     def _free_jobs(self) -> int:
         return self._spec.executor.jobs - len(self.state.live_jobs())
 
@@ -202,13 +185,15 @@ class Driver:
 
     def _will_ask(self) -> bool:
         """Return whether there may be more trials than there are."""
-        return self.state.status == RUNNING and bool(self.state.retries or self._has_budget())
+        return self.state.status == RUNNING and bool(
+            self.state.retries or self._limits.allow_another()
+        )
 
     def _ask_for(self, places: int) -> int:
         """Ask for some trials and record them together; return how many there were."""
         retries = list(self.state.retries)
         left = self._spec.budget.trials - self.state.num_asked
-        new = left if self._has_budget() else 0
+        new = left if self._limits.allow_another() else 0
         events = []
         for _ in range(min(places, new + len(retries))):
             asked = self._trials.ask(known=self.state.trials, retries=retries)
@@ -224,7 +209,7 @@ class Driver:
 
         A study that stops ends what it has begun.
         """
-        if self.state.status not in BUSY or not self._has_gpu_hours():
+        if self.state.status not in BUSY or not self._limits.allow_gpu_hours():
             self._pilots.close_idle()
             return
         stops = self.state.status == STOPPING
@@ -243,16 +228,16 @@ class Driver:
         """End the study when nothing is left to do, or when too much has failed."""
         state = self.state
         if state.status not in BUSY or state.live_jobs():
-            if state.status in BUSY and self._is_broken():
+            if state.status in BUSY and self._limits.are_failures_too_many():
                 self.interrupt()
             return
-        if self._is_broken():
+        if self._limits.are_failures_too_many():
             self._recorder.record("ended", data={"status": FAILED})
         elif state.status == STOPPING:
             begun = any(trial.attempts for trial in state.unfinished())
-            if not begun or not self._has_gpu_hours():
+            if not begun or not self._limits.allow_gpu_hours():
                 self._recorder.record("ended", data={"status": STOPPED})
-        elif not self._has_gpu_hours() or not (
-            state.unfinished() or state.retries or self._has_budget()
+        elif not self._limits.allow_gpu_hours() or not (
+            state.unfinished() or state.retries or self._limits.allow_another()
         ):
             self._recorder.record("ended", data={"status": FINISHED})

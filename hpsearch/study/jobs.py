@@ -201,7 +201,7 @@ class Jobs:
         never = {"status": "interrupted", "kind": None, "message": "never began", "began": False}
         event, events = self._recorder.event, []
         for job in jobs:
-            for number in job.live:
+            for number in sorted(job.running):
                 trial = self._state.trials[number]
                 data = {**never, "step": trial.step}
                 ended = event("attempt_ended", trial=number, attempt=trial.attempts, data=data)

@@ -86,7 +86,7 @@ class Pilots:
             DiskError: if they cannot be told.
             ConflictError: if another driver has taken the study.
         """
-        self._close([job for job in self._open() if not job.live])
+        self._close([job for job in self._open() if not job.running])
 
     def close_all(self) -> None:
         """Let all jobs go when they have trained what they have; raises as `close_idle` does."""
@@ -122,16 +122,16 @@ class Pilots:
 
     def _places(self, job: Job) -> int:
         """Return how many more trials a job can take now."""
-        if not job.live:
+        if not job.running:
             return self._members_per_job
         if not self._refills:
             return 0
-        staying = len(job.live)
+        staying = len(job.running)
         if self._looks_ahead:
-            running = (self._state.trials[number] for number in job.live)
-            staying = sum(not self._trials.is_at_last_rung(trial) for trial in running)
+            trials = (self._state.trials[number] for number in job.running)
+            staying = sum(not self._trials.is_at_last_rung(trial) for trial in trials)
         # Twice as many at most: short trials are at their last rung from the beginning.
-        return max(0, min(job.slots - staying, 2 * job.slots - len(job.live)))
+        return max(0, min(job.slots - staying, 2 * job.slots - len(job.running)))
 
     def _fits(self, job: Job, group: Sequence[Trial]) -> bool:
         """Return whether a group can train in a job; one that needs a GPU of its own cannot."""

@@ -85,8 +85,8 @@ class Job:
     name: str
     groups: list["Group"]
     """what it was given to train, in this order; more than one group if it is a pilot"""
-    live: dict[int, str] = field(default_factory=dict)
-    """the tokens of its attempts that have not ended, by trial; some may not have begun"""
+    running: set[int] = field(default_factory=set)
+    """the trials whose attempts have not ended; some may still wait in the job"""
     id: str | None = None
     """the executor's, None between the announcement and the submission"""
     announced_at: float = 0.0

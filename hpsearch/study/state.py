@@ -78,7 +78,7 @@ class StudyState:
     def live_attempts(self) -> Iterator[tuple[Trial, Job]]:
         """Yield the trials that have a running attempt, each with its job."""
         for job in self.live.values():
-            for number in job.live:
+            for number in sorted(job.running):
                 yield self.trials[number], job
 
     def is_shared(self, trial: Trial) -> bool:
@@ -143,7 +143,7 @@ def _announced(state: StudyState, event: Event) -> None:
     for number, attempt, token in group:
         trial = state.trials[number]
         trial.attempts, trial.token, trial.job = attempt, token, job.name
-        job.live[number] = token
+        job.running.add(number)
 
 
 def _submitted(state: StudyState, event: Event) -> None:
@@ -186,7 +186,7 @@ def _attempt_ended(state: StudyState, event: Event) -> None:
     trial = state.trials[_trial(event)]
     trial.token = None
     job = state.jobs[trial.job or ""]
-    job.live.pop(trial.number)
+    job.running.remove(trial.number)
     status, kind = event.data["status"], event.data["kind"]
     progressed = event.data["step"] > trial.step
     trial.step = max(trial.step, event.data["step"])

@@ -297,7 +297,7 @@ def test_a_study_that_looks_ahead_hoards_no_trials(tmp_path: Path) -> None:
         most = 0
         while driver.is_busy:
             driver.tick()
-            most = max([most, *(len(job.live) for job in driver.state.live_jobs())])
+            most = max([most, *(len(job.running) for job in driver.state.live_jobs())])
         assert most == 4
     assert driver.state.counts()["finished"] == 24
 

@@ -95,15 +95,15 @@ def test_groups_of_one_job_that_overlap() -> None:
     story.announce("00001", (3, 1))
     state = fold(story.events)
     job = state.jobs["00001"]
-    assert ([*job.live], job.slots, len(job.groups)) == ([1, 2, 3], 2, 3)
+    assert (sorted(job.running), job.slots, len(job.groups)) == ([1, 2, 3], 2, 3)
     assert [trial.number for trial, _ in state.live_attempts()] == [1, 2, 3]
     assert all(state.is_shared(state.trials[number]) for number in (1, 2, 3))
     for number in (2, 1, 3):
-        assert job.live
+        assert job.running
         story.tell("attempt_ended", number, status="failed", step=0, kind="oom_gpu", message="")
         state = fold(story.events)
         job = state.jobs["00001"]
-    assert not job.live
+    assert not job.running
     # One of a group of its own shared the GPU too.
     assert all(state.trials[number].is_alone for number in (1, 2, 3))
     assert [loss.gpus for loss in state.trials[2].losses] == [0.5]
