@@ -1,11 +1,15 @@
-"""A study folder with trials, as the driver leaves it for a job."""
+"""Study folders with trials, as the driver leaves them for a job, and pilots with their slots."""
+
+from dataclasses import replace
 
 import pytest
 import torch
 
 from hpsearch import yaml_file
+from hpsearch.cluster import newcomers, worker
 from hpsearch.cluster.messages import Assignment, Control, JobPlan
 from hpsearch.cluster.study_dir import StudyDir
+from hpsearch.cluster.worker import work
 
 
 @pytest.fixture(scope="session")
@@ -33,3 +37,42 @@ def same_threads_afterwards():
     before = torch.get_num_threads()
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture
+def no_waiting(monkeypatch):
+    monkeypatch.setattr(newcomers, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(worker, "GLANCE_SECONDS", 0.01)
+
+
+@pytest.fixture
+def pilot(tmp_path, plain_config, no_waiting):
+    """Return a function (first trials, later ones) -> a job; the later ones lie ready."""
+
+    def make(first, later=(), *, algorithm="dqn", attempt=1, root=tmp_path / "study", **plan):
+        study = StudyDir(root)
+        given = []
+        for number, changes in enumerate([*first, *later]):
+            trial = study.trial(number)
+            trial.create(yaml_file.dump(plain_config(changes, algorithm)), {"parents": []})
+            trial.write_control(Control(f"token-{number}-{attempt}", None))
+            given.append(Assignment(number, attempt, f"token-{number}-{attempt}"))
+        job = study.job(f"job-{attempt}")
+        own = JobPlan(tuple(given[: len(first)]), 1, pilot_seconds=0.3, refills=True)
+        job.write(replace(own, **plan))
+        return job, given[len(first) :]
+
+    return make
+
+
+@pytest.fixture
+def alone(tmp_path, pilot):
+    """Return a function (changes, algorithm) -> the trial trained by itself."""
+
+    def train(changes, algorithm="dqn"):
+        root = tmp_path / f"alone-{changes['seed']}"
+        job, _ = pilot([changes], algorithm=algorithm, root=root, pilot_seconds=0.0)
+        work(str(job.root))
+        return job.study.trial(0)
+
+    return train

@@ -1,0 +1,220 @@
+"""Members that come while others train: nothing is rebuilt, and nobody notices.
+
+The driver's part is played by files that lie there from the beginning, or that are written when
+the trainer is called. Every other test of a worker's life stands in test_worker.py.
+"""
+
+import json
+
+import pytest
+from slot_stories import (
+    LONG,
+    NEW,
+    SHORT,
+    assert_same_training,
+    at_step,
+    counted,
+    curve,
+    ended,
+    terminate,
+)
+
+from hpsearch.cluster import slots
+from hpsearch.cluster.messages import Control
+from hpsearch.cluster.population import Population
+from hpsearch.cluster.study_dir import JobDir
+from hpsearch.cluster.worker import work
+from hpsearch.errors import CorruptError, DiskError
+from hpsearch.trainers.trainer import Trainer
+
+# Coming.
+
+
+@pytest.mark.parametrize("algorithm", ["dqn", "ppo"])
+def test_a_newcomer_takes_the_slot_of_one_that_has_finished(
+    pilot, alone, monkeypatch, algorithm
+) -> None:
+    """The same trainer goes on; all are measured together; it learns what it would alone."""
+    job, (new,) = pilot([SHORT, LONG], [NEW], algorithm=algorithm)
+    job.write_next(1, [new])
+    with monkeypatch.context() as patch:
+        built, selected = counted(patch, slots, "build"), counted(patch, Trainer, "select")
+        measured = counted(patch, Trainer, "evaluate")
+        work(str(job.root))
+    assert (len(built), len(selected)) == (1, 0)
+    assert [ended(job, number) for number in range(3)] == [
+        ("finished", 4),
+        ("finished", 16),
+        ("finished", 12),
+    ]
+    # At 4, 8, 12 and 16 of the long one; and the ends, of which two come together.
+    assert len(measured) == 4 + 2
+    assert list(curve(job.study.trial(2))) == [4, 8, 12]
+    assert_same_training(job.study.trial(2), alone(NEW, algorithm), 12)
+    assert_same_training(job.study.trial(1), alone(LONG, algorithm), 16)
+
+
+def test_a_newcomer_takes_the_slot_of_one_that_was_pruned(pilot, alone, monkeypatch) -> None:
+    job, (new,) = pilot([LONG, {**LONG, "seed": 5}], [NEW])
+
+    def prune() -> None:
+        job.study.trial(1).write_control(Control("token-1-1", "pruned"))
+        job.write_next(1, [new])
+
+    at_step(monkeypatch, 4, prune)
+    built = counted(monkeypatch, slots, "build")
+    work(str(job.root))
+    assert len(built) == 1
+    assert ended(job, 1) == ("pruned", 6)
+    assert [ended(job, number) for number in (0, 2)] == [("finished", 16), ("finished", 12)]
+    monkeypatch.undo()
+    assert_same_training(job.study.trial(2), alone(NEW), 12)
+
+
+def test_a_newcomer_begins_where_the_others_are_measured(pilot, monkeypatch) -> None:
+    """Not where it is found, though a row is free."""
+    job, (new,) = pilot([{**SHORT, "steps": 2}, LONG], [NEW])
+    job.write_next(1, [new])
+    begun = []
+    begin = Trainer.begin
+    monkeypatch.setattr(
+        Trainer,
+        "begin",
+        lambda self, row, config: (begun.append(self.step.tolist()), begin(self, row, config)),
+    )
+    work(str(job.root))
+    assert begun == [[4, 4]]
+
+
+def test_one_that_goes_on_is_measured_with_the_others_too(pilot, alone, monkeypatch) -> None:
+    """It was interrupted between two evaluations, and begins where the others are as far."""
+    rules = {"checkpoint.interval": 3, "checkpoint.keep_last": 9}
+    firsts = [{**one, **rules} for one in (SHORT, LONG)]
+    new = {**NEW, **rules}
+    job, _ = pilot([new], pilot_seconds=0.0)
+    with monkeypatch.context() as patch:
+        at_step(patch, 2, terminate)
+        work(str(job.root))
+    assert ended(job, 0) == ("interrupted", 3)
+    (job.study.trial(0).root).rename(job.study.trials / "2")
+    job, (given,) = pilot(firsts, [new], attempt=2)
+    job.write_next(1, [given])
+    measured = counted(monkeypatch, Trainer, "evaluate")
+    work(str(job.root))
+    # At 4, 8, 12 and 16 of the long one; it begins at 7 of that one, so both end together.
+    assert len(measured) == 4 + 2
+    assert ended(job, 2, 2) == ("finished", 12)
+    assert_same_training(job.study.trial(2), alone(new), 12)
+
+
+def test_members_come_and_go_through_a_long_life(pilot, alone, monkeypatch) -> None:
+    many = [{"seed": seed, "steps": 4 * (1 + seed % 3)} for seed in range(10, 16)]
+    job, given = pilot([SHORT, LONG], many)
+    job.write_next(1, given[:2])
+    job.write_next(2, given[2:3])
+    job.write_next(3, given[3:])
+    job.write_next(4, [])
+    built = counted(monkeypatch, slots, "build")
+    work(str(job.root))
+    assert len(built) == 1
+    for one, changes in zip(given, many, strict=True):
+        assert ended(job, one.trial) == ("finished", changes["steps"])
+        assert_same_training(job.study.trial(one.trial), alone(changes), changes["steps"])
+        attempt = job.study.trial(one.trial).attempt(1)
+        assert attempt.read_heartbeat() is not None
+
+
+def test_newcomers_are_observed(pilot) -> None:
+    rules = {"monitor.training_log": True, "monitor.interval": 2, "monitor.layer_statistics": True}
+    job, (new,) = pilot([{**SHORT, **rules}, {**LONG, **rules}], [{**NEW, **rules}])
+    job.write_next(1, [new])
+    work(str(job.root))
+    for number, last in enumerate((4, 16, 12)):
+        lines = job.study.trial(number).training_log.read_text().splitlines()
+        rows = [json.loads(line) for line in lines]
+        assert [row["step"] for row in rows] == list(range(2, last + 1, 2))
+        assert all(row["job"]["steps_per_second"] > 0 for row in rows)
+        assert all(row["layers"] for row in rows)
+
+
+# Waiting.
+
+
+def test_more_than_there_are_slots_wait_for_their_turn(pilot) -> None:
+    news = [{**NEW, "seed": seed} for seed in range(3, 8)]
+    job, given = pilot([SHORT, LONG], news)
+    job.write_next(1, given)
+    work(str(job.root))
+    assert [ended(job, one.trial) for one in given] == [("finished", 12)] * 5
+
+
+def test_another_shape_waits_until_the_others_have_ended(pilot, monkeypatch) -> None:
+    job, given = pilot([SHORT, LONG], [{**NEW, "host.net_arch": [9]}, NEW])
+    job.write_next(1, given)
+    built = counted(monkeypatch, slots, "build")
+    work(str(job.root))
+    assert [ended(job, one.trial) for one in given] == [("finished", 12)] * 2
+    assert [trainer.num_members for trainer in built] == [2, 1]
+
+
+def test_all_that_wait_begin_at_once_where_nobody_trains(pilot, monkeypatch) -> None:
+    """Also more than there were before."""
+    job, given = pilot([SHORT], [NEW, {**NEW, "seed": 4}])
+    finish = Population._finish
+
+    def give_then(self):
+        finish(self)
+        if ended(job, 0) is not None:
+            job.write_next(1, given)
+
+    monkeypatch.setattr(Population, "_admit", lambda self: None)
+    monkeypatch.setattr(Population, "_finish", give_then)
+    built = counted(monkeypatch, slots, "build")
+    work(str(job.root))
+    assert [trainer.num_members for trainer in built] == [1, 2]
+    assert [ended(job, one.trial) for one in given] == [("finished", 12)] * 2
+
+
+def test_a_job_without_refills_gives_rows_up(pilot, monkeypatch) -> None:
+    job, (new,) = pilot([SHORT, LONG], [NEW], refills=False)
+    job.write_next(1, [new])
+    selected = counted(monkeypatch, Trainer, "select")
+    work(str(job.root))
+    assert [trainer.num_members for trainer in selected] == [1]
+    assert ended(job, 2) == ("finished", 12)
+
+
+def test_a_closed_job_gives_rows_up(pilot, monkeypatch) -> None:
+    job, _ = pilot([SHORT, LONG])
+    job.write_next(1, [])
+    selected = counted(monkeypatch, Trainer, "select")
+    work(str(job.root))
+    assert [trainer.num_members for trainer in selected] == [1]
+    assert [ended(job, number) for number in (0, 1)] == [("finished", 4), ("finished", 16)]
+
+
+def test_a_job_that_is_closed_later_gives_its_free_rows_up_then(pilot, monkeypatch) -> None:
+    job, _ = pilot([SHORT, LONG])
+    at_step(monkeypatch, 8, lambda: job.write_next(1, []))
+    selected = counted(monkeypatch, Trainer, "select")
+    work(str(job.root))
+    assert [trainer.num_members for trainer in selected] == [1]
+    assert ended(job, 1) == ("finished", 16)
+
+
+@pytest.mark.parametrize("error", [DiskError("stale"), CorruptError("half")])
+def test_what_cannot_be_read_now_is_no_news(pilot, monkeypatch, error) -> None:
+    """Before, it ended the job."""
+    job, (new,) = pilot([SHORT, LONG], [NEW])
+    job.write_next(1, [new])
+    read, calls = JobDir.read_next, []
+
+    def fail_at_first(self, number):
+        calls.append(number)
+        if len(calls) < 4:
+            raise error
+        return read(self, number)
+
+    monkeypatch.setattr(JobDir, "read_next", fail_at_first)
+    work(str(job.root))
+    assert ended(job, 2) == ("finished", 12)

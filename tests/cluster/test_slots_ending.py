@@ -1,0 +1,119 @@
+"""Members that end while others train, as newcomers or among them: they leave the others alone.
+
+The driver's part is played as in test_slots_coming.py.
+"""
+
+from dataclasses import replace
+
+import pytest
+from slot_stories import LONG, NEW, SHORT, assert_same_training, at_step, curve, ended, terminate
+
+from hpsearch.cluster.messages import Control
+from hpsearch.cluster.worker import work
+
+
+def test_one_that_waits_when_the_job_is_stopped_has_not_begun(pilot, monkeypatch) -> None:
+    """The driver takes one without a sign of life for one that still waits."""
+    job, (new,) = pilot([LONG, {**LONG, "seed": 5}], [NEW])
+    job.write_next(1, [new])
+    at_step(monkeypatch, 6, terminate)
+    work(str(job.root))
+    assert [ended(job, number) for number in (0, 1)] == [("interrupted", 8)] * 2
+    assert not job.study.trial(2).attempt(1).root.exists()
+
+
+def test_a_newcomer_is_saved_when_the_job_is_stopped(pilot, alone, monkeypatch) -> None:
+    job, (new,) = pilot([SHORT, LONG], [NEW])
+    job.write_next(1, [new])
+    at_step(monkeypatch, 6, terminate)
+    work(str(job.root))
+    monkeypatch.undo()
+    assert [ended(job, number) for number in (1, 2)] == [("interrupted", 8), ("interrupted", 4)]
+    again, _ = pilot([SHORT, LONG, NEW], attempt=2, pilot_seconds=0.0)
+    plan = again.read()
+    again.write(replace(plan, assignments=plan.assignments[1:]))
+    work(str(again.root))
+    assert_same_training(again.study.trial(2), alone(NEW), 12)
+    assert_same_training(again.study.trial(1), alone(LONG), 16)
+
+
+def test_a_newcomer_that_is_fenced_writes_nothing_more(pilot, monkeypatch) -> None:
+    job, (new,) = pilot([SHORT, LONG], [NEW])
+    job.write_next(1, [new])
+    before = {}
+
+    def fence() -> None:
+        trial = job.study.trial(2)
+        trial.write_control(Control("of-another-attempt", None))
+        before.update({p: p.read_bytes() for p in trial.root.rglob("*") if p.is_file()})
+
+    at_step(monkeypatch, 8, fence)
+    work(str(job.root))
+    files = {p: p.read_bytes() for p in job.study.trial(2).root.rglob("*") if p.is_file()}
+    assert curve(job.study.trial(2)).keys() == {4}
+    assert files == before
+    assert ended(job, 1) == ("finished", 16)
+
+
+def test_a_newcomer_that_is_cancelled_says_so(pilot, monkeypatch) -> None:
+    job, (new,) = pilot([SHORT, LONG], [NEW])
+    job.write_next(1, [new])
+    failed = Control(new.token, "failed")
+    at_step(monkeypatch, 8, lambda: job.study.trial(2).write_control(failed))
+    work(str(job.root))
+    assert ended(job, 2) == ("failed", 6)
+    assert ended(job, 1) == ("finished", 16)
+
+
+def test_one_that_is_told_to_end_while_it_waits_says_so_and_leaves_its_place(pilot) -> None:
+    """Before, it said nothing: the driver waited for it as long as the job lived."""
+    job, given = pilot([SHORT, LONG], [NEW, {**NEW, "seed": 4}])
+    job.study.trial(2).write_control(Control("token-2-1", "pruned"))
+    job.write_next(1, given)
+    work(str(job.root))
+    assert ended(job, 2) == ("pruned", 0)
+    assert ended(job, 3) == ("finished", 12)
+    assert not job.study.trial(2).metrics.exists()
+
+
+def test_a_newcomer_that_cannot_begin_ends_alone(pilot, monkeypatch) -> None:
+    rules = {"checkpoint.resume": "must"}
+    job, _ = pilot([SHORT, LONG], pilot_seconds=0.0)
+    work(str(job.root))
+    firsts = [{**SHORT, "steps": 8, **rules}, {**LONG, "steps": 32, **rules}]
+    job, given = pilot(firsts, [{**NEW, **rules}], attempt=2)
+    job.write_next(1, given)
+    work(str(job.root))
+    found = job.study.trial(2).attempt(2).read_result()
+    assert (found.status, found.step) == ("failed", 0)
+    assert "checkpoint.resume is must" in found.message
+    assert [ended(job, number, 2) for number in (0, 1)] == [("finished", 8), ("finished", 32)]
+
+
+def test_an_error_of_the_job_is_told_of_newcomers_too(pilot, monkeypatch) -> None:
+    job, (new,) = pilot([SHORT, LONG], [NEW])
+    job.write_next(1, [new])
+
+    def broken() -> None:
+        raise RuntimeError("no such thing")
+
+    at_step(monkeypatch, 8, broken)
+    with pytest.raises(RuntimeError):
+        work(str(job.root))
+    assert [ended(job, number) for number in (1, 2)] == [("failed", 8), ("failed", 4)]
+
+
+def test_rows_in_which_nobody_sits_disturb_nobody(pilot, alone, monkeypatch) -> None:
+    """Not even one whose numbers are none any more."""
+    wild = {
+        "host.optim.args.lr": 3e38,
+        "host.optim.args.eps": 1e-30,
+        "host.optim.lr_schedule.initial": 3e38,
+    }
+    job, (new,) = pilot([{**SHORT, **wild, "steps": 8}, LONG], [{**NEW, "steps": 4}])
+    at_step(monkeypatch, 6, lambda: job.write_next(1, [new]))
+    work(str(job.root))
+    assert ended(job, 0) == ("failed", 4)
+    assert ended(job, 2) == ("finished", 4)
+    assert_same_training(job.study.trial(1), alone(LONG), 16)
+    assert_same_training(job.study.trial(2), alone({**NEW, "steps": 4}), 4)

@@ -1,0 +1,72 @@
+"""Jobs that die with newcomers in their slots: the next attempt goes on."""
+
+from dataclasses import replace
+
+import pytest
+from slot_stories import LONG, NEW, SHORT, assert_same_training, ended
+
+from hpsearch.cluster.worker import work
+from hpsearch.trainers import checkpoint
+from hpsearch.trainers.trainer import Trainer
+
+
+class Killed(BaseException):
+    """Stands for kill -9: no handler of the worker sees it."""
+
+
+def test_a_newcomer_shows_life_before_it_takes_its_row(pilot, monkeypatch) -> None:
+    """What then ends the job may be its fault."""
+    job, (new,) = pilot([SHORT, LONG], [NEW])
+    job.write_next(1, [new])
+
+    def die(self, row, config):
+        raise Killed
+
+    monkeypatch.setattr(Trainer, "begin", die)
+    with pytest.raises(Killed):
+        work(str(job.root))
+    assert job.study.trial(2).attempt(1).read_heartbeat().is_busy
+
+
+@pytest.mark.parametrize("n", [3, 5, 7, 9])
+def test_killed_with_newcomers_the_next_attempt_goes_on(pilot, alone, monkeypatch, n) -> None:
+    """Each from its own newest checkpoint: nobody goes back for one that came later."""
+    changes = [SHORT, LONG, NEW, {**NEW, "seed": 4, "steps": 8}]
+    job, given = pilot(changes[:2], changes[2:])
+    job.write_next(1, given[:1])
+    job.write_next(2, given[1:])
+    with monkeypatch.context() as patch:
+        save, calls = checkpoint.save, []
+
+        def die_at_last(*arguments):
+            calls.append(1)
+            if len(calls) == n:
+                raise Killed
+            return save(*arguments)
+
+        patch.setattr(checkpoint, "save", die_at_last)
+        with pytest.raises(Killed):
+            work(str(job.root))
+    newest = {
+        number: max(checkpoint.valid_steps(job.study.trial(number).checkpoints), default=0)
+        for number in range(4)
+    }
+    left = [number for number in range(4) if ended(job, number) is None]
+    assert left
+    job, _ = pilot(changes, attempt=2)
+    plan = job.read()
+    job.write(replace(plan, assignments=tuple(a for a in plan.assignments if a.trial in left)))
+    loaded = []
+    with monkeypatch.context() as patch:
+        load = Trainer.load
+        patch.setattr(
+            Trainer, "load", lambda self, path, row: (loaded.append(path), load(self, path, row))
+        )
+        work(str(job.root))
+    resumed = {number: step for number, step in newest.items() if number in left and step}
+    folders = [checkpoint.path_of(job.study.trial(n).checkpoints, s) for n, s in resumed.items()]
+    assert sorted(loaded) == sorted(folders)
+    for number in left:
+        steps = changes[number]["steps"]
+        assert ended(job, number, 2) == ("finished", steps)
+        assert_same_training(job.study.trial(number), alone(changes[number]), steps)
