@@ -30,6 +30,8 @@ RANK_NOISE: Final = 1e-3
 """of alpha-rank: share of takeovers against the gain"""
 MAX_RANKED_PAIRS: Final = 1024
 """for alpha-rank, whose time grows with their cube: a second"""
+CONFIDENCE: Final = 0.95
+"""of all intervals"""
 NUM_CYCLES: Final = 5
 
 
@@ -116,7 +118,7 @@ def standings(played: CrossPlay, seed: int) -> Standings:
     nash = nash_averaging(rho)
     resampled = [nash_averaging(sample) for sample in samples[:RATING_SAMPLES]]
     hosts, agents = _standings(played, rho, nash, resampled)
-    low, high = interval(samples)
+    low, high = interval(samples, CONFIDENCE)
     # All whom the equilibrium plays have the best rating there is, so they differ by how often.
     down = sorted(range(len(hosts)), key=lambda p: (-hosts[p].played, -hosts[p].nash.value))
     across = sorted(range(len(agents)), key=lambda q: (-agents[q].played, agents[q].nash.value))
@@ -148,7 +150,7 @@ def _standings(
     host_rank, agent_rank = _ranks(rank, rho.shape)
     hosts = zip(
         played.hosts,
-        _estimates(nash.hosts, interval(np.stack([one.hosts for one in resampled]))),
+        _estimates(nash.hosts, interval(np.stack([one.hosts for one in resampled]), CONFIDENCE)),
         found.hosts.tolist(),
         host_strength,
         host_rank,
@@ -158,7 +160,7 @@ def _standings(
     )
     agents = zip(
         played.agents,
-        _estimates(nash.agents, interval(np.stack([one.agents for one in resampled]))),
+        _estimates(nash.agents, interval(np.stack([one.agents for one in resampled]), CONFIDENCE)),
         found.agents.tolist(),
         agent_strength,
         agent_rank,
@@ -170,7 +172,7 @@ def _standings(
 
 
 def _strengths(strengths: Strengths) -> tuple[list[Estimate], list[Estimate]]:
-    hosts, agents = strengths.intervals()
+    hosts, agents = strengths.intervals(CONFIDENCE)
     return _estimates(strengths.hosts, hosts), _estimates(strengths.agents, agents)
 
 
@@ -191,7 +193,7 @@ def _balance(
     rho: Floats, nash: NashRatings, samples: Floats, resampled: Sequence[NashRatings]
 ) -> Balance:
     found = nash.equilibrium
-    low, high = interval(np.array([one.equilibrium.value for one in resampled]))
+    low, high = interval(np.array([one.equilibrium.value for one in resampled]), CONFIDENCE)
     gains = [(sample @ found.agents).max() - (found.hosts @ sample).min() for sample in samples]
     return Balance(
         Estimate(found.value, float(low), float(high)),
@@ -203,7 +205,7 @@ def _balance(
 def _cycles(played: CrossPlay, rho: Floats, errors: Floats) -> list[NamedCycle]:
     # Nobody switches for what may well be noise: two errors of a difference of two cells.
     margin = 2.0 * float(np.sqrt(2.0) * errors.max())
-    swaps = swap_cycles(rho, errors=errors, num=NUM_CYCLES)
+    swaps = swap_cycles(rho, errors=errors, confidence=CONFIDENCE, num_cycles=NUM_CYCLES)
     rounds = best_response_cycles(rho, margin=margin)[:NUM_CYCLES]
     return [
         *(_named("swap", cycle, played) for cycle in swaps),

@@ -82,23 +82,22 @@ def test_every_rating_is_that_of_its_function(games, found):
     rng = np.random.default_rng(derive_key(SEED, "cross-play", "resampling"))
     samples = resampled_rho(games.moves, CELL_SAMPLES, rng)
     nash = nash_averaging(rho)
-    low, high = interval(
-        np.stack([nash_averaging(sample).hosts for sample in samples[:RATING_SAMPLES]])
-    )
+    ratings = np.stack([nash_averaging(sample).hosts for sample in samples[:RATING_SAMPLES]])
+    low, high = interval(ratings, 0.95)
     strengths = bradley_terry(wins_by_speed(games.moves), np.full((3, 3), 60), ridge=RIDGE)
     rank = alpha_rank_limit(rho, -rho, noise=RANK_NOISE)
     for one, p in zip(found.hosts, order(found.hosts), strict=True):
         assert (one.nash.value, one.nash.low, one.nash.high) == (nash.hosts[p], low[p], high[p])
         assert one.played == nash.equilibrium.hosts[p]
         assert one.strength.value == strengths.hosts[p]
-        assert one.strength.low == strengths.intervals()[0][0, p]
+        assert one.strength.low == strengths.intervals(0.95)[0][0, p]
         assert one.alpha_rank == rank.hosts[p]
         alone = exploitability(rho, np.eye(3)[p], nash.equilibrium.agents)
         assert one.exploitability == pytest.approx(alone.hosts)
         assert rho[p, int(one.best_answer[1:])] == rho[p].min()
     for one, q in zip(found.agents, order(found.agents), strict=True):
         assert one.nash.value == nash.agents[q]
-        assert one.strength.high == strengths.intervals()[1][1, q]
+        assert one.strength.high == strengths.intervals(0.95)[1][1, q]
         assert one.alpha_rank == rank.agents[q]
         alone = exploitability(rho, nash.equilibrium.hosts, np.eye(3)[q])
         assert one.exploitability == pytest.approx(alone.agents)
@@ -112,7 +111,9 @@ def test_every_rating_is_that_of_its_function(games, found):
 
 def test_cycles_are_shown_by_name(games, found):
     swaps = [cycle for cycle in found.cycles if cycle.kind == "swap"]
-    direct = swap_cycles(games.rho(), errors=rho_errors(games.moves), num=NUM_CYCLES)
+    direct = swap_cycles(
+        games.rho(), errors=rho_errors(games.moves), confidence=0.95, num_cycles=NUM_CYCLES
+    )
     assert [cycle.strength for cycle in swaps] == [cycle.strength for cycle in direct]
     rounds = [cycle for cycle in found.cycles if cycle.kind == "best answers"]
     assert [set(cycle.hosts) for cycle in rounds] == [{"h0", "h1", "h2"}]
