@@ -9,7 +9,7 @@ BENCH ?=
 # As many as there are cores, each with one thread; a module's tests mostly stay together.
 BESIDE := --numprocesses auto --dist worksteal
 
-.PHONY: install dev quickstart test slow slurm bench lint format types layers check clean
+.PHONY: install dev quickstart test slow exhaustive slurm bench lint format types layers check clean
 
 install: $(VENV)/.installed            ## hpsearch and what it needs, in tested versions
 dev: $(VENV)/.dev                      ## and what its tests need
@@ -28,11 +28,14 @@ quickstart: install                    ## a whole study on this machine, about t
 	$(BIN)/hpsearch run studies/quickstart.yaml
 
 test: dev check                        ## everything but the slow tests
-	$(BIN)/python -m pytest $(BESIDE) -m "not slow and not slurm and not gpu"
+	$(BIN)/python -m pytest $(BESIDE) -m "not slow and not exhaustive and not slurm and not gpu"
 
 slow: dev                              ## the tests that take longer
 	$(BIN)/python -m pytest $(BESIDE) -m "slow and not alone and not slurm"
 	$(BIN)/python -m pytest -m "slow and alone and not slurm"
+
+exhaustive: dev                        ## every combination of what the slow tests try a few of
+	$(BIN)/python -m pytest $(BESIDE) -m exhaustive
 
 slurm: dev                             ## the tests on a SLURM cluster that they bring up; needs root
 	$(BIN)/python -m pytest -m slurm

@@ -282,8 +282,13 @@ def test_driver_and_jobs_are_killed(folder, whole):
     assert 2 in counts.values()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(
+    "seed",
+    [
+        pytest.param(seed, marks=pytest.mark.slow if seed < 2 else pytest.mark.exhaustive)
+        for seed in range(4)
+    ],
+)
 @pytest.mark.parametrize("what", ["driver", "jobs", "both"])
 def test_killed_at_random_again_and_again(folder, whole, what, seed):
     """Twice: jobs that vanish three times in a row without getting further fail."""

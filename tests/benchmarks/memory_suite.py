@@ -5,11 +5,11 @@ process that has only imported torch and numba, on a GPU what torch has reserved
 """
 
 import json
-import resource
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import torch
 from setting import Setting
@@ -74,7 +74,17 @@ def _train(device: str, quick: str, algorithm: str, contender: str, members: str
     if device == "cuda":
         print(torch.cuda.max_memory_reserved() / 1e6)
     else:
-        print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3)
+        print(peak_megabytes())
+
+
+def peak_megabytes() -> float:
+    """Return the most resident memory of this process since it began.
+
+    Not ru_maxrss, which begins with that of whoever started it.
+    """
+    lines = Path("/proc/self/status").read_text().splitlines()
+    (kilobytes,) = (line.split()[1] for line in lines if line.startswith("VmHWM:"))
+    return int(kilobytes) * 1024 / 1e6
 
 
 if __name__ == "__main__":

@@ -1,6 +1,9 @@
 """The benchmarks run, in tiny sizes, and say what they ought to."""
 
 import csv
+import subprocess
+import sys
+from pathlib import Path
 
 import bench
 import page
@@ -82,6 +85,28 @@ def test_what_is_within_a_part_counts_for_the_inner_one(monkeypatch):
     with clock.part(REST), clock.part("game"):
         pass
     assert clock.seconds == {REST: 1.0 + 5.0, "game": 3.0}
+
+
+def test_the_memory_of_a_process_is_its_own():
+    """However much the one that started it holds."""
+    code = "from memory_suite import peak_megabytes; print(peak_megabytes())"
+    small, own = subprocess.run(
+        [sys.executable, "-c", SMALL_AND_OWN, code],
+        cwd=Path(__file__).parent,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split()
+    assert float(own) == pytest.approx(float(small), rel=0.1)
+
+
+SMALL_AND_OWN = """
+import subprocess, sys
+command = [sys.executable, "-c", sys.argv[1]]
+print(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+ballast = b"x" * 2_000_000_000
+print(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+"""
 
 
 @pytest.mark.parametrize("name", ["__call__", "update_pass"])

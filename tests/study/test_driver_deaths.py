@@ -61,14 +61,23 @@ FEW = [
     ("gp", "none"),
     ("grid", "none"),
 ]
-"""pairs that every test run sees; the others are marked slow"""
+"""pairs that every test run sees: with the next one, every sampler and every pruner"""
+SLOW = [("random", "median")]
+AT_SUGGESTIONS = [("tpe", "none"), ("cmaes", "none"), ("gp", "hyperband")]
+SLOW_AT_SUGGESTIONS = [("qmc", "median"), ("grid", "none"), ("random", "successive_halving")]
 ALONE = [("tpe", "successive_halving"), ("qmc", "median")]
 """pairs with a study for every single death, which takes minutes"""
 
 
-def all_pairs(pairs: list[tuple[str, str]]) -> list[Any]:
-    slow = pytest.mark.slow
-    return [pytest.param(*p, marks=() if p in pairs else slow, id="-".join(p)) for p in PAIRS]
+def all_pairs(fast: list[tuple[str, str]], slow: list[tuple[str, str]]) -> list[Any]:
+    """Return every pair, each marked by how often it is tried."""
+
+    def marks(pair: tuple[str, str]) -> Any:
+        if pair in fast:
+            return ()
+        return pytest.mark.slow if pair in slow else pytest.mark.exhaustive
+
+    return [pytest.param(*pair, marks=marks(pair), id="-".join(pair)) for pair in PAIRS]
 
 
 def make(folder: Path, sampler: str, pruner: str) -> Study:
@@ -95,7 +104,7 @@ def undisturbed(folder: Path, sampler: str, pruner: str) -> tuple[list[tuple[Any
     return expected, len(stored_events(study))
 
 
-@pytest.mark.parametrize(("sampler", "pruner"), all_pairs(FEW))
+@pytest.mark.parametrize(("sampler", "pruner"), all_pairs(FEW, SLOW))
 def test_a_death_at_every_event(tmp_path: Path, sampler: str, pruner: str) -> None:
     expected, num_events = undisturbed(tmp_path / "whole", sampler, pruner)
     study, executor = make(tmp_path / "killed", sampler, pruner), FakeExecutor()
@@ -162,9 +171,7 @@ def test_a_death_inside_the_submission(tmp_path: Path, started: bool) -> None:
     assert (len(executor.submitted), num_announced) == ((2, 2) if started else (2, 4))
 
 
-@pytest.mark.parametrize(
-    ("sampler", "pruner"), all_pairs([("tpe", "none"), ("cmaes", "none"), ("gp", "hyperband")])
-)
+@pytest.mark.parametrize(("sampler", "pruner"), all_pairs(AT_SUGGESTIONS, SLOW_AT_SUGGESTIONS))
 def test_a_death_between_two_suggestions(tmp_path: Path, sampler: str, pruner: str) -> None:
     expected, _ = undisturbed(tmp_path / "whole", sampler, pruner)
     study, executor = make(tmp_path / "killed", sampler, pruner), FakeExecutor()
