@@ -114,9 +114,8 @@ def half_way(folder: Path, num_told: int):
 # Ctrl-C.
 
 
-@pytest.mark.parametrize(
-    "stop", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_study_goes_on_where_it_was(folder, whole, stop):
     new_study(folder)
     run = Run(folder, "--no-export")
