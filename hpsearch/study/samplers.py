@@ -16,6 +16,7 @@ import optuna
 from optuna.distributions import BaseDistribution
 from optuna.exceptions import ExperimentalWarning
 from optuna.samplers import BaseSampler
+from optuna.search_space import IntersectionSearchSpace
 from optuna.study import Study
 from optuna.trial import FrozenTrial
 
@@ -42,7 +43,10 @@ def build_sampler(options: Sampler, seed: int, space: SearchSpace) -> BaseSample
         case RandomOptions():
             return ReplayableSampler(seed, _random)
         case TPEOptions():
-            return ReplayableSampler(seed, lambda seed: _tpe(options, seed, space))
+            # Groups of conditional parameters are found by the sampler itself.
+            intersects = options.multivariate and not space.is_conditional
+            joint_space = IntersectionSearchSpace(include_pruned=True) if intersects else None
+            return ReplayableSampler(seed, lambda seed: _tpe(options, seed, space), joint_space)
         case CMAESOptions():
             return ReplayableSampler(seed, lambda seed: _cmaes(options, seed))
         case GPOptions():
@@ -55,12 +59,19 @@ class ReplayableSampler(BaseSampler):
     """Asks a new sampler for every suggestion, seeded by the trial's number and what is asked.
 
     ``make`` returns a sampler for a seed. None is kept longer than for one joint suggestion, and
-    none is told of the end of a trial: those built here learn from the storage alone.
+    none is told of the end of a trial: those built here learn from the storage alone. Where what
+    they suggest together is an intersection over all trials, ``joint_space`` remembers it.
     """
 
-    def __init__(self, seed: int, make: Callable[[int], BaseSampler]) -> None:
+    def __init__(
+        self,
+        seed: int,
+        make: Callable[[int], BaseSampler],
+        joint_space: IntersectionSearchSpace | None = None,
+    ) -> None:
         self._seed = seed
         self._make = make
+        self._joint_space = joint_space
         self._joint: BaseSampler | None = None
 
     def infer_relative_search_space(
@@ -68,7 +79,11 @@ class ReplayableSampler(BaseSampler):
     ) -> dict[str, BaseDistribution]:
         """Return the parameters that are suggested together; `sample_relative` comes next."""
         self._joint = self._make(derive_seed(self._seed, trial.number, "joint"))
-        return self._joint.infer_relative_search_space(study, trial)
+        if self._joint_space is None:
+            return self._joint.infer_relative_search_space(study, trial)
+        # It reads the trials that finished since, where a new sampler would read every one.
+        shared = self._joint_space.calculate(study, use_cache=True)
+        return {name: one for name, one in shared.items() if not one.single()}
 
     def sample_relative(
         self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
