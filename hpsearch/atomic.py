@@ -11,7 +11,12 @@ from hpsearch.errors import CorruptError, DiskError
 
 
 def write_text(path: Path, text: str) -> None:
-    """Replace the file at ``path`` by ``text``.
+    """Replace the file at ``path`` by ``text``; raises as `write_bytes` does."""
+    write_bytes(path, text.encode())
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Replace the file at ``path`` by ``data``.
 
     Raises:
         DiskError: if the disk is full or not writable; the old file stays.
@@ -19,8 +24,8 @@ def write_text(path: Path, text: str) -> None:
     temporary = path.with_name(f".{path.name}-{uuid4().hex}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with temporary.open("w", encoding="utf-8") as file:
-            file.write(text)
+        with temporary.open("wb") as file:
+            file.write(data)
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)

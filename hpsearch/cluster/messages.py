@@ -37,6 +37,8 @@ class JobPlan:
     """for which it waits for more trials when it has trained some; 0 where it leaves then"""
     refills: bool
     """whether it may be given more while some still train"""
+    match: int | None = None
+    """number of the match that it plays, instead of training"""
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from uuid import uuid4
 
 from hpsearch import yaml_file
 from hpsearch.atomic import write_text
+from hpsearch.cluster.lineage import Fresh, Lineage
 from hpsearch.cluster.member import Member
 from hpsearch.cluster.messages import Assignment, AttemptResult, Control
 from hpsearch.cluster.population import Population, Watcher
@@ -73,7 +74,7 @@ def open_run(config: TrainerConfig, folder: Path) -> Iterator[SingleRun]:
         _check_same(trial, config)
         attempt = trial.newest_attempt() + 1
         assignment = Assignment(trial=0, attempt=attempt, token=uuid4().hex)
-        trial.create(yaml_file.dump(to_plain(config)), lineage={"seed": config.seed})
+        trial.create(yaml_file.dump(to_plain(config)), Lineage(Fresh(), config.seed))
         trial.write_control(Control(assignment.token, stop=None))
         yield SingleRun(Member(assignment, trial, trial.attempt(attempt), config, folder.name))
 

@@ -12,9 +12,11 @@ runs/<study>/
     jobs/<job>/                  job.json (the trials it trains), next-<k>.json (those it trains
                                  beside or after them), the executor's log files,
                                  traces/, hpsearch.prom (gauges for Prometheus)
+    matches/<number>/            see `match_dir`
     trials/<number>/
         config.yaml              the complete trainer configuration
         lineage.json             parents, operator, seed
+        birth.json               whether the operator's child was adopted
         control.json             written by the driver: the valid token, whether to stop
         save                     there while somebody asks for a checkpoint
         metrics.jsonl            the learning curve, a line an evaluation
@@ -36,6 +38,7 @@ from pathlib import Path
 from typing import Any
 
 from hpsearch.atomic import read_json, write_json
+from hpsearch.cluster.match_dir import MatchDir
 from hpsearch.cluster.messages import Assignment, JobPlan
 from hpsearch.cluster.trial_dir import TEXTFILE, TRACES, TrialDir
 
@@ -105,6 +108,10 @@ class StudyDir:
         """Return the folder of one trial."""
         return TrialDir(self.trials / str(number))
 
+    def match(self, number: int) -> MatchDir:
+        """Return the folder of one match."""
+        return MatchDir(self.root / "matches" / str(number))
+
     @property
     def jobs(self) -> Path:
         """Return the folder of the jobs' folders."""
@@ -164,7 +171,11 @@ class JobDir:
         """Return what the job is for."""
         plan = read_json(self.root / "job.json")
         return JobPlan(
-            _assignments(plan), plan["num_threads"], plan["pilot_seconds"], plan["refills"]
+            _assignments(plan),
+            plan["num_threads"],
+            plan["pilot_seconds"],
+            plan["refills"],
+            plan["match"],
         )
 
     def write_next(self, number: int, assignments: Sequence[Assignment]) -> None:

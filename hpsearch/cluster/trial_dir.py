@@ -7,6 +7,7 @@ from typing import Any
 
 from hpsearch.atomic import read_json, write_json, write_text
 from hpsearch.cluster.curve import Curve
+from hpsearch.cluster.lineage import Birth, Lineage
 from hpsearch.cluster.messages import AttemptResult, Control, Heartbeat
 from hpsearch.errors import ConfigError, CorruptError, DiskError
 from hpsearch.schema import read
@@ -59,10 +60,44 @@ class TrialDir:
         """Return the folder of one attempt, counted from 1."""
         return AttemptDir(self.root / f"attempt-{number}")
 
-    def create(self, config: str, lineage: dict[str, Any]) -> None:
+    def create(self, config: str, lineage: Lineage) -> None:
         """Write what the trial is; doing it again changes nothing."""
         write_text(self.config, config)
-        write_json(self.root / "lineage.json", lineage)
+        write_json(self._lineage, asdict(lineage))
+
+    def read_lineage(self) -> Lineage:
+        """Return where the trial comes from.
+
+        Raises:
+            CorruptError: if that does not stand there.
+        """
+        data = read_json(self._lineage)
+        try:
+            return read(Lineage, data, source=str(self._lineage))
+        except ConfigError as error:
+            problems = "; ".join(error.problems)
+            raise CorruptError(f"{self._lineage} is no lineage ({problems})") from error
+
+    @property
+    def _lineage(self) -> Path:
+        return self.root / "lineage.json"
+
+    def write_birth(self, birth: Birth) -> None:
+        """Say what became of the trial's operator."""
+        write_json(self.root / "birth.json", asdict(birth))
+
+    def read_birth(self) -> Birth | None:
+        """Return what became of the trial's operator, None if it has not been applied.
+
+        Raises:
+            CorruptError: if the file is damaged.
+        """
+        path = self.root / "birth.json"
+        data = read_json(path)
+        try:
+            return None if data is None else read(Birth, data, source=str(path))
+        except ConfigError as error:
+            raise CorruptError(f"{path} is no birth ({'; '.join(error.problems)})") from error
 
     def write_control(self, control: Control) -> None:
         """Say which attempt is the trial and whether it should stop."""

@@ -17,6 +17,7 @@ from hpsearch.cluster.executor import (
     SubmissionRefusedError,
     shared_part,
 )
+from hpsearch.cluster.lineage import Fresh, Lineage
 from hpsearch.cluster.messages import Assignment, Control, JobPlan
 from hpsearch.cluster.study_dir import JobDir, StudyDir
 from hpsearch.study.observe import Observation
@@ -230,6 +231,5 @@ def write_trials(
     for trial, attempt in zip(group, attempts, strict=True):
         files = folder.trial(trial.number)
         config = trials.plain_config(trial)
-        lineage = {"parents": [], "operator": "ask", "seed": config["seed"]}
-        files.create(yaml_file.dump(config), lineage)
+        files.create(yaml_file.dump(config), Lineage(Fresh(), config["seed"]))
         files.write_control(Control(attempt.token, stop=None))

@@ -7,6 +7,7 @@ import torch
 
 from hpsearch import yaml_file
 from hpsearch.cluster import newcomers, worker
+from hpsearch.cluster.lineage import Fresh, Lineage
 from hpsearch.cluster.messages import Assignment, Control, JobPlan
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.cluster.worker import work
@@ -22,7 +23,7 @@ def new_job():
         for number, config in enumerate(configs):
             token = f"token-{number}-{attempt}"
             trial = study.trial(number)
-            trial.create(yaml_file.dump(config), {"parents": []})
+            trial.create(yaml_file.dump(config), Lineage(Fresh(), 0))
             trial.write_control(Control(token, None))
             assignments.append(Assignment(number, attempt, token))
         job = study.job(f"job-{attempt}")
@@ -54,7 +55,7 @@ def pilot(tmp_path, plain_config, no_waiting):
         given = []
         for number, changes in enumerate([*first, *later]):
             trial = study.trial(number)
-            trial.create(yaml_file.dump(plain_config(changes, algorithm)), {"parents": []})
+            trial.create(yaml_file.dump(plain_config(changes, algorithm)), Lineage(Fresh(), 0))
             trial.write_control(Control(f"token-{number}-{attempt}", None))
             given.append(Assignment(number, attempt, f"token-{number}-{attempt}"))
         job = study.job(f"job-{attempt}")

@@ -10,6 +10,7 @@ from fakes import smooth_curve
 
 from hpsearch import yaml_file
 from hpsearch.cluster.executor import SchedulerSilentError, SubmissionRefusedError
+from hpsearch.cluster.lineage import Fresh, Lineage
 from hpsearch.cluster.messages import Assignment, Control, JobPlan
 from hpsearch.cluster.simulated import CallFaults, SimulatedExecutor
 from hpsearch.cluster.simulated_cluster import Faults, SimulatedCluster, Task
@@ -130,7 +131,7 @@ def jobs(tmp_path: Path, plain_config: Callable[..., dict[str, Any]]) -> list[Jo
     study, found = StudyDir(tmp_path), []
     for number in range(3):
         trial = study.trial(number)
-        trial.create(yaml_file.dump(plain_config({"seed": number})), {})
+        trial.create(yaml_file.dump(plain_config({"seed": number})), Lineage(Fresh(), 0))
         trial.write_control(Control(f"token-{number}", None))
         job = study.job(f"{number + 1:05d}")
         assignment = Assignment(number, 1, f"token-{number}")

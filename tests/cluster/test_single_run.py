@@ -1,6 +1,5 @@
 """A run of its own: one process at a time, one configuration, the files of a trial."""
 
-import json
 import os
 import subprocess
 import sys
@@ -9,6 +8,7 @@ import pytest
 import torch
 
 from hpsearch import yaml_file
+from hpsearch.cluster.lineage import Fresh, Lineage
 from hpsearch.cluster.signals import StopFlag
 from hpsearch.cluster.single_run import open_run
 from hpsearch.cluster.trial_dir import TrialDir
@@ -206,5 +206,4 @@ def test_an_error_is_how_a_run_ends(tmp_path, tiny_config):
     assert ended == result
     assert (ended.status, ended.kind) == ("failed", "code")
     assert "no such thing" in ended.message
-    lineage = json.loads((tmp_path / "mine" / "lineage.json").read_text())
-    assert lineage == {"seed": 1}
+    assert TrialDir(tmp_path / "mine").read_lineage() == Lineage(Fresh(), seed=1)

@@ -1,12 +1,12 @@
 """The files of a trial: what is written is read, what is damaged is told apart."""
 
-import json
-
 import pytest
 
+from hpsearch.cluster.lineage import Birth, Lineage, Parent
 from hpsearch.cluster.messages import Assignment, AttemptResult, Control, Heartbeat, JobPlan
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.errors import CorruptError
+from hpsearch.population.operators.options import GaussianMutation
 
 RHO = {"value": 0.5, "low": 0.4, "high": 0.6}
 RESULT = AttemptResult("t", "failed", 7, "nan", "why", {"rho": RHO})
@@ -41,11 +41,27 @@ def test_a_job_is_read_as_it_was_written(study):
     assert [study.job("j").read_next(number) for number in (1, 2, 3)] == [assignments, (), None]
 
 
+CHILD = Lineage(GaussianMutation("gaussian_mutation", 0.1), 7, (Parent(3, "x"),), member=2)
+
+
 def test_a_trial_is_created_once_and_again(trial):
     for _ in range(2):
-        trial.create("seed: 1\n", {"parents": ["x"]})
+        trial.create("seed: 1\n", CHILD)
     assert trial.config.read_text() == "seed: 1\n"
-    assert json.loads((trial.root / "lineage.json").read_text()) == {"parents": ["x"]}
+    assert trial.read_lineage() == CHILD
+
+
+def test_what_became_of_a_child_is_written_and_read(trial):
+    assert trial.read_birth() is None
+    trial.write_birth(Birth("clone", adopted=True, chance=0.25))
+    assert trial.read_birth() == Birth("clone", adopted=True, chance=0.25)
+
+
+def test_a_damaged_lineage_is_told(trial):
+    trial.create("seed: 1\n", CHILD)
+    (trial.root / "lineage.json").write_text('{"seed": 1}')
+    with pytest.raises(CorruptError, match=r"is no lineage .*operator"):
+        trial.read_lineage()
 
 
 def test_control_round_trip(trial):

@@ -13,6 +13,7 @@ import pytest
 
 from hpsearch.cluster import slots
 from hpsearch.cluster import trial_dir as trial_dir_module
+from hpsearch.cluster.lineage import Fresh, Lineage
 from hpsearch.cluster.member import Member
 from hpsearch.cluster.messages import Control
 from hpsearch.cluster.signals import StopFlag
@@ -474,7 +475,7 @@ def test_a_pilot_ends_its_next_trials_as_a_job_of_their_own_would(pilot, tmp_pat
     work(str(job.root))
     alone = new_job(tmp_path / "alone", [])
     trial = alone.study.trial(second.trial)
-    trial.create(job.study.trial(second.trial).config.read_text(), {"parents": []})
+    trial.create(job.study.trial(second.trial).config.read_text(), Lineage(Fresh(), 0))
     trial.write_control(Control(second.token, None))
     alone.write(replace(alone.read(), assignments=(second,)))
     work(str(alone.root))

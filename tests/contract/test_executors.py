@@ -14,6 +14,7 @@ from fakes import FakeExecutor, smooth_curve
 
 from hpsearch import yaml_file
 from hpsearch.cluster.executor import Executor, JobStatus
+from hpsearch.cluster.lineage import Fresh, Lineage
 from hpsearch.cluster.local import LocalExecutor
 from hpsearch.cluster.messages import Assignment, AttemptResult, Control, JobPlan
 from hpsearch.cluster.simulated import SimulatedExecutor
@@ -63,7 +64,7 @@ def write_job(
     """Write what the driver writes before it submits."""
     for number, config in configs.items():
         trial = study.trial(number)
-        trial.create(yaml_file.dump(config), {"parents": []})
+        trial.create(yaml_file.dump(config), Lineage(Fresh(), 0))
         trial.write_control(Control(f"token-{number}-{attempt}", None))
     job = study.job(name)
     assignments = tuple(Assignment(n, attempt, f"token-{n}-{attempt}") for n in configs)

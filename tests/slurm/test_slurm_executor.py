@@ -10,6 +10,7 @@ from slurm_tools import SlurmCluster, ask, wait_until
 from hpsearch import yaml_file
 from hpsearch.cluster.executor import SubmissionRefusedError
 from hpsearch.cluster.failures import CANCELLED, NODE_FAIL, PREEMPTED
+from hpsearch.cluster.lineage import Fresh, Lineage
 from hpsearch.cluster.messages import Assignment, Control, JobPlan
 from hpsearch.cluster.slurm import SlurmExecutor
 from hpsearch.cluster.slurm_profile import load_profile
@@ -52,7 +53,7 @@ def write_jobs(study: StudyDir, first: int, plain_config, *changes: dict) -> lis
     jobs = []
     for number, change in enumerate(changes, first):
         trial, token = study.trial(number), f"token-{number}"
-        trial.create(yaml_file.dump(plain_config(change)), {"parents": []})
+        trial.create(yaml_file.dump(plain_config(change)), Lineage(Fresh(), 0))
         trial.write_control(Control(token, None))
         job = study.job(f"{number:05d}")
         job.write(

@@ -1,4 +1,4 @@
-"""What operators with many numbers are told; needs no torch."""
+"""What operators are told, as a study file and a trial's lineage hold it; needs no torch."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -34,3 +34,82 @@ class Distillation:
     compare: Literal["raw", "standardised"]
     """values of the parents as they are, for parents of one reward and discount; else in standard
     deviations from each parent's mean"""
+
+
+@dataclass(frozen=True)
+class Clone:
+    """A copy."""
+
+    name: Literal["clone"] = "clone"
+
+
+@dataclass(frozen=True)
+class HostAndAgent:
+    """The host of the first parent and the agent of the second."""
+
+    name: Literal["host_and_agent"] = "host_and_agent"
+
+
+@dataclass(frozen=True)
+class GaussianMutation:
+    """Normal noise on all weights."""
+
+    name: Literal["gaussian_mutation"]
+    strength: PositiveNumber
+    """standard deviation, in root mean squares of each layer's own weights"""
+
+
+@dataclass(frozen=True)
+class SafeMutation:
+    """As much noise as leaves most moves what they are."""
+
+    name: Literal["safe_mutation"]
+    bound: RateBelowOne
+    """share of moves that may become others"""
+
+
+@dataclass(frozen=True)
+class LayerCrossover:
+    """Every layer, whole, from one of two parents."""
+
+    name: Literal["layer_crossover"]
+    share: RateBelowOne
+    """chance that a layer comes from the first"""
+
+
+@dataclass(frozen=True)
+class UnitCrossover:
+    """Every unit from one of two parents, the second aligned with the first before."""
+
+    name: Literal["unit_crossover"]
+    share: RateBelowOne
+    """chance that a unit comes from the first"""
+
+
+@dataclass(frozen=True)
+class AlignedAverage:
+    """The mean of two parents, the second aligned with the first before."""
+
+    name: Literal["aligned_average"]
+    share: RateBelowOne
+    """of the first"""
+
+
+@dataclass(frozen=True)
+class DistillationCrossover:
+    """A copy of the first that has learned what either parent does better."""
+
+    name: Literal["distillation"]
+    learning: Distillation
+
+
+OperatorOptions = (
+    Clone
+    | HostAndAgent
+    | GaussianMutation
+    | SafeMutation
+    | LayerCrossover
+    | UnitCrossover
+    | AlignedAverage
+    | DistillationCrossover
+)

@@ -1,0 +1,67 @@
+"""Where a trial comes from, as its folder says: parents, operator, seed."""
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from hpsearch.population.operators.options import OperatorOptions
+from hpsearch.schema import NonNegative, Positive, Range
+
+Share = Annotated[float, Range(low=0.0, high=1.0)]
+
+
+@dataclass(frozen=True)
+class Fresh:
+    """No parents: a trial that begins with new networks."""
+
+    name: Literal["fresh"] = "fresh"
+
+
+@dataclass(frozen=True)
+class Parent:
+    """Whom a trial inherits from."""
+
+    trial: int | None
+    """of the same study, None where it comes from elsewhere"""
+    checkpoint: str
+    """folder, from the study's or absolute"""
+
+
+@dataclass(frozen=True)
+class Trying:
+    """How a child is tried before it is adopted: it plays beside a copy of its first parent.
+
+    Both meet the scripted opponents of their configuration, from the same starts.
+    """
+
+    num_games: Positive
+    """against each opponent"""
+    confidence: Share
+    """the copy is adopted instead where the chance that it is stronger is above this"""
+
+
+@dataclass(frozen=True)
+class Lineage:
+    """Where a trial comes from."""
+
+    operator: Fresh | OperatorOptions
+    seed: NonNegative
+    """of what the operator draws; also the trial's own"""
+    parents: tuple[Parent, ...] = ()
+    """as many as the operator takes; the first gives all that the operator does not make"""
+    generation: NonNegative = 0
+    """matches that decided over the trial's ancestors"""
+    member: NonNegative = 0
+    """place in the population"""
+    trying: Trying | None = None
+    """None adopts every child"""
+
+
+@dataclass(frozen=True)
+class Birth:
+    """What became of a child, as its job found."""
+
+    operator: str
+    adopted: bool
+    """else a copy of the first parent took its place"""
+    chance: float | None
+    """that the copy is stronger, None where it was not tried"""

@@ -1,0 +1,104 @@
+"""The folder of a match: who plays whom, and how long their games took.
+
+runs/<study>/matches/<number>/
+    plan.json       who plays, written by the driver
+    games.npz       lengths of all games, written by the job
+"""
+
+import io
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from zipfile import BadZipFile
+
+import numpy as np
+import numpy.typing as npt
+
+from hpsearch.atomic import read_json, unreadable, write_bytes, write_json
+from hpsearch.errors import ConfigError, CorruptError
+from hpsearch.schema import Positive, read
+
+
+@dataclass(frozen=True)
+class Entrant:
+    """Who plays."""
+
+    name: str
+    """each once on its side"""
+    checkpoint: str | None
+    """folder, from the study's or absolute; None for the scripted player of that name"""
+
+
+@dataclass(frozen=True)
+class MatchPlan:
+    """Every host against every agent."""
+
+    hosts: tuple[Entrant, ...]
+    agents: tuple[Entrant, ...]
+    num_games: Positive
+    """of each pair in each set of starts"""
+    max_steps: Positive
+    """moves after which a game counts as unfinished"""
+    splits: tuple[str, ...]
+    """names of the sets of starts, which are independent of each other"""
+    device: str
+
+
+@dataclass(frozen=True)
+class Games:
+    """How long the games of every pair took. Axes: S sets of starts, P hosts, Q agents, G games."""
+
+    moves: npt.NDArray[np.int64]
+    """(S, P, Q, G), the cap where a game did not finish; game g of every pair has the same start"""
+    finished: npt.NDArray[np.bool_]
+    """(S, P, Q, G)"""
+
+
+@dataclass(frozen=True)
+class MatchDir:
+    """The folder of one match."""
+
+    root: Path
+
+    def write_plan(self, plan: MatchPlan) -> None:
+        """Say who plays; doing it again changes nothing."""
+        write_json(self.root / "plan.json", asdict(plan))
+
+    def read_plan(self) -> MatchPlan:
+        """Return who plays.
+
+        Raises:
+            CorruptError: if the file is missing or damaged.
+        """
+        path = self.root / "plan.json"
+        try:
+            return read(MatchPlan, read_json(path), source=str(path))
+        except ConfigError as error:
+            raise CorruptError(f"{path} is no plan ({'; '.join(error.problems)})") from error
+
+    def write_games(self, games: Games) -> None:
+        """Say how the games went: the last thing that a match writes."""
+        file = io.BytesIO()
+        np.savez_compressed(file, moves=games.moves.astype(np.int32), finished=games.finished)
+        write_bytes(self._games, file.getvalue())
+
+    def read_games(self) -> Games | None:
+        """Return how the games went, None if they have not been played.
+
+        Raises:
+            CorruptError: if the file is damaged.
+            DiskError: if it cannot be read.
+        """
+        try:
+            # Opened here, since numpy leaves a file open in which it finds no archive.
+            with self._games.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+                return Games(arrays["moves"].astype(np.int64), arrays["finished"])
+        except FileNotFoundError:
+            return None
+        except (ValueError, KeyError, EOFError, BadZipFile) as error:
+            raise CorruptError(f"{self._games} holds no games ({error})") from error
+        except OSError as error:
+            raise unreadable(self._games, error) from error
+
+    @property
+    def _games(self) -> Path:
+        return self.root / "games.npz"

@@ -1,0 +1,49 @@
+"""The folder of a match: what is written is read, whole or not at all."""
+
+import numpy as np
+import pytest
+
+from hpsearch.cluster.match_dir import Entrant, Games, MatchPlan
+from hpsearch.cluster.study_dir import StudyDir
+from hpsearch.errors import CorruptError
+
+PLAN = MatchPlan(
+    hosts=(Entrant("0", "trials/0/checkpoints/step-000000100"), Entrant("zeillinger", None)),
+    agents=(Entrant("choose_first", None),),
+    num_games=3,
+    max_steps=20,
+    splits=("match 1 a", "match 1 b"),
+    device="cpu",
+)
+
+
+@pytest.fixture
+def match(tmp_path):
+    return StudyDir(tmp_path).match(1)
+
+
+def test_a_plan_is_read_as_it_was_written(match):
+    match.write_plan(PLAN)
+    assert match.read_plan() == PLAN
+
+
+def test_a_missing_plan_is_told(match):
+    with pytest.raises(CorruptError, match=r"plan\.json is no plan"):
+        match.read_plan()
+
+
+def test_games_are_read_as_they_were_written(match):
+    moves = np.arange(2 * 2 * 1 * 3).reshape(2, 2, 1, 3)
+    assert match.read_games() is None
+    match.write_games(Games(moves, moves % 2 == 0))
+    games = match.read_games()
+    np.testing.assert_array_equal(games.moves, moves)
+    np.testing.assert_array_equal(games.finished, moves % 2 == 0)
+
+
+@pytest.mark.parametrize("content", [b"", b"no archive", b"PK\x03\x04 cut off"])
+def test_damaged_games_are_told(match, content):
+    match.write_plan(PLAN)
+    (match.root / "games.npz").write_bytes(content)
+    with pytest.raises(CorruptError, match="holds no games"):
+        match.read_games()
