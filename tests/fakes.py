@@ -4,7 +4,7 @@
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from hpsearch.cluster.executor import JobStatus
 from hpsearch.cluster.failures import NAN
 from hpsearch.cluster.member import FENCED, Member
 from hpsearch.cluster.messages import Heartbeat, JobPlan
+from hpsearch.cluster.simulated_match import Teaching, first_step, simulated_games
 from hpsearch.cluster.study_dir import JobDir
 from hpsearch.cluster.supply import (
     Supply,
@@ -86,8 +87,16 @@ class FakeExecutor:
         num_threads: int = 1,
         gpus_per_job: float = 0.0,
         pilot_seconds: float = 0.0,
+        teaching: Teaching = lambda config, first: 0.0,
+        lost_matches: Collection[int] = (),
     ) -> None:
-        """``faults`` are by trial and attempt; ``twice`` adds each line of a curve twice."""
+        """``faults`` are by trial and attempt; ``twice`` adds each line of a curve twice.
+
+        ``teaching`` decides matches; of their jobs, those in ``lost_matches``, from 1, play none.
+        """
+        self._teaching = teaching
+        self._lost_matches = lost_matches
+        self.matches_begun = 0
         self.max_batch = max_batch
         self.num_threads = num_threads
         self.gpus_per_job = gpus_per_job
@@ -158,6 +167,9 @@ class FakeExecutor:
         return job_id in self._jobs and self._jobs[job_id].lives
 
     def _round(self, known: FakeJob) -> None:
+        if known.plan.match is not None:
+            self._play(known, known.plan.match)
+            return
         if not known.began:
             self._take(known)
             return
@@ -175,6 +187,14 @@ class FakeExecutor:
             self._evaluate(known, member)
         self._end_round(known)
         self._refill(known)
+
+    def _play(self, known: FakeJob, number: int) -> None:
+        known.lives = False
+        self.matches_begun += 1
+        if known.interrupted or self.matches_begun in self._lost_matches:
+            return
+        match = known.job.study.match(number)
+        match.write_games(simulated_games(known.job.study, match.read_plan(), self._teaching))
 
     def _refill(self, known: FakeJob) -> None:
         """Let others take the rows of those that have ended, where they are measured together."""
@@ -222,8 +242,9 @@ class FakeExecutor:
         saved = [_saved(member) for member in members]
         steps = steps_to_resume(saved, in_step=not known.plan.refills)
         for member, step in zip(members, steps, strict=True):
-            known.step[member.assignment.trial] = step or 0
-            member.trial.forget_metrics_after(step or 0)
+            first = first_step(member.trial.read_lineage()) if step is None else step
+            known.step[member.assignment.trial] = first
+            member.trial.forget_metrics_after(first)
         self._end_round(known)
 
     def _stride(self, known: FakeJob) -> int:
@@ -338,4 +359,4 @@ def _saved(member: Member) -> list[int]:
 
 
 def _newest(member: Member) -> int:
-    return max(_saved(member), default=0)
+    return max(_saved(member), default=first_step(member.trial.read_lineage()))

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 from hpsearch.population.operators.options import OperatorOptions
 from hpsearch.schema import NonNegative, Positive, Range
+from hpsearch.trainers.checkpoint_name import step_of
 
 Share = Annotated[float, Range(low=0.0, high=1.0)]
 
@@ -24,6 +25,11 @@ class Parent:
     """of the same study, None where it comes from elsewhere"""
     checkpoint: str
     """folder, from the study's or absolute"""
+
+    @property
+    def step(self) -> int:
+        """Return the step of the checkpoint, which is in its name."""
+        return step_of(self.checkpoint)
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 from hpsearch.cluster.member import Member
 from hpsearch.cluster.messages import Heartbeat, JobPlan
+from hpsearch.cluster.simulated_match import Teaching, first_step, simulated_games
 from hpsearch.cluster.study_dir import JobDir
 from hpsearch.cluster.supply import (
     Supply,
@@ -30,6 +31,8 @@ from hpsearch.trainers.rho import Rho
 
 HALF_WIDTH = 0.01
 """of the intervals that are measured"""
+MATCH_SECONDS = 20.0
+"""that a match takes"""
 GLANCE_SECONDS = 0.5
 """between two looks of a pilot for more trials"""
 
@@ -42,6 +45,8 @@ class Course:
     """that a whole trial takes"""
     value: Callable[[TrainerConfig, int], float]
     """what a trial measures at a step"""
+    teaching: Teaching = lambda config, first: 0.0
+    """what an interval adds to a member's skill, by which matches are decided"""
     furthest: dict[int, int] = field(default_factory=dict)
     """step that any attempt has reached, by trial"""
     repeated: list[int] = field(default_factory=list)
@@ -74,6 +79,8 @@ class SimulatedJob:
     def begin(self, now: float) -> float | None:
         """Read what to train, and go on from what was saved."""
         self._plan = self._job.read()
+        if self._plan.match is not None:
+            return MATCH_SECONDS
         self._supply = Supply(self._job, self._plan)
         self._take()
         return self._next(now)
@@ -93,6 +100,9 @@ class SimulatedJob:
 
     def go_on(self, now: float) -> float | None:
         """Do what is due at the step that has been reached."""
+        if self._plan.match is not None:
+            self._play(self._plan.match)
+            return None
         self._progress(self._stride)
         self._obey()
         for member in list(self._members):
@@ -100,6 +110,11 @@ class SimulatedJob:
             self._finish(member)
         self._refill()
         return self._next(now)
+
+    def _play(self, number: int) -> None:
+        match = self._job.study.match(number)
+        plan = match.read_plan()
+        match.write_games(simulated_games(self._job.study, plan, self._course.teaching))
 
     def _refill(self) -> None:
         """Let trials that were given meanwhile take free rows, in step with the others."""
@@ -126,6 +141,8 @@ class SimulatedJob:
 
     def leave(self, now: float) -> None:
         """Save each trial at the step that has been reached, and say that it was interrupted."""
+        if self._plan.match is not None:
+            return
         self._progress(self._steps_since(now))
         self._obey()
         for member in self._members:
@@ -135,6 +152,8 @@ class SimulatedJob:
 
     def vanish(self, now: float) -> None:
         """Leave no word."""
+        if self._plan.match is not None:
+            return
         self._progress(self._steps_since(now))
         self._members.clear()
 
@@ -142,7 +161,7 @@ class SimulatedJob:
         saved = [_saved(member) for member in members]
         steps = steps_to_resume(saved, in_step=not self._plan.refills)
         for member, found in zip(members, steps, strict=True):
-            step = found or 0
+            step = _first_step(member) if found is None else found
             self._step[member.assignment.trial] = step
             self._course.repeated.append(
                 self._course.furthest.get(member.assignment.trial, 0) - step
@@ -236,7 +255,11 @@ def _saved(member: Member) -> set[int]:
 
 
 def _newest(member: Member) -> int:
-    return max(_saved(member), default=0)
+    return max(_saved(member), default=_first_step(member))
+
+
+def _first_step(member: Member) -> int:
+    return first_step(member.trial.read_lineage())
 
 
 def _beat(member: Member, step: int, now: float, speed: float) -> None:

@@ -41,6 +41,7 @@ from hpsearch.atomic import read_json, write_json
 from hpsearch.cluster.match_dir import MatchDir
 from hpsearch.cluster.messages import Assignment, JobPlan
 from hpsearch.cluster.trial_dir import TEXTFILE, TRACES, TrialDir
+from hpsearch.trainers.checkpoint_name import checkpoint_name
 
 
 @dataclass(frozen=True)
@@ -120,6 +121,11 @@ class StudyDir:
     def job(self, name: str) -> "JobDir":
         """Return the folder of one job."""
         return JobDir(self.jobs / name)
+
+
+def final_checkpoint(trial: int, steps: int) -> str:
+    """Return where the checkpoint of a trial's last step lies, from the study's folder."""
+    return f"trials/{trial}/checkpoints/{checkpoint_name(steps)}"
 
 
 @dataclass(frozen=True)

@@ -133,6 +133,9 @@ class DraftStorage(MirroredStorage):
 
     def set_trial_user_attr(self, trial_id: int, key: str, value: Any) -> None:
         """Set an attribute of an unfinished trial for users."""
+        if trial_id == DRAFT:
+            self._drafted.user_attrs = self._drafted.user_attrs | {key: value}
+            return
         study_id, _ = self._places[trial_id]
         with self._lock, self._forgetting_if_lost(study_id):
             self._persist(lambda: self._backend.set_trial_user_attr(trial_id, key, value))

@@ -6,11 +6,14 @@ is looked up at the executor by the next tick. So the next one continues.
 """
 
 from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
 
 from hpsearch.cluster.executor import Executor
 from hpsearch.cluster.failures import CANCELLED as BY_USER
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.study import requests
+from hpsearch.study.breeding.breeder import Breeder
 from hpsearch.study.dispatch import groups
 from hpsearch.study.jobs import Jobs
 from hpsearch.study.limits import Limits
@@ -21,7 +24,7 @@ from hpsearch.study.recorder import Recorder
 from hpsearch.study.records import FAIL
 from hpsearch.study.requests import Request
 from hpsearch.study.results import Results
-from hpsearch.study.spec import StudySpec
+from hpsearch.study.spec import Study
 from hpsearch.study.state import (
     BUSY,
     CANCELLED,
@@ -43,7 +46,7 @@ class Driver:
 
     def __init__(
         self,
-        spec: StudySpec,
+        study: Study,
         folder: StudyDir,
         trials: Trials,
         recorder: Recorder,
@@ -52,7 +55,7 @@ class Driver:
         clock: Callable[[], float],
     ) -> None:
         """Take what the study says, where it lies, and where its jobs run."""
-        self._spec = spec
+        self._spec = spec = study.spec
         self._folder = folder
         self._trials = trials
         self._recorder = recorder
@@ -71,6 +74,11 @@ class Driver:
         self._limits = Limits(spec, recorder, clock)
         self._curves = Curves()
         self._results = Results(folder, trials, recorder, executor)
+        self._breeder = (
+            None
+            if spec.population is None
+            else Breeder(study, spec.population, folder, trials, recorder, self._jobs, clock)
+        )
 
     @property
     def state(self) -> StudyState:
@@ -106,6 +114,7 @@ class Driver:
         self._look()
         self._pilots.repair()
         if not self._limits.are_failures_too_many():
+            self._breed()
             self._ask()
             self._dispatch()
         self._conclude()
@@ -135,7 +144,12 @@ class Driver:
             requests.forget(self._folder, request)
 
     def _failed(self, request: Request) -> list[int]:
-        """Return the trials to try again, of those that a request names."""
+        """Return the trials to try again, of those that a request names.
+
+        None of a population: there, selection decides what comes after a failure.
+        """
+        if self._breeder is not None:
+            return []
         tried = {trial.retry_of for trial in self.state.trials.values()} | {*self.state.retries}
         failed = {trial.number for trial in self.state.told(FAIL)} - tried
         return sorted(failed & set(request.trials))
@@ -165,6 +179,14 @@ class Driver:
 
     # Decide and act.
 
+    def _breed(self) -> None:
+        """Judge the match that was played, call the next one, have it played first of all."""
+        if self._breeder is None or self.state.status != RUNNING:
+            return
+        self._breeder.plan()
+        if self._limits.allow_gpu_hours():
+            self._breeder.submit(self._free_jobs())
+
     def _free_jobs(self) -> int:
         return self._spec.executor.jobs - len(self.state.live_jobs())
 
@@ -185,6 +207,8 @@ class Driver:
 
     def _will_ask(self) -> bool:
         """Return whether there may be more trials than there are."""
+        if self._breeder is not None and not self.state.population.planned:
+            return False
         return self.state.status == RUNNING and bool(
             self.state.retries or self._limits.allow_another()
         )
@@ -193,14 +217,20 @@ class Driver:
         """Ask for some trials and record them together; return how many there were."""
         retries = list(self.state.retries)
         left = self._spec.budget.trials - self.state.num_asked
+        planned = list(self.state.population.planned)
         new = left if self._limits.allow_another() else 0
+        if self._breeder is not None:
+            new = min(new, len(planned))
         events = []
         for _ in range(min(places, new + len(retries))):
-            asked = self._trials.ask(known=self.state.trials, retries=retries)
-            data = {"params": asked.params, "retry_of": asked.retry_of}
-            events.append(self._recorder.event("asked", trial=asked.number, data=data))
+            asked = self._trials.ask(self.state.trials, retries, planned)
+            data: dict[str, Any] = {"params": asked.params, "retry_of": asked.retry_of}
             if asked.retry_of is not None:
                 retries.remove(asked.retry_of)
+            if asked.origin is not None:
+                planned.remove(asked.origin)
+                data["origin"] = asdict(asked.origin)
+            events.append(self._recorder.event("asked", trial=asked.number, data=data))
         self._recorder.record_all(events)
         return len(events)
 
@@ -238,6 +268,9 @@ class Driver:
             if not begun or not self._limits.allow_gpu_hours():
                 self._recorder.record("ended", data={"status": STOPPED})
         elif not self._limits.allow_gpu_hours() or not (
-            state.unfinished() or state.retries or self._limits.allow_another()
+            state.unfinished()
+            or state.retries
+            or state.population.match
+            or self._limits.allow_another()
         ):
             self._recorder.record("ended", data={"status": FINISHED})

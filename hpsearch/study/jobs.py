@@ -17,7 +17,6 @@ from hpsearch.cluster.executor import (
     SubmissionRefusedError,
     shared_part,
 )
-from hpsearch.cluster.lineage import Fresh, Lineage
 from hpsearch.cluster.messages import Assignment, Control, JobPlan
 from hpsearch.cluster.study_dir import JobDir, StudyDir
 from hpsearch.study.observe import Observation
@@ -85,6 +84,7 @@ class Jobs:
                 status = seen.jobs.get(job.name)
                 known = {"kind": status.failure, "ended_at": status.ended_at} if status else {}
                 data = {key: value for key, value in known.items() if value is not None}
+                data |= {"seen": status is not None}
                 events.append(self._recorder.event("job_ended", job=job.name, data=data))
         self._recorder.record_all(events)
 
@@ -100,8 +100,18 @@ class Jobs:
         left = list(groups)
         while left and self._clock() >= self._not_before:
             size = min(self._executor.max_batch, self._batch)
-            self._submit(left[:size])
+            self._start(self._announce(left[:size]))
             del left[:size]
+
+    def submit_match(self, number: int) -> None:
+        """Submit a job that plays a match, unless the executor needs a rest.
+
+        Raises:
+            DiskError: if its file cannot be written.
+            ConflictError: if another driver has taken the study.
+        """
+        if self._clock() >= self._not_before:
+            self._start([self._announce_match(number)])
 
     def interrupt(self) -> None:
         """Ask all jobs to save their trials and leave; may be repeated."""
@@ -150,8 +160,8 @@ class Jobs:
             if job.id is not None
         ]
 
-    def _submit(self, groups: Sequence[Sequence[Trial]]) -> None:
-        jobs = self._announce(groups)
+    def _start(self, jobs: Sequence[JobDir]) -> None:
+        """Submit jobs that were announced."""
         try:
             ids = self._executor.submit(jobs)
         except SubmissionRefusedError as error:
@@ -197,6 +207,14 @@ class Jobs:
             job.write(JobPlan(plan, threads, seconds, refills=refills))
         return jobs
 
+    def _announce_match(self, number: int) -> JobDir:
+        job = self._folder.job(f"{len(self._state.jobs) + 1:05d}")
+        gpus = self._executor.gpus_per_job
+        data = {"trials": [], "gpus": gpus, "match": number}
+        self._recorder.record("announced", job=job.name, data=data)
+        job.write(JobPlan((), self._executor.num_threads, 0.0, refills=False, match=number))
+        return job
+
     def _withdraw(self, jobs: Sequence[Job]) -> None:
         """End jobs that never reached the executor; their trials wait again."""
         never = {"status": "interrupted", "kind": None, "message": "never began", "began": False}
@@ -231,5 +249,5 @@ def write_trials(
     for trial, attempt in zip(group, attempts, strict=True):
         files = folder.trial(trial.number)
         config = trials.plain_config(trial)
-        files.create(yaml_file.dump(config), Lineage(Fresh(), config["seed"]))
+        files.create(yaml_file.dump(config), trials.lineage(trial))
         files.write_control(Control(attempt.token, stop=None))

@@ -56,7 +56,7 @@ def open_driver(
         drafts = DraftStorage.over(storage)
         with closing(recorder):
             yield Driver(
-                study.spec,
+                study,
                 _make_folder(study, runs),
                 Trials(study, _optuna_study(study, drafts), drafts),
                 recorder,

@@ -5,7 +5,7 @@ tests/study/test_drafts.py compares what it writes with what Optuna writes.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from optuna.distributions import distribution_to_json
@@ -35,11 +35,14 @@ def insert_trial(storage: RDBStorage, study_id: int, draft: FrozenTrial) -> int:
         trial.number = trial.count_past_trials(session)
         key = {"trial_id": trial.trial_id}
         rows = [key | row for row in _parameters(draft)]
-        attrs = [key | row for row in _attributes(draft)]
+        attrs = [key | row for row in _attributes(draft.system_attrs)]
+        shown = [key | row for row in _attributes(draft.user_attrs)]
         if rows:
             session.execute(insert(models.TrialParamModel), rows)
         if attrs:
             session.execute(insert(models.TrialSystemAttributeModel), attrs)
+        if shown:
+            session.execute(insert(models.TrialUserAttributeModel), shown)
         return int(trial.trial_id)
 
 
@@ -76,7 +79,5 @@ def _parameters(trial: FrozenTrial) -> list[dict[str, Any]]:
     ]
 
 
-def _attributes(trial: FrozenTrial) -> list[dict[str, Any]]:
-    return [
-        {"key": key, "value_json": json.dumps(value)} for key, value in trial.system_attrs.items()
-    ]
+def _attributes(attrs: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [{"key": key, "value_json": json.dumps(value)} for key, value in attrs.items()]

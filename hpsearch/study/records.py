@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from hpsearch.study.breeding.records import Origin
+
 COMPLETE: Final = "finished"
 PRUNED: Final = "pruned"
 FAIL: Final = "failed"
@@ -47,6 +49,8 @@ class Trial:
     """whether it needs a GPU of its own: together with others it took too much memory"""
     retry_of: int | None = None
     """the failed trial whose parameters this one tries again"""
+    origin: Origin | None = None
+    """whose interval it is, where there is a population"""
 
     @property
     def is_over(self) -> bool:
@@ -107,6 +111,8 @@ class Job:
     """whether its trials were given up because nothing was heard of them"""
     closed: bool = False
     """whether it was told that there are no more"""
+    match: int | None = None
+    """that it plays, instead of training"""
 
     @property
     def slots(self) -> int:

@@ -1,11 +1,14 @@
 """What attempts wrote, told to Optuna: learning curves, values, failures; each of them once."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 
 from hpsearch.cluster.executor import Executor
 from hpsearch.cluster.failures import CODE
+from hpsearch.cluster.lineage import Birth
 from hpsearch.cluster.messages import AttemptResult, Control, Stop
 from hpsearch.cluster.study_dir import StudyDir
+from hpsearch.errors import CorruptError, DiskError
 from hpsearch.study.events import NewEvent
 from hpsearch.study.observe import Observation, Report
 from hpsearch.study.policy import Verdict, verdict
@@ -161,10 +164,20 @@ class Results:
             "failure": failure,
             "message": result.message if result is not None else "",
         }
+        files = self._folder.trial(trial.number)
+        birth = self._birth(trial) if trial.origin is not None else None
+        if birth is not None:
+            told["birth"] = asdict(birth)
         self._recorder.keep_lease()
         self._trials.tell(trial, how, metrics, failure=failure)
-        files = self._folder.trial(trial.number)
         files.write_result(told)
         if trial.token is not None:
             files.write_control(Control(trial.token, stop=how))
         return self._recorder.event("told", trial=trial.number, data=told)
+
+    def _birth(self, trial: Trial) -> Birth | None:
+        """Return what became of a child; nothing if that cannot be read, since it only informs."""
+        try:
+            return self._folder.trial(trial.number).read_birth()
+        except (CorruptError, DiskError):
+            return None

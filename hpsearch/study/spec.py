@@ -14,7 +14,9 @@ from hpsearch import yaml_file
 from hpsearch.cluster.slurm_profile import load_profile
 from hpsearch.errors import ConfigError, StorageError
 from hpsearch.plain import to_plain
+from hpsearch.population.options import PopulationOptions
 from hpsearch.schema import NonNegative, Positive, Range, read
+from hpsearch.study.breeding.checks import population_problems
 from hpsearch.study.options import (
     Executor,
     LocalOptions,
@@ -87,6 +89,8 @@ class StudySpec:
     pruner: Pruner = field(default_factory=NoPruning)
     max_failures: NonNegative = 3
     """the study stops when more trials than this have failed"""
+    population: PopulationOptions | None = None
+    """how trials follow each other as the intervals of members that breed; null for a search"""
     executor: Executor = field(default_factory=LocalOptions)
 
     def check(self) -> Iterator[str]:
@@ -138,6 +142,7 @@ def load_spec(path: Path) -> Study:
     parameters = sections.get("space", {})
     problems += metric_problems(sections.get("objectives", ()), parameters, bases)
     problems += resume_problems(bases)
+    problems += population_problems(sections, bases)
     problems += _profile_problems(sections.get("executor"), path.parent)
     problems += _space_problems(parameters, bases)
     if problems:
@@ -160,6 +165,8 @@ def stored_study(data: Mapping[str, Any], path: Path) -> Study:
 def spec_hash(study: Study) -> str:
     """Return the sha256 of everything that defines the search."""
     whole = json.loads(spec_json(study))
+    if whole["population"] is None:  # as studies were before there were populations
+        del whole["population"]
     search = {key: whole[key] for key in whole if key not in NOT_PART_OF_THE_SEARCH}
     return hashlib.sha256(json.dumps(search, sort_keys=True).encode()).hexdigest()
 
@@ -197,6 +204,8 @@ def _sections(data: object) -> dict[str, Any]:
             sections |= _read_alone(section.name, section.type, data[section.name])
         elif section.default_factory is not dataclasses.MISSING:
             sections[section.name] = section.default_factory()
+        elif section.default is not dataclasses.MISSING:
+            sections[section.name] = section.default
     return sections
 
 

@@ -5,6 +5,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from hpsearch.cluster.failures import DIVERGED, FREE, NAN, OOM_GPU, SILENT
+from hpsearch.study.breeding import fold
+from hpsearch.study.breeding.records import Origin, PopulationRecord
 from hpsearch.study.events import Event
 from hpsearch.study.records import COMPLETE, FAIL, PRUNED, Job, Loss, Trial
 
@@ -39,6 +41,8 @@ class StudyState:
     """those that have been heard"""
     retries: list[int] = field(default_factory=list)
     """failed trials to try again, as new ones"""
+    population: PopulationRecord = field(default_factory=PopulationRecord)
+    """empty where there is none"""
 
     def apply(self, events: Iterable[Event]) -> None:
         """Take events into account, oldest first."""
@@ -112,6 +116,8 @@ def _requested(state: StudyState, event: Event) -> None:
 
 def _started(state: StudyState, event: Event) -> None:
     state.status = RUNNING
+    for match in state.population.matches.values():
+        match.failures = 0
     if state.started_at is None:
         state.started_at = event.at
 
@@ -123,8 +129,11 @@ def _ended(state: StudyState, event: Event) -> None:
 def _asked(state: StudyState, event: Event) -> None:
     number = _trial(event)
     retry_of = event.data.get("retry_of")
-    trial = Trial(number, event.data["params"], retry_of=retry_of)
+    origin = Origin.of(event.data["origin"]) if "origin" in event.data else None
+    trial = Trial(number, event.data["params"], retry_of=retry_of, origin=origin)
     state.trials[number] = state.untold[number] = trial
+    if origin is not None:
+        fold.asked(state.population, number, origin)
     if retry_of is not None:
         state.retries.remove(retry_of)
         state.num_retries += 1
@@ -139,6 +148,9 @@ def _announced(state: StudyState, event: Event) -> None:
     else:
         gpus, is_pilot = event.data.get("gpus", 0.0), event.data.get("pilot", False)
         job = Job(event.job, [group], announced_at=event.at, gpus=gpus, is_pilot=is_pilot)
+        job.match = event.data.get("match")
+        if job.match is not None:
+            state.population.matches[job.match].job = job.name
         state.jobs[job.name] = state.live[job.name] = job
     for number, attempt, token in group:
         trial = state.trials[number]
@@ -174,6 +186,10 @@ def _job_ended(state: StudyState, event: Event) -> None:
     job.ended, job.ended_at = True, max(ended_at, job.began_at or 0.0)
     state.live.pop(job.name, None)
     state.gpu_seconds_of_ended += job.gpus * job.seconds(event.at)
+    if job.match is not None:
+        has_run = event.data.get("seen", False) and event.data.get("kind") not in FREE
+        is_failure = has_run and not job.interrupted
+        fold.left(state.population, job.match, is_failure=is_failure)
 
 
 def _reported(state: StudyState, event: Event) -> None:
@@ -211,6 +227,17 @@ def _told(state: StudyState, event: Event) -> None:
     del state.untold[trial.number]
     state.num_told[trial.told] += 1
     state.num_excused += trial.failure == CANCELLED
+    if trial.origin is not None:
+        has_finished = trial.told == COMPLETE
+        fold.told(state.population, trial.number, trial.origin, event, has_finished=has_finished)
+
+
+def _match_called(state: StudyState, event: Event) -> None:
+    fold.called(state.population, event)
+
+
+def _bred(state: StudyState, event: Event) -> None:
+    fold.bred(state.population, event)
 
 
 def _trial(event: Event) -> int:
@@ -232,4 +259,6 @@ _APPLY = {
     "interrupting": _interrupting,
     "job_ended": _job_ended,
     "ended": _ended,
+    "match_called": _match_called,
+    "bred": _bred,
 }

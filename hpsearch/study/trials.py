@@ -10,6 +10,9 @@ from optuna.pruners import NopPruner
 from optuna.trial import TrialState
 
 from hpsearch.cluster.failures import OOM_GPU
+from hpsearch.cluster.lineage import Fresh, Lineage
+from hpsearch.study.breeding.lineages import lineage_of
+from hpsearch.study.breeding.records import Origin
 from hpsearch.study.drafts import DraftStorage
 from hpsearch.study.observe import Report
 from hpsearch.study.records import COMPLETE, FAIL, PRUNED, Trial
@@ -22,6 +25,9 @@ MAX_RUNGS = 20
 
 RETRY_OF = "retry_of"
 """user attribute of a trial that tries a failed one again"""
+
+ORIGIN = "origin"
+"""user attribute of a trial of a population: the key of its origin"""
 
 RUNG = "completed_rung_"
 """how Optuna's successive halving names what it notes in a trial's system attributes"""
@@ -42,6 +48,8 @@ class Asked:
     """as Optuna stores them"""
     retry_of: int | None
     """the failed trial whose parameters these are"""
+    origin: Origin | None
+    """which of the planned ones it is"""
 
 
 class Trials:
@@ -66,8 +74,10 @@ class Trials:
         """Return the metric by which trials are pruned: the first objective."""
         return self.metrics[0]
 
-    def ask(self, known: Container[int], retries: Sequence[int]) -> Asked:
-        """Return a new trial: the first of ``retries`` again if there are any, or a suggestion.
+    def ask(
+        self, known: Container[int], retries: Sequence[int], planned: Sequence[Origin]
+    ) -> Asked:
+        """Return a new trial: the first of ``planned`` or of ``retries``, or else a suggestion.
 
         A trial that a driver created and did not live to record is taken up first.
         """
@@ -76,12 +86,16 @@ class Trials:
             self._orphans = self._find_orphans(known)
         if self._orphans:
             trial = optuna.trial.Trial(self._optuna, self._id(self._orphans.pop(0)))
+        elif planned:
+            trial = self._bear(planned[0])
         elif retries:
             trial = self._try_again(retries[0])
         else:
             trial = self._optuna.ask()
         self._study.space.suggest(trial)
-        asked = Asked(trial.number, trial.params, trial.user_attrs.get(RETRY_OF))
+        attrs = trial.user_attrs
+        origin = next((one for one in planned if one.key == attrs.get(ORIGIN)), None)
+        asked = Asked(trial.number, trial.params, attrs.get(RETRY_OF), origin)
         self._storage.keep(self._study_id)
         return asked
 
@@ -101,6 +115,24 @@ class Trials:
             params=tried.params,
             distributions=tried.distributions,
             user_attrs={RETRY_OF: number},
+        )
+        return optuna.trial.Trial(
+            self._optuna, self._storage.create_new_trial(self._study_id, template)
+        )
+
+    def _bear(self, origin: Origin) -> optuna.trial.Trial:
+        """Create a trial that was planned, by one write."""
+        if origin.params is None:
+            trial = self._optuna.ask()
+            trial.set_user_attr(ORIGIN, origin.key)
+            return trial
+        distributions = self._study.space.distributions()
+        shown = {"parents": origin.parents, "operator": origin.operator["name"]}
+        template = optuna.trial.create_trial(
+            state=TrialState.RUNNING,
+            params=dict(origin.params),
+            distributions={name: distributions[name] for name in origin.params},
+            user_attrs={ORIGIN: origin.key, "generation": origin.generation} | shown,
         )
         return optuna.trial.Trial(
             self._optuna, self._storage.create_new_trial(self._study_id, template)
@@ -172,7 +204,16 @@ class Trials:
 
     def plain_config(self, trial: Trial) -> Config:
         """Return the complete trainer configuration of a trial as plain data."""
-        return self._study.trial_config(trial.number, trial.params)
+        config = self._study.trial_config(trial.number, trial.params)
+        return config if trial.origin is None else config | {"steps": trial.origin.steps}
+
+    def lineage(self, trial: Trial) -> Lineage:
+        """Return where a trial comes from, as its folder says it."""
+        seed = self.plain_config(trial)["seed"]
+        options = self._study.spec.population
+        if trial.origin is None or options is None:
+            return Lineage(Fresh(), seed)
+        return lineage_of(trial.origin, seed, options)
 
     def config(self, trial: Trial) -> TrainerConfig:
         """Return the complete trainer configuration of a trial; it never changes."""

@@ -21,11 +21,11 @@ from uuid import uuid4
 from torch import Tensor
 
 from hpsearch.errors import CorruptError
+from hpsearch.trainers.checkpoint_name import PREFIX, checkpoint_name
 
 TENSORS = "tensors.safetensors"
 STATE = "state.json"
 MANIFEST = "manifest.json"
-_PREFIX = "step-"
 
 PERIODIC, TIMED, BEST = "periodic", "timed", "best"
 REQUESTED, PREEMPTED, FINAL = "requested", "preempted", "final"
@@ -141,7 +141,7 @@ def newest(path: Path) -> Path | None:
 
     A folder that is named as a checkpoint is taken for one, whole or not.
     """
-    if (path / MANIFEST).exists() or (path.is_dir() and path.name.startswith(_PREFIX)):
+    if (path / MANIFEST).exists() or (path.is_dir() and path.name.startswith(PREFIX)):
         return path
     for folder in (path / "checkpoints", path):
         for step in valid_steps(folder):
@@ -151,7 +151,7 @@ def newest(path: Path) -> Path | None:
 
 def path_of(folder: Path, step: int) -> Path:
     """Return where the checkpoint of ``step`` lies below ``folder``."""
-    return folder / f"{_PREFIX}{step:09d}"
+    return folder / checkpoint_name(step)
 
 
 def keep_last(folder: Path, count: int, pinned: Collection[int] = ()) -> None:
@@ -192,14 +192,14 @@ def _was_whole(path: Path, files: tuple[tuple[int, int, int], ...]) -> bool:
 
 def remove_leftovers(folder: Path) -> None:
     """Remove what killed processes have left half-written; nobody else may be writing."""
-    for path in folder.glob(f".{_PREFIX}*"):
+    for path in folder.glob(f".{PREFIX}*"):
         shutil.rmtree(path, ignore_errors=True)
 
 
 def _steps(folder: Path) -> list[int]:
     if not folder.is_dir():
         return []
-    names = (path.name.removeprefix(_PREFIX) for path in folder.glob(f"{_PREFIX}*"))
+    names = (path.name.removeprefix(PREFIX) for path in folder.glob(f"{PREFIX}*"))
     return sorted((int(name) for name in names if name.isdigit()), reverse=True)
 
 

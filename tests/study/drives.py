@@ -306,6 +306,10 @@ def _check_curve(study: Study, trial: FrozenTrial) -> None:
     assert len({data["step"] for data in reported}) == len(reported)
     assert {data["step"]: data["value"] for data in reported} == trial.intermediate_values
     config = study.trial_config(trial.number, trial.params)
+    if study.spec.population is not None:  # an interval ends at a step of its own
+        config |= {
+            "steps": yaml_file.load(trial_folder(study, trial.number) / "config.yaml")["steps"]
+        }
     for step, value in trial.intermediate_values.items():
         assert value == smooth_curve(read_config(config, source=""), step)
 

@@ -1,0 +1,199 @@
+"""The population block of a study file: who plays whom, who breeds, and how; needs no torch."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Annotated, Literal, get_args
+
+from hpsearch.population.operators.options import Clone, HostAndAgent, OperatorOptions
+from hpsearch.population.operators.table import OPERATORS
+from hpsearch.schema import NonNegative, Positive, Range
+from hpsearch.trainers.config.players import AgentName, HostName, OpponentName
+
+Share = Annotated[float, Range(low=0.0, high=1.0)]
+PositiveShare = Annotated[float, Range(low=0.0, high=1.0, open_low=True)]
+GivingWay = Annotated[float, Range(low=0.0, high=0.5)]
+Confidence = Annotated[float, Range(low=0.5, high=1.0)]
+PositiveNumber = Annotated[float, Range(low=0.0, open_low=True)]
+AboveOne = Annotated[float, Range(low=1.0, open_low=True)]
+
+Objective = Literal["strength", "robustness", "size", "novelty"]
+
+
+@dataclass(frozen=True)
+class Synchronous:
+    """All members of a generation are judged together."""
+
+    name: Literal["synchronous"] = "synchronous"
+    quorum: PositiveShare = 0.75
+    """share of the members that must have ended their interval before the others are given up"""
+    minutes: Annotated[float, Range(low=0.0)] = 30.0
+    """for which the others are still waited for then; who comes later is judged with the next"""
+
+
+@dataclass(frozen=True)
+class Steady:
+    """Whoever has ended its interval is judged at once, beside the others as they last were."""
+
+    name: Literal["steady"]
+
+
+@dataclass(frozen=True)
+class Matches:
+    """What members play to be compared."""
+
+    num_games: Positive = 256
+    """of each pair on the starts by which parents are named, and on fresh ones that confirm them"""
+    max_steps: Positive = 100
+    """moves after which a game counts as unfinished"""
+    panel: tuple[OpponentName, ...] = ("random", "zeillinger", "choose_first", "choose_last")
+    """scripted players that everybody meets"""
+    archive: NonNegative = 4
+    """past champions that everybody meets, the latest ones"""
+    weighing: Literal["uniform", "nash"] = "nash"
+    """how opponents count: alike, or as they are played in the equilibrium of the match"""
+    num_samples: Positive = 500
+    """times that starts are drawn again, to tell differences from noise"""
+
+
+@dataclass(frozen=True)
+class Truncation:
+    """The worst give way to copies of the best."""
+
+    name: Literal["truncation"] = "truncation"
+    share: GivingWay = 0.25
+    """of the members"""
+    confidence: Confidence = 0.9
+    """chance of being stronger that a copy needs to take a member's place"""
+
+
+@dataclass(frozen=True)
+class Tournament:
+    """Each place goes to a child of the best of a few; the best of all live on as they are."""
+
+    name: Literal["tournament"]
+    size: Positive = 3
+    """members that meet"""
+    elites: NonNegative = 1
+    """members that live on"""
+    confidence: Confidence = 0.9
+    """chance of being stronger that a parent needs to take another's place"""
+
+
+@dataclass(frozen=True)
+class Pareto:
+    """Members that others surpass in every way give way to children of the unsurpassed."""
+
+    name: Literal["pareto"]
+    objectives: tuple[Objective, ...] = ("strength", "robustness", "size")
+    share: GivingWay = 0.25
+    """of the members"""
+    confidence: Confidence = 0.9
+    """chance of lying in a better front that a parent needs to take a member's place"""
+    worst: PositiveShare = 0.3
+    """share of opponents, the hardest ones, over which robustness is the mean"""
+    nearest: Positive = 3
+    """players of the population and the archive whose distance novelty is"""
+
+    def check(self) -> Iterator[str]:
+        """Yield what cannot be sorted by."""
+        if not self.objectives or len(set(self.objectives)) < len(self.objectives):
+            yield f"objectives must be named, each once, but is {list(self.objectives)}"
+
+
+@dataclass(frozen=True)
+class Perturb:
+    """Steps on each parameter's own scale, inside its range."""
+
+    name: Literal["perturb"] = "perturb"
+    factor: AboveOne = 1.25
+    """on a logarithmic scale"""
+    range_share: PositiveNumber = 0.1
+    """of a linear range"""
+    resample: Share = 0.1
+    """chance that a number is drawn anew"""
+    switch: Share = 0.1
+    """chance that a choice is drawn anew"""
+
+
+@dataclass(frozen=True)
+class Model:
+    """Where a model of past improvements is most hopeful (PB2); perturbed where there is none."""
+
+    name: Literal["model"]
+    optimism: PositiveNumber = 2.0
+    """standard deviations added to the model's mean"""
+    perturb: Perturb = field(default_factory=Perturb)
+
+
+@dataclass(frozen=True)
+class Keep:
+    """Children keep what their parents had."""
+
+    name: Literal["keep"]
+
+
+@dataclass(frozen=True)
+class Adoption:
+    """How children of operators are tried before they take a place."""
+
+    num_games: Positive = 256
+    """against each scripted opponent, beside a copy of the first parent"""
+    confidence: Share = 0.8
+    """chance that the copy is stronger, above which it is adopted instead"""
+
+
+@dataclass(frozen=True)
+class PopulationOptions:
+    """A population: its members train for intervals, play each other, and breed."""
+
+    members: Annotated[int, Range(low=2)]
+    """chains of trials that go on at once"""
+    interval: Positive
+    """steps of a trial: those between two matches of a member"""
+    generations: Synchronous | Steady = field(default_factory=Synchronous)
+    matches: Matches = field(default_factory=Matches)
+    selection: Truncation | Tournament | Pareto = field(default_factory=Truncation)
+    explore: Perturb | Model | Keep = field(default_factory=Perturb)
+    operators: tuple[OperatorOptions, ...] = field(default_factory=lambda: (Clone(),))
+    """by which children are made, the more often the more of theirs were adopted"""
+    floor: Share = 0.05
+    """least chance of an operator"""
+    adoption: Adoption | None = field(default_factory=Adoption)
+    """null adopts every child"""
+
+    def check(self) -> Iterator[str]:
+        """Yield what disagrees between the keys."""
+        names = [operator.name for operator in self.operators]
+        if not names or len(set(names)) < len(names):
+            yield f"operators must be named, each once, but is {names}"
+        if self.floor * len(names) > 1:
+            yield f"floor must be at most one over the {len(names)} operators, but is {self.floor}"
+        if isinstance(self.selection, Tournament):
+            yield from self._tournament_faults(self.selection)
+
+    def _tournament_faults(self, selection: Tournament) -> Iterator[str]:
+        for key, value in (("size", selection.size), ("elites", selection.elites)):
+            if value > self.members:
+                yield (
+                    f"selection.{key} must be at most the {self.members} members, but is {value}"
+                )
+
+
+def scripted_hosts(panel: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the hosts of a panel."""
+    return tuple(name for name in panel if name in get_args(HostName))
+
+
+def scripted_agents(panel: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the agents of a panel."""
+    return tuple(name for name in panel if name in get_args(AgentName))
+
+
+def takes_two_parents(operator: OperatorOptions) -> bool:
+    """Return whether an operator makes a child of two parents."""
+    return OPERATORS[operator.name].num_parents == 2
+
+
+def needs_pairs(operator: OperatorOptions) -> bool:
+    """Return whether an operator is for members with both roles alone."""
+    return isinstance(operator, HostAndAgent)

@@ -1,0 +1,127 @@
+"""Whose child takes a member's place: named by one set of games, confirmed by another.
+
+The best of many were also lucky. Parents are therefore named by their results on one set of starts
+and believed by those on another alone; where that does not make sure of a parent, a member keeps
+its place. Axes: K members, R samples, M objectives.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from hpsearch.population.arrays import Floats, Ints
+from hpsearch.population.selection.pareto import front_of_each, nsga2_survivors
+from hpsearch.population.selection.ranking import chance_better, mean_scores
+from hpsearch.population.selection.tournament import tournament
+from hpsearch.population.selection.truncation import truncation
+
+
+@dataclass(frozen=True)
+class Successor:
+    """Who goes on in a member's place."""
+
+    source: int
+    """the member itself, or the one that it gives way to"""
+    is_child: bool
+    """whether it is changed; else the source goes on as it is"""
+
+
+def by_truncation(
+    named: Floats, fresh: Floats, *, share: float, confidence: float, rng: np.random.Generator
+) -> list[Successor]:
+    """Return each member's successor: itself, or a child of one of the best.
+
+    Args:
+        named: (R, K) scores on the starts that name parents; high is good.
+        fresh: (R, K) scores on other starts.
+        share: of members that give way.
+        confidence: chance of being better on the fresh starts that a parent needs.
+        rng: picks among the best.
+    """
+    sources = truncation(mean_scores(named), share, rng)
+    return [
+        Successor(int(source), is_child=True)
+        if source != member and _is_better(fresh, int(source), member, confidence)
+        else Successor(member, is_child=False)
+        for member, source in enumerate(sources)
+    ]
+
+
+def by_tournament(
+    named: Floats,
+    fresh: Floats,
+    *,
+    size: int,
+    num_elites: int,
+    confidence: float,
+    rng: np.random.Generator,
+) -> list[Successor]:
+    """Return each member's successor: an elite goes on, all others give way to children.
+
+    Those of the winner of a tournament if it is surely better than the member, else of the member
+    itself. Arguments as in `by_truncation`; ``size`` members meet, ``num_elites`` go on.
+    """
+    scores = mean_scores(named)
+    num = len(scores)
+    chosen = tournament(scores, num_children=num, num_elites=num_elites, size=size, rng=rng)
+    elites, winners = chosen[:num_elites].tolist(), iter(chosen[num_elites:].tolist())
+    successors = []
+    for member in range(num):
+        if member in elites:
+            successors.append(Successor(member, is_child=False))
+            continue
+        winner = next(winners)
+        is_sure = winner != member and _is_better(fresh, winner, member, confidence)
+        successors.append(Successor(winner if is_sure else member, is_child=True))
+    return successors
+
+
+def by_pareto(
+    named: Floats, fresh: Floats, *, share: float, confidence: float, rng: np.random.Generator
+) -> list[Successor]:
+    """Return each member's successor: itself, or a child of an unsurpassed one.
+
+    Args:
+        named: (R, K, M) objectives on the starts that name parents; high is good.
+        fresh: (R, K, M) on other starts.
+        share: of members that give way, those that NSGA-II would drop.
+        confidence: share of the fresh samples in which the parent must lie in a better front.
+        rng: picks among the unsurpassed.
+    """
+    objectives = named.mean(axis=0)
+    num = len(objectives)
+    survivors = set(nsga2_survivors(objectives, num - int(share * num + 1e-9)).tolist())
+    first = np.flatnonzero(front_of_each(objectives) == 0)
+    fronts = np.array([front_of_each(sample) for sample in fresh])
+    successors = []
+    for member in range(num):
+        source = int(rng.choice(first))
+        gives_way = member not in survivors and source != member
+        is_sure = (fronts[:, source] < fronts[:, member]).mean() >= confidence
+        is_child = bool(gives_way and is_sure)
+        successors.append(Successor(source if is_child else member, is_child))
+    return successors
+
+
+def second_parent(
+    first: int | None, scores: Floats, allowed: Sequence[int], rng: np.random.Generator
+) -> int | None:
+    """Return a parent, the better of two drawn from those ``allowed``; None if none is.
+
+    Args:
+        first: not it: the other parent.
+        scores: (K,).
+        allowed: who may be.
+        rng: draws.
+    """
+    others = [one for one in allowed if one != first]
+    if not others:
+        return None
+    drawn: Ints = rng.choice(np.array(others), size=2)
+    return int(max(drawn, key=lambda member: scores[member]))
+
+
+def _is_better(fresh: Floats, source: int, member: int, confidence: float) -> bool:
+    chance = chance_better(fresh[:, source], fresh[:, member])
+    return chance > 0.5 and chance >= confidence

@@ -1,0 +1,1 @@
+"""Populations in the driver: members, the matches that judge them, and who comes next."""

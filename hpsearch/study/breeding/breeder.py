@@ -1,0 +1,173 @@
+"""The breeder: plans the first trials, calls matches, and has them judged.
+
+A match is called by an event before it is played, and what it decides is one event with the trials
+to come. A driver that dies in between leaves a match that the next one has played, or judges: the
+same games give the same plan.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from math import ceil
+
+from hpsearch.cluster.lineage import Fresh
+from hpsearch.cluster.match_dir import Games
+from hpsearch.cluster.study_dir import StudyDir
+from hpsearch.errors import CorruptError, DiskError
+from hpsearch.population.options import PopulationOptions, Synchronous
+from hpsearch.study.breeding.judgement import Judge
+from hpsearch.study.breeding.programme import Programme
+from hpsearch.study.breeding.records import Match, Origin, PopulationRecord, key_after
+from hpsearch.study.jobs import Jobs
+from hpsearch.study.recorder import Recorder
+from hpsearch.study.records import Trial
+from hpsearch.study.spec import Study
+from hpsearch.study.state import FAILED, StudyState
+from hpsearch.study.trials import Trials
+from hpsearch.trainers.config import read_config
+
+MAX_FAILURES = 3
+"""jobs that may end without having played a match, before the study fails"""
+
+
+class Breeder:
+    """Decides what the trials of a population are."""
+
+    def __init__(
+        self,
+        study: Study,
+        options: PopulationOptions,
+        folder: StudyDir,
+        trials: Trials,
+        recorder: Recorder,
+        jobs: Jobs,
+        clock: Callable[[], float],
+    ) -> None:
+        """Take what the study says, where it lies, and who submits its matches."""
+        self._study = study
+        self._options = options
+        self._folder = folder
+        self._recorder = recorder
+        self._jobs = jobs
+        self._clock = clock
+        self._judge = Judge(study, options, trials)
+        (base,) = study.bases.values()
+        self._config = read_config(base, source="base")
+
+    @property
+    def _state(self) -> StudyState:
+        return self._recorder.state
+
+    @property
+    def _population(self) -> PopulationRecord:
+        return self._state.population
+
+    def plan(self) -> None:
+        """Plan the first trials; judge the match that was played; call one that is due."""
+        if not self._population.has_begun:
+            self._plan_fresh(range(self._options.members))
+        match = self._population.match
+        if match is not None:
+            self._decide(match)
+        if self._population.match is None and self._is_due():
+            self._call()
+
+    def submit(self, free_jobs: int) -> None:
+        """Have the match played, if one waits and a job is free.
+
+        After `MAX_FAILURES` jobs that ended without having played it, the study fails.
+        """
+        match = self._population.match
+        if match is None or not match.waits or free_jobs <= 0:
+            return
+        if match.failures >= MAX_FAILURES:
+            self._recorder.record("ended", data={"status": FAILED})
+            return
+        plan = self._programme(match).plan(match, self._config, self._study.spec.seed)
+        self._folder.match(match.number).write_plan(plan)
+        self._jobs.submit_match(match.number)
+
+    # Matches.
+
+    def _is_due(self) -> bool:
+        """Return whether those who have ended their interval should be judged now.
+
+        Who was late for the match before is not waited for again.
+        """
+        opened_at, rules = self._population.opened_at, self._options.generations
+        if not opened_at:
+            return False
+        if not isinstance(rules, Synchronous) or not self._is_generation_training():
+            return True
+        quorum = ceil(rules.quorum * self._options.members)
+        if len(opened_at) < quorum:
+            return False
+        return self._clock() - sorted(opened_at)[quorum - 1] >= rules.minutes * 60
+
+    def _is_generation_training(self) -> bool:
+        generation = len(self._population.matches)
+        training = (trial.origin for trial in self._state.unfinished())
+        return bool(self._population.planned) or any(
+            origin is not None and origin.generation == generation for origin in training
+        )
+
+    def _call(self) -> None:
+        """Call a match of everybody who can play; new members where nobody can."""
+        population = self._population
+        ended = sorted(population.open)
+        if not population.finished:
+            self._plan_fresh(ended)
+            return
+        playing = set(population.finished.values())
+        archive = [trial for trial in population.archive if trial not in playing]
+        kept = archive[-self._options.matches.archive :] if self._options.matches.archive else []
+        called = {
+            "match": len(population.matches) + 1,
+            "members": {str(member): one for member, one in sorted(population.finished.items())},
+            "ended": ended,
+            "archive": kept,
+        }
+        self._recorder.record("match_called", data=called)
+
+    def _decide(self, match: Match) -> None:
+        games = self._games(match)
+        if games is not None:
+            programme, known = self._programme(match), self._state.trials
+            decided = self._judge.decide(match, programme, games, known, self._population)
+            self._recorder.record("bred", data=decided)
+
+    def _games(self, match: Match) -> Games | None:
+        """Return the games of a match, None while they have not been played whole."""
+        try:
+            return self._folder.match(match.number).read_games()
+        except (CorruptError, DiskError):
+            return None
+
+    def _programme(self, match: Match) -> Programme:
+        return Programme(
+            members=self._trials([trial for _, trial in sorted(match.members.items())]),
+            archive=self._trials(match.archive),
+            roles=tuple(self._config.learning()),
+            matches=self._options.matches,
+        )
+
+    def _trials(self, numbers: Sequence[int]) -> tuple[Trial, ...]:
+        return tuple(self._state.trials[number] for number in numbers)
+
+    def _plan_fresh(self, members: Sequence[int]) -> None:
+        """Plan trials with new networks, whose hyperparameters the sampler suggests."""
+        fresh = [
+            Origin(
+                key=key_after(member, self._population),
+                member=member,
+                generation=len(self._population.matches),
+                parents=(),
+                parent_steps=(),
+                operator=asdict(Fresh()),
+                is_child=False,
+                params=None,
+                steps=self._options.interval,
+            )
+            for member in members
+        ]
+        children = [asdict(origin) for origin in fresh]
+        self._recorder.record("bred", data={"match": None, "children": children})

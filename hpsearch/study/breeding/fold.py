@@ -1,0 +1,57 @@
+"""How events change what is known of a population."""
+
+from hpsearch.population.selection.operator_choice import OperatorRecord
+from hpsearch.study.breeding.records import Match, Origin, PopulationRecord
+from hpsearch.study.events import Event
+
+
+def asked(population: PopulationRecord, trial: int, origin: Origin) -> None:
+    """A planned trial has been asked for."""
+    population.planned = [one for one in population.planned if one.key != origin.key]
+    population.newest[origin.member] = trial
+
+
+def told(
+    population: PopulationRecord, trial: int, origin: Origin, event: Event, *, has_finished: bool
+) -> None:
+    """A member's interval has ended."""
+    population.open.add(origin.member)
+    population.opened_at.append(event.at)
+    if has_finished:
+        population.finished[origin.member] = trial
+    birth = event.data.get("birth")
+    if birth is not None and origin.is_child:
+        record = population.operators.get(birth["operator"], OperatorRecord(0, 0))
+        population.operators[birth["operator"]] = record.with_child(accepted=birth["adopted"])
+
+
+def called(population: PopulationRecord, event: Event) -> None:
+    """Those who have ended an interval are to be judged."""
+    data = event.data
+    members = {int(member): trial for member, trial in data["members"].items()}
+    match = Match(data["match"], members, tuple(data["ended"]), tuple(data["archive"]))
+    population.matches[match.number] = match
+    population.open -= set(match.ended)
+    population.opened_at = []
+
+
+def left(population: PopulationRecord, match: int, *, is_failure: bool) -> None:
+    """The job of a match has ended, whether or not it played."""
+    found = population.matches[match]
+    found.job = None
+    found.failures += is_failure and not found.is_over
+
+
+def bred(population: PopulationRecord, event: Event) -> None:
+    """It is decided what comes next: at the beginning, and after each match."""
+    population.has_begun = True
+    coming = [Origin.of(one) for one in event.data["children"]]
+    population.planned += coming
+    population.open -= {one.member for one in coming}
+    number = event.data["match"]
+    if number is None:
+        population.opened_at = []
+    else:
+        match = population.matches[number]
+        match.champion = event.data["champion"]
+        match.strengths = {int(trial): one for trial, one in event.data["strengths"].items()}

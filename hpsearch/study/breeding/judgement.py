@@ -1,0 +1,182 @@
+"""What a match decides: the champion, and the trials that come next."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from hpsearch.cluster.match_dir import Games
+from hpsearch.population.breeding import Exploring, Member, Next, Plan, breed
+from hpsearch.population.exploring.model_explore import Generation
+from hpsearch.population.options import Pareto, PopulationOptions
+from hpsearch.population.ratings.resampling import interval
+from hpsearch.population.scores import Scores, Standing, score
+from hpsearch.study.breeding.members import explorable, size
+from hpsearch.study.breeding.programme import Programme
+from hpsearch.study.breeding.records import Match, Origin, PopulationRecord, key_after
+from hpsearch.study.records import Trial
+from hpsearch.study.spec import Study
+from hpsearch.study.trials import Trials
+
+CONFIDENCE = 0.95
+"""of the intervals that are noted"""
+
+
+class Judge:
+    """Turns the games of a match into a decision; the same games give the same one."""
+
+    def __init__(self, study: Study, options: PopulationOptions, trials: Trials) -> None:
+        """Take what the study says, and what its trials are."""
+        self._study = study
+        self._options = options
+        self._trials = trials
+        self._explorable = explorable(study)
+
+    def decide(
+        self,
+        match: Match,
+        programme: Programme,
+        games: Games,
+        known: Mapping[int, Trial],
+        population: PopulationRecord,
+    ) -> dict[str, Any]:
+        """Return the decision, as the event holds it that records it.
+
+        Args:
+            match: that was played.
+            programme: who stood where.
+            games: on both sets of starts.
+            known: the study's trials, by number.
+            population: before the decision.
+        """
+        rng = np.random.default_rng([self._study.spec.seed, match.number])
+        scores = self._scores(programme, games, rng)
+        strengths = {
+            trial.number: strength
+            for trial, strength in zip(programme.members, scores.strength.tolist(), strict=True)
+        }
+        vacant = [member for member in match.ended if member not in match.members]
+        plan = breed(
+            self._options,
+            [self._member(trial, match) for trial in programme.members],
+            scores,
+            self._exploring(match, strengths, known, population),
+            population.operators,
+            rng,
+            num_vacant=len(vacant),
+        )
+        return {
+            "match": match.number,
+            "champion": max(strengths, key=lambda number: strengths[number]),
+            "strengths": {str(number): one for number, one in strengths.items()},
+            "intervals": _intervals(programme, scores),
+            "children": [
+                asdict(self._origin(member, coming, match, programme, population))
+                for member, coming in sorted(_by_member(plan, programme, vacant).items())
+            ],
+        }
+
+    def _scores(self, programme: Programme, games: Games, rng: np.random.Generator) -> Scores:
+        sizes = [size(self._trials.config(trial)) for trial in programme.members]
+        standing = Standing(
+            programme.member_places(),
+            programme.archive_places(),
+            programme.panel_places(),
+            np.array(sizes),
+        )
+        selection = self._options.selection
+        pareto = selection if isinstance(selection, Pareto) else None
+        return score(games.moves, standing, self._options.matches, pareto, rng)
+
+    def _member(self, trial: Trial, match: Match) -> Member:
+        return Member(
+            params=trial.params,
+            has_ended=member_of(trial) in match.ended,
+            shape=self._trials.shape(trial),
+            is_pair=len(self._trials.config(trial).learning()) == 2,
+        )
+
+    def _exploring(
+        self,
+        match: Match,
+        strengths: Mapping[int, float],
+        known: Mapping[int, Trial],
+        population: PopulationRecord,
+    ) -> Exploring:
+        found = {one.number: one.strengths for one in population.matches.values()}
+        history = list(_history(found | {match.number: dict(strengths)}, known))
+        return Exploring(self._explorable, self._is_active, history, match.number)
+
+    def _is_active(self, name: str, stored: Mapping[str, Any]) -> bool:
+        space = self._study.space
+        return space.is_active(name, space.decode(stored))
+
+    def _origin(
+        self,
+        member: int,
+        coming: Next,
+        match: Match,
+        programme: Programme,
+        population: PopulationRecord,
+    ) -> Origin:
+        parents = [programme.members[index] for index in coming.parents]
+        steps = tuple(parent.origin.steps for parent in parents if parent.origin is not None)
+        return Origin(
+            key=key_after(member, population),
+            member=member,
+            generation=match.number,
+            parents=tuple(parent.number for parent in parents),
+            parent_steps=steps,
+            operator=asdict(coming.operator),
+            is_child=coming.is_child,
+            params=coming.params,
+            steps=steps[0] + self._options.interval,
+        )
+
+
+def member_of(trial: Trial) -> int:
+    """Return the place in the population of one of its trials."""
+    assert trial.origin is not None, "members are trials of the population"
+    return trial.origin.member
+
+
+def _by_member(plan: Plan, programme: Programme, vacant: list[int]) -> dict[int, Next]:
+    places = {member_of(programme.members[index]): one for index, one in plan.places.items()}
+    return places | dict(zip(vacant, plan.vacancies, strict=True))
+
+
+def _history(
+    strengths: Mapping[int, Mapping[int, float]], known: Mapping[int, Trial]
+) -> Iterator[Generation]:
+    """Yield how much stronger each interval made its member, less the mean of its generation.
+
+    Args:
+        strengths: by match and trial; the opponents of a match are its own, so their levels differ.
+        known: trials by number.
+    """
+    for number, now in strengths.items():
+        changes: dict[int, float] = {}
+        for trial, strength in now.items():
+            before = _strength_of_parent(known[trial], number, strengths)
+            if before is not None:
+                changes[trial] = strength - before
+        mean = sum(changes.values()) / max(len(changes), 1)
+        for trial, change in changes.items():
+            yield Generation(known[trial].params, number, change - mean)
+
+
+def _strength_of_parent(
+    trial: Trial, match: int, strengths: Mapping[int, Mapping[int, float]]
+) -> float | None:
+    """Return how strong a trial's first parent was when it bred; None for a later match."""
+    origin = trial.origin
+    if origin is None or not origin.parents or origin.generation != match - 1:
+        return None
+    return strengths.get(match - 1, {}).get(origin.parents[0])
+
+
+def _intervals(programme: Programme, scores: Scores) -> dict[str, list[float]]:
+    """Return the ends of the interval of each member's strength on the fresh starts."""
+    ends = interval(scores.fresh, CONFIDENCE).T.tolist()
+    return {str(t.number): found for t, found in zip(programme.members, ends, strict=True)}

@@ -1,0 +1,71 @@
+"""Who plays in a match, and in which row or column: the order in which a plan lists them."""
+
+from dataclasses import dataclass
+
+from hpsearch.cluster.match_dir import Entrant, MatchPlan
+from hpsearch.cluster.study_dir import final_checkpoint
+from hpsearch.population.fitness import Places
+from hpsearch.population.options import Matches, scripted_agents, scripted_hosts
+from hpsearch.study.breeding.records import Match
+from hpsearch.study.records import Trial
+from hpsearch.trainers.config import CommonConfig
+
+
+@dataclass(frozen=True)
+class Programme:
+    """Who plays: the members, past champions that are no members any more, scripted players."""
+
+    members: tuple[Trial, ...]
+    """by their place in the population"""
+    archive: tuple[Trial, ...]
+    roles: tuple[str, ...]
+    """that they learn"""
+    matches: Matches
+
+    def plan(self, match: Match, config: CommonConfig, seed: int) -> MatchPlan:
+        """Return what the job is told.
+
+        Args:
+            match: which one.
+            config: of any member: where it plays.
+            seed: of the study: no two studies meet the same starts.
+        """
+        panel = self.matches.panel
+        starts = f"study {seed} match {match.number}"
+        return MatchPlan(
+            hosts=self._entrants("host", scripted_hosts(panel)),
+            agents=self._entrants("agent", scripted_agents(panel)),
+            num_games=self.matches.num_games,
+            max_steps=self.matches.max_steps,
+            splits=(f"{starts} named", f"{starts} fresh"),
+            device=config.device,
+        )
+
+    def member_places(self) -> list[Places]:
+        """Return where each member's players stand."""
+        return [self._places(index) for index in range(len(self.members))]
+
+    def archive_places(self) -> list[Places]:
+        """Return where the past champions' players stand."""
+        first = len(self.members)
+        return [self._places(first + index) for index in range(len(self.archive))]
+
+    def panel_places(self) -> Places:
+        """Return the first row and the first column of scripted players."""
+        num_learned = len(self.members) + len(self.archive)
+        return Places(*(num_learned if role in self.roles else 0 for role in ("host", "agent")))
+
+    def _places(self, index: int) -> Places:
+        return Places(*(index if role in self.roles else None for role in ("host", "agent")))
+
+    def _entrants(self, role: str, scripted: tuple[str, ...]) -> tuple[Entrant, ...]:
+        learned = (*self.members, *self.archive) if role in self.roles else ()
+        return (
+            *(Entrant(str(trial.number), _checkpoint(trial)) for trial in learned),
+            *(Entrant(name, None) for name in scripted),
+        )
+
+
+def _checkpoint(trial: Trial) -> str:
+    assert trial.origin is not None, "members are trials of the population"
+    return final_checkpoint(trial.number, trial.origin.steps)

@@ -1,0 +1,105 @@
+"""What is known of a population: the records that the study's state folds events into."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from hpsearch.population.selection.operator_choice import OperatorRecord
+
+
+@dataclass(frozen=True)
+class Origin:
+    """A trial of a population before it is asked for: whose interval it is, and of whom it comes.
+
+    JSON holds it as it stands here, in the events that plan a trial and that ask for it.
+    """
+
+    key: str
+    """match and member, which no other trial of the study has"""
+    member: int
+    generation: int
+    parents: tuple[int, ...]
+    """trials; none for new networks"""
+    parent_steps: tuple[int, ...]
+    """at which the intervals of the parents ended"""
+    operator: Mapping[str, Any]
+    """its name and numbers; fresh for new networks"""
+    is_child: bool
+    """whether selection or chance changed it; else the parent goes on as it is"""
+    params: Mapping[str, Any] | None
+    """as Optuna stores them, None where the sampler suggests them"""
+    steps: int
+    """at which its interval ends, counted from its first ancestor's beginning"""
+
+    @classmethod
+    def of(cls, data: Mapping[str, Any]) -> "Origin":
+        """Return what JSON holds."""
+        lists = {name: tuple(data[name]) for name in ("parents", "parent_steps")}
+        return cls(**{**data, **lists})
+
+
+@dataclass
+class Match:
+    """A match of the whole population."""
+
+    number: int
+    members: dict[int, int]
+    """trial whose checkpoint plays, by member"""
+    ended: tuple[int, ...]
+    """members whose interval has ended, and who therefore go on, or give way, after it"""
+    archive: tuple[int, ...]
+    """trials of past champions that play too"""
+    job: str | None = None
+    """that plays it"""
+    failures: int = 0
+    """jobs that ended without having played it, since a driver was last started"""
+    strengths: dict[int, float] = field(default_factory=dict)
+    """of each trial that played as a member, in logarithms of rho"""
+    champion: int | None = None
+    """the strongest of them, None until it is decided"""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has been played and judged."""
+        return self.champion is not None
+
+    @property
+    def waits(self) -> bool:
+        """Whether it should be played and is not."""
+        return not self.is_over and self.job is None
+
+
+@dataclass
+class PopulationRecord:
+    """Everything that the driver decides from, beyond the trials themselves."""
+
+    planned: list[Origin] = field(default_factory=list)
+    """trials that are to be asked for, in this order"""
+    has_begun: bool = False
+    matches: dict[int, Match] = field(default_factory=dict)
+    newest: dict[int, int] = field(default_factory=dict)
+    """each member's newest trial"""
+    finished: dict[int, int] = field(default_factory=dict)
+    """each member's newest trial that has finished, and so can play"""
+    open: set[int] = field(default_factory=set)
+    """members whose newest trial has ended, and of whom it is undecided what comes next"""
+    opened_at: list[float] = field(default_factory=list)
+    """when each of them ended, in their order"""
+    operators: dict[str, OperatorRecord] = field(default_factory=dict)
+
+    @property
+    def match(self) -> Match | None:
+        """Return the match that is being played, or waits; None if there is none."""
+        last = self.matches.get(len(self.matches))
+        return last if last is not None and not last.is_over else None
+
+    @property
+    def archive(self) -> list[int]:
+        """Return the champions of all matches, each once, the latest last."""
+        champions = [one.champion for one in self.matches.values() if one.champion is not None]
+        return list(reversed(dict.fromkeys(reversed(champions))))
+
+
+def key_after(member: int, population: PopulationRecord) -> str:
+    """Return the key of a member's next trial: its place and what comes before."""
+    return f"{member} after {population.newest.get(member, 'nothing')}"

@@ -1,0 +1,198 @@
+"""A population over a fake executor: generations, failures, deaths, and what they leave."""
+
+import math
+from collections import Counter
+
+import pytest
+from drives import (
+    Clock,
+    check_books,
+    deaths_at_all_events,
+    drive,
+    new_study,
+    opened,
+    schedule,
+    stored_events,
+    stored_trials,
+    tick_until,
+)
+from fakes import FakeExecutor, Fault
+
+from hpsearch.cluster.study_dir import StudyDir
+from hpsearch.study.state import FAILED, FINISHED, RUNNING
+
+POPULATION = {
+    "members": 4,
+    "interval": 8,
+    "generations": {"name": "synchronous", "quorum": 0.75, "minutes": 10},
+    "matches": {"num_games": 64, "num_samples": 100, "archive": 2},
+}
+
+
+def teaching(config, first):
+    """An interval teaches the more, the nearer its learning rate is to 0.01."""
+    return 0.2 - 0.05 * abs(math.log10(config.host.optim.args.lr) + 2)
+
+
+def population_study(folder, trials=16, executor=None, **changes):
+    given = {"population": POPULATION | changes, "budget": {"trials": trials}}
+    given["executor"] = executor or {"name": "local", "jobs": 2, "members_per_job": 2}
+    return new_study(folder, sampler={"name": "random"}, **given)
+
+
+def origins(study):
+    """Return what planned each trial, by number."""
+    return {trial: data["origin"] for _, trial, _, data in stored_events(study, "asked")}
+
+
+def skill(study, origins, trial):
+    """Return a trial's skill, without the code that plays: what its ancestors were taught."""
+    lr = stored_trials(study)[trial].params["host.optim.args.lr"]
+    taught = 0.2 - 0.05 * abs(math.log10(lr) + 2)
+    parents = origins[trial]["parents"]
+    return taught + (skill(study, origins, parents[0]) if parents else 0.0)
+
+
+def test_a_population_goes_through_generations(tmp_path):
+    study, executor = population_study(tmp_path), FakeExecutor(teaching=teaching)
+    state = drive(study, executor)
+    assert state.status == FINISHED
+    check_books(study, executor)
+    born = origins(study)
+    assert Counter(one["generation"] for one in born.values()) == {0: 4, 1: 4, 2: 4, 3: 4}
+    assert [one["member"] for one in born.values()] == [0, 1, 2, 3] * 4
+    for trial, origin in born.items():
+        assert origin["steps"] == 8 * (origin["generation"] + 1)
+        assert all(born[p]["generation"] == origin["generation"] - 1 for p in origin["parents"])
+        lineage = StudyDir(tmp_path / "runs" / "quick").trial(trial).read_lineage()
+        assert [parent.trial for parent in lineage.parents] == origin["parents"]
+    champions = [data["champion"] for *_, data in stored_events(study, "bred") if data["match"]]
+    assert len(champions) == 4
+    for generation, champion in enumerate(champions):
+        rivals = [t for t, one in born.items() if one["generation"] == generation]
+        assert champion == max(rivals, key=lambda trial: skill(study, born, trial))
+
+
+def test_the_worst_give_way_to_changed_copies_of_the_best(tmp_path):
+    study = population_study(tmp_path)
+    drive(study, FakeExecutor(teaching=teaching))
+    born, trials = origins(study), stored_trials(study)
+    children = {trial: one for trial, one in born.items() if one["is_child"]}
+    assert children
+    for trial, origin in born.items():
+        if origin["generation"] == 0:
+            continue
+        (parent,) = origin["parents"]
+        before = [t for t, one in born.items() if one["generation"] == origin["generation"] - 1]
+        ranked = sorted(before, key=lambda one: skill(study, born, one))
+        own = next(one for one in before if born[one]["member"] == origin["member"])
+        if origin["is_child"]:
+            assert (own, parent) == (ranked[0], ranked[-1])
+            assert trials[trial].params != trials[parent].params
+        else:
+            assert parent == own
+            assert trials[trial].params == trials[parent].params
+
+
+def test_a_driver_that_dies_anywhere_breeds_the_same(tmp_path):
+    whole = population_study(tmp_path / "whole", trials=12)
+    drive(whole, FakeExecutor(teaching=teaching))
+    broken = population_study(tmp_path / "broken", trials=12)
+    with deaths_at_all_events() as died:
+        drive(broken, FakeExecutor(teaching=teaching), max_lives=500)
+    assert {"match_called", "bred", "asked", "announced"} <= set(died)
+    assert schedule(broken) == schedule(whole)
+    assert origins(broken) == origins(whole)
+
+
+def test_a_match_that_was_lost_is_played_again(tmp_path):
+    study = population_study(tmp_path, trials=8)
+    executor = FakeExecutor(teaching=teaching, lost_matches=(1, 2, 4))
+    assert drive(study, executor).status == FINISHED
+    assert executor.matches_begun == 5
+    whole = population_study(tmp_path / "whole", trials=8)
+    drive(whole, FakeExecutor(teaching=teaching))
+    assert origins(study) == origins(whole)
+
+
+def test_a_match_that_is_always_lost_ends_the_study(tmp_path):
+    study = population_study(tmp_path)
+    executor = FakeExecutor(teaching=teaching, lost_matches=range(1, 100))
+    assert drive(study, executor).status == FAILED
+    assert executor.matches_begun == 3
+
+
+def test_a_member_that_fails_gives_way(tmp_path):
+    study = population_study(tmp_path, trials=12)
+    executor = FakeExecutor(
+        teaching=teaching, faults={(2, 1): Fault("nan", 4), (5, 1): Fault("nan", 12)}
+    )
+    assert drive(study, executor).status == FINISHED
+    check_books(study, executor)
+    born = origins(study)
+    assert born[6]["member"] == 2  # had nothing to go on from
+    assert born[6]["is_child"]
+    assert born[6]["parents"][0] in (0, 1, 3)
+    # Member 1 was judged, and went on or gave way, as what it was before.
+    *_, second, _ = stored_events(study, "match_called")
+    assert second[3]["members"]["1"] == 1
+    assert all(5 not in origin["parents"] for origin in born.values())
+
+
+def test_a_lost_job_does_not_stall_a_generation(tmp_path):
+    study = population_study(
+        tmp_path, trials=16, executor={"name": "local", "jobs": 4, "members_per_job": 1}
+    )
+    clock, executor = Clock(), FakeExecutor(teaching=teaching)
+    slow = "00002"
+    advance = executor._round
+    executor._round = lambda job: None if job.job.name == slow else advance(job)
+    with opened(study, executor, clock) as driver:
+        for _ in range(20):
+            driver.tick()
+        assert not stored_events(study, "match_called")
+        clock.now += 601
+        driver.tick()
+        ((*_, called),) = stored_events(study, "match_called")
+        assert called["ended"] == [0, 2, 3]
+        tick_until(driver, lambda: len(driver.state.population.matches) == 2)
+        executor._round = advance
+        state = tick_until(driver, lambda: driver.state.status != RUNNING)
+    assert state.status == FINISHED
+    late = stored_events(study, "match_called")
+    assert any(1 in data["ended"] for *_, data in late)
+    assert len(origins(study)) == 16
+
+
+def test_a_steady_population_never_waits(tmp_path):
+    study = population_study(
+        tmp_path,
+        trials=20,
+        executor={"name": "local", "jobs": 5, "members_per_job": 1},
+        generations={"name": "steady"},
+    )
+    executor = FakeExecutor(teaching=teaching)
+    assert drive(study, executor).status == FINISHED
+    check_books(study, executor)
+    born = origins(study)
+    assert len(born) == 20
+    for trial, origin in born.items():
+        if origin["parents"]:
+            assert origin["steps"] == born[origin["parents"][0]]["steps"] + 8, trial
+
+
+@pytest.mark.parametrize(
+    "selection",
+    [
+        {"name": "tournament", "size": 2, "elites": 1},
+        {"name": "pareto", "objectives": ["strength", "robustness", "size", "novelty"]},
+    ],
+)
+@pytest.mark.parametrize("explore", [{"name": "model"}, {"name": "keep"}])
+def test_other_rules(tmp_path, selection, explore):
+    operators = [{"name": "clone"}, {"name": "gaussian_mutation", "strength": 0.1}]
+    operators += [{"name": "aligned_average", "share": 0.5}]
+    study = population_study(tmp_path, selection=selection, explore=explore, operators=operators)
+    assert drive(study, FakeExecutor(teaching=teaching)).status == FINISHED
+    names = {one["operator"]["name"] for one in origins(study).values()}
+    assert names <= {"fresh", "clone", "gaussian_mutation", "aligned_average"}
