@@ -33,7 +33,38 @@ def status_summary(view: StudyView) -> dict[str, Any]:
         "waste": {kind: asdict(lost) for kind, lost in waste(view).items()},
         "driver": None if note is None else asdict(note),
         "best": None if best is None else trial_summary(view, best),
+        "population": population_summary(view),
         "folder": str(view.folder.root),
+    }
+
+
+def population_summary(view: StudyView) -> dict[str, Any] | None:
+    """Return how the members of a population stand; None for a search.
+
+    Strengths are mean logarithms of rho over the opponents of the last match that was judged.
+    """
+    options, record = view.study.spec.population, view.state.population
+    if options is None:
+        return None
+    judged = [match for match in record.matches.values() if match.is_over]
+    last = judged[-1] if judged else None
+    return {
+        "members": options.members,
+        "matches": len(judged),
+        "match": None if record.match is None else record.match.number,
+        "champion": None if last is None else last.champion,
+        "standings": []
+        if last is None
+        else [
+            {"member": member, "trial": trial, "strength": last.strengths[trial]}
+            for member, trial in sorted(
+                last.members.items(), key=lambda item: -last.strengths[item[1]]
+            )
+        ],
+        "operators": {
+            name: {"tried": int(one.tried), "adopted": int(one.accepted)}
+            for name, one in sorted(record.operators.items())
+        },
     }
 
 
@@ -58,6 +89,7 @@ def trial_summary(view: StudyView, trial: Trial) -> dict[str, Any]:
         "message": trial.message,
         "losses": [asdict(loss) for loss in trial.losses],
         "retry_of": trial.retry_of,
+        "origin": None if trial.origin is None else asdict(trial.origin),
         "config": view.config(trial),
     }
 

@@ -29,6 +29,7 @@ def print_status(console: Console, view: StudyView, summary: Mapping[str, Any]) 
     console.print(f"{summary['study']}: {summary['state']}", style="bold", highlight=False)
     lines = [
         f"trials: {counts_text(summary['trials'])}, of {summary['budget']}",
+        *population_lines(summary["population"]),
         *cost_lines(summary),
         *waste_lines(summary["waste"]),
         *driver_lines(summary["driver"]),
@@ -43,6 +44,27 @@ def print_status(console: Console, view: StudyView, summary: Mapping[str, Any]) 
     best = view.best()
     if best is not None:
         print_best(console, view, best)
+
+
+def population_lines(population: Mapping[str, Any] | None) -> list[str]:
+    """Return how the members of a population stand, the strongest first."""
+    if population is None:
+        return []
+    playing = "" if population["match"] is None else f", match {population['match']} is played"
+    lines = [
+        f"population: {population['members']} members, {population['matches']} matches{playing}"
+    ]
+    if population["standings"]:
+        strengths = (
+            f"{one['member']} (trial {one['trial']}) {one['strength']:+.3f}"
+            for one in population["standings"]
+        )
+        lines.append(f"members by strength: {', '.join(strengths)}")
+    lines += [
+        f"operator {name}: {one['adopted']} of {one['tried']} children adopted"
+        for name, one in population["operators"].items()
+    ]
+    return lines
 
 
 def cost_lines(summary: Mapping[str, Any]) -> list[str]:

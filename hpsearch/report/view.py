@@ -47,17 +47,25 @@ class StudyView:
         return INTERRUPTED if self.awaited is None else STARTING
 
     def best(self) -> Trial | None:
-        """Return the finished trial with the best value of the first objective."""
+        """Return the finished trial with the best value of the first objective.
+
+        Of a population it is the champion of the last match, once there is one.
+        """
+        champions = self.state.population.archive
+        if champions:
+            return self.state.trials[champions[-1]]
         sign = 1.0 if self.study.spec.objectives[0].goal == "maximize" else -1.0
         finished = [trial for trial in self.state.told(COMPLETE) if trial.value is not None]
         return max(finished, key=lambda trial: sign * (trial.value or 0.0), default=None)
 
     def config(self, trial: Trial) -> dict[str, Any]:
         """Return the complete trainer configuration of a trial."""
-        return self.study.trial_config(trial.number, trial.params)
+        return self.study.config_of(trial)
 
     def steps(self, trial: Trial) -> int:
         """Return the training steps of a whole trial; cheap, for it is asked every moment."""
+        if self.study.spec.population is not None:
+            return self.study.spec.population.interval
         values: dict[str, Any] = self.study.space.decode(trial.params)
         base = self.study.bases[values.get(ALGORITHM, next(iter(self.study.bases)))]
         return int(values["steps"] if "steps" in values else base["steps"])

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from hpsearch.cluster.messages import Heartbeat
 from hpsearch.report.view import StudyView
 from hpsearch.study.driver_note import read_note
+from hpsearch.study.records import Trial
 from hpsearch.study.state import BUSY, PAUSED
 
 SHARE_TO_JUDGE_BY = 0.01
@@ -79,20 +80,37 @@ def steps_in_all(view: StudyView) -> int:
     """Return the training steps of the whole budget; trials to come count as the base."""
     asked = sum(view.steps(trial) for trial in view.state.trials.values())
     to_come = max(0, view.study.spec.budget.trials - view.state.num_asked)
-    base = next(iter(view.study.bases.values()))["steps"]
-    return max(1, asked + to_come * int(base))
+    population, base = view.study.spec.population, next(iter(view.study.bases.values()))
+    each = int(base["steps"]) if population is None else population.interval
+    return max(1, asked + to_come * each)
 
 
 def steps_made(view: StudyView) -> int:
     """Return the training steps made; a trial that has ended counts in full."""
     trials = view.state.trials.values()
     ended = sum(view.steps(trial) for trial in trials if trial.told is not None)
-    waiting = sum(trial.step for trial in view.state.waiting())
-    return ended + waiting + sum(beat.step for beat in _heartbeats(view))
+    waiting = sum(max(0, trial.step - _first_step(trial)) for trial in view.state.waiting())
+    return ended + waiting + sum(_steps_of(view))
+
+
+def _steps_of(view: StudyView) -> Iterator[int]:
+    """Yield the steps that each running trial has made itself, not its ancestors."""
+    for trial, _ in view.state.live_attempts():
+        beat = _heartbeat(view, trial)
+        yield 0 if beat is None else max(0, beat.step - _first_step(trial))
+
+
+def _first_step(trial: Trial) -> int:
+    """Return the step at which a trial begins: where its first parent ended."""
+    return trial.origin.parent_steps[0] if trial.origin and trial.origin.parents else 0
 
 
 def _heartbeats(view: StudyView) -> Iterator[Heartbeat]:
     for trial, _ in view.state.live_attempts():
-        beat = view.folder.trial(trial.number).attempt(trial.attempts).read_heartbeat()
+        beat = _heartbeat(view, trial)
         if beat is not None:
             yield beat
+
+
+def _heartbeat(view: StudyView, trial: Trial) -> Heartbeat | None:
+    return view.folder.trial(trial.number).attempt(trial.attempts).read_heartbeat()

@@ -9,6 +9,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from hpsearch.study.database import Database
+from hpsearch.study.descent import Node, add_node
 from hpsearch.study.leases import Lease, check_lease
 from hpsearch.study.tables import EventRow
 
@@ -62,6 +63,9 @@ class EventLog:
             rows = [_row(study_id, event) for event in events]
             session.add_all(rows)
             session.flush()
+            for event in events:
+                if event.data.get("node") is not None:
+                    add_node(session, study_id, Node.of(event.data["node"]))
             return [_event(row) for row in rows]
 
         return self._database.transaction(work)

@@ -51,6 +51,8 @@ class Trial:
     """the failed trial whose parameters this one tries again"""
     origin: Origin | None = None
     """whose interval it is, where there is a population"""
+    sha256: str | None = None
+    """of its last checkpoint, where there is a population and the trial has finished"""
 
     @property
     def is_over(self) -> bool:

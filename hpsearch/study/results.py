@@ -1,14 +1,16 @@
 """What attempts wrote, told to Optuna: learning curves, values, failures; each of them once."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from typing import Any
 
 from hpsearch.cluster.executor import Executor
 from hpsearch.cluster.failures import CODE
-from hpsearch.cluster.lineage import Birth
 from hpsearch.cluster.messages import AttemptResult, Control, Stop
-from hpsearch.cluster.study_dir import StudyDir
+from hpsearch.cluster.study_dir import StudyDir, final_checkpoint
 from hpsearch.errors import CorruptError, DiskError
+from hpsearch.study.breeding.records import Origin
+from hpsearch.study.descent import Node
 from hpsearch.study.events import NewEvent
 from hpsearch.study.observe import Observation, Report
 from hpsearch.study.policy import Verdict, verdict
@@ -16,6 +18,7 @@ from hpsearch.study.recorder import Recorder
 from hpsearch.study.records import COMPLETE, FAIL, PRUNED, Trial
 from hpsearch.study.state import StudyState
 from hpsearch.study.trials import Trials
+from hpsearch.trainers.checkpoint_name import identity
 
 LOG_LINES, LOG_WIDTH = 5, 300
 AT_ONCE = 100
@@ -165,9 +168,8 @@ class Results:
             "message": result.message if result is not None else "",
         }
         files = self._folder.trial(trial.number)
-        birth = self._birth(trial) if trial.origin is not None else None
-        if birth is not None:
-            told["birth"] = asdict(birth)
+        if trial.origin is not None:
+            told |= self._descent(trial, trial.origin, how)
         self._recorder.keep_lease()
         self._trials.tell(trial, how, metrics, failure=failure)
         files.write_result(told)
@@ -175,9 +177,36 @@ class Results:
             files.write_control(Control(trial.token, stop=how))
         return self._recorder.event("told", trial=trial.number, data=told)
 
-    def _birth(self, trial: Trial) -> Birth | None:
-        """Return what became of a child; nothing if that cannot be read, since it only informs."""
+    def _descent(self, trial: Trial, origin: Origin, how: Stop) -> dict[str, Any]:
+        """Return what became of the trial's operator, and the node that its checkpoint is."""
+        files = self._folder.trial(trial.number)
         try:
-            return self._folder.trial(trial.number).read_birth()
-        except (CorruptError, DiskError):
-            return None
+            birth = files.read_birth()
+            sha256 = identity(self._folder.root / final_checkpoint(trial.number, origin.steps))
+        except (CorruptError, DiskError):  # it informs, and nothing is decided by it
+            return {"birth": None, "node": None}
+        told = {"birth": None if birth is None else asdict(birth), "node": None}
+        if how != COMPLETE or sha256 is None:
+            return told
+        parents = [self._state.trials[number] for number in origin.parents]
+        node = Node(
+            trial=trial.number,
+            step=origin.steps,
+            sha256=sha256,
+            parents=tuple(parent.sha256 or "" for parent in parents),
+            operator=origin.operator["name"],
+            adopted=None if birth is None else birth.adopted,
+            seed=self._trials.plain_config(trial)["seed"],
+            changes=_changes(parents[0].params, trial.params) if parents else {},
+        )
+        return told | {"node": asdict(node)}
+
+
+def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values that differ, by path, before and after; None where there was none."""
+    names = [*before, *(name for name in after if name not in before)]
+    return {
+        name: [before.get(name), after.get(name)]
+        for name in names
+        if before.get(name) != after.get(name)
+    }

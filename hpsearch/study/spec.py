@@ -27,6 +27,7 @@ from hpsearch.study.options import (
     TPEOptions,
 )
 from hpsearch.study.parameters import Parameter
+from hpsearch.study.records import Trial
 from hpsearch.study.space import Config, SearchSpace, apply
 from hpsearch.study.space_checks import (
     ALGORITHM,
@@ -116,6 +117,11 @@ class Study:
         """
         seed = {"seed": self.spec.seed * SEEDS_PER_STUDY + number}
         return self.trainer_config(seed | self.space.decode(params))
+
+    def config_of(self, trial: Trial) -> Config:
+        """Return the trainer configuration of a trial; the interval of a member ends by itself."""
+        config = self.trial_config(trial.number, trial.params)
+        return config if trial.origin is None else config | {"steps": trial.origin.steps}
 
     def trainer_config(self, values: Mapping[str, Any]) -> Config:
         """Return the trainer configuration of a trial with these values of its parameters."""

@@ -228,6 +228,8 @@ def _told(state: StudyState, event: Event) -> None:
     state.num_told[trial.told] += 1
     state.num_excused += trial.failure == CANCELLED
     if trial.origin is not None:
+        node = event.data.get("node")
+        trial.sha256 = None if node is None else node["sha256"]
         has_finished = trial.told == COMPLETE
         fold.told(state.population, trial.number, trial.origin, event, has_finished=has_finished)
 

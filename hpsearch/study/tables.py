@@ -1,6 +1,17 @@
 """The tables beside Optuna's in the same database; migrations/ creates them."""
 
-from sqlalchemy import BigInteger, Double, ForeignKey, Index, Integer, MetaData, String, Text
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Double,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Text,
+    UniqueConstraint,
+)
 from sqlalchemy.dialects.mysql import MEDIUMTEXT
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
@@ -65,3 +76,37 @@ class LeaseRow(Base):
     """counts the holders"""
     expires_at: Mapped[float] = mapped_column(Double)
     """seconds since the epoch"""
+
+
+class CheckpointRow(Base):
+    """The last checkpoint of a trial of a population: a node of the graph of descent."""
+
+    __tablename__ = "hpsearch_checkpoints"
+    __table_args__ = (UniqueConstraint("study_id", "trial"),)
+
+    id: Mapped[int] = mapped_column(Id, primary_key=True)
+    study_id: Mapped[int] = mapped_column(ForeignKey("hpsearch_studies.id"))
+    trial: Mapped[int] = mapped_column(Integer)
+    step: Mapped[int] = mapped_column(BigInteger)
+    sha256: Mapped[str] = mapped_column(String(64), index=True)
+    """of its content"""
+    operator: Mapped[str] = mapped_column(String(64))
+    adopted: Mapped[bool | None] = mapped_column(Boolean)
+    """whether the operator's child was; NULL where there was none to try"""
+    seed: Mapped[int] = mapped_column(BigInteger)
+    changes: Mapped[str] = mapped_column(LongText)
+    """JSON text: what differs from the first parent's configuration, by path: before and after"""
+
+
+class ParentRow(Base):
+    """An edge of the graph of descent."""
+
+    __tablename__ = "hpsearch_parents"
+
+    checkpoint_id: Mapped[int] = mapped_column(
+        ForeignKey("hpsearch_checkpoints.id"), primary_key=True, autoincrement=False
+    )
+    position: Mapped[int] = mapped_column(Integer, primary_key=True, autoincrement=False)
+    """0 for the first parent"""
+    sha256: Mapped[str] = mapped_column(String(64), index=True)
+    """of the parent's content"""

@@ -75,7 +75,10 @@ class Trials:
         return self.metrics[0]
 
     def ask(
-        self, known: Container[int], retries: Sequence[int], planned: Sequence[Origin]
+        self,
+        known: Container[int],
+        retries: Sequence[int] = (),
+        planned: Sequence[Origin] = (),
     ) -> Asked:
         """Return a new trial: the first of ``planned`` or of ``retries``, or else a suggestion.
 
@@ -204,8 +207,7 @@ class Trials:
 
     def plain_config(self, trial: Trial) -> Config:
         """Return the complete trainer configuration of a trial as plain data."""
-        config = self._study.trial_config(trial.number, trial.params)
-        return config if trial.origin is None else config | {"steps": trial.origin.steps}
+        return self._study.config_of(trial)
 
     def lineage(self, trial: Trial) -> Lineage:
         """Return where a trial comes from, as its folder says it."""

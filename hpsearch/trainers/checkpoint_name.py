@@ -1,6 +1,12 @@
-"""What the folder of a checkpoint is called; needs no torch."""
+"""What the folder of a checkpoint is called, and what it is known by; needs no torch."""
+
+import hashlib
+from pathlib import Path
+
+from hpsearch.atomic import unreadable
 
 PREFIX = "step-"
+MANIFEST = "manifest.json"
 
 
 def checkpoint_name(step: int) -> str:
@@ -18,3 +24,18 @@ def step_of(path: str) -> int:
     if not (name.startswith(PREFIX) and name.removeprefix(PREFIX).isdecimal()):
         raise ValueError(f"a checkpoint's folder is called {PREFIX}<number>, but this is {path!r}")
     return int(name.removeprefix(PREFIX))
+
+
+def identity(path: Path) -> str | None:
+    """Return the sha256 of a checkpoint's manifest, which holds those of its files; None if absent.
+
+    Raises:
+        DiskError: if it cannot be read.
+    """
+    manifest = path / MANIFEST
+    try:
+        return hashlib.sha256(manifest.read_bytes()).hexdigest()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise unreadable(manifest, error) from error

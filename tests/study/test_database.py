@@ -59,7 +59,7 @@ def test_migrations_give_the_tables_that_the_code_uses(database: Database) -> No
     with database.engine.connect() as connection:
         context = MigrationContext.configure(connection, opts=options)
         assert compare_metadata(context, Base.metadata) == []
-        assert context.get_current_revision() == "0001"
+        assert context.get_current_revision() == "0002"
 
 
 def test_tables_stand_beside_those_of_optuna(database: Database, url: str) -> None:
