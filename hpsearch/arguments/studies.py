@@ -86,6 +86,14 @@ def _add_views(add: _Adder) -> None:
     )
     add("trials", _trials, "all trials of a study", json=True)
     add("best", _best, "the best finished trial", json=True)
+    lineage = add("lineage", _lineage, "who descends from whom in a population", json=True)
+    lineage.add_argument(
+        "--trial", type=int, metavar="N", help="the line that leads to it; default: the champion"
+    )
+    lineage.add_argument("--all", action="store_true", help="list everybody, not one line")
+    lineage.add_argument(
+        "-o", "--output", type=Path, metavar="FILE", help="write it: .png, .svg or .pdf, or .json"
+    )
     export = add("export", _export, "write the best trial as a folder that stands alone", json=True)
     export.add_argument("-o", "--output", type=Path, metavar="DIR", help="default: RUNS/STUDY/best")
     export.add_argument("--trial", type=int, metavar="N", help="another trial than the best")
@@ -149,6 +157,19 @@ def _best(options: argparse.Namespace) -> int:
     from hpsearch.commands.read import best
 
     return best(options.study, options.runs, as_json=options.json)
+
+
+def _lineage(options: argparse.Namespace) -> int:
+    from hpsearch.commands.lineage import lineage
+
+    return lineage(
+        options.study,
+        options.runs,
+        trial=options.trial,
+        everybody=options.all,
+        output=options.output,
+        as_json=options.json,
+    )
 
 
 def _export(options: argparse.Namespace) -> int:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from hpsearch import yaml_file
 from hpsearch.cluster.slurm_profile import load_profile
@@ -27,7 +27,6 @@ from hpsearch.study.options import (
     TPEOptions,
 )
 from hpsearch.study.parameters import Parameter
-from hpsearch.study.records import Trial
 from hpsearch.study.space import Config, SearchSpace, apply
 from hpsearch.study.space_checks import (
     ALGORITHM,
@@ -43,6 +42,9 @@ from hpsearch.study.spec_checks import (
 )
 from hpsearch.study.url import url_problem
 from hpsearch.trainers.config import read_config
+
+if TYPE_CHECKING:  # it needs numpy, for which a study file must not wait
+    from hpsearch.study.records import Trial
 
 SEEDS_PER_STUDY = 1_000_000
 NOT_PART_OF_THE_SEARCH = ("storage", "budget", "max_failures", "executor")
@@ -118,7 +120,7 @@ class Study:
         seed = {"seed": self.spec.seed * SEEDS_PER_STUDY + number}
         return self.trainer_config(seed | self.space.decode(params))
 
-    def config_of(self, trial: Trial) -> Config:
+    def config_of(self, trial: "Trial") -> Config:
         """Return the trainer configuration of a trial; the interval of a member ends by itself."""
         config = self.trial_config(trial.number, trial.params)
         return config if trial.origin is None else config | {"steps": trial.origin.steps}

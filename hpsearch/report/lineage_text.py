@@ -1,0 +1,66 @@
+"""Descent as a table for people, and as plain data for programs."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from rich.table import Table
+
+from hpsearch.report.lineage import Lineage, Relative
+from hpsearch.report.text import setting_text
+
+
+def plain_lineage(found: Lineage, line: Sequence[Relative]) -> dict[str, Any]:
+    """Return everybody, who came from whom, and the line to one; the keys are published."""
+    return {
+        "champion": found.champion,
+        "line": [one.trial for one in line],
+        "trials": [asdict(one) for one in found.relatives.values()],
+        "edges": [
+            {"parent": parent, "child": one.trial, "position": position}
+            for one in found.relatives.values()
+            for position, parent in enumerate(one.parents)
+        ],
+    }
+
+
+def lineage_table(relatives: Sequence[Relative]) -> Table:
+    """Return a row a trial: what made it, how strong it was, what changed."""
+    table = Table(box=None, header_style="bold")
+    for column in ("match", "trial", "member", "parents", "operator", "strength", "changes"):
+        is_text = column in ("parents", "operator", "changes")
+        table.add_column(column, justify="left" if is_text else "right")
+    for one in relatives:
+        strength = "" if one.strength is None else f"{one.strength:+.3f}"
+        parents = ", ".join(map(str, one.parents))
+        table.add_row(
+            str(one.generation),
+            str(one.trial),
+            str(one.member),
+            parents,
+            operator_text(one),
+            strength,
+            changes_text(one.changes),
+        )
+    return table
+
+
+def operator_text(one: Relative) -> str:
+    """Return how a trial was made: new, by an operator, or by going on as it was."""
+    if one.operator == "fresh":
+        return "new networks"
+    if not one.is_child:
+        return "goes on"
+    return one.operator if one.adopted is not False else f"{one.operator}, not adopted"
+
+
+def changes_text(changes: dict[str, Any]) -> str:
+    """Return what changed, with the last parts of the paths."""
+    return ", ".join(
+        f"{path.rpartition('.')[2]} {_text(before)} -> {_text(after)}"
+        for path, (before, after) in changes.items()
+    )
+
+
+def _text(value: Any) -> str:
+    return "none" if value is None else setting_text(value)

@@ -1,0 +1,127 @@
+"""Descent: the graph in SQL and hpsearch lineage, against the parents that the events name."""
+
+import hashlib
+import json
+import re
+
+import pytest
+from drives import drive, new_study, query, stored_trials, trial_folder
+from fakes import FakeExecutor
+from test_population_study import origins, population_study, teaching
+
+from hpsearch.cli import main
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("population")
+    operators = [{"name": "clone"}, {"name": "aligned_average", "share": 0.5}]
+    study = population_study(folder, trials=20, operators=operators)
+    drive(study, FakeExecutor(teaching=teaching))
+    return study
+
+
+def lineage(study, *options):
+    runs = study.path.parent / "runs"
+    return main(["lineage", str(study.path), "--runs", str(runs), *map(str, options)])
+
+
+def sha256(study, origins, trial):
+    """Return the sha256 of what the fake wrote as a manifest of the trial's last checkpoint."""
+    folder = trial_folder(study, trial) / "checkpoints" / f"step-{origins[trial]['steps']:09d}"
+    return hashlib.sha256((folder / "manifest.json").read_bytes()).hexdigest()
+
+
+def test_sql_holds_every_checkpoint_and_its_parents(study):
+    born = origins(study)
+    found = query(study, "SELECT id, trial, step, sha256, operator FROM hpsearch_checkpoints")
+    assert {row[1]: row[2:] for row in found} == {
+        trial: (one["steps"], sha256(study, born, trial), one["operator"]["name"])
+        for trial, one in born.items()
+    }
+    trial_of = {row[0]: row[1] for row in found}
+    edges = query(study, "SELECT checkpoint_id, position, sha256 FROM hpsearch_parents")
+    assert {(trial_of[child], position, parent) for child, position, parent in edges} == {
+        (trial, position, sha256(study, born, parent))
+        for trial, one in born.items()
+        for position, parent in enumerate(one["parents"])
+    }
+    assert any(len(one["parents"]) == 2 for one in born.values())
+
+
+def test_changes_are_those_of_the_hyperparameters(study):
+    trials, born = stored_trials(study), origins(study)
+    rows = query(study, "SELECT trial, changes FROM hpsearch_checkpoints")
+    for trial, changes in rows:
+        parents = born[trial]["parents"]
+        before = trials[parents[0]].params if parents else trials[trial].params
+        after = trials[trial].params
+        assert json.loads(changes) == {
+            name: [before[name], after[name]] for name in after if before[name] != after[name]
+        }
+
+
+def test_the_line_leads_from_new_networks_to_the_champion(study, capsys):
+    assert lineage(study, "--json") == 0
+    found, born = json.loads(capsys.readouterr().out), origins(study)
+    assert found["line"][-1] == found["champion"]
+    assert born[found["line"][0]]["parents"] == []
+    for parent, child in zip(found["line"], found["line"][1:], strict=False):
+        assert born[child]["parents"][0] == parent
+    assert {one["trial"] for one in found["trials"]} == set(born)
+
+
+def test_the_table_names_trials_parents_and_changes(study, capsys):
+    assert lineage(study, "--all") == 0
+    printed = capsys.readouterr().out
+    assert len(printed.splitlines()) == 21
+    assert "new networks" in printed
+    assert "goes on" in printed
+    assert "aligned_average" in printed
+    assert re.search(r"\blr [0-9.e-]+ -> [0-9.e-]+", printed)
+
+
+def test_pictures_and_data_are_written(study, tmp_path, capsys):
+    for name in ("descent.svg", "descent.png", "descent.json"):
+        assert lineage(study, "-o", tmp_path / name) == 0
+        assert (tmp_path / name).stat().st_size > 1000
+    assert "aligned_average" in (tmp_path / "descent.svg").read_text()
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (("--trial", "99"), "trial 99 has no descent"),
+        (("-o", "descent.gif"), "descent is drawn as one of"),
+    ],
+)
+def test_wrong_requests_are_refused(study, capsys, options, sentence):
+    assert lineage(study, *options) == 2
+    assert sentence in capsys.readouterr().err
+
+
+def test_a_search_has_no_lineage(tmp_path, capsys):
+    study = new_study(tmp_path, budget={"trials": 2})
+    drive(study, FakeExecutor())
+    assert lineage(study) == 2
+    assert "is no population" in capsys.readouterr().err
+
+
+def test_gc_keeps_parents_champions_and_members(study, capsys):
+    runs = study.path.parent / "runs"
+    assert main(["gc", str(study.path), "--runs", str(runs), "--dry-run", "--json"]) == 0
+    freed = json.loads(capsys.readouterr().out)["kinds"]["checkpoints"]["count"]
+    born = origins(study)
+    parents = {parent for one in born.values() for parent in one["parents"]}
+    newest = {one["member"]: trial for trial, one in born.items()}
+    champions = {
+        json.loads(row[0])["champion"]
+        for row in query(study, "SELECT data FROM hpsearch_events WHERE kind = 'bred'")
+        if json.loads(row[0])["match"]
+    }
+    dead_ends = set(born) - parents - set(newest.values()) - champions
+    assert dead_ends
+
+    # The fakes write no whole checkpoints, and of a trial that is kept these are witnesses.
+    of_trials = [(trial_folder(study, trial) / "checkpoints").glob("step-*") for trial in dead_ends]
+    assert freed == sum(len(list(saved)) for saved in of_trials)
