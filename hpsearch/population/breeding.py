@@ -19,9 +19,11 @@ from hpsearch.population.operators.options import Clone, OperatorOptions
 from hpsearch.population.options import (
     Keep,
     Model,
+    Nobody,
     Pareto,
     Perturb,
     PopulationOptions,
+    Schedule,
     Tournament,
     Truncation,
     needs_pairs,
@@ -143,6 +145,8 @@ def _successors(
                 confidence=selection.confidence,
                 rng=rng,
             )
+        case Nobody():
+            return [Successor(k, is_child=False) for k in range(scores.named.shape[1])]
         case Pareto():
             return by_pareto(
                 scores.named_objectives,
@@ -206,13 +210,13 @@ class _Draft:
 
 
 def _explored(
-    how: Perturb | Model | Keep,
+    how: Perturb | Model | Keep | Schedule,
     parents: Sequence[Mapping[str, Any]],
     exploring: Exploring,
     rng: np.random.Generator,
 ) -> list[dict[str, Any]]:
     """Return the children's hyperparameters; those that must not change stay."""
-    if isinstance(how, Keep):
+    if isinstance(how, Keep | Schedule):
         return [dict(params) for params in parents]
     kept = [
         {name: value for name, value in params.items() if name not in exploring.parameters}

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 from hpsearch.population.operators.options import Clone, HostAndAgent, OperatorOptions
 from hpsearch.population.operators.table import OPERATORS
@@ -101,6 +101,13 @@ class Pareto:
 
 
 @dataclass(frozen=True)
+class Nobody:
+    """Nobody gives way: all members go on."""
+
+    name: Literal["none"]
+
+
+@dataclass(frozen=True)
 class Perturb:
     """Steps on each parameter's own scale, inside its range."""
 
@@ -133,6 +140,20 @@ class Keep:
 
 
 @dataclass(frozen=True)
+class Schedule:
+    """Everybody has the same, interval by interval; how a schedule is tried on other seeds."""
+
+    name: Literal["schedule"]
+    intervals: tuple[dict[str, Any], ...]
+    """values by dotted path; the last ones stay"""
+
+    def check(self) -> Iterator[str]:
+        """Yield what is no schedule."""
+        if not self.intervals:
+            yield "intervals must hold the values of at least one interval"
+
+
+@dataclass(frozen=True)
 class Adoption:
     """How children of operators are tried before they take a place."""
 
@@ -152,8 +173,10 @@ class PopulationOptions:
     """steps of a trial: those between two matches of a member"""
     generations: Synchronous | Steady = field(default_factory=Synchronous)
     matches: Matches = field(default_factory=Matches)
-    selection: Truncation | Tournament | Pareto = field(default_factory=Truncation)
-    explore: Perturb | Model | Keep = field(default_factory=Perturb)
+    founders: tuple[str, ...] = ()
+    """checkpoints with which members begin, in turn, from the study file; none for new networks"""
+    selection: Truncation | Tournament | Pareto | Nobody = field(default_factory=Truncation)
+    explore: Perturb | Model | Keep | Schedule = field(default_factory=Perturb)
     operators: tuple[OperatorOptions, ...] = field(default_factory=lambda: (Clone(),))
     """by which children are made, the more often the more of theirs were adopted"""
     floor: Share = 0.05
@@ -168,6 +191,8 @@ class PopulationOptions:
             yield f"operators must be named, each once, but is {names}"
         if self.floor * len(names) > 1:
             yield f"floor must be at most one over the {len(names)} operators, but is {self.floor}"
+        if isinstance(self.explore, Schedule) and not isinstance(self.selection, Nobody):
+            yield f"selection must be none if explore is a schedule, but is {self.selection.name}"
         if isinstance(self.selection, Tournament):
             yield from self._tournament_faults(self.selection)
 

@@ -102,7 +102,7 @@ def _steps_of(view: StudyView) -> Iterator[int]:
 
 def _first_step(trial: Trial) -> int:
     """Return the step at which a trial begins: where its first parent ended."""
-    return trial.origin.parent_steps[0] if trial.origin and trial.origin.parents else 0
+    return trial.origin.parent_steps[0] if trial.origin and trial.origin.parent_steps else 0
 
 
 def _heartbeats(view: StudyView) -> Iterator[Heartbeat]:

@@ -188,6 +188,20 @@ def apply(base: Config, values: Mapping[str, Any]) -> Config:
     return config
 
 
+def value_at(config: Config, path: str) -> Any:
+    """Return what a configuration holds at a dotted path.
+
+    Raises:
+        KeyError: if the configuration has no such path.
+    """
+    node: Any = config
+    for key in path.split("."):
+        if not isinstance(node, dict) or key not in node:
+            raise KeyError(unknown_name("path", path, paths(config)))
+        node = node[key]
+    return node
+
+
 def paths(config: Config, prefix: str = "") -> Iterator[str]:
     """Yield every dotted path of a configuration, a mapping before what it holds."""
     for key, value in config.items():

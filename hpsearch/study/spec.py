@@ -17,6 +17,7 @@ from hpsearch.plain import to_plain
 from hpsearch.population.options import PopulationOptions
 from hpsearch.schema import NonNegative, Positive, Range, read
 from hpsearch.study.breeding.checks import population_problems
+from hpsearch.study.founders import read_founders
 from hpsearch.study.options import (
     Executor,
     LocalOptions,
@@ -27,7 +28,7 @@ from hpsearch.study.options import (
     TPEOptions,
 )
 from hpsearch.study.parameters import Parameter
-from hpsearch.study.space import Config, SearchSpace, apply
+from hpsearch.study.space import Config, SearchSpace, apply, value_at
 from hpsearch.study.space_checks import (
     ALGORITHM,
     algorithm_problems,
@@ -111,19 +112,32 @@ class Study:
     bases: Mapping[str, Config]
     """complete trainer configurations by algorithm"""
     space: SearchSpace
+    founders: tuple[Config, ...] = ()
+    """complete trainer configurations of the checkpoints with which a population begins"""
 
     def trial_config(self, number: int, params: Mapping[str, Any]) -> Config:
         """Return the trainer configuration of a trial with these parameters as Optuna stores them.
 
         The seed is a function of the study's seed and the trial's number, unless it is searched.
         """
-        seed = {"seed": self.spec.seed * SEEDS_PER_STUDY + number}
-        return self.trainer_config(seed | self.space.decode(params))
+        return self.trainer_config(self._seed(number) | self.space.decode(params))
 
     def config_of(self, trial: "Trial") -> Config:
         """Return the trainer configuration of a trial; the interval of a member ends by itself."""
-        config = self.trial_config(trial.number, trial.params)
-        return config if trial.origin is None else config | {"steps": trial.origin.steps}
+        origin = trial.origin
+        if origin is None:
+            return self.trial_config(trial.number, trial.params)
+        if origin.founder is None:
+            return self.trial_config(trial.number, trial.params) | {"steps": origin.steps}
+        settings = self._seed(trial.number) | self.space.decode(trial.params)
+        return apply(self.founders[origin.founder], settings | {"steps": origin.steps})
+
+    def founder_value(self, founder: int, path: str) -> Any:
+        """Return what a founder's configuration holds at a dotted path."""
+        return value_at(self.founders[founder], path)
+
+    def _seed(self, number: int) -> dict[str, int]:
+        return {"seed": self.spec.seed * SEEDS_PER_STUDY + number}
 
     def trainer_config(self, values: Mapping[str, Any]) -> Config:
         """Return the trainer configuration of a trial with these values of its parameters."""
@@ -153,21 +167,24 @@ def load_spec(path: Path) -> Study:
     problems += population_problems(sections, bases)
     problems += _profile_problems(sections.get("executor"), path.parent)
     problems += _space_problems(parameters, bases)
+    founders = read_founders(sections, path.parent, problems)
     if problems:
         raise ConfigError(str(path), problems)
-    return Study(path, spec, bases, SearchSpace(spec.space))
+    return Study(path, spec, bases, SearchSpace(spec.space), founders)
 
 
 def spec_json(study: Study) -> str:
     """Return the study as JSON text, with the base configurations in place of their paths."""
-    return json.dumps(to_plain(study.spec) | {"base": dict(study.bases)})
+    founders = {"founders": list(study.founders)} if study.founders else {}
+    return json.dumps(to_plain(study.spec) | {"base": dict(study.bases)} | founders)
 
 
 def stored_study(data: Mapping[str, Any], path: Path) -> Study:
     """Return the study whose `spec_json` holds ``data``; ``path`` is the file it came from."""
-    bases = data["base"]
-    spec = read(StudySpec, {**data, "base": dict.fromkeys(bases, "")}, source=str(path))
-    return Study(path, spec, bases, SearchSpace(spec.space))
+    bases, founders = data["base"], tuple(data.get("founders", ()))
+    said = {key: value for key, value in data.items() if key != "founders"}
+    spec = read(StudySpec, {**said, "base": dict.fromkeys(bases, "")}, source=str(path))
+    return Study(path, spec, bases, SearchSpace(spec.space), founders)
 
 
 def spec_hash(study: Study) -> str:

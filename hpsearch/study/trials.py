@@ -95,9 +95,10 @@ class Trials:
             trial = self._try_again(retries[0])
         else:
             trial = self._optuna.ask()
-        self._study.space.suggest(trial)
         attrs = trial.user_attrs
         origin = next((one for one in planned if one.key == attrs.get(ORIGIN)), None)
+        if origin is None or origin.params is None:
+            self._study.space.suggest(trial)
         asked = Asked(trial.number, trial.params, attrs.get(RETRY_OF), origin)
         self._storage.keep(self._study_id)
         return asked
@@ -215,7 +216,7 @@ class Trials:
         options = self._study.spec.population
         if trial.origin is None or options is None:
             return Lineage(Fresh(), seed)
-        return lineage_of(trial.origin, seed, options)
+        return lineage_of(trial.origin, seed, options, self._study.path.parent)
 
     def config(self, trial: Trial) -> TrainerConfig:
         """Return the complete trainer configuration of a trial; it never changes."""

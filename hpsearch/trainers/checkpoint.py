@@ -21,10 +21,9 @@ from uuid import uuid4
 from torch import Tensor
 
 from hpsearch.errors import CorruptError
-from hpsearch.trainers.checkpoint_name import MANIFEST, PREFIX, checkpoint_name
+from hpsearch.trainers.checkpoint_name import MANIFEST, PREFIX, STATE, checkpoint_name
 
 TENSORS = "tensors.safetensors"
-STATE = "state.json"
 
 PERIODIC, TIMED, BEST = "periodic", "timed", "best"
 REQUESTED, PREEMPTED, FINAL = "requested", "preempted", "final"

@@ -7,6 +7,7 @@ from hpsearch.atomic import unreadable
 
 PREFIX = "step-"
 MANIFEST = "manifest.json"
+STATE = "state.json"
 
 
 def checkpoint_name(step: int) -> str:

@@ -8,6 +8,7 @@ import torch
 from hpsearch.errors import ConflictError, CorruptError
 from hpsearch.trainers import checkpoint
 from hpsearch.trainers.checkpoint import Checkpoint
+from hpsearch.trainers.checkpoint_name import STATE
 from hpsearch.trainers.config import CommonConfig, TrainerConfig, read_config
 from hpsearch.trainers.networks import Network
 from hpsearch.trainers.policies import AgentPolicy, HostPolicy, LearnedAgent, LearnedHost
@@ -89,7 +90,7 @@ def _load(path: Path, prefix: str) -> Checkpoint:
 
 
 def _config(saved: Checkpoint, path: Path) -> TrainerConfig:
-    return read_config(saved.config, source=str(path / checkpoint.STATE))
+    return read_config(saved.config, source=str(path / STATE))
 
 
 def _tensor(saved: Checkpoint, path: Path, name: str, shape: torch.Size) -> torch.Tensor:

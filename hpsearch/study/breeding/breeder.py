@@ -9,14 +9,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from math import ceil
 
-from hpsearch.cluster.lineage import Fresh
 from hpsearch.cluster.match_dir import Games
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.errors import CorruptError, DiskError
 from hpsearch.population.options import PopulationOptions, Synchronous
+from hpsearch.study.breeding.beginnings import beginning
 from hpsearch.study.breeding.judgement import Judge
 from hpsearch.study.breeding.programme import Programme
-from hpsearch.study.breeding.records import Match, Origin, PopulationRecord, key_after
+from hpsearch.study.breeding.records import Match, PopulationRecord
 from hpsearch.study.jobs import Jobs
 from hpsearch.study.recorder import Recorder
 from hpsearch.study.records import Trial
@@ -64,7 +64,7 @@ class Breeder:
     def plan(self) -> None:
         """Plan the first trials; judge the match that was played; call one that is due."""
         if not self._population.has_begun:
-            self._plan_fresh(range(self._options.members))
+            self._begin(range(self._options.members))
         match = self._population.match
         if match is not None:
             self._decide(match)
@@ -115,7 +115,7 @@ class Breeder:
         population = self._population
         ended = sorted(population.open)
         if not population.finished:
-            self._plan_fresh(ended)
+            self._begin(ended)
             return
         playing = set(population.finished.values())
         archive = [trial for trial in population.archive if trial not in playing]
@@ -153,21 +153,10 @@ class Breeder:
     def _trials(self, numbers: Sequence[int]) -> tuple[Trial, ...]:
         return tuple(self._state.trials[number] for number in numbers)
 
-    def _plan_fresh(self, members: Sequence[int]) -> None:
-        """Plan trials with new networks, whose hyperparameters the sampler suggests."""
-        fresh = [
-            Origin(
-                key=key_after(member, self._population),
-                member=member,
-                generation=len(self._population.matches),
-                parents=(),
-                parent_steps=(),
-                operator=asdict(Fresh()),
-                is_child=False,
-                params=None,
-                steps=self._options.interval,
-            )
-            for member in members
+    def _begin(self, members: Sequence[int]) -> None:
+        """Plan the first trials of members."""
+        begun = [
+            beginning(member, self._study, self._options, self._population) for member in members
         ]
-        children = [asdict(origin) for origin in fresh]
+        children = [asdict(origin) for origin in begun]
         self._recorder.record("bred", data={"match": None, "children": children})

@@ -9,9 +9,10 @@ import numpy as np
 from hpsearch.cluster.match_dir import Games
 from hpsearch.population.breeding import Exploring, Member, Next, Plan, breed
 from hpsearch.population.exploring.model_explore import Generation
-from hpsearch.population.options import Pareto, PopulationOptions
+from hpsearch.population.options import Pareto, PopulationOptions, Schedule
 from hpsearch.population.ratings.resampling import interval
 from hpsearch.population.scores import Scores, Standing, score
+from hpsearch.study.breeding.beginnings import scheduled
 from hpsearch.study.breeding.members import explorable, size
 from hpsearch.study.breeding.programme import Programme
 from hpsearch.study.breeding.records import Match, Origin, PopulationRecord, key_after
@@ -130,9 +131,14 @@ class Judge:
             parent_steps=steps,
             operator=asdict(coming.operator),
             is_child=coming.is_child,
-            params=coming.params,
+            params=self._params(coming, match),
             steps=steps[0] + self._options.interval,
+            founder=parents[0].origin.founder if parents[0].origin is not None else None,
         )
+
+    def _params(self, coming: Next, match: Match) -> dict[str, Any]:
+        explore = self._options.explore
+        return scheduled(explore, match.number) if isinstance(explore, Schedule) else coming.params
 
 
 def member_of(trial: Trial) -> int:

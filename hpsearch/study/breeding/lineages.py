@@ -1,5 +1,7 @@
 """Where trials of a population come from, in the words of their folders."""
 
+from pathlib import Path
+
 from hpsearch.cluster.lineage import Fresh, Lineage, Parent, Trying
 from hpsearch.cluster.study_dir import final_checkpoint
 from hpsearch.population.operators.options import Clone, OperatorOptions
@@ -8,17 +10,30 @@ from hpsearch.schema import read_hint
 from hpsearch.study.breeding.records import Origin
 
 
-def lineage_of(origin: Origin, seed: int, options: PopulationOptions) -> Lineage:
-    """Return what a trial's folder says of where it comes from."""
+def lineage_of(origin: Origin, seed: int, options: PopulationOptions, folder: Path) -> Lineage:
+    """Return what a trial's folder says of where it comes from.
+
+    Args:
+        origin: as it was planned.
+        seed: the trial's own.
+        options: of the population.
+        folder: of the study file, from which founders are named.
+    """
     operator = read_hint(Fresh | OperatorOptions, dict(origin.operator), source=origin.key)
-    parents = zip(origin.parents, origin.parent_steps, strict=True)
     adoption = options.adoption
     is_tried = adoption is not None and not isinstance(operator, Fresh | Clone)
     return Lineage(
         operator=operator,
         seed=seed,
-        parents=tuple(Parent(trial, final_checkpoint(trial, steps)) for trial, steps in parents),
+        parents=_parents(origin, options, folder),
         generation=origin.generation,
         member=origin.member,
         trying=Trying(adoption.num_games, adoption.confidence) if is_tried and adoption else None,
     )
+
+
+def _parents(origin: Origin, options: PopulationOptions, folder: Path) -> tuple[Parent, ...]:
+    if not origin.parents and origin.founder is not None:
+        return (Parent(None, str((folder / options.founders[origin.founder]).absolute())),)
+    parents = zip(origin.parents, origin.parent_steps, strict=True)
+    return tuple(Parent(trial, final_checkpoint(trial, steps)) for trial, steps in parents)

@@ -19,9 +19,9 @@ class Origin:
     member: int
     generation: int
     parents: tuple[int, ...]
-    """trials; none for new networks"""
+    """trials; none for new networks, or for a founder's"""
     parent_steps: tuple[int, ...]
-    """at which the intervals of the parents ended"""
+    """at which the intervals of the parents, or the founder's training, ended"""
     operator: Mapping[str, Any]
     """its name and numbers; fresh for new networks"""
     is_child: bool
@@ -30,6 +30,8 @@ class Origin:
     """as Optuna stores them, None where the sampler suggests them"""
     steps: int
     """at which its interval ends, counted from its first ancestor's beginning"""
+    founder: int | None = None
+    """place in the list of founders of the checkpoint that its first ancestor began with"""
 
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> "Origin":

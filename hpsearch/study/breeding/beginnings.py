@@ -1,0 +1,71 @@
+"""How the chains of trials of a population begin: with new networks, or with a founder's."""
+
+from dataclasses import asdict
+from typing import Any
+
+from hpsearch.cluster.lineage import Fresh
+from hpsearch.population.operators.options import Clone
+from hpsearch.population.options import PopulationOptions, Schedule
+from hpsearch.study.breeding.records import Origin, PopulationRecord, key_after
+from hpsearch.study.parameters import FloatParameter, IntParameter, Parameter, label_of
+from hpsearch.study.spec import Study
+from hpsearch.trainers.checkpoint_name import step_of
+
+
+def beginning(
+    member: int, study: Study, options: PopulationOptions, population: PopulationRecord
+) -> Origin:
+    """Return a member's first trial."""
+    generation = len(population.matches)
+    key = key_after(member, population)
+    explore = options.explore
+    planned = scheduled(explore, generation) if isinstance(explore, Schedule) else None
+    if not options.founders:
+        return Origin(
+            key=key,
+            member=member,
+            generation=generation,
+            parents=(),
+            parent_steps=(),
+            operator=asdict(Fresh()),
+            is_child=False,
+            params=planned,
+            steps=options.interval,
+        )
+    founder = member % len(options.founders)
+    step = step_of(options.founders[founder])
+    return Origin(
+        key=key,
+        member=member,
+        generation=generation,
+        parents=(),
+        parent_steps=(step,),
+        operator=asdict(Clone()),
+        is_child=False,
+        params=planned or _params_of(study, founder),
+        steps=step + options.interval,
+        founder=founder,
+    )
+
+
+def scheduled(schedule: Schedule, generation: int) -> dict[str, Any]:
+    """Return the values of an interval as Optuna stores them; after the last one they stay."""
+    values = schedule.intervals[min(generation, len(schedule.intervals) - 1)]
+    return {path: label_of(value) for path, value in values.items()}
+
+
+def _params_of(study: Study, founder: int) -> dict[str, Any]:
+    """Return a founder's values of the space's parameters, inside their ranges."""
+    found: dict[str, Any] = {}
+    for path in study.space.order:
+        parameter = study.space.parameters[path]
+        if study.space.is_active(path, study.space.decode(found)):
+            found[path] = _inside(parameter, study.founder_value(founder, path))
+    return found
+
+
+def _inside(parameter: Parameter, value: Any) -> Any:
+    """Return a value as Optuna stores it, the nearest bound where it lies outside the range."""
+    if isinstance(parameter, FloatParameter | IntParameter):
+        return min(max(value, parameter.low), parameter.high)
+    return label_of(value)
