@@ -95,6 +95,20 @@ class FusedGame:
         """Whether ``observation`` is kept."""
         return self._state.observes
 
+    def restart(self, member: int) -> None:
+        """Leave all games of one member and begin the next start in every lane."""
+        self.starts[member] += 1
+        self.lengths[member] = 0
+        fresh = self._kernels.random_starts(
+            self.keys[member : member + 1],
+            self.starts[member : member + 1],
+            num_points=self.config.max_num_points,
+            dimension=self.config.dimension,
+            max_value=self.config.max_value,
+        )
+        self.points[member].copy_(fresh[0])
+        self.refresh()
+
     def refresh(self) -> None:
         """Bring ``observation`` up to date after ``points`` were changed from outside."""
         if self.observes:

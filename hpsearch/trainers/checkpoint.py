@@ -25,7 +25,7 @@ from hpsearch.trainers.checkpoint_name import MANIFEST, PREFIX, STATE, checkpoin
 
 TENSORS = "tensors.safetensors"
 
-PERIODIC, TIMED, BEST = "periodic", "timed", "best"
+BORN, PERIODIC, TIMED, BEST = "born", "periodic", "timed", "best"
 REQUESTED, PREEMPTED, FINAL = "requested", "preempted", "final"
 """why a checkpoint was written"""
 
@@ -88,7 +88,7 @@ def load(path: Path, prefix: str = "") -> Checkpoint:
 
     verify(path)
     try:
-        plain = json.loads((path / STATE).read_text())
+        plain = _plain(path)
         with safe_open(path / TENSORS, framework="pt") as file:
             every = file.keys()  # no mapping: it has no iterator
             names = [name for name in every if name.startswith(prefix)]
@@ -100,6 +100,42 @@ def load(path: Path, prefix: str = "") -> Checkpoint:
         raise CorruptError(
             f"the checkpoint {path} cannot be read by this version of hpsearch: {error!r}"
         ) from error
+
+
+def identity(path: Path) -> str:
+    """Return the sha256 by which other checkpoints name this one as their parent.
+
+    That of its manifest, which holds those of all other files.
+
+    Raises:
+        CorruptError: if there is no manifest.
+    """
+    try:
+        return _sha256(path / MANIFEST)
+    except FileNotFoundError as error:
+        raise CorruptError(f"{path} is no whole checkpoint: it has no {MANIFEST}") from error
+
+
+def parents_below(folder: Path) -> tuple[str, ...]:
+    """Return what the newest whole checkpoint below ``folder`` descends from, if there is one.
+
+    Every checkpoint of a trial says the same.
+    """
+    for step in valid_steps(folder):
+        return tuple(_plain(path_of(folder, step))["parents"])
+    return ()
+
+
+def step_of(path: Path) -> int:
+    """Return the step of the checkpoint at ``path``; its tensors are not looked at.
+
+    Raises:
+        CorruptError: if it does not say.
+    """
+    try:
+        return int(_plain(path)["step"])
+    except (FileNotFoundError, ValueError, KeyError, TypeError) as error:
+        raise CorruptError(f"{path} is no whole checkpoint: {error!r}") from error
 
 
 def verify(path: Path) -> None:
@@ -214,6 +250,10 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
         save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, path)
     except SafetensorError as error:  # of its own kind even where the disk is full
         raise OSError(f"{path} cannot be written: {error}") from error
+
+
+def _plain(path: Path) -> Any:
+    return json.loads((path / STATE).read_text())
 
 
 def _write(path: Path, data: Mapping[str, Any]) -> None:

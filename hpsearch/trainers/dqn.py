@@ -138,12 +138,12 @@ class DQNTrainer(Trainer[DQNConfig, QLearner]):
         best = legal_values(chooser, self.legal(learner, subset)).argmax(dim=2, keepdim=True)
         return values.gather(2, best).squeeze(2)
 
-    def _saved_state(self) -> dict[str, Tensor]:
+    def saved_state(self) -> dict[str, Tensor]:
         """Return the part of the state that checkpoints hold: the buffers only if asked for."""
         keep_buffer = self.config.replay_buffer.save
         return {
             name: tensor
-            for name, tensor in super()._saved_state().items()
+            for name, tensor in super().saved_state().items()
             if keep_buffer or ".replay_buffer." not in name
         }
 

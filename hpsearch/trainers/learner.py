@@ -108,6 +108,14 @@ class Learner:
         for name, tensor in self.net.state().items():
             tensor[member].copy_(net.state()[name][0])
 
+    def forget_optimizer(self, member: int) -> None:
+        """Let one member's optimizer begin as for new weights."""
+        for tensor in self.optimizer.state().values():
+            tensor[member] = 0
+
+    def leave_games(self, member: int) -> None:
+        """Take note that one member's games were left before their ends; nothing to note here."""
+
     def state(self) -> dict[str, Tensor]:
         """Return every tensor that training changes, each with the member axis first."""
         found = {"trainable": self.trainable}

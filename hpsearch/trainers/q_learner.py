@@ -77,6 +77,10 @@ class QLearner(Learner):
         for name, tensor in self.target_net.state().items():
             tensor[member].copy_(net.state()[name][0])
 
+    def leave_games(self, member: int) -> None:
+        """Take note that one member's games were left before their ends."""
+        self.replay_buffer.leave_games(member)
+
     def settings(self) -> dict[str, Tensor]:
         """Return what the configurations say, each with the member axis first."""
         return {

@@ -130,6 +130,14 @@ class ReplayBuffer:
         if self._priorities is not None:
             self._priorities.update(places, errors)
 
+    def leave_games(self, member: int) -> None:
+        """Let one member's next moves be of other games than its last ones.
+
+        Of these nobody will know where they led.
+        """
+        newest = (self.added[member] - self._num_games + self._games) % self._num_places
+        self._rings.last[member].index_fill_(0, newest, True)
+
     def forget(self) -> None:
         """Begin empty again."""
         self.added.zero_()

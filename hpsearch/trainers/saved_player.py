@@ -1,6 +1,6 @@
 """Players that learned before: a role's networks, read from a checkpoint."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -48,8 +48,17 @@ def load_player(path: Path, role: str, device: torch.device) -> SavedPlayer:
     for name, tensor in net.state().items():
         tensor[0].copy_(_tensor(saved, path, f"{role}.net.{name}", tensor.shape[1:]))
     how = style(learning[role])
+    return SavedPlayer(config, saved.step, net, _policy(role, net, how), how)
+
+
+def with_net(player: SavedPlayer, role: str, net: Network) -> SavedPlayer:
+    """Return a player of ``role`` who plays by another network as ``player`` does by its own."""
+    return replace(player, net=net, policy=_policy(role, net, player.style))
+
+
+def _policy(role: str, net: Network, how: Style) -> HostPolicy | AgentPolicy:
     kind = LearnedHost if role == "host" else LearnedAgent
-    return SavedPlayer(config, saved.step, net, kind(net, how.weigh), how)
+    return kind(net, how.weigh)
 
 
 def saved_roles(path: Path) -> tuple[str, ...]:

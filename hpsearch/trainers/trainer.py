@@ -225,7 +225,7 @@ class Trainer(Rollouts[C, L], Generic[C, L]):
         Raises:
             OSError: if the disk is full or not writable; older checkpoints stay.
         """
-        tensors = {name: tensor[member] for name, tensor in self._saved_state().items()}
+        tensors = {name: tensor[member] for name, tensor in self.saved_state().items()}
         config = to_plain(self.configs[member])
         step = int(self.step[member])
         return checkpoint.save(folder, Checkpoint(step, tensors, config, tuple(parents), kind))
@@ -244,7 +244,7 @@ class Trainer(Rollouts[C, L], Generic[C, L]):
                 f"the checkpoint {path} was written with another configuration, which differs in "
                 f"{', '.join(differing)}; remove it, or give the run another name"
             )
-        missing = self._saved_state().keys() - saved.tensors.keys()
+        missing = self.saved_state().keys() - saved.tensors.keys()
         if missing:
             raise CorruptError(
                 f"the checkpoint {path} lacks {', '.join(sorted(missing))}; "
@@ -252,7 +252,7 @@ class Trainer(Rollouts[C, L], Generic[C, L]):
             )
         self.load_member(member, saved.tensors)
 
-    def _saved_state(self) -> dict[str, Tensor]:
+    def saved_state(self) -> dict[str, Tensor]:
         """Return the part of the state that checkpoints hold."""
         return self.state()
 

@@ -31,6 +31,7 @@ __all__ = [
     "ScriptedHost",
     "TrainerConfig",
     "read_config",
+    "shape_differences",
     "shape_key",
     "training_differences",
 ]
@@ -55,6 +56,23 @@ def training_differences(saved: Mapping[str, Any], own: Mapping[str, Any]) -> li
     """Return the top keys in which two plain configurations train differently."""
     keys = sorted((saved.keys() | own.keys()) - MAY_CHANGE)
     return [key for key in keys if saved.get(key) != own.get(key)]
+
+
+def shape_differences(one: CommonConfig, other: CommonConfig) -> list[str]:
+    """Return the dotted paths in which one could not go on from what the other has learned.
+
+    Per-member fields may differ, and so may what decides how long is trained and what is looked at.
+    """
+    shapes = [
+        {leaf.path: leaf.value for leaf in leaves(config) if not leaf.per_member}
+        for config in (one, other)
+    ]
+    paths = sorted(shapes[0].keys() | shapes[1].keys())
+    return [
+        path
+        for path in paths
+        if path.partition(".")[0] not in MAY_CHANGE and shapes[0].get(path) != shapes[1].get(path)
+    ]
 
 
 def shape_key(config: CommonConfig) -> str:

@@ -1,0 +1,71 @@
+"""Inheriting: a member that begins as another one has become, and goes on by itself.
+
+A child may learn by other rates than its parent, and has randomness of its own: the keys of its
+streams and of its starts are settings, which follow from its own seed. The counters are the
+parent's, so that even a child with its parent's seed draws no number and meets no start that its
+parent has learned from. Its games begin anew, each at the next start of its lane.
+"""
+
+from pathlib import Path
+
+from torch import Tensor
+
+from hpsearch.errors import ConflictError, CorruptError
+from hpsearch.trainers import checkpoint
+from hpsearch.trainers.config import read_config, shape_differences
+from hpsearch.trainers.trainer import AnyTrainer
+
+
+def inherit(trainer: AnyTrainer, path: Path, member: int) -> None:
+    """Let one member begin as the checkpoint at ``path`` stands, of whatever rates and seed.
+
+    It takes networks, targets, optimizers, snapshots, the step, and the memory where checkpoints
+    hold it.
+
+    Raises:
+        CorruptError: if the checkpoint is missing, damaged or incomplete.
+        ConflictError: if it is of another shape, naming what differs.
+        ConfigError: if its configuration is of another version.
+    """
+    trainer.load_member(member, _inheritance(trainer, path, member))
+    _begin_games(trainer, member)
+
+
+def inherit_role(trainer: AnyTrainer, path: Path, role: str, member: int) -> None:
+    """Let one role of a member begin as it stands in the checkpoint at ``path``, the rest stays.
+
+    Raises:
+        CorruptError, ConflictError, ConfigError: as `inherit`.
+    """
+    found = _inheritance(trainer, path, member)
+    state = {name: one for name, one in found.items() if name.startswith(f"{role}.")}
+    taken = f"{role}.snapshots.taken"
+    if taken in state:
+        # Snapshots are as old as they were, though the member's step is another one.
+        age = found["step"] - state[taken]
+        since = (trainer.step[member].to(age.device) - age).clamp(min=0)
+        state[taken] = since.where(state[taken] >= 0, state[taken])
+    trainer.load_member(member, state)
+    _begin_games(trainer, member)
+
+
+def _inheritance(trainer: AnyTrainer, path: Path, member: int) -> dict[str, Tensor]:
+    """Return the state that a checkpoint of the member's shape holds, by name."""
+    saved = checkpoint.load(path)
+    parent = read_config(saved.config, source=str(path / checkpoint.STATE))
+    differing = shape_differences(parent, trainer.configs[member])
+    if differing:
+        raise ConflictError(
+            f"a child must have its parent's shape, but {path} differs in {', '.join(differing)}; "
+            "name a parent of this shape"
+        )
+    missing = trainer.saved_state().keys() - saved.tensors.keys()
+    if missing:
+        raise CorruptError(f"the checkpoint {path} lacks {', '.join(sorted(missing))}")
+    return saved.tensors
+
+
+def _begin_games(trainer: AnyTrainer, member: int) -> None:
+    trainer.fused_game.restart(member)
+    for learner in trainer.learners:
+        learner.leave_games(member)

@@ -1,0 +1,173 @@
+"""A child begins as its parent has become, and goes on with rates and randomness of its own."""
+
+import pytest
+import torch
+
+from hpsearch.errors import ConflictError, CorruptError
+from hpsearch.game.kernels import BACKENDS
+from hpsearch.game.philox import derive_key
+from hpsearch.trainers.algorithms import build
+from hpsearch.trainers.inheriting import inherit, inherit_role
+from hpsearch.trainers.position import Position
+
+PARENT = {"seed": 1, "agent": "learn"}
+POOL = {
+    "size": 4,
+    "at_once": 2,
+    "max_staleness": 100,
+    "sync": {"mode": "fixed", "interval": 2},
+    "choice": {"mode": "uniform"},
+}
+GAMES = ("fused_game.points", "fused_game.lengths", "fused_game.starts")
+both = pytest.mark.parametrize("algorithm", ["dqn", "ppo"])
+
+
+@pytest.fixture
+def saved(tmp_path, tiny_config):
+    """Return a function (algorithm, changes, steps) -> a trained parent and its checkpoint."""
+
+    def make(algorithm="dqn", changes=None, steps=8):
+        trainer = build([tiny_config({**PARENT, **(changes or {})}, algorithm)])
+        trainer.train(steps)
+        return trainer, trainer.save(tmp_path / f"parent-{trainer.config.seed}", 0)
+
+    return make
+
+
+def heir(config, path):
+    """Return a trainer whose second member has inherited."""
+    trainer = build([config, config])
+    inherit(trainer, path, 1)
+    return trainer
+
+
+def row(trainer, member):
+    return {name: tensor[member] for name, tensor in trainer.state().items()}
+
+
+def positions(num_games=32):
+    key, zeros = torch.tensor([7]), torch.zeros((1, num_games), dtype=torch.int64)
+    points = BACKENDS["cpu"].random_starts(key, zeros, num_points=4, dimension=3, max_value=5)
+    return Position.of(points)
+
+
+@both
+def test_a_child_is_its_parent_but_for_its_games(saved, tiny_config, algorithm):
+    parent, path = saved(algorithm)
+    child = heir(tiny_config({**PARENT, "seed": 5, "steps": 40}, algorithm), path)
+    own, expected = row(child, 1), row(parent, 0)
+    for name in expected.keys() - {*GAMES, "host.replay_buffer.last", "agent.replay_buffer.last"}:
+        assert torch.equal(own[name], expected[name]), name
+    noise, never = torch.zeros(1, 32, 2), torch.zeros(1, 32)
+    played = child.select([1]).host_policy(positions(), noise, never)
+    assert torch.equal(played, parent.host_policy(positions(), noise, never))
+
+
+@both
+def test_other_rates_keep_what_the_optimizer_knows(saved, tiny_config, algorithm):
+    parent, path = saved(algorithm)
+    child = heir(tiny_config({**PARENT, "host.optim.args.lr": 0.5}, algorithm), path)
+    for name, tensor in parent.host_optimizer.state().items():
+        assert torch.equal(child.host_optimizer.state()[name][1], tensor[0])
+    assert all(tensor.any() for tensor in parent.host_optimizer.state().values())
+    assert float(child.host_lr_scheduler(torch.tensor([99, 99]))[1]) == 0.5
+
+
+@both
+@pytest.mark.parametrize("seed", [1, 5])
+def test_games_begin_at_starts_of_its_own_that_nobody_has_met(saved, tiny_config, algorithm, seed):
+    """Also with the seed of its parent."""
+    parent, path = saved(algorithm)
+    child = heir(tiny_config({**PARENT, "seed": seed}, algorithm), path).fused_game
+    starts = parent.fused_game.starts + 1
+    assert torch.equal(child.starts[1:], starts)
+    points = BACKENDS["reference"].random_starts(
+        torch.tensor([derive_key(seed, "starts")]),
+        starts,
+        num_points=4,
+        dimension=3,
+        max_value=5,
+    )
+    assert torch.equal(child.points[1:], points)
+    assert not child.lengths[1].any()
+    torch.testing.assert_close(child.observation, child.observe())
+
+
+def test_the_last_remembered_moves_lead_nowhere(saved, tiny_config):
+    """The games that they belong to were left; all others are remembered as they were."""
+    parent, path = saved()
+    child = heir(tiny_config({**PARENT, "seed": 5}), path)
+    before, after = (one.host_replay_buffer.state()["last"][-1] for one in (parent, child))
+    added, num_places = int(parent.host_replay_buffer.added[0]), len(before)
+    newest = {place % num_places for place in range(added - 8, added)}
+    for place in range(num_places):
+        assert bool(after[place]) == (bool(before[place]) or place in newest)
+
+
+def test_a_child_without_a_saved_memory_begins_with_none(saved, tiny_config):
+    forgets = {"replay_buffer.save": False}
+    _, path = saved(changes=forgets)
+    child = heir(tiny_config({**PARENT, **forgets, "seed": 5}), path)
+    assert not child.host_replay_buffer.filled[1]
+    child.train(4)
+    assert child.host_replay_buffer.filled[1]
+
+
+@both
+def test_the_other_members_notice_nothing(saved, tiny_config, algorithm):
+    _, path = saved(algorithm)
+    configs = [tiny_config({**PARENT, "seed": seed}, algorithm) for seed in (3, 4)]
+    alone, together = build(configs[:1]), build(configs)
+    inherit(together, path, 1)
+    alone.train(4)
+    together.train(4)
+    assert together.step.tolist() == [4, 12]
+    for name, tensor in row(alone, 0).items():
+        torch.testing.assert_close(row(together, 0)[name], tensor, rtol=1e-4, atol=1e-5, msg=name)
+
+
+def test_one_role_of_another_parent(saved, tiny_config):
+    first, path = saved()
+    second, other = saved(changes={"seed": 2}, steps=5)
+    trainer = heir(tiny_config({**PARENT, "seed": 5}), path)
+    inherit_role(trainer, other, "agent", 1)
+    own = row(trainer, 1)
+    for role, parent in (("host", first), ("agent", second)):
+        names = [name for name in own if name.startswith(f"{role}.") and ".last" not in name]
+        assert names
+        for name in names:
+            assert torch.equal(own[name], row(parent, 0)[name]), name
+    assert int(trainer.step[1]) == 8
+
+
+def test_snapshots_of_the_other_parents_role_are_as_old_as_they_were(saved, tiny_config):
+    pool = {"opponents": POOL}
+    _, path = saved(changes=pool, steps=9)
+    other, second = saved(changes={**pool, "seed": 2}, steps=5)
+    trainer = heir(tiny_config({**PARENT, **pool, "seed": 5}), path)
+    inherit_role(trainer, second, "agent", 1)
+    found = trainer.snapshots["agent"].staleness(trainer.step)[1]
+    assert found.tolist() == other.snapshots["agent"].staleness(other.step)[0].tolist()
+
+
+def test_another_shape_is_told_by_its_fields(saved, tiny_config):
+    _, path = saved()
+    changes = {"host.net_arch": [9], "reward": "step_penalty", "seed": 9}
+    with pytest.raises(ConflictError, match=r"differs in host\.net_arch, reward;"):
+        heir(tiny_config({**PARENT, **changes}), path)
+
+
+def test_what_is_looked_at_may_differ(saved, tiny_config):
+    _, path = saved()
+    changes = {"evaluation.interval": 7, "checkpoint.keep_last": 5, "monitor.interval": 3}
+    assert int(heir(tiny_config({**PARENT, **changes}), path).step[1]) == 8
+
+
+def test_a_missing_or_damaged_parent_is_told(saved, tiny_config):
+    _, path = saved()
+    config = tiny_config(PARENT)
+    with pytest.raises(CorruptError, match="damaged"):
+        heir(config, path.with_name("step-000000099"))
+    (path / "tensors.safetensors").write_bytes(b"")
+    with pytest.raises(CorruptError, match="damaged"):
+        heir(config, path)
