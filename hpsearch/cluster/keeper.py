@@ -66,7 +66,9 @@ class Keeper:
     def save(self, trainer: AnyTrainer, row: int, member: Member, kind: str) -> None:
         """Save one member and remove checkpoints that need not be kept."""
         folder = member.trial.checkpoints
-        trainer.save(folder, row, kind)
+        # Its first checkpoint, that of its birth, told whom a child descends from.
+        parents = checkpoint.parents_below(folder) if member.parents else ()
+        trainer.save(folder, row, kind, parents)
         self.saved[member.assignment.trial] = int(trainer.step[row])
         best = read_best(folder)
         pinned = () if best is None else (best.step,)

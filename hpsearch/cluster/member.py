@@ -2,10 +2,12 @@
 
 import time
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Final, Literal
 
 from hpsearch import yaml_file
 from hpsearch.cluster.failures import kind_of, message_of
+from hpsearch.cluster.lineage import Lineage
 from hpsearch.cluster.messages import Assignment, AttemptResult, Status, Stop
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.cluster.trial_dir import AttemptDir, TrialDir
@@ -26,18 +28,26 @@ class Member:
     config: TrainerConfig
     name: str
     """what a person calls it"""
+    lineage: Lineage
+    parents: tuple[Path, ...]
+    """the checkpoints that the lineage names"""
 
     @classmethod
     def open(cls, study: StudyDir, assignment: Assignment) -> "Member":
-        """Read the trial's configuration.
+        """Read the trial's configuration and where it comes from.
 
         Raises:
             ConfigError: if it is not a complete trainer configuration.
+            CorruptError: if it is not said where it comes from.
         """
         trial = study.trial(assignment.trial)
         config = read_config(yaml_file.load(trial.config), source=str(trial.config))
         attempt = trial.attempt(assignment.attempt)
-        return cls(assignment, trial, attempt, config, f"trial {assignment.trial}")
+        lineage = trial.read_lineage()
+        parents = tuple(study.checkpoint(one.checkpoint) for one in lineage.parents)
+        return cls(
+            assignment, trial, attempt, config, f"trial {assignment.trial}", lineage, parents
+        )
 
     def stop_reason(self) -> Stop | Literal["fenced"] | None:
         """Return why the driver wants this attempt to end, None to go on.

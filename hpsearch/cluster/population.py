@@ -17,7 +17,7 @@ from hpsearch.cluster.keeper import Keeper
 from hpsearch.cluster.measuring import Measuring
 from hpsearch.cluster.member import Member
 from hpsearch.cluster.newcomers import Newcomers
-from hpsearch.cluster.resuming import go_on
+from hpsearch.cluster.resuming import first_step, go_on
 from hpsearch.cluster.signals import StopFlag
 from hpsearch.cluster.slots import Slots
 from hpsearch.cluster.supply import Supply
@@ -92,6 +92,7 @@ class Population:
     def run(self) -> None:
         """Train until every member has ended or the job is asked to stop."""
         slots = self._slots
+        self._announce_births()
         self._keeper.note(go_on(slots.trainer, slots.members, in_step=not self._is_refilled))
         slots.read_steps()
         self._clock = slots.oldest_step or 0
@@ -103,6 +104,12 @@ class Population:
             self._train_all()
         finally:
             self._monitor.close()
+
+    def _announce_births(self) -> None:
+        """Give a sign of life before children are made, which may take minutes."""
+        children = [(one, first_step(one)) for one in self._slots.members.values() if one.parents]
+        if children:
+            self._heartbeats.give(children, {}, 0.0, is_busy=True)
 
     def _train_all(self) -> None:
         self._finish()  # a kill may have come between the last checkpoint and the result

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+from hpsearch.cluster.births import give_birth, step_of_birth
+from hpsearch.cluster.lineage import Fresh
 from hpsearch.cluster.member import Member
 from hpsearch.cluster.supply import steps_to_resume
 from hpsearch.errors import ConflictError
@@ -12,34 +14,40 @@ from hpsearch.trainers.trainer import AnyTrainer
 
 
 def go_on(trainer: AnyTrainer, members: Mapping[int, Member], *, in_step: bool) -> dict[int, int]:
-    """Let members, by row, begin or go on from their newest checkpoint; return steps, by trial.
+    """Let members, by row, begin or go on from their newest checkpoint.
 
     With ``in_step`` they always trained together, as `steps_to_resume` explains.
 
+    Returns:
+        the steps of their newest checkpoints, by trial; a child has one when it is born.
+
     Raises:
-        ConflictError: if a checkpoint is of another configuration, or one must be there and is not.
-        CorruptError: if a checkpoint was damaged after it had been found whole.
+        ConflictError: if a checkpoint is of another configuration, a parent's of another shape, or
+            one must be there and is not.
+        CorruptError: if a checkpoint was damaged after it had been found whole, or a parent's is
+            damaged or missing.
     """
     found = [_found_steps(member) for member in members.values()]
     begun: dict[int, int] = {}
     steps = steps_to_resume(found, in_step=in_step)
     for (row, member), step in zip(members.items(), steps, strict=True):
-        if step is None:
-            _begin(trainer, row, member)
-        else:
-            begun[member.assignment.trial] = step
+        first = _begin(trainer, row, member) if step is None else step
+        if step is not None:
             trainer.load(checkpoint.path_of(member.trial.checkpoints, step), row)
+        if first is not None:
+            begun[member.assignment.trial] = first
         _tidy(member)
-        member.trial.forget_metrics_after(step or 0)
-        print(f"{member.name} {_where(member, step)}", flush=True)
+        member.trial.forget_metrics_after(first or 0)
+        print(f"{member.name} {_where(member, step, first)}", flush=True)
     return begun
 
 
 def first_step(member: Member) -> int:
-    """Return the step from which a member goes on by itself."""
-    if member.config.checkpoint.resume == "never":
-        return 0
-    return next(checkpoint.valid_steps(member.trial.checkpoints), 0)
+    """Return the step from which a member goes on by itself: at first, that of its birth."""
+    if member.config.checkpoint.resume != "never":
+        for step in checkpoint.valid_steps(member.trial.checkpoints):
+            return step
+    return step_of_birth(member)
 
 
 def _found_steps(member: Member) -> list[int]:
@@ -51,16 +59,22 @@ def _found_steps(member: Member) -> list[int]:
     return list(checkpoint.valid_steps(folder))
 
 
-def _begin(trainer: AnyTrainer, row: int, member: Member) -> None:
-    """Begin at step 0, with networks that were trained before where the member says so."""
+def _begin(trainer: AnyTrainer, row: int, member: Member) -> int | None:
+    """Begin at step 0, with networks that were trained before where the member says so.
+
+    A child is born instead; return the step of its first checkpoint.
+    """
     rules = member.config.checkpoint
     if rules.resume == "must":
         raise ConflictError(
             f"checkpoint.resume is must, but {member.trial.checkpoints} holds no whole "
             "checkpoint; write auto to begin at step 0"
         )
+    if not isinstance(member.lineage.operator, Fresh):
+        return give_birth(trainer, row, member)
     if rules.warm_start is not None:
         trainer.warm_start(Path(rules.warm_start), row)
+    return None
 
 
 def _tidy(member: Member) -> None:
@@ -72,8 +86,9 @@ def _tidy(member: Member) -> None:
         print(f"the checkpoint {where} is damaged and left out", flush=True)
 
 
-def _where(member: Member, step: int | None) -> str:
-    if step is None:
+def _where(member: Member, step: int | None, first: int | None) -> str:
+    if first is None:
         return "begins at step 0"
     unused = member.config.checkpoint.warm_start is not None
-    return f"goes on from step {step}{'; warm_start is for a fresh one' if unused else ''}"
+    how = "goes on from" if step is not None else f"is born by {member.lineage.operator.name} at"
+    return f"{how} step {first}{'; warm_start is for a fresh one' if unused else ''}"

@@ -74,9 +74,11 @@ def open_run(config: TrainerConfig, folder: Path) -> Iterator[SingleRun]:
         _check_same(trial, config)
         attempt = trial.newest_attempt() + 1
         assignment = Assignment(trial=0, attempt=attempt, token=uuid4().hex)
-        trial.create(yaml_file.dump(to_plain(config)), Lineage(Fresh(), config.seed))
+        lineage = Lineage(Fresh(), config.seed)
+        trial.create(yaml_file.dump(to_plain(config)), lineage)
         trial.write_control(Control(assignment.token, stop=None))
-        yield SingleRun(Member(assignment, trial, trial.attempt(attempt), config, folder.name))
+        own = trial.attempt(attempt)
+        yield SingleRun(Member(assignment, trial, own, config, folder.name, lineage, ()))
 
 
 def _check_same(trial: TrialDir, config: TrainerConfig) -> None:

@@ -109,6 +109,10 @@ class StudyDir:
         """Return the folder of one trial."""
         return TrialDir(self.trials / str(number))
 
+    def checkpoint(self, place: str) -> Path:
+        """Return the checkpoint that a lineage or a match names: from this folder, or absolute."""
+        return self.root / place
+
     def match(self, number: int) -> MatchDir:
         """Return the folder of one match."""
         return MatchDir(self.root / "matches" / str(number))

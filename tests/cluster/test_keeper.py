@@ -7,6 +7,7 @@ import pytest
 
 from hpsearch.cluster import keeper as keeper_module
 from hpsearch.cluster.keeper import Keeper
+from hpsearch.cluster.lineage import Fresh, Lineage
 from hpsearch.cluster.member import Member
 from hpsearch.cluster.messages import Assignment
 from hpsearch.cluster.trial_dir import TrialDir
@@ -35,7 +36,9 @@ class Story:
     def __init__(self, folder, config) -> None:
         folder.mkdir(exist_ok=True)
         trial = TrialDir(folder)
-        self.member = Member(Assignment(0, 1, "t"), trial, trial.attempt(1), config, "m")
+        lineage = Lineage(Fresh(), config.seed)
+        assignment = Assignment(0, 1, "t")
+        self.member = Member(assignment, trial, trial.attempt(1), config, "m", lineage, ())
         self.trainer = build([config])
         self.keeper = Keeper(config)
         self.folder = trial.checkpoints

@@ -1,0 +1,181 @@
+"""Offspring: what a child plays by, made from its parents as an operator says.
+
+Axes: P = 1, the child; B positions.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final, Literal, cast
+
+import torch
+
+from hpsearch.game.philox import Stream, derive_key
+from hpsearch.population.operators.alignment import aligned
+from hpsearch.population.operators.average import aligned_average, with_statistics_of
+from hpsearch.population.operators.clone import clone, host_and_agent
+from hpsearch.population.operators.crossover import layer_crossover, unit_crossover
+from hpsearch.population.operators.distillation import distilled
+from hpsearch.population.operators.divergence import Measure, greedy_change, policy_change
+from hpsearch.population.operators.gaussian import gaussian_mutation
+from hpsearch.population.operators.options import (
+    AlignedAverage,
+    Clone,
+    DistillationCrossover,
+    GaussianMutation,
+    HostAndAgent,
+    LayerCrossover,
+    OperatorOptions,
+    SafeMutation,
+    UnitCrossover,
+)
+from hpsearch.population.operators.positions import Positions, visited
+from hpsearch.population.operators.safe import safe_mutation
+from hpsearch.trainers.networks import Network
+from hpsearch.trainers.policies import (
+    AgentPolicy,
+    HostPolicy,
+    ScriptedAgentPolicy,
+    ScriptedHostPolicy,
+)
+from hpsearch.trainers.role_nets import POLICY
+from hpsearch.trainers.rollouts import game_config
+from hpsearch.trainers.saved_player import SavedPlayer
+
+NUM_LANES: Final = 64
+"""games at a time in which a parent's positions are seen, against each opponent of its panel"""
+
+NUM_MOVES: Final = 16
+"""of each of these lanes: about one game of 20 points, so that early and late positions come"""
+
+NUM_PASSES: Final = 16
+"""backward passes at most that tell what matters to a mutation, see `sensitivity`"""
+
+Players = Mapping[str, SavedPlayer]
+"""what one checkpoint holds, by role; all of P = 1"""
+
+
+def offspring(
+    operator: OperatorOptions, parents: Sequence[Players], seed: int
+) -> dict[str, Network]:
+    """Return the child's networks, by role: of every role that the first parent has learned.
+
+    The same arguments give the same child, bit for bit on one kind of device.
+
+    Args:
+        operator: what is done.
+        parents: as many as the operator takes, of one game; alike where it asks for that.
+        seed: of what is drawn.
+
+    Raises:
+        ValueError: if the parents do not fit together.
+    """
+    if isinstance(operator, HostAndAgent):
+        host_of, agent_of = ({role: one.net for role, one in own.items()} for own in parents)
+        return host_and_agent(host_of, agent_of)
+    return {
+        role: _of_role(operator, role, [own[role] for own in parents], seed) for role in parents[0]
+    }
+
+
+def _of_role(
+    operator: OperatorOptions, role: str, parents: Sequence[SavedPlayer], seed: int
+) -> Network:
+    first, last = parents[0].net, parents[-1].net
+    stream = _stream(first.weights.device, seed, role)
+    match operator:
+        case Clone() | HostAndAgent():
+            return clone(first)
+        case GaussianMutation(strength=strength):
+            return gaussian_mutation(first, strength=_number(strength, first), stream=stream)
+        case SafeMutation(bound=bound):
+            return _safe(role, parents[0], bound, seed, stream)
+        case LayerCrossover(share=share):
+            mixed = layer_crossover(first, last, share=_number(share, first), stream=stream)
+        case UnitCrossover(share=share):
+            mixed = unit_crossover(
+                first, aligned(last, first), share=_number(share, first), stream=stream
+            )
+        case AlignedAverage(share=share):
+            mixed = aligned_average(first, last, share=_number(share, first))
+        case DistillationCrossover(learning=learning):
+            seen = [_seen(role, one, seed) for one in parents]
+            return distilled(
+                first,
+                last,
+                first,
+                seen_by_first=seen[0],
+                seen_by_second=seen[1],
+                options=learning,
+                stream=stream,
+            )
+    return _with_own_statistics(mixed, role, parents, seed)
+
+
+def _safe(role: str, parent: SavedPlayer, bound: float, seed: int, stream: Stream) -> Network:
+    """Return a mutation of what the role plays by; a value tower, which moves nothing, stays."""
+    seen = _seen(role, parent, seed)
+    return safe_mutation(
+        parent.net,
+        seen.features,
+        tower=POLICY,
+        bound=_number(bound, parent.net),
+        measure=_measure(parent, seen),
+        gradient="sum",
+        max_passes=NUM_PASSES,
+        stream=stream,
+    )
+
+
+def _measure(player: SavedPlayer, seen: Positions) -> Measure:
+    """Return how much of a player's moves change: of one that draws them, their chances."""
+    draws = player.style.rate > 0
+    return policy_change(seen.legal) if draws else greedy_change(seen.legal)
+
+
+def _with_own_statistics(
+    net: Network, role: str, parents: Sequence[SavedPlayer], seed: int
+) -> Network:
+    """Return a mixture with batch norms that know what it computes itself, not what parents did."""
+    if not net.statistics.shape[1]:
+        return net
+    features = torch.cat([_seen(role, one, seed).features for one in parents], dim=1)
+    return with_statistics_of(net, features)
+
+
+def _seen(role: str, player: SavedPlayer, seed: int) -> Positions:
+    """Return positions that a player meets against its panel, playing as in training's games."""
+    device = player.net.weights.device
+    rate, never = torch.full((1,), player.style.rate, device=device), torch.zeros(1, device=device)
+    found: Positions | None = None
+    for name in player.config.measured_against()[role]:
+        host, agent = _table(role, player, name)
+        more = visited(
+            cast(Literal["host", "agent"], role),
+            host,
+            agent,
+            game_config(player.config),
+            starts=_stream(device, seed, role, "starts", name).keys,
+            num_games=NUM_LANES,
+            num_moves=NUM_MOVES,
+            exploration=(rate, never) if role == "host" else (never, rate),
+            stream=_stream(device, seed, role, "moves", name),
+        )
+        found = more if found is None else found + more
+    assert found is not None, "a configuration names opponents of every role that learns"
+    return found
+
+
+def _table(role: str, player: SavedPlayer, opponent: str) -> tuple[HostPolicy, AgentPolicy]:
+    if role == "host":
+        return cast(HostPolicy, player.policy), ScriptedAgentPolicy(opponent)
+    return ScriptedHostPolicy(opponent), cast(AgentPolicy, player.policy)
+
+
+def _stream(device: torch.device, seed: int, *purpose: str) -> Stream:
+    """Return the stream of one child (P = 1) for one purpose."""
+    keys = torch.tensor([derive_key(seed, "birth", *purpose)], device=device)
+    return Stream(keys, torch.zeros_like(keys))
+
+
+def _number(value: float, net: Network) -> torch.Tensor:
+    """Return a number of the one child, float32 (1,)."""
+    return torch.full((1,), value, device=net.weights.device)

@@ -1,0 +1,298 @@
+"""Children: what they are at birth, that they can be made again, and that they go on from there."""
+
+import pytest
+import torch
+from birth_stories import (
+    BIRTH,
+    MIXTURES,
+    ONE_PARENT,
+    PAIR,
+    TWO_PARENTS,
+    assert_same_state,
+    give,
+    job_of,
+    lineage,
+    parents_in,
+    saved,
+)
+
+from hpsearch.cluster import births
+from hpsearch.cluster.lineage import Birth, Fresh, Trying
+from hpsearch.cluster.study_dir import StudyDir
+from hpsearch.cluster.trial_dir import TrialDir
+from hpsearch.cluster.worker import work
+from hpsearch.population.operators.options import Clone, GaussianMutation, HostAndAgent
+from hpsearch.trainers import checkpoint
+from hpsearch.trainers.trainer import Trainer
+
+CHILD = {**PAIR, "seed": 5, "steps": 12}
+SURE = Trying(num_games=200, confidence=0.9)
+RUINOUS = GaussianMutation("gaussian_mutation", 50.0)
+every_algorithm = pytest.mark.parametrize("algorithm", ["dqn", "ppo"])
+
+
+class Killed(BaseException):
+    """Stands for kill -9: no handler of the worker sees it."""
+
+
+@pytest.fixture(scope="module")
+def parents(tmp_path_factory, tiny_config):
+    """Two trained pairs of each algorithm, of other rates than their children."""
+    folder = tmp_path_factory.mktemp("parents")
+    return {
+        algorithm: parents_in(
+            folder / algorithm, [tiny_config({**PAIR, "seed": seed}, algorithm) for seed in (1, 2)]
+        )
+        for algorithm in ("dqn", "ppo")
+    }
+
+
+@pytest.fixture
+def born(tmp_path, plain_config):
+    """Return a function (operator, parents, ...) -> the trial, trained to its end."""
+
+    def make(operator, paths, *, changes=None, algorithm="dqn", name="study", **origin):
+        study = StudyDir(tmp_path / name)
+        config = plain_config({**CHILD, **(changes or {})}, algorithm)
+        work(str(job_of(study, [give(study, 0, config, lineage(operator, paths, **origin))]).root))
+        return study.trial(0)
+
+    return make
+
+
+def ended(trial, attempt=1):
+    result = trial.attempt(attempt).read_result()
+    return result.status, result.step, result.message
+
+
+@every_algorithm
+@pytest.mark.parametrize("name", [*ONE_PARENT, *TWO_PARENTS])
+def test_every_operator_makes_a_child_that_learns_on(born, parents, algorithm, name):
+    """The same again from the same lineage; what it descends from stays written in it."""
+    operator = {**ONE_PARENT, **TWO_PARENTS}[name]
+    paths = parents[algorithm][: 1 if name in ONE_PARENT else 2]
+    trial = born(operator, paths, algorithm=algorithm)
+    assert ended(trial) == ("finished", 12, "")
+    assert trial.read_birth() == Birth(name, adopted=True, chance=None)
+    at_birth, at_end = saved(trial, BIRTH), saved(trial, 12)
+    identities = tuple(checkpoint.identity(path) for path in paths)
+    assert at_birth.parents == at_end.parents == identities
+    assert [row["step"] for row in trial.read_metrics()] == [12]
+    again = born(operator, paths, algorithm=algorithm, name="again")
+    assert_same_state(saved(again, BIRTH), at_birth)
+    assert_same_state(saved(again, 12), at_end)
+
+
+@every_algorithm
+def test_a_clone_is_its_parent(born, parents, algorithm):
+    changes = {"host.optim.args.lr": 0.1}
+    trial = born(Clone(), parents[algorithm][:1], changes=changes, algorithm=algorithm)
+    child, parent = saved(trial, BIRTH), checkpoint.load(parents[algorithm][0])
+    for name, tensor in parent.tensors.items():
+        is_own = name.startswith("fused_game") or name.endswith("replay_buffer.last")
+        assert is_own or torch.equal(child.tensors[name], tensor), name
+    assert child.config["host"]["optim"]["args"]["lr"] == 0.1
+
+
+@pytest.mark.parametrize("name", ["gaussian_mutation", "safe_mutation", *MIXTURES])
+def test_new_weights_have_targets_of_their_own(born, parents, name):
+    """The moments of gradients stay where the weights are nearly the same."""
+    is_mixture = name in MIXTURES
+    operator = {**ONE_PARENT, **TWO_PARENTS}[name]
+    trial = born(operator, parents["dqn"][: 2 if is_mixture else 1])
+    child, parent = saved(trial, BIRTH).tensors, checkpoint.load(parents["dqn"][0]).tensors
+    names = ("host.net.weights", "agent.net.weights")
+    assert not all(torch.equal(child[one], parent[one]) for one in names)
+    for role in ("host", "agent"):
+        weights = child[f"{role}.net.weights"]
+        assert torch.equal(weights, child[f"{role}.target_net.weights"])
+        moments = [key for key in child if key.startswith(f"{role}.optimizer.")]
+        assert moments
+        for key in moments:
+            expected = torch.zeros_like(parent[key]) if is_mixture else parent[key]
+            assert torch.equal(child[key], expected), key
+
+
+@every_algorithm
+def test_host_and_agent_takes_exactly_the_two(born, parents, algorithm):
+    trial = born(HostAndAgent(), parents[algorithm], algorithm=algorithm)
+    child = saved(trial, BIRTH).tensors
+    for role, path in zip(("host", "agent"), parents[algorithm], strict=True):
+        names = [name for name in child if name.startswith(f"{role}.")]
+        assert any(".optimizer." in name for name in names)
+        for name in names:
+            expected = checkpoint.load(path).tensors[name]
+            assert name.endswith("replay_buffer.last") or torch.equal(child[name], expected), name
+
+
+def test_siblings_of_other_seeds_differ(born, parents):
+    """Though they begin with the same networks and have the same rates."""
+    one = born(Clone(), parents["dqn"][:1])
+    other = born(Clone(), parents["dqn"][:1], changes={"seed": 6}, name="other")
+    births, ends = ([saved(t, step).tensors for t in (one, other)] for step in (BIRTH, 12))
+    assert torch.equal(*(found["host.net.weights"] for found in births))
+    assert not torch.equal(*(found["fused_game.points"] for found in births))
+    assert not torch.equal(*(found["host.net.weights"] for found in ends))
+
+
+def test_what_is_drawn_follows_the_lineages_seed(born, parents):
+    operator = ONE_PARENT["gaussian_mutation"]
+    one = born(operator, parents["dqn"][:1], seed=5)
+    other = born(operator, parents["dqn"][:1], seed=6, name="other")
+    assert not torch.equal(*(saved(t, BIRTH).tensors["host.net.weights"] for t in (one, other)))
+
+
+def test_batch_norms_of_a_mixture_know_what_it_computes(born, tmp_path, tiny_config):
+    """Not what either parent did: their statistics are not an average of the parents'."""
+    norms = {"host.net_arch": [8, "b"], "agent": {"player": "random"}}
+    paths = parents_in(tmp_path, [tiny_config({**norms, "seed": seed}) for seed in (1, 2)])
+    trial = born(TWO_PARENTS["aligned_average"], paths, changes=norms)
+    child, *others = (
+        found.tensors["host.net.statistics"]
+        for found in (saved(trial, BIRTH), *map(checkpoint.load, paths))
+    )
+    assert child.isfinite().all()
+    assert not torch.allclose(child, (others[0] + others[1]) / 2, rtol=0.05)
+
+
+# Trying.
+
+
+@pytest.fixture(scope="module")
+def strong(tmp_path_factory, tiny_config):
+    """A pair that has learned to play."""
+    return parents_in(tmp_path_factory.mktemp("strong"), [tiny_config(PAIR)], steps=200)
+
+
+def test_a_child_that_is_surely_weaker_is_not_adopted(born, strong):
+    """A copy of its parent takes its place, which is as a clone would be."""
+    changes = {"steps": 204}
+    trial = born(RUINOUS, strong, changes=changes, trying=SURE)
+    birth = trial.read_birth()
+    assert (birth.operator, birth.adopted) == ("gaussian_mutation", False)
+    assert birth.chance > SURE.confidence
+    copy = born(Clone(), strong, changes=changes, name="clone")
+    for step in (200, 204):
+        assert_same_state(saved(trial, step), saved(copy, step))
+
+
+def test_without_a_trial_every_child_is_adopted(born, strong):
+    trial = born(RUINOUS, strong, changes={"steps": 204})
+    assert trial.read_birth() == Birth("gaussian_mutation", adopted=True, chance=None)
+    child, parent = saved(trial, 200).tensors, checkpoint.load(strong[0]).tensors
+    assert child["host.net.weights"].norm() > 20 * parent["host.net.weights"].norm()
+
+
+@every_algorithm
+def test_a_child_that_may_be_as_strong_is_adopted(born, parents, algorithm):
+    operator = GaussianMutation("gaussian_mutation", 1e-6)
+    trial = born(operator, parents[algorithm][:1], algorithm=algorithm, trying=SURE)
+    birth = trial.read_birth()
+    assert birth.adopted
+    assert birth.chance == 0.5
+
+
+# Kills.
+
+
+def kill_at(monkeypatch, owner, name, n):
+    original, calls = getattr(owner, name), []
+
+    def wrapped(*arguments, **options):
+        calls.append(name)
+        if len(calls) == n:
+            raise Killed
+        return original(*arguments, **options)
+
+    monkeypatch.setattr(owner, name, wrapped)
+
+
+MOMENTS = [
+    (births, "inherit", 1),
+    (births, "offspring", 1),
+    (TrialDir, "write_birth", 1),
+    (checkpoint, "save", 1),
+    (checkpoint, "_flush", 2),
+    (TrialDir, "forget_metrics_after", 1),
+    (Trainer, "train", 1),
+    (checkpoint, "keep_last", 1),
+    (checkpoint, "save", 3),
+]
+
+
+@pytest.mark.parametrize(("owner", "name", "n"), MOMENTS, ids=[f"{m[1]} {m[2]}" for m in MOMENTS])
+def test_killed_at_any_moment_it_becomes_what_it_would_have(
+    tmp_path, plain_config, parents, born, monkeypatch, owner, name, n
+):
+    origin = lineage(TWO_PARENTS["unit_crossover"], parents["dqn"], trying=Trying(20, 0.99))
+    config = plain_config({**CHILD, "steps": 2 * BIRTH})
+    study = StudyDir(tmp_path / "killed")
+    job = job_of(study, [give(study, 0, config, origin)])
+    with monkeypatch.context() as patch:
+        kill_at(patch, owner, name, n)
+        with pytest.raises(Killed):
+            work(str(job.root))
+    again = give(study, 0, config, origin, attempt=2)
+    work(str(job_of(study, [again], name="job-2").root))
+    assert ended(study.trial(0), 2)[:2] == ("finished", 2 * BIRTH)
+    whole = born(
+        origin.operator, parents["dqn"], changes={"steps": 2 * BIRTH}, trying=origin.trying
+    )
+    assert_same_state(saved(study.trial(0), 2 * BIRTH), saved(whole, 2 * BIRTH))
+    assert study.trial(0).read_birth() == whole.read_birth()
+    curves = [
+        [(row["step"], row["metrics"]) for row in t.read_metrics()] for t in (study.trial(0), whole)
+    ]
+    assert curves[0] == curves[1]
+
+
+# What is wrong with a lineage.
+
+
+@pytest.mark.parametrize("how", ["missing", "damaged", "of another shape", "too few", "no agent"])
+def test_a_birth_that_is_impossible_fails_with_one_sentence(
+    tmp_path, plain_config, tiny_config, how
+):
+    alone = {"agent": {"player": "random"}}
+    paths = parents_in(tmp_path / "parents", [tiny_config(alone)])
+    operator, said = Clone(), "damaged"
+    match how:
+        case "missing":
+            paths, said = [tmp_path / "nowhere"], "no whole checkpoint"
+        case "damaged":
+            (paths[0] / checkpoint.TENSORS).write_bytes(b"x")
+        case "of another shape":
+            alone, said = {**alone, "host.net_arch": [9]}, "differs in host.net_arch"
+        case "too few":
+            operator, said = TWO_PARENTS["layer_crossover"], "2 parents, but the lineage of trial 0"
+        case "no agent":
+            operator, paths, said = HostAndAgent(), paths * 2, "only the host learns"
+    study = StudyDir(tmp_path / "study")
+    given = give(study, 0, plain_config({**alone, "steps": 12}), lineage(operator, paths))
+    with pytest.raises(Exception, match=said):
+        work(str(job_of(study, [given]).root))
+    status, _, message = ended(study.trial(0))
+    assert status == "failed"
+    assert said in message
+    assert study.trial(0).read_birth() is None
+
+
+def test_a_parent_is_found_from_the_studys_folder(tmp_path, plain_config, tiny_config):
+    study = StudyDir(tmp_path / "study")
+    [path] = parents_in(study.trial(0).root, [tiny_config(PAIR)])
+    origin = lineage(Clone(), [path.relative_to(study.root)])
+    work(str(job_of(study, [give(study, 1, plain_config(CHILD), origin)]).root))
+    assert ended(study.trial(1)) == ("finished", 12, "")
+
+
+def test_fresh_and_born_members_train_together(tmp_path, plain_config, parents):
+    study = StudyDir(tmp_path / "study")
+    origins = [lineage(Fresh(), []), lineage(Clone(), parents["dqn"][:1])]
+    configs = [plain_config({**CHILD, "seed": seed}) for seed in (3, 4)]
+    given = [give(study, n, *pair) for n, pair in enumerate(zip(configs, origins, strict=True))]
+    work(str(job_of(study, given).root))
+    for number, steps in ((0, [4, 8, 12]), (1, [12])):
+        assert ended(study.trial(number)) == ("finished", 12, "")
+        assert [row["step"] for row in study.trial(number).read_metrics()] == steps
+    assert study.trial(0).read_birth() is None
+    assert saved(study.trial(0), 12).parents == ()
