@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from hpsearch.cli import main
+from hpsearch.population import round_robin
 from hpsearch.population.crossplay import crossplay
 from hpsearch.population.sides import agent_banks, host_banks, scripted_agents, scripted_hosts
-from hpsearch.report import round_robin
 from hpsearch.report import standings as module
 from hpsearch.report.entrants import find_entrants
 from hpsearch.report.round_robin import HowToPlay, play_round_robin

@@ -9,16 +9,15 @@ from typing import Final
 import torch
 
 from hpsearch.cluster.study_dir import StudyDir
-from hpsearch.errors import ConflictError, UsageError, unknown_name
+from hpsearch.errors import UsageError, unknown_name
 from hpsearch.game.config import GameConfig
 from hpsearch.game.players import AGENTS, HOSTS
 from hpsearch.names import is_name
+from hpsearch.population.round_robin import common_game
 from hpsearch.report.contestants import STANDARD_GAME, find_checkpoint
 from hpsearch.report.strongest import strongest_checkpoints
 from hpsearch.report.view import open_view
-from hpsearch.trainers.config import CommonConfig
 from hpsearch.trainers.metrics import PANELS
-from hpsearch.trainers.rollouts import game_config
 from hpsearch.trainers.saved_player import SavedPlayer, load_player, saved_roles
 
 KNOWN: Final = {"host": tuple(HOSTS), "agent": tuple(AGENTS)}
@@ -169,28 +168,8 @@ def _step(checkpoint: Path) -> str:
 
 def _common_game(sides: Iterable[Mapping[str, SavedPlayer]]) -> tuple[GameConfig, int]:
     """Return the game that all know, and the cap; scripted players know any game."""
-    players = [(name, player) for side in sides for name, player in side.items()]
-    if not players:
+    players = [(name, player.config) for side in sides for name, player in side.items()]
+    game = common_game(players)
+    if game is None:
         return STANDARD_GAME, STANDARD_GAME.max_steps
-    kinds: dict[str, list[str]] = {}
-    for name, player in players:
-        names = kinds.setdefault(_game_text(player.config), [])
-        if name not in names:  # a pair of one name plays both sides
-            names.append(name)
-    if len(kinds) > 1:
-        told = "; ".join(f"{', '.join(names)}: {said}" for said, names in kinds.items())
-        raise ConflictError(
-            f"all must play the same game, but they know {len(kinds)} ({told}); name players of "
-            "one game"
-        )
-    configs = [player.config for _, player in players]
-    return game_config(configs[0]), max(config.evaluation.max_steps for config in configs)
-
-
-def _game_text(config: CommonConfig) -> str:
-    """Return what makes two games the same one."""
-    moved = "" if config.reposition else ", reposition=false"
-    return (
-        f"dimension={config.dimension}, max_num_points={config.max_num_points}, "
-        f"max_value={config.max_value}{moved}"
-    )
+    return game, max(config.evaluation.max_steps for _, config in players)
