@@ -1,4 +1,4 @@
-"""The worker: what runs inside a job. Trains the job's trials as one population.
+"""The worker: what runs inside a job. Trains the job's trials as one population, or plays a match.
 
 It speaks with the driver through files alone and never sees the database.
 """
@@ -11,6 +11,7 @@ from pathlib import Path
 
 import torch
 
+from hpsearch.cluster.match_job import play_match
 from hpsearch.cluster.member import Member
 from hpsearch.cluster.population import Population
 from hpsearch.cluster.signals import StopFlag, stop_flag
@@ -33,6 +34,8 @@ def work(job_folder: str) -> None:
 def train_job(job_folder: str, flag: StopFlag) -> None:
     """Train the trials of a job until each has finished or has been stopped, or ``flag`` is set.
 
+    A job that is for a match plays that instead.
+
     A pilot then waits for more of the same shape, so that what a process pays once (imports, the
     device, compilation) is paid once for all of them. Every attempt's result is written before this
     returns, but those of trials that were given and have not begun; what it raises is for the job's
@@ -41,6 +44,9 @@ def train_job(job_folder: str, flag: StopFlag) -> None:
     job = JobDir(Path(job_folder))
     plan = job.read()
     torch.set_num_threads(plan.num_threads)
+    if plan.match is not None:
+        play_match(job.study, plan.match, flag)
+        return
     supply = Supply(job, plan)
     trainer = None
     # Also when the flag is set: each of the first attempts says how it ended.

@@ -1,0 +1,119 @@
+"""A job that plays a match: every host against every agent, by what their checkpoints hold.
+
+A match is short, so it keeps nothing on the way: it writes all games at once or none.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from hpsearch.cluster.match_dir import Entrant, Games, MatchDir, MatchPlan
+from hpsearch.cluster.signals import StopFlag
+from hpsearch.cluster.study_dir import StudyDir
+from hpsearch.errors import ConflictError, CorruptError
+from hpsearch.game.config import GameConfig
+from hpsearch.game.players import AGENTS, HOSTS
+from hpsearch.population.crossplay import CrossPlay
+from hpsearch.population.round_robin import Players, common_game, play_everybody
+from hpsearch.trainers.saved_player import load_player
+
+
+def play_match(study: StudyDir, number: int, flag: StopFlag) -> None:
+    """Play a match of a study and write its games, unless they lie there already.
+
+    Nothing is written if ``flag`` is set before the last set of starts is begun.
+
+    Raises:
+        CorruptError: if the plan or a checkpoint is missing or damaged.
+        ConflictError: if the entrants know different games, or one knows no such role.
+    """
+    match = study.match(number)
+    plan = match.read_plan()
+    if _is_played(match, plan) or flag.is_set:
+        return
+    device = _device(plan)
+    hosts = _players(study, plan.hosts, "host", device)
+    agents = _players(study, plan.agents, "agent", device)
+    game = _game(hosts, agents)
+    parts = []
+    for split in plan.splits:
+        if flag.is_set:
+            return
+        played = play_everybody(
+            hosts,
+            agents,
+            game,
+            num_games=plan.num_games,
+            max_steps=plan.max_steps,
+            split=split,
+            sampled=False,
+            device=device,
+        )
+        parts.append(_in_order(played, plan))
+    match.write_games(
+        Games(np.stack([one.moves for one in parts]), np.stack([one.finished for one in parts]))
+    )
+
+
+def _is_played(match: MatchDir, plan: MatchPlan) -> bool:
+    """Return whether the games of the plan lie there whole; damaged ones are played again."""
+    try:
+        games = match.read_games()
+    except CorruptError as error:
+        print(error, flush=True)
+        return False
+    shape = (len(plan.splits), len(plan.hosts), len(plan.agents), plan.num_games)
+    return games is not None and games.moves.shape == games.finished.shape == shape
+
+
+def _device(plan: MatchPlan) -> torch.device:
+    if plan.device == "cuda" and not torch.cuda.is_available():
+        raise ConflictError(
+            "the match is to be played on cuda, but torch finds no CUDA device on this machine; "
+            "play it on cpu, or where there is a GPU"
+        )
+    return torch.device(plan.device)
+
+
+def _players(
+    study: StudyDir, entrants: Sequence[Entrant], role: str, device: torch.device
+) -> Players:
+    names = [one.name for one in entrants]
+    if not names or len(set(names)) < len(names):
+        raise CorruptError(f"a match needs {role}s, each name once, but its plan names {names}")
+    scripted = tuple(one.name for one in entrants if one.checkpoint is None)
+    known = HOSTS if role == "host" else AGENTS
+    unknown = [name for name in scripted if name not in known]
+    if unknown:
+        raise ConflictError(
+            f"{', '.join(unknown)} is no scripted {role}; there are {', '.join(known)}"
+        )
+    learned = {
+        one.name: load_player(study.checkpoint(one.checkpoint), role, device)
+        for one in entrants
+        if one.checkpoint is not None
+    }
+    return Players(learned, scripted)
+
+
+def _game(hosts: Players, agents: Players) -> GameConfig:
+    """Return the game of the match; scripted players know any."""
+    learned = [*hosts.learned.items(), *agents.learned.items()]
+    game = common_game((name, player.config) for name, player in learned)
+    if game is None:
+        raise ConflictError(
+            "a match needs a learned player, whose configuration says which game is played; name "
+            "one checkpoint at least"
+        )
+    return game
+
+
+def _in_order(played: CrossPlay, plan: MatchPlan) -> CrossPlay:
+    """Return games with hosts and agents in the plan's order."""
+    hosts, agents = (tuple(one.name for one in side) for side in (plan.hosts, plan.agents))
+    cells = np.ix_(
+        [played.hosts.index(name) for name in hosts],
+        [played.agents.index(name) for name in agents],
+    )
+    return CrossPlay(hosts, agents, played.moves[cells], played.finished[cells])

@@ -1,0 +1,244 @@
+"""Matches as jobs play them: every cell is what its two players do by hand."""
+
+import os
+import signal
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from birth_stories import PAIR, parents_in
+
+from hpsearch.cluster import match_job
+from hpsearch.cluster.match_dir import Entrant, MatchPlan
+from hpsearch.cluster.messages import JobPlan
+from hpsearch.cluster.study_dir import StudyDir
+from hpsearch.cluster.worker import work
+from hpsearch.errors import ConflictError, CorruptError
+from hpsearch.game.encoding import HostActionEncoder
+from hpsearch.game.kernels import BACKENDS
+from hpsearch.game.philox import derive_key
+from hpsearch.game.players import agent_player
+from hpsearch.population import round_robin
+from hpsearch.population.crossplay import crossplay
+from hpsearch.population.sides import (
+    agent_banks,
+    host_banks,
+    scripted_agents,
+    scripted_hosts,
+)
+from hpsearch.trainers.position import Position
+from hpsearch.trainers.rollouts import game_config
+from hpsearch.trainers.saved_player import load_player
+
+CPU = torch.device("cpu")
+SPLITS = ("match 1 a", "match 1 b")
+NUM_GAMES, MAX_STEPS = 30, 10
+
+
+@pytest.fixture(scope="module")
+def checkpoints(tmp_path_factory, tiny_config):
+    """Four pairs of one game, of two algorithms and three structures."""
+    folder = tmp_path_factory.mktemp("pairs")
+    kinds = [("dqn", {}), ("dqn", {"host.net_arch": [5, 5]}), ("ppo", {})]
+    found = []
+    for index, (algorithm, changes) in enumerate(kinds):
+        config = tiny_config({**PAIR, **changes, "seed": index}, algorithm)
+        found += parents_in(folder / str(index), [config])
+    return found
+
+
+@pytest.fixture
+def study(tmp_path):
+    return StudyDir(tmp_path / "study")
+
+
+@pytest.fixture
+def plan(checkpoints):
+    """Learned and scripted players in no particular order."""
+    _, two, three = map(str, checkpoints)
+    return MatchPlan(
+        hosts=(Entrant("a", two), Entrant("zeillinger", None), Entrant("b", three)),
+        agents=(Entrant("random", None), Entrant("b", three), Entrant("choose_first", None)),
+        num_games=NUM_GAMES,
+        max_steps=MAX_STEPS,
+        splits=SPLITS,
+        device="cpu",
+    )
+
+
+def job_for(study, plan, number=1):
+    study.match(number).write_plan(plan)
+    job = study.job(f"match-{number}")
+    job.write(JobPlan((), 1, pilot_seconds=0.0, refills=False, match=number))
+    return job
+
+
+def played(study, plan, number=1):
+    work(str(job_for(study, plan, number).root))
+    return study.match(number).read_games()
+
+
+def test_a_match_is_the_cross_play_of_its_entrants(study, plan, checkpoints):
+    games = played(study, plan)
+    assert torch.get_num_threads() == 1
+    assert games.moves.shape == games.finished.shape == (2, 3, 3, NUM_GAMES)
+    a, b = (load_player(path, "host", CPU) for path in checkpoints[1:])
+    agent = {"b": load_player(checkpoints[2], "agent", CPU)}
+    for index, split in enumerate(SPLITS):
+        expected = crossplay(
+            (*host_banks({"a": a}), *scripted_hosts(["zeillinger"]), *host_banks({"b": b})),
+            (*scripted_agents(["random"]), *agent_banks(agent), *scripted_agents(["choose_first"])),
+            game_config(a.config),
+            num_games=NUM_GAMES,
+            max_steps=MAX_STEPS,
+            split=split,
+            device=CPU,
+        )
+        np.testing.assert_array_equal(games.moves[index], expected.moves)
+        np.testing.assert_array_equal(games.finished[index], expected.finished)
+
+
+def test_a_cell_is_what_two_players_do_by_hand(study, plan, checkpoints):
+    """Game by game with the rules that are written to be read."""
+    games = played(study, plan)
+    host = load_player(checkpoints[1], "host", CPU)
+    starts = BACKENDS["reference"].random_starts(
+        torch.tensor([derive_key("evaluation", SPLITS[1])]),
+        torch.zeros((1, NUM_GAMES), dtype=torch.int64),
+        num_points=4,
+        dimension=3,
+        max_value=5,
+    )
+    for game in range(NUM_GAMES):
+        found = by_hand(host.policy, starts[:, game : game + 1])
+        assert (games.moves[1, 0, 2, game], games.finished[1, 0, 2, game]) == found
+
+
+def by_hand(host, points):
+    """Return after how many moves a game against choose_first ends, and whether it is decided."""
+    zero = torch.zeros(1, 1)
+    for number in range(1, MAX_STEPS + 1):
+        action = host(Position.of(points), torch.zeros(1, 1, 2), zero)
+        subset = HostActionEncoder(3).decode(action)
+        axis = agent_player("choose_first")(points, subset, zero)
+        points, _ = BACKENDS["reference"].move(points, subset, axis, True)
+        if int((points[0, 0, :, 0] >= 0).sum()) <= 1:
+            return number, True
+    return MAX_STEPS, False
+
+
+def test_sets_of_starts_are_independent(study, plan):
+    """One alone has the same games, and the two have different ones."""
+    games = played(study, plan)
+    second = played(study, replace(plan, splits=SPLITS[1:]), number=2)
+    np.testing.assert_array_equal(second.moves[0], games.moves[1])
+    assert (games.moves[0] != games.moves[1]).any()
+
+
+@pytest.mark.parametrize("pairs", [1, 2, 5])
+def test_little_memory_changes_no_game(study, plan, monkeypatch, pairs):
+    whole = played(study, plan)
+    monkeypatch.setattr(round_robin, "MAX_COORDINATES", pairs * NUM_GAMES * 4 * 3)
+    parts = played(study, plan, number=2)
+    np.testing.assert_array_equal(parts.moves, whole.moves)
+    np.testing.assert_array_equal(parts.finished, whole.finished)
+
+
+def test_a_checkpoint_is_found_from_the_studys_folder(study, plan, tiny_config):
+    [path] = parents_in(study.trial(0).root, [tiny_config(PAIR)])
+    near = replace(plan, hosts=(Entrant("0", str(path.relative_to(study.root))),))
+    far = replace(plan, hosts=(Entrant("0", str(path)),))
+    assert (played(study, near).moves == played(study, far, number=2).moves).all()
+
+
+# Once, whole, or not at all.
+
+
+def count_plays(monkeypatch):
+    calls, original = [], match_job.play_everybody
+
+    def play(*arguments, **options):
+        calls.append(options["split"])
+        return original(*arguments, **options)
+
+    monkeypatch.setattr(match_job, "play_everybody", play)
+    return calls
+
+
+def test_what_was_played_is_not_played_again(study, plan, monkeypatch):
+    job = job_for(study, plan)
+    work(str(job.root))
+    calls = count_plays(monkeypatch)
+    work(str(job.root))
+    assert calls == []
+
+
+@pytest.mark.parametrize("how", ["damaged", "of another plan"])
+def test_games_that_are_no_use_are_played_again(study, plan, how):
+    whole = played(study, plan)
+    if how == "damaged":
+        file = study.match(1).root / "games.npz"
+        file.write_bytes(file.read_bytes()[:-20])
+    else:
+        study.match(1).write_games(replace(whole, moves=whole.moves[:1]))
+    np.testing.assert_array_equal(played(study, plan).moves, whole.moves)
+
+
+def test_a_job_that_is_asked_to_stop_leaves_nothing_half(study, plan, monkeypatch):
+    original = match_job.play_everybody
+
+    def play(*arguments, **options):
+        os.kill(os.getpid(), signal.SIGTERM)
+        return original(*arguments, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(match_job, "play_everybody", play)
+        assert played(study, plan) is None
+    assert [path.name for path in study.match(1).root.iterdir()] == ["plan.json"]
+    assert played(study, plan) is not None
+
+
+# What is wrong with a match.
+
+
+def test_entrants_of_different_games_do_not_meet(study, plan, tmp_path, tiny_config):
+    [path] = parents_in(tmp_path / "other", [tiny_config({**PAIR, "max_num_points": 5})])
+    wrong = replace(plan, hosts=(*plan.hosts, Entrant("far", str(path))))
+    with pytest.raises(ConflictError, match=r"they know 2 \(a, b: .*; far: .*max_num_points=5"):
+        played(study, wrong)
+    assert study.match(1).read_games() is None
+
+
+@pytest.mark.parametrize(
+    ("hosts", "error", "said"),
+    [
+        ((), CorruptError, "needs hosts"),
+        (("zeillinger", "zeillinger"), CorruptError, "each name once"),
+        (("choose_first",), ConflictError, "choose_first is no scripted host; there are"),
+        (("random",), ConflictError, "needs a learned player"),
+    ],
+)
+def test_a_match_that_cannot_be_played_is_told(study, plan, hosts, error, said):
+    scripted = tuple(Entrant(name, None) for name in hosts)
+    agents = (Entrant("choose_first", None),)
+    with pytest.raises(error, match=said):
+        played(study, replace(plan, hosts=scripted, agents=agents))
+
+
+def test_a_missing_checkpoint_is_told(study, plan):
+    with pytest.raises(ConflictError, match="there is no checkpoint at"):
+        played(study, replace(plan, hosts=(Entrant("a", "trials/9/checkpoints/step-000000004"),)))
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_match_for_a_gpu_is_refused_without_one(study, plan):
+    with pytest.raises(ConflictError, match="torch finds no CUDA device"):
+        played(study, replace(plan, device="cuda"))
+
+
+@pytest.mark.gpu
+def test_a_match_on_a_gpu_is_the_same(study, plan):
+    on_cpu = played(study, plan)
+    on_gpu = played(study, replace(plan, device="cuda"), number=2)
+    assert (on_cpu.moves == on_gpu.moves).mean() > 0.99
