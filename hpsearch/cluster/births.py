@@ -11,7 +11,7 @@ from pathlib import Path
 from hpsearch.cluster.lineage import Birth, Fresh, Trying
 from hpsearch.cluster.member import Member
 from hpsearch.errors import ConflictError, CorruptError
-from hpsearch.population.offspring import Players, offspring
+from hpsearch.population.offspring import ByRole, offspring
 from hpsearch.population.operators.options import Clone, HostAndAgent, OperatorOptions
 from hpsearch.population.operators.table import OPERATORS
 from hpsearch.population.trying import chance_stronger
@@ -74,7 +74,7 @@ def _check_operator(operator: OperatorOptions, member: Member) -> None:
         )
 
 
-def _players(trainer: AnyTrainer, path: Path) -> Players:
+def _players(trainer: AnyTrainer, path: Path) -> ByRole:
     """Return what a checkpoint plays by in every role that learns here."""
     return {
         one.name: load_opponent(path, one.name, trainer.config, trainer.device)
@@ -82,7 +82,7 @@ def _players(trainer: AnyTrainer, path: Path) -> Players:
     }
 
 
-def _check_alike(operator: OperatorOptions, parents: Sequence[Players], member: Member) -> None:
+def _check_alike(operator: OperatorOptions, parents: Sequence[ByRole], member: Member) -> None:
     if not OPERATORS[operator.name].parents_alike:
         return
     first, second = parents
@@ -95,7 +95,7 @@ def _check_alike(operator: OperatorOptions, parents: Sequence[Players], member: 
 
 
 def _chance_of_copy(
-    member: Member, trying: Trying, parent: Players, nets: Mapping[str, Network]
+    member: Member, trying: Trying, parent: ByRole, nets: Mapping[str, Network]
 ) -> float | None:
     """Return the chance that a copy of the first parent is stronger than the child.
 

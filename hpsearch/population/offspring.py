@@ -49,12 +49,12 @@ NUM_MOVES: Final = 16
 NUM_PASSES: Final = 16
 """backward passes at most that tell what matters to a mutation, see `sensitivity`"""
 
-Players = Mapping[str, SavedPlayer]
+ByRole = Mapping[str, SavedPlayer]
 """what one checkpoint holds, by role; all of P = 1"""
 
 
 def offspring(
-    operator: OperatorOptions, parents: Sequence[Players], seed: int
+    operator: OperatorOptions, parents: Sequence[ByRole], seed: int
 ) -> dict[str, Network]:
     """Return the child's networks, by role: of every role that the first parent has learned.
 

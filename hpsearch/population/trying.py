@@ -12,7 +12,7 @@ import torch
 from hpsearch.game.philox import derive_key
 from hpsearch.population.arrays import Floats
 from hpsearch.population.crossplay import CrossPlay, crossplay
-from hpsearch.population.offspring import Players
+from hpsearch.population.offspring import ByRole
 from hpsearch.population.ratings.resampling import resampled_rho
 from hpsearch.population.selection.ranking import chance_better
 from hpsearch.population.sides import agent_banks, host_banks, scripted_agents, scripted_hosts
@@ -23,7 +23,7 @@ NUM_SAMPLES: Final = 1000
 """of the starts, R: chances are multiples of a thousandth"""
 
 
-def chance_stronger(first: Players, second: Players, *, num_games: int, seed: int) -> float:
+def chance_stronger(first: ByRole, second: ByRole, *, num_games: int, seed: int) -> float:
     """Return the chance that the first is stronger than the second, equals counting half.
 
     Both play every role that the first has, greedily and from the same starts, against the scripted

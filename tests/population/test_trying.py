@@ -1,0 +1,63 @@
+"""Who of two is stronger: told by their games, in every role that they have."""
+
+import math
+
+import pytest
+import torch
+
+from hpsearch.population.offspring import offspring
+from hpsearch.population.operators.options import GaussianMutation
+from hpsearch.population.trying import chance_stronger
+from hpsearch.trainers.algorithms import build
+from hpsearch.trainers.evaluation import Measurement, measure_agents, measure_hosts
+from hpsearch.trainers.rollouts import game_config
+from hpsearch.trainers.saved_player import load_player, with_net
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(scope="module")
+def strong(tmp_path_factory, tiny_config):
+    trainer = build([tiny_config({"agent": "learn"})])
+    trainer.train(200)
+    path = trainer.save(tmp_path_factory.mktemp("strong"), 0)
+    return {role: load_player(path, role, CPU) for role in ("host", "agent")}
+
+
+def ruined(players, seed=5):
+    nets = offspring(GaussianMutation("gaussian_mutation", 50.0), [players], seed)
+    return {role: with_net(players[role], role, net) for role, net in nets.items()}
+
+
+def chance(first, second, seed=1):
+    return chance_stronger(first, second, num_games=200, seed=seed)
+
+
+@pytest.mark.parametrize("roles", [("host",), ("agent",), ("host", "agent")])
+def test_those_who_learned_are_stronger_in_every_role(strong, roles):
+    weak = strong | {role: ruined(strong)[role] for role in roles}
+    assert chance(strong, weak) > 0.95
+    assert chance(weak, strong) == pytest.approx(1 - chance(strong, weak))
+
+
+def test_equals_have_equal_chances(strong):
+    assert chance(strong, dict(strong)) == 0.5
+
+
+def test_chances_say_who_wins_on_the_starts_of_the_seed(strong):
+    """By the measures of both, from the same starts; the less sure, the nearer to a half."""
+    for seed in range(6):
+        other = ruined(strong, seed)
+        for role, measure, sign in (("host", measure_hosts, 1), ("agent", measure_agents, -1)):
+            config = strong[role].config
+            how = Measurement(
+                game_config(config), 200, config.evaluation.max_steps, 0.0, "birth 3", ("rho",), CPU
+            )
+            names = config.measured_against()[role]
+            scores = [
+                sign * sum(math.log(one.value) for one in found.values())
+                for found in (measure(p[role].policy, names, 1, how)[0] for p in (strong, other))
+            ]
+            if abs(scores[0] - scores[1]) > 0.02:
+                found = chance({role: strong[role]}, {role: other[role]}, seed=3)
+                assert (found > 0.5) == (scores[0] > scores[1])
