@@ -27,10 +27,14 @@ def go_on(trainer: AnyTrainer, members: Mapping[int, Member], *, in_step: bool) 
         CorruptError: if a checkpoint was damaged after it had been found whole, or a parent's is
             damaged or missing.
     """
+    births = [step_of_birth(member) for member in members.values()]
     found = [_found_steps(member) for member in members.values()]
+    # Those who trained together are as old, but at other steps where their parents were.
+    ages = [[step - birth for step in own] for own, birth in zip(found, births, strict=True)]
     begun: dict[int, int] = {}
-    steps = steps_to_resume(found, in_step=in_step)
-    for (row, member), step in zip(members.items(), steps, strict=True):
+    chosen = steps_to_resume(ages, in_step=in_step)
+    for (row, member), age, birth in zip(members.items(), chosen, births, strict=True):
+        step = None if age is None else birth + age
         first = _begin(trainer, row, member) if step is None else step
         if step is not None:
             trainer.load(checkpoint.path_of(member.trial.checkpoints, step), row)

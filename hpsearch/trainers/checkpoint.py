@@ -127,11 +127,14 @@ def parents_below(folder: Path) -> tuple[str, ...]:
 
 
 def step_of(path: Path) -> int:
-    """Return the step of the checkpoint at ``path``; its tensors are not looked at.
+    """Return the step of the checkpoint at ``path``, which may be gone if its name tells.
 
     Raises:
-        CorruptError: if it does not say.
+        CorruptError: if nothing tells.
     """
+    number = path.name.removeprefix(_PREFIX)
+    if path.name.startswith(_PREFIX) and number.isdigit():
+        return int(number)
     try:
         return int(_plain(path)["step"])
     except (FileNotFoundError, ValueError, KeyError, TypeError) as error:

@@ -246,6 +246,43 @@ def test_killed_at_any_moment_it_becomes_what_it_would_have(
     assert curves[0] == curves[1]
 
 
+@pytest.mark.parametrize("n", [1, 3, 4, 5, 6, 7])
+def test_a_fresh_one_and_a_child_go_on_side_by_side(
+    tmp_path, plain_config, parents, monkeypatch, capsys, n
+):
+    """From where they were together, though at other steps."""
+    origins = [lineage(Fresh(), []), lineage(Clone(), parents["dqn"][:1])]
+    configs = [plain_config({**CHILD, "seed": 3}), plain_config({**CHILD, "steps": BIRTH + 12})]
+
+    def job(name, attempt):
+        study = StudyDir(tmp_path / name)
+        given = [give(study, k, configs[k], origins[k], attempt) for k in range(2)]
+        left = [one for one in given if not has_finished(study.trial(one.trial))]
+        return study, job_of(study, left, name=f"job-{attempt}")
+
+    study, first = job("killed", 1)
+    with monkeypatch.context() as patch:
+        kill_at(patch, checkpoint, "save", n)
+        with pytest.raises(Killed):
+            work(str(first.root))
+    capsys.readouterr()
+    _, second = job("killed", 2)
+    work(str(second.root))
+    said = capsys.readouterr().out.splitlines()
+    whole, alone = job("whole", 1)
+    work(str(alone.root))
+    for number, steps in ((0, 12), (1, BIRTH + 12)):
+        assert_same_state(saved(study.trial(number), steps), saved(whole.trial(number), steps))
+    resumed = [int(line.split()[-1]) for line in said if "goes on from" in line]
+    # What the first ones saved is all that the second one lacks, and after its birth nothing.
+    assert resumed == {1: [], 3: [4, 8], 4: [4, 12], 5: [4, 12], 6: [8, 16], 7: [8, 16]}[n]
+
+
+def has_finished(trial) -> bool:
+    result = trial.attempt(1).read_result()
+    return result is not None and result.status == "finished"
+
+
 # What is wrong with a lineage.
 
 
