@@ -183,6 +183,17 @@ def test_without_a_trial_every_child_is_adopted(born, strong):
     assert child["host.net.weights"].norm() > 20 * parent["host.net.weights"].norm()
 
 
+def test_a_pair_is_tried_in_both_roles(born, strong):
+    """An agent that plays badly spoils a pair, one that plays better improves another."""
+    ruined = born(RUINOUS, strong, changes={"steps": 204, "checkpoint.keep_last": 9})
+    worse = checkpoint.path_of(ruined.checkpoints, 200)
+    births = [
+        born(HostAndAgent(), both, changes={"steps": 204}, trying=SURE, name=name).read_birth()
+        for name, both in (("spoilt", [strong[0], worse]), ("improved", [worse, strong[0]]))
+    ]
+    assert [birth.adopted for birth in births] == [False, True]
+
+
 @every_algorithm
 def test_a_child_that_may_be_as_strong_is_adopted(born, parents, algorithm):
     operator = GaussianMutation("gaussian_mutation", 1e-6)
