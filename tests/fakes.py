@@ -21,7 +21,7 @@ from hpsearch.cluster.supply import (
     steps_until_next,
     steps_until_together,
 )
-from hpsearch.trainers.checkpoint_name import MANIFEST, checkpoint_name
+from hpsearch.trainers.checkpoint_name import MANIFEST, name_of
 from hpsearch.trainers.config import TrainerConfig, shape_key
 from hpsearch.trainers.evaluation import Evaluation
 from hpsearch.trainers.metrics import metric_names
@@ -352,7 +352,7 @@ def _checkpoints(member: Member) -> Path:
 
 
 def _save(member: Member, step: int) -> None:
-    folder = _checkpoints(member) / checkpoint_name(step)
+    folder = _checkpoints(member) / name_of(step)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / MANIFEST).write_text(f"trial {member.assignment.trial} at {step}")
 

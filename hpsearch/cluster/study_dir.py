@@ -41,7 +41,7 @@ from hpsearch.atomic import read_json, write_json
 from hpsearch.cluster.match_dir import MatchDir
 from hpsearch.cluster.messages import Assignment, JobPlan
 from hpsearch.cluster.trial_dir import TEXTFILE, TRACES, TrialDir
-from hpsearch.trainers.checkpoint_name import checkpoint_name
+from hpsearch.trainers.checkpoint_name import name_of
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ class StudyDir:
 
 def final_checkpoint(trial: int, steps: int) -> str:
     """Return where the checkpoint of a trial's last step lies, from the study's folder."""
-    return f"trials/{trial}/checkpoints/{checkpoint_name(steps)}"
+    return f"trials/{trial}/checkpoints/{name_of(steps)}"
 
 
 @dataclass(frozen=True)

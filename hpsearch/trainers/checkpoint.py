@@ -11,6 +11,7 @@ import json
 import os
 import shutil
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
@@ -21,7 +22,8 @@ from uuid import uuid4
 from torch import Tensor
 
 from hpsearch.errors import CorruptError
-from hpsearch.trainers.checkpoint_name import MANIFEST, PREFIX, STATE, checkpoint_name
+from hpsearch.trainers import checkpoint_name
+from hpsearch.trainers.checkpoint_name import MANIFEST, PREFIX, STATE, name_of
 
 TENSORS = "tensors.safetensors"
 
@@ -105,15 +107,13 @@ def load(path: Path, prefix: str = "") -> Checkpoint:
 def identity(path: Path) -> str:
     """Return the sha256 by which other checkpoints name this one as their parent.
 
-    That of its manifest, which holds those of all other files.
-
     Raises:
         CorruptError: if there is no manifest.
     """
-    try:
-        return _sha256(path / MANIFEST)
-    except FileNotFoundError as error:
-        raise CorruptError(f"{path} is no whole checkpoint: it has no {MANIFEST}") from error
+    found = checkpoint_name.identity(path)
+    if found is None:
+        raise CorruptError(f"{path} is no whole checkpoint: it has no {MANIFEST}")
+    return found
 
 
 def parents_below(folder: Path) -> tuple[str, ...]:
@@ -132,9 +132,8 @@ def step_of(path: Path) -> int:
     Raises:
         CorruptError: if nothing tells.
     """
-    number = path.name.removeprefix(_PREFIX)
-    if path.name.startswith(_PREFIX) and number.isdigit():
-        return int(number)
+    with suppress(ValueError):
+        return checkpoint_name.step_of(str(path))
     try:
         return int(_plain(path)["step"])
     except (FileNotFoundError, ValueError, KeyError, TypeError) as error:
@@ -188,7 +187,7 @@ def newest(path: Path) -> Path | None:
 
 def path_of(folder: Path, step: int) -> Path:
     """Return where the checkpoint of ``step`` lies below ``folder``."""
-    return folder / checkpoint_name(step)
+    return folder / name_of(step)
 
 
 def keep_last(folder: Path, count: int, pinned: Collection[int] = ()) -> None:

@@ -10,7 +10,7 @@ MANIFEST = "manifest.json"
 STATE = "state.json"
 
 
-def checkpoint_name(step: int) -> str:
+def name_of(step: int) -> str:
     """Return the name of the folder that holds the checkpoint of a step."""
     return f"{PREFIX}{step:09d}"
 

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from hpsearch.errors import ConflictError, CorruptError
 from hpsearch.trainers import checkpoint
+from hpsearch.trainers.checkpoint_name import STATE
 from hpsearch.trainers.config import read_config, shape_differences
 from hpsearch.trainers.trainer import AnyTrainer
 
@@ -52,7 +53,7 @@ def inherit_role(trainer: AnyTrainer, path: Path, role: str, member: int) -> Non
 def _inheritance(trainer: AnyTrainer, path: Path, member: int) -> dict[str, Tensor]:
     """Return the state that a checkpoint of the member's shape holds, by name."""
     saved = checkpoint.load(path)
-    parent = read_config(saved.config, source=str(path / checkpoint.STATE))
+    parent = read_config(saved.config, source=str(path / STATE))
     differing = shape_differences(parent, trainer.configs[member])
     if differing:
         raise ConflictError(
