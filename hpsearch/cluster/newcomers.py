@@ -12,7 +12,6 @@ from hpsearch.cluster.member import Member
 from hpsearch.cluster.resuming import first_step, go_on
 from hpsearch.cluster.slots import Slots
 from hpsearch.cluster.supply import Supply, steps_until_next, steps_until_together
-from hpsearch.errors import HpsearchError
 from hpsearch.trainers.config import shape_key
 
 LOOK_SECONDS = 0.5
@@ -71,9 +70,9 @@ class Newcomers:
         # The driver takes one without a sign of life for one that never began.
         self._heartbeats.give([(member, 0)], {}, 0.0, is_busy=True)
         row = self._slots.seat(member)
-        try:
-            self._keeper.note(go_on(self._slots.trainer, {row: member}, in_step=False))
-        except HpsearchError as error:
+        begun = go_on(self._slots.trainer, {row: member}, in_step=False)
+        self._keeper.note(begun.saved)
+        for error in begun.errors.values():
             print(error, flush=True)
             member.fail(error, step=0)
             self._slots.leave([row])

@@ -21,7 +21,7 @@ from hpsearch.cluster.resuming import first_step, go_on
 from hpsearch.cluster.signals import StopFlag
 from hpsearch.cluster.slots import Slots
 from hpsearch.cluster.supply import Supply
-from hpsearch.errors import DiskError, TrainingFailedError
+from hpsearch.errors import DiskError, HpsearchError, TrainingFailedError
 from hpsearch.monitor.monitor import JobMonitor
 from hpsearch.monitor.places import JobPlace, MemberPlace
 from hpsearch.monitor.watchdog import HangReport
@@ -93,7 +93,11 @@ class Population:
         """Train until every member has ended or the job is asked to stop."""
         slots = self._slots
         self._announce_births()
-        self._keeper.note(go_on(slots.trainer, slots.members, in_step=not self._is_refilled))
+        begun = go_on(slots.trainer, slots.members, in_step=not self._is_refilled)
+        self._keeper.note(begun.saved)
+        self._give_up(begun.errors)
+        if not slots.members:
+            return
         slots.read_steps()
         self._clock = slots.oldest_step or 0
         self._monitor = JobMonitor(
@@ -104,6 +108,15 @@ class Population:
             self._train_all()
         finally:
             self._monitor.close()
+
+    def _give_up(self, errors: Mapping[int, HpsearchError]) -> None:
+        """End the members that could not begin; one that is alone takes the job with it."""
+        for row, error in errors.items():
+            if len(self._slots.members) == 1:
+                raise error
+            print(error, flush=True)
+            self._slots.members[row].fail(error, step=0)
+            self._slots.leave([row])
 
     def _announce_births(self) -> None:
         """Give a sign of life before children are made, which may take minutes."""

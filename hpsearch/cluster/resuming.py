@@ -1,49 +1,69 @@
 """Where the trials of a job begin, or go on from."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from hpsearch.cluster.births import give_birth, step_of_birth
 from hpsearch.cluster.lineage import Fresh
 from hpsearch.cluster.member import Member
 from hpsearch.cluster.supply import steps_to_resume
-from hpsearch.errors import ConflictError
+from hpsearch.errors import ConflictError, HpsearchError
 from hpsearch.trainers import checkpoint
 from hpsearch.trainers.best_checkpoint import forget_best
 from hpsearch.trainers.trainer import AnyTrainer
 
 
-def go_on(trainer: AnyTrainer, members: Mapping[int, Member], *, in_step: bool) -> dict[int, int]:
+@dataclass(frozen=True)
+class Begun:
+    """How members began."""
+
+    saved: dict[int, int]
+    """steps of their newest checkpoints, by trial; a child has one when it is born"""
+    errors: dict[int, HpsearchError]
+    """by row: of those that could not begin; what is wrong with one is no matter of the others'"""
+
+
+def go_on(trainer: AnyTrainer, members: Mapping[int, Member], *, in_step: bool) -> Begun:
     """Let members, by row, begin or go on from their newest checkpoint.
 
-    With ``in_step`` they always trained together, as `steps_to_resume` explains.
-
-    Returns:
-        the steps of their newest checkpoints, by trial; a child has one when it is born.
-
-    Raises:
-        ConflictError: if a checkpoint is of another configuration, a parent's of another shape, or
-            one must be there and is not.
-        CorruptError: if a checkpoint was damaged after it had been found whole, or a parent's is
-            damaged or missing.
+    With ``in_step`` they always trained together, as `steps_to_resume` explains. Errors are a
+    ConflictError where a checkpoint is of another configuration, a parent's of another shape, or
+    one must be there and is not; a CorruptError where one was damaged after it had been found
+    whole, or a parent's is damaged or missing.
     """
-    births = [step_of_birth(member) for member in members.values()]
-    found = [_found_steps(member) for member in members.values()]
-    # Those who trained together are as old, but at other steps where their parents were.
-    ages = [[step - birth for step in own] for own, birth in zip(found, births, strict=True)]
-    begun: dict[int, int] = {}
-    chosen = steps_to_resume(ages, in_step=in_step)
-    for (row, member), age, birth in zip(members.items(), chosen, births, strict=True):
-        step = None if age is None else birth + age
-        first = _begin(trainer, row, member) if step is None else step
-        if step is not None:
-            trainer.load(checkpoint.path_of(member.trial.checkpoints, step), row)
-        if first is not None:
-            begun[member.assignment.trial] = first
-        _tidy(member)
-        member.trial.forget_metrics_after(first or 0)
-        print(f"{member.name} {_where(member, step, first)}", flush=True)
+    begun = Begun({}, {})
+    for row, step in _chosen_steps(members, in_step=in_step).items():
+        member = members[row]
+        try:
+            first = _begin_or_load(trainer, row, member, step)
+        except HpsearchError as error:
+            begun.errors[row] = error
+        else:
+            if first is not None:
+                begun.saved[member.assignment.trial] = first
     return begun
+
+
+def _chosen_steps(members: Mapping[int, Member], *, in_step: bool) -> dict[int, int | None]:
+    """Return the step of the checkpoint from which each goes on, by row; None where it begins."""
+    births = {row: step_of_birth(member) for row, member in members.items()}
+    found = {row: _found_steps(member) for row, member in members.items()}
+    # Those who trained together are as old, but at other steps where their parents were.
+    ages = [[step - births[row] for step in own] for row, own in found.items()]
+    chosen = zip(members, steps_to_resume(ages, in_step=in_step), strict=True)
+    return {row: None if age is None else births[row] + age for row, age in chosen}
+
+
+def _begin_or_load(trainer: AnyTrainer, row: int, member: Member, step: int | None) -> int | None:
+    """Let one begin, or go on from ``step``; return the step of its newest checkpoint, if any."""
+    first = _begin(trainer, row, member) if step is None else step
+    if step is not None:
+        trainer.load(checkpoint.path_of(member.trial.checkpoints, step), row)
+    _tidy(member)
+    member.trial.forget_metrics_after(first or 0)
+    print(f"{member.name} {_where(member, step, first)}", flush=True)
+    return first
 
 
 def first_step(member: Member) -> int:

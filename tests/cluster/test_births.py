@@ -344,3 +344,19 @@ def test_fresh_and_born_members_train_together(tmp_path, plain_config, parents):
         assert [row["step"] for row in study.trial(number).read_metrics()] == steps
     assert study.trial(0).read_birth() is None
     assert saved(study.trial(0), 12).parents == ()
+
+
+@pytest.mark.parametrize("wrong", [0, 1])
+def test_one_whose_parent_is_gone_keeps_no_other_from_training(
+    tmp_path, plain_config, parents, wrong
+):
+    study = StudyDir(tmp_path / "study")
+    origins = [lineage(Clone(), parents["dqn"][:1]) for _ in range(2)]
+    origins[wrong] = lineage(Clone(), [tmp_path / "nowhere"])
+    configs = [plain_config({**CHILD, "seed": seed}) for seed in (3, 4)]
+    given = [give(study, n, *pair) for n, pair in enumerate(zip(configs, origins, strict=True))]
+    work(str(job_of(study, given).root))
+    status, _, message = ended(study.trial(wrong))
+    assert status == "failed"
+    assert "no whole checkpoint" in message
+    assert ended(study.trial(1 - wrong)) == ("finished", 12, "")
