@@ -168,9 +168,6 @@ class FakeExecutor:
         return job_id in self._jobs and self._jobs[job_id].lives
 
     def _round(self, known: FakeJob) -> None:
-        if known.plan.match is not None:
-            self._play(known, known.plan.match)
-            return
         if not known.began:
             self._take(known)
             return
@@ -190,9 +187,9 @@ class FakeExecutor:
         self._refill(known)
 
     def _play(self, known: FakeJob, number: int) -> None:
-        known.lives = False
         self.matches_begun += 1
-        if known.interrupted or self.matches_begun in self._lost_matches:
+        if self.matches_begun in self._lost_matches:
+            known.lives = False
             return
         match = known.job.study.match(number)
         match.write_games(simulated_games(known.job.study, match.read_plan(), self._teaching))
@@ -227,10 +224,15 @@ class FakeExecutor:
     def _waits(self, known: FakeJob) -> bool:
         """Return whether a job without trials stays for more."""
         known.supply.look()
-        return not known.interrupted and not known.supply.is_over
+        supply = known.supply
+        return not known.interrupted and (supply.has_match or not supply.is_over)
 
     def _take_more(self, known: FakeJob) -> None:
         known.supply.look()
+        match = known.supply.take_match()
+        if match is not None:
+            self._play(known, match)
+            return
         self._take(known)
 
     def _take(self, known: FakeJob) -> None:

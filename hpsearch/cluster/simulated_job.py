@@ -73,14 +73,14 @@ class SimulatedJob:
         """that they take"""
         self._num_rows = 0
         """members that train at once at most"""
+        self._match: int | None = None
+        """that it plays now"""
         self._idle_since: float | None = None
         """when a pilot had trained all that it was given"""
 
     def begin(self, now: float) -> float | None:
         """Read what to train, and go on from what was saved."""
         self._plan = self._job.read()
-        if self._plan.match is not None:
-            return MATCH_SECONDS
         self._supply = Supply(self._job, self._plan)
         self._take()
         return self._next(now)
@@ -100,9 +100,10 @@ class SimulatedJob:
 
     def go_on(self, now: float) -> float | None:
         """Do what is due at the step that has been reached."""
-        if self._plan.match is not None:
-            self._play(self._plan.match)
-            return None
+        if self._match is not None:
+            self._play(self._match)
+            self._match = None
+            return self._next(now)
         self._progress(self._stride)
         self._obey()
         for member in list(self._members):
@@ -141,8 +142,6 @@ class SimulatedJob:
 
     def leave(self, now: float) -> None:
         """Save each trial at the step that has been reached, and say that it was interrupted."""
-        if self._plan.match is not None:
-            return
         self._progress(self._steps_since(now))
         self._obey()
         for member in self._members:
@@ -152,8 +151,6 @@ class SimulatedJob:
 
     def vanish(self, now: float) -> None:
         """Leave no word."""
-        if self._plan.match is not None:
-            return
         self._progress(self._steps_since(now))
         self._members.clear()
 
@@ -199,6 +196,10 @@ class SimulatedJob:
             self._idle_since = None
             self._take()
             return self._next(now)
+        self._match = self._supply.take_match()
+        if self._match is not None:
+            self._idle_since = None
+            return MATCH_SECONDS
         self._idle_since = now if self._idle_since is None else self._idle_since
         is_over = self._supply.is_over or now - self._idle_since > self._plan.pilot_seconds
         return None if is_over else GLANCE_SECONDS

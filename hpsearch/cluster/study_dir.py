@@ -10,7 +10,7 @@ runs/<study>/
     code/<hash>/                 the code that jobs on a cluster run
     best/                        the exported best configuration
     jobs/<job>/                  job.json (the trials it trains), next-<k>.json (those it trains
-                                 beside or after them), the executor's log files,
+                                 beside or after them, or a match), the executor's log files,
                                  traces/, hpsearch.prom (gauges for Prometheus)
     matches/<number>/            see `match_dir`
     trials/<number>/
@@ -199,6 +199,16 @@ class JobDir:
         """Return what the job is given beside or after that, None while it has not been said."""
         given = read_json(self._next(number))
         return None if given is None else _assignments(given)
+
+    def write_next_match(self, number: int, match: int) -> None:
+        """Give the job a match to play when it has trained what it has; counted like trials."""
+        write_json(self._next(number), {"assignments": [], "match": match})
+
+    def read_next_match(self, number: int) -> int | None:
+        """Return the match that the job is given at this count, None if there is none."""
+        given = read_json(self._next(number))
+        match: int | None = None if given is None else given.get("match")
+        return match
 
     def _next(self, number: int) -> Path:
         return self.root / f"next-{number}.json"

@@ -25,6 +25,7 @@ class Supply:
         """of the next trials that the job may be given"""
         self._is_closed = plan.pilot_seconds <= 0
         self._waiting = _opened(job.study, plan.assignments)
+        self._matches = [] if plan.match is None else [plan.match]
 
     @property
     def is_over(self) -> bool:
@@ -46,9 +47,11 @@ class Supply:
             given = self._read()
             if given is None:
                 return
+            trials, match = given
             self._number += 1
-            self._is_closed = not given
-            self._waiting += _opened(self._job.study, given)
+            self._is_closed = not trials and match is None
+            self._waiting += _opened(self._job.study, trials)
+            self._matches += [] if match is None else [match]
 
     def take(self) -> list[Member]:
         """Take all that have the shape of the first.
@@ -77,10 +80,20 @@ class Supply:
                     return member
         return None
 
-    def _read(self) -> tuple[Assignment, ...] | None:
+    @property
+    def has_match(self) -> bool:
+        """Whether a match is to be played, once nobody trains."""
+        return bool(self._matches)
+
+    def take_match(self) -> int | None:
+        """Take the first match, None if there is none."""
+        return self._matches.pop(0) if self._matches else None
+
+    def _read(self) -> tuple[tuple[Assignment, ...], int | None] | None:
         """Return what was given next; a file that cannot be read now may be a moment later."""
         try:
-            return self._job.read_next(self._number)
+            trials = self._job.read_next(self._number)
+            return None if trials is None else (trials, self._job.read_next_match(self._number))
         except (CorruptError, DiskError):
             return None
 

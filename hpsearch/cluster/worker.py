@@ -34,26 +34,26 @@ def work(job_folder: str) -> None:
 def train_job(job_folder: str, flag: StopFlag) -> None:
     """Train the trials of a job until each has finished or has been stopped, or ``flag`` is set.
 
-    A job that is for a match plays that instead.
-
-    A pilot then waits for more of the same shape, so that what a process pays once (imports, the
-    device, compilation) is paid once for all of them. Every attempt's result is written before this
-    returns, but those of trials that were given and have not begun; what it raises is for the job's
-    log.
+    A job may be for a match instead. A pilot then waits for more trials of the same shape, or a
+    match, so that what a process pays once (imports, the device, compilation) is paid once for all
+    of them. Every attempt's result is written before this returns, but those of trials that were
+    given and have not begun; what it raises is for the job's log.
     """
     job = JobDir(Path(job_folder))
     plan = job.read()
     torch.set_num_threads(plan.num_threads)
-    if plan.match is not None:
-        play_match(job.study, plan.match, flag)
-        return
     supply = Supply(job, plan)
     trainer = None
-    # Also when the flag is set: each of the first attempts says how it ended.
-    while members := supply.take():
-        population = _begin(members, flag, job, trainer, supply if plan.refills else None)
-        _run(population)
-        trainer = population.trainer
+    while True:
+        # Also when the flag is set: each of the first attempts says how it ended.
+        if members := supply.take():
+            population = _begin(members, flag, job, trainer, supply if plan.refills else None)
+            _run(population)
+            trainer = population.trainer
+        elif (match := supply.take_match()) is not None:
+            play_match(job.study, match, flag)
+        else:
+            return
         _wait(supply, plan.pilot_seconds, flag)
         if flag.is_set:
             return
@@ -68,12 +68,16 @@ def _run(population: Population) -> None:
 
 
 def _wait(supply: Supply, seconds: float, flag: StopFlag) -> None:
-    """Wait until a trial waits, for some seconds at most."""
+    """Wait until there is something to do, for some seconds at most."""
     deadline = time.monotonic() + seconds
     supply.look()
-    while not (supply.waiting or supply.is_over or flag.is_set) and time.monotonic() < deadline:
+    while not (_is_waiting_over(supply) or flag.is_set) and time.monotonic() < deadline:
         time.sleep(GLANCE_SECONDS)
         supply.look()
+
+
+def _is_waiting_over(supply: Supply) -> bool:
+    return bool(supply.waiting) or supply.has_match or supply.is_over
 
 
 def _begin(

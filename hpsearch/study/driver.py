@@ -14,6 +14,7 @@ from hpsearch.cluster.failures import CANCELLED as BY_USER
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.study import requests
 from hpsearch.study.breeding.breeder import Breeder
+from hpsearch.study.breeding.judgement import Judge
 from hpsearch.study.dispatch import groups
 from hpsearch.study.jobs import Jobs
 from hpsearch.study.limits import Limits
@@ -74,11 +75,12 @@ class Driver:
         self._limits = Limits(spec, recorder, clock)
         self._curves = Curves()
         self._results = Results(folder, trials, recorder, executor)
-        self._breeder = (
-            None
-            if spec.population is None
-            else Breeder(study, spec.population, folder, trials, recorder, self._jobs, clock)
-        )
+        self._breeder: Breeder | None = None
+        if spec.population is not None:
+            judge = Judge(study, spec.population, trials)
+            self._breeder = Breeder(
+                study, spec.population, folder, judge, recorder, self._jobs, self._pilots, clock
+            )
 
     @property
     def state(self) -> StudyState:
@@ -187,6 +189,11 @@ class Driver:
         if self._limits.allow_gpu_hours():
             self._breeder.submit(self._free_jobs())
 
+    def _breeds_on(self) -> bool:
+        if self._breeder is None:
+            return False
+        return self._breeder.will_go_on(may_ask=self._limits.allow_another())
+
     def _free_jobs(self) -> int:
         return self._spec.executor.jobs - len(self.state.live_jobs())
 
@@ -249,9 +256,11 @@ class Driver:
             members_per_job=self._spec.executor.members_per_job,
         )
         left = self._pilots.give(waiting)
-        if self._spec.executor.refills and not (left or self._will_ask()):
+        breeds_on = not stops and self._breeds_on()
+        if self._spec.executor.refills and not (left or breeds_on or self._will_ask()):
             self._pilots.close_all()
-        self._pilots.close_idle()
+        if not breeds_on:  # else those that are idle now will be needed
+            self._pilots.close_idle()
         self._jobs.submit(left[: max(self._free_jobs(), 0)])
 
     def _conclude(self) -> None:

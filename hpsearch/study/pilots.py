@@ -79,6 +79,20 @@ class Pilots:
             fitting = fitting[:1]
         return [trial for group in fitting for trial in group][:places]
 
+    def give_match(self, number: int) -> bool:
+        """Give a match to a job that trains nobody; return whether there was one.
+
+        Raises:
+            DiskError: if that cannot be written.
+            ConflictError: if another driver has taken the study.
+        """
+        for job in self._idle():
+            data = {"trials": [], "match": number}
+            self._recorder.record("announced", job=job.name, data=data)
+            self._folder.job(job.name).write_next_match(len(job.groups) - 1, number)
+            return True
+        return False
+
     def close_idle(self) -> None:
         """Let the jobs go for which there is nothing to do.
 
@@ -86,7 +100,7 @@ class Pilots:
             DiskError: if they cannot be told.
             ConflictError: if another driver has taken the study.
         """
-        self._close([job for job in self._open() if not job.running])
+        self._close(self._idle())
 
     def close_all(self) -> None:
         """Let all jobs go when they have trained what they have; raises as `close_idle` does."""
@@ -105,10 +119,25 @@ class Pilots:
             files = self._folder.job(job.name)
             # What was announced before has been written: one died at the newest.
             if given and files.read_next(given) is None:
-                self._write(job, [Assignment(*one) for one in job.groups[-1]])
+                self._rewrite(job)
             if job.closed and files.read_next(given + 1) is None:
                 files.write_next(given + 1, ())
         self._is_repaired = True
+
+    def _rewrite(self, job: Job) -> None:
+        """Write what a job was given last: trials, or a match."""
+        if job.groups[-1]:
+            self._write(job, [Assignment(*one) for one in job.groups[-1]])
+        elif job.match is not None:
+            self._folder.job(job.name).write_next_match(len(job.groups) - 1, job.match)
+
+    def _idle(self) -> list[Job]:
+        """Return the pilots that run, may be given more, and have nothing to do."""
+        return [job for job in self._open() if not (job.running or self._plays(job))]
+
+    def _plays(self, job: Job) -> bool:
+        match = self._state.population.match
+        return match is not None and match.job == job.name
 
     def _open(self) -> list[Job]:
         """Return the pilots that run and may be given more."""
@@ -122,6 +151,8 @@ class Pilots:
 
     def _places(self, job: Job) -> int:
         """Return how many more trials a job can take now."""
+        if self._plays(job):
+            return 0
         if not job.running:
             return self._members_per_job
         if not self._refills:

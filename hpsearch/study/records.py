@@ -90,7 +90,8 @@ class Job:
 
     name: str
     groups: list["Group"]
-    """what it was given to train, in this order; more than one group if it is a pilot"""
+    """what it was given to train, in this order, nobody where it was given a match; more than one
+    group if it is a pilot"""
     running: set[int] = field(default_factory=set)
     """the trials whose attempts have not ended; some may still wait in the job"""
     id: str | None = None
@@ -114,7 +115,7 @@ class Job:
     closed: bool = False
     """whether it was told that there are no more"""
     match: int | None = None
-    """that it plays, instead of training"""
+    """the last match that it was given to play"""
 
     @property
     def slots(self) -> int:

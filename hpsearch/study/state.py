@@ -148,10 +148,10 @@ def _announced(state: StudyState, event: Event) -> None:
     else:
         gpus, is_pilot = event.data.get("gpus", 0.0), event.data.get("pilot", False)
         job = Job(event.job, [group], announced_at=event.at, gpus=gpus, is_pilot=is_pilot)
-        job.match = event.data.get("match")
-        if job.match is not None:
-            state.population.matches[job.match].job = job.name
         state.jobs[job.name] = state.live[job.name] = job
+    if "match" in event.data:
+        job.match = event.data["match"]
+        state.population.matches[event.data["match"]].job = job.name
     for number, attempt, token in group:
         trial = state.trials[number]
         trial.attempts, trial.token, trial.job = attempt, token, job.name

@@ -290,3 +290,42 @@ def test_a_driver_that_waits_in_the_queue_is_starting(sweep) -> None:
     assert seen["state"] in ("starting", "running")
     study.wait(lambda seen: seen["state"] == "running", 60)
     study.do("cancel", "tiny")
+
+
+def test_a_population_breeds_while_nodes_and_drivers_die(
+    sweep, slurm_cluster: SlurmCluster
+) -> None:
+    population = {
+        "members": 4,
+        "interval": 800,
+        "generations": {"name": "synchronous", "quorum": 1.0},
+        "matches": {"num_games": 64, "num_samples": 50},
+        "selection": {"name": "truncation", "share": 0.5, "confidence": 0.6},
+        "operators": [{"name": "clone"}, {"name": "gaussian_mutation", "strength": 0.1}],
+    }
+    study = sweep(
+        **{
+            "population": population,
+            "sampler": {"name": "random"},
+            "budget/trials": 12,
+            "executor/members_per_job": 2,
+            "executor/jobs": 2,
+        }
+    )
+    study.wait(lambda seen: seen["trials"]["running"] == 4)
+    node = study.node_of_a_job()
+    slurm_cluster.dev("fail", node)
+    time.sleep(5)
+    slurm_cluster.dev("restore", node)
+    study.wait(lambda seen: seen["population"]["matches"] == 1)
+    study.kill_driver()
+    study.start_driver_now()
+    study.wait(lambda seen: seen["state"] == "finished", 900)
+    trials = study.trials()
+    assert [trial.state for trial in trials] == [TrialState.COMPLETE] * 12
+    told = re.findall(r" told trial (\d+) ", study.files.log.read_text())
+    assert Counter(map(int, told)) == Counter(range(12))
+    lineage = json.loads(study.do("lineage", "tiny", "--json"))
+    assert len({one["sha256"] for one in lineage["trials"]}) == 12
+    assert {one["generation"]: 4 for one in lineage["trials"]} == {0: 4, 1: 4, 2: 4}
+    assert lineage["champion"] == study.status()["population"]["standings"][0]["trial"]

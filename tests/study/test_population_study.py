@@ -196,3 +196,29 @@ def test_other_rules(tmp_path, selection, explore):
     assert drive(study, FakeExecutor(teaching=teaching)).status == FINISHED
     names = {one["operator"]["name"] for one in origins(study).values()}
     assert names <= {"fresh", "clone", "gaussian_mutation", "aligned_average"}
+
+
+PILOTS = {"name": "local", "jobs": 2, "members_per_job": 2, "pilot": True}
+
+
+def test_pilots_train_all_generations_and_play_all_matches(tmp_path):
+    study = population_study(tmp_path, executor=PILOTS)
+    executor = FakeExecutor(teaching=teaching, pilot_seconds=30.0)
+    assert drive(study, executor).status == FINISHED
+    check_books(study, executor)
+    assert executor.submitted == ["00001", "00002"]
+    assert executor.matches_begun == 4
+    whole = population_study(tmp_path / "whole")
+    drive(whole, FakeExecutor(teaching=teaching))
+    assert origins(study) == origins(whole)
+
+
+def test_a_driver_with_pilots_that_dies_anywhere_breeds_the_same(tmp_path):
+    whole = population_study(tmp_path / "whole", trials=12)
+    drive(whole, FakeExecutor(teaching=teaching))
+    broken = population_study(tmp_path / "broken", trials=12, executor=PILOTS)
+    executor = FakeExecutor(teaching=teaching, pilot_seconds=30.0)
+    with deaths_at_all_events():
+        drive(broken, executor, max_lives=500)
+    check_books(broken, executor)
+    assert origins(broken) == origins(whole)

@@ -18,11 +18,11 @@ from hpsearch.study.breeding.judgement import Judge
 from hpsearch.study.breeding.programme import Programme
 from hpsearch.study.breeding.records import Match, PopulationRecord
 from hpsearch.study.jobs import Jobs
+from hpsearch.study.pilots import Pilots
 from hpsearch.study.recorder import Recorder
 from hpsearch.study.records import Trial
 from hpsearch.study.spec import Study
 from hpsearch.study.state import FAILED, StudyState
-from hpsearch.study.trials import Trials
 from hpsearch.trainers.config import read_config
 
 MAX_FAILURES = 3
@@ -37,19 +37,21 @@ class Breeder:
         study: Study,
         options: PopulationOptions,
         folder: StudyDir,
-        trials: Trials,
+        judge: Judge,
         recorder: Recorder,
         jobs: Jobs,
+        pilots: Pilots,
         clock: Callable[[], float],
     ) -> None:
-        """Take what the study says, where it lies, and who submits its matches."""
+        """Take what the study says, where it lies, who judges matches, and who has them played."""
         self._study = study
         self._options = options
         self._folder = folder
         self._recorder = recorder
         self._jobs = jobs
+        self._pilots = pilots
         self._clock = clock
-        self._judge = Judge(study, options, trials)
+        self._judge = judge
         (base,) = study.bases.values()
         self._config = read_config(base, source="base")
 
@@ -71,20 +73,30 @@ class Breeder:
         if self._population.match is None and self._is_due():
             self._call()
 
+    def will_go_on(self, *, may_ask: bool) -> bool:
+        """Return whether members train or will: a pilot that is idle now will be needed.
+
+        ``may_ask`` says whether the budget allows those that are planned.
+        """
+        population = self._population
+        to_come = may_ask and population.planned
+        return bool(population.match or population.open or to_come or self._state.unfinished())
+
     def submit(self, free_jobs: int) -> None:
-        """Have the match played, if one waits and a job is free.
+        """Have the match played, if one waits: by a pilot that is idle, or else by a free job.
 
         After `MAX_FAILURES` jobs that ended without having played it, the study fails.
         """
         match = self._population.match
-        if match is None or not match.waits or free_jobs <= 0:
+        if match is None or not match.waits:
             return
         if match.failures >= MAX_FAILURES:
             self._recorder.record("ended", data={"status": FAILED})
             return
         plan = self._programme(match).plan(match, self._config, self._study.spec.seed)
         self._folder.match(match.number).write_plan(plan)
-        self._jobs.submit_match(match.number)
+        if not self._pilots.give_match(match.number) and free_jobs > 0:
+            self._jobs.submit_match(match.number)
 
     # Matches.
 
