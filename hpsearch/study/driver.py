@@ -77,7 +77,9 @@ class Driver:
         self._breeder = (
             None
             if spec.population is None
-            else Breeder(study, spec.population, folder, trials, recorder, self._jobs, clock)
+            else Breeder(
+                study, spec.population, folder, trials, recorder, self._jobs, self._limits, clock
+            )
         )
 
     @property
@@ -101,7 +103,7 @@ class Driver:
         A study that a user has paused, stopped or cancelled goes on with ``resume`` alone.
         """
         state = self.state
-        left = self._limits.allow_another() or bool(state.unfinished()) or state.status == FAILED
+        left = self._limits.allow_another() or state.is_undecided or state.status == FAILED
         is_held = state.status not in (RUNNING, FINISHED, FAILED)
         reopens = state.status != RUNNING and left and not self._limits.are_failures_too_many()
         if state.started_at is None or (reopens and (resume or not is_held)):
@@ -268,9 +270,6 @@ class Driver:
             if not begun or not self._limits.allow_gpu_hours():
                 self._recorder.record("ended", data={"status": STOPPED})
         elif not self._limits.allow_gpu_hours() or not (
-            state.unfinished()
-            or state.retries
-            or state.population.match
-            or self._limits.allow_another()
+            state.is_undecided or self._limits.allow_another()
         ):
             self._recorder.record("ended", data={"status": FINISHED})
