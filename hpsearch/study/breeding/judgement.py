@@ -1,6 +1,6 @@
 """What a match decides: the champion, and the trials that come next."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -8,10 +8,10 @@ import numpy as np
 
 from hpsearch.cluster.match_dir import Games
 from hpsearch.population.breeding import Exploring, Member, Next, Plan, breed
-from hpsearch.population.exploring.model_explore import Generation
 from hpsearch.population.options import Pareto, PopulationOptions
 from hpsearch.population.ratings.resampling import interval
 from hpsearch.population.scores import Scores, Standing, score
+from hpsearch.study.breeding.history import improvements
 from hpsearch.study.breeding.members import explorable, size
 from hpsearch.study.breeding.programme import Programme
 from hpsearch.study.breeding.records import Match, Origin, PopulationRecord, key_after
@@ -105,7 +105,7 @@ class Judge:
         population: PopulationRecord,
     ) -> Exploring:
         found = {one.number: one.strengths for one in population.matches.values()}
-        history = list(_history(found | {match.number: dict(strengths)}, known))
+        history = improvements(found | {match.number: dict(strengths)}, known)
         return Exploring(self._explorable, self._is_active, history, match.number)
 
     def _is_active(self, name: str, stored: Mapping[str, Any]) -> bool:
@@ -144,36 +144,6 @@ def member_of(trial: Trial) -> int:
 def _by_member(plan: Plan, programme: Programme, vacant: list[int]) -> dict[int, Next]:
     places = {member_of(programme.members[index]): one for index, one in plan.places.items()}
     return places | dict(zip(vacant, plan.vacancies, strict=True))
-
-
-def _history(
-    strengths: Mapping[int, Mapping[int, float]], known: Mapping[int, Trial]
-) -> Iterator[Generation]:
-    """Yield how much stronger each interval made its member, less the mean of its generation.
-
-    Args:
-        strengths: by match and trial; the opponents of a match are its own, so their levels differ.
-        known: trials by number.
-    """
-    for number, now in strengths.items():
-        changes: dict[int, float] = {}
-        for trial, strength in now.items():
-            before = _strength_of_parent(known[trial], number, strengths)
-            if before is not None:
-                changes[trial] = strength - before
-        mean = sum(changes.values()) / max(len(changes), 1)
-        for trial, change in changes.items():
-            yield Generation(known[trial].params, number, change - mean)
-
-
-def _strength_of_parent(
-    trial: Trial, match: int, strengths: Mapping[int, Mapping[int, float]]
-) -> float | None:
-    """Return how strong a trial's first parent was when it bred; None for a later match."""
-    origin = trial.origin
-    if origin is None or not origin.parents or origin.generation != match - 1:
-        return None
-    return strengths.get(match - 1, {}).get(origin.parents[0])
 
 
 def _intervals(programme: Programme, scores: Scores) -> dict[str, list[float]]:
