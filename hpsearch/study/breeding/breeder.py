@@ -27,7 +27,7 @@ from hpsearch.study.trials import Trials
 from hpsearch.trainers.config import read_config
 
 ROUNDING = 1e-9
-"""0.55 * 20 is 11.000000000000002"""
+"""0.28 * 25 is 7.000000000000001"""
 MAX_FAILURES = 3
 """jobs that may end without having played a match, before the study fails"""
 
