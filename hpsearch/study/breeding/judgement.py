@@ -1,6 +1,6 @@
 """What a match decides: the champion, and the trials that come next."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -18,6 +18,7 @@ from hpsearch.study.breeding.records import Match, Origin, PopulationRecord, key
 from hpsearch.study.records import Trial
 from hpsearch.study.spec import Study
 from hpsearch.study.trials import Trials
+from hpsearch.trainers.config import TrainerConfig, shape_key
 
 CONFIDENCE = 0.95
 """of the intervals that are noted"""
@@ -51,7 +52,8 @@ class Judge:
             population: before the decision.
         """
         rng = np.random.default_rng([self._study.spec.seed, match.number])
-        scores = self._scores(programme, games, rng)
+        configs = [self._trials.config(trial) for trial in programme.members]
+        scores = self._scores(programme, configs, games, rng)
         strengths = {
             trial.number: strength
             for trial, strength in zip(programme.members, scores.strength.tolist(), strict=True)
@@ -59,7 +61,10 @@ class Judge:
         vacant = [member for member in match.ended if member not in match.members]
         plan = breed(
             self._options,
-            [self._member(trial, match) for trial in programme.members],
+            [
+                _member(trial, config, match)
+                for trial, config in zip(programme.members, configs, strict=True)
+            ],
             scores,
             self._exploring(match, strengths, known, population),
             population.operators,
@@ -77,25 +82,22 @@ class Judge:
             ],
         }
 
-    def _scores(self, programme: Programme, games: Games, rng: np.random.Generator) -> Scores:
-        sizes = [size(self._trials.config(trial)) for trial in programme.members]
+    def _scores(
+        self,
+        programme: Programme,
+        configs: Sequence[TrainerConfig],
+        games: Games,
+        rng: np.random.Generator,
+    ) -> Scores:
         standing = Standing(
             programme.member_places(),
             programme.archive_places(),
             programme.panel_places(),
-            np.array(sizes),
+            np.array([size(config) for config in configs]),
         )
         selection = self._options.selection
         pareto = selection if isinstance(selection, Pareto) else None
         return score(games.moves, standing, self._options.matches, pareto, rng)
-
-    def _member(self, trial: Trial, match: Match) -> Member:
-        return Member(
-            params=trial.params,
-            has_ended=member_of(trial) in match.ended,
-            shape=self._trials.shape(trial),
-            is_pair=len(self._trials.config(trial).learning()) == 2,
-        )
 
     def _exploring(
         self,
@@ -139,6 +141,15 @@ def member_of(trial: Trial) -> int:
     """Return the place in the population of one of its trials."""
     assert trial.origin is not None, "members are trials of the population"
     return trial.origin.member
+
+
+def _member(trial: Trial, config: TrainerConfig, match: Match) -> Member:
+    return Member(
+        params=trial.params,
+        has_ended=member_of(trial) in match.ended,
+        shape=shape_key(config),
+        is_pair=len(config.learning()) == 2,
+    )
 
 
 def _by_member(plan: Plan, programme: Programme, vacant: list[int]) -> dict[int, Next]:
