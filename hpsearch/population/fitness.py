@@ -67,8 +67,9 @@ def strengths(rho: Floats, members: Sequence[Places], weights: Weights) -> Float
     Raises:
         ValueError: if a member has no opponent.
     """
+    logs = np.log(rho)
     columns = [
-        sum(results @ counts for results, counts in _results(rho, member, weights))
+        sum(results @ counts for results, counts in _results(logs, member, weights))
         for member in members
     ]
     return np.stack(columns, axis=1)
@@ -80,10 +81,11 @@ def robustness(rho: Floats, members: Sequence[Places], share: float) -> Floats:
     In logarithms of rho, both roles added; opponents count alike.
     """
     uniform = Weights(*(np.full(num, 1 / num) for num in rho.shape[1:]))
+    logs = np.log(rho)
     columns = [
         sum(
             mean_of_worst(results[:, counts > 0], share)
-            for results, counts in _results(rho, member, uniform)
+            for results, counts in _results(logs, member, uniform)
         )
         for member in members
     ]
@@ -111,9 +113,8 @@ def behaviours(rho: Floats, players: Sequence[Places], panel: Places) -> Floats:
     return np.stack(found)
 
 
-def _results(rho: Floats, member: Places, weights: Weights) -> Iterator[tuple[Floats, Floats]]:
+def _results(logs: Floats, member: Places, weights: Weights) -> Iterator[tuple[Floats, Floats]]:
     """Yield results (R, opponents), high is good, and the opponents' weights, for each role."""
-    logs = np.log(rho)
     if member.host is not None:
         yield logs[:, member.host, :], _without(weights.agents, member.agent)
     if member.agent is not None:

@@ -25,9 +25,10 @@ class Synchronous:
 
     name: Literal["synchronous"] = "synchronous"
     quorum: PositiveShare = 0.75
-    """share of the members that must have ended their interval before the others are given up"""
+    """share of those waited for that must have ended their interval before the others are given up;
+    who was late for a match is not waited for again"""
     minutes: Annotated[float, Range(low=0.0)] = 30.0
-    """for which the others are still waited for then; who comes later is judged with the next"""
+    """that the others may take longer than the quorum took; who does is judged with the next"""
 
 
 @dataclass(frozen=True)

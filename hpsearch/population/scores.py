@@ -107,5 +107,7 @@ def _objective(
 
 def _novelty(rho: Floats, standing: Standing, pareto: Pareto) -> Floats:
     here = behaviours(rho, standing.members, standing.panel)
+    if len(here) + len(standing.archive) < 2:
+        return np.zeros(len(here))  # nobody to be unlike
     past = behaviours(rho, standing.archive, standing.panel) if standing.archive else here[:0]
     return novelty(here, past, pareto.nearest)

@@ -77,9 +77,16 @@ class Driver:
         self._results = Results(folder, trials, recorder, executor)
         self._breeder: Breeder | None = None
         if spec.population is not None:
-            judge = Judge(study, spec.population, trials)
             self._breeder = Breeder(
-                study, spec.population, folder, judge, recorder, self._jobs, self._pilots, clock
+                study,
+                spec.population,
+                folder,
+                Judge(study, spec.population, trials),
+                recorder,
+                self._jobs,
+                self._pilots,
+                self._limits,
+                clock,
             )
 
     @property
@@ -103,7 +110,7 @@ class Driver:
         A study that a user has paused, stopped or cancelled goes on with ``resume`` alone.
         """
         state = self.state
-        left = self._limits.allow_another() or bool(state.unfinished()) or state.status == FAILED
+        left = self._limits.allow_another() or state.is_undecided or state.status == FAILED
         is_held = state.status not in (RUNNING, FINISHED, FAILED)
         reopens = state.status != RUNNING and left and not self._limits.are_failures_too_many()
         if state.started_at is None or (reopens and (resume or not is_held)):
@@ -189,11 +196,6 @@ class Driver:
         if self._limits.allow_gpu_hours():
             self._breeder.submit(self._free_jobs())
 
-    def _breeds_on(self) -> bool:
-        if self._breeder is None:
-            return False
-        return self._breeder.will_go_on(may_ask=self._limits.allow_another())
-
     def _free_jobs(self) -> int:
         return self._spec.executor.jobs - len(self.state.live_jobs())
 
@@ -256,7 +258,7 @@ class Driver:
             members_per_job=self._spec.executor.members_per_job,
         )
         left = self._pilots.give(waiting)
-        breeds_on = not stops and self._breeds_on()
+        breeds_on = self._breeder is not None and not stops and self._breeder.will_go_on
         if self._spec.executor.refills and not (left or breeds_on or self._will_ask()):
             self._pilots.close_all()
         if not breeds_on:  # else those that are idle now will be needed
@@ -277,9 +279,6 @@ class Driver:
             if not begun or not self._limits.allow_gpu_hours():
                 self._recorder.record("ended", data={"status": STOPPED})
         elif not self._limits.allow_gpu_hours() or not (
-            state.unfinished()
-            or state.retries
-            or state.population.match
-            or self._limits.allow_another()
+            state.is_undecided or self._limits.allow_another()
         ):
             self._recorder.record("ended", data={"status": FINISHED})

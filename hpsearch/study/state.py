@@ -62,6 +62,15 @@ class StudyState:
         """Return the trials that have not been told."""
         return list(self.untold.values())
 
+    def training(self) -> list[Origin]:
+        """Return the members' intervals that have been asked for and have not ended."""
+        return [trial.origin for trial in self.untold.values() if trial.origin is not None]
+
+    @property
+    def is_undecided(self) -> bool:
+        """Return whether something was begun whose end is still to be told or judged."""
+        return bool(self.untold or self.retries or self.population.match)
+
     def gpu_seconds(self, now: float) -> float:
         """Return the seconds of GPUs that all jobs so far have occupied."""
         return self.gpu_seconds_of_ended + sum(j.gpus * j.seconds(now) for j in self.live.values())
@@ -133,7 +142,7 @@ def _asked(state: StudyState, event: Event) -> None:
     trial = Trial(number, event.data["params"], retry_of=retry_of, origin=origin)
     state.trials[number] = state.untold[number] = trial
     if origin is not None:
-        fold.asked(state.population, number, origin)
+        fold.asked(state.population, number, origin, event)
     if retry_of is not None:
         state.retries.remove(retry_of)
         state.num_retries += 1
@@ -235,7 +244,7 @@ def _told(state: StudyState, event: Event) -> None:
 
 
 def _match_called(state: StudyState, event: Event) -> None:
-    fold.called(state.population, event)
+    fold.called(state.population, event, {origin.member for origin in state.training()})
 
 
 def _bred(state: StudyState, event: Event) -> None:

@@ -220,16 +220,21 @@ class Trials:
 
     def config(self, trial: Trial) -> TrainerConfig:
         """Return the complete trainer configuration of a trial; it never changes."""
-        if trial.number not in self._configs:
-            source = f"trial {trial.number}"
-            self._configs[trial.number] = read_config(self.plain_config(trial), source=source)
-        return self._configs[trial.number]
+        if trial.number in self._configs:
+            return self._configs[trial.number]
+        config = read_config(self.plain_config(trial), source=f"trial {trial.number}")
+        if trial.told is None:  # else nobody would forget it
+            self._configs[trial.number] = config
+        return config
 
     def shape(self, trial: Trial) -> str:
         """Return a name of the trial's shape; trials of one shape can train together."""
-        if trial.number not in self._shapes:
-            self._shapes[trial.number] = shape_key(self.config(trial))
-        return self._shapes[trial.number]
+        if trial.number in self._shapes:
+            return self._shapes[trial.number]
+        shape = shape_key(self.config(trial))
+        if trial.told is None:
+            self._shapes[trial.number] = shape
+        return shape
 
     @property
     def never_prunes(self) -> bool:
@@ -242,14 +247,14 @@ class Trials:
 
     def is_at_last_rung(self, trial: Trial) -> bool:
         """Return whether a trial has told all values but the last, or its end."""
-        reached = max(trial.reported, default=0)
+        reached = max(trial.reported, default=_first_step(trial))
         return trial.is_over or reached + self._rung_steps(trial) >= self.config(trial).steps
 
     def _rung_steps(self, trial: Trial) -> int:
         """Return the steps from one rung to the next."""
         config = self.config(trial)
         interval = config.evaluation.interval
-        return interval * ceil(config.steps / interval / MAX_RUNGS)
+        return interval * ceil((config.steps - _first_step(trial)) / interval / MAX_RUNGS)
 
     def _rungs(self, trial: Trial) -> list[str]:
         """Return the names under which successive halving has noted a trial's rungs, in order."""
@@ -259,3 +264,8 @@ class Trials:
 
     def _id(self, number: int) -> int:
         return self._storage.get_trial_id_from_study_id_trial_number(self._study_id, number)
+
+
+def _first_step(trial: Trial) -> int:
+    """Return the step at which a trial begins: that of its first parent's checkpoint."""
+    return trial.origin.parent_steps[0] if trial.origin and trial.origin.parents else 0

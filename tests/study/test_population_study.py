@@ -34,10 +34,11 @@ def teaching(config, first):
     return 0.2 - 0.05 * abs(math.log10(config.host.optim.args.lr) + 2)
 
 
-def population_study(folder, trials=16, executor=None, **changes):
+def population_study(folder, trials=16, executor=None, study=None, **changes):
+    """Return a study whose population block has ``changes``, and its file those of ``study``."""
     given = {"population": POPULATION | changes, "budget": {"trials": trials}}
     given["executor"] = executor or {"name": "local", "jobs": 2, "members_per_job": 2}
-    return new_study(folder, sampler={"name": "random"}, **given)
+    return new_study(folder, sampler={"name": "random"}, **given, **(study or {}))
 
 
 def origins(study):

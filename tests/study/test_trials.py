@@ -48,7 +48,7 @@ def test_a_trial_that_was_not_recorded_is_taken_up_first(tmp_path: Path) -> None
     asked = []
     for known in ([], [], [0], [0, 1], [1]):
         with trials_of(study) as trials:
-            asked.append(trials.ask(known, []))
+            asked.append(trials.ask(known, [], ()))
     assert [one.number for one in asked] == [0, 0, 1, 2, 0]
     assert asked[0] == asked[1] == asked[4]
     assert [trial.params for trial in stored_trials(study)] == [
@@ -59,13 +59,13 @@ def test_a_trial_that_was_not_recorded_is_taken_up_first(tmp_path: Path) -> None
 def test_an_ask_that_failed_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     study = new_study(tmp_path)
     with trials_of(study) as trials:
-        first = trials.ask([], [])
+        first = trials.ask([], [], ())
         monkeypatch.setattr(type(study.space), "suggest", lambda self, trial: 1 / 0)
         with pytest.raises(ZeroDivisionError):
-            trials.ask([0], [])
+            trials.ask([0], [], ())
         monkeypatch.undo()
         trials.recount()
-        again = trials.ask([0], [0])
+        again = trials.ask([0], [0], ())
     assert (again.number, again.retry_of, again.params) == (1, 0, first.params)
     assert len(stored_trials(study)) == 2
 
@@ -73,11 +73,11 @@ def test_an_ask_that_failed_leaves_nothing(tmp_path: Path, monkeypatch: pytest.M
 def test_a_failed_trial_is_tried_again_with_its_parameters(tmp_path: Path) -> None:
     study = new_study(tmp_path)
     with trials_of(study) as trials:
-        first = trials.ask([], [])
+        first = trials.ask([], [], ())
         trials.tell(Trial(0, {}), "failed", {}, failure="lost")
-        again = trials.ask([0], [0])
+        again = trials.ask([0], [0], ())
     with trials_of(study) as trials:  # the driver did not live to record it
-        assert trials.ask([0], [0]) == again
+        assert trials.ask([0], [0], ()) == again
     assert (again.number, again.params, again.retry_of) == (1, first.params, 0)
     assert len(stored_trials(study)) == 2
 
@@ -85,7 +85,7 @@ def test_a_failed_trial_is_tried_again_with_its_parameters(tmp_path: Path) -> No
 def test_a_trial_that_needs_too_much_memory_is_infeasible(tmp_path: Path) -> None:
     study = new_study(tmp_path)
     with trials_of(study) as trials:
-        trials.ask([], [])
+        trials.ask([], [], ())
         trials.tell(Trial(0, {}), "failed", {}, failure="oom_gpu")
     (trial,) = stored_trials(study)
     assert (trial.state, trial.constraints) == (TrialState.PRUNED, {"gpu_memory": 1.0})
@@ -96,7 +96,7 @@ def test_a_trial_is_told_once(tmp_path: Path) -> None:
     study = new_study(tmp_path)
     with trials_of(study) as trials:
         for number in range(3):
-            trials.ask(range(number), [])
+            trials.ask(range(number), [], ())
         trials.tell(Trial(0, {}), "finished", metrics(0.5), failure=None)
         trials.tell(Trial(1, {}), "failed", {}, failure="code")
         trials.tell(Trial(2, {}), "pruned", {}, failure=None)
@@ -120,7 +120,7 @@ def reports(study: Study, plan: list[tuple[int, int, float]], *, repeat: bool) -
     verdicts = []
     with trials_of(study) as trials:
         for number in range(4):
-            trials.ask(range(number), [])
+            trials.ask(range(number), [], ())
     for number, step, value in plan:
         for _ in range(3 if repeat else 1):
             with trials_of(study) as trials:
@@ -167,7 +167,7 @@ def test_the_last_value_no_longer_prunes(tmp_path: Path) -> None:
     study = new_study(tmp_path, pruner=HALVING)
     with trials_of(study) as trials:
         for number, value in ((0, 0.5), (1, 0.1)):
-            trials.ask(range(number), [])
+            trials.ask(range(number), [], ())
             assert not trials.report(Trial(number, {}), Report(16, number, value), last=True)
     assert stored_trials(study)[1].intermediate_values == {16: 0.1}
 
@@ -185,7 +185,7 @@ def test_the_last_value_no_longer_prunes(tmp_path: Path) -> None:
 def test_at_most_twenty_rungs(tmp_path: Path, trainer: dict[str, Any], rungs: list[int]) -> None:
     study = new_study(tmp_path, trainer)
     with trials_of(study) as trials:
-        asked = trials.ask([], [])
+        asked = trials.ask([], [], ())
         trial = Trial(asked.number, asked.params)
         interval = trials.config(trial).evaluation.interval
         steps = range(interval, trials.config(trial).steps + 1, interval)

@@ -30,11 +30,13 @@ def front_of_each(objectives: npt.ArrayLike) -> Ints:
     values = _checked(objectives)
     at_least: Bools = np.all(values[:, None] >= values, axis=2)
     dominates = at_least & ~at_least.T
+    num_dominating = dominates.sum(axis=0)
     fronts = np.full(len(values), -1)
     front = 0
     while (waiting := fronts < 0).any():
-        dominated = dominates[waiting].any(axis=0)
-        fronts[waiting & ~dominated] = front
+        undominated = waiting & (num_dominating == 0)
+        fronts[undominated] = front
+        num_dominating -= dominates[undominated].sum(axis=0)
         front += 1
     return fronts
 

@@ -18,6 +18,7 @@ from hpsearch.study.breeding.judgement import Judge
 from hpsearch.study.breeding.programme import Programme
 from hpsearch.study.breeding.records import Match, PopulationRecord
 from hpsearch.study.jobs import Jobs
+from hpsearch.study.limits import Limits
 from hpsearch.study.pilots import Pilots
 from hpsearch.study.recorder import Recorder
 from hpsearch.study.records import Trial
@@ -25,6 +26,8 @@ from hpsearch.study.spec import Study
 from hpsearch.study.state import FAILED, StudyState
 from hpsearch.trainers.config import read_config
 
+ROUNDING = 1e-9
+"""0.28 * 25 is 7.000000000000001"""
 MAX_FAILURES = 3
 """jobs that may end without having played a match, before the study fails"""
 
@@ -41,15 +44,17 @@ class Breeder:
         recorder: Recorder,
         jobs: Jobs,
         pilots: Pilots,
+        limits: Limits,
         clock: Callable[[], float],
     ) -> None:
-        """Take what the study says, where it lies, who judges matches, and who has them played."""
+        """Take what the study says and allows, who judges matches, and who has them played."""
         self._study = study
         self._options = options
         self._folder = folder
         self._recorder = recorder
         self._jobs = jobs
         self._pilots = pilots
+        self._limits = limits
         self._clock = clock
         self._judge = judge
         (base,) = study.bases.values()
@@ -73,13 +78,11 @@ class Breeder:
         if self._population.match is None and self._is_due():
             self._call()
 
-    def will_go_on(self, *, may_ask: bool) -> bool:
-        """Return whether members train or will: a pilot that is idle now will be needed.
-
-        ``may_ask`` says whether the budget allows those that are planned.
-        """
+    @property
+    def will_go_on(self) -> bool:
+        """Whether members train or will: a pilot that is idle now will be needed."""
         population = self._population
-        to_come = may_ask and population.planned
+        to_come = population.planned and self._limits.allow_another()
         return bool(population.match or population.open or to_come or self._state.unfinished())
 
     def submit(self, free_jobs: int) -> None:
@@ -101,26 +104,24 @@ class Breeder:
     # Matches.
 
     def _is_due(self) -> bool:
-        """Return whether those who have ended their interval should be judged now.
-
-        Who was late for the match before is not waited for again.
-        """
-        opened_at, rules = self._population.opened_at, self._options.generations
-        if not opened_at:
+        """Return whether those who have ended their interval should be judged now."""
+        population, rules = self._population, self._options.generations
+        if not population.open:
             return False
-        if not isinstance(rules, Synchronous) or not self._is_generation_training():
+        if not isinstance(rules, Synchronous):
             return True
-        quorum = ceil(rules.quorum * self._options.members)
-        if len(opened_at) < quorum:
+        if population.planned and self._limits.allow_another():
+            return False  # nobody is late who has not begun, because no job was free
+        # Who was late for the match before is not waited for again.
+        training = {origin.member for origin in self._state.training()} - population.late
+        if not training:
+            return True
+        quorum = ceil(rules.quorum * (len(training) + len(population.open)) - ROUNDING)
+        if len(population.open) < quorum:
             return False
-        return self._clock() - sorted(opened_at)[quorum - 1] >= rules.minutes * 60
-
-    def _is_generation_training(self) -> bool:
-        generation = len(self._population.matches)
-        training = (trial.origin for trial in self._state.unfinished())
-        return bool(self._population.planned) or any(
-            origin is not None and origin.generation == generation for origin in training
-        )
+        allowed = sorted(population.open.values())[quorum - 1] + rules.minutes * 60
+        newest = max(population.asked_at[member] for member in training)
+        return self._clock() - newest >= allowed
 
     def _call(self) -> None:
         """Call a match of everybody who can play; new members where nobody can."""

@@ -1,8 +1,10 @@
 """What can be wrong with the population block of a study file, beyond the type of each value."""
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
+from hpsearch.errors import ConfigError
 from hpsearch.population.options import (
     PopulationOptions,
     needs_pairs,
@@ -10,11 +12,14 @@ from hpsearch.population.options import (
     scripted_hosts,
 )
 from hpsearch.study.options import NoPruning
-from hpsearch.study.space import Config
+from hpsearch.study.parameters import CategoricalParameter, Parameter
+from hpsearch.study.space import Config, apply
 from hpsearch.trainers.config import read_config
 
-DECIDED = ("steps", "seed", "algorithm")
+SHARED = ("steps", "seed", "algorithm", "evaluation.interval")
 """paths that a population decides itself"""
+GAME = ("dimension", "max_num_points", "max_value", "reposition")
+"""paths of the game in which members meet"""
 
 
 def population_problems(sections: Mapping[str, Any], bases: Mapping[str, Config]) -> Iterator[str]:
@@ -22,8 +27,9 @@ def population_problems(sections: Mapping[str, Any], bases: Mapping[str, Config]
     options = sections.get("population")
     if options is None:
         return
-    for path in DECIDED:
-        if path in sections.get("space", {}):
+    space = sections.get("space", {})
+    for path in (*SHARED, *GAME):
+        if path in space:
             yield f"space.{path} must not be searched by a population, whose members share it"
     if not isinstance(sections.get("pruner", NoPruning()), NoPruning):
         yield "pruner must be none for a population, in which selection decides who goes on"
@@ -37,6 +43,23 @@ def population_problems(sections: Mapping[str, Any], bases: Mapping[str, Config]
         )
     for base in bases.values():
         yield from _base_problems(options, base)
+        yield from _role_problems(space, base)
+
+
+def _role_problems(space: Mapping[str, Parameter], base: Config) -> Iterator[str]:
+    """Yield the parameters under which other roles learn than in the base."""
+    learning = read_config(base, source="").learning().keys()
+    for path in ("host", "agent"):
+        parameter = space.get(path)
+        choices = parameter.choices if isinstance(parameter, CategoricalParameter) else ()
+        for choice in choices:
+            with suppress(ConfigError):  # which is told of the space
+                config = read_config(apply(base, {path: choice}), source="")
+                if config.learning().keys() != learning:
+                    yield (
+                        f"space.{path} must not decide who learns in a population, whose members "
+                        f"all learn the {' and the '.join(learning)}, but one choice is {choice!r}"
+                    )
 
 
 def _base_problems(options: PopulationOptions, base: Config) -> Iterator[str]:

@@ -1,12 +1,15 @@
 """How events change what is known of a population."""
 
+from collections.abc import Iterable
+
 from hpsearch.population.selection.operator_choice import OperatorRecord
 from hpsearch.study.breeding.records import Match, Origin, PopulationRecord
 from hpsearch.study.events import Event
 
 
-def asked(population: PopulationRecord, trial: int, origin: Origin) -> None:
+def asked(population: PopulationRecord, trial: int, origin: Origin, event: Event) -> None:
     """A planned trial has been asked for."""
+    population.asked_at[origin.member] = event.at
     population.planned = [one for one in population.planned if one.key != origin.key]
     population.newest[origin.member] = trial
 
@@ -15,24 +18,24 @@ def told(
     population: PopulationRecord, trial: int, origin: Origin, event: Event, *, has_finished: bool
 ) -> None:
     """A member's interval has ended."""
-    population.open.add(origin.member)
-    population.opened_at.append(event.at)
+    population.open[origin.member] = event.at - population.asked_at[origin.member]
+    population.late.discard(origin.member)
     if has_finished:
         population.finished[origin.member] = trial
     birth = event.data.get("birth")
-    if birth is not None and origin.is_child:
+    if birth is not None and birth["chance"] is not None:  # of a copy nothing is learned
         record = population.operators.get(birth["operator"], OperatorRecord(0, 0))
         population.operators[birth["operator"]] = record.with_child(accepted=birth["adopted"])
 
 
-def called(population: PopulationRecord, event: Event) -> None:
-    """Those who have ended an interval are to be judged."""
+def called(population: PopulationRecord, event: Event, training: set[int]) -> None:
+    """Those who have ended an interval are to be judged, without those who are training."""
     data = event.data
     members = {int(member): trial for member, trial in data["members"].items()}
     match = Match(data["match"], members, tuple(data["ended"]), tuple(data["archive"]))
     population.matches[match.number] = match
-    population.open -= set(match.ended)
-    population.opened_at = []
+    _close(population, match.ended)
+    population.late = training
 
 
 def left(population: PopulationRecord, match: int, *, is_failure: bool) -> None:
@@ -47,11 +50,14 @@ def bred(population: PopulationRecord, event: Event) -> None:
     population.has_begun = True
     coming = [Origin.of(one) for one in event.data["children"]]
     population.planned += coming
-    population.open -= {one.member for one in coming}
+    _close(population, [one.member for one in coming])
     number = event.data["match"]
-    if number is None:
-        population.opened_at = []
-    else:
+    if number is not None:
         match = population.matches[number]
         match.champion = event.data["champion"]
         match.strengths = {int(trial): one for trial, one in event.data["strengths"].items()}
+
+
+def _close(population: PopulationRecord, members: Iterable[int]) -> None:
+    for member in members:
+        population.open.pop(member, None)

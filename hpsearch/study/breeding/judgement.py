@@ -1,6 +1,6 @@
 """What a match decides: the champion, and the trials that come next."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -8,17 +8,18 @@ import numpy as np
 
 from hpsearch.cluster.match_dir import Games
 from hpsearch.population.breeding import Exploring, Member, Next, Plan, breed
-from hpsearch.population.exploring.model_explore import Generation
 from hpsearch.population.options import Pareto, PopulationOptions, Schedule
 from hpsearch.population.ratings.resampling import interval
 from hpsearch.population.scores import Scores, Standing, score
 from hpsearch.study.breeding.beginnings import scheduled
+from hpsearch.study.breeding.history import improvements
 from hpsearch.study.breeding.members import explorable, size
 from hpsearch.study.breeding.programme import Programme
 from hpsearch.study.breeding.records import Match, Origin, PopulationRecord, key_after
 from hpsearch.study.records import Trial
 from hpsearch.study.spec import Study
 from hpsearch.study.trials import Trials
+from hpsearch.trainers.config import TrainerConfig, shape_key
 
 CONFIDENCE = 0.95
 """of the intervals that are noted"""
@@ -52,7 +53,8 @@ class Judge:
             population: before the decision.
         """
         rng = np.random.default_rng([self._study.spec.seed, match.number])
-        scores = self._scores(programme, games, rng)
+        configs = [self._trials.config(trial) for trial in programme.members]
+        scores = self._scores(programme, configs, games, rng)
         strengths = {
             trial.number: strength
             for trial, strength in zip(programme.members, scores.strength.tolist(), strict=True)
@@ -60,7 +62,10 @@ class Judge:
         vacant = [member for member in match.ended if member not in match.members]
         plan = breed(
             self._options,
-            [self._member(trial, match) for trial in programme.members],
+            [
+                _member(trial, config, match)
+                for trial, config in zip(programme.members, configs, strict=True)
+            ],
             scores,
             self._exploring(match, strengths, known, population),
             population.operators,
@@ -78,25 +83,22 @@ class Judge:
             ],
         }
 
-    def _scores(self, programme: Programme, games: Games, rng: np.random.Generator) -> Scores:
-        sizes = [size(self._trials.config(trial)) for trial in programme.members]
+    def _scores(
+        self,
+        programme: Programme,
+        configs: Sequence[TrainerConfig],
+        games: Games,
+        rng: np.random.Generator,
+    ) -> Scores:
         standing = Standing(
             programme.member_places(),
             programme.archive_places(),
             programme.panel_places(),
-            np.array(sizes),
+            np.array([size(config) for config in configs]),
         )
         selection = self._options.selection
         pareto = selection if isinstance(selection, Pareto) else None
         return score(games.moves, standing, self._options.matches, pareto, rng)
-
-    def _member(self, trial: Trial, match: Match) -> Member:
-        return Member(
-            params=trial.params,
-            has_ended=member_of(trial) in match.ended,
-            shape=self._trials.shape(trial),
-            is_pair=len(self._trials.config(trial).learning()) == 2,
-        )
 
     def _exploring(
         self,
@@ -106,7 +108,7 @@ class Judge:
         population: PopulationRecord,
     ) -> Exploring:
         found = {one.number: one.strengths for one in population.matches.values()}
-        history = list(_history(found | {match.number: dict(strengths)}, known))
+        history = improvements(found | {match.number: dict(strengths)}, known)
         return Exploring(self._explorable, self._is_active, history, match.number)
 
     def _is_active(self, name: str, stored: Mapping[str, Any]) -> bool:
@@ -147,39 +149,18 @@ def member_of(trial: Trial) -> int:
     return trial.origin.member
 
 
+def _member(trial: Trial, config: TrainerConfig, match: Match) -> Member:
+    return Member(
+        params=trial.params,
+        has_ended=member_of(trial) in match.ended,
+        shape=shape_key(config),
+        is_pair=len(config.learning()) == 2,
+    )
+
+
 def _by_member(plan: Plan, programme: Programme, vacant: list[int]) -> dict[int, Next]:
     places = {member_of(programme.members[index]): one for index, one in plan.places.items()}
     return places | dict(zip(vacant, plan.vacancies, strict=True))
-
-
-def _history(
-    strengths: Mapping[int, Mapping[int, float]], known: Mapping[int, Trial]
-) -> Iterator[Generation]:
-    """Yield how much stronger each interval made its member, less the mean of its generation.
-
-    Args:
-        strengths: by match and trial; the opponents of a match are its own, so their levels differ.
-        known: trials by number.
-    """
-    for number, now in strengths.items():
-        changes: dict[int, float] = {}
-        for trial, strength in now.items():
-            before = _strength_of_parent(known[trial], number, strengths)
-            if before is not None:
-                changes[trial] = strength - before
-        mean = sum(changes.values()) / max(len(changes), 1)
-        for trial, change in changes.items():
-            yield Generation(known[trial].params, number, change - mean)
-
-
-def _strength_of_parent(
-    trial: Trial, match: int, strengths: Mapping[int, Mapping[int, float]]
-) -> float | None:
-    """Return how strong a trial's first parent was when it bred; None for a later match."""
-    origin = trial.origin
-    if origin is None or not origin.parents or origin.generation != match - 1:
-        return None
-    return strengths.get(match - 1, {}).get(origin.parents[0])
 
 
 def _intervals(programme: Programme, scores: Scores) -> dict[str, list[float]]:

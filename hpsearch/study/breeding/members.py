@@ -1,7 +1,6 @@
 """What members have in common and what their children may change, told from configurations."""
 
 from collections.abc import Mapping
-from itertools import pairwise
 
 from hpsearch.plain import leaves
 from hpsearch.study.parameters import Parameter
@@ -13,15 +12,16 @@ from hpsearch.trainers.net_arch import Linear, Residual, parse
 def explorable(study: Study) -> dict[str, Parameter]:
     """Return the parameters that members of one shape may differ in, in the space's order.
 
-    Children inherit the others with their parents' weights, which would not fit elsewhere.
+    Children inherit the others with their parents' weights, which would not fit elsewhere, and with
+    them those that decide whether the others exist.
     """
     (base,) = study.bases.values()
     found = {leaf.path: leaf.per_member for leaf in leaves(read_config(base, source="base"))}
-    return {
-        name: study.space.parameters[name]
-        for name in study.space.order
-        if _is_per_member(name, found)
-    }
+    parameters, inherited = study.space.parameters, set[str]()
+    for name in reversed(study.space.order):
+        if name in inherited or not _is_per_member(name, found):
+            inherited |= {name, *parameters[name].when}
+    return {name: parameters[name] for name in study.space.order if name not in inherited}
 
 
 def _is_per_member(name: str, found: Mapping[str, bool]) -> bool:
@@ -35,12 +35,22 @@ def _is_per_member(name: str, found: Mapping[str, bool]) -> bool:
 
 
 def size(config: CommonConfig) -> float:
-    """Return the number of weights between the hidden layers of all learning roles."""
+    """Return the number of weights between the hidden layers of all learning roles.
+
+    As if each had one input: how many there are is the same for all members.
+    """
     return float(sum(_size(role.net_arch) for role in config.learning().values()))
 
 
 def _size(net_arch: tuple[object, ...]) -> int:
-    layers = [layer for layer in parse(net_arch) if isinstance(layer, Linear | Residual)]
-    inner = sum(layer.width**2 for layer in layers if isinstance(layer, Residual))
-    widths = [layer.width for layer in layers]
-    return sum(widths[:1]) + inner + sum(a * b for a, b in pairwise(widths))
+    total, num_inputs = 0, 1
+    for layer in parse(net_arch):
+        match layer:
+            case Linear(width):
+                total += num_inputs * width
+                num_inputs = width
+            case Residual(width):
+                ways = 1 if width == num_inputs else 2  # around the block, another is projected
+                total += ways * num_inputs * width + width * width
+                num_inputs = width
+    return total

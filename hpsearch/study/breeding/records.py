@@ -83,10 +83,13 @@ class PopulationRecord:
     """each member's newest trial"""
     finished: dict[int, int] = field(default_factory=dict)
     """each member's newest trial that has finished, and so can play"""
-    open: set[int] = field(default_factory=set)
-    """members whose newest trial has ended, and of whom it is undecided what comes next"""
-    opened_at: list[float] = field(default_factory=list)
-    """when each of them ended, in their order"""
+    asked_at: dict[int, float] = field(default_factory=dict)
+    """when each member's newest trial was asked for, in seconds since the epoch"""
+    open: dict[int, float] = field(default_factory=dict)
+    """members whose newest trial has ended, and of whom it is undecided what comes next: the
+    seconds that it took"""
+    late: set[int] = field(default_factory=set)
+    """members that were training when the newest match was called"""
     operators: dict[str, OperatorRecord] = field(default_factory=dict)
 
     @property

@@ -1,0 +1,229 @@
+"""The plan of a generation: islands, operators, explored parameters, and that it repeats."""
+
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hpsearch.population.breeding import Exploring, Member, breed
+from hpsearch.population.exploring.model_explore import Generation
+from hpsearch.population.fitness import Weights
+from hpsearch.population.operators.options import (
+    AlignedAverage,
+    Clone,
+    GaussianMutation,
+    HostAndAgent,
+)
+from hpsearch.population.options import (
+    Keep,
+    Model,
+    Pareto,
+    Perturb,
+    PopulationOptions,
+    Tournament,
+    Truncation,
+)
+from hpsearch.population.scores import Scores
+from hpsearch.population.selection.operator_choice import OperatorRecord
+from hpsearch.study.parameters import CategoricalParameter, FloatParameter
+
+LR = FloatParameter("float", 1e-5, 1e-1, log=True)
+GAMMA = FloatParameter("float", 0.5, 1.0)
+HALF = Truncation(share=0.5)
+AVERAGE = AlignedAverage("aligned_average", 0.5)
+MUTATION = GaussianMutation("gaussian_mutation", 0.1)
+
+
+def rng(seed=0):
+    return np.random.default_rng(seed)
+
+
+def options(**changes):
+    return PopulationOptions(**({"members": 4, "interval": 8, "selection": HALF} | changes))
+
+
+def members(num, shapes="same", *, ended=None, is_pair=False, params=None):
+    return [
+        Member(
+            params=(params or {}) | {"lr": 10.0 ** -(1 + place % 4), "net": place},
+            has_ended=ended is None or place in ended,
+            shape=shapes[place] if shapes != "same" else shapes,
+            is_pair=is_pair,
+        )
+        for place in range(num)
+    ]
+
+
+def sure_scores(*strengths):
+    """Return scores without noise."""
+    samples = np.tile(np.array(strengths, dtype=float), (20, 1))
+    objectives = samples[:, :, None]
+    return Scores(samples, samples, objectives, objectives, Weights(np.ones(1), np.ones(1)))
+
+
+def exploring(history=(), **parameters):
+    return Exploring(parameters or {"lr": LR}, lambda name, values: True, history, 1)
+
+
+def plan(rules, who, scores, known=None, *, num_vacant=0, seed=0, records=None):
+    return breed(
+        rules, who, scores, known or exploring(), records or {}, rng(seed), num_vacant=num_vacant
+    )
+
+
+def test_who_goes_on_is_not_changed_and_children_are():
+    who = members(4)
+    found = plan(options(), who, sure_scores(3, 1, 4, 2))
+    assert sorted(found.places) == [0, 1, 2, 3]
+    assert not found.vacancies
+    for place in (0, 2):
+        one = found.places[place]
+        assert (one.parents, one.operator, one.is_child) == ((place,), Clone(), False)
+        assert one.params == who[place].params
+    for place in (1, 3):
+        one = found.places[place]
+        (parent,) = one.parents
+        assert one.is_child
+        assert parent in (0, 2)
+        assert one.params["net"] == who[parent].params["net"]
+        assert one.params["lr"] != who[parent].params["lr"]
+
+
+def test_only_those_whose_interval_has_ended_are_planned_for():
+    found = plan(options(), members(4, ended={1, 2}), sure_scores(3, 1, 4, 2))
+    assert sorted(found.places) == [1, 2]
+    assert found.places[1].parents[0] in (0, 2)  # who still trains can be a parent as it last was
+
+
+def test_the_places_of_the_lost_go_to_children():
+    found = plan(options(), members(3), sure_scores(3, 1, 4), num_vacant=2)
+    assert len(found.places) == 3
+    assert len(found.vacancies) == 2
+    assert all(one.is_child for one in found.vacancies)
+
+
+def test_the_last_one_left_fills_all_places():
+    for selection in (HALF, Tournament("tournament"), Pareto("pareto", ("strength",))):
+        found = plan(
+            options(selection=selection, operators=(AVERAGE,)),
+            members(1),
+            sure_scores(3),
+            num_vacant=3,
+        )
+        assert [one.parents for one in found.vacancies] == [(0,)] * 3
+        assert {one.operator for one in found.vacancies} == {Clone()}
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    shapes=st.text("ab", min_size=2, max_size=8),
+    strengths=st.randoms(use_true_random=False),
+    selection=st.sampled_from([HALF, Tournament("tournament", size=2), Pareto("pareto")]),
+    seed=st.integers(0, 99),
+)
+def test_islands_keep_their_shape(shapes, strengths, selection, seed):
+    num = len(shapes)
+    scores = sure_scores(*(strengths.random() for _ in range(num)))
+    rules = options(members=num, selection=selection, operators=(Clone(), AVERAGE, MUTATION))
+    found = plan(rules, members(num, shapes), scores, seed=seed)
+    for place, one in found.places.items():
+        assert {shapes[parent] for parent in one.parents} == {shapes[place]}
+        assert one.params["net"] == one.parents[0]
+
+
+def test_two_different_parents_where_an_operator_needs_them():
+    rules = options(operators=(AVERAGE,), selection=Tournament("tournament", size=1))
+    for seed in range(20):
+        found = plan(rules, members(4), sure_scores(3, 1, 4, 2), seed=seed)
+        for one in found.places.values():
+            assert len(set(one.parents)) == (2 if one.is_child else 1)
+            assert one.operator == (AVERAGE if one.is_child else Clone())
+
+
+@pytest.mark.parametrize("is_pair", [True, False])
+def test_only_pairs_exchange_their_players(is_pair):
+    rules = options(operators=(HostAndAgent(),))
+    found = plan(rules, members(4, is_pair=is_pair), sure_scores(3, 1, 4, 2))
+    children = [one for one in found.places.values() if one.is_child]
+    assert {type(one.operator) for one in children} == {HostAndAgent if is_pair else Clone}
+
+
+def test_operators_are_drawn_by_how_their_children_fared():
+    records = {"clone": OperatorRecord(98, 98), "gaussian_mutation": OperatorRecord(98, 24)}
+    rules = options(
+        members=2, operators=(Clone(), MUTATION), selection=Tournament("tournament", elites=0),
+        floor=0.1,
+    )  # fmt: skip
+    drawn = Counter(
+        one.operator.name
+        for seed in range(500)
+        for one in plan(
+            rules, members(4), sure_scores(1, 2, 3, 4), seed=seed, records=records
+        ).places.values()
+    )
+    # Qualities 0.99 and 0.25, of which the floor leaves 0.8.
+    assert drawn["clone"] / drawn.total() == pytest.approx(0.1 + 0.8 * 0.99 / 1.24, abs=0.03)
+
+
+def test_children_that_keep_their_parameters():
+    found = plan(options(explore=Keep("keep")), members(4), sure_scores(3, 1, 4, 2))
+    who = members(4)
+    assert all(one.params == who[one.parents[0]].params for one in found.places.values())
+
+
+def test_a_parameter_that_a_new_choice_brings_about_is_drawn():
+    kind = CategoricalParameter("categorical", ("plain", [1, 2]))
+    known = Exploring(
+        {"kind": kind, "lr": LR},
+        lambda name, values: name == "kind" or values["kind"] == "[1, 2]",
+        (),
+        1,
+    )
+    rules = options(explore=Perturb(switch=1.0), selection=Tournament("tournament", elites=0))
+    who = [replace(one, params={"kind": "plain", "net": 7}) for one in members(4)]
+    seen = Counter()
+    for seed in range(40):
+        for one in plan(rules, who, sure_scores(3, 1, 4, 2), known, seed=seed).places.values():
+            assert one.params["net"] == 7
+            assert ("lr" in one.params) == (one.params["kind"] == "[1, 2]")
+            seen[one.params["kind"]] += 1
+    assert seen["plain"] > 40
+    assert seen["[1, 2]"] > 40
+
+
+def test_existence_is_decided_by_what_children_inherit_too():
+    def is_active(name, values):
+        return values["net"] % 2 == 0
+
+    known = Exploring({"lr": LR}, is_active, (), 1)
+    who = members(4)
+    who = [
+        one if one.params["net"] % 2 == 0 else replace(one, params={"net": one.params["net"]})
+        for one in who
+    ]
+    rules = options(selection=Tournament("tournament", size=1, elites=0))
+    for seed in range(20):
+        for one in plan(rules, who, sure_scores(3, 1, 4, 2), known, seed=seed).places.values():
+            assert ("lr" in one.params) == (one.params["net"] % 2 == 0)
+
+
+def test_the_model_sends_children_where_intervals_improved_most():
+    seen = rng(3).uniform(0.5, 1.0, 40)
+    history = [Generation({"gamma": g}, 1, -abs(g - 0.9)) for g in seen]
+    rules = options(explore=Model("model", optimism=0.01))
+    who = [replace(one, params={"gamma": 0.5}) for one in members(4)]
+    found = plan(rules, who, sure_scores(3, 1, 4, 2), exploring(history, gamma=GAMMA))
+    children = [one.params["gamma"] for one in found.places.values() if one.is_child]
+    assert children == pytest.approx([0.9, 0.9], abs=0.1)
+
+
+def test_the_same_games_give_the_same_plan():
+    rules = options(operators=(Clone(), AVERAGE, MUTATION))
+    first, second, other = (
+        plan(rules, members(4), sure_scores(3, 1, 4, 2), seed=seed) for seed in (5, 5, 6)
+    )
+    assert first == second
+    assert first != other

@@ -1,0 +1,163 @@
+"""Who gives way to whom: by hand where all is sure, by statistics where nothing is."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+
+from hpsearch.population.selection.ranking import chance_better
+from hpsearch.population.selection.succession import (
+    Successor,
+    by_pareto,
+    by_tournament,
+    by_truncation,
+    second_parent,
+)
+
+CONFIDENCE = 0.9
+TRUNCATE = partial(by_truncation, share=0.5, confidence=CONFIDENCE)
+
+
+def rng(seed=0):
+    return np.random.default_rng(seed)
+
+
+def surely(*scores):
+    """Return samples (R, K) without noise."""
+    return np.tile(np.array(scores, dtype=float), (50, 1))
+
+
+def drawn_again(scores, num_samples, seed):
+    """Return what resampling the games gives, (R, K): means of starts drawn with replacement."""
+    games = scores.shape[1]
+    times = rng(seed).multinomial(games, np.full(games, 1 / games), size=num_samples)
+    return times @ scores.T / games
+
+
+def test_the_worst_give_way_to_the_best_and_all_others_go_on():
+    scores = surely(3, 1, 4, 2)
+    for seed in range(20):
+        found = TRUNCATE(scores, scores, rng=rng(seed))
+        assert [found[0], found[2]] == [Successor(0, False), Successor(2, False)]
+        assert all(found[worst].is_child and found[worst].source in (0, 2) for worst in (1, 3))
+
+
+def test_fresh_starts_must_confirm_what_named_a_parent():
+    named, fresh = surely(3, 1, 4, 2), surely(1, 3, 1, 3)
+    assert TRUNCATE(named, fresh, rng=rng()) == [Successor(m, False) for m in range(4)]
+
+
+def test_equals_stay_however_little_confidence_is_asked_for():
+    scores = surely(1, 1, 1, 1)
+    found = by_truncation(scores, scores, share=0.5, confidence=0.5, rng=rng())
+    assert found == [Successor(member, False) for member in range(4)]
+    winners = by_tournament(scores, scores, size=3, num_elites=1, confidence=0.5, rng=rng())
+    assert winners == [Successor(0, False)] + [Successor(m, True) for m in (1, 2, 3)]
+
+
+@pytest.mark.parametrize("confidence", [0.5, 0.8, 0.95])
+def test_a_chance_that_is_just_enough_is_enough(confidence):
+    better = round(confidence * 100)
+    fresh = np.stack([np.r_[np.ones(better), -np.ones(100 - better)], np.zeros(100)], axis=1)
+    found = by_truncation(surely(2, 1), fresh, share=0.5, confidence=confidence, rng=rng())
+    assert found[1].is_child == (better > 50)
+    more = by_truncation(surely(2, 1), fresh, share=0.5, confidence=confidence + 0.02, rng=rng())
+    assert not more[1].is_child
+
+
+@pytest.mark.parametrize("confidence", [0.8, 0.9])
+def test_a_twin_is_replaced_no_more_often_than_the_confidence_says(confidence):
+    """All members are one player; whoever is named best was lucky, and fresh starts tell."""
+    trials, num, replaced, asked = 300, 6, 0, 0
+    for seed in range(trials):
+        games = rng(seed).normal(size=(2, num, 64))
+        named, fresh = (drawn_again(one, 200, seed) for one in games)
+        found = by_truncation(named, fresh, share=1 / 3, confidence=confidence, rng=rng(seed))
+        replaced += sum(one.is_child for one in found)
+        asked += 2
+    # Members share parents, so the error is at most that of one question a match.
+    error = np.sqrt(confidence * (1 - confidence) / trials)
+    assert replaced / asked < 1 - confidence + 3 * error
+    assert replaced / asked > 1 - confidence - 4 * error
+
+
+def test_a_pareto_twin_is_replaced_no_more_often_than_the_confidence_says():
+    trials, replaced, asked = 150, 0, 0
+    for seed in range(trials):
+        games = rng(seed).normal(size=(2, 2, 4, 64))  # sets, objectives, members
+        named, fresh = (
+            np.stack([drawn_again(one, 60, seed) for one in half], axis=2) for half in games
+        )
+        found = by_pareto(named, fresh, share=0.5, confidence=0.9, rng=rng(seed))
+        replaced += sum(one.is_child for one in found)
+        asked += 2
+    assert replaced / asked < 0.1 + 3 * np.sqrt(0.09 / trials)
+
+
+def test_a_member_that_is_surely_better_takes_over():
+    replaced = 0
+    for seed in range(50):
+        games = rng(seed).normal(size=(2, 2, 64)) + np.array([[0.0], [0.8]])
+        named, fresh = (drawn_again(one, 200, seed) for one in games)
+        replaced += by_truncation(named, fresh, share=0.5, confidence=0.9, rng=rng(seed))[
+            0
+        ].is_child
+    assert replaced > 45
+
+
+@pytest.mark.parametrize("elites", [0, 1, 3])
+def test_elites_live_on_and_all_others_change(elites):
+    scores = surely(3, 1, 4, 2)
+    found = by_tournament(scores, scores, size=4, num_elites=elites, confidence=0.9, rng=rng())
+    best = [2, 0, 3, 1][:elites]
+    for member, one in enumerate(found):
+        assert one == (Successor(member, False) if member in best else Successor(2, True))
+
+
+def test_a_winner_that_fresh_starts_do_not_confirm_leaves_a_changed_member():
+    found = by_tournament(
+        surely(3, 1, 4, 2), surely(0, 0, 0, 0), size=4, num_elites=1, confidence=0.9, rng=rng()
+    )
+    assert found == [
+        Successor(0, True),
+        Successor(1, True),
+        Successor(2, False),
+        Successor(3, True),
+    ]
+
+
+def test_the_dominated_give_way_to_the_unsurpassed():
+    objectives = np.array([[4.0, 1.0], [1.0, 4.0], [0.5, 0.5], [0.2, 0.2]])
+    samples = np.tile(objectives, (20, 1, 1))
+    sources = set()
+    for seed in range(30):
+        found = by_pareto(samples, samples, share=0.25, confidence=0.9, rng=rng(seed))
+        assert found[:3] == [Successor(member, False) for member in range(3)]
+        assert found[3].is_child
+        sources.add(found[3].source)
+    assert sources == {0, 1}
+
+
+def test_nobody_gives_way_within_one_front():
+    samples = np.tile(np.array([[4.0, 1.0], [3.0, 2.0], [2.0, 3.0], [1.0, 4.0]]), (20, 1, 1))
+    found = by_pareto(samples, samples, share=0.5, confidence=0.9, rng=rng())
+    assert found == [Successor(member, False) for member in range(4)]
+
+
+def test_the_second_parent_is_the_better_of_two_others():
+    scores = np.array([0.0, 1.0, 2.0, 3.0])
+    found = [second_parent(3, scores, range(4), rng(seed)) for seed in range(3000)]
+    shares = np.bincount(found, minlength=4) / 3000
+    # Of nine pairs of three, drawn with replacement, the best is in five, the second in three more.
+    assert shares == pytest.approx([1 / 9, 3 / 9, 5 / 9, 0.0], abs=0.03)
+    assert second_parent(0, scores, [0], rng()) is None
+    assert second_parent(None, scores, [2], rng()) == 2
+
+
+def test_the_chance_of_being_better_is_a_fair_judge():
+    """Of two equal players it is above 0.9 in a tenth of all matches, as a p-value is."""
+    chances = []
+    for seed in range(400):
+        samples = drawn_again(rng(seed).normal(size=(2, 64)), 200, seed)
+        chances.append(chance_better(samples[:, 0], samples[:, 1]))
+    assert np.mean(np.array(chances) > 0.9) == pytest.approx(0.1, abs=0.05)

@@ -1,0 +1,220 @@
+"""What a match decides, what is learned of intervals, and the records that it is decided from."""
+
+import json
+from itertools import product
+
+import numpy as np
+import pytest
+from test_population_study import population_study
+
+from hpsearch.cluster.match_dir import Games
+from hpsearch.population.options import Matches
+from hpsearch.population.selection.operator_choice import OperatorRecord
+from hpsearch.study.breeding import fold, history
+from hpsearch.study.breeding.history import improvements
+from hpsearch.study.breeding.judgement import Judge
+from hpsearch.study.breeding.programme import Programme
+from hpsearch.study.breeding.records import Match, Origin, PopulationRecord, key_after
+from hpsearch.study.events import Event
+from hpsearch.study.records import Trial
+from hpsearch.study.trials import Trials
+
+PARAMS = {"host.optim.args.lr": 1e-2, "host.gamma": 0.9}
+
+
+def origin(member, generation=0, parents=(), *, is_child=False, steps=8, key=""):
+    operator = {"name": "clone" if parents else "fresh"}
+    before = tuple(steps - 8 for _ in parents)
+    return Origin(
+        key, member, generation, tuple(parents), before, operator, is_child, dict(PARAMS), steps
+    )
+
+
+def trial(number, member, generation=0, parents=(), lr=1e-2, steps=8):
+    params = {"host.optim.args.lr": lr, "host.gamma": 0.9}
+    return Trial(
+        number, params, origin=origin(member, generation, parents, steps=steps), told="finished"
+    )
+
+
+@pytest.fixture
+def judge(tmp_path):
+    return judge_of(population_study(tmp_path))
+
+
+def judge_of(study):
+    trials = object.__new__(Trials)  # what it knows of configurations needs no database
+    trials._study, trials._configs, trials._shapes = study, {}, {}
+    return Judge(study, study.spec.population, trials)
+
+
+def decided(judge, trials, lengths, ended=None, population=None, match=None):
+    """Return what a match of hosts decides in which all their games take these lengths."""
+    who = {one.origin.member: one.number for one in trials}
+    match = match or Match(1, who, tuple(who if ended is None else ended), ())
+    programme = Programme(tuple(trials), (), ("host",), Matches())
+    rows = np.array([*lengths, 20, 20])[:, None, None].repeat(3, axis=1).repeat(16, axis=2)
+    games = Games(np.stack([rows, rows]), np.stack([rows, rows]) > 0)
+    known = {one.number: one for one in trials}
+    population = population or PopulationRecord(newest=who)
+    return judge.decide(match, programme, games, known, population)
+
+
+def test_the_strongest_is_champion_and_the_weakest_becomes_its_child(judge):
+    trials = [trial(number, member=number) for number in range(4)]
+    found = decided(judge, trials, [10, 8, 20, 12])
+    assert (found["match"], found["champion"]) == (1, 1)
+    expected = {str(n): -np.log(length) for n, length in enumerate([10, 8, 20, 12])}
+    assert found["strengths"] == pytest.approx(expected)
+    assert found["intervals"]["2"] == pytest.approx([-np.log(20)] * 2)
+    children = [Origin.of(one) for one in found["children"]]
+    assert [one.member for one in children] == [0, 1, 2, 3]
+    assert [one.parents for one in children] == [(0,), (1,), (1,), (3,)]
+    assert [one.is_child for one in children] == [False, False, True, False]
+    assert [one.key for one in children] == [f"{n} after {n}" for n in range(4)]
+    assert {(one.generation, one.steps, one.parent_steps) for one in children} == {(1, 16, (8,))}
+
+
+def test_a_decision_is_what_json_holds(judge):
+    found = decided(judge, [trial(n, n) for n in range(4)], [10, 8, 20, 12])
+    assert json.loads(json.dumps(found)) == {
+        **found, "children": json.loads(json.dumps(found["children"]))
+    }  # fmt: skip
+
+
+def test_a_decision_depends_on_the_games_alone(judge):
+    trials = [trial(n, n) for n in range(4)]
+    assert decided(judge, trials, [9, 8, 20, 12]) == decided(judge, trials, [9, 8, 20, 12])
+
+
+def test_a_child_goes_on_from_its_parents_step(judge):
+    """Members of any age can take each other's places: only what weights look like counts."""
+    trials = [trial(n, n, steps=steps) for n, steps in enumerate((8, 24, 16, 8))]
+    children = decided(judge, trials, [10, 8, 20, 12])["children"]
+    assert [(one["parents"], one["steps"]) for one in children] == [
+        ((0,), 16), ((1,), 32), ((1,), 32), ((3,), 16)
+    ]  # fmt: skip
+
+
+def test_a_lost_members_place_goes_to_a_child(judge):
+    trials = [trial(n, n) for n in (0, 2, 3)]
+    match = Match(1, {0: 0, 2: 2, 3: 3}, (0, 1, 2, 3), ())
+    population = PopulationRecord(newest={0: 0, 1: 1, 2: 2, 3: 3})
+    found = decided(judge, trials, [10, 20, 12], population=population, match=match)
+    children = {one["member"]: one for one in found["children"]}
+    assert sorted(children) == [0, 1, 2, 3]
+    assert children[1]["is_child"]
+    assert children[1]["key"] == "1 after 1"
+
+
+# History.
+
+
+def lived(*generations):
+    """Return strengths by match and trials, of (parent, strength) by match and place."""
+    strengths, known, number = {}, {}, 0
+    for match, places in enumerate(generations, 1):
+        strengths[match] = {}
+        for place, (parent, strength) in enumerate(places):
+            parents = () if parent is None else (parent,)
+            known[number] = trial(number, place, match - 1, parents, lr=10.0 ** -(number + 1))
+            strengths[match][number] = strength
+            number += 1
+    return strengths, known
+
+
+def test_gains_are_measured_against_the_generations_mean():
+    first, second = [(None, 1.0), (None, 2.0)], [(1, 5.0), (1, 2.5)]
+    found = improvements(*lived(first, second))
+    assert [(one.generation, one.change) for one in found] == [(2, 1.25), (2, -1.25)]
+    assert [one.values["host.optim.args.lr"] for one in found] == pytest.approx([1e-3, 1e-4])
+
+
+def test_a_match_that_is_stronger_as_a_whole_teaches_nothing():
+    first = [(None, 1.0), (None, 2.0)]
+    for level in (-7.0, 0.0, 7.0):
+        found = improvements(*lived(first, [(0, level + 1.5), (1, level + 2.0)]))
+        assert [one.change for one in found] == pytest.approx([0.25, -0.25])
+
+
+def test_a_trial_counts_once_and_by_the_match_that_planned_it():
+    """A member that was late plays as it was in match 2, and as it became in match 3."""
+    known = {
+        0: trial(0, 0), 1: trial(1, 1),
+        2: trial(2, 0, 1, (0,)), 3: trial(3, 1, 1, (1,)), 4: trial(4, 0, 2, (2,)),
+    }  # fmt: skip
+    strengths = {1: {0: 1.0, 1: 2.0}, 2: {2: 3.0, 1: 2.0}, 3: {4: 4.0, 3: 6.0}}
+    found = improvements(strengths, known)
+    # In match 3: trial 4 since match 2 gained 1 and 3 (then 1) gained 4; since match 1, 3 and 4.
+    assert [(one.generation, one.change) for one in found] == [
+        (3, 1.0 - 2.5), (3, 4.0 - 3.5), (2, 2.0 - 1.0)
+    ]  # fmt: skip
+
+
+def test_single_members_are_measured_against_those_that_stood_still():
+    """As in a steady population: match 2 judges one child, and all look weaker by 1."""
+    known = {n: trial(n, n) for n in range(4)} | {4: trial(4, 0, 1, (0,))}
+    strengths = {1: dict.fromkeys(range(4), 1.0), 2: {4: 2.0, 1: 0.0, 2: 0.0, 3: 0.0}}
+    (found,) = improvements(strengths, known)
+    assert found.change == pytest.approx(1.0 - (1.0 - 3.0) / 4)
+
+
+def test_only_the_newest_intervals_are_learned_from(monkeypatch):
+    monkeypatch.setattr(history, "MAX_INTERVALS", 3)
+    first = [(None, 0.0), (None, 0.0)]
+    found = improvements(*lived(first, [(0, 1.0), (1, 0.0)], [(2, 1.0), (3, 3.0)]))
+    assert [one.generation for one in found] == [3, 3, 2]
+
+
+# Records.
+
+
+def event(kind, at=0.0, **data):
+    return Event(0, kind, at, None, None, None, data)
+
+
+def test_the_archive_holds_each_champion_once_the_latest_last():
+    for champions in product((None, 1, 2, 3), repeat=4):
+        population = PopulationRecord()
+        for number, champion in enumerate(champions, 1):
+            population.matches[number] = Match(number, {}, (), (), champion=champion)
+        expected = []
+        for champion in champions:
+            if champion is not None:
+                expected = [*(one for one in expected if one != champion), champion]
+        assert population.archive == expected
+
+
+def test_no_two_trials_have_one_key():
+    population, keys = PopulationRecord(), set()
+    for number in range(12):
+        planned = origin(number % 3, key=key_after(number % 3, population))
+        assert planned.key not in keys
+        keys.add(planned.key)
+        fold.asked(population, number, planned, event("asked"))
+
+
+def test_an_ended_interval_is_open_until_a_match_is_called():
+    population = PopulationRecord()
+    for member, at in ((0, 10.0), (1, 12.0), (2, 13.0)):
+        fold.asked(population, member, origin(member), event("asked", at))
+    fold.told(population, 0, origin(0), event("told", 40.0), has_finished=True)
+    fold.told(population, 1, origin(1), event("told", 50.0), has_finished=False)
+    assert population.open == {0: 30.0, 1: 38.0}
+    assert population.finished == {0: 0}
+    data = {"match": 1, "members": {"0": 0}, "ended": [0, 1], "archive": []}
+    fold.called(population, event("match_called", **data), {2})
+    assert (population.open, population.late) == ({}, {2})
+    fold.told(population, 2, origin(2), event("told", 90.0), has_finished=True)
+    assert (population.open, population.late) == ({2: 77.0}, set())
+
+
+def test_children_alone_count_for_their_operator():
+    population = PopulationRecord()
+    birth = {"operator": "gaussian_mutation", "adopted": False, "chance": 0.9}
+    for number, is_child in enumerate((True, False, True)):
+        one = origin(number, is_child=is_child)
+        fold.asked(population, number, one, event("asked"))
+        told = event("told", birth=birth | {"adopted": number == 2})
+        fold.told(population, number, one, told, has_finished=True)
+    assert population.operators == {"gaussian_mutation": OperatorRecord(2, 1)}

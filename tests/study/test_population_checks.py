@@ -1,0 +1,163 @@
+"""Every fault that a population's study file can have, told by its own sentence."""
+
+import re
+
+import pytest
+from study_files import BASE, load
+
+from hpsearch import yaml_file
+from hpsearch.errors import ConfigError
+from hpsearch.study.space import apply
+
+POPULATION = {"members": 4, "interval": 500}
+LR = {"host.optim.args.lr": {"type": "float", "low": 1e-5, "high": 1e-2, "log": True}}
+
+
+def problems(folder, population=None, **changes):
+    """Return what is wrong with a study file, [] if nothing is."""
+    given = {"population": POPULATION | (population or {}), "space": LR, **changes}
+    try:
+        load(folder, **given)
+    except ConfigError as error:
+        return list(error.problems)
+    return []
+
+
+def check(found, *expected):
+    assert len(found) == len(expected), found
+    for problem, pattern in zip(found, expected, strict=True):
+        assert re.search(pattern, problem), problem
+
+
+def test_a_right_file_has_none(tmp_path):
+    assert problems(tmp_path) == []
+    names = ["clone", "layer_crossover", "safe_mutation"]
+    numbers = [{}, {"share": 0.5}, {"bound": 0.1}]
+    everything = {
+        "generations": {"name": "steady"},
+        "matches": {"panel": ["random"], "archive": 0, "weighing": "uniform"},
+        "selection": {"name": "tournament", "size": 4, "elites": 4},
+        "explore": {"name": "model", "perturb": {"name": "perturb", "factor": 1.5}},
+        "operators": [{"name": n} | more for n, more in zip(names, numbers, strict=True)],
+        "floor": 0.2,
+        "adoption": None,
+    }
+    assert problems(tmp_path, everything) == []
+
+
+@pytest.mark.parametrize(
+    ("population", "expected"),
+    [
+        ({"operators": []}, r"population.operators must be named, each once, but is \[\]"),
+        ({"operators": [{"name": "clone"}] * 2}, r"operators must be named, each once, but is \["),
+        ({"floor": 1.0, "operators": [{"name": "clone"}, {"name": "host_and_agent"}]},
+         r"floor must be at most one over the 2 operators, but is 1.0"),
+        ({"selection": {"name": "tournament", "size": 5}},
+         r"selection.size must be at most the 4 members, but is 5"),
+        ({"selection": {"name": "tournament", "elites": 5}},
+         r"selection.elites must be at most the 4 members, but is 5"),
+        ({"selection": {"name": "pareto", "objectives": []}},
+         r"objectives must be named, each once, but is \[\]"),
+        ({"selection": {"name": "pareto", "objectives": ["size", "size"]}},
+         r"objectives must be named, each once, but is \['size', 'size'\]"),
+        ({"selection": {"name": "truncation", "share": 0.6}}, r"share must"),
+        ({"selection": {"name": "truncation", "confidence": 0.4}}, r"confidence must"),
+        ({"generations": {"name": "synchronous", "quorum": 0.0}}, r"quorum must"),
+        ({"generations": {"name": "sometimes"}}, r"sometimes"),
+        ({"matches": {"panel": ["nobody"]}}, r"nobody"),
+        ({"members": 1}, r"members must"),
+        ({"interval": 0}, r"interval must"),
+    ],
+)  # fmt: skip
+def test_faults_of_the_block_alone(tmp_path, population, expected):
+    found = problems(tmp_path, population)
+    assert any(re.search(expected, one) for one in found), found
+
+
+@pytest.mark.parametrize("path", ["steps", "seed", "evaluation.interval"])
+def test_what_a_population_decides_is_not_searched(tmp_path, path):
+    space = LR | {path: {"type": "int", "low": 500, "high": 1000, "step": 500}}
+    check(problems(tmp_path, space=space), rf"space.{path} must not be searched by a population")
+
+
+@pytest.mark.parametrize("path", ["dimension", "max_num_points", "max_value", "reposition"])
+def test_members_meet_in_one_game(tmp_path, path):
+    value = yaml_file.load(BASE)[path]
+    space = LR | {path: {"type": "categorical", "choices": [value]}}
+    check(problems(tmp_path, space=space), rf"space.{path} must not be searched by a population")
+
+
+def test_members_learn_the_same_roles(tmp_path):
+    learned = yaml_file.load(BASE)["host"]
+    base = tmp_path / "base.yaml"
+    opponents = {"evaluation.opponents": ["choose_first", "zeillinger"]}
+    base.write_text(yaml_file.dump(apply(yaml_file.load(BASE), opponents)))
+    agents = [{"player": "choose_first"}, {"player": "random"}]
+    space = LR | {"agent": {"type": "categorical", "choices": agents}}
+    assert problems(tmp_path, space=space, base=str(base)) == []
+    agents.append(learned)
+    found = problems(tmp_path, space=space, base=str(base))
+    check(found, r"space.agent must not decide who learns .* the host, ")
+
+
+def test_nobody_is_pruned(tmp_path):
+    check(problems(tmp_path, pruner={"name": "median"}), r"pruner must be none for a population")
+
+
+def test_a_budget_holds_the_first_generation(tmp_path):
+    assert problems(tmp_path, budget={"trials": 4}) == []
+    found = problems(tmp_path, budget={"trials": 3})
+    check(found, r"budget.trials must be at least population.members=4, but is 3")
+
+
+def test_intervals_end_with_an_evaluation(tmp_path):
+    found = problems(tmp_path, {"interval": 750})
+    check(found, r"population.interval must be a multiple .*evaluation.interval=500, but is 750")
+
+
+def test_a_population_has_one_base(tmp_path):
+    ppo = BASE.with_name("ppo_20x3.yaml")
+    space = LR | {"algorithm": {"type": "categorical", "choices": ["dqn", "ppo"]}}
+    found = problems(
+        tmp_path,
+        base={"dqn": str(BASE), "ppo": str(ppo)},
+        space=space,
+        objectives=[{"metric": "rho/host/choose_first", "goal": "maximize"}],
+    )
+    assert any("base must name one file for a population, but names dqn, ppo" in f for f in found)
+    assert any("space.algorithm must not be searched" in one for one in found)
+
+
+def test_somebody_of_the_panel_can_be_met(tmp_path):
+    found = problems(tmp_path, {"matches": {"panel": ["zeillinger"]}})
+    check(found, r"population.matches.panel names no player that the host can meet")
+    assert problems(tmp_path, {"matches": {"panel": ["choose_last"]}}) == []
+
+
+def test_a_panel_is_met_by_both_roles_of_a_pair(tmp_path):
+    base = tmp_path / "pair.yaml"
+    pair = yaml_file.load(BASE.with_name("dqn_20x3_pair.yaml"))
+    base.write_text(yaml_file.dump(apply(pair, {"evaluation.interval": 500, "steps": 5000})))
+    given = {"base": str(base), "objectives": [{"metric": METRIC_OF_PAIRS, "goal": "maximize"}]}
+    assert problems(tmp_path, {"operators": [{"name": "host_and_agent"}]}, **given) == []
+    found = problems(tmp_path, {"matches": {"panel": ["choose_last"]}}, **given)
+    check(found, r"panel names no player that the agent can meet")
+
+
+METRIC_OF_PAIRS = "rho/host/choose_first"
+
+
+def test_an_exchange_of_players_needs_both_roles(tmp_path):
+    operators = [{"name": "clone"}, {"name": "host_and_agent"}]
+    found = problems(tmp_path, {"operators": operators})
+    check(found, r"population.operators\[1\] is host_and_agent, which needs .* the host alone")
+
+
+def test_all_faults_are_told_at_once(tmp_path):
+    found = problems(
+        tmp_path,
+        {"interval": 750, "matches": {"panel": ["zeillinger"]}},
+        pruner={"name": "median"},
+        budget={"trials": 1},
+    )
+    assert len(found) == 4

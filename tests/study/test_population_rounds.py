@@ -1,0 +1,190 @@
+"""Who is waited for: waves of jobs, members that hang, and populations that never wait."""
+
+from collections import Counter, namedtuple
+from itertools import pairwise
+
+import pytest
+from drives import Clock, check_books, drive, opened, query, stored_events
+from fakes import FakeExecutor, Fault
+from test_population_ends import check_judged, matches, reread
+from test_population_study import origins, population_study, teaching
+
+from hpsearch.study.state import FINISHED, RUNNING
+
+MINUTES = 10.0
+EIGHT = {"members": 8}
+Row = namedtuple("Row", "kind trial at")
+
+
+def jobs(num):
+    return {"name": "local", "jobs": num, "members_per_job": 1}
+
+
+class Hanging(FakeExecutor):
+    """Jobs of some trials make no step until a moment."""
+
+    def __init__(self, clock, until, **options):
+        super().__init__(**options)
+        self._clock = clock
+        self._until = until
+        """seconds since the epoch, by trial"""
+
+    def _round(self, known):
+        trials = [one.trial for one in known.plan.assignments]
+        if all(self._clock() >= self._until.get(trial, 0.0) for trial in trials):
+            super()._round(known)
+
+
+def drive_in_time(study, executor, clock, seconds, max_ticks=400):
+    """Drive a study to its end, by a tick every so many seconds; return the last state."""
+    with opened(study, executor, clock) as driver:
+        for _ in range(max_ticks):
+            driver.tick()
+            if driver.state.status != RUNNING:
+                return driver.state
+            clock.now += seconds
+    raise AssertionError("no end")
+
+
+@pytest.mark.parametrize("places", [1, 3, 5])
+def test_a_wave_that_had_to_wait_for_jobs_is_not_late(tmp_path, places):
+    """An interval takes far longer than the others are waited for, and all cannot train at once."""
+    study = population_study(tmp_path, trials=24, executor=jobs(places), **EIGHT)
+    clock = Clock()
+    state = drive_in_time(study, FakeExecutor(teaching=teaching), clock, 2 * MINUTES * 60)
+    assert state.status == FINISHED
+    assert [ended for _, ended in matches(study)] == [list(range(8))] * 3
+    check_judged(study)
+
+
+def test_the_last_wave_may_take_as_long_as_the_others_and_no_longer(tmp_path):
+    study = population_study(tmp_path, trials=16, executor=jobs(4), **EIGHT)
+    clock = Clock()
+    began = clock.now
+    executor = Hanging(clock, {6: began + 1e5}, teaching=teaching)
+    drive_in_time(study, executor, clock, 60)
+    called = _called_at(study)[0] - began
+    asked = next(e.at for e in _events(study) if e.kind == "asked" and e.trial == 6) - began
+    took = asked  # it was asked for when the first wave had ended
+    assert asked + took + MINUTES * 60 - 60 <= called <= asked + took + MINUTES * 60 + 120
+    assert matches(study)[0][1] == [0, 1, 2, 3, 4, 5, 7]
+
+
+def test_those_who_hang_one_after_another_stall_no_match(tmp_path):
+    """Once some were late, a quorum is one of those who are waited for."""
+    study = population_study(tmp_path, trials=40, executor=jobs(8), **EIGHT)
+    clock = Clock()
+    hang = clock.now + 1e5
+    executor = Hanging(clock, {6: hang, 7: hang, 8: hang, 14: hang}, teaching=teaching)
+    drive_in_time(study, executor, clock, 60)
+    # Until all trials have been asked for; then there is nothing to do but to wait for the late.
+    last = max(event.at for event in _events(study) if event.kind == "asked")
+    called = [at for at in _called_at(study) if at <= last]
+    assert len(called) > 4
+    # An interval and a match take a few ticks each.
+    assert max(later - one for one, later in pairwise(called)) <= MINUTES * 60 + 10 * 60
+    check_judged(study)
+
+
+@pytest.mark.parametrize(("quorum", "expected"), [(0.28, 7), (0.5, 13), (1.0, 25)])
+def test_a_quorum_is_a_share_rounded_up(tmp_path, quorum, expected):
+    rules = {"name": "synchronous", "quorum": quorum, "minutes": 0}
+    study = population_study(
+        tmp_path, trials=25, executor=jobs(25), members=25, generations=rules
+    )  # fmt: skip
+    clock = Clock()
+    # One ends after another.
+    until = {trial: clock.now + 100.0 * (trial + 1) for trial in range(25)}
+    drive_in_time(study, Hanging(clock, until, teaching=teaching), clock, 25)
+    ended = len(matches(study)[0][1])
+    assert ended == expected
+
+
+def test_who_was_late_is_judged_when_it_comes(tmp_path):
+    study = population_study(tmp_path, trials=24, executor=jobs(4))
+    clock = Clock()
+    executor = Hanging(clock, {2: clock.now + 3000.0}, teaching=teaching)
+    drive_in_time(study, executor, clock, 60)
+    with_it = [number for number, (_, ended) in enumerate(matches(study)) if 2 in ended]
+    first = matches(study)[0]
+    assert "2" not in first[0]  # it had nothing to play with
+    assert with_it[0] > 0
+    assert with_it == list(range(with_it[0], len(matches(study))))  # and is waited for since
+    check_judged(study)
+    check_books(study, executor)
+
+
+# Steady populations.
+
+
+def test_late_and_failing_members_of_a_steady_population(tmp_path):
+    study = population_study(tmp_path, trials=30, executor=jobs(5), generations={"name": "steady"})
+    study = reread(study, max_failures=6)
+    clock = Clock()
+    executor = Hanging(
+        clock,
+        {3: clock.now + 2000.0, 9: clock.now + 3000.0},
+        teaching=teaching,
+        faults={(trial, 1): Fault("nan", 4) for trial in (1, 7, 13)},
+    )
+    state = drive_in_time(study, executor, clock, 60)
+    assert (state.status, len(state.trials)) == (FINISHED, 30)
+    check_books(study, executor)
+    check_judged(study)
+    born = origins(study)
+    # While a member hung, the others went on.
+    assert sum(1 for one in born.values() if one["member"] == 3) < 30 / 4
+    told = {trial: data["state"] for _, trial, _, data in stored_events(study, "told")}
+    for trial, origin in born.items():
+        for parent, steps in zip(origin["parents"], origin["parent_steps"], strict=True):
+            assert told[parent] == "finished"
+            assert steps == born[parent]["steps"]
+        assert origin["steps"] == (origin["parent_steps"] or [0])[0] + 8, trial
+
+
+def test_a_steady_population_learns_from_its_intervals(tmp_path):
+    study = population_study(
+        tmp_path,
+        trials=48,
+        executor=jobs(5),
+        generations={"name": "steady"},
+        explore={"name": "model", "optimism": 0.2},
+        selection={"name": "truncation", "share": 0.5, "confidence": 0.6},
+    )
+    clock = Clock()
+    drive_in_time(study, FakeExecutor(teaching=teaching), clock, 60)
+    check_judged(study)
+    children = [one for one in origins(study).values() if one["is_child"]]
+    rates = [one["params"]["host.optim.args.lr"] for one in children[len(children) // 2 :]]
+    assert rates
+    near = sum(3e-3 < rate < 3e-2 for rate in rates)  # the best is 1e-2, of four decades
+    assert near / len(rates) > 0.6
+
+
+def test_matches_of_past_champions(tmp_path):
+    matches_of = {"num_games": 64, "num_samples": 50, "archive": 2}
+    study = population_study(tmp_path, trials=24, matches=matches_of)
+    drive(study, FakeExecutor(teaching=teaching))
+    champions = [data["champion"] for *_, data in stored_events(study, "bred") if data["match"]]
+    for number, (*_, data) in enumerate(stored_events(study, "match_called")):
+        playing = set(data["members"].values())
+        past = [one for one in dict.fromkeys(reversed(champions[:number])) if one not in playing]
+        assert data["archive"] == past[:2][::-1]
+
+
+def test_no_archive(tmp_path):
+    matches_of = {"num_games": 16, "num_samples": 50, "archive": 0}
+    study = population_study(tmp_path, trials=12, matches=matches_of)
+    drive(study, FakeExecutor(teaching=teaching))
+    assert all(data["archive"] == [] for *_, data in stored_events(study, "match_called"))
+    assert set(Counter(one["generation"] for one in origins(study).values()).values()) == {4}
+
+
+def _events(study):
+    """Return kind, trial and time of all events."""
+    rows = query(study, "SELECT kind, trial, at FROM hpsearch_events ORDER BY id")
+    return [Row(*row) for row in rows]
+
+
+def _called_at(study):
+    return [event.at for event in _events(study) if event.kind == "match_called"]
