@@ -103,6 +103,8 @@ def say(sentence: str) -> None:
 
 def broken(view: StudyView) -> StudyFailedError:
     """Return the error of a study that failed, its causes grouped."""
+    if view.state.message:
+        return StudyFailedError(f"the study {view.study.spec.name} stopped: {view.state.message}")
     causes: dict[str, list[int]] = {}
     for trial in view.state.told(FAIL):
         causes.setdefault(f"{trial.failure}: {trial.message}", []).append(trial.number)

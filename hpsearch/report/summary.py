@@ -20,6 +20,7 @@ def status_summary(view: StudyView) -> dict[str, Any]:
     return {
         "study": view.study.spec.name,
         "state": view.status,
+        "message": view.state.message,
         "trials": view.state.counts(),
         "budget": view.study.spec.budget.trials,
         "failures": failures,

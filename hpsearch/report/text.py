@@ -28,6 +28,7 @@ def print_status(console: Console, view: StudyView, summary: Mapping[str, Any]) 
     """Print what a study has come to."""
     console.print(f"{summary['study']}: {summary['state']}", style="bold", highlight=False)
     lines = [
+        *([summary["message"]] if summary["message"] else ()),
         f"trials: {counts_text(summary['trials'])}, of {summary['budget']}",
         *population_lines(summary["population"]),
         *cost_lines(summary),

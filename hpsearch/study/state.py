@@ -35,6 +35,8 @@ class StudyState:
     num_excused: int = 0
     """failures that don't count: trials that a user cancelled, or that are tried again"""
     status: str = RUNNING
+    message: str = ""
+    """why the study failed, where that does not stand in its trials"""
     started_at: float | None = None
     last_event: int = 0
     requests: set[str] = field(default_factory=set)
@@ -133,6 +135,7 @@ def _started(state: StudyState, event: Event) -> None:
 
 def _ended(state: StudyState, event: Event) -> None:
     state.status = event.data["status"]
+    state.message = event.data.get("message", "")
 
 
 def _asked(state: StudyState, event: Event) -> None:

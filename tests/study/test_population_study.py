@@ -119,7 +119,9 @@ def test_a_match_that_was_lost_is_played_again(tmp_path):
 def test_a_match_that_is_always_lost_ends_the_study(tmp_path):
     study = population_study(tmp_path)
     executor = FakeExecutor(teaching=teaching, lost_matches=range(1, 100))
-    assert drive(study, executor).status == FAILED
+    state = drive(study, executor)
+    assert state.status == FAILED
+    assert state.message.startswith("match 1 was lost 3 times")
     assert executor.matches_begun == 3
 
 

@@ -94,7 +94,11 @@ class Breeder:
         if match is None or not match.waits:
             return
         if match.failures >= MAX_FAILURES:
-            self._recorder.record("ended", data={"status": FAILED})
+            message = (
+                f"match {match.number} was lost {match.failures} times; its jobs' logs are in "
+                f"{self._folder.jobs}, and the same command tries again"
+            )
+            self._recorder.record("ended", data={"status": FAILED, "message": message})
             return
         plan = self._programme(match).plan(match, self._config, self._study.spec.seed)
         self._folder.match(match.number).write_plan(plan)
