@@ -57,11 +57,18 @@ def population_summary(view: StudyView) -> dict[str, Any] | None:
         "standings": []
         if last is None
         else [
-            {"member": member, "trial": trial, "strength": last.strengths[trial]}
+            {
+                "member": member,
+                "trial": trial,
+                "strength": last.strengths[trial],
+                "low": last.intervals[trial][0],
+                "high": last.intervals[trial][1],
+            }
             for member, trial in sorted(
                 last.members.items(), key=lambda item: -last.strengths[item[1]]
             )
         ],
+        "game": None if last is None else last.game,
         "operators": {
             name: {"tried": int(one.tried), "adopted": int(one.accepted)}
             for name, one in sorted(record.operators.items())

@@ -61,11 +61,44 @@ def population_lines(population: Mapping[str, Any] | None) -> list[str]:
             for one in population["standings"]
         )
         lines.append(f"members by strength: {', '.join(strengths)}")
+    lines += game_lines(population["game"], str(population["champion"]))
     lines += [
         f"operator {name}: {one['adopted']} of {one['tried']} children adopted"
         for name, one in population["operators"].items()
     ]
     return lines
+
+
+def game_lines(game: Mapping[str, Any] | None, champion: str) -> list[str]:
+    """Return what the last match says of the whole: value, equilibrium, gaps, cycles."""
+    if game is None:
+        return []
+    played = (
+        f"{side} {', '.join(f'{name} {share:.0%}' for name, share in _likeliest(game[side]))}"
+        for side in ("hosts", "agents")
+    )
+    lines = [f"the match's equilibrium: rho {game['value']:.4f}, played by {'; '.join(played)}"]
+    gaps = [
+        f"its {role} {found[champion]:.4f}"
+        for role, found in game["gaps"].items()
+        if champion in found
+    ]
+    lines.append(f"a best answer in the match takes from the champion, in rho: {', '.join(gaps)}")
+    share = f"{game['cyclic_share']:.0%} of the differences are cyclic"
+    rounds = [" beats ".join(_round(cycle)) for cycle in game["cycles"]]
+    lines.append(f"{share}{': ' if rounds else ''}{'; '.join(rounds)}")
+    return lines
+
+
+def _likeliest(shares: Mapping[str, float]) -> list[tuple[str, float]]:
+    return sorted(shares.items(), key=lambda item: -item[1])
+
+
+def _round(cycle: Mapping[str, Any]) -> list[str]:
+    """Return who beats whom, from an agent round to it again."""
+    pairs = list(zip(cycle["agents"], cycle["hosts"], strict=True))
+    names = [name for agent, host in reversed(pairs) for name in (f"agent {agent}", f"host {host}")]
+    return [*names, names[0]]
 
 
 def cost_lines(summary: Mapping[str, Any]) -> list[str]:

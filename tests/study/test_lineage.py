@@ -81,6 +81,20 @@ def test_the_table_names_trials_parents_and_changes(study, capsys):
     assert re.search(r"\blr [0-9.e-]+ -> [0-9.e-]+", printed)
 
 
+def test_the_status_tells_of_the_game_between_all(study, capsys):
+    runs = study.path.parent / "runs"
+    assert main(["status", str(study.path), "--runs", str(runs), "--json"]) == 0
+    population = json.loads(capsys.readouterr().out)["population"]
+    game, champion = population["game"], str(population["champion"])
+    assert sum(game["agents"].values()) == pytest.approx(1.0)
+    assert champion in game["gaps"]["host"]
+    assert champion not in game["gaps"]["agent"]  # only hosts learn here
+    assert main(["status", str(study.path), "--runs", str(runs)]) == 0
+    printed = capsys.readouterr().out
+    assert f"the match's equilibrium: rho {game['value']:.4f}, played by hosts" in printed
+    assert f"its host {game['gaps']['host'][champion]:.4f}" in printed
+
+
 def test_pictures_and_data_are_written(study, tmp_path, capsys):
     for name in ("descent.svg", "descent.png", "descent.json"):
         assert lineage(study, "-o", tmp_path / name) == 0

@@ -56,6 +56,8 @@ def bred(population: PopulationRecord, event: Event) -> None:
         match = population.matches[number]
         match.champion = event.data["champion"]
         match.strengths = {int(trial): one for trial, one in event.data["strengths"].items()}
+        match.intervals = {int(trial): one for trial, one in event.data["intervals"].items()}
+        match.game = event.data["game"]
 
 
 def _close(population: PopulationRecord, members: Iterable[int]) -> None:

@@ -12,6 +12,7 @@ from hpsearch.population.options import Pareto, PopulationOptions, Schedule
 from hpsearch.population.ratings.resampling import interval
 from hpsearch.population.scores import Scores, Standing, score
 from hpsearch.study.breeding.beginnings import scheduled
+from hpsearch.study.breeding.game import game_of
 from hpsearch.study.breeding.history import improvements
 from hpsearch.study.breeding.members import explorable, size
 from hpsearch.study.breeding.programme import Programme
@@ -77,6 +78,7 @@ class Judge:
             "champion": max(strengths, key=lambda number: strengths[number]),
             "strengths": {str(number): one for number, one in strengths.items()},
             "intervals": _intervals(programme, scores),
+            "game": game_of(programme, games),
             "children": [
                 asdict(self._origin(member, coming, match, programme, population))
                 for member, coming in sorted(_by_member(plan, programme, vacant).items())

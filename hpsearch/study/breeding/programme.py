@@ -41,6 +41,11 @@ class Programme:
             device=config.device,
         )
 
+    def names(self, role: str) -> list[str]:
+        """Return the names of a side: rows or columns of the games."""
+        scripted = {"host": scripted_hosts, "agent": scripted_agents}[role]
+        return [one.name for one in self._entrants(role, scripted(self.matches.panel))]
+
     def member_places(self) -> list[Places]:
         """Return where each member's players stand."""
         return [self._places(index) for index in range(len(self.members))]

@@ -57,6 +57,10 @@ class Match:
     """jobs that ended without having played it, since a driver was last started"""
     strengths: dict[int, float] = field(default_factory=dict)
     """of each trial that played as a member, in logarithms of rho"""
+    intervals: dict[int, list[float]] = field(default_factory=dict)
+    """ends of the 95 % interval of each, on the starts that confirm"""
+    game: dict[str, Any] | None = None
+    """that all players of the match play, see `game.game_of`"""
     champion: int | None = None
     """the strongest of them, None until it is decided"""
 
