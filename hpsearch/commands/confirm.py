@@ -79,7 +79,7 @@ def _say_what_goes_on(view: StudyView) -> None:
         )
 
 
-def _play(view: StudyView, options: PopulationOptions, runs: Path, wanted: Wanted) -> Confirmation:
+def _play(view: StudyView, options: PopulationOptions, wanted: Wanted) -> Confirmation:
     from hpsearch.report.rematch import rematch  # it loads torch
 
     if wanted.submit or wanted.seeds is not None:

@@ -12,10 +12,9 @@ import numpy as np
 import torch
 
 from hpsearch.errors import HpsearchError
-from hpsearch.game.players import AGENTS, HOSTS
 from hpsearch.population.crossplay import CrossPlay
 from hpsearch.population.fitness import Places, opponent_weights, strengths
-from hpsearch.population.options import PopulationOptions
+from hpsearch.population.options import PopulationOptions, scripted_agents, scripted_hosts
 from hpsearch.population.ratings.resampling import resampled_rho
 from hpsearch.population.round_robin import Players, common_game, play_everybody
 from hpsearch.report.compare import SPLIT
@@ -110,8 +109,8 @@ def _play(
     )
     assert game is not None, "whoever has a checkpoint plays"
     return play_everybody(
-        Players(learned["host"], tuple(name for name in panel if name in HOSTS)),
-        Players(learned["agent"], tuple(name for name in panel if name in AGENTS)),
+        Players(learned["host"], scripted_hosts(panel)),
+        Players(learned["agent"], scripted_agents(panel)),
         game,
         num_games=num_games,
         max_steps=options.matches.max_steps,

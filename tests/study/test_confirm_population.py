@@ -15,7 +15,6 @@ from hpsearch.population.crossplay import crossplay
 from hpsearch.population.fitness import opponent_weights
 from hpsearch.population.sides import host_banks, scripted_agents, scripted_hosts
 from hpsearch.report.compare import SPLIT
-from hpsearch.report.entrants import PANEL
 from hpsearch.report.rematch import rematch
 from hpsearch.report.view import open_view
 from hpsearch.trainers.algorithms import build
@@ -79,11 +78,11 @@ def test_strengths_are_those_of_the_games(runs, plain):
     }
     one = next(iter(players.values()))
     played = crossplay(
-        (*host_banks(players), *scripted_hosts(PANEL["host"])),
-        scripted_agents(PANEL["agent"]),
+        (*host_banks(players), *scripted_hosts(["random", "zeillinger"])),
+        scripted_agents(["random", "choose_first", "choose_last"]),
         game_config(one.config),
         num_games=GAMES,
-        max_steps=one.config.evaluation.max_steps,
+        max_steps=100,
         split=SPLIT,
         device=CPU,
     )
@@ -113,4 +112,4 @@ def test_without_a_match_it_says_so(tmp_path):
         driver.start()
     view = open_view("quick", tmp_path / "runs")
     with pytest.raises(HpsearchError, match="no match of quick has been judged yet"):
-        rematch(view, study.spec.population, tmp_path / "runs", 3, 10)
+        rematch(view, study.spec.population, 3, 10)
