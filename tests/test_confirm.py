@@ -11,6 +11,7 @@ from cli_tools import (
     METRIC,
     PATIENCE_SECONDS,
     hpsearch,
+    jobs_of,
     kill_jobs,
     no_jobs_left,
     plain_optuna,
@@ -42,8 +43,9 @@ def searched(tmp_path_factory):
 
 
 def has_begun(folder) -> bool:
-    """Return whether trials of the confirmation have checkpoints."""
-    return any(StudyDir(folder / "runs" / NAME).trials.glob("*/checkpoints/step-*"))
+    """Return whether a job trains, and trials of the confirmation have checkpoints."""
+    saved = StudyDir(folder / "runs" / NAME).trials.glob("*/checkpoints/step-*")
+    return any(saved) and bool(jobs_of(folder))
 
 
 def cut_off(folder, number: signal.Signals) -> tuple[int, str]:
@@ -115,7 +117,7 @@ def test_a_submitted_confirmation_is_compared_later(searched, tmp_path):
     assert "tiny-confirm: driven by process " in done.stdout
     assert done.stdout.endswith("when it has finished, compare with: hpsearch confirm tiny\n")
     message = refused(folder, *arguments, code=4)
-    assert "is being trained by another driver" in message or "another driver" in message
+    assert "tiny-confirm" in message
     deadline = time.monotonic() + PATIENCE_SECONDS
     while read(folder, "status", NAME)["state"] != "finished":
         assert time.monotonic() < deadline
