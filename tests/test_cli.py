@@ -27,7 +27,7 @@ from hpsearch.trainers.config import read_config
 
 COMMANDS = (
     *("validate", "run", "submit", "tick", "drive", "status", "trials", "best", "export"),
-    *("pause", "resume", "stop", "cancel", "retry", "doctor", "gc", "crossplay"),
+    *("confirm", "pause", "resume", "stop", "cancel", "retry", "doctor", "gc", "crossplay"),
 )
 EXPORTED = {"README.md", "config.yaml", "evaluation.json", "weights.safetensors"}
 QUICK = (["--help"], ["crossplay", "--help"], ["validate", "study.yaml"])
@@ -298,7 +298,12 @@ def test_the_export_is_complete(finished):
 
 
 def test_export_to_a_new_folder_is_the_same(finished, tmp_path):
-    data = read(finished, "export", "tiny", "-o", str(tmp_path / "deep" / "best"))
+    done = hpsearch(finished, "export", "tiny", "-o", str(tmp_path / "deep" / "best"), "--json")
+    data = json.loads(done.stdout)
+    assert done.stderr == (
+        "hpsearch: tiny is not confirmed: its best may be the luckiest; "
+        "compare with: hpsearch confirm tiny\n"
+    )
     assert data["folder"] == str(tmp_path / "deep" / "best")
     for name in EXPORTED:
         exported = (tmp_path / "deep" / "best" / name).read_bytes()

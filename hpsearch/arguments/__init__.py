@@ -17,6 +17,7 @@ examples:
   hpsearch submit studies/quickstart.yaml  the same, and go home
   hpsearch status quickstart --watch       how far it is
   hpsearch best quickstart --json          the best configuration, for a program
+  hpsearch confirm quickstart              whether the best was lucky, on seeds held out
   hpsearch export quickstart -o best/      configuration, weights and measures of the best
   hpsearch train studies/trainers/ppo_20x3.yaml    one trainer without a study
   hpsearch evaluate runs/ppo_20x3          everything that can be measured of a player

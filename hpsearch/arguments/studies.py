@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hpsearch.arguments.adding import Call, add_command, add_json, add_runs, seconds
+from hpsearch.arguments.adding import Call, add_command, add_json, add_runs, positive, seconds
 
 if TYPE_CHECKING:
     from hpsearch.arguments.adding import Commands
@@ -94,9 +94,39 @@ def _add_views(add: _Adder) -> None:
     lineage.add_argument(
         "-o", "--output", type=Path, metavar="FILE", help="write it: .png, .svg or .pdf, or .json"
     )
+    _add_confirm(add)
     export = add("export", _export, "write the best trial as a folder that stands alone", json=True)
     export.add_argument("-o", "--output", type=Path, metavar="DIR", help="default: RUNS/STUDY/best")
     export.add_argument("--trial", type=int, metavar="N", help="another trial than the best")
+
+
+def _add_confirm(add: _Adder) -> None:
+    summary = "the best of a study again on held-out seeds and starts, and which is the best"
+    parser = add("confirm", _confirm, summary, json=True)
+    parser.add_argument(
+        "--top",
+        type=positive,
+        metavar="K",
+        help="how many of the best; default: 5, or those whose confirmation was begun",
+    )
+    parser.add_argument(
+        "--seeds",
+        type=positive,
+        metavar="N",
+        help="trainings of each, on seeds of their own; default: 5, or as many as were begun",
+    )
+    parser.add_argument(
+        "--games",
+        type=positive,
+        default=10_000,
+        metavar="G",
+        help="games of each, from starts that nothing else uses; default: 10000",
+    )
+    parser.add_argument(
+        "--submit",
+        action="store_true",
+        help="leave the training to a driver without a terminal; the same command later compares",
+    )
 
 
 def _validate(options: argparse.Namespace) -> int:
@@ -170,6 +200,13 @@ def _lineage(options: argparse.Namespace) -> int:
         output=options.output,
         as_json=options.json,
     )
+
+
+def _confirm(options: argparse.Namespace) -> int:
+    from hpsearch.commands.confirm import Wanted, confirm
+
+    wanted = Wanted(options.top, options.seeds, options.games, options.submit)
+    return confirm(options.study, options.runs, wanted, as_json=options.json)
 
 
 def _export(options: argparse.Namespace) -> int:

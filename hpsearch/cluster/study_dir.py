@@ -9,6 +9,9 @@ runs/<study>/
     requests/                    what users ask of the driver, a file each, gone once it is heard
     code/<hash>/                 the code that jobs on a cluster run
     best/                        the exported best configuration
+    confirmation.json            what `confirm` found out about the best configurations
+    study.yaml, base-<algorithm>.yaml
+                                 what the study was started from, where `confirm` wrote it
     jobs/<job>/                  job.json (the trials it trains), next-<k>.json (those it trains
                                  beside or after them, or a match), the executor's log files,
                                  traces/, hpsearch.prom (gauges for Prometheus)
@@ -99,6 +102,20 @@ class StudyDir:
     def best(self) -> Path:
         """Return the folder that `export` writes by default."""
         return self.root / "best"
+
+    @property
+    def confirmation(self) -> Path:
+        """Return the file of what `confirm` found out."""
+        return self.root / "confirmation.json"
+
+    @property
+    def study_file(self) -> Path:
+        """Return the study file of a study that `confirm` made up."""
+        return self.root / "study.yaml"
+
+    def base(self, algorithm: str) -> Path:
+        """Return the base configuration beside such a study file."""
+        return self.root / f"base-{algorithm}.yaml"
 
     @property
     def trials(self) -> Path:

@@ -7,8 +7,11 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from hpsearch.commands.driving import say
+from hpsearch.commands.find import runs_option
 from hpsearch.errors import UsageError
 from hpsearch.report.best import best_trial
+from hpsearch.report.confirmed import read_confirmed
 from hpsearch.report.text import interval_text
 from hpsearch.report.view import StudyView, open_view
 from hpsearch.study.records import Trial
@@ -19,13 +22,33 @@ def export(
 ) -> int:
     """Export the best or another trial and print what it measures beside the scripted players."""
     view = open_view(study, runs)
-    trial = best_trial(view) if number is None else _trial(view, number)
+    trial, remark = _chosen(view, number, runs)
     folder, measures = write_export(view, trial, output)
     if as_json:
         print(json.dumps({**measures, "folder": str(folder)}, indent=1))
     else:
         print_export(Console(), folder, measures)
+    if remark is not None:
+        say(remark)
     return 0
+
+
+def _chosen(view: StudyView, number: int | None, runs: Path) -> tuple[Trial, str | None]:
+    """Return the trial asked for, the confirmed best or the search's; and a remark on it."""
+    name = view.study.spec.name
+    command = f"hpsearch confirm {name}{runs_option(runs)}"
+    unknown = f"{name} is not confirmed: its best may be the luckiest; compare with: {command}"
+    if number is not None:
+        return _trial(view, number), None if view.folder.confirmation.exists() else unknown
+    best, found = best_trial(view), read_confirmed(view)
+    if found is None:
+        return best, unknown
+    if not found.is_current:
+        return best, f"the confirmation of {name} is out of date, its best are others by now"
+    if found.best == best.number:
+        return best, None
+    what = f"exported is trial {found.best}, the best when confirmed; the search's is {best.number}"
+    return view.state.trials[found.best], what
 
 
 def write_export(view: StudyView, trial: Trial, output: Path | None) -> tuple[Path, dict[str, Any]]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from rich.console import Console
 
 from hpsearch.cluster.signals import StopFlag, stop_flag
+from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.commands.driving import broken, drive, held, say
 from hpsearch.commands.executors import check_submission, outlives_the_driver
 from hpsearch.commands.export import print_export, write_export
@@ -33,19 +34,33 @@ MAX_DISK_PAUSES = 60
 
 def run(name_or_file: str, runs: Path, *, export_best: bool) -> int:
     """Drive a study to its end, or until Ctrl-C; the same command goes on with it."""
-    study, folder = find_study(name_or_file, runs)
+    study, _ = find_study(name_or_file, runs)
+    again = f"hpsearch run {study.path}{runs_option(runs)}"
+    view = drive_here(study, runs, Console(), again=again)
+    return INTERRUPTED if view is None else _end(view, export_best=export_best)
+
+
+def drive_here(study: Study, runs: Path, console: Console, *, again: str) -> StudyView | None:
+    """Drive a study in the foreground; None after Ctrl-C, when ``again`` is said to go on with it.
+
+    Args:
+        study: to drive.
+        runs: the folder of the studies' folders.
+        console: shows how far the study is.
+        again: the command that goes on.
+    """
+    folder = StudyDir((runs / study.spec.name).absolute())
     check_submission(study, folder, with_driver=False)
     with stop_flag((signal.SIGINT, signal.SIGTERM)) as flag:
-        view = _watched(study, runs, flag, resume=True)
-        if flag.is_set:
-            elsewhere = runs_option(runs)
-            say(f"interrupted; go on with: hpsearch run {study.path}{elsewhere}")
-            live = len(view.state.live_jobs())
-            if live and outlives_the_driver(study):
-                end = f"hpsearch cancel {study.spec.name}{elsewhere}"
-                say(f"{live} jobs go on; end them with: {end}")
-            return INTERRUPTED
-    return _end(view, export_best=export_best)
+        view = _watched(study, runs, flag, console, resume=True)
+        if not flag.is_set:
+            return view
+        say(f"interrupted; go on with: {again}")
+        live = len(view.state.live_jobs())
+        if live and outlives_the_driver(study):
+            end = f"hpsearch cancel {study.spec.name}{runs_option(runs)}"
+            say(f"{live} jobs go on; end them with: {end}")
+        return None
 
 
 def drive_detached(name: str, runs: Path) -> int:
@@ -86,7 +101,7 @@ def _patiently(study: Study, runs: Path, flag: StopFlag) -> StudyView:
     deadline = time.monotonic() + LEASE_PATIENCE
     while True:
         try:
-            return _watched(study, runs, flag, resume=False)
+            return _watched(study, runs, flag, Console(), resume=False)
         except ConflictError as error:
             if time.monotonic() > deadline or flag.is_set:
                 raise
@@ -100,10 +115,12 @@ def _patiently(study: Study, runs: Path, flag: StopFlag) -> StudyView:
             flag.rest(DISK_SECONDS)
 
 
-def _watched(study: Study, runs: Path, flag: StopFlag, *, resume: bool) -> StudyView:
+def _watched(
+    study: Study, runs: Path, flag: StopFlag, console: Console, *, resume: bool
+) -> StudyView:
     """Drive with a display, which is a line now and then where there is no terminal."""
     meters: list[Meter] = []
-    with open_display(Console()) as display:
+    with open_display(console) as display:
 
         def watch(view: StudyView) -> None:
             if not meters:

@@ -33,15 +33,20 @@ GLANCE_SECONDS = 0.1
 def submit(name_or_file: str, runs: Path) -> int:
     """Start a study, or go on with it, and leave the driving to a driver without a terminal."""
     study, folder = find_study(name_or_file, runs)
+    if not leave_to_driver(study, folder, runs):
+        print(f"{study.spec.name}: nothing is left to do")
+    return 0
+
+
+def leave_to_driver(study: Study, folder: StudyDir, runs: Path) -> bool:
+    """Start a driver without a terminal, and say so; return whether there is something to do."""
     check_submission(study, folder, with_driver=True)
     with held(study, folder, runs) as driver:
         driver.start()
         is_over = not driver.is_busy
-    if is_over:
-        print(f"{study.spec.name}: nothing is left to do")
-        return 0
-    _start_driver(study, folder, runs)
-    return 0
+    if not is_over:
+        _start_driver(study, folder, runs)
+    return not is_over
 
 
 def request(name: str, runs: Path, verb: Verb) -> int:

@@ -6,7 +6,7 @@ pruners.py, which import Optuna, and in commands/executors.py.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from hpsearch.schema import NonNegative, Positive, Range
 
@@ -71,7 +71,23 @@ class GPOptions:
     """finished trials before the first that is not random"""
 
 
-Sampler = RandomOptions | TPEOptions | QMCOptions | GridOptions | CMAESOptions | GPOptions
+@dataclass(frozen=True)
+class ListedOptions:
+    """Exactly the configurations that the file names, one after another; then again."""
+
+    name: Literal["listed"]
+    configurations: tuple[dict[str, Any], ...]
+    """each a value for every parameter that exists under the others"""
+
+    def check(self) -> Iterator[str]:
+        """Yield that nothing is listed."""
+        if not self.configurations:
+            yield "configurations must name at least one, but the list is empty"
+
+
+Sampler = (
+    RandomOptions | TPEOptions | QMCOptions | GridOptions | CMAESOptions | GPOptions | ListedOptions
+)
 
 
 @dataclass(frozen=True)

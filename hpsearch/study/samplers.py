@@ -20,16 +20,18 @@ from optuna.search_space import IntersectionSearchSpace
 from optuna.study import Study
 from optuna.trial import FrozenTrial
 
+from hpsearch.study.listed import listed_points
 from hpsearch.study.options import (
     CMAESOptions,
     GPOptions,
     GridOptions,
+    ListedOptions,
     QMCOptions,
     RandomOptions,
     Sampler,
     TPEOptions,
 )
-from hpsearch.study.sequences import SequenceSampler, grid_points, qmc_points
+from hpsearch.study.sequences import SequenceSampler, grid_points, in_turn, qmc_points
 from hpsearch.study.space import SearchSpace
 
 
@@ -40,6 +42,8 @@ def build_sampler(options: Sampler, seed: int, space: SearchSpace) -> BaseSample
             return SequenceSampler(space, qmc_points(space, seed, options.sequence))
         case GridOptions():
             return SequenceSampler(space, grid_points(space, seed))
+        case ListedOptions():
+            return SequenceSampler(space, in_turn(listed_points(space, options.configurations)))
         case RandomOptions():
             return ReplayableSampler(seed, _random)
         case TPEOptions():

@@ -4,7 +4,7 @@ Optuna's own QMC and grid samplers count in the study which point comes next, an
 suggestion is interrupted; they also never move parameters that the first trial lacks.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from math import gcd
 from typing import Any, Literal
@@ -68,6 +68,11 @@ def grid_points(space: SearchSpace, seed: int) -> Point:
     assert count is not None, "a continuous range is refused when the study file is read"
     stride = _stride(count)
     return lambda number: space.configuration((seed + number * stride) % count)
+
+
+def in_turn(points: Sequence[dict[str, Any]]) -> Point:
+    """Return given points, one after another; then again."""
+    return lambda number: points[number % len(points)]
 
 
 def _qmc_point(

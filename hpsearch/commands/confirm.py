@@ -1,0 +1,204 @@
+"""hpsearch confirm: the best of a study again, on what none of them was chosen by."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+
+from hpsearch import atomic
+from hpsearch.cluster.study_dir import StudyDir
+from hpsearch.commands.driving import broken, say
+from hpsearch.commands.find import runs_option
+from hpsearch.commands.run import drive_here
+from hpsearch.commands.submit import leave_to_driver
+from hpsearch.errors import INTERRUPTED, ConflictError, HpsearchError, UsageError
+from hpsearch.population.options import PopulationOptions
+from hpsearch.report.candidates import Candidate, all_candidates, best_candidates
+from hpsearch.report.confirmation import Confirmation, plain_confirmation
+from hpsearch.report.confirmation_text import WIDTH, advice_text, print_confirmation
+from hpsearch.report.view import StudyView, open_view
+from hpsearch.study.confirming import (
+    begun_study,
+    configurations,
+    confirmation_name,
+    key,
+    num_seeds,
+    with_more_seeds,
+    write_study,
+)
+from hpsearch.study.records import COMPLETE
+from hpsearch.study.spec import Study
+from hpsearch.study.state import FAILED, FINISHED
+
+TOP = 5
+SEEDS = 5
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a user asks for."""
+
+    top: int | None
+    """how many of the best; None: those of the confirmation that was begun, or five"""
+    seeds: int | None
+    """trainings of each; None: as many as were begun, or five"""
+    games: int
+    """of each on held-out starts"""
+    submit: bool
+    """whether a driver without a terminal trains"""
+
+
+def confirm(name_or_file: str, runs: Path, wanted: Wanted, *, as_json: bool) -> int:
+    """Compare the best of a study, and say which one to export."""
+    view = open_view(name_or_file, runs)
+    _say_what_goes_on(view)
+    options = view.study.spec.population
+    if options is None:
+        found = _train_and_compare(view, runs, wanted, Console(stderr=as_json))
+    else:
+        found = _play(view, options, wanted)
+    if isinstance(found, int):
+        return found
+    advice = advice_text(found, runs_option(runs))
+    plain = plain_confirmation(found, advice)
+    atomic.write_json(view.folder.confirmation, plain)
+    if as_json:
+        print(json.dumps(plain, indent=1))
+    else:
+        print_confirmation(Console(width=max(Console().width, WIDTH)), found, advice)
+    return 0
+
+
+def _say_what_goes_on(view: StudyView) -> None:
+    if view.state.unfinished():
+        say(
+            f"{view.study.spec.name} is {view.status}: what has finished so far is confirmed, "
+            f"{len(view.state.told(COMPLETE))} of {view.study.spec.budget.trials} trials"
+        )
+
+
+def _play(view: StudyView, options: PopulationOptions, wanted: Wanted) -> Confirmation:
+    from hpsearch.report.rematch import rematch  # it loads torch
+
+    if wanted.submit or wanted.seeds is not None:
+        raise UsageError(
+            f"{view.study.spec.name} breeds a population, whose weights are exported as they are, "
+            "so nothing is trained; leave out --seeds and --submit"
+        )
+    return rematch(view, options, wanted.top or TOP, wanted.games)
+
+
+def _train_and_compare(
+    view: StudyView, runs: Path, wanted: Wanted, console: Console
+) -> Confirmation | int:
+    """Return what was found, or the exit code where there is nothing to compare yet."""
+    from hpsearch.report.retraining import compare_seeds  # it loads torch
+
+    folder = StudyDir((runs / confirmation_name(view.study.spec.name)).absolute())
+    study = _study(view, folder, wanted)
+    compared = _compared(view, study)
+    trained = _trained(view, study, folder, runs, wanted, console)
+    if isinstance(trained, int):
+        return trained
+    return compare_seeds(view, trained, compared, wanted.games)
+
+
+def _study(view: StudyView, folder: StudyDir, wanted: Wanted) -> Study:
+    """Return the study that trains again: what was begun, as far as it is what is wanted."""
+    begun, name = begun_study(folder), view.study.spec.name
+    chosen = best_candidates(view, wanted.top or TOP)
+    if begun is None:
+        if len(chosen) < (wanted.top or TOP):
+            say(f"{name} has only {len(chosen)} different configurations that have finished")
+        values = [candidate.values for candidate in chosen]
+        return write_study(view.study, values, wanted.seeds or SEEDS, folder)
+    _check_chosen(view, begun, chosen, wanted)
+    if wanted.seeds is not None and wanted.seeds < num_seeds(begun):
+        say(f"{begun.spec.name} goes on with the {num_seeds(begun)} seeds of each that were begun")
+    elif wanted.seeds is not None and wanted.seeds > num_seeds(begun):
+        return with_more_seeds(begun, wanted.seeds, folder, name)
+    return begun
+
+
+def _check_chosen(
+    view: StudyView, begun: Study, chosen: Sequence[Candidate], wanted: Wanted
+) -> None:
+    """Refuse another set of configurations, where one was asked for; else say that it is older."""
+    listed = {key(values) for values in configurations(begun)}
+    best = best_candidates(view, wanted.top or len(listed))
+    if listed == {candidate.key for candidate in best}:
+        return
+    numbers = ", ".join(str(one.trial.number) for one in _compared(view, begun))
+    if wanted.top is None:
+        say(f"the best of {view.study.spec.name} are others by now; compared are trials {numbers}")
+        return
+    asked = ", ".join(str(one.trial.number) for one in chosen)
+    raise ConflictError(
+        f"{begun.spec.name} compares trials {numbers} and cannot change to {asked}; leave out "
+        f"--top to go on with them, or compare others by a study of your own: copy {begun.path} "
+        "under another name, change its name and its configurations, and run it"
+    )
+
+
+def _compared(view: StudyView, study: Study) -> list[Candidate]:
+    """Return the candidates whose configurations a study trains again."""
+    known = {candidate.key: candidate for candidate in all_candidates(view)}
+    keys = [key(values) for values in configurations(study)]
+    if not known.keys() >= set(keys):
+        raise ConflictError(
+            f"{study.path} lists configurations that no finished trial of {view.study.spec.name} "
+            "has; run it by its own name, or undo the change"
+        )
+    return [known[one] for one in keys]
+
+
+def _trained(
+    view: StudyView, study: Study, folder: StudyDir, runs: Path, wanted: Wanted, console: Console
+) -> StudyView | int:
+    """Train what has not been trained; return how the study is then, or the exit code."""
+    before = open_view(study.spec.name, runs) if folder.spec.exists() else None
+    if before is not None and before.is_driven:
+        look = f"hpsearch status {study.spec.name} --watch{runs_option(runs)}"
+        raise ConflictError(
+            f"{study.spec.name} is being trained by another driver; look at it with: {look}, and "
+            "give the same command again when it has finished"
+        )
+    again = f"hpsearch confirm {view.study.spec.name}{runs_option(runs)}"
+    if before is not None and _is_trained(before, study):
+        after = before
+    elif wanted.submit and leave_to_driver(study, folder, runs):
+        print(f"when it has finished, compare with: {again}")
+        return 0
+    elif wanted.submit:
+        after = open_view(study.spec.name, runs)
+    else:
+        driven = drive_here(study, runs, console, again=again)
+        if driven is None:
+            return INTERRUPTED
+        after = driven
+    _say_what_is_missing(after)
+    return after
+
+
+def _is_trained(view: StudyView, study: Study) -> bool:
+    has_all = view.state.num_asked >= study.spec.budget.trials
+    return view.state.status == FINISHED and has_all and not view.state.unfinished()
+
+
+def _say_what_is_missing(view: StudyView) -> None:
+    """Say why trainings are missing.
+
+    Raises:
+        HpsearchError: if nothing can be compared.
+    """
+    status, name = view.state.status, view.study.spec.name
+    if not view.state.told(COMPLETE):
+        if status == FAILED:
+            raise broken(view)
+        raise HpsearchError(f"{name} is {status}, and none of its trials has finished to compare")
+    if status == FAILED:
+        say(f"{broken(view)}")
+    elif status != FINISHED:
+        say(f"{name} is {status}; compared is what has finished")

@@ -1,0 +1,45 @@
+"""The configurations of a search that are worth a second look: its best, each once."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from hpsearch.report.best import best_trial
+from hpsearch.report.view import StudyView
+from hpsearch.study.confirming import key
+from hpsearch.study.records import COMPLETE, Trial
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A configuration, and the best trial that had it."""
+
+    trial: Trial
+    values: dict[str, Any]
+    """of its parameters"""
+
+    @property
+    def key(self) -> str:
+        """Return what tells it from other configurations."""
+        return key(self.values)
+
+
+def all_candidates(view: StudyView) -> list[Candidate]:
+    """Return the configurations of all finished trials, best first by the first objective.
+
+    Raises:
+        HpsearchError: if no trial has finished.
+    """
+    best_trial(view)  # says why where there is none
+    sign = -1.0 if view.study.spec.objectives[0].goal == "maximize" else 1.0
+    finished = [trial for trial in view.state.told(COMPLETE) if trial.value is not None]
+    ranked = sorted(finished, key=lambda trial: sign * (trial.value or 0.0))
+    found: dict[str, Candidate] = {}
+    for trial in ranked:
+        candidate = Candidate(trial, view.study.space.decode(trial.params))
+        found.setdefault(candidate.key, candidate)
+    return list(found.values())
+
+
+def best_candidates(view: StudyView, count: int) -> list[Candidate]:
+    """Return the ``count`` best configurations, or those there are; raises as `all_candidates`."""
+    return all_candidates(view)[:count]

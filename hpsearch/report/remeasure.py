@@ -1,0 +1,131 @@
+"""What finished trials achieve on starts that neither training nor the search has seen.
+
+Players whose networks have one structure are measured at once.
+"""
+
+import sys
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+import torch
+
+from hpsearch.errors import ConflictError, CorruptError
+from hpsearch.game.config import GameConfig
+from hpsearch.population.round_robin import MAX_COORDINATES
+from hpsearch.population.sides import agent_banks, host_banks
+from hpsearch.report.compare import SPLIT
+from hpsearch.report.view import StudyView
+from hpsearch.study.records import Trial
+from hpsearch.trainers import checkpoint
+from hpsearch.trainers.evaluation import Measurement, Metrics, measure_agents, measure_hosts
+from hpsearch.trainers.metrics import MODES, PANELS
+from hpsearch.trainers.rollouts import game_config
+from hpsearch.trainers.saved_player import SavedPlayer, load_player
+
+GPU: Final = "cuda"
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What players must have in common to be measured at once."""
+
+    game: GameConfig
+    max_steps: int
+    exploration: float
+    opponents: tuple[str, ...]
+
+
+def held_out_values(
+    view: StudyView, trials: Sequence[Trial], num_games: int
+) -> dict[int, dict[str, float]]:
+    """Return the objectives' metrics of finished trials on held-out starts, by trial and name.
+
+    A trial whose last checkpoint is missing or damaged is named on stderr and left out.
+    """
+    metrics = [objective.metric for objective in view.study.spec.objectives]
+    found: dict[int, dict[str, float]] = {trial.number: {} for trial in trials}
+    for role in sorted({metric.split("/")[1] for metric in metrics}):
+        players = dict(_players(view, trials, role))
+        for rules, some in _by_rules(players, role, _opponents(metrics, role)).items():
+            for number, measured in _measure(role, some, rules, num_games):
+                found[number] |= {one: measured[one].value for one in metrics if one in measured}
+    return {number: values for number, values in found.items() if len(values) == len(metrics)}
+
+
+def device_of(name: str) -> torch.device:
+    """Return where players that learned on a device play: there, if this machine has it."""
+    return torch.device(GPU if name == GPU and torch.cuda.is_available() else "cpu")
+
+
+def _players(
+    view: StudyView, trials: Sequence[Trial], role: str
+) -> Iterator[tuple[int, SavedPlayer]]:
+    """Yield the players at the end of their training."""
+    for trial in trials:
+        config = view.config(trial)
+        path = _last_checkpoint(view, trial, config["steps"])
+        try:
+            yield trial.number, load_player(path, role, device_of(config["device"]))
+        except (ConflictError, CorruptError) as error:
+            name = view.study.spec.name
+            print(f"hpsearch: trial {trial.number} of {name}: {error}", file=sys.stderr)
+
+
+def _last_checkpoint(view: StudyView, trial: Trial, steps: int) -> Path:
+    return checkpoint.path_of(view.folder.trial(trial.number).checkpoints, steps)
+
+
+def _opponents(metrics: Sequence[str], role: str) -> set[str]:
+    """Return whom a role must meet for these metrics: the opponent they name, or its panel."""
+    names: set[str] = set()
+    for metric in metrics:
+        _, whose, *opponent = metric.split("/")
+        if whose == role:
+            names.update(opponent or PANELS[role])
+    return names
+
+
+def _by_rules(
+    players: Mapping[int, SavedPlayer], role: str, wanted: Collection[str]
+) -> dict[Rules, dict[int, SavedPlayer]]:
+    groups: dict[Rules, dict[int, SavedPlayer]] = {}
+    for number, player in players.items():
+        config = player.config
+        rules = Rules(
+            game_config(config),
+            config.evaluation.max_steps,
+            config.evaluation.er,
+            tuple(name for name in config.measured_against()[role] if name in wanted),
+        )
+        groups.setdefault(rules, {})[number] = player
+    return groups
+
+
+def _measure(
+    role: str, players: Mapping[int, SavedPlayer], rules: Rules, num_games: int
+) -> Iterator[tuple[int, Metrics]]:
+    """Yield what each player achieves; as many play at once as memory allows."""
+    of_a_player = len(MODES) * num_games * rules.game.max_num_points * rules.game.dimension
+    waiting = iter(players.items())
+    while some := dict(islice(waiting, max(1, MAX_COORDINATES // of_a_player))):
+        device = next(iter(some.values())).net.weights.device
+        how = Measurement(
+            rules.game, num_games, rules.max_steps, rules.exploration, SPLIT, MODES, device
+        )
+        named = {str(number): player for number, player in some.items()}
+        measured: list[tuple[tuple[str, ...], list[Metrics]]]
+        if role == "host":
+            measured = [
+                (bank.names, measure_hosts(bank.policy, rules.opponents, len(bank.names), how))
+                for bank in host_banks(named)
+            ]
+        else:
+            measured = [
+                (bank.names, measure_agents(bank.policy, rules.opponents, len(bank.names), how))
+                for bank in agent_banks(named)
+            ]
+        for names, results in measured:
+            yield from zip(map(int, names), results, strict=True)

@@ -1,0 +1,299 @@
+"""hpsearch confirm over a fake executor: what it trains, goes on with, refuses and says."""
+
+import json
+import os
+import signal
+from collections import Counter
+
+import pytest
+from drives import drive, new_study
+from fakes import FakeExecutor, Fault
+
+from hpsearch import yaml_file
+from hpsearch.cli import main
+from hpsearch.commands import driving, export
+from hpsearch.report import retraining
+from hpsearch.report.view import open_view
+from hpsearch.study.confirming import key
+from hpsearch.study.records import FAIL
+from hpsearch.study.spec import load_spec
+
+LR = "host.optim.args.lr"
+
+
+class Place:
+    """A folder with a search that has finished, in which commands run over fake jobs."""
+
+    def __init__(self, folder, monkeypatch, capsys):
+        self.folder, self.runs = folder, folder / "runs"
+        self._patch, self._capsys = monkeypatch, capsys
+        monkeypatch.setattr(driving, "poll_seconds", lambda study: 0.0)
+        self.jobs()
+        self.measured: list[tuple[int, int]] = []
+        monkeypatch.setattr(retraining, "held_out_values", self._values)
+
+    def search(self, trials=6, executor=None, **changes):
+        study = new_study(
+            self.folder, sampler={"name": "random"}, budget={"trials": trials}, **changes
+        )
+        drive(study, executor or FakeExecutor())
+        return study
+
+    def jobs(self, **how):
+        self._patch.setattr(driving, "build_executor", lambda study, folder: FakeExecutor(**how))
+
+    def _values(self, view, trials, num_games):
+        """A configuration's value is what it was worth in the search, give or take its trial's."""
+        self.measured += [(trial.number, num_games) for trial in trials]
+        return {
+            trial.number: {"rho/host/choose_first": trial.value + 0.001 * (trial.number % 7)}
+            for trial in trials
+        }
+
+    def run(self, *arguments, code=0):
+        done = main([*map(str, arguments), "--runs", str(self.runs)])
+        said = self._capsys.readouterr()
+        assert done == code, said.err
+        return said
+
+    def confirm(self, *arguments, code=0):
+        return self.run("confirm", "quick", *arguments, code=code)
+
+    @property
+    def plain(self):
+        return json.loads((self.runs / "quick" / "confirmation.json").read_text())
+
+    @property
+    def trained(self):
+        return open_view("quick-confirm", self.runs)
+
+    def seeds(self):
+        return [len(one["seeds"]) for one in self.plain["trials"]]
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch, capsys):
+    return Place(tmp_path, monkeypatch, capsys)
+
+
+def best(place, count):
+    trials = open_view("quick", place.runs).state.trials.values()
+    return [one.number for one in sorted(trials, key=lambda one: -one.value)][:count]
+
+
+def test_the_best_are_trained_on_as_many_seeds(place):
+    place.search()
+    said = place.confirm("--top", 2, "--seeds", 4, "--games", 77)
+    assert {one["trial"] for one in place.plain["trials"]} == set(best(place, 2))
+    assert (place.seeds(), place.plain["favourite"]) == ([4, 4], best(place, 1)[0])
+    assert place.measured == [(number, 77) for number in range(8)]
+    order = [key(place.trained.study.space.decode(one.params)) for one in
+             place.trained.state.trials.values()]  # fmt: skip
+    assert order == [order[0], order[1]] * 4  # everybody on one seed before anybody on two
+    used = [seed["seed"] for one in place.plain["trials"] for seed in one["seeds"]]
+    search = open_view("quick", place.runs)
+    assert not set(used) & {search.config(one)["seed"] for one in search.state.trials.values()}
+    assert said.out.rstrip().splitlines()[-1] == place.plain["advice"]
+
+
+def test_five_of_each_are_the_default(place):
+    place.search(trials=7)
+    place.confirm()
+    assert place.seeds() == [5] * 5
+    assert {games for _, games in place.measured} == {10_000}
+
+
+def test_the_same_command_goes_on(place, monkeypatch):
+    place.search()
+    seen = []
+
+    def interrupt(config, step):
+        seen.append(step)
+        if len(seen) == 6:
+            os.kill(os.getpid(), signal.SIGINT)
+        return 0.1
+
+    place.jobs(curve=interrupt)
+    said = place.confirm("--top", 2, "--seeds", 2, code=130)
+    assert f"interrupted; go on with: hpsearch confirm quick --runs {place.runs}" in said.err
+    assert not (place.runs / "quick" / "confirmation.json").exists()
+    place.jobs()
+    place.confirm()
+    assert place.seeds() == [2, 2]
+    assert len(place.trained.state.trials) == 4
+    place.confirm()
+    assert len(place.trained.state.trials) == 4
+
+
+def test_more_seeds_are_added_and_fewer_are_not_taken_away(place):
+    place.search()
+    place.confirm("--top", 2, "--seeds", 2)
+    place.confirm("--seeds", 4)
+    assert place.seeds() == [4, 4]
+    said = place.confirm("--top", 2, "--seeds", 3)
+    assert "quick-confirm goes on with the 4 seeds of each that were begun" in said.err
+    assert place.seeds() == [4, 4]
+
+
+def test_another_set_is_refused(place):
+    place.search()
+    place.confirm("--top", 2, "--seeds", 2)
+    said = place.confirm("--top", 3, code=4)
+    numbers = ", ".join(map(str, best(place, 3)))
+    assert f"cannot change to {numbers}; leave out --top to go on" in said.err
+    assert said.out == ""
+
+
+def test_what_a_search_found_later_is_not_taken_for_confirmed(place):
+    place.search(trials=4)
+    place.confirm("--top", 2, "--seeds", 2)
+    before = best(place, 2)
+    place.search(trials=40)
+    assert best(place, 2) != before
+    said = place.confirm()
+    assert "the best of quick are others by now; compared are trials" in said.err
+    assert {one["trial"] for one in place.plain["trials"]} == set(before)
+    assert place.plain["favourite"] == best(place, 1)[0]
+
+
+def test_fewer_than_asked_for_are_taken_and_told(place):
+    place.search(trials=2)
+    said = place.confirm("--top", 5, "--seeds", 2)
+    assert "quick has only 2 different configurations that have finished" in said.err
+    assert place.seeds() == [2, 2]
+    place.confirm("--top", 5)
+
+
+def test_a_failed_training_is_told_and_the_rest_compared(place):
+    place.search()
+    place.jobs(faults={(number, 1): Fault("nan", 4) for number in (1, 3)})
+    said = place.confirm("--top", 2, "--seeds", 3)
+    second = best(place, 2)[1]
+    assert f"trial {second} of quick: 2 of its trainings failed (nan)" in said.err
+    found = {one["trial"]: one for one in place.plain["trials"]}
+    assert (len(found[second]["seeds"]), found[second]["failed"]) == (1, 2)
+    assert found[second]["chance"] is not None
+    assert "1, 2 failed" in said.out
+
+
+def test_a_configuration_that_never_finishes_comes_last(place):
+    place.search()
+    place.jobs(faults={(number, 1): Fault("nan", 4) for number in (0, 2, 4)})
+    place.confirm("--top", 2, "--seeds", 3)
+    first, last = place.plain["trials"]
+    assert (last["trial"], last["mean"], last["seeds"]) == (best(place, 1)[0], None, [])
+    assert first["trial"] == place.plain["best"]
+    assert "nothing is known" in place.plain["advice"]
+
+
+def test_a_training_that_broke_off_is_compared_as_far_as_it_got(place):
+    place.search(max_failures=0)
+    place.jobs(faults={(4, 1): Fault("nan", 4)})
+    said = place.confirm("--top", 2, "--seeds", 3)
+    assert place.trained.state.status == "failed"
+    assert "the study quick-confirm stopped: more than 0 trials failed" in said.err
+    assert len(place.trained.state.told(FAIL)) == 1
+
+
+def test_nothing_to_compare(place):
+    place.search(max_failures=0)
+    place.jobs(faults={(number, 1): Fault("nan", 4) for number in range(6)})
+    said = place.confirm("--top", 2, "--seeds", 3, code=8)
+    assert "the study quick-confirm stopped" in said.err
+
+
+def test_one_seed_tells_nothing_of_the_spread(place):
+    place.search()
+    said = place.confirm("--top", 2, "--seeds", 1)
+    assert "one seed of each tells nothing of the spread" in said.out
+    assert {one["chance"] for one in place.plain["trials"]} == {None}
+
+
+def test_without_a_finished_trial(place):
+    place.search(
+        trials=2,
+        max_failures=9,
+        executor=FakeExecutor(faults={(number, 1): Fault("nan", 4) for number in (0, 1)}),
+    )
+    said = place.confirm(code=1)
+    assert "no trial of quick has finished, 2 failed (nan: " in said.err
+    assert not (place.runs / "quick-confirm").exists()
+    assert "there is none" not in said.err
+    assert "no study 'nobody'" in place.run("confirm", "nobody", code=2).err
+
+
+def test_a_search_that_goes_on_is_confirmed_as_far_as_it_is(place):
+    from drives import Clock, opened
+
+    study = new_study(place.folder, sampler={"name": "random"}, budget={"trials": 9})
+    with opened(study, FakeExecutor(), Clock()) as driver:
+        while len(driver.state.told("finished")) < 3:
+            driver.tick()
+    said = place.confirm("--top", 2, "--seeds", 2)
+    assert "quick is interrupted: what has finished so far is confirmed, 3 of 9 trials" in said.err
+
+
+def test_a_file_that_was_changed_to_something_else(place):
+    study = place.search()
+    place.confirm("--top", 2, "--seeds", 2)
+    file = place.runs / "quick-confirm" / "study.yaml"
+    data = yaml_file.load(file)
+    data["sampler"]["configurations"][0][LR] = 0.0123
+    file.write_text(yaml_file.dump(data))
+    assert load_spec(file).spec.space == study.spec.space
+    said = place.confirm(code=4)
+    assert "lists configurations that no finished trial of quick has" in said.err
+
+
+def test_every_trial_counts_once_by_its_configuration(place):
+    """A failed training that is tried again is another trial, of another place in the turn."""
+    place.search()
+    place.jobs(faults={(0, 1): Fault("nan", 4)})
+    place.confirm("--top", 2, "--seeds", 2)
+    place.jobs()
+    place.run("retry", "quick-confirm", "--trial", 0)
+    place.confirm()
+    counts = Counter(place.seeds())
+    assert counts == {2: 2}
+    assert [one["failed"] for one in place.plain["trials"]] == [0, 0]
+
+
+def test_json_is_what_the_file_holds(place):
+    place.search()
+    said = place.confirm("--top", 2, "--seeds", 2, "--json")
+    assert json.loads(said.out) == place.plain
+
+
+def test_export_goes_by_a_confirmation_that_is_current(place, monkeypatch):
+    exported = []
+
+    def write(view, trial, output):
+        exported.append(trial.number)
+        return place.folder, {"rows": []}
+
+    monkeypatch.setattr(export, "write_export", write)
+    place.search(trials=4)
+    said = place.run("export", "quick", "--json")
+    assert said.err == (
+        "hpsearch: quick is not confirmed: its best may be the luckiest; "
+        f"compare with: hpsearch confirm quick --runs {place.runs}\n"
+    )
+    assert exported == best(place, 1)
+    place.confirm("--top", 2, "--seeds", 2)
+    assert place.run("export", "quick", "--json").err == ""
+    second = best(place, 2)[1]
+    file = place.runs / "quick" / "confirmation.json"
+    file.write_text(json.dumps(place.plain | {"best": second}))
+    said = place.run("export", "quick", "--json")
+    assert exported[-1] == second
+    assert said.err.startswith(f"hpsearch: exported is trial {second}, the best when confirmed; ")
+    assert place.run("export", "quick", "--json", "--trial", 0).err == ""
+    assert exported[-1] == 0
+    place.search(trials=40)
+    said = place.run("export", "quick", "--json")
+    assert "the confirmation of quick is out of date, its best are others by now" in said.err
+    assert exported[-1] == best(place, 1)[0]
+    file.write_text("{}")
+    assert "is damaged; write it anew with: hpsearch confirm quick" in place.run(
+        "export", "quick", code=7
+    ).err  # fmt: skip

@@ -1,0 +1,115 @@
+"""hpsearch confirm of a population: its strongest and its champions meet on starts held out."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from drives import Clock, drive, opened
+from fakes import FakeExecutor
+from test_population_study import population_study, teaching
+
+from hpsearch.cli import main
+from hpsearch.errors import HpsearchError
+from hpsearch.population.crossplay import crossplay
+from hpsearch.population.fitness import opponent_weights
+from hpsearch.population.sides import host_banks, scripted_agents, scripted_hosts
+from hpsearch.report.compare import SPLIT
+from hpsearch.report.rematch import rematch
+from hpsearch.report.view import open_view
+from hpsearch.trainers.algorithms import build
+from hpsearch.trainers.config import read_config
+from hpsearch.trainers.match import one_thread
+from hpsearch.trainers.rollouts import game_config
+from hpsearch.trainers.saved_player import load_player
+
+CPU = torch.device("cpu")
+GAMES = 20
+TOP = 2
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """A finished population of four, over a fake executor; those who may play have checkpoints."""
+    folder = tmp_path_factory.mktemp("population")
+    study = population_study(folder, trials=12)
+    drive(study, FakeExecutor(teaching=teaching))
+    runs = folder / "runs"
+    view = open_view("quick", runs)
+    population = view.state.population
+    with one_thread():
+        for number in {*population.matches[3].members.values(), *population.archive}:
+            config = view.config(view.state.trials[number])
+            trainer = build([read_config(config, source="")])
+            trainer.step.fill_(config["steps"])
+            trainer.save(view.folder.trial(number).checkpoints, 0)
+        yield runs
+
+
+@pytest.fixture(scope="module")
+def plain(runs):
+    """What the command wrote."""
+    arguments = ["confirm", "quick", "--runs", str(runs), "--top", str(TOP), "--games", str(GAMES)]
+    assert main(arguments) == 0
+    return json.loads((runs / "quick" / "confirmation.json").read_text())
+
+
+def test_the_strongest_and_the_champions_meet(runs, plain):
+    view = open_view("quick", runs)
+    population = view.state.population
+    strengths = population.matches[3].strengths
+    strongest = sorted(strengths, key=lambda trial: -strengths[trial])[:TOP]
+    assert {one["trial"] for one in plain["trials"]} == {*strongest, *population.archive[-TOP:]}
+    assert plain["favourite"] == population.archive[-1]
+    assert (plain["match"], plain["metric"], plain["trained_by"]) == (3, "strength", None)
+    assert sum(one["chance"] for one in plain["trials"]) == pytest.approx(1.0)
+    for one in plain["trials"]:
+        assert one["low"] <= one["mean"] <= one["high"]
+        if one["trial"] in strengths:
+            assert one["search"]["value"] == strengths[one["trial"]]
+
+
+def test_strengths_are_those_of_the_games(runs, plain):
+    """Each host alone against each agent of the panel, from the same starts."""
+    view = open_view("quick", runs)
+    numbers = [one["trial"] for one in plain["trials"]]
+    players = {
+        str(number): load_player(view.folder.trial(number).root, "host", CPU) for number in numbers
+    }
+    one = next(iter(players.values()))
+    played = crossplay(
+        (*host_banks(players), *scripted_hosts(["random", "zeillinger"])),
+        scripted_agents(["random", "choose_first", "choose_last"]),
+        game_config(one.config),
+        num_games=GAMES,
+        max_steps=100,
+        split=SPLIT,
+        device=CPU,
+    )
+    rho = played.rho()
+    weights = opponent_weights(rho, "nash").agents
+    for found in plain["trials"]:
+        row = np.log(rho[played.hosts.index(str(found["trial"]))])
+        assert found["mean"] == pytest.approx(float(row @ weights / weights.sum()), abs=1e-9)
+
+
+def test_text_says_what_to_export(runs, plain, capsys):
+    assert main(["confirm", "quick", "--runs", str(runs), "--games", str(GAMES)]) == 0
+    out = capsys.readouterr().out
+    assert f"strength on starts held out ({GAMES} games each pair)" in out
+    assert f"hpsearch export quick --runs {runs} --trial " in out
+
+
+@pytest.mark.parametrize("option", [["--submit"], ["--seeds", "3"]])
+def test_nothing_is_trained(runs, capsys, option):
+    assert main(["confirm", "quick", "--runs", str(runs), *option]) == 2
+    assert "leave out --seeds and --submit" in capsys.readouterr().err
+
+
+def test_without_a_match_it_says_so(tmp_path):
+    study = population_study(tmp_path)
+    with opened(study, FakeExecutor(teaching=teaching), Clock()) as driver:
+        driver.start()
+    view = open_view("quick", tmp_path / "runs")
+    with pytest.raises(HpsearchError, match="no match of quick has been judged yet"):
+        rematch(view, study.spec.population, 3, 10)
