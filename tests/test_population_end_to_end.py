@@ -60,7 +60,7 @@ STUDY = {
     "population": {
         "members": 4,
         "interval": 40,
-        "matches": {"num_games": 64, "num_samples": 50},
+        "matches": {"num_games": 64, "num_samples": 50, "best_response": 10},
         "selection": {"name": "truncation", "share": 0.5, "confidence": 0.6},
         "operators": OPERATORS,
         "floor": 0.2,
@@ -108,6 +108,7 @@ def test_a_population_trains_plays_and_breeds(whole):
     assert (population["members"], population["matches"], population["match"]) == (4, 4, None)
     assert population["standings"][0]["trial"] == population["champion"]
     assert len(checkpoints(whole)) >= 16
+    assert {one["role"] for one in population["answers"]} == {"host", "agent"}
     lineage = read(whole, "lineage", "tiny")
     assert lineage["line"][-1] == population["champion"]
     assert {one["operator"] for one in lineage["trials"]} > {"fresh", "clone"}

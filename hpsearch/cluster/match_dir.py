@@ -2,12 +2,16 @@
 
 runs/<study>/matches/<number>/
     plan.json       who plays, written by the driver
-    games.npz       lengths of all games, written by the job
+    response-<role>/  checkpoints of opponents that were trained against a champion
+    answers.json    how champions fared against them
+    games.npz       lengths of all games, written by the job last
 """
 
 import io
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Literal
 from zipfile import BadZipFile
 
 import numpy as np
@@ -15,7 +19,7 @@ import numpy.typing as npt
 
 from hpsearch.atomic import read_json, unreadable, write_bytes, write_json
 from hpsearch.errors import ConfigError, CorruptError
-from hpsearch.schema import Positive, read
+from hpsearch.schema import NonNegative, Positive, read
 
 
 @dataclass(frozen=True)
@@ -26,6 +30,21 @@ class Entrant:
     """each once on its side"""
     checkpoint: str | None
     """folder, from the study's or absolute; None for the scripted player of that name"""
+
+
+@dataclass(frozen=True)
+class Response:
+    """An opponent that is trained against one player alone."""
+
+    role: Literal["host", "agent"]
+    """of the player, which does not learn"""
+    trial: NonNegative
+    """of the player"""
+    checkpoint: str
+    """folder of the player, from the study's"""
+    steps: Positive
+    """of the opponent's training"""
+    seed: NonNegative
 
 
 @dataclass(frozen=True)
@@ -41,6 +60,22 @@ class MatchPlan:
     splits: tuple[str, ...]
     """names of the sets of starts, which are independent of each other"""
     device: str
+    responses: tuple[Response, ...] = ()
+    """opponents to train and to let play, on the last set of starts"""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """How a player fared against a response."""
+
+    role: Literal["host", "agent"]
+    """of the player"""
+    trial: NonNegative
+    value: float
+    """rho"""
+    low: float
+    high: float
+    """ends of its 95 % interval"""
 
 
 @dataclass(frozen=True)
@@ -98,6 +133,32 @@ class MatchDir:
             raise CorruptError(f"{self._games} holds no games ({error})") from error
         except OSError as error:
             raise unreadable(self._games, error) from error
+
+    def write_answers(self, answers: Sequence[Answer]) -> None:
+        """Say how responses fared; before the games."""
+        write_json(self._answers, {"answers": [asdict(one) for one in answers]})
+
+    def read_answers(self) -> tuple[Answer, ...]:
+        """Return how responses fared, none if none played.
+
+        Raises:
+            CorruptError: if the file is damaged.
+            DiskError: if it cannot be read.
+        """
+        data = read_json(self._answers)
+        try:
+            found = () if data is None else data["answers"]
+            return tuple(read(Answer, one, source=str(self._answers)) for one in found)
+        except (ConfigError, KeyError, TypeError) as error:
+            raise CorruptError(f"{self._answers} holds no answers ({error})") from error
+
+    def response(self, role: str) -> Path:
+        """Return the folder of the checkpoints of a response to a player of a role."""
+        return self.root / f"response-{role}"
+
+    @property
+    def _answers(self) -> Path:
+        return self.root / "answers.json"
 
     @property
     def _games(self) -> Path:

@@ -8,12 +8,13 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from hpsearch.cluster.match_dir import Entrant, Games, MatchDir, MatchPlan
+from hpsearch.cluster.match_dir import Answer, Entrant, Games, MatchDir, MatchPlan, Response
 from hpsearch.cluster.signals import StopFlag
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.errors import ConflictError, CorruptError
 from hpsearch.game.config import GameConfig
 from hpsearch.game.players import AGENTS, HOSTS
+from hpsearch.population.best_response import measure_response, train_response
 from hpsearch.population.crossplay import CrossPlay
 from hpsearch.population.round_robin import Players, common_game, play_everybody
 from hpsearch.trainers.saved_player import load_player
@@ -51,9 +52,36 @@ def play_match(study: StudyDir, number: int, flag: StopFlag) -> None:
             device=device,
         )
         parts.append(_in_order(played, plan))
+    if plan.responses:
+        match.write_answers([_answer(study, match, plan, one, device) for one in plan.responses])
     match.write_games(
         Games(np.stack([one.moves for one in parts]), np.stack([one.finished for one in parts]))
     )
+
+
+def _answer(
+    study: StudyDir, match: MatchDir, plan: MatchPlan, one: Response, device: torch.device
+) -> Answer:
+    """Train an opponent against a player and let them meet."""
+    champion = study.checkpoint(one.checkpoint)
+    response = train_response(
+        champion,
+        one.role,
+        match.response(one.role),
+        steps=one.steps,
+        seed=one.seed,
+        device=plan.device,
+    )
+    found = measure_response(
+        champion,
+        one.role,
+        response,
+        num_games=plan.num_games,
+        max_steps=plan.max_steps,
+        split=plan.splits[-1],
+        device=device,
+    )
+    return Answer(one.role, one.trial, found.value, found.low, found.high)
 
 
 def _is_played(match: MatchDir, plan: MatchPlan) -> bool:

@@ -54,6 +54,9 @@ class Matches:
     """how opponents count: alike, or as they are played in the equilibrium of the match"""
     num_samples: Positive = 500
     """times that starts are drawn again, to tell differences from noise"""
+    best_response: Positive | None = None
+    """steps for which, in each match, opponents train against the champion of the one before, to
+    tell what it can lose; null for none"""
 
 
 @dataclass(frozen=True)

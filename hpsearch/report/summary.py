@@ -69,6 +69,7 @@ def population_summary(view: StudyView) -> dict[str, Any] | None:
             )
         ],
         "game": None if last is None else last.game,
+        "answers": [] if last is None else last.answers,
         "operators": {
             name: {"tried": int(one.tried), "adopted": int(one.accepted)}
             for name, one in sorted(record.operators.items())

@@ -63,6 +63,11 @@ def population_lines(population: Mapping[str, Any] | None) -> list[str]:
         lines.append(f"members by strength: {', '.join(strengths)}")
     lines += game_lines(population["game"], str(population["champion"]))
     lines += [
+        f"the {one['role']} of trial {one['trial']}, champion before, against an opponent trained "
+        f"for it alone: rho {interval_text(one)}"
+        for one in population["answers"]
+    ]
+    lines += [
         f"operator {name}: {one['adopted']} of {one['tried']} children adopted"
         for name, one in population["operators"].items()
     ]

@@ -10,7 +10,7 @@ import torch
 from birth_stories import PAIR, parents_in
 
 from hpsearch.cluster import match_job
-from hpsearch.cluster.match_dir import Entrant, MatchPlan
+from hpsearch.cluster.match_dir import Entrant, MatchPlan, Response
 from hpsearch.cluster.messages import JobPlan
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.cluster.worker import work
@@ -20,6 +20,7 @@ from hpsearch.game.kernels import BACKENDS
 from hpsearch.game.philox import derive_key
 from hpsearch.game.players import agent_player
 from hpsearch.population import round_robin
+from hpsearch.population.best_response import measure_response, train_response
 from hpsearch.population.crossplay import crossplay
 from hpsearch.population.sides import (
     agent_banks,
@@ -242,3 +243,60 @@ def test_a_match_on_a_gpu_is_the_same(study, plan):
     on_cpu = played(study, plan)
     on_gpu = played(study, replace(plan, device="cuda"), number=2)
     assert (on_cpu.moves == on_gpu.moves).mean() > 0.99
+
+
+def response(path, role, steps=4, trial=7):
+    return Response(role, trial, str(path), steps, seed=3)
+
+
+def test_responses_are_trained_saved_and_measured(study, plan, checkpoints):
+    pair = checkpoints[0]
+    plan = replace(plan, responses=(response(pair, "host"), response(pair, "agent")))
+    work(str(job_for(study, plan).root))
+    answers = {one.role: one for one in study.match(1).read_answers()}
+    assert {role: one.trial for role, one in answers.items()} == {"host": 7, "agent": 7}
+    assert study.match(1).read_games() is not None
+    for role, other in (("host", "agent"), ("agent", "host")):
+        [saved] = study.match(1).response(role).iterdir()
+        players = {role: load_player(pair, role, CPU), other: load_player(saved, other, CPU)}
+        played = crossplay(
+            host_banks({"x": players["host"]}),
+            agent_banks({"y": players["agent"]}),
+            game_config(players[role].config),
+            num_games=NUM_GAMES,
+            max_steps=MAX_STEPS,
+            split=SPLITS[-1],
+            device=CPU,
+        )
+        assert answers[role].value == pytest.approx(1 / played.moves.mean())
+        assert answers[role].low <= answers[role].value <= answers[role].high
+        assert players[other].config.learning().keys() == {other}  # the champion stands still
+
+
+def test_a_job_that_was_killed_keeps_the_response_that_it_trained(study, plan, checkpoints):
+    plan = replace(plan, responses=(response(checkpoints[0], "host"),))
+    work(str(job_for(study, plan).root))
+    (study.match(1).root / "games.npz").unlink()
+    [saved] = study.match(1).response("host").iterdir()
+    before = (saved / "manifest.json").stat().st_mtime_ns
+    first = study.match(1).read_answers()
+    work(str(job_for(study, plan).root))
+    assert (saved / "manifest.json").stat().st_mtime_ns == before
+    assert study.match(1).read_answers() == first
+
+
+def test_a_host_alone_is_answered_by_an_agent_that_learns_as_it_does(tmp_path, tiny_config):
+    [champion] = parents_in(tmp_path / "host", [tiny_config({"max_steps": 12})], steps=40)
+    how = {"num_games": 400, "max_steps": 30, "split": "held out", "device": CPU}
+    values = [
+        measure_response(
+            champion,
+            "host",
+            train_response(
+                champion, "host", tmp_path / str(steps), steps=steps, seed=1, device="cpu"
+            ),
+            **how,
+        ).value
+        for steps in (1, 400)
+    ]
+    assert values[1] < values[0]  # it has learned to hold out

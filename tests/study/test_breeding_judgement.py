@@ -209,12 +209,13 @@ def test_an_ended_interval_is_open_until_a_match_is_called():
     assert (population.open, population.late) == ({2: 77.0}, set())
 
 
-def test_children_alone_count_for_their_operator():
+def test_children_that_were_tried_count_for_their_operator():
+    """Of a copy, which is adopted untried, nothing is learned."""
     population = PopulationRecord()
-    birth = {"operator": "gaussian_mutation", "adopted": False, "chance": 0.9}
-    for number, is_child in enumerate((True, False, True)):
-        one = origin(number, is_child=is_child)
+    birth = {"operator": "gaussian_mutation", "adopted": False}
+    for number, chance in enumerate((0.9, None, 0.3)):
+        one = origin(number, is_child=True)
         fold.asked(population, number, one, event("asked"))
-        told = event("told", birth=birth | {"adopted": number == 2})
+        told = event("told", birth=birth | {"adopted": number > 0, "chance": chance})
         fold.told(population, number, one, told, has_finished=True)
     assert population.operators == {"gaussian_mutation": OperatorRecord(2, 1)}

@@ -8,6 +8,7 @@ same games give the same plan.
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from math import ceil
+from typing import Any
 
 from hpsearch.cluster.match_dir import Games
 from hpsearch.cluster.study_dir import StudyDir
@@ -100,7 +101,10 @@ class Breeder:
             )
             self._recorder.record("ended", data={"status": FAILED, "message": message})
             return
-        plan = self._programme(match).plan(match, self._config, self._study.spec.seed)
+        before = self._population.archive
+        champion = self._state.trials[before[-1]] if before else None
+        seed = self._study.spec.seed
+        plan = self._programme(match).plan(match, self._config, seed, champion)
         self._folder.match(match.number).write_plan(plan)
         if not self._pilots.give_match(match.number) and free_jobs > 0:
             self._jobs.submit_match(match.number)
@@ -150,7 +154,14 @@ class Breeder:
         if games is not None:
             programme, known = self._programme(match), self._state.trials
             decided = self._judge.decide(match, programme, games, known, self._population)
-            self._recorder.record("bred", data=decided)
+            self._recorder.record("bred", data=decided | {"answers": self._answers(match)})
+
+    def _answers(self, match: Match) -> list[dict[str, Any]]:
+        """Return how the champion before fared against responses, by which nothing is decided."""
+        try:
+            return [asdict(one) for one in self._folder.match(match.number).read_answers()]
+        except (CorruptError, DiskError):
+            return []
 
     def _games(self, match: Match) -> Games | None:
         """Return the games of a match, None while they have not been played whole."""

@@ -58,6 +58,7 @@ def bred(population: PopulationRecord, event: Event) -> None:
         match.strengths = {int(trial): one for trial, one in event.data["strengths"].items()}
         match.intervals = {int(trial): one for trial, one in event.data["intervals"].items()}
         match.game = event.data["game"]
+        match.answers = event.data["answers"]
 
 
 def _close(population: PopulationRecord, members: Iterable[int]) -> None:

@@ -1,14 +1,20 @@
 """Who plays in a match, and in which row or column: the order in which a plan lists them."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal
 
-from hpsearch.cluster.match_dir import Entrant, MatchPlan
+from hpsearch.cluster.match_dir import Entrant, MatchPlan, Response
 from hpsearch.cluster.study_dir import final_checkpoint
 from hpsearch.population.fitness import Places
 from hpsearch.population.options import Matches, scripted_agents, scripted_hosts
 from hpsearch.study.breeding.records import Match
 from hpsearch.study.records import Trial
 from hpsearch.trainers.config import CommonConfig
+
+ROLES: tuple[Literal["host", "agent"], ...] = ("host", "agent")
+RESPONSE_SEEDS = 10_000
+"""matches of a study, each of which has a seed for the responses that train in it"""
 
 
 @dataclass(frozen=True)
@@ -22,13 +28,16 @@ class Programme:
     """that they learn"""
     matches: Matches
 
-    def plan(self, match: Match, config: CommonConfig, seed: int) -> MatchPlan:
+    def plan(
+        self, match: Match, config: CommonConfig, seed: int, champion: Trial | None
+    ) -> MatchPlan:
         """Return what the job is told.
 
         Args:
             match: which one.
             config: of any member: where it plays.
             seed: of the study: no two studies meet the same starts.
+            champion: of the match before, None in the first.
         """
         panel = self.matches.panel
         starts = f"study {seed} match {match.number}"
@@ -39,7 +48,16 @@ class Programme:
             max_steps=self.matches.max_steps,
             splits=(f"{starts} named", f"{starts} fresh"),
             device=config.device,
+            responses=tuple(self._responses(champion, match, seed)),
         )
+
+    def _responses(self, champion: Trial | None, match: Match, seed: int) -> Iterator[Response]:
+        steps = self.matches.best_response
+        if champion is not None and steps is not None:
+            for role in ROLES:
+                if role in self.roles:
+                    where, own = _checkpoint(champion), RESPONSE_SEEDS * seed + match.number
+                    yield Response(role, champion.number, where, steps, own)
 
     def names(self, role: str) -> list[str]:
         """Return the names of a side: rows or columns of the games."""
@@ -58,10 +76,10 @@ class Programme:
     def panel_places(self) -> Places:
         """Return the first row and the first column of scripted players."""
         num_learned = len(self.members) + len(self.archive)
-        return Places(*(num_learned if role in self.roles else 0 for role in ("host", "agent")))
+        return Places(*(num_learned if role in self.roles else 0 for role in ROLES))
 
     def _places(self, index: int) -> Places:
-        return Places(*(index if role in self.roles else None for role in ("host", "agent")))
+        return Places(*(index if role in self.roles else None for role in ROLES))
 
     def _entrants(self, role: str, scripted: tuple[str, ...]) -> tuple[Entrant, ...]:
         learned = (*self.members, *self.archive) if role in self.roles else ()

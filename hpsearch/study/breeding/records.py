@@ -61,6 +61,8 @@ class Match:
     """ends of the 95 % interval of each, on the starts that confirm"""
     game: dict[str, Any] | None = None
     """that all players of the match play, see `game.game_of`"""
+    answers: list[dict[str, Any]] = field(default_factory=list)
+    """how the champion of the match before fared against opponents trained for it alone"""
     champion: int | None = None
     """the strongest of them, None until it is decided"""
 
