@@ -94,14 +94,14 @@ def _train_and_compare(
     view: StudyView, runs: Path, wanted: Wanted, console: Console
 ) -> Confirmation | int:
     """Return what was found, or the exit code where there is nothing to compare yet."""
-    from hpsearch.report.retraining import compare_seeds  # it loads torch
-
     folder = StudyDir((runs / confirmation_name(view.study.spec.name)).absolute())
     study = _study(view, folder, wanted)
     compared = _compared(view, study)
     trained = _trained(view, study, folder, runs, wanted, console)
     if isinstance(trained, int):
         return trained
+    from hpsearch.report.retraining import compare_seeds  # it loads torch
+
     return compare_seeds(view, trained, compared, wanted.games)
 
 
@@ -109,7 +109,7 @@ def _study(view: StudyView, folder: StudyDir, wanted: Wanted) -> Study:
     """Return the study that trains again: what was begun, as far as it is what is wanted."""
     begun, name = begun_study(folder), view.study.spec.name
     chosen = best_candidates(view, wanted.top or TOP)
-    if begun is None:
+    if begun is None or not folder.spec.exists():  # it was written and never driven
         if len(chosen) < (wanted.top or TOP):
             say(f"{name} has only {len(chosen)} different configurations that have finished")
         values = [candidate.values for candidate in chosen]

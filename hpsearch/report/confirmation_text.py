@@ -43,24 +43,25 @@ def _title(found: Confirmation) -> str:
 
 
 def _favourite_text(found: Confirmation) -> str:
-    """Return how the search's favourite has done, ending with the one to export."""
+    """Return how the favourite of the search, or of the last match, has done."""
+    of = "search" if found.trained_by is not None else "study"
     favourite = next((one for one in found.entries if one.trial == found.favourite), None)
     best = f"trial {found.best.trial}"
     if found.best.trial == found.favourite:
-        return f"the search's best, {best}, held up"
+        return f"the {of}'s best, {best}, held up"
     if favourite is None or favourite.verdict is None:
-        return f"of the search's best, trial {found.favourite}, nothing is known; {best} is best"
+        return f"of the {of}'s best, trial {found.favourite}, nothing is known; {best} is best"
     mean = favourite.verdict.mean
     believed = favourite.search["value"]
     sign = 1.0 if found.goal == MAXIMIZE else -1.0
-    was_lucky = found.trained_by is not None and believed is not None
-    if was_lucky and believed is not None and sign * (believed - mean) > 0:
+    # Strengths in another match are against others, so they say nothing of luck.
+    if found.trained_by is not None and believed is not None and sign * (believed - mean) > 0:
         how = f"was lucky: {believed:.4f} in the search, {mean:.4f} when held out"
     else:
         how = f"does not hold up: {mean:.4f} when held out"
     assert found.best.verdict is not None
     return (
-        f"the search's best, trial {found.favourite}, {how}, where {best} has "
+        f"the {of}'s best, trial {found.favourite}, {how}, where {best} has "
         f"{found.best.verdict.mean:.4f}"
     )
 

@@ -11,10 +11,12 @@ from fakes import FakeExecutor, Fault
 
 from hpsearch import yaml_file
 from hpsearch.cli import main
+from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.commands import driving, export
 from hpsearch.report import retraining
+from hpsearch.report.candidates import all_candidates
 from hpsearch.report.view import open_view
-from hpsearch.study.confirming import key
+from hpsearch.study.confirming import key, write_study
 from hpsearch.study.records import FAIL
 from hpsearch.study.spec import load_spec
 
@@ -142,6 +144,15 @@ def test_another_set_is_refused(place):
     numbers = ", ".join(map(str, best(place, 3)))
     assert f"cannot change to {numbers}; leave out --top to go on" in said.err
     assert said.out == ""
+
+
+def test_what_was_written_and_never_driven_is_written_again(place):
+    search = place.search()
+    folder = StudyDir(place.runs / "quick-confirm")
+    one = all_candidates(open_view("quick", place.runs))[0]
+    write_study(search, [one.values], 9, folder)
+    place.confirm("--top", 2, "--seeds", 2)
+    assert place.seeds() == [2, 2]
 
 
 def test_what_a_search_found_later_is_not_taken_for_confirmed(place):
