@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+import breeding_page
 import curve_page
 import driver_page
 import plots
@@ -43,7 +44,8 @@ def write(folder: Path) -> None:
     """Write README.md and the plots of the tables in ``folder``."""
     every = {path.stem: rows.read(path) for path in sorted(folder.glob("*.csv"))}
     tables = {name: newest(found) for name, found in every.items() if "device" in found[0]}
-    tables.pop("learning_curves", None)  # which is about commits, not about the newest one
+    for own in ("learning_curves", "breeding"):  # about commits and seeds, not the newest row
+        tables.pop(own, None)
     sections = [HEAD, *(_timed(tables[name]) for name in TIMED if name in tables)]
     if "memory" in tables:
         sections.append(_memory(tables["memory"]))
@@ -53,6 +55,7 @@ def write(folder: Path) -> None:
         sections.append("## GPU\n\nNothing has been measured on a GPU yet.\n")
     sections += [f"![{path.stem}]({path.name})\n" for path in plots.draw(tables, folder)]
     sections += curve_page.sections(every, folder)
+    sections += breeding_page.sections(every, folder)
     sections += driver_page.sections(every, folder)
     (folder / "README.md").write_text("\n".join(sections))
 

@@ -1,0 +1,152 @@
+"""Does breeding find a better player than searching does, at as many training steps?
+
+    python tests/benchmarks/breeding.py --seeds 101 102 103 104 105
+
+Every way of `WAYS` gets the same base, space and number of training steps, and hands over the trial
+that it holds best by its own measurements. That one is measured on 10,000 starts that nobody used.
+A step is the same work in every way: the same games, networks and updates. Ways whose number of
+steps is not known beforehand (successive halving) say how many they took. Each row appended to
+reports/benchmarks/breeding.csv is one study; the page shows interquartile means over the seeds.
+
+Seeds are the studies' own; nothing else in the project uses those that a row names.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as the command line does
+
+import page
+import rows
+
+from hpsearch import yaml_file
+from hpsearch.cores import num_cores
+
+METRIC = "rho/host/choose_first"
+BASE = rows.ROOT / "studies/trainers/quickstart.yaml"
+MEMBERS, GENERATIONS, INTERVAL = 8, 6, 400
+WHOLE = GENERATIONS * INTERVAL
+"""steps of a trial of a search: those of a member from its beginning to its end"""
+HALVED_TRIALS = 16
+"""of successive halving, which cuts most of them short: about as many steps as the others"""
+SPACE = {
+    "host.optim.args.lr": {"type": "float", "low": 1.0e-4, "high": 3.0e-3, "log": True},
+    "host.gamma": {"type": "float", "low": 0.8, "high": 0.97},
+    "host.er": {"type": "float", "low": 0.01, "high": 0.3, "log": True},
+    "host.steps_before_update_target": {"type": "int", "low": 20, "high": 200, "log": True},
+}
+CLONE = {"name": "clone"}
+OPERATORS: dict[str, dict[str, Any]] = {
+    "gaussian": {"name": "gaussian_mutation", "strength": 0.03},
+    "safe": {"name": "safe_mutation", "bound": 0.1},
+    "layers": {"name": "layer_crossover", "share": 0.5},
+    "average": {"name": "aligned_average", "share": 0.5},
+}
+SURE = {"name": "truncation", "share": 0.25, "confidence": 0.9}
+ANY = {"name": "truncation", "share": 0.25, "confidence": 0.5}
+"""acts on any difference, as population-based training was published (arXiv 1711.09846)"""
+
+
+def search(sampler: str, trials: int, pruner: dict[str, Any]) -> dict[str, Any]:
+    """Return the keys of a study that searches."""
+    return {"sampler": {"name": sampler}, "pruner": pruner, "budget": {"trials": trials}}
+
+
+def population(selection: dict[str, Any], *operators: dict[str, Any]) -> dict[str, Any]:
+    """Return the keys of a study that breeds."""
+    return {
+        "sampler": {"name": "random"},
+        "budget": {"trials": MEMBERS * GENERATIONS},
+        "population": {
+            "members": MEMBERS,
+            "interval": INTERVAL,
+            "generations": {"name": "synchronous", "quorum": 1.0},
+            "matches": {"num_games": 1000, "panel": ["choose_first"], "weighing": "uniform"},
+            "selection": selection,
+            "operators": [CLONE, *operators],
+        },
+    }
+
+
+HALVING = {"name": "successive_halving", "min_resource": INTERVAL, "reduction_factor": 2}
+WAYS: dict[str, dict[str, Any]] = {
+    "random search": search("random", MEMBERS, {"name": "none"}),
+    "tpe, halving": search("tpe", HALVED_TRIALS, HALVING),
+    "pbt as published": population(ANY),
+    "pbt, sure": population(SURE),
+    **{f"pbt, sure, {name}": population(SURE, one) for name, one in OPERATORS.items()},
+    "bred": population(SURE, *OPERATORS.values()),
+}
+
+
+def run(way: str, seed: int, folder: Path) -> dict[str, object]:
+    """Run one study in an empty folder and return its row."""
+    name = "ablation"
+    base = yaml_file.load(BASE)
+    base["steps"] = WHOLE
+    base["evaluation"]["interval"] = base["checkpoint"]["interval"] = INTERVAL
+    (folder / "base.yaml").write_text(yaml_file.dump(base))
+    study = {
+        "name": name,
+        "seed": seed,
+        "storage": f"sqlite:///{folder}/ablation.db",
+        "base": "base.yaml",
+        "objectives": [{"metric": METRIC, "goal": "maximize"}],
+        "space": SPACE,
+        "executor": {"name": "local", "jobs": num_cores(), "members_per_job": 4},
+    }
+    (folder / "study.yaml").write_text(yaml_file.dump(study | WAYS[way]))
+    began = time.perf_counter()
+    command = [sys.executable, "-m", "hpsearch.cli"]
+    subprocess.run([*command, "run", "study.yaml"], cwd=folder, check=True, capture_output=True)
+    seconds = time.perf_counter() - began
+    listed = subprocess.run(
+        [*command, "trials", name, "--json"], cwd=folder, check=True, capture_output=True
+    )
+    measured = json.loads((folder / "runs" / name / "best/evaluation.json").read_text())
+    found = next(row for row in measured["rows"] if row["player"] == "trained")
+    rho = found["metrics"][METRIC]
+    return rows.context("cpu", num_cores()) | {
+        "way": way,
+        "seed": seed,
+        "steps": sum(steps_of(folder / "runs" / name, one) for one in json.loads(listed.stdout)),
+        "rho": f"{rho['value']:.5f}",
+        "low": f"{rho['low']:.5f}",
+        "high": f"{rho['high']:.5f}",
+        "seconds": f"{seconds:.0f}",
+    }
+
+
+def steps_of(folder: Path, trial: dict[str, Any]) -> int:
+    """Return the steps that a trial made itself, not its ancestors."""
+    if trial["state"] == "finished":
+        return INTERVAL if trial["origin"] else int(trial["config"]["steps"])
+    lines = (folder / "trials" / str(trial["trial"]) / "metrics.jsonl").read_text().splitlines()
+    return max((int(json.loads(line)["step"]) for line in lines), default=0)
+
+
+def main() -> None:
+    """Run every way with every seed, the ways of one seed after another; append the rows."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--seeds", type=int, nargs="+", required=True)
+    parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS), metavar="WAY")
+    parser.add_argument("--out", type=Path, default=rows.REPORTS)
+    options = parser.parse_args()
+    for seed in options.seeds:
+        for way in options.ways:
+            with tempfile.TemporaryDirectory() as folder:
+                found = run(way, seed, Path(folder))
+            print(", ".join(str(value) for value in found.values()), flush=True)
+            rows.append(options.out / "breeding.csv", [found])
+    page.write(options.out)
+
+
+if __name__ == "__main__":
+    main()
