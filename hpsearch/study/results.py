@@ -182,7 +182,7 @@ class Results:
         files = self._folder.trial(trial.number)
         try:
             birth = files.read_birth()
-            sha256 = identity(self._folder.root / final_checkpoint(trial.number, origin.steps))
+            sha256 = identity(self._folder.checkpoint(final_checkpoint(trial.number, origin.steps)))
         except (CorruptError, DiskError):  # it informs, and nothing is decided by it
             return {"birth": None, "node": None}
         told = {"birth": None if birth is None else asdict(birth), "node": None}

@@ -35,7 +35,7 @@ class Origin:
 
     @property
     def first_step(self) -> int:
-        """Return the step at which the interval begins: where its first parent, or founder, ended."""
+        """Return the step at which the interval begins: where its parent, or founder, ended."""
         return self.parent_steps[0] if self.parent_steps else 0
 
     @classmethod
