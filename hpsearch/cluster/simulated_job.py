@@ -45,7 +45,7 @@ class Course:
     """that a whole trial takes"""
     value: Callable[[TrainerConfig, int], float]
     """what a trial measures at a step"""
-    teaching: Teaching = lambda config, first: 0.0
+    teaching: Teaching
     """what an interval adds to a member's skill, by which matches are decided"""
     furthest: dict[int, int] = field(default_factory=dict)
     """step that any attempt has reached, by trial"""

@@ -17,6 +17,11 @@ Teaching = Callable[[TrainerConfig, int], float]
 """what a configuration teaches from a step to its end"""
 
 
+def teaches_nothing(config: TrainerConfig, first: int) -> float:
+    """Return that nobody gets stronger: for clusters on which no match decides anything."""
+    return 0.0
+
+
 def simulated_games(study: StudyDir, plan: MatchPlan, teaching: Teaching) -> Games:
     """Return games whose mean length is `MEAN_MOVES` times exp(agent's skill - host's skill).
 

@@ -77,8 +77,8 @@ class Trials:
     def ask(
         self,
         known: Container[int],
-        retries: Sequence[int] = (),
-        planned: Sequence[Origin] = (),
+        retries: Sequence[int],
+        planned: Sequence[Origin],
     ) -> Asked:
         """Return a new trial: the first of ``planned`` or of ``retries``, or else a suggestion.
 
