@@ -29,7 +29,7 @@ def step_of_birth(member: Member) -> int:
     Also 0 where the parent cannot be read, of which `give_birth` will tell.
     """
     with suppress(CorruptError, OSError):
-        return checkpoint.step_of(member.parents[0]) if member.parents else 0
+        return checkpoint.saved_step(member.parents[0]) if member.parents else 0
     return 0
 
 
