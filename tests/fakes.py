@@ -13,7 +13,7 @@ from hpsearch.cluster.executor import JobStatus
 from hpsearch.cluster.failures import NAN
 from hpsearch.cluster.member import FENCED, Member
 from hpsearch.cluster.messages import Heartbeat, JobPlan
-from hpsearch.cluster.simulated_match import Teaching, first_step, simulated_games
+from hpsearch.cluster.simulated_match import Teaching, simulated_games
 from hpsearch.cluster.study_dir import JobDir
 from hpsearch.cluster.supply import (
     Supply,
@@ -245,7 +245,7 @@ class FakeExecutor:
         saved = [_saved(member) for member in members]
         steps = steps_to_resume(saved, in_step=not known.plan.refills)
         for member, step in zip(members, steps, strict=True):
-            first = first_step(member.trial.read_lineage()) if step is None else step
+            first = member.lineage.first_step if step is None else step
             known.step[member.assignment.trial] = first
             member.trial.forget_metrics_after(first)
         self._end_round(known)
@@ -364,4 +364,4 @@ def _saved(member: Member) -> list[int]:
 
 
 def _newest(member: Member) -> int:
-    return max(_saved(member), default=first_step(member.trial.read_lineage()))
+    return max(_saved(member), default=member.lineage.first_step)

@@ -14,6 +14,7 @@ from hpsearch.errors import ConflictError, CorruptError
 from hpsearch.population.offspring import ByRole, offspring
 from hpsearch.population.operators.options import Clone, HostAndAgent, OperatorOptions
 from hpsearch.population.operators.table import OPERATORS
+from hpsearch.population.options import needs_pairs
 from hpsearch.population.trying import chance_stronger
 from hpsearch.trainers import checkpoint
 from hpsearch.trainers.inheriting import inherit, inherit_role
@@ -28,7 +29,7 @@ def step_of_birth(member: Member) -> int:
     Also 0 where the parent cannot be read, of which `give_birth` will tell.
     """
     with suppress(CorruptError, OSError):
-        return checkpoint.step_of(member.parents[0]) if member.parents else 0
+        return checkpoint.saved_step(member.parents[0]) if member.parents else 0
     return 0
 
 
@@ -67,7 +68,7 @@ def _check_operator(operator: OperatorOptions, member: Member) -> None:
             f"{operator.name} makes a child of {needed} parents, but the lineage of {member.name} "
             f"names {given}"
         )
-    if isinstance(operator, HostAndAgent) and len(member.config.learning()) < 2:
+    if needs_pairs(operator) and len(member.config.learning()) < 2:
         raise ConflictError(
             f"{operator.name} takes the host of one parent and the agent of another, but of "
             f"{member.name} only the {', '.join(member.config.learning())} learns"

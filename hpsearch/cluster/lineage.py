@@ -28,7 +28,11 @@ class Parent:
 
     @property
     def step(self) -> int:
-        """Return the step of the checkpoint, which is in its name."""
+        """Return the step of the checkpoint, which is in its name.
+
+        Raises:
+            ValueError: if it is not.
+        """
         return step_of(self.checkpoint)
 
 
@@ -60,6 +64,15 @@ class Lineage:
     """place in the population"""
     trying: Trying | None = None
     """None adopts every child"""
+
+    @property
+    def first_step(self) -> int:
+        """Return the step at which the trial begins: that of its first parent's checkpoint.
+
+        Raises:
+            ValueError: if the name of that checkpoint does not tell.
+        """
+        return self.parents[0].step if self.parents else 0
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,10 @@
 """The folder of a match: who plays whom, and how long their games took.
 
 runs/<study>/matches/<number>/
-    plan.json       who plays, written by the driver
-    response-<role>/  checkpoints of opponents that were trained against a champion
-    answers.json    how champions fared against them
-    games.npz       lengths of all games, written by the job last
+    plan.json          who plays, written by the driver
+    response-<role>/   checkpoints of opponents that were trained against the champion's role
+    answers.json       how the champion fared against them
+    games.npz          lengths of all games, written by the job last
 """
 
 import io
@@ -96,7 +96,7 @@ class MatchDir:
 
     def write_plan(self, plan: MatchPlan) -> None:
         """Say who plays; doing it again changes nothing."""
-        write_json(self.root / "plan.json", asdict(plan))
+        write_json(self._plan, asdict(plan))
 
     def read_plan(self) -> MatchPlan:
         """Return who plays.
@@ -104,11 +104,11 @@ class MatchDir:
         Raises:
             CorruptError: if the file is missing or damaged.
         """
-        path = self.root / "plan.json"
         try:
-            return read(MatchPlan, read_json(path), source=str(path))
+            return read(MatchPlan, read_json(self._plan), source=str(self._plan))
         except ConfigError as error:
-            raise CorruptError(f"{path} is no plan ({'; '.join(error.problems)})") from error
+            problems = "; ".join(error.problems)
+            raise CorruptError(f"{self._plan} is no plan of a match ({problems})") from error
 
     def write_games(self, games: Games) -> None:
         """Say how the games went: the last thing that a match writes."""
@@ -155,6 +155,10 @@ class MatchDir:
     def response(self, role: str) -> Path:
         """Return the folder of the checkpoints of a response to a player of a role."""
         return self.root / f"response-{role}"
+
+    @property
+    def _plan(self) -> Path:
+        return self.root / "plan.json"
 
     @property
     def _answers(self) -> Path:

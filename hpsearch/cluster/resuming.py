@@ -18,9 +18,9 @@ from hpsearch.trainers.trainer import AnyTrainer
 class Begun:
     """How members began."""
 
-    saved: dict[int, int]
+    saved: Mapping[int, int]
     """steps of their newest checkpoints, by trial; a child has one when it is born"""
-    errors: dict[int, HpsearchError]
+    errors: Mapping[int, HpsearchError]
     """by row: of those that could not begin; what is wrong with one is no matter of the others'"""
 
 
@@ -32,17 +32,18 @@ def go_on(trainer: AnyTrainer, members: Mapping[int, Member], *, in_step: bool) 
     one must be there and is not; a CorruptError where one was damaged after it had been found
     whole, or a parent's is damaged or missing.
     """
-    begun = Begun({}, {})
+    saved: dict[int, int] = {}
+    errors: dict[int, HpsearchError] = {}
     for row, step in _chosen_steps(members, in_step=in_step).items():
         member = members[row]
         try:
             first = _begin_or_load(trainer, row, member, step)
         except HpsearchError as error:
-            begun.errors[row] = error
+            errors[row] = error
         else:
             if first is not None:
-                begun.saved[member.assignment.trial] = first
-    return begun
+                saved[member.assignment.trial] = first
+    return Begun(saved, errors)
 
 
 def _chosen_steps(members: Mapping[int, Member], *, in_step: bool) -> dict[int, int | None]:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from hpsearch.cluster.member import Member
 from hpsearch.cluster.messages import Heartbeat, JobPlan
-from hpsearch.cluster.simulated_match import Teaching, first_step, simulated_games
+from hpsearch.cluster.simulated_match import Teaching, simulated_games
 from hpsearch.cluster.study_dir import JobDir
 from hpsearch.cluster.supply import (
     Supply,
@@ -45,7 +45,7 @@ class Course:
     """that a whole trial takes"""
     value: Callable[[TrainerConfig, int], float]
     """what a trial measures at a step"""
-    teaching: Teaching = lambda config, first: 0.0
+    teaching: Teaching
     """what an interval adds to a member's skill, by which matches are decided"""
     furthest: dict[int, int] = field(default_factory=dict)
     """step that any attempt has reached, by trial"""
@@ -158,7 +158,7 @@ class SimulatedJob:
         saved = [_saved(member) for member in members]
         steps = steps_to_resume(saved, in_step=not self._plan.refills)
         for member, found in zip(members, steps, strict=True):
-            step = _first_step(member) if found is None else found
+            step = member.lineage.first_step if found is None else found
             self._step[member.assignment.trial] = step
             self._course.repeated.append(
                 self._course.furthest.get(member.assignment.trial, 0) - step
@@ -256,11 +256,7 @@ def _saved(member: Member) -> set[int]:
 
 
 def _newest(member: Member) -> int:
-    return max(_saved(member), default=_first_step(member))
-
-
-def _first_step(member: Member) -> int:
-    return first_step(member.trial.read_lineage())
+    return max(_saved(member), default=member.lineage.first_step)
 
 
 def _beat(member: Member, step: int, now: float, speed: float) -> None:

@@ -7,7 +7,6 @@ from collections.abc import Callable
 import numpy as np
 
 from hpsearch import yaml_file
-from hpsearch.cluster.lineage import Lineage
 from hpsearch.cluster.match_dir import Entrant, Games, MatchPlan
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.trainers.config import TrainerConfig, read_config
@@ -16,6 +15,11 @@ MEAN_MOVES = 20.0
 """of two players without skill"""
 Teaching = Callable[[TrainerConfig, int], float]
 """what a configuration teaches from a step to its end"""
+
+
+def teaches_nothing(config: TrainerConfig, first: int) -> float:
+    """Return that nobody gets stronger: for clusters on which no match decides anything."""
+    return 0.0
 
 
 def simulated_games(study: StudyDir, plan: MatchPlan, teaching: Teaching) -> Games:
@@ -32,11 +36,6 @@ def simulated_games(study: StudyDir, plan: MatchPlan, teaching: Teaching) -> Gam
     return Games(moves, moves < plan.max_steps)
 
 
-def first_step(lineage: Lineage) -> int:
-    """Return the step at which a trial begins: that of its first parent's checkpoint."""
-    return lineage.parents[0].step if lineage.parents else 0
-
-
 def _starts(split: str, num_games: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     """Return how long each start takes, beside the mean."""
     seed = int.from_bytes(hashlib.sha256(split.encode()).digest()[:8], "big")
@@ -51,7 +50,7 @@ def _skill(study: StudyDir, entrant: Entrant, teaching: Teaching) -> float:
         folder = study.trial(trial)
         config = read_config(yaml_file.load(folder.config), source=str(folder.config))
         lineage = folder.read_lineage()
-        skill += teaching(config, first_step(lineage))
+        skill += teaching(config, lineage.first_step)
         if not lineage.parents or lineage.parents[0].trial is None:
             return skill if math.isfinite(skill) else 0.0
         trial = lineage.parents[0].trial

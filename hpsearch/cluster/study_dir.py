@@ -1,4 +1,4 @@
-"""Where everything of a study lies on disk. Only this module and `trial_dir` join these names.
+"""Where everything of a study lies on disk: here, in `trial_dir` and `match_dir` names are joined.
 
 runs/<study>/
     study.json                   what the study was started from
@@ -146,7 +146,7 @@ class StudyDir:
 
 def final_checkpoint(trial: int, steps: int) -> str:
     """Return where the checkpoint of a trial's last step lies, from the study's folder."""
-    return f"trials/{trial}/checkpoints/{name_of(steps)}"
+    return str(StudyDir(Path()).trial(trial).checkpoints / name_of(steps))
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ class Supply:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing waits and nothing more will come."""
+        """Whether no trial waits and nothing more will come; a match may still be to be played."""
         return self._is_closed and not self._waiting
 
     @property

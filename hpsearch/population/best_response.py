@@ -19,6 +19,7 @@ from hpsearch.trainers.rollouts import game_config
 from hpsearch.trainers.saved_player import load_player
 
 OTHER = {"host": "agent", "agent": "host"}
+"""role against which each plays"""
 KNOWN_TO_BOTH = "random"
 """a scripted player of either role, for a configuration must name one to be measured against"""
 
@@ -46,7 +47,7 @@ def train_response(
     there = checkpoint.path_of(folder, steps)
     if there.exists() and checkpoint.is_whole(there):
         return there
-    saved = checkpoint.load(champion, "no tensor").config
+    saved = checkpoint.load(champion, "no tensor").config  # what trains reads the tensors itself
     config = _config(saved, champion, role, steps=steps, seed=seed, device=device)
     trainer = build([config])
     if OTHER[role] in read_config(saved, source=str(champion)).learning():

@@ -208,14 +208,10 @@ class PopulationOptions:
                 )
 
 
-def scripted_hosts(panel: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the hosts of a panel."""
-    return tuple(name for name in panel if name in get_args(HostName))
-
-
-def scripted_agents(panel: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the agents of a panel."""
-    return tuple(name for name in panel if name in get_args(AgentName))
+def scripted_players(role: Literal["host", "agent"], panel: tuple[str, ...]) -> tuple[str, ...]:
+    """Return those of a panel who can play a role."""
+    known = get_args(HostName if role == "host" else AgentName)
+    return tuple(name for name in panel if name in known)
 
 
 def takes_two_parents(operator: OperatorOptions) -> bool:

@@ -4,7 +4,7 @@ Axes: K candidates, R draws of all their means.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any, Final
 
 import numpy as np
@@ -38,7 +38,7 @@ class Verdict:
 
 
 @dataclass(frozen=True)
-class Seed:
+class Training:
     """One training of a configuration."""
 
     seed: int
@@ -58,7 +58,7 @@ class Entry:
     """value, low and high that the search believed"""
     verdict: Verdict | None
     """None where no training has finished"""
-    seeds: tuple[Seed, ...] = ()
+    seeds: tuple[Training, ...] = ()
     failed: int = 0
     """trainings that failed"""
 
@@ -137,7 +137,7 @@ def plain_confirmation(found: Confirmation, advice: str) -> dict[str, Any]:
     and trials, best first: trial, search {value, low, high}, mean, low, high, iqm, chance, failed,
     and seeds: seed, trial (of trained_by), metrics. What is not known is null.
     """
-    nothing = Verdict(*[None] * 5)  # type: ignore[arg-type]
+    nothing = dict.fromkeys(field.name for field in fields(Verdict))
     whole = asdict(found)
     del whole["entries"]
     return {
@@ -149,9 +149,9 @@ def plain_confirmation(found: Confirmation, advice: str) -> dict[str, Any]:
             {
                 "trial": entry.trial,
                 "search": dict(entry.search),
-                **asdict(entry.verdict or nothing),
+                **(nothing if entry.verdict is None else asdict(entry.verdict)),
                 "failed": entry.failed,
-                "seeds": [asdict(seed) for seed in entry.seeds],
+                "seeds": [asdict(one) for one in entry.seeds],
             }
             for entry in found.entries
         ],

@@ -59,7 +59,7 @@ def _favourite_text(found: Confirmation) -> str:
         how = f"was lucky: {believed:.4f} in the search, {mean:.4f} when held out"
     else:
         how = f"does not hold up: {mean:.4f} when held out"
-    assert found.best.verdict is not None
+    assert found.best.verdict is not None, "the first has been measured"
     return (
         f"the {of}'s best, trial {found.favourite}, {how}, where {best} has "
         f"{found.best.verdict.mean:.4f}"

@@ -40,8 +40,8 @@ class Relative:
 
 
 @dataclass(frozen=True)
-class Lineage:
-    """Everybody who has finished, and the champion."""
+class Descent:
+    """Who descends from whom: everybody who has finished, and the champion."""
 
     relatives: Mapping[int, Relative]
     """by trial"""
@@ -55,15 +55,17 @@ class Lineage:
             UsageError: if it has not finished, or is no trial of the population.
         """
         if trial not in self.relatives:
-            known = ", ".join(map(str, self.relatives)) or "none has"
-            raise UsageError(f"trial {trial} has no descent, for it has not finished; {known}")
+            known = ", ".join(map(str, self.relatives)) or "none"
+            raise UsageError(
+                f"trial {trial} has no descent, for it has not finished; those that have: {known}"
+            )
         line = [self.relatives[trial]]
         while line[-1].parents and line[-1].parents[0] in self.relatives:
             line.append(self.relatives[line[-1].parents[0]])
         return line[::-1]
 
 
-def read_lineage(view: StudyView) -> Lineage:
+def read_lineage(view: StudyView) -> Descent:
     """Return the descent in a population.
 
     Raises:
@@ -81,7 +83,7 @@ def read_lineage(view: StudyView) -> Lineage:
         node.trial: _relative(view.state.trials[node.trial], node, strengths) for node in nodes
     }
     champions = view.state.population.archive
-    return Lineage(relatives, champions[-1] if champions else None)
+    return Descent(relatives, champions[-1] if champions else None)
 
 
 def _nodes(view: StudyView) -> Sequence[Node]:

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from hpsearch.report.lineage import Lineage, Relative
+from hpsearch.report.lineage import Descent, Relative
 from hpsearch.report.picture_files import drawing
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ MARGIN: Final = (2.6, 1.4)
 MIN_SIZE: Final = (6.0, 3.0)
 
 
-def write_lineage(found: Lineage, path: Path) -> None:
+def write_lineage(found: Descent, path: Path) -> None:
     """Draw who descends from whom and replace the file at ``path``, whose suffix is in PICTURES.
 
     Raises:
@@ -44,7 +44,7 @@ def write_lineage(found: Lineage, path: Path) -> None:
             figure.legend(loc="outside right upper", fontsize=8, title="children by")
 
 
-def _draw_edges(axes: "Axes", found: Lineage, line: set[int]) -> None:
+def _draw_edges(axes: "Axes", found: Descent, line: set[int]) -> None:
     operators = sorted({one.operator for one in found.relatives.values() if one.is_child})
     colours = {name: COLOURS[at % len(COLOURS)] for at, name in enumerate(operators)}
     named: set[str] = set()

@@ -6,11 +6,11 @@ from typing import Any
 
 from rich.table import Table
 
-from hpsearch.report.lineage import Lineage, Relative
+from hpsearch.report.lineage import Descent, Relative
 from hpsearch.report.text import setting_text
 
 
-def plain_lineage(found: Lineage, line: Sequence[Relative]) -> dict[str, Any]:
+def plain_lineage(found: Descent, line: Sequence[Relative]) -> dict[str, Any]:
     """Return everybody, who came from whom, and the line to one; the keys are published."""
     return {
         "champion": found.champion,

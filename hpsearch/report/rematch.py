@@ -11,10 +11,11 @@ from typing import Final
 import numpy as np
 import torch
 
+from hpsearch.cluster.study_dir import final_checkpoint
 from hpsearch.errors import HpsearchError
 from hpsearch.population.crossplay import CrossPlay
 from hpsearch.population.fitness import Places, opponent_weights, strengths
-from hpsearch.population.options import PopulationOptions, scripted_agents, scripted_hosts
+from hpsearch.population.options import PopulationOptions, scripted_players
 from hpsearch.population.ratings.resampling import resampled_rho
 from hpsearch.population.round_robin import Players, common_game, play_everybody
 from hpsearch.report.compare import SPLIT
@@ -78,7 +79,7 @@ def _with_checkpoint(view: StudyView, trials: Sequence[int]) -> Iterator[tuple[i
     name, is_none = view.study.spec.name, True
     for number in trials:
         steps = view.config(view.state.trials[number])["steps"]
-        path = checkpoint.path_of(view.folder.trial(number).checkpoints, steps)
+        path = view.folder.checkpoint(final_checkpoint(number, steps))
         if checkpoint.is_whole(path):
             is_none = False
             yield number, path
@@ -109,8 +110,8 @@ def _play(
     )
     assert game is not None, "whoever has a checkpoint plays"
     return play_everybody(
-        Players(learned["host"], scripted_hosts(panel)),
-        Players(learned["agent"], scripted_agents(panel)),
+        Players(learned["host"], scripted_players("host", panel)),
+        Players(learned["agent"], scripted_players("agent", panel)),
         game,
         num_games=num_games,
         max_steps=options.matches.max_steps,

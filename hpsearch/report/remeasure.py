@@ -7,11 +7,11 @@ import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
 from typing import Final
 
 import torch
 
+from hpsearch.cluster.study_dir import final_checkpoint
 from hpsearch.errors import ConflictError, CorruptError
 from hpsearch.game.config import GameConfig
 from hpsearch.population.round_robin import MAX_COORDINATES
@@ -19,7 +19,6 @@ from hpsearch.population.sides import agent_banks, host_banks
 from hpsearch.report.compare import SPLIT
 from hpsearch.report.view import StudyView
 from hpsearch.study.records import Trial
-from hpsearch.trainers import checkpoint
 from hpsearch.trainers.evaluation import Measurement, Metrics, measure_agents, measure_hosts
 from hpsearch.trainers.metrics import MODES, PANELS
 from hpsearch.trainers.rollouts import game_config
@@ -66,16 +65,12 @@ def _players(
     """Yield the players at the end of their training."""
     for trial in trials:
         config = view.config(trial)
-        path = _last_checkpoint(view, trial, config["steps"])
+        path = view.folder.checkpoint(final_checkpoint(trial.number, config["steps"]))
         try:
             yield trial.number, load_player(path, role, device_of(config["device"]))
         except (ConflictError, CorruptError) as error:
             name = view.study.spec.name
             print(f"hpsearch: trial {trial.number} of {name}: {error}", file=sys.stderr)
-
-
-def _last_checkpoint(view: StudyView, trial: Trial, steps: int) -> Path:
-    return checkpoint.path_of(view.folder.trial(trial.number).checkpoints, steps)
 
 
 def _opponents(metrics: Sequence[str], role: str) -> set[str]:

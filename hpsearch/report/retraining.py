@@ -10,7 +10,7 @@ from hpsearch.report.candidates import Candidate
 from hpsearch.report.confirmation import (
     Confirmation,
     Entry,
-    Seed,
+    Training,
     Verdict,
     judge_seeds,
     ranked,
@@ -62,7 +62,7 @@ def _entry(
     one: Candidate,
     metric: str,
     verdict: Verdict | None,
-    seeds: Mapping[str, list[Seed]],
+    seeds: Mapping[str, list[Training]],
     failed: Mapping[str, int],
 ) -> Entry:
     believed = one.trial.metrics[metric]
@@ -72,15 +72,15 @@ def _entry(
     )
 
 
-def _seeds(trained: StudyView, num_games: int) -> dict[str, list[Seed]]:
+def _seeds(trained: StudyView, num_games: int) -> dict[str, list[Training]]:
     """Return each configuration's trainings that could be measured, in their order."""
     finished = trained.state.told(COMPLETE)
     values = held_out_values(trained, finished, num_games)
-    found: dict[str, list[Seed]] = {}
+    found: dict[str, list[Training]] = {}
     for trial in finished:
         if trial.number in values:
-            seed = Seed(trained.config(trial)[SEED], trial.number, values[trial.number])
-            found.setdefault(_key(trained, trial), []).append(seed)
+            training = Training(trained.config(trial)[SEED], trial.number, values[trial.number])
+            found.setdefault(_key(trained, trial), []).append(training)
     if not found:
         raise CorruptError(
             f"no checkpoint of {trained.study.spec.name} is whole, so nothing can be compared; "

@@ -5,6 +5,7 @@ from typing import Any
 
 from hpsearch.report.view import StudyView
 from hpsearch.report.work import cost, waste
+from hpsearch.study.breeding.records import Match
 from hpsearch.study.driver_note import read_note
 from hpsearch.study.records import FAIL, Trial
 
@@ -54,20 +55,7 @@ def population_summary(view: StudyView) -> dict[str, Any] | None:
         "matches": len(judged),
         "match": None if record.match is None else record.match.number,
         "champion": None if last is None else last.champion,
-        "standings": []
-        if last is None
-        else [
-            {
-                "member": member,
-                "trial": trial,
-                "strength": last.strengths[trial],
-                "low": last.intervals[trial][0],
-                "high": last.intervals[trial][1],
-            }
-            for member, trial in sorted(
-                last.members.items(), key=lambda item: -last.strengths[item[1]]
-            )
-        ],
+        "standings": [] if last is None else _standings(last),
         "game": None if last is None else last.game,
         "answers": [] if last is None else last.answers,
         "operators": {
@@ -75,6 +63,21 @@ def population_summary(view: StudyView) -> dict[str, Any] | None:
             for name, one in sorted(record.operators.items())
         },
     }
+
+
+def _standings(match: Match) -> list[dict[str, Any]]:
+    """Return the members of a judged match, the strongest first."""
+    strongest_first = sorted(match.members.items(), key=lambda item: -match.strengths[item[1]])
+    return [
+        {
+            "member": member,
+            "trial": trial,
+            "strength": match.strengths[trial],
+            "low": match.intervals[trial][0],
+            "high": match.intervals[trial][1],
+        }
+        for member, trial in strongest_first
+    ]
 
 
 def _jobs(view: StudyView) -> dict[str, int]:

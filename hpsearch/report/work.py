@@ -89,7 +89,7 @@ def steps_made(view: StudyView) -> int:
     """Return the training steps made; a trial that has ended counts in full."""
     trials = view.state.trials.values()
     ended = sum(view.steps(trial) for trial in trials if trial.told is not None)
-    waiting = sum(max(0, trial.step - _first_step(trial)) for trial in view.state.waiting())
+    waiting = sum(max(0, trial.step - trial.first_step) for trial in view.state.waiting())
     return ended + waiting + sum(_steps_of(view))
 
 
@@ -97,12 +97,7 @@ def _steps_of(view: StudyView) -> Iterator[int]:
     """Yield the steps that each running trial has made itself, not its ancestors."""
     for trial, _ in view.state.live_attempts():
         beat = _heartbeat(view, trial)
-        yield 0 if beat is None else max(0, beat.step - _first_step(trial))
-
-
-def _first_step(trial: Trial) -> int:
-    """Return the step at which a trial begins: where its first parent ended."""
-    return trial.origin.parent_steps[0] if trial.origin and trial.origin.parent_steps else 0
+        yield 0 if beat is None else max(0, beat.step - trial.first_step)
 
 
 def _heartbeats(view: StudyView) -> Iterator[Heartbeat]:

@@ -9,10 +9,7 @@ from hpsearch.errors import ConfigError, CorruptError, DiskError
 from hpsearch.plain import to_plain
 from hpsearch.study.space import Config, paths
 from hpsearch.trainers.checkpoint_name import STATE, step_of
-from hpsearch.trainers.config import TrainerConfig, read_config
-
-GAME = ("dimension", "max_num_points", "max_value", "reposition")
-"""keys in which all members must agree, since they play each other"""
+from hpsearch.trainers.config import GAME, TrainerConfig, read_config
 
 
 def read_founders(
@@ -50,9 +47,15 @@ def _disagreements(where: str, config: TrainerConfig, first: TrainerConfig) -> I
     own, others = to_plain(config), to_plain(first)
     for key in GAME:
         if own[key] != others[key]:
-            yield f"{where} plays another game than the first founder: {key} is {own[key]!r}"
+            yield (
+                f"{where} plays another game than the first founder: {key} is {own[key]!r}, not "
+                f"{others[key]!r}"
+            )
     if config.learning().keys() != first.learning().keys():
-        yield f"{where} learned {', '.join(config.learning())}, the first founder did not"
+        yield (
+            f"{where} learned {', '.join(config.learning())}, but the first founder "
+            f"{', '.join(first.learning())}; all members must learn the same roles"
+        )
 
 
 def _missing(where: str, config: Config, space: Mapping[str, Any]) -> Iterator[str]:

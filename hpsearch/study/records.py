@@ -55,6 +55,11 @@ class Trial:
     """of its last checkpoint, where there is a population and the trial has finished"""
 
     @property
+    def first_step(self) -> int:
+        """Return the step at which the trial begins: 0, but for one that inherits a checkpoint."""
+        return 0 if self.origin is None else self.origin.first_step
+
+    @property
     def is_over(self) -> bool:
         """Whether its curve no longer counts."""
         return self.prune or self.told is not None

@@ -18,7 +18,7 @@ from hpsearch.study.recorder import Recorder
 from hpsearch.study.records import COMPLETE, FAIL, PRUNED, Trial
 from hpsearch.study.state import StudyState
 from hpsearch.study.trials import Trials
-from hpsearch.trainers.checkpoint_name import identity
+from hpsearch.trainers.checkpoint_name import manifest_sha256
 
 LOG_LINES, LOG_WIDTH = 5, 300
 AT_ONCE = 100
@@ -182,7 +182,8 @@ class Results:
         files = self._folder.trial(trial.number)
         try:
             birth = files.read_birth()
-            sha256 = identity(self._folder.root / final_checkpoint(trial.number, origin.steps))
+            last = self._folder.checkpoint(final_checkpoint(trial.number, origin.steps))
+            sha256 = manifest_sha256(last)
         except (CorruptError, DiskError):  # it informs, and nothing is decided by it
             return {"birth": None, "node": None}
         told = {"birth": None if birth is None else asdict(birth), "node": None}

@@ -1,12 +1,10 @@
 """The study file: what it says, and how it is read with all of its faults at once."""
 
-import dataclasses
 import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -29,6 +27,7 @@ from hpsearch.study.options import (
     TPEOptions,
 )
 from hpsearch.study.parameters import Parameter
+from hpsearch.study.sections import read_sections
 from hpsearch.study.space import Config, SearchSpace, apply, value_at
 from hpsearch.study.space_checks import (
     ALGORITHM,
@@ -159,7 +158,7 @@ def load_spec(path: Path) -> Study:
         spec = read(StudySpec, data, source=str(path))
     except ConfigError as error:
         problems += error.problems
-    sections = _sections(data)
+    sections = read_sections(StudySpec, data)
     problems += section_problems(sections)
     bases = _read_bases(sections.get("base", {}), path.parent, problems)
     parameters = sections.get("space", {})
@@ -217,54 +216,6 @@ def storage_url(name: str, storage: str) -> str:
     if problem:
         raise StorageError(f"the environment variable {variable} {problem}")
     return url
-
-
-def _sections(data: object) -> dict[str, Any]:
-    """Return what each top-level key holds, read alone, so that one fault hides no other."""
-    if not isinstance(data, Mapping):
-        return {}
-    sections: dict[str, Any] = {}
-    for section in dataclasses.fields(StudySpec):
-        if section.name == "space":
-            sections["space"] = _readable_parameters(data.get("space"))
-        elif section.name in data:
-            sections |= _read_alone(section.name, section.type, data[section.name])
-        elif section.default_factory is not dataclasses.MISSING:
-            sections[section.name] = section.default_factory()
-        elif section.default is not dataclasses.MISSING:
-            sections[section.name] = section.default
-    return sections
-
-
-def _readable_parameters(data: object) -> dict[str, Parameter]:
-    """Return the parameters that can be read, without those that depend on unreadable ones."""
-    if not isinstance(data, Mapping):
-        return {}
-    readable: dict[str, Parameter] = {}
-    for name, entry in data.items():
-        readable |= _read_alone(str(name), Parameter, entry)
-    while True:
-        kept = {
-            name: parameter
-            for name, parameter in readable.items()
-            if all(parent in readable or parent not in data for parent in parameter.when)
-        }
-        if len(kept) == len(readable):
-            return kept
-        readable = kept
-
-
-def _read_alone(name: str, hint: Any, data: object) -> dict[str, Any]:
-    """Return {name: value}, or nothing if the data is wrong."""
-    try:
-        return {name: read(_box(hint), {"value": data}, source=name).value}
-    except ConfigError:
-        return {}
-
-
-@cache
-def _box(hint: Any) -> Any:
-    return dataclasses.make_dataclass("Box", [("value", hint)], frozen=True)
 
 
 def _space_problems(

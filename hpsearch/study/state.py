@@ -127,8 +127,7 @@ def _requested(state: StudyState, event: Event) -> None:
 
 def _started(state: StudyState, event: Event) -> None:
     state.status = RUNNING
-    for match in state.population.matches.values():
-        match.failures = 0
+    fold.started(state.population)
     if state.started_at is None:
         state.started_at = event.at
 
@@ -163,7 +162,7 @@ def _announced(state: StudyState, event: Event) -> None:
         state.jobs[job.name] = state.live[job.name] = job
     if "match" in event.data:
         job.match = event.data["match"]
-        state.population.matches[event.data["match"]].job = job.name
+        fold.given(state.population, event.data["match"], job.name)
     for number, attempt, token in group:
         trial = state.trials[number]
         trial.attempts, trial.token, trial.job = attempt, token, job.name

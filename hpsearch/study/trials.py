@@ -77,8 +77,8 @@ class Trials:
     def ask(
         self,
         known: Container[int],
-        retries: Sequence[int] = (),
-        planned: Sequence[Origin] = (),
+        retries: Sequence[int],
+        planned: Sequence[Origin],
     ) -> Asked:
         """Return a new trial: the first of ``planned`` or of ``retries``, or else a suggestion.
 
@@ -247,14 +247,14 @@ class Trials:
 
     def is_at_last_rung(self, trial: Trial) -> bool:
         """Return whether a trial has told all values but the last, or its end."""
-        reached = max(trial.reported, default=_first_step(trial))
+        reached = max(trial.reported, default=trial.first_step)
         return trial.is_over or reached + self._rung_steps(trial) >= self.config(trial).steps
 
     def _rung_steps(self, trial: Trial) -> int:
         """Return the steps from one rung to the next."""
         config = self.config(trial)
         interval = config.evaluation.interval
-        return interval * ceil((config.steps - _first_step(trial)) / interval / MAX_RUNGS)
+        return interval * ceil((config.steps - trial.first_step) / interval / MAX_RUNGS)
 
     def _rungs(self, trial: Trial) -> list[str]:
         """Return the names under which successive halving has noted a trial's rungs, in order."""
@@ -264,8 +264,3 @@ class Trials:
 
     def _id(self, number: int) -> int:
         return self._storage.get_trial_id_from_study_id_trial_number(self._study_id, number)
-
-
-def _first_step(trial: Trial) -> int:
-    """Return the step at which a trial begins: that of its first parent's checkpoint."""
-    return trial.origin.parent_steps[0] if trial.origin and trial.origin.parents else 0

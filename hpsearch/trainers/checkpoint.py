@@ -110,7 +110,7 @@ def identity(path: Path) -> str:
     Raises:
         CorruptError: if there is no manifest.
     """
-    found = checkpoint_name.identity(path)
+    found = checkpoint_name.manifest_sha256(path)
     if found is None:
         raise CorruptError(f"{path} is no whole checkpoint: it has no {MANIFEST}")
     return found
@@ -126,7 +126,7 @@ def parents_below(folder: Path) -> tuple[str, ...]:
     return ()
 
 
-def step_of(path: Path) -> int:
+def saved_step(path: Path) -> int:
     """Return the step of the checkpoint at ``path``, which may be gone if its name tells.
 
     Raises:

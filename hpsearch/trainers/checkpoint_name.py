@@ -27,7 +27,7 @@ def step_of(path: str) -> int:
     return int(name.removeprefix(PREFIX))
 
 
-def identity(path: Path) -> str | None:
+def manifest_sha256(path: Path) -> str | None:
     """Return the sha256 of a checkpoint's manifest, which holds those of its files; None if absent.
 
     Raises:

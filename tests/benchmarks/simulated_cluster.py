@@ -55,6 +55,7 @@ from rows import append, commit, processor  # noqa: E402
 from hpsearch import yaml_file  # noqa: E402
 from hpsearch.cluster.simulated_cluster import SimulatedCluster  # noqa: E402
 from hpsearch.cluster.simulated_job import Course  # noqa: E402
+from hpsearch.cluster.simulated_match import teaches_nothing  # noqa: E402
 from hpsearch.study.driver import Driver  # noqa: E402
 from hpsearch.study.opening import open_driver  # noqa: E402
 from hpsearch.study.space import apply  # noqa: E402
@@ -161,7 +162,9 @@ class Run:
             -(-arguments.gpus // GPUS_PER_NODE), GPUS_PER_NODE, now=time.time()
         )
         self.clock = LiveClock(self.cluster, CLOCKS[arguments.clock])
-        self.executor = LiveExecutor(self.cluster, Course(seconds_of, value_of), self.clock)
+        self.executor = LiveExecutor(
+            self.cluster, Course(seconds_of, value_of, teaches_nothing), self.clock
+        )
         self.timer = Timer(self.clock)
         self.began = self.cluster.now
         self.rounds: list[float] = []

@@ -15,6 +15,7 @@ from hpsearch.cluster.messages import Assignment, Control, JobPlan
 from hpsearch.cluster.simulated import CallFaults, SimulatedExecutor
 from hpsearch.cluster.simulated_cluster import Faults, SimulatedCluster, Task
 from hpsearch.cluster.simulated_job import Course
+from hpsearch.cluster.simulated_match import teaches_nothing
 from hpsearch.cluster.study_dir import JobDir, StudyDir
 
 OFTEN = 3600.0
@@ -144,7 +145,7 @@ def executor(
     faults: CallFaults | None = None, seed: int = 0
 ) -> tuple[SimulatedExecutor, SimulatedCluster]:
     cluster = SimulatedCluster(1, 2)
-    course = Course(lambda config: 100.0, smooth_curve)
+    course = Course(lambda config: 100.0, smooth_curve, teaches_nothing)
     return SimulatedExecutor(cluster, course, faults=faults, seed=seed), cluster
 
 

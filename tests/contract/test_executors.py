@@ -20,6 +20,7 @@ from hpsearch.cluster.messages import Assignment, AttemptResult, Control, JobPla
 from hpsearch.cluster.simulated import SimulatedExecutor
 from hpsearch.cluster.simulated_cluster import SimulatedCluster
 from hpsearch.cluster.simulated_job import Course
+from hpsearch.cluster.simulated_match import teaches_nothing
 from hpsearch.cluster.study_dir import JobDir, StudyDir
 
 PATIENCE_SECONDS = 60
@@ -37,7 +38,9 @@ class Passing(SimulatedExecutor):
 
     def __init__(self) -> None:
         self.cluster = SimulatedCluster(num_nodes=1, gpus_per_node=2)
-        super().__init__(self.cluster, Course(lambda config: float(config.steps), smooth_curve))
+        super().__init__(
+            self.cluster, Course(lambda config: float(config.steps), smooth_curve, teaches_nothing)
+        )
 
     def look(self, jobs: Sequence[tuple[JobDir, str | None]]) -> Mapping[str, JobStatus]:
         self.cluster.advance(10.0)

@@ -7,7 +7,7 @@ from scipy import stats
 from hpsearch.report.confirmation import (
     Confirmation,
     Entry,
-    Seed,
+    Training,
     judge_draws,
     judge_seeds,
     plain_confirmation,
@@ -30,7 +30,7 @@ def found(scores, believed, goal="maximize", favourite=0, trained_by="tiny-confi
             number,
             {"value": value, "low": value - 0.01, "high": value + 0.01},
             verdict,
-            tuple(Seed(10 + k, k, {"rho": score}) for k, score in enumerate(some)),
+            tuple(Training(10 + k, k, {"rho": score}) for k, score in enumerate(some)),
         )
         for number, (value, verdict, some) in enumerate(
             zip(believed, verdicts, scores, strict=True)

@@ -31,6 +31,7 @@ from hpsearch.cluster.executor import JobStatus
 from hpsearch.cluster.simulated import CallFaults, SimulatedExecutor
 from hpsearch.cluster.simulated_cluster import Faults, SimulatedCluster
 from hpsearch.cluster.simulated_job import Course
+from hpsearch.cluster.simulated_match import teaches_nothing
 from hpsearch.cluster.study_dir import JobDir
 from hpsearch.errors import StorageUnavailableError
 from hpsearch.study.database import Database
@@ -66,7 +67,7 @@ class Watched(SimulatedExecutor):
     """Notes what `check_books` wants to know."""
 
     def __init__(self, cluster: SimulatedCluster, **options: Any) -> None:
-        self.course = Course(seconds_of, smooth_curve)
+        self.course = Course(seconds_of, smooth_curve, teaches_nothing)
         super().__init__(cluster, self.course, **options)
         self.cluster = cluster
         self.submitted: list[str] = []

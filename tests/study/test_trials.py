@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from drives import METRIC, new_study, stored_trials
 from optuna.trial import TrialState
 
+from hpsearch.study.breeding.records import Origin
 from hpsearch.study.drafts import DraftStorage
 from hpsearch.study.observe import Report
 from hpsearch.study.pruners import build_pruner
@@ -191,3 +193,17 @@ def test_at_most_twenty_rungs(tmp_path: Path, trainer: dict[str, Any], rungs: li
         steps = range(interval, trials.config(trial).steps + 1, interval)
         assert [step for step in steps if trials.is_rung(trial, step)] == rungs
     assert len(rungs) <= 20
+
+
+def test_the_rungs_of_a_founders_interval_are_those_of_its_own_steps(tmp_path: Path) -> None:
+    study = new_study(tmp_path, {"steps": 8})
+    study = replace(study, founders=(next(iter(study.bases.values())),))
+    with trials_of(study) as trials:
+        asked = trials.ask([], [], ())
+        clone = {"name": "clone"}
+        origin = Origin("", 0, 0, (), (800,), clone, False, asked.params, 808, founder=0)
+        trial = Trial(asked.number, asked.params, origin=origin)
+        assert [step for step in range(800, 809) if trials.is_rung(trial, step)] == [800, 804, 808]
+        assert not trials.is_at_last_rung(trial)
+        trial.reported[804] = 0.1
+        assert trials.is_at_last_rung(trial)

@@ -17,6 +17,7 @@ from hpsearch.population.ratings.resampling import rho_errors
 SHARE = 0.01
 """of an equilibrium below which a player is not named"""
 NUM_CYCLES = 3
+"""that are told, the strongest ones"""
 NOISE = 2.0
 """standard errors of a difference that a switch must gain"""
 

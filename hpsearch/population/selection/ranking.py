@@ -45,3 +45,8 @@ def check_confidence(confidence: float) -> None:
     """
     if not 0.5 <= confidence <= 1.0:
         raise ValueError(f"confidence must lie between 1/2 and 1, got {confidence!r}")
+
+
+def num_in_share(share: float, num: int) -> int:
+    """Return how many of ``num`` a share is, rounded down."""
+    return int(share * num + 1e-9)  # 0.29 * 100 is 28.999...

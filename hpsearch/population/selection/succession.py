@@ -12,7 +12,7 @@ import numpy as np
 
 from hpsearch.population.arrays import Floats, Ints
 from hpsearch.population.selection.pareto import front_of_each, nsga2_survivors
-from hpsearch.population.selection.ranking import chance_better, mean_scores
+from hpsearch.population.selection.ranking import chance_better, mean_scores, num_in_share
 from hpsearch.population.selection.tournament import tournament
 from hpsearch.population.selection.truncation import truncation
 
@@ -91,7 +91,7 @@ def by_pareto(
     """
     objectives = named.mean(axis=0)
     num = len(objectives)
-    survivors = set(nsga2_survivors(objectives, num - int(share * num + 1e-9)).tolist())
+    survivors = set(nsga2_survivors(objectives, num - num_in_share(share, num)).tolist())
     first = np.flatnonzero(front_of_each(objectives) == 0)
     fronts = np.array([front_of_each(sample) for sample in fresh])
     successors = []

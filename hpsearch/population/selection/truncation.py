@@ -13,6 +13,7 @@ from hpsearch.population.selection.ranking import (
     chance_better,
     check_confidence,
     mean_scores,
+    num_in_share,
 )
 
 
@@ -33,7 +34,7 @@ def truncation(scores: npt.ArrayLike, share: float, rng: np.random.Generator) ->
     if not 0.0 <= share <= 0.5:
         raise ValueError(f"share must lie between 0 and 1/2, got {share!r}")
     order = best_first(scores)
-    num = int(share * len(order) + 1e-9)  # 0.29 * 100 is 28.999...
+    num = num_in_share(share, len(order))
     sources = np.arange(len(order))
     worst = order[len(order) - num :]
     sources[worst] = rng.choice(order[:num], size=num) if num else worst

@@ -1,6 +1,6 @@
 """How the chains of trials of a population begin: with new networks, or with a founder's."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from hpsearch.cluster.lineage import Fresh
@@ -16,33 +16,27 @@ def beginning(
     member: int, study: Study, options: PopulationOptions, population: PopulationRecord
 ) -> Origin:
     """Return a member's first trial."""
-    generation = len(population.matches)
-    key = key_after(member, population)
-    explore = options.explore
-    planned = scheduled(explore, generation) if isinstance(explore, Schedule) else None
-    if not options.founders:
-        return Origin(
-            key=key,
-            member=member,
-            generation=generation,
-            parents=(),
-            parent_steps=(),
-            operator=asdict(Fresh()),
-            is_child=False,
-            params=planned,
-            steps=options.interval,
-        )
-    founder = member % len(options.founders)
-    step = step_of(options.founders[founder])
-    return Origin(
-        key=key,
+    generation, explore = len(population.matches), options.explore
+    fresh = Origin(
+        key=key_after(member, population),
         member=member,
         generation=generation,
         parents=(),
+        parent_steps=(),
+        operator=asdict(Fresh()),
+        is_child=False,
+        params=scheduled(explore, generation) if isinstance(explore, Schedule) else None,
+        steps=options.interval,
+    )
+    if not options.founders:
+        return fresh
+    founder = member % len(options.founders)
+    step = step_of(options.founders[founder])
+    return replace(
+        fresh,
         parent_steps=(step,),
         operator=asdict(Clone()),
-        is_child=False,
-        params=planned or _params_of(study, founder),
+        params=fresh.params or _params_of(study, founder),
         steps=step + options.interval,
         founder=founder,
     )

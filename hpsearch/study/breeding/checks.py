@@ -5,21 +5,14 @@ from contextlib import suppress
 from typing import Any
 
 from hpsearch.errors import ConfigError
-from hpsearch.population.options import (
-    PopulationOptions,
-    needs_pairs,
-    scripted_agents,
-    scripted_hosts,
-)
+from hpsearch.population.options import PopulationOptions, needs_pairs, scripted_players
 from hpsearch.study.options import NoPruning
 from hpsearch.study.parameters import CategoricalParameter, Parameter
 from hpsearch.study.space import Config, apply
-from hpsearch.trainers.config import read_config
+from hpsearch.trainers.config import GAME, read_config
 
 SHARED = ("steps", "seed", "algorithm", "evaluation.interval")
 """paths that a population decides itself"""
-GAME = ("dimension", "max_num_points", "max_value", "reposition")
-"""paths of the game in which members meet"""
 
 
 def population_problems(sections: Mapping[str, Any], bases: Mapping[str, Config]) -> Iterator[str]:
@@ -71,9 +64,8 @@ def _base_problems(options: PopulationOptions, base: Config) -> Iterator[str]:
             f"but is {options.interval}"
         )
     learning, panel = config.learning(), options.matches.panel
-    opponents = {"host": scripted_agents(panel), "agent": scripted_hosts(panel)}
     for role in learning:
-        if not opponents[role]:
+        if not scripted_players("agent" if role == "host" else "host", panel):
             yield f"population.matches.panel names no player that the {role} can meet"
     for index, operator in enumerate(options.operators):
         if needs_pairs(operator) and len(learning) < 2:

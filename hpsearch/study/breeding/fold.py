@@ -7,6 +7,12 @@ from hpsearch.study.breeding.records import Match, Origin, PopulationRecord
 from hpsearch.study.events import Event
 
 
+def started(population: PopulationRecord) -> None:
+    """A driver was started: what failed before may have been mended meanwhile."""
+    for match in population.matches.values():
+        match.failures = 0
+
+
 def asked(population: PopulationRecord, trial: int, origin: Origin, event: Event) -> None:
     """A planned trial has been asked for."""
     population.asked_at[origin.member] = event.at
@@ -36,6 +42,11 @@ def called(population: PopulationRecord, event: Event, training: set[int]) -> No
     population.matches[match.number] = match
     _close(population, match.ended)
     population.late = training
+
+
+def given(population: PopulationRecord, match: int, job: str) -> None:
+    """A job has been given a match to play."""
+    population.matches[match].job = job
 
 
 def left(population: PopulationRecord, match: int, *, is_failure: bool) -> None:

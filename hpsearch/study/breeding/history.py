@@ -1,6 +1,6 @@
 """What past intervals improved: what a model of improvements learns from."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import islice
 
 from hpsearch.population.exploring.model_explore import Generation
@@ -27,14 +27,20 @@ def improvements(strengths: Strengths, known: Mapping[int, Trial]) -> list[Gener
     Returns:
         At most `MAX_INTERVALS`, the newest first.
     """
-    found = (
-        Generation(known[trial].params, match, gains[trial] - sum(gains.values()) / len(gains))
-        for match in sorted(strengths, reverse=True)
-        for since, trials in _planned_by(match, strengths, known).items()
-        for gains in [_gains(match, since, strengths, known)]
-        for trial in trials
-    )
+    newest_first = sorted(strengths, reverse=True)
+    found = (one for match in newest_first for one in _judged_by(match, strengths, known))
     return list(islice(found, MAX_INTERVALS))
+
+
+def _judged_by(
+    match: int, strengths: Strengths, known: Mapping[int, Trial]
+) -> Iterator[Generation]:
+    """Yield the improvements by the intervals that a match was the first to judge."""
+    for since, trials in _planned_by(match, strengths, known).items():
+        gains = _gains(match, since, strengths, known)
+        common = sum(gains.values()) / len(gains)
+        for trial in trials:
+            yield Generation(known[trial].params, match, gains[trial] - common)
 
 
 def _planned_by(

@@ -7,12 +7,13 @@ from typing import Literal
 from hpsearch.cluster.match_dir import Entrant, MatchPlan, Response
 from hpsearch.cluster.study_dir import final_checkpoint
 from hpsearch.population.fitness import Places
-from hpsearch.population.options import Matches, scripted_agents, scripted_hosts
+from hpsearch.population.options import Matches, scripted_players
 from hpsearch.study.breeding.records import Match
 from hpsearch.study.records import Trial
 from hpsearch.trainers.config import CommonConfig
 
-ROLES: tuple[Literal["host", "agent"], ...] = ("host", "agent")
+Role = Literal["host", "agent"]
+ROLES: tuple[Role, ...] = ("host", "agent")
 RESPONSE_SEEDS = 10_000
 """matches of a study, each of which has a seed for the responses that train in it"""
 
@@ -39,11 +40,10 @@ class Programme:
             seed: of the study: no two studies meet the same starts.
             champion: of the match before, None in the first.
         """
-        panel = self.matches.panel
         starts = f"study {seed} match {match.number}"
         return MatchPlan(
-            hosts=self._entrants("host", scripted_hosts(panel)),
-            agents=self._entrants("agent", scripted_agents(panel)),
+            hosts=self._entrants("host"),
+            agents=self._entrants("agent"),
             num_games=self.matches.num_games,
             max_steps=self.matches.max_steps,
             splits=(f"{starts} named", f"{starts} fresh"),
@@ -59,10 +59,9 @@ class Programme:
                     where, own = _checkpoint(champion), RESPONSE_SEEDS * seed + match.number
                     yield Response(role, champion.number, where, steps, own)
 
-    def names(self, role: str) -> list[str]:
+    def names(self, role: Role) -> list[str]:
         """Return the names of a side: rows or columns of the games."""
-        scripted = {"host": scripted_hosts, "agent": scripted_agents}[role]
-        return [one.name for one in self._entrants(role, scripted(self.matches.panel))]
+        return [one.name for one in self._entrants(role)]
 
     def member_places(self) -> list[Places]:
         """Return where each member's players stand."""
@@ -81,11 +80,11 @@ class Programme:
     def _places(self, index: int) -> Places:
         return Places(*(index if role in self.roles else None for role in ROLES))
 
-    def _entrants(self, role: str, scripted: tuple[str, ...]) -> tuple[Entrant, ...]:
+    def _entrants(self, role: Role) -> tuple[Entrant, ...]:
         learned = (*self.members, *self.archive) if role in self.roles else ()
         return (
             *(Entrant(str(trial.number), _checkpoint(trial)) for trial in learned),
-            *(Entrant(name, None) for name in scripted),
+            *(Entrant(name, None) for name in scripted_players(role, self.matches.panel)),
         )
 
 

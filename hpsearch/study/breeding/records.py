@@ -33,6 +33,11 @@ class Origin:
     founder: int | None = None
     """place in the list of founders of the checkpoint that its first ancestor began with"""
 
+    @property
+    def first_step(self) -> int:
+        """Return the step at which the interval begins: where its parent, or founder, ended."""
+        return self.parent_steps[0] if self.parent_steps else 0
+
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> "Origin":
         """Return what JSON holds."""

@@ -17,6 +17,7 @@ from hpsearch.trainers.config.players import SavedPlayer, ScriptedAgent, Scripte
 from hpsearch.trainers.config.ppo import PPOConfig, PPORole
 
 __all__ = [
+    "GAME",
     "CommonConfig",
     "DQNConfig",
     "DQNRole",
@@ -38,6 +39,8 @@ __all__ = [
 
 TrainerConfig = DQNConfig | PPOConfig
 
+GAME = ("dimension", "max_num_points", "max_value", "reposition")
+"""keys of the game; players who differ in one of them cannot meet"""
 MAY_CHANGE = frozenset({"steps", "evaluation", "checkpoint", "monitor"})
 """keys that decide how long is trained and what is looked at, not what was trained so far"""
 
