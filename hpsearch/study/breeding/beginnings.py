@@ -7,6 +7,7 @@ from hpsearch.cluster.lineage import Fresh
 from hpsearch.population.operators.options import Clone
 from hpsearch.population.options import PopulationOptions, Schedule
 from hpsearch.study.breeding.records import Origin, PopulationRecord, key_after
+from hpsearch.study.breeding.schedule import scheduled
 from hpsearch.study.parameters import FloatParameter, IntParameter, Parameter, label_of
 from hpsearch.study.spec import Study
 from hpsearch.trainers.checkpoint_name import step_of
@@ -19,7 +20,7 @@ def beginning(
     generation = len(population.matches)
     key = key_after(member, population)
     explore = options.explore
-    planned = scheduled(explore, generation) if isinstance(explore, Schedule) else None
+    planned = scheduled(explore, study.space, 0) if isinstance(explore, Schedule) else None
     if not options.founders:
         return Origin(
             key=key,
@@ -46,12 +47,6 @@ def beginning(
         steps=step + options.interval,
         founder=founder,
     )
-
-
-def scheduled(schedule: Schedule, generation: int) -> dict[str, Any]:
-    """Return the values of an interval as Optuna stores them; after the last one they stay."""
-    values = schedule.intervals[min(generation, len(schedule.intervals) - 1)]
-    return {path: label_of(value) for path, value in values.items()}
 
 
 def _params_of(study: Study, founder: int) -> dict[str, Any]:
