@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from hpsearch import __version__
 from hpsearch.arguments.crossplay import add_crossplay
 from hpsearch.arguments.players import add_player_commands
+from hpsearch.arguments.populations import add_population_commands
 from hpsearch.arguments.studies import add_study_commands
 
 EPILOG = """\
@@ -51,6 +52,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"hpsearch {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     add_study_commands(commands)
+    add_population_commands(commands)
     add_player_commands(commands)
     add_crossplay(commands)
     return parser

@@ -77,7 +77,7 @@ def write_study(
         DiskError: if a file cannot be written.
     """
     plain = _plain(search, chosen, seeds, folder)
-    write_bases(folder, search)
+    write_bases(folder, search.bases)
     return _write(folder, plain, of=search.spec.name)
 
 

@@ -14,6 +14,7 @@ from hpsearch.errors import ConflictError, UsageError
 from hpsearch.names import NAME_RULE, is_name
 from hpsearch.plain import to_plain
 from hpsearch.study.options import SlurmOptions
+from hpsearch.study.space import Config
 from hpsearch.study.spec import Study, load_spec
 
 HELD_OUT = 1_000_000_000
@@ -60,11 +61,11 @@ def begun_derived(
     raise ConflictError(f"{folder.root} belongs to a study that is no {kind}; {remedy}")
 
 
-def write_bases(folder: StudyDir, study: Study) -> dict[str, str]:
-    """Write a study's base configurations into ``folder``; return their names by algorithm."""
-    for algorithm, base in study.bases.items():
+def write_bases(folder: StudyDir, bases: Mapping[str, Config]) -> dict[str, str]:
+    """Write base configurations into ``folder``; return their names by algorithm."""
+    for algorithm, base in bases.items():
         atomic.write_text(folder.base(algorithm), yaml_file.dump(base))
-    return {algorithm: folder.base(algorithm).name for algorithm in study.bases}
+    return {algorithm: folder.base(algorithm).name for algorithm in bases}
 
 
 def write_derived(folder: StudyDir, plain: Mapping[str, Any], *, command: str, what: str) -> Study:

@@ -62,7 +62,7 @@ def write_replay(
         DiskError: if a file cannot be written.
     """
     spec = bred.spec
-    (base,) = write_bases(folder, bred).values()
+    (base,) = write_bases(folder, bred.bases).values()
     plain = {
         "name": folder.root.name,
         "seed": spec.seed + HELD_OUT,
