@@ -11,7 +11,7 @@ runs/<study>/
     best/                        the exported best configuration
     confirmation.json            what `confirm` found out about the best configurations
     replay-<trial>.json          what `replay` found out about the schedule of a trial
-    pins/<study>.json            checkpoints of this study that another one begins with
+    pins/<study>.json            checkpoints of this study that another one needs
     study.yaml, base-<algorithm>.yaml
                                  what the study was started from, where a command wrote it
     jobs/<job>/                  job.json (the trials it trains), next-<k>.json (those it trains
@@ -115,7 +115,7 @@ class StudyDir:
         return self.root / f"replay-{trial}.json"
 
     def pin(self, heir: str) -> Path:
-        """Return the file of what another study, by its key, begins with."""
+        """Return the file of what another study, by its key, needs of this one."""
         return self.root / "pins" / f"{heir}.json"
 
     @property
