@@ -7,6 +7,7 @@ from pathlib import Path
 from rich.console import Console
 
 from hpsearch import atomic
+from hpsearch.cluster.pins import pin
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.commands.deriving import Training, trained
 from hpsearch.commands.driving import say
@@ -48,8 +49,9 @@ def replay(name_or_file: str, runs: Path, wanted: Wanted, *, as_json: bool) -> i
     trial = _trial(view, descent, wanted)
     name = view.study.spec.name
     folder = StudyDir((runs / replay_name(name, trial)).absolute())
-    original_checkpoint(view, trial)  # before anything is trained in vain
+    original = original_checkpoint(view, trial)  # before anything is trained in vain
     study = _study(view, descent, trial, folder, wanted)
+    pin(view.folder, folder, [original])
     again = f"hpsearch replay {name} --trial {trial}{runs_option(runs)}"
     how = Training(runs, again, wanted.submit, Console(stderr=as_json))
     after = trained(study, folder, how)

@@ -4,6 +4,7 @@ Axes: K replicates, R draws.
 """
 
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -133,7 +134,7 @@ def expected_of(scores: list[float]) -> tuple[float, float] | None:
     return low, high
 
 
-def original_checkpoint(view: StudyView, trial: int) -> Any:
+def original_checkpoint(view: StudyView, trial: int) -> Path:
     """Return the last checkpoint of the trial whose schedule is tried.
 
     Raises:

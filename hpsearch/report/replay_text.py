@@ -35,8 +35,8 @@ def conclusion_text(found: Replay) -> str:
 
 def _table(found: Replay) -> Table:
     table = Table(box=None, header_style="bold")
-    for column, justify in (("who", "left"), ("trial", "right"), ("strength", "right")):
-        table.add_column(column, justify="left" if justify == "left" else "right")
+    for column in ("who", "trial", "strength"):
+        table.add_column(column, justify="left" if column == "who" else "right")
     rows = [("original", found.trial, found.original)]
     rows += [(f"seed {one.member}", one.trial, one.strength) for one in found.replicates]
     for who, trial, strength in sorted(rows, key=lambda row: -row[2]):

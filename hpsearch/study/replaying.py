@@ -88,7 +88,8 @@ def _population(
     return {
         "members": seeds,
         "interval": options.interval,
-        "generations": to_plain(options.generations),
+        # All wait for all: else those who are fast would train on, at the cost of the others.
+        "generations": {"name": "synchronous", "quorum": 1.0},
         "matches": to_plain(options.matches),
         "selection": {"name": "none"},
         "explore": {"name": "schedule", "intervals": [dict(values) for values in schedule]},

@@ -110,11 +110,15 @@ def test_every_seed_learns_by_the_values_of_the_line(place):
     assert min(held_out) >= HELD_OUT * SEEDS_PER_STUDY
     spec = view.study.spec
     assert (spec.population.interval, spec.population.members) == (8, 3)
+    assert spec.population.generations.quorum == 1.0
     assert spec.population.matches == study.spec.population.matches
     assert view.study.bases == study.bases
     plain = place.plain()
     assert (plain["trial"], plain["intervals"], plain["unfinished"]) == (trial, 3, 0)
     assert sorted(one["trial"] for one in plain["replicates"]) == [6, 7, 8]
+    assert json.loads(place.run("gc", "quick", "--dry-run", "--json").out)["pinned"] == {
+        f"quick-replay-{trial}": 1
+    }
     assert said.out.rstrip().splitlines()[-1] == plain["conclusion"]
 
 
@@ -167,16 +171,24 @@ def test_the_same_command_goes_on(place):
     assert "trains 2 seeds and cannot change to 3; leave out --seeds" in said.err
 
 
-def replayed(folder):
+def replayed(folder, **changes):
     """Return a study of a schedule, which a killed driver may drive."""
-    population = POPULATION | {
-        "members": 3,
-        "selection": {"name": "none"},
-        "explore": {
-            "name": "schedule",
-            "intervals": [{LR: 0.01, GAMMA: 0.9}, {LR: 0.001, GAMMA: 0.8}, {LR: 0.01, GAMMA: 0.7}],
-        },
-    }
+    population = (
+        POPULATION
+        | changes
+        | {
+            "members": 3,
+            "selection": {"name": "none"},
+            "explore": {
+                "name": "schedule",
+                "intervals": [
+                    {LR: 0.01, GAMMA: 0.9},
+                    {LR: 0.001, GAMMA: 0.8},
+                    {LR: 0.01, GAMMA: 0.7},
+                ],
+            },
+        }
+    )
     executor = {"name": "local", "jobs": 2, "members_per_job": 2}
     return new_study(folder, population=population, budget={"trials": 9}, executor=executor)
 
@@ -187,6 +199,16 @@ def test_a_driver_that_dies_anywhere_trains_the_same(tmp_path):
     with deaths_at_all_events():
         drive(broken, FakeExecutor(teaching=teaching), max_lives=500)
     assert origins(broken) == origins(whole)
+
+
+def test_a_steady_population_follows_its_schedule_member_by_member(tmp_path):
+    study = replayed(tmp_path, generations={"name": "steady"})
+    drive(study, FakeExecutor(teaching=teaching))
+    rates = {}
+    for one in origins(study).values():
+        rates.setdefault(one["member"], []).append(one["params"][GAMMA])
+    for found in rates.values():  # whoever is first through it goes on with the last values
+        assert found == [0.9, 0.8, 0.7, 0.7, 0.7, 0.7][: len(found)]
 
 
 def test_a_lost_interval_is_trained_again_and_a_lost_member_begins_anew(tmp_path):
