@@ -28,6 +28,7 @@ from hpsearch.trainers.config import read_config
 COMMANDS = (
     *("validate", "run", "submit", "tick", "drive", "status", "trials", "best", "export"),
     *("confirm", "pause", "resume", "stop", "cancel", "retry", "doctor", "gc", "crossplay"),
+    *("replay", "breed"),
 )
 EXPORTED = {"README.md", "config.yaml", "evaluation.json", "weights.safetensors"}
 QUICK = (["--help"], ["crossplay", "--help"], ["validate", "study.yaml"])

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from hpsearch import __version__
 from hpsearch.arguments.crossplay import add_crossplay
 from hpsearch.arguments.players import add_player_commands
+from hpsearch.arguments.populations import add_population_commands
 from hpsearch.arguments.studies import add_study_commands
 
 EPILOG = """\
@@ -19,6 +20,7 @@ examples:
   hpsearch best quickstart --json          the best configuration, for a program
   hpsearch confirm quickstart              whether the best was lucky, on seeds held out
   hpsearch export quickstart -o best/      configuration, weights and measures of the best
+  hpsearch breed quickstart other          a population of the best of both
   hpsearch train studies/trainers/ppo_20x3.yaml    one trainer without a study
   hpsearch evaluate runs/ppo_20x3          everything that can be measured of a player
   hpsearch crossplay quickstart runs/ppo_20x3      who beats whom, and who is how strong
@@ -32,7 +34,8 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Read the arguments; argparse by itself finds no more of several that come after an option."""
     parser = build_parser()
     options, others = parser.parse_known_args(arguments)
-    several: list[str] | None = vars(options).get("overrides", vars(options).get("players"))
+    lists = (vars(options).get(name) for name in ("overrides", "players", "studies"))
+    several: list[str] | None = next((one for one in lists if one is not None), None)
     if several is not None and not any(one.startswith("-") for one in others):
         several += others
     elif others:
@@ -51,6 +54,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"hpsearch {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     add_study_commands(commands)
+    add_population_commands(commands)
     add_player_commands(commands)
     add_crossplay(commands)
     return parser

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
+from hpsearch.cluster.pins import pinned
 from hpsearch.cluster.study_dir import JobDir, StudyDir
 from hpsearch.cluster.trial_dir import TrialDir
 from hpsearch.errors import DiskError
@@ -93,16 +94,17 @@ def remove(path: Path) -> None:
 
 
 def _checkpoints(study: StudyDir, ended: Ended) -> Iterator[Path]:
+    held = frozenset[Path]().union(*pinned(study).values())
     for number in ended.finished:
         trial = study.trial(number)
         newest = next(checkpoint.valid_steps(trial.checkpoints), None)
         if newest is not None:  # else what is damaged is all there is
-            yield from _others(trial, {checkpoint.path_of(trial.checkpoints, newest)})
+            yield from _others(trial, held | {checkpoint.path_of(trial.checkpoints, newest)})
     for number in ended.given_up:
-        yield from _others(study.trial(number), set())
+        yield from _others(study.trial(number), held)
 
 
-def _others(trial: TrialDir, wanted: set[Path]) -> Iterator[Path]:
+def _others(trial: TrialDir, wanted: frozenset[Path]) -> Iterator[Path]:
     """Yield the checkpoints of a trial, all but those that are wanted and the best."""
     best = read_best(trial.checkpoints)
     if best is not None:

@@ -10,8 +10,10 @@ runs/<study>/
     code/<hash>/                 the code that jobs on a cluster run
     best/                        the exported best configuration
     confirmation.json            what `confirm` found out about the best configurations
+    replay-<trial>.json          what `replay` found out about the schedule of a trial
+    pins/<study>.json            checkpoints of this study that another one needs
     study.yaml, base-<algorithm>.yaml
-                                 what the study was started from, where `confirm` wrote it
+                                 what the study was started from, where a command wrote it
     jobs/<job>/                  job.json (the trials it trains), next-<k>.json (those it trains
                                  beside or after them, or a match), the executor's log files,
                                  traces/, hpsearch.prom (gauges for Prometheus)
@@ -108,9 +110,22 @@ class StudyDir:
         """Return the file of what `confirm` found out."""
         return self.root / "confirmation.json"
 
+    def replay(self, trial: int) -> Path:
+        """Return the file of what `replay` found out about the schedule of a trial."""
+        return self.root / f"replay-{trial}.json"
+
+    def pin(self, heir: str) -> Path:
+        """Return the file of what another study, by its key, needs of this one."""
+        return self.root / "pins" / f"{heir}.json"
+
+    @property
+    def pin_files(self) -> list[Path]:
+        """Return all files of that kind."""
+        return sorted((self.root / "pins").glob("*.json"))
+
     @property
     def study_file(self) -> Path:
-        """Return the study file of a study that `confirm` made up."""
+        """Return the study file of a study that a command made of another one."""
         return self.root / "study.yaml"
 
     def base(self, algorithm: str) -> Path:
@@ -142,6 +157,14 @@ class StudyDir:
     def job(self, name: str) -> "JobDir":
         """Return the folder of one job."""
         return JobDir(self.jobs / name)
+
+
+def owner_of(checkpoint: Path) -> tuple[str, int] | None:
+    """Return the study and the trial whose checkpoint this is, None if it is no trial's."""
+    match checkpoint.parts:
+        case [*_, study, "trials", number, "checkpoints", _] if number.isdecimal():
+            return study, int(number)
+    return None
 
 
 def final_checkpoint(trial: int, steps: int) -> str:

@@ -9,11 +9,10 @@ from rich.console import Console
 
 from hpsearch import atomic
 from hpsearch.cluster.study_dir import StudyDir
-from hpsearch.commands.driving import broken, say
+from hpsearch.commands.deriving import Training, trained
+from hpsearch.commands.driving import say
 from hpsearch.commands.find import runs_option
-from hpsearch.commands.run import drive_here
-from hpsearch.commands.submit import leave_to_driver
-from hpsearch.errors import INTERRUPTED, ConflictError, HpsearchError, UsageError
+from hpsearch.errors import ConflictError, UsageError
 from hpsearch.population.options import PopulationOptions
 from hpsearch.report.candidates import Candidate, all_candidates, best_candidates
 from hpsearch.report.confirmation import Confirmation, plain_confirmation
@@ -30,7 +29,6 @@ from hpsearch.study.confirming import (
 )
 from hpsearch.study.records import COMPLETE
 from hpsearch.study.spec import Study
-from hpsearch.study.state import FAILED, FINISHED
 
 TOP = 5
 SEEDS = 5
@@ -97,12 +95,13 @@ def _train_and_compare(
     folder = StudyDir((runs / confirmation_name(view.study.spec.name)).absolute())
     study = _study(view, folder, wanted)
     compared = _compared(view, study)
-    trained = _trained(view, study, folder, runs, wanted, console)
-    if isinstance(trained, int):
-        return trained
+    again = f"hpsearch confirm {view.study.spec.name}{runs_option(runs)}"
+    after = trained(study, folder, Training(runs, again, wanted.submit, console))
+    if isinstance(after, int):
+        return after
     from hpsearch.report.retraining import compare_seeds  # it loads torch
 
-    return compare_seeds(view, trained, compared, wanted.games)
+    return compare_seeds(view, after, compared, wanted.games)
 
 
 def _study(view: StudyView, folder: StudyDir, wanted: Wanted) -> Study:
@@ -152,53 +151,3 @@ def _compared(view: StudyView, study: Study) -> list[Candidate]:
             "has; run it by its own name, or undo the change"
         )
     return [known[one] for one in keys]
-
-
-def _trained(
-    view: StudyView, study: Study, folder: StudyDir, runs: Path, wanted: Wanted, console: Console
-) -> StudyView | int:
-    """Train what has not been trained; return how the study is then, or the exit code."""
-    before = open_view(study.spec.name, runs) if folder.spec.exists() else None
-    if before is not None and before.is_driven:
-        look = f"hpsearch status {study.spec.name} --watch{runs_option(runs)}"
-        raise ConflictError(
-            f"{study.spec.name} is being trained by another driver; look at it with: {look}, and "
-            "give the same command again when it has finished"
-        )
-    again = f"hpsearch confirm {view.study.spec.name}{runs_option(runs)}"
-    if before is not None and _is_trained(before, study):
-        after = before
-    elif wanted.submit and leave_to_driver(study, folder, runs):
-        print(f"when it has finished, compare with: {again}")
-        return 0
-    elif wanted.submit:
-        after = open_view(study.spec.name, runs)
-    else:
-        driven = drive_here(study, runs, console, again=again)
-        if driven is None:
-            return INTERRUPTED
-        after = driven
-    _say_what_is_missing(after)
-    return after
-
-
-def _is_trained(view: StudyView, study: Study) -> bool:
-    has_all = view.state.num_asked >= study.spec.budget.trials
-    return view.state.status == FINISHED and has_all and not view.state.unfinished()
-
-
-def _say_what_is_missing(view: StudyView) -> None:
-    """Say why trainings are missing.
-
-    Raises:
-        HpsearchError: if nothing can be compared.
-    """
-    status, name = view.state.status, view.study.spec.name
-    if not view.state.told(COMPLETE):
-        if status == FAILED:
-            raise broken(view)
-        raise HpsearchError(f"{name} is {status}, and none of its trials has finished to compare")
-    if status == FAILED:
-        say(f"{broken(view)}")
-    elif status != FINISHED:
-        say(f"{name} is {status}; compared is what has finished")

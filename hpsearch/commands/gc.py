@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from hpsearch.cluster.garbage import KINDS, Ended, Garbage, find_garbage, remove
+from hpsearch.cluster.pins import pinned
 from hpsearch.report.view import StudyView, open_view
 from hpsearch.study.records import COMPLETE, FAIL, PRUNED
 from hpsearch.study.state import StudyState
@@ -22,7 +23,9 @@ def gc(study: str, runs: Path, *, dry_run: bool, traces: bool, as_json: bool) ->
     if not dry_run:
         for one in found:
             remove(one.path)
-    summary = {"study": view.study.spec.name, "dry_run": dry_run, **_summary(found)}
+    kept = {name: len(some) for name, some in pinned(view.folder).items()}
+    name = view.study.spec.name
+    summary = {"study": name, "dry_run": dry_run, **_summary(found), "pinned": kept}
     if as_json:
         print(json.dumps(summary, indent=1))
     else:
@@ -73,6 +76,8 @@ def _count(some: Sequence[Garbage]) -> dict[str, int]:
 
 
 def _print(console: Console, summary: dict[str, Any]) -> None:
+    for name, number in summary["pinned"].items():
+        console.print(f"kept for {name}, which needs them: {number} checkpoints")
     total, verb = summary["total"], "would be freed" if summary["dry_run"] else "freed"
     if total["count"] == 0:
         console.print(f"nothing to free in {summary['study']}", highlight=False)

@@ -37,7 +37,7 @@ def run(name_or_file: str, runs: Path, *, export_best: bool) -> int:
     study, _ = find_study(name_or_file, runs)
     again = f"hpsearch run {study.path}{runs_option(runs)}"
     view = drive_here(study, runs, Console(), again=again)
-    return INTERRUPTED if view is None else _end(view, export_best=export_best)
+    return INTERRUPTED if view is None else say_the_end(view, export_best=export_best)
 
 
 def drive_here(study: Study, runs: Path, console: Console, *, again: str) -> StudyView | None:
@@ -76,7 +76,7 @@ def drive_detached(name: str, runs: Path) -> int:
                 requeue_own_job()
         if flag.is_set:
             return INTERRUPTED
-    return _end(view, export_best=True)
+    return say_the_end(view, export_best=True)
 
 
 def tick(name_or_file: str, runs: Path) -> int:
@@ -150,8 +150,8 @@ def _leave(driver: Driver, flag: StopFlag) -> None:
         say("some jobs still save; the next run finds them")
 
 
-def _end(view: StudyView, *, export_best: bool) -> int:
-    """Say what the study has come to."""
+def say_the_end(view: StudyView, *, export_best: bool) -> int:
+    """Say what the study has come to, and export its best; return the exit code."""
     if view.state.status == FAILED:
         raise broken(view)
     if view.state.status != FINISHED:

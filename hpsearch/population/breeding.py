@@ -10,11 +10,11 @@ from typing import Any, assert_never
 
 import numpy as np
 
-from hpsearch.population.arrays import Floats
 from hpsearch.population.exploring.explore import explore
 from hpsearch.population.exploring.model_explore import Generation, model_explore
 from hpsearch.population.exploring.parameters import IsActive, Parameter
 from hpsearch.population.exploring.perturbation import Perturbation
+from hpsearch.population.islands import best_of_island, bridge, joins_islands
 from hpsearch.population.operators.options import Clone, OperatorOptions
 from hpsearch.population.options import (
     Keep,
@@ -111,7 +111,7 @@ def breed(
         rng: draws all of it.
         num_vacant: places of members that were lost; they go to children of good ones.
     """
-    draft = _Draft(rules, members, scores.strength, records, rng)
+    draft = _Draft(rules, members, scores, records, rng)
     successors = _successors(rules, scores, rng)
     ended = [place for place, member in enumerate(members) if member.has_ended]
     unchanged = [draft.next(place, successors[place]) for place in ended]
@@ -165,25 +165,38 @@ class _Draft:
 
     rules: PopulationOptions
     members: Sequence[Member]
-    strength: Floats
-    """(K,)"""
+    scores: Scores
     records: Mapping[str, OperatorRecord]
     rng: np.random.Generator
 
     def next(self, place: int, successor: Successor) -> Next:
         """Return what comes next in a member's place."""
         source = successor.source
-        # Members of one shape alone take each other's places: an island keeps its shape.
-        if self.members[source].shape != self.members[place].shape:
-            source = place
         if not successor.is_child:
             return Next((source,), Clone(), dict(self.members[source].params), is_child=False)
+        if self.members[source].shape != self.members[place].shape:
+            return self._from_another_island(place, source)
         return self._child(source)
+
+    def _from_another_island(self, place: int, source: int) -> Next:
+        """Return what comes next where the parent has another shape: an island keeps its own."""
+        params, distillation = dict(self.members[place].params), bridge(self.rules)
+        if distillation is not None:
+            return Next((place, source), distillation, params, is_child=True)
+        selection = self.rules.selection
+        assert not isinstance(selection, Nobody), "nobody gives way"
+        shapes = [member.shape for member in self.members]
+        better = best_of_island(place, shapes, self.scores, selection.confidence)
+        if better is not None:
+            return self._child(better)
+        if isinstance(selection, Tournament):  # in which all but the elites are changed
+            return self._child(place)
+        return Next((place,), Clone(), params, is_child=False)
 
     def newcomer(self) -> Next:
         """Return what comes in a place that nobody holds: a child of a good one."""
         everybody = range(len(self.members))
-        source = second_parent(None, self.strength, everybody, self.rng)
+        source = second_parent(None, self.scores.strength, everybody, self.rng)
         assert source is not None, "a match has members"
         return self._child(source)
 
@@ -194,9 +207,9 @@ class _Draft:
             operator = Clone()
         if not takes_two_parents(operator):
             return Next((source,), operator, params, is_child=True)
-        shape = self.members[source].shape
-        alike = [place for place, one in enumerate(self.members) if one.shape == shape]
-        other = second_parent(source, self.strength, alike, self.rng)
+        shape, any_shape = self.members[source].shape, joins_islands(operator)
+        allowed = [k for k, one in enumerate(self.members) if any_shape or one.shape == shape]
+        other = second_parent(source, self.scores.strength, allowed, self.rng)
         if other is None:
             return Next((source,), Clone(), params, is_child=True)
         return Next((source, other), operator, params, is_child=True)

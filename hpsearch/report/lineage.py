@@ -5,12 +5,23 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
+from hpsearch.cluster.study_dir import owner_of
 from hpsearch.errors import UsageError
 from hpsearch.report.view import StudyView
 from hpsearch.study.database import Database, StudyRecords
 from hpsearch.study.descent import Node, read_nodes
 from hpsearch.study.records import Trial
 from hpsearch.study.spec import storage_url
+
+
+@dataclass(frozen=True)
+class Founder:
+    """The checkpoint of another study with which a line began."""
+
+    study: str | None
+    """None where the checkpoint is of no trial"""
+    trial: int | None
+    checkpoint: str
 
 
 @dataclass(frozen=True)
@@ -37,6 +48,8 @@ class Relative:
     sha256: str
     """of its last checkpoint"""
     seed: int
+    founder: Founder | None = None
+    """whom it goes on from, where it has no parents here"""
 
 
 @dataclass(frozen=True)
@@ -79,8 +92,10 @@ def read_lineage(view: StudyView) -> Descent:
         )
     nodes = _nodes(view)
     strengths = _strengths(view)
+    founders = [_founder(view, place) for place in spec.population.founders]
     relatives = {
-        node.trial: _relative(view.state.trials[node.trial], node, strengths) for node in nodes
+        node.trial: _relative(view.state.trials[node.trial], node, strengths, founders)
+        for node in nodes
     }
     champions = view.state.population.archive
     return Descent(relatives, champions[-1] if champions else None)
@@ -101,8 +116,17 @@ def _strengths(view: StudyView) -> dict[int, float]:
     return found
 
 
-def _relative(trial: Trial, node: Node, strengths: Mapping[int, float]) -> Relative:
+def _founder(view: StudyView, place: str) -> Founder:
+    path = (view.study.path.parent / place).absolute()
+    study, trial = owner_of(path) or (None, None)
+    return Founder(study, trial, str(path))
+
+
+def _relative(
+    trial: Trial, node: Node, strengths: Mapping[int, float], founders: Sequence[Founder]
+) -> Relative:
     assert trial.origin is not None, "nodes are trials of a population"
+    begun_by = None if trial.origin.parents else trial.origin.founder
     return Relative(
         trial=trial.number,
         generation=trial.origin.generation,
@@ -116,4 +140,5 @@ def _relative(trial: Trial, node: Node, strengths: Mapping[int, float]) -> Relat
         step=node.step,
         sha256=node.sha256,
         seed=node.seed,
+        founder=None if begun_by is None else founders[begun_by],
     )

@@ -47,6 +47,10 @@ def lineage_table(relatives: Sequence[Relative]) -> Table:
 
 def operator_text(one: Relative) -> str:
     """Return how a trial was made: new, by an operator, or by going on as it was."""
+    if one.founder is not None:
+        is_known = one.founder.study is not None
+        whose = f"{one.founder.study}/{one.founder.trial}" if is_known else one.founder.checkpoint
+        return f"{one.operator} of {whose}"
     if one.operator == "fresh":
         return "new networks"
     if not one.is_child:

@@ -4,25 +4,27 @@ It is an ordinary study with a file of its own below its folder, so every comman
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-from hpsearch import atomic, yaml_file
+from hpsearch import yaml_file
 from hpsearch.cluster.study_dir import StudyDir
-from hpsearch.errors import ConflictError, UsageError
-from hpsearch.names import NAME_RULE, is_name
+from hpsearch.errors import UsageError
 from hpsearch.plain import to_plain
-from hpsearch.study.options import ListedOptions, SlurmOptions
+from hpsearch.study.derived import (
+    HELD_OUT,
+    begun_derived,
+    derived_name,
+    executor_from_anywhere,
+    write_bases,
+    write_derived,
+)
+from hpsearch.study.options import ListedOptions
 from hpsearch.study.parameters import json_text
-from hpsearch.study.spec import Study, load_spec
+from hpsearch.study.spec import Study
 
 SUFFIX = "-confirm"
 SEED = "seed"
 """the path that a search may search, too; what is held out overrules it"""
-HELD_OUT = 1_000_000_000
-"""what the study's seed is raised by, so that no trial of a study whose own seed is below it, this
-one or a neighbour, has a seed of the confirmation"""
 
 
 def confirmation_name(name: str) -> str:
@@ -31,13 +33,7 @@ def confirmation_name(name: str) -> str:
     Raises:
         UsageError: if that would be no name.
     """
-    longer = f"{name}{SUFFIX}"
-    if not is_name(longer):
-        raise UsageError(
-            f"{name} is confirmed by a study {longer}, but a name {NAME_RULE}; "
-            "search under a shorter name"
-        )
-    return longer
+    return derived_name(name, SUFFIX, "confirmed")
 
 
 def key(values: Mapping[str, Any]) -> str:
@@ -52,15 +48,11 @@ def begun_study(folder: StudyDir) -> Study | None:
         ConfigError: if its file was changed and is wrong now.
         ConflictError: if the folder belongs to another study.
     """
-    if folder.study_file.exists():
-        study = load_spec(folder.study_file)
-        if isinstance(study.spec.sampler, ListedOptions) and study.spec.name == folder.root.name:
-            return study
-    elif not folder.spec.exists():
-        return None
-    raise ConflictError(
-        f"{folder.root} belongs to a study that is no confirmation; a study is confirmed under its "
-        f"name and {SUFFIX}, so search under another name"
+    return begun_derived(
+        folder,
+        lambda study: isinstance(study.spec.sampler, ListedOptions),
+        kind="confirmation",
+        remedy=f"a study is confirmed under its name and {SUFFIX}, so search under another name",
     )
 
 
@@ -85,8 +77,7 @@ def write_study(
         DiskError: if a file cannot be written.
     """
     plain = _plain(search, chosen, seeds, folder)
-    for algorithm, base in search.bases.items():
-        atomic.write_text(folder.base(algorithm), yaml_file.dump(base))
+    write_bases(folder, search.bases)
     return _write(folder, plain, of=search.spec.name)
 
 
@@ -101,9 +92,8 @@ def with_more_seeds(study: Study, seeds: int, folder: StudyDir, search: str) -> 
 
 
 def _write(folder: StudyDir, plain: Mapping[str, Any], *, of: str) -> Study:
-    header = f"# hpsearch confirm {of}\n#\n# The best configurations of {of} on held-out seeds.\n"
-    atomic.write_text(folder.study_file, header + yaml_file.dump(plain))
-    return load_spec(folder.study_file)
+    what = f"The best configurations of {of} on held-out seeds."
+    return write_derived(folder, plain, command=f"hpsearch confirm {of}", what=what)
 
 
 def _plain(
@@ -126,7 +116,7 @@ def _plain(
         "pruner": {"name": "none"},
         "budget": {"trials": len(chosen) * seeds},
         "max_failures": spec.max_failures,
-        "executor": _executor(search),
+        "executor": executor_from_anywhere(search),
     }
 
 
@@ -139,12 +129,3 @@ def _space(search: Study) -> dict[str, Any]:
             ": there are no configurations to train on other seeds"
         )
     return {name: to_plain(one) for name, one in left.items()}
-
-
-def _executor(search: Study) -> Any:
-    """Return the study's executor; a path from its file is one from anywhere."""
-    executor = search.spec.executor
-    if isinstance(executor, SlurmOptions):
-        profile = Path(search.path.parent, executor.profile).absolute()
-        executor = replace(executor, profile=str(profile))
-    return to_plain(executor)

@@ -38,12 +38,13 @@ def read_founders(
             continue
         found.append(to_plain(data["config"]))
         configs.append(config)
-        problems += _disagreements(where, config, configs[0])
+        problems += disagreements(where, config, configs[0])
         problems += _missing(where, found[-1], sections.get("space", {}))
     return tuple(found)
 
 
-def _disagreements(where: str, config: TrainerConfig, first: TrainerConfig) -> Iterator[str]:
+def disagreements(where: str, config: TrainerConfig, first: TrainerConfig) -> Iterator[str]:
+    """Yield why a founder cannot be of one population with the first."""
     own, others = to_plain(config), to_plain(first)
     for key in GAME:
         if own[key] != others[key]:

@@ -33,14 +33,31 @@ def listed_problems(
         data: the whole file, which names parameters that could not be read, too; their own faults
             are reported elsewhere.
     """
-    if not isinstance(sampler, ListedOptions):
-        return
+    if isinstance(sampler, ListedOptions):
+        where = "sampler.configurations"
+        yield from configuration_problems(where, sampler.configurations, parameters, data)
+
+
+def configuration_problems(
+    where: str,
+    configurations: Sequence[Mapping[str, Any]],
+    parameters: Mapping[str, Parameter],
+    data: object,
+) -> Iterator[str]:
+    """Yield what is wrong with configurations that stand in a list of a study file.
+
+    Args:
+        where: path of the list.
+        configurations: what it holds.
+        parameters: those of the space that could be read.
+        data: the whole file.
+    """
     named = _named(data)
     # Which parameters exist is known only where the conditions are right.
     is_whole = parameters.keys() == set(named) and not any(condition_problems(parameters))
     space = SearchSpace(parameters) if is_whole else None
-    for index, values in enumerate(sampler.configurations):
-        path = f"sampler.configurations[{index}]"
+    for index, values in enumerate(configurations):
+        path = f"{where}[{index}]"
         for name, value in values.items():
             if name in parameters:
                 problem = _value_problem(parameters[name], value)
@@ -56,10 +73,12 @@ def listed_points(
     space: SearchSpace, configurations: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
     """Return the configurations in the form in which Optuna stores them."""
-    return [
-        {name: _stored(space.parameters[name], value) for name, value in values.items()}
-        for values in configurations
-    ]
+    return [stored_point(space, values) for values in configurations]
+
+
+def stored_point(space: SearchSpace, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return one configuration in the form in which Optuna stores it."""
+    return {name: _stored(space.parameters[name], value) for name, value in values.items()}
 
 
 def _named(data: object) -> list[str]:

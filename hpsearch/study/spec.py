@@ -15,6 +15,7 @@ from hpsearch.plain import to_plain
 from hpsearch.population.options import PopulationOptions
 from hpsearch.schema import NonNegative, Positive, Range, read
 from hpsearch.study.breeding.checks import population_problems
+from hpsearch.study.breeding.schedule import schedule_problems
 from hpsearch.study.founders import read_founders
 from hpsearch.study.listed import listed_problems
 from hpsearch.study.options import (
@@ -169,6 +170,7 @@ def load_spec(path: Path) -> Study:
     problems += _space_problems(parameters, bases)
     founders = read_founders(sections, path.parent, problems)
     problems += listed_problems(sections.get("sampler"), parameters, data)
+    problems += schedule_problems(sections, bases, data)
     if problems:
         raise ConfigError(str(path), problems)
     return Study(path, spec, bases, SearchSpace(spec.space), founders)

@@ -14,6 +14,8 @@ from hpsearch.population.fitness import Weights
 from hpsearch.population.operators.options import (
     AlignedAverage,
     Clone,
+    Distillation,
+    DistillationCrossover,
     GaussianMutation,
     HostAndAgent,
 )
@@ -227,3 +229,52 @@ def test_the_same_games_give_the_same_plan():
     )
     assert first == second
     assert first != other
+
+
+LEARNING = Distillation(5, 8, 1e-3, 0.9, 0.999, 1e-8, 0.1, 0.5, "standardised")
+DISTILLATION = DistillationCrossover("distillation", LEARNING)
+
+
+def test_islands_are_joined_by_distillation():
+    rules = options(operators=(Clone(), DISTILLATION))
+    who = members(4, "aabb")
+    for seed in range(10):
+        found = plan(rules, who, sure_scores(4, 3, 2, 1), seed=seed)
+        for place in (2, 3):
+            one = found.places[place]
+            assert one.operator == DISTILLATION
+            assert one.parents[0] == place  # whose shape, weights and optimizer it goes on with
+            assert one.parents[1] in (0, 1)
+            assert one.is_child
+            assert one.params["net"] == place
+
+
+def test_a_distilled_child_may_learn_from_any_shape():
+    rules = options(operators=(DISTILLATION,), selection=Tournament("tournament", size=1))
+    seen = set()
+    for seed in range(30):
+        found = plan(rules, members(4, "aabb"), sure_scores(4, 3, 2, 1), seed=seed)
+        seen |= {one.parents for one in found.places.values() if one.is_child}
+    assert any("aabb"[first] != "aabb"[second] for first, second in seen)
+
+
+def test_without_distillation_an_island_is_judged_by_itself():
+    who = members(4, "abbb")
+    for seed in range(10):
+        found = plan(options(selection=Truncation(share=0.25)), who, sure_scores(9, 3, 2, 1))
+        assert found.places[3].parents == (1,)
+        assert found.places[3].is_child
+        found = plan(options(), members(4, "aabc"), sure_scores(9, 8, 2, 1), seed=seed)
+        for place in (2, 3):  # alone on their islands
+            one = found.places[place]
+            assert (one.parents, one.operator, one.is_child) == ((place,), Clone(), False)
+            assert one.params == members(4)[place].params
+
+
+def test_an_island_of_equals_keeps_its_members():
+    noise = np.tile(np.array([9.0, 2.0, 2.0, 2.0]), (20, 1))
+    scores = Scores(
+        noise, noise, noise[:, :, None], noise[:, :, None], Weights(np.ones(1), np.ones(1))
+    )
+    found = plan(options(selection=Truncation(share=0.25)), members(4, "abbb"), scores)
+    assert not any(one.is_child for one in found.places.values())

@@ -42,7 +42,7 @@ def by_truncation(
     sources = truncation(mean_scores(named), share, rng)
     return [
         Successor(int(source), is_child=True)
-        if source != member and _is_better(fresh, int(source), member, confidence)
+        if source != member and is_surely_better(fresh, int(source), member, confidence)
         else Successor(member, is_child=False)
         for member, source in enumerate(sources)
     ]
@@ -72,7 +72,7 @@ def by_tournament(
             successors.append(Successor(member, is_child=False))
             continue
         winner = next(winners)
-        is_sure = winner != member and _is_better(fresh, winner, member, confidence)
+        is_sure = winner != member and is_surely_better(fresh, winner, member, confidence)
         successors.append(Successor(winner if is_sure else member, is_child=True))
     return successors
 
@@ -122,6 +122,7 @@ def second_parent(
     return int(max(drawn, key=lambda member: scores[member]))
 
 
-def _is_better(fresh: Floats, source: int, member: int, confidence: float) -> bool:
+def is_surely_better(fresh: Floats, source: int, member: int, confidence: float) -> bool:
+    """Return whether a parent is better than a member, by samples (R, K) on the fresh starts."""
     chance = chance_better(fresh[:, source], fresh[:, member])
     return chance > 0.5 and chance >= confidence

@@ -7,6 +7,7 @@ from hpsearch.cluster.lineage import Fresh
 from hpsearch.population.operators.options import Clone
 from hpsearch.population.options import PopulationOptions, Schedule
 from hpsearch.study.breeding.records import Origin, PopulationRecord, key_after
+from hpsearch.study.breeding.schedule import scheduled
 from hpsearch.study.parameters import FloatParameter, IntParameter, Parameter, label_of
 from hpsearch.study.spec import Study
 from hpsearch.trainers.checkpoint_name import step_of
@@ -25,7 +26,7 @@ def beginning(
         parent_steps=(),
         operator=asdict(Fresh()),
         is_child=False,
-        params=scheduled(explore, generation) if isinstance(explore, Schedule) else None,
+        params=scheduled(explore, study.space, 0) if isinstance(explore, Schedule) else None,
         steps=options.interval,
     )
     if not options.founders:
@@ -40,12 +41,6 @@ def beginning(
         steps=step + options.interval,
         founder=founder,
     )
-
-
-def scheduled(schedule: Schedule, generation: int) -> dict[str, Any]:
-    """Return the values of an interval as Optuna stores them; after the last one they stay."""
-    values = schedule.intervals[min(generation, len(schedule.intervals) - 1)]
-    return {path: label_of(value) for path, value in values.items()}
 
 
 def _params_of(study: Study, founder: int) -> dict[str, Any]:

@@ -8,18 +8,20 @@ import numpy as np
 
 from hpsearch.cluster.match_dir import Games
 from hpsearch.population.breeding import Exploring, Member, Next, Plan, breed
-from hpsearch.population.options import Pareto, PopulationOptions, Schedule
+from hpsearch.population.options import Nobody, Pareto, PopulationOptions, Schedule
 from hpsearch.population.ratings.resampling import interval
 from hpsearch.population.scores import Scores, Standing, score
-from hpsearch.study.breeding.beginnings import scheduled
+from hpsearch.study.breeding.beginnings import beginning
 from hpsearch.study.breeding.game import game_of
 from hpsearch.study.breeding.history import improvements
 from hpsearch.study.breeding.members import explorable, size
 from hpsearch.study.breeding.programme import Programme
 from hpsearch.study.breeding.records import Match, Origin, PopulationRecord, key_after
+from hpsearch.study.breeding.schedule import scheduled
 from hpsearch.study.records import Trial
 from hpsearch.study.spec import Study
 from hpsearch.study.trials import Trials
+from hpsearch.trainers.checkpoint_name import step_of
 from hpsearch.trainers.config import TrainerConfig, shape_key
 
 CONFIDENCE = 0.95
@@ -60,7 +62,9 @@ class Judge:
             trial.number: strength
             for trial, strength in zip(programme.members, scores.strength.tolist(), strict=True)
         }
-        vacant = [member for member in match.ended if member not in match.members]
+        lost = [member for member in match.ended if member not in match.members]
+        # Where nobody gives way to another, nobody's child takes a place either.
+        anew, vacant = (lost, []) if isinstance(self._options.selection, Nobody) else ([], lost)
         plan = breed(
             self._options,
             [
@@ -80,8 +84,14 @@ class Judge:
             "intervals": _intervals(programme, scores),
             "game": game_of(programme, games),
             "children": [
-                asdict(self._origin(member, coming, match, programme, population))
-                for member, coming in sorted(_by_member(plan, programme, vacant).items())
+                *(
+                    asdict(self._origin(member, coming, match, programme, population))
+                    for member, coming in sorted(_by_member(plan, programme, vacant).items())
+                ),
+                *(
+                    asdict(beginning(member, self._study, self._options, population))
+                    for member in anew
+                ),
             ],
         }
 
@@ -127,6 +137,7 @@ class Judge:
     ) -> Origin:
         parents = [programme.members[index] for index in coming.parents]
         steps = tuple(parent.origin.steps for parent in parents if parent.origin is not None)
+        founder = parents[0].origin.founder if parents[0].origin is not None else None
         return Origin(
             key=key_after(member, population),
             member=member,
@@ -135,14 +146,19 @@ class Judge:
             parent_steps=steps,
             operator=asdict(coming.operator),
             is_child=coming.is_child,
-            params=self._params(coming, match),
+            params=self._params(coming, steps[0], founder),
             steps=steps[0] + self._options.interval,
-            founder=parents[0].origin.founder if parents[0].origin is not None else None,
+            founder=founder,
         )
 
-    def _params(self, coming: Next, match: Match) -> dict[str, Any]:
+    def _params(self, coming: Next, begin: int, founder: int | None) -> dict[str, Any]:
+        """Return what a trial that begins at a step, of a line from a founder, learns by."""
         explore = self._options.explore
-        return scheduled(explore, match.number) if isinstance(explore, Schedule) else coming.params
+        if not isinstance(explore, Schedule):
+            return coming.params
+        first = 0 if founder is None else step_of(self._options.founders[founder])
+        # Counted along the line, not by matches: who was late for one skips no interval.
+        return scheduled(explore, self._study.space, (begin - first) // self._options.interval)
 
 
 def member_of(trial: Trial) -> int:

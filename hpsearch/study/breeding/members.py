@@ -1,27 +1,36 @@
 """What members have in common and what their children may change, told from configurations."""
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from hpsearch.plain import leaves
 from hpsearch.study.parameters import Parameter
-from hpsearch.study.spec import Study
+from hpsearch.study.space import Config, SearchSpace
 from hpsearch.trainers.config import CommonConfig, read_config
 from hpsearch.trainers.net_arch import Linear, Residual, parse
 
+if TYPE_CHECKING:  # which checks its file by what stands here
+    from hpsearch.study.spec import Study
 
-def explorable(study: Study) -> dict[str, Parameter]:
+
+def explorable(study: "Study") -> dict[str, Parameter]:
+    """Return the parameters of a population that members of one shape may differ in."""
+    (base,) = study.bases.values()
+    return explorable_of(base, study.space)
+
+
+def explorable_of(base: Config, space: SearchSpace) -> dict[str, Parameter]:
     """Return the parameters that members of one shape may differ in, in the space's order.
 
     Children inherit the others with their parents' weights, which would not fit elsewhere, and with
     them those that decide whether the others exist.
     """
-    (base,) = study.bases.values()
     found = {leaf.path: leaf.per_member for leaf in leaves(read_config(base, source="base"))}
-    parameters, inherited = study.space.parameters, set[str]()
-    for name in reversed(study.space.order):
+    parameters, inherited = space.parameters, set[str]()
+    for name in reversed(space.order):
         if name in inherited or not _is_per_member(name, found):
             inherited |= {name, *parameters[name].when}
-    return {name: parameters[name] for name in study.space.order if name not in inherited}
+    return {name: parameters[name] for name in space.order if name not in inherited}
 
 
 def _is_per_member(name: str, found: Mapping[str, bool]) -> bool:

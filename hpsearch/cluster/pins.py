@@ -1,0 +1,37 @@
+"""Checkpoints that other studies need, to begin or to compare with: a study must keep them.
+
+Who needs one says so in the folder of the study that it comes from, in a file of its own; that
+holds for as long as its own folder is there.
+"""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from hpsearch.atomic import read_json, write_json
+from hpsearch.cluster.study_dir import StudyDir
+
+
+def pin(owner: StudyDir, heir: StudyDir, checkpoints: Iterable[Path]) -> None:
+    """Say that ``heir`` needs checkpoints of ``owner``.
+
+    Raises:
+        DiskError: if the file cannot be written.
+    """
+    places = [str(path.relative_to(owner.root)) for path in checkpoints]
+    write_json(owner.pin(heir.key), {"study": str(heir.root), "checkpoints": sorted(places)})
+
+
+def pinned(owner: StudyDir) -> Mapping[str, frozenset[Path]]:
+    """Return the checkpoints that others need, by the name of the study that does.
+
+    Raises:
+        CorruptError: if a file that says so is damaged: nobody knows then what it holds on to.
+    """
+    found: dict[str, frozenset[Path]] = {}
+    for file in owner.pin_files:
+        said = read_json(file)
+        if said is not None and Path(said["study"]).is_dir():
+            places = frozenset(owner.checkpoint(place) for place in said["checkpoints"])
+            name = Path(said["study"]).name
+            found[name] = found.get(name, frozenset()) | places
+    return found

@@ -1,0 +1,36 @@
+"""The schedule of a trial: the hyperparameters of each interval on the line that led to it."""
+
+from typing import Any
+
+from hpsearch.errors import UsageError
+from hpsearch.report.lineage import Descent
+from hpsearch.report.view import StudyView
+
+
+def schedule_of(view: StudyView, found: Descent, trial: int) -> list[dict[str, Any]]:
+    """Return the values of the hyperparameters in each interval, the oldest first.
+
+    Raises:
+        UsageError: if the trial has not finished, is no trial of the population, or if its line
+            began with what another study has learned.
+    """
+    line = [view.state.trials[one.trial] for one in found.line(trial)]
+    first = line[0]
+    assert first.origin is not None, "whoever has descent is of a population"
+    if first.origin.founder is not None:
+        options = view.study.spec.population
+        assert options is not None, "it has founders"
+        raise UsageError(
+            f"trial {trial} of {view.study.spec.name} descends from a founder, "
+            f"{options.founders[first.origin.founder]}; what that one had learned is no part of "
+            "the schedule, which can be tried from new networks alone: replay the study of the "
+            "founder, or a trial whose line began with new networks"
+        )
+    return [view.study.space.decode(one.params) for one in line]
+
+
+def num_mixed(found: Descent, trial: int) -> int:
+    """Return in how many intervals of the line an operator had changed the first parent."""
+    line = found.line(trial)
+    made = [one for one in line if one.operator not in ("fresh", "clone")]
+    return sum(one.adopted is not False for one in made)

@@ -1,0 +1,334 @@
+"""hpsearch replay over a fake executor: what it trains, goes on with, refuses and says."""
+
+import json
+import os
+import signal
+
+import numpy as np
+import pytest
+from drives import (
+    deaths_at_all_events,
+    deaths_at_events,
+    drive,
+    new_study,
+    stored_trials,
+)
+from fakes import FakeExecutor, Fault
+from study_files import load
+from test_population_study import POPULATION, origins, population_study, teaching
+
+from hpsearch import yaml_file
+from hpsearch.cli import main
+from hpsearch.commands import driving
+from hpsearch.errors import ConfigError
+from hpsearch.report import replay as report
+from hpsearch.report.meeting import Meeting
+from hpsearch.report.replay import expected_of
+from hpsearch.report.view import open_view
+from hpsearch.study.confirming import HELD_OUT
+from hpsearch.study.spec import SEEDS_PER_STUDY, load_spec
+
+LR, GAMMA = "host.optim.args.lr", "host.gamma"
+
+
+class Place:
+    """A folder with a population that has ended, in which commands run over fake jobs."""
+
+    def __init__(self, folder, monkeypatch, capsys):
+        self.folder, self.runs = folder, folder / "runs"
+        self._patch, self._capsys = monkeypatch, capsys
+        self.strengths = lambda names: [0.1 * number for number in range(len(names))]
+        monkeypatch.setattr(driving, "poll_seconds", lambda study: 0.0)
+        monkeypatch.setattr(report, "last_checkpoints", self._checkpoints)
+        monkeypatch.setattr(report, "meet", self._meet)
+        self.jobs()
+
+    def jobs(self, **how):
+        made = FakeExecutor(teaching=teaching, **how)
+        self._patch.setattr(driving, "build_executor", lambda study, folder: made)
+
+    def _checkpoints(self, view, trials):
+        return {number: view.folder.trial(number).checkpoints for number in trials}
+
+    def _meet(self, paths, matches, num_games, device):
+        return Meeting(self.strengths(list(paths)), np.zeros((1, len(paths))))
+
+    def run(self, *arguments, code=0):
+        done = main([*map(str, arguments), "--runs", str(self.runs)])
+        said = self._capsys.readouterr()
+        assert done == code, said.err
+        return said
+
+    def replay(self, *arguments, code=0):
+        return self.run("replay", "quick", *arguments, code=code)
+
+    def champion(self):
+        return open_view("quick", self.runs).state.population.archive[-1]
+
+    def plain(self, trial=None):
+        number = self.champion() if trial is None else trial
+        return json.loads((self.runs / "quick" / f"replay-{number}.json").read_text())
+
+    def view(self, trial=None):
+        number = self.champion() if trial is None else trial
+        return open_view(f"quick-replay-{number}", self.runs)
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch, capsys):
+    return Place(tmp_path, monkeypatch, capsys)
+
+
+def bred(place, **how):
+    """Return a population of four that has bred for three generations."""
+    study = population_study(place.folder, trials=12, **how)
+    drive(study, FakeExecutor(teaching=teaching))
+    return study
+
+
+def line(study, trial):
+    born = origins(study)
+    found = [trial]
+    while born[found[0]]["parents"]:
+        found.insert(0, born[found[0]]["parents"][0])
+    return found
+
+
+def test_every_seed_learns_by_the_values_of_the_line(place):
+    study = bred(place)
+    trial, trials = place.champion(), stored_trials(study)
+    wanted = [trials[one].params for one in line(study, trial)]
+    said = place.replay("--seeds", 3)
+    assert len(wanted) == 3
+    view = place.view()
+    found = {}
+    for one in view.state.trials.values():
+        found.setdefault(one.origin.member, []).append(one.params)
+    assert found == dict.fromkeys(range(3), wanted)
+    held_out = {view.config(one)["seed"] for one in view.state.trials.values()}
+    assert len(held_out) == 9
+    assert min(held_out) >= HELD_OUT * SEEDS_PER_STUDY
+    spec = view.study.spec
+    assert (spec.population.interval, spec.population.members) == (8, 3)
+    assert spec.population.generations.quorum == 1.0
+    assert spec.population.matches == study.spec.population.matches
+    assert view.study.bases == study.bases
+    plain = place.plain()
+    assert (plain["trial"], plain["intervals"], plain["unfinished"]) == (trial, 3, 0)
+    assert sorted(one["trial"] for one in plain["replicates"]) == [6, 7, 8]
+    assert json.loads(place.run("gc", "quick", "--dry-run", "--json").out)["pinned"] == {
+        f"quick-replay-{trial}": 1
+    }
+    assert said.out.rstrip().splitlines()[-1] == plain["conclusion"]
+
+
+def test_what_lies_above_the_interval_was_lucky(place):
+    bred(place)
+    place.strengths = lambda names: [5.0, 0.1, 0.2, 0.3, 0.15]
+    said = place.replay("--seeds", 4)
+    assert f"trial {place.champion()} was lucky: its strength is +5.000" in said.out
+    plain = place.plain()
+    assert (plain["held_up"], plain["original"]["rank"]) == (False, 1)
+    assert plain["iqm"] == pytest.approx(0.175)
+    assert plain["low"] < plain["mean"] < plain["high"] < plain["expected"]["high"] < 5.0
+    place.strengths = lambda names: [0.25, 0.1, 0.2, 0.3, 0.15]
+    assert "the schedule holds up" in place.replay().out
+    assert (place.plain()["held_up"], place.plain()["original"]["rank"]) == (True, 2)
+
+
+def test_the_interval_of_one_more_seed_holds_it_as_often_as_it_says():
+    rng = np.random.default_rng(3)
+    inside = 0
+    for _ in range(300):
+        *scores, one = rng.normal(size=5).tolist()
+        low, high = expected_of(scores)
+        inside += low <= one <= high
+    assert 0.91 <= inside / 300 <= 0.985
+    assert expected_of([1.0]) is None
+
+
+def test_the_same_command_goes_on(place):
+    bred(place)
+    seen = []
+
+    def interrupt(config, step):
+        seen.append(step)
+        if len(seen) == 6:
+            os.kill(os.getpid(), signal.SIGINT)
+        return 0.1
+
+    place.jobs(curve=interrupt)
+    said = place.replay("--seeds", 2, code=130)
+    again = f"hpsearch replay quick --trial {place.champion()} --runs {place.runs}"
+    assert f"interrupted; go on with: {again}" in said.err
+    place.jobs()
+    said = place.replay("--json")
+    assert json.loads(said.out) == place.plain()
+    assert len(place.view().state.trials) == 6
+    place.replay()
+    assert len(place.view().state.trials) == 6
+    said = place.replay("--seeds", 3, code=4)
+    assert "trains 2 seeds and cannot change to 3; leave out --seeds" in said.err
+
+
+def replayed(folder, **changes):
+    """Return a study of a schedule, which a killed driver may drive."""
+    population = (
+        POPULATION
+        | changes
+        | {
+            "members": 3,
+            "selection": {"name": "none"},
+            "explore": {
+                "name": "schedule",
+                "intervals": [
+                    {LR: 0.01, GAMMA: 0.9},
+                    {LR: 0.001, GAMMA: 0.8},
+                    {LR: 0.01, GAMMA: 0.7},
+                ],
+            },
+        }
+    )
+    executor = {"name": "local", "jobs": 2, "members_per_job": 2}
+    return new_study(folder, population=population, budget={"trials": 9}, executor=executor)
+
+
+def test_a_driver_that_dies_anywhere_trains_the_same(tmp_path):
+    whole, broken = replayed(tmp_path / "whole"), replayed(tmp_path / "broken")
+    drive(whole, FakeExecutor(teaching=teaching))
+    with deaths_at_all_events():
+        drive(broken, FakeExecutor(teaching=teaching), max_lives=500)
+    assert origins(broken) == origins(whole)
+
+
+def test_a_steady_population_follows_its_schedule_member_by_member(tmp_path):
+    study = replayed(tmp_path, generations={"name": "steady"})
+    drive(study, FakeExecutor(teaching=teaching))
+    rates = {}
+    for one in origins(study).values():
+        rates.setdefault(one["member"], []).append(one["params"][GAMMA])
+    for found in rates.values():  # whoever is first through it goes on with the last values
+        assert found == [0.9, 0.8, 0.7, 0.7, 0.7, 0.7][: len(found)]
+
+
+def test_a_lost_interval_is_trained_again_and_a_lost_member_begins_anew(tmp_path):
+    study = replayed(tmp_path)
+    faults = {(1, 1): Fault("nan", 4), (3, 1): Fault("nan", 12)}
+    with deaths_at_events(before=[9], after=[21]):
+        drive(study, FakeExecutor(teaching=teaching, faults=faults), max_lives=3)
+    born = origins(study)
+    anew = [t for t, one in born.items() if one["generation"] and not one["parents"]]
+    assert [born[trial]["member"] for trial in anew] == [1]
+    lost = born[3]["member"]
+    rates = [one["params"][LR] for one in born.values() if one["member"] == lost]
+    assert rates == [0.01, 0.001, 0.001]
+    assert all(len({born[p]["member"] for p in one["parents"]} - {one["member"]}) == 0
+               for one in born.values())  # fmt: skip
+
+
+def test_a_seed_that_did_not_get_through_is_told(place):
+    bred(place)
+    place.jobs(faults={(1, 1): Fault("nan", 4)})
+    said = place.replay("--seeds", 3)
+    assert (place.plain()["unfinished"], len(place.plain()["replicates"])) == (1, 2)
+    assert "1 did not get through" in said.out
+
+
+def test_one_seed_that_got_through_tells_nothing(place):
+    bred(place)
+    place.jobs(faults={(1, 1): Fault("nan", 4)})
+    assert "one training tells nothing" in place.replay("--seeds", 2).out
+    assert (place.plain()["held_up"], place.plain()["low"]) == (None, None)
+
+
+def test_changed_weights_are_no_part_of_it(place):
+    operators = [{"name": "gaussian_mutation", "strength": 0.1}]
+    study = bred(place, operators=operators)
+    made = origins(study)
+    mutants = [t for t, one in made.items() if one["operator"]["name"] == "gaussian_mutation"]
+    steps = len(line(study, mutants[0]))  # before the replay, which writes to the same tables
+    said = place.replay("--seeds", 2, "--trial", mutants[0])
+    assert f"in 1 of the {steps} intervals that led to trial {mutants[0]} an operator" in said.err
+    assert place.plain(mutants[0])["mixed"] == 1
+
+
+def test_a_founder_is_no_part_of_a_schedule(place):
+    study = bred(place)
+    step = place.runs / "quick/trials/8/checkpoints/step-000000024"
+    config = yaml_file.load(study.path.parent / study.spec.base)
+    (step / "state.json").write_text(json.dumps({"config": config}))
+    data = yaml_file.load(study.path)
+    data["name"] = "heirs"
+    data["population"]["founders"] = [str(step)]
+    (place.folder / "heirs.yaml").write_text(yaml_file.dump(data))
+    heirs = load_spec(place.folder / "heirs.yaml")
+    drive(heirs, FakeExecutor(teaching=teaching))
+    said = place.run("replay", "heirs", code=2)
+    assert f"descends from a founder, {step}; what that one had learned is no part" in said.err
+    assert not list(place.runs.glob("heirs-replay*"))
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (("--trial", "99"), "trial 99 has no descent"),
+        (("--seeds", "1"), "one seed tells nothing of the spread"),
+    ],
+)
+def test_wrong_requests_are_refused(place, options, sentence):
+    bred(place)
+    assert sentence in place.replay(*options, code=2).err
+    assert not list(place.runs.glob("quick-replay*"))
+
+
+def test_what_is_no_population_or_has_no_champion(place):
+    assert "no study 'quick'" in place.replay(code=2).err
+    drive(new_study(place.folder, budget={"trials": 2}), FakeExecutor())
+    assert "is no population" in place.replay(code=2).err
+
+
+def test_a_folder_of_another_study_is_left_alone(place):
+    study = bred(place)
+    folder = place.runs / f"quick-replay-{place.champion()}"
+    folder.mkdir()
+    (folder / "study.yaml").write_text(study.path.read_text().replace("base.yaml", str(
+        study.path.parent / "base.yaml")))  # fmt: skip
+    assert "belongs to a study that is no replay" in place.replay(code=4).err
+
+
+NET_ARCH = {"type": "categorical", "choices": [[8], [16]]}
+
+
+@pytest.mark.parametrize(
+    ("intervals", "faults"),
+    [
+        ([{LR: 0.01, "host.net_arch": [8]}, {LR: 0.001, "host.net_arch": [8]}], []),
+        (
+            [{LR: 9.0, "host.net_arch": [8]}, {LR: 0.001, "host.net_arch": [16]}],
+            [
+                f"population.explore.intervals[0].{LR} must lie in",
+                "population.explore.intervals[1].host.net_arch must be [8] as in the first",
+            ],
+        ),
+        (
+            [{LR: 0.01, "host.net_arch": [9], "host.lr": 1}],
+            [
+                "population.explore.intervals[0].host.net_arch is an unknown choice",
+                "population.explore.intervals[0] names an unknown parameter 'host.lr'",
+            ],
+        ),
+        ([{LR: 0.01}], ["population.explore.intervals[0] lacks host.net_arch"]),
+    ],
+)
+def test_a_schedule_is_checked_when_the_file_is_read(tmp_path, intervals, faults):
+    lr = {"type": "float", "low": 1e-5, "high": 1e-1, "log": True}
+    explore = {"name": "schedule", "intervals": intervals}
+    population = {"members": 2, "interval": 500, "selection": {"name": "none"}, "explore": explore}
+    try:
+        load(tmp_path, population=population, space={LR: lr, "host.net_arch": NET_ARCH})
+        found = []
+    except ConfigError as error:
+        found = list(error.problems)
+    assert len(found) == len(faults), found
+    for problem, start in zip(found, faults, strict=True):
+        assert problem.startswith(start)
