@@ -37,6 +37,8 @@ class Ended:
     """trials whose newest and best checkpoints are wanted"""
     given_up: tuple[int, ...]
     """trials that were pruned or failed: nobody goes on from them"""
+    matches: tuple[int, ...]
+    """that were judged: nobody needs the responses that were trained in them"""
     jobs: tuple[str, ...]
     live_ids: frozenset[str | None]
     """the executor's ids of all other jobs, None for one that it has not confirmed"""
@@ -102,6 +104,8 @@ def _checkpoints(study: StudyDir, ended: Ended) -> Iterator[Path]:
             yield from _others(trial, held | {checkpoint.path_of(trial.checkpoints, newest)})
     for number in ended.given_up:
         yield from _others(study.trial(number), held)
+    for number in ended.matches:
+        yield from (path for path in study.match(number).responses if path not in held)
 
 
 def _others(trial: TrialDir, wanted: frozenset[Path]) -> Iterator[Path]:

@@ -20,6 +20,7 @@ import numpy.typing as npt
 from hpsearch.atomic import read_json, unreadable, write_bytes, write_json
 from hpsearch.errors import ConfigError, CorruptError
 from hpsearch.schema import NonNegative, Positive, read
+from hpsearch.trainers.checkpoint_name import PREFIX
 
 
 @dataclass(frozen=True)
@@ -151,6 +152,11 @@ class MatchDir:
             return tuple(read(Answer, one, source=str(self._answers)) for one in found)
         except (ConfigError, KeyError, TypeError) as error:
             raise CorruptError(f"{self._answers} holds no answers ({error})") from error
+
+    @property
+    def responses(self) -> list[Path]:
+        """Return the checkpoints of the responses that were trained for this match."""
+        return sorted(self.root.glob(f"response-*/{PREFIX}*"))
 
     def response(self, role: str) -> Path:
         """Return the folder of the checkpoints of a response to a player of a role."""

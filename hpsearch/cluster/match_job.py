@@ -52,8 +52,13 @@ def play_match(study: StudyDir, number: int, flag: StopFlag) -> None:
             device=device,
         )
         parts.append(_in_order(played, plan))
-    if plan.responses:
-        match.write_answers([_answer(study, match, plan, one, device) for one in plan.responses])
+    answers = []
+    for one in plan.responses:
+        if flag.is_set:
+            return
+        answers.append(_answer(study, match, plan, one, device))
+    if answers:
+        match.write_answers(answers)
     match.write_games(
         Games(np.stack([one.moves for one in parts]), np.stack([one.finished for one in parts]))
     )

@@ -225,7 +225,7 @@ class JobDir:
             plan["num_threads"],
             plan["pilot_seconds"],
             plan["refills"],
-            plan["match"],
+            plan.get("match"),  # which jobs of an older version lack
         )
 
     def write_next(self, number: int, assignments: Sequence[Assignment]) -> None:

@@ -41,6 +41,7 @@ def _ended(view: StudyView) -> Ended:
     return Ended(
         finished=tuple(number for number in finished if number not in dead_ends),
         given_up=(*given_up, *sorted(dead_ends)),
+        matches=tuple(one.number for one in state.population.matches.values() if one.is_over),
         jobs=tuple(job.name for job in state.jobs.values() if job.ended),
         live_ids=frozenset(job.id for job in state.live_jobs()),
         is_driven=view.is_driven,

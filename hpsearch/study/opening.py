@@ -21,7 +21,7 @@ from hpsearch.study.holder import is_dead, own_name
 from hpsearch.study.leases import Lease, Leases
 from hpsearch.study.pruners import build_pruner
 from hpsearch.study.recorder import LEASE_SECONDS, Recorder
-from hpsearch.study.samplers import build_sampler
+from hpsearch.study.samplers import blind, build_sampler
 from hpsearch.study.spec import Study, spec_hash, spec_json, storage_url
 from hpsearch.study.state import RUNNING
 from hpsearch.study.storage import MirroredStorage, open_storage
@@ -121,11 +121,13 @@ def _optuna_study(study: Study, storage: DraftStorage) -> optuna.Study:
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     objectives = study.spec.objectives
     directions = [objective.goal for objective in objectives]
+    said = study.spec.sampler
+    sampler = said if study.spec.population is None else blind(said)
     opened = optuna.create_study(
         storage=storage,
         study_name=study.spec.name,
         directions=directions,
-        sampler=build_sampler(study.spec.sampler, study.spec.seed, study.space),
+        sampler=build_sampler(sampler, study.spec.seed, study.space),
         pruner=build_pruner(study.spec.pruner),
         load_if_exists=True,
     )

@@ -59,6 +59,16 @@ def build_sampler(options: Sampler, seed: int, space: SearchSpace) -> BaseSample
             assert_never(options)
 
 
+def blind(options: Sampler) -> Sampler:
+    """Return a sampler that learns nothing from a study's trials: at random where it would.
+
+    For the first members of a population: what their descendants came to after many intervals says
+    nothing of what a beginner comes to after one.
+    """
+    knows_beforehand = QMCOptions | GridOptions | ListedOptions | RandomOptions
+    return options if isinstance(options, knows_beforehand) else RandomOptions("random")
+
+
 class ReplayableSampler(BaseSampler):
     """Asks a new sampler for every suggestion, seeded by the trial's number and what is asked.
 

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from hpsearch.cluster.garbage import (
+    CHECKPOINTS,
     CODE,
     PICKLES,
     STALE_SECONDS,
@@ -37,6 +38,7 @@ def ended(**changes):
     nothing = {
         "finished": (),
         "given_up": (),
+        "matches": (),
         "jobs": (),
         "live_ids": frozenset(),
         "is_driven": False,
@@ -233,3 +235,12 @@ def test_traces_go_only_if_that_is_wanted(study):
     assert find(study, finished=(0,), jobs=("00001",)) == []
     found = find(study, TRACES, traces=True, finished=(0,), jobs=("00001",))
     assert found == ["trials/0/tensorboard", "jobs/00001/traces"]
+
+
+def test_responses_of_judged_matches_go_and_those_of_others_stay(study):
+    for number in (1, 2):
+        match = study.match(number)
+        (match.response("host") / "step-000000010").mkdir(parents=True)
+        (match.root / "games.npz").write_bytes(b"x")
+    found = find(study, CHECKPOINTS, matches=(1,))
+    assert found == ["matches/1/response-host/step-000000010"]

@@ -27,7 +27,7 @@ from hpsearch.study.options import (
 )
 from hpsearch.study.parameters import CategoricalParameter, FloatParameter
 from hpsearch.study.pruners import build_pruner
-from hpsearch.study.samplers import build_sampler, derive_seed
+from hpsearch.study.samplers import blind, build_sampler, derive_seed
 from hpsearch.study.space import SearchSpace
 from hpsearch.study.storage import MirroredStorage, open_storage
 
@@ -265,3 +265,9 @@ def test_seeds_of_trials_and_purposes_differ() -> None:
     }
     assert len(seeds) == 3000
     assert all(0 <= seed < 2**31 for seed in seeds)
+
+
+def test_first_members_of_a_population_are_suggested_without_learning() -> None:
+    assert blind(TPEOptions()) == blind(GPOptions("gp")) == RandomOptions("random")
+    for options in (QMCOptions("qmc"), GridOptions("grid"), RandomOptions("random")):
+        assert blind(options) == options
