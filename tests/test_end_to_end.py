@@ -187,8 +187,13 @@ def test_a_job_that_is_still_starting_leaves_too(folder, seconds):
     assert (status["state"], status["trials"]["waiting"]) == ("interrupted", 3)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seconds", [0.3, 0.6, 0.9, 1.2, 1.5, 2.0, 2.5, 3.0])
+@pytest.mark.parametrize(
+    "seconds",
+    [
+        pytest.param(seconds, marks=pytest.mark.slow if at % 2 else pytest.mark.exhaustive)
+        for at, seconds in enumerate([0.3, 0.6, 0.9, 1.2, 1.5, 2.0, 2.5, 3.0])
+    ],
+)
 def test_interrupted_at_any_moment_no_job_is_left_behind(folder, whole, seconds):
     """While Python starts, while the study is opened, while the jobs import torch."""
     new_study(folder)
@@ -284,7 +289,7 @@ def test_driver_and_jobs_are_killed(folder, whole):
 @pytest.mark.parametrize(
     "seed",
     [
-        pytest.param(seed, marks=pytest.mark.slow if seed < 2 else pytest.mark.exhaustive)
+        pytest.param(seed, marks=pytest.mark.slow if seed < 1 else pytest.mark.exhaustive)
         for seed in range(4)
     ],
 )
