@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from hpsearch.cluster.study_dir import StudyDir
+from hpsearch.config_paths import Config
 from hpsearch.errors import ConflictError, UsageError
 from hpsearch.plain import to_plain
 from hpsearch.population.operators.options import (
@@ -28,7 +29,6 @@ from hpsearch.study.derived import (
     write_derived,
 )
 from hpsearch.study.founders import disagreements
-from hpsearch.study.space import Config
 from hpsearch.study.spec import Study
 from hpsearch.trainers.config import TrainerConfig, read_config, shape_key
 from hpsearch.trainers.metrics import metric_names

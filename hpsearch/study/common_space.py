@@ -4,9 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from hpsearch.study.breeding.checks import SHARED
-from hpsearch.study.breeding.members import explorable_of
-from hpsearch.study.parameters import (
+from hpsearch.config_paths import Config, paths, value_at
+from hpsearch.parameters import (
     CategoricalParameter,
     FloatParameter,
     IntParameter,
@@ -14,7 +13,9 @@ from hpsearch.study.parameters import (
     is_plain,
     json_text,
 )
-from hpsearch.study.space import Config, SearchSpace, paths, value_at
+from hpsearch.study.breeding.checks import SHARED
+from hpsearch.study.breeding.members import explorable_of
+from hpsearch.study.space import SearchSpace
 from hpsearch.trainers.config import GAME
 
 Space = Mapping[str, Parameter]

@@ -9,6 +9,7 @@ from typing import Any
 from hpsearch import yaml_file
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.errors import UsageError
+from hpsearch.parameters import json_text
 from hpsearch.plain import to_plain
 from hpsearch.study.derived import (
     HELD_OUT,
@@ -19,7 +20,6 @@ from hpsearch.study.derived import (
     write_derived,
 )
 from hpsearch.study.options import ListedOptions
-from hpsearch.study.parameters import json_text
 from hpsearch.study.spec import Study
 
 SUFFIX = "-confirm"

@@ -10,11 +10,11 @@ from typing import Any
 
 from hpsearch import atomic, yaml_file
 from hpsearch.cluster.study_dir import StudyDir
+from hpsearch.config_paths import Config
 from hpsearch.errors import ConflictError, UsageError
 from hpsearch.names import NAME_RULE, is_name
 from hpsearch.plain import to_plain
 from hpsearch.study.options import SlurmOptions
-from hpsearch.study.space import Config
 from hpsearch.study.spec import Study, load_spec
 
 HELD_OUT = 1_000_000_000

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from hpsearch.atomic import read_json
+from hpsearch.config_paths import Config, paths
 from hpsearch.errors import ConfigError, CorruptError, DiskError
 from hpsearch.plain import to_plain
-from hpsearch.study.space import Config, paths
 from hpsearch.trainers.checkpoint_name import STATE, step_of
 from hpsearch.trainers.config import GAME, TrainerConfig, read_config
 

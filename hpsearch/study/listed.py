@@ -7,14 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from hpsearch.errors import unknown_name
-from hpsearch.study.options import ListedOptions, Sampler
-from hpsearch.study.parameters import (
+from hpsearch.parameters import (
     CategoricalParameter,
     FloatParameter,
     Parameter,
     is_plain,
     json_text,
 )
+from hpsearch.study.options import ListedOptions, Sampler
 from hpsearch.study.space import SearchSpace
 from hpsearch.study.space_checks import condition_problems
 

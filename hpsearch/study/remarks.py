@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from importlib.util import find_spec
 
+from hpsearch.parameters import CategoricalParameter
 from hpsearch.study.options import CMAESOptions, GPOptions, GridOptions
-from hpsearch.study.parameters import CategoricalParameter
 from hpsearch.study.spec import Study
 
 GP_TRIALS = 500

@@ -6,8 +6,8 @@ from functools import cache
 from typing import Any
 
 from hpsearch.errors import ConfigError
+from hpsearch.parameters import Parameter
 from hpsearch.schema import read
-from hpsearch.study.parameters import Parameter
 
 
 def read_sections(cls: type, data: object) -> dict[str, Any]:

@@ -1,14 +1,12 @@
 """The search space: parameters, some of which exist only under certain values of others."""
 
-import copy
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING, Any, assert_never
 
-from hpsearch.errors import unknown_name
-from hpsearch.study.parameters import (
+from hpsearch.parameters import (
     CategoricalParameter,
     FloatParameter,
     IntParameter,
@@ -19,8 +17,6 @@ from hpsearch.study.parameters import (
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
     from optuna.trial import BaseTrial
-
-Config = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -166,48 +162,6 @@ def wanted_values(parent: CategoricalParameter, wanted: Any) -> list[Any]:
     if isinstance(wanted, list) and not any(_same(wanted, choice) for choice in parent.choices):
         return wanted
     return [wanted]
-
-
-def apply(base: Config, values: Mapping[str, Any]) -> Config:
-    """Return a copy of a configuration with the values at their dotted paths.
-
-    A value within another one (``host.gamma`` within ``host``) refines it, whatever their order.
-
-    Raises:
-        KeyError: if the configuration has no such path.
-    """
-    config = copy.deepcopy(base)
-    for path in sorted(values, key=lambda path: path.count(".")):
-        *parents, key = path.split(".")
-        node: Any = config
-        for parent in parents:
-            node = node.get(parent) if isinstance(node, dict) else None
-        if not isinstance(node, dict) or key not in node:
-            raise KeyError(unknown_name("path", path, paths(config)))
-        node[key] = copy.deepcopy(values[path])
-    return config
-
-
-def value_at(config: Config, path: str) -> Any:
-    """Return what a configuration holds at a dotted path.
-
-    Raises:
-        KeyError: if the configuration has no such path.
-    """
-    node: Any = config
-    for key in path.split("."):
-        if not isinstance(node, dict) or key not in node:
-            raise KeyError(unknown_name("path", path, paths(config)))
-        node = node[key]
-    return node
-
-
-def paths(config: Config, prefix: str = "") -> Iterator[str]:
-    """Yield every dotted path of a configuration, a mapping before what it holds."""
-    for key, value in config.items():
-        yield prefix + key
-        if isinstance(value, dict):
-            yield from paths(value, f"{prefix}{key}.")
 
 
 def _suggest(trial: "BaseTrial", name: str, parameter: Parameter) -> Any:

@@ -4,9 +4,10 @@ from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any
 
+from hpsearch.config_paths import Config, apply, paths
 from hpsearch.errors import ConfigError, unknown_name
-from hpsearch.study.parameters import CategoricalParameter, Parameter, is_plain, json_text
-from hpsearch.study.space import Config, SearchSpace, apply, paths, wanted_values
+from hpsearch.parameters import CategoricalParameter, Parameter, is_plain, json_text
+from hpsearch.study.space import SearchSpace, wanted_values
 from hpsearch.trainers.config import read_config
 
 ALGORITHM = "algorithm"

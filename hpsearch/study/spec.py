@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from hpsearch import yaml_file
 from hpsearch.cluster.slurm_profile import load_profile
+from hpsearch.config_paths import Config, apply, value_at
 from hpsearch.errors import ConfigError, StorageError
+from hpsearch.parameters import Parameter
 from hpsearch.plain import to_plain
 from hpsearch.population.options import PopulationOptions
 from hpsearch.schema import NonNegative, Positive, Range, read
@@ -27,9 +29,8 @@ from hpsearch.study.options import (
     SlurmOptions,
     TPEOptions,
 )
-from hpsearch.study.parameters import Parameter
 from hpsearch.study.sections import read_sections
-from hpsearch.study.space import Config, SearchSpace, apply, value_at
+from hpsearch.study.space import SearchSpace
 from hpsearch.study.space_checks import (
     ALGORITHM,
     algorithm_problems,

@@ -4,11 +4,11 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from hpsearch.config_paths import Config
 from hpsearch.errors import unknown_name
 from hpsearch.names import NAME_RULE, is_name
+from hpsearch.parameters import Parameter
 from hpsearch.study.options import CMAESOptions, GridOptions, NoPruning, Pruner, Sampler
-from hpsearch.study.parameters import Parameter
-from hpsearch.study.space import Config
 from hpsearch.study.url import password, url_problem
 from hpsearch.trainers.config import read_config
 from hpsearch.trainers.metrics import metric_names

@@ -11,12 +11,12 @@ from optuna.trial import TrialState
 
 from hpsearch.cluster.failures import OOM_GPU
 from hpsearch.cluster.lineage import Fresh, Lineage
+from hpsearch.config_paths import Config
 from hpsearch.study.breeding.lineages import lineage_of
 from hpsearch.study.breeding.records import Origin
 from hpsearch.study.drafts import DraftStorage
 from hpsearch.study.observe import Report
 from hpsearch.study.records import COMPLETE, FAIL, PRUNED, Trial
-from hpsearch.study.space import Config
 from hpsearch.study.spec import Study
 from hpsearch.trainers.config import TrainerConfig, read_config, shape_key
 

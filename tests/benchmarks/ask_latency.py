@@ -37,12 +37,12 @@ sys.path[:0] = [str(TESTS), str(TESTS / "benchmarks")]
 from rows import append, commit, processor  # noqa: E402
 from servers import start_postgresql  # noqa: E402
 
-from hpsearch.study.options import TPEOptions  # noqa: E402
-from hpsearch.study.parameters import (  # noqa: E402
+from hpsearch.parameters import (  # noqa: E402
     CategoricalParameter,
     FloatParameter,
     IntParameter,
 )
+from hpsearch.study.options import TPEOptions  # noqa: E402
 from hpsearch.study.samplers import build_sampler  # noqa: E402
 from hpsearch.study.space import SearchSpace  # noqa: E402
 from hpsearch.study.storage import open_storage  # noqa: E402

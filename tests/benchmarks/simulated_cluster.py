@@ -56,9 +56,9 @@ from hpsearch import yaml_file  # noqa: E402
 from hpsearch.cluster.simulated_cluster import SimulatedCluster  # noqa: E402
 from hpsearch.cluster.simulated_job import Course  # noqa: E402
 from hpsearch.cluster.simulated_match import teaches_nothing  # noqa: E402
+from hpsearch.config_paths import apply  # noqa: E402
 from hpsearch.study.driver import Driver  # noqa: E402
 from hpsearch.study.opening import open_driver  # noqa: E402
-from hpsearch.study.space import apply  # noqa: E402
 from hpsearch.study.spec import Study, load_spec  # noqa: E402
 from hpsearch.trainers.config import TrainerConfig  # noqa: E402
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hpsearch.parameters import CategoricalParameter, FloatParameter
 from hpsearch.population.breeding import Exploring, Member, breed
 from hpsearch.population.exploring.model_explore import Generation
 from hpsearch.population.fitness import Weights
@@ -30,7 +31,6 @@ from hpsearch.population.options import (
 )
 from hpsearch.population.scores import Scores
 from hpsearch.population.selection.operator_choice import OperatorRecord
-from hpsearch.study.parameters import CategoricalParameter, FloatParameter
 
 LR = FloatParameter("float", 1e-5, 1e-1, log=True)
 GAMMA = FloatParameter("float", 0.5, 1.0)

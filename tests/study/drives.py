@@ -22,13 +22,13 @@ from sqlalchemy.pool import NullPool
 from study_files import BASE, load
 
 from hpsearch import yaml_file
+from hpsearch.config_paths import apply
 from hpsearch.study import space as space_module
 from hpsearch.study.database import Database
 from hpsearch.study.driver import Driver
 from hpsearch.study.events import Event, EventLog, NewEvent
 from hpsearch.study.leases import Lease
 from hpsearch.study.opening import open_driver
-from hpsearch.study.space import apply
 from hpsearch.study.spec import Study, storage_url
 from hpsearch.study.state import RUNNING, StudyState
 from hpsearch.trainers.config import read_config

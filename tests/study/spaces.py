@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from hpsearch.study.parameters import (
+from hpsearch.parameters import (
     CategoricalParameter,
     FloatParameter,
     IntParameter,

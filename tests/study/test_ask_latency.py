@@ -11,8 +11,8 @@ import pytest
 import sqlalchemy
 from optuna.distributions import distribution_to_json
 
+from hpsearch.parameters import CategoricalParameter, FloatParameter, IntParameter
 from hpsearch.study.options import Sampler, TPEOptions
-from hpsearch.study.parameters import CategoricalParameter, FloatParameter, IntParameter
 from hpsearch.study.samplers import build_sampler
 from hpsearch.study.space import SearchSpace
 from hpsearch.study.storage import MirroredStorage, open_storage

@@ -15,14 +15,15 @@ from hpsearch.cli import main
 from hpsearch.cluster.pins import pinned
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.commands import driving, run
+from hpsearch.config_paths import apply
+from hpsearch.parameters import CategoricalParameter, FloatParameter, IntParameter
 from hpsearch.report import founders as report
 from hpsearch.report.strongest import Found
 from hpsearch.report.view import open_view
 from hpsearch.study.breeding.members import explorable_of
 from hpsearch.study.common_space import common_space
 from hpsearch.study.confirming import HELD_OUT
-from hpsearch.study.parameters import CategoricalParameter, FloatParameter, IntParameter
-from hpsearch.study.space import SearchSpace, apply
+from hpsearch.study.space import SearchSpace
 from hpsearch.study.spec import load_spec
 from hpsearch.trainers.checkpoint_name import name_of
 

@@ -6,8 +6,8 @@ import pytest
 from study_files import BASE, load
 
 from hpsearch import yaml_file
+from hpsearch.config_paths import apply
 from hpsearch.errors import ConfigError
-from hpsearch.study.space import apply
 
 POPULATION = {"members": 4, "interval": 500}
 LR = {"host.optim.args.lr": {"type": "float", "low": 1e-5, "high": 1e-2, "log": True}}

@@ -13,6 +13,7 @@ from optuna.trial import Trial
 from scipy.stats import qmc
 from spaces import CONDITIONAL, FINITE, FINITE_COUNT, PLAIN
 
+from hpsearch.parameters import CategoricalParameter, FloatParameter
 from hpsearch.study.options import (
     CMAESOptions,
     GPOptions,
@@ -25,7 +26,6 @@ from hpsearch.study.options import (
     Sampler,
     TPEOptions,
 )
-from hpsearch.study.parameters import CategoricalParameter, FloatParameter
 from hpsearch.study.pruners import build_pruner
 from hpsearch.study.samplers import blind, build_sampler, derive_seed
 from hpsearch.study.space import SearchSpace

@@ -19,8 +19,9 @@ from spaces import (
     finite_spaces,
 )
 
-from hpsearch.study.parameters import FloatParameter, IntParameter
-from hpsearch.study.space import SearchSpace, apply, paths
+from hpsearch.config_paths import apply, paths
+from hpsearch.parameters import FloatParameter, IntParameter
+from hpsearch.study.space import SearchSpace
 
 SHARES = st.floats(0, 1, exclude_max=True)
 CONFIGS = st.recursive(

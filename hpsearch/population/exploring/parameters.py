@@ -1,4 +1,4 @@
-"""The parameters of study/parameters.py satisfy these protocols, what exploring needs of them.
+"""The parameters of hpsearch/parameters.py satisfy these protocols, what exploring needs of them.
 
 Values are in the form in which the study stores them. Populations must not know studies, so this
 says what is needed instead of importing it.

@@ -4,11 +4,11 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from hpsearch.cluster.lineage import Fresh
+from hpsearch.parameters import FloatParameter, IntParameter, Parameter, label_of
 from hpsearch.population.operators.options import Clone
 from hpsearch.population.options import PopulationOptions, Schedule
 from hpsearch.study.breeding.records import Origin, PopulationRecord, key_after
 from hpsearch.study.breeding.schedule import scheduled
-from hpsearch.study.parameters import FloatParameter, IntParameter, Parameter, label_of
 from hpsearch.study.spec import Study
 from hpsearch.trainers.checkpoint_name import step_of
 

@@ -4,11 +4,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
+from hpsearch.config_paths import Config, apply
 from hpsearch.errors import ConfigError
+from hpsearch.parameters import CategoricalParameter, Parameter
 from hpsearch.population.options import PopulationOptions, needs_pairs, scripted_players
 from hpsearch.study.options import NoPruning
-from hpsearch.study.parameters import CategoricalParameter, Parameter
-from hpsearch.study.space import Config, apply
 from hpsearch.trainers.config import GAME, read_config
 
 SHARED = ("steps", "seed", "algorithm", "evaluation.interval")

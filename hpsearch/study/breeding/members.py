@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from hpsearch.config_paths import Config
+from hpsearch.parameters import Parameter
 from hpsearch.plain import leaves
-from hpsearch.study.parameters import Parameter
-from hpsearch.study.space import Config, SearchSpace
+from hpsearch.study.space import SearchSpace
 from hpsearch.trainers.config import CommonConfig, read_config
 from hpsearch.trainers.net_arch import Linear, Residual, parse
 

@@ -3,11 +3,12 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from hpsearch.config_paths import Config
+from hpsearch.parameters import is_plain, json_text
 from hpsearch.population.options import Schedule
 from hpsearch.study.breeding.members import explorable_of
 from hpsearch.study.listed import configuration_problems, stored_point
-from hpsearch.study.parameters import is_plain, json_text
-from hpsearch.study.space import Config, SearchSpace
+from hpsearch.study.space import SearchSpace
 from hpsearch.study.space_checks import condition_problems
 
 WHERE = "population.explore.intervals"
