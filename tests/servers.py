@@ -173,6 +173,7 @@ def start_mysql() -> Server:
         f"CREATE USER IF NOT EXISTS '{USER}'@'127.0.0.1' IDENTIFIED BY '{PASSWORD}';\n"
         f"GRANT ALL ON *.* TO '{USER}'@'127.0.0.1';\n"
     )
+    grants.chmod(0o644)  # the server runs as somebody else, whatever our umask
     port = _free_port()
     return Server(
         Program(

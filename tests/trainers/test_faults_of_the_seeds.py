@@ -340,7 +340,7 @@ def test_b18_positions_stay_whole_numbers(tiny_config, algorithm):
 
 @ALGORITHMS
 def test_b31_optimizers_and_counters_are_saved(tiny_config, algorithm):
-    names = set(build([tiny_config({"agent": "learn"}, algorithm)])._saved_state())
+    names = set(build([tiny_config({"agent": "learn"}, algorithm)]).saved_state())
     for role in ("host", "agent"):
         assert {f"{role}.optimizer.{part}" for part in ("mean", "square", "updates")} <= names
         assert {f"{role}.net.weights", f"{role}.net.statistics", f"{role}.trainable"} <= names
