@@ -11,6 +11,7 @@ from typing import Any
 
 from hpsearch.cluster.executor import JobStatus
 from hpsearch.cluster.failures import NAN
+from hpsearch.cluster.island import Loan, Takeover
 from hpsearch.cluster.member import FENCED, Member
 from hpsearch.cluster.messages import Heartbeat, JobPlan
 from hpsearch.cluster.simulated_match import Teaching, simulated_games
@@ -21,7 +22,9 @@ from hpsearch.cluster.supply import (
     steps_until_next,
     steps_until_together,
 )
-from hpsearch.trainers.checkpoint_name import MANIFEST, name_of
+from hpsearch.config_paths import value_at
+from hpsearch.plain import to_plain
+from hpsearch.trainers.checkpoint_name import MANIFEST, manifest_sha256, name_of
 from hpsearch.trainers.config import TrainerConfig, shape_key
 from hpsearch.trainers.evaluation import Evaluation
 from hpsearch.trainers.metrics import metric_names
@@ -177,6 +180,7 @@ class FakeExecutor:
         if not known.left:
             self._take_more(known)
             return
+        self._exchange(known)
         stride = self._stride(known)
         for member in known.left:
             known.step[member.assignment.trial] += stride
@@ -258,12 +262,42 @@ class FakeExecutor:
             for step, config in steps
             for due in (config.evaluation.interval, config.checkpoint.interval, config.steps)
         ]
+        strides += [
+            one.island.steps
+            - (known.step[one.assignment.trial] - one.lineage.first_step) % one.island.steps
+            for one in known.left
+            if one.island is not None
+        ]
         if len(known.left) < known.rows:
             oldest, config = steps[0]
             firsts = map(_newest, known.supply.waiting_with(shape_key(config)))
             joining = steps_until_next(oldest, firsts, config.evaluation.interval)
             strides += [] if joining is None else [joining]
         return min(strides)
+
+    def _exchange(self, known: FakeJob) -> None:
+        """Where a local generation ends, let the last member become a copy of the first."""
+        source, taken = known.left[0], known.left[-1]
+        step, own = (known.step[one.assignment.trial] for one in (source, taken))
+        age = step - source.lineage.first_step
+        if source is taken or source.island is None or age % source.island.steps or not age:
+            return
+        if step >= source.config.steps:
+            return
+        _save(source, step)
+        sha256 = manifest_sha256(_checkpoints(source) / name_of(step))
+        assert sha256 is not None
+        given, got = source.trial.read_exchanges(), taken.trial.read_exchanges()
+        plain = to_plain(source.config)
+        before = {path: value_at(plain, path) for path in source.island.parameters}
+        if given.takeovers:
+            before = given.takeovers[-1].params
+        ranges = source.island.parameters
+        after = {path: max(value * 0.5, ranges[path].low) for path, value in before.items()}
+        changes = {path: (before[path], after[path]) for path in before}
+        copied = Takeover(own, source.assignment.trial, step, sha256, changes, after)
+        source.trial.write_exchanges(given.before(step).with_loan(Loan(step, sha256)))
+        taken.trial.write_exchanges(got.before(own).with_takeover(copied))
 
     def _obey(self, known: FakeJob) -> None:
         for member in list(known.left):

@@ -66,9 +66,7 @@ class Keeper:
     def save(self, trainer: AnyTrainer, row: int, member: Member, kind: str) -> None:
         """Save one member and remove checkpoints that need not be kept."""
         folder = member.trial.checkpoints
-        # Its first checkpoint, that of its birth, told whom a child descends from.
-        parents = checkpoint.parents_below(folder) if member.parents else ()
-        trainer.save(folder, row, kind, parents)
+        trainer.save(folder, row, kind, _parents(member))
         self.saved[member.assignment.trial] = int(trainer.step[row])
         best = read_best(folder)
         pinned = () if best is None else (best.step,)
@@ -100,3 +98,12 @@ class Keeper:
         if best is not None and best.metric == name and not best.is_beaten_by(value):
             return None
         return Best(step, name, value)
+
+
+def _parents(member: Member) -> tuple[str, ...]:
+    """Return the sha256 of the checkpoints that a member now descends from."""
+    takeovers = member.trial.read_exchanges().takeovers if member.island is not None else ()
+    if takeovers:
+        return (takeovers[-1].sha256,)
+    # Its first checkpoint, that of its birth, told whom a child descends from.
+    return checkpoint.parents_below(member.trial.checkpoints) if member.parents else ()

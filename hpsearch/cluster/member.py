@@ -7,6 +7,7 @@ from typing import Final, Literal
 
 from hpsearch import yaml_file
 from hpsearch.cluster.failures import kind_of, message_of
+from hpsearch.cluster.island import Island
 from hpsearch.cluster.lineage import Lineage
 from hpsearch.cluster.messages import Assignment, AttemptResult, Status, Stop
 from hpsearch.cluster.study_dir import StudyDir
@@ -31,6 +32,8 @@ class Member:
     lineage: Lineage
     parents: tuple[Path, ...]
     """the checkpoints that the lineage names"""
+    island: Island | None = None
+    """how it breeds with those beside it, None if it does not"""
 
     @classmethod
     def open(cls, study: StudyDir, assignment: Assignment) -> "Member":
@@ -38,7 +41,7 @@ class Member:
 
         Raises:
             ConfigError: if it is not a complete trainer configuration.
-            CorruptError: if it is not said where it comes from.
+            CorruptError: if it is not said where it comes from, or how it breeds is damaged.
         """
         trial = study.trial(assignment.trial)
         config = read_config(yaml_file.load(trial.config), source=str(trial.config))
@@ -46,7 +49,14 @@ class Member:
         lineage = trial.read_lineage()
         parents = tuple(study.checkpoint(one.checkpoint) for one in lineage.parents)
         return cls(
-            assignment, trial, attempt, config, f"trial {assignment.trial}", lineage, parents
+            assignment=assignment,
+            trial=trial,
+            attempt=attempt,
+            config=config,
+            name=f"trial {assignment.trial}",
+            lineage=lineage,
+            parents=parents,
+            island=trial.read_island(),
         )
 
     def stop_reason(self) -> Stop | Literal["fenced"] | None:

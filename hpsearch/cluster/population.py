@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from hpsearch.cluster.failures import DIVERGED, HUNG
 from hpsearch.cluster.heartbeats import Heartbeats
 from hpsearch.cluster.keeper import Keeper
+from hpsearch.cluster.local_matches import LocalMatches
 from hpsearch.cluster.measuring import Measuring
 from hpsearch.cluster.member import Member
 from hpsearch.cluster.newcomers import Newcomers
@@ -74,6 +75,7 @@ class Population:
         self._config: CommonConfig = self._slots.trainer.config
         self._keeper = Keeper(self._config)
         self._measuring = Measuring(self._slots, self._config.evaluation)
+        self._local_matches = LocalMatches(self._slots, self._keeper)
         self._steps_per_second = 0.0
         self._heartbeats = Heartbeats()
         self._newcomers = Newcomers(supply, self._slots, self._keeper, self._heartbeats)
@@ -129,6 +131,7 @@ class Population:
         self._admit()
         self._beat()
         while self._slots.members and not self._flag.is_set:
+            self._breed()
             self._train()
             self._obey()  # before anything is written: the trial may be another attempt's by now
             if self._is_anything_due():
@@ -170,9 +173,8 @@ class Population:
         slots = self._slots
         due = [self._steps_until_due(step, slots.members[row]) for row, step in slots.steps.items()]
         due.append(self._monitor.steps_until_due(self._clock))
-        joining = self._newcomers.steps_until_due()
-        if joining is not None:
-            due.append(joining)
+        others = (self._newcomers.steps_until_due(), self._local_matches.steps_until_due())
+        due += [steps for steps in others if steps is not None]
         steps = max(1, min(*due, round(self._steps_per_second * STRIDE_SECONDS)))
         began = time.perf_counter()
         self._monitor.before_steps(self._clock)
@@ -188,6 +190,13 @@ class Population:
             row = rows[index]
             slots.members[row].end("failed", slots.steps[row], kind=DIVERGED, message=sentence)
         self._drop([rows[index] for index in diverged])
+
+    def _breed(self) -> None:
+        """Let members take each other's places, at the step of what was saved last."""
+        if self._local_matches.are_due:
+            self._beat(is_busy=True)
+            with self._monitor.sections("local match"):
+                self._local_matches.play()
 
     def _steps_until_due(self, step: int, member: Member) -> int:
         return min(

@@ -1,6 +1,6 @@
 """Where the trials of a job begin, or go on from."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,9 +8,12 @@ from hpsearch.cluster.births import give_birth, step_of_birth
 from hpsearch.cluster.lineage import Fresh
 from hpsearch.cluster.member import Member
 from hpsearch.cluster.supply import steps_to_resume
+from hpsearch.config_paths import apply, value_at
 from hpsearch.errors import ConflictError, HpsearchError
+from hpsearch.plain import to_plain
 from hpsearch.trainers import checkpoint
 from hpsearch.trainers.best_checkpoint import forget_best
+from hpsearch.trainers.config import read_config
 from hpsearch.trainers.trainer import AnyTrainer
 
 
@@ -52,6 +55,8 @@ def _chosen_steps(members: Mapping[int, Member], *, in_step: bool) -> dict[int, 
     found = {row: _found_steps(member) for row, member in members.items()}
     # Those who trained together are as old, but at other steps where their parents were.
     ages = [[step - births[row] for step in own] for row, own in found.items()]
+    if any(member.island is not None for member in members.values()):
+        ages = shared_ages(ages)
     chosen = zip(members, steps_to_resume(ages, in_step=in_step), strict=True)
     return {row: None if age is None else births[row] + age for row, age in chosen}
 
@@ -60,11 +65,44 @@ def _begin_or_load(trainer: AnyTrainer, row: int, member: Member, step: int | No
     """Let one begin, or go on from ``step``; return the step of its newest checkpoint, if any."""
     first = _begin(trainer, row, member) if step is None else step
     if step is not None:
-        trainer.load(checkpoint.path_of(member.trial.checkpoints, step), row)
+        path = checkpoint.path_of(member.trial.checkpoints, step)
+        _learn_as_saved(trainer, row, member, path)
+        trainer.load(path, row)
     _tidy(member)
     member.trial.forget_metrics_after(first or 0)
+    if member.island is not None:
+        # At the very step of a checkpoint places change again, as they did before.
+        exchanges = member.trial.read_exchanges().before(first or 0)
+        member.trial.write_exchanges(exchanges)
     print(f"{member.name} {_where(member, step, first)}", flush=True)
     return first
+
+
+def _learn_as_saved(trainer: AnyTrainer, row: int, member: Member, path: Path) -> None:
+    """Let a member of an island learn as it did at a checkpoint, if it had become another's copy.
+
+    What else differs from its configuration, loading the checkpoint will tell.
+    """
+    if member.island is None:
+        return
+    saved = checkpoint.saved_config(path)
+    values = {name: value_at(saved, name) for name in member.island.parameters}
+    plain = apply(to_plain(member.config), values)
+    trainer.begin(row, read_config(plain, source=str(path)))
+
+
+def age_of(member: Member, step: int) -> int:
+    """Return how many steps a member has made by itself when it is at ``step``."""
+    return step - step_of_birth(member)
+
+
+def shared_ages(saved: Sequence[Collection[int]]) -> list[list[int]]:
+    """Return for each member the ages at which all were saved.
+
+    Members of an island have become what they are by each other: they go on together or begin anew.
+    """
+    common = set(saved[0]).intersection(*saved[1:])
+    return [sorted(common) for _ in saved]
 
 
 def first_step(member: Member) -> int:

@@ -7,6 +7,7 @@ from typing import Any
 
 from hpsearch.atomic import read_json, write_json, write_text
 from hpsearch.cluster.curve import Curve
+from hpsearch.cluster.island import Exchanges, Island
 from hpsearch.cluster.lineage import Birth, Lineage
 from hpsearch.cluster.messages import AttemptResult, Control, Heartbeat
 from hpsearch.errors import ConfigError, CorruptError, DiskError
@@ -60,10 +61,12 @@ class TrialDir:
         """Return the folder of one attempt, counted from 1."""
         return AttemptDir(self.root / f"attempt-{number}")
 
-    def create(self, config: str, lineage: Lineage) -> None:
+    def create(self, config: str, lineage: Lineage, island: Island | None = None) -> None:
         """Write what the trial is; doing it again changes nothing."""
         write_text(self.config, config)
         write_json(self._lineage, asdict(lineage))
+        if island is not None:
+            write_json(self._island, asdict(island))
 
     def read_lineage(self) -> Lineage:
         """Return where the trial comes from.
@@ -98,6 +101,44 @@ class TrialDir:
             return None if data is None else read(Birth, data, source=str(path))
         except ConfigError as error:
             raise CorruptError(f"{path} is no birth ({'; '.join(error.problems)})") from error
+
+    @property
+    def _island(self) -> Path:
+        return self.root / "island.json"
+
+    def read_island(self) -> Island | None:
+        """Return how the trial breeds with those beside it, None if it does not.
+
+        Raises:
+            CorruptError: if the file is damaged.
+        """
+        data = read_json(self._island)
+        try:
+            return None if data is None else read(Island, data, source=str(self._island))
+        except ConfigError as error:
+            problems = "; ".join(error.problems)
+            raise CorruptError(f"{self._island} is no island ({problems})") from error
+
+    @property
+    def _exchanges(self) -> Path:
+        return self.root / "exchanges.json"
+
+    def read_exchanges(self) -> Exchanges:
+        """Return what the trial took from those beside it and gave them.
+
+        Raises:
+            CorruptError: if the file is damaged.
+        """
+        data = read_json(self._exchanges)
+        try:
+            return Exchanges() if data is None else read(Exchanges, data, source="")
+        except ConfigError as error:
+            problems = "; ".join(error.problems)
+            raise CorruptError(f"{self._exchanges} holds no exchanges ({problems})") from error
+
+    def write_exchanges(self, exchanges: Exchanges) -> None:
+        """Say what the trial took from those beside it and gave them."""
+        write_json(self._exchanges, asdict(exchanges))
 
     def write_control(self, control: Control) -> None:
         """Say which attempt is the trial and whether it should stop."""

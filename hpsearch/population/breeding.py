@@ -268,7 +268,7 @@ def _changed(
     match how:
         case Perturb():
             return [
-                explore(params, exploring.parameters, is_active, _steps(how), rng)
+                explore(params, exploring.parameters, is_active, perturbation(how), rng)
                 for params in parents
             ]
         case Model():
@@ -279,12 +279,13 @@ def _changed(
                 is_active,
                 generation=exploring.generation,
                 optimism=how.optimism,
-                how=_steps(how.perturb),
+                how=perturbation(how.perturb),
                 rng=rng,
             )
         case _:
             assert_never(how)
 
 
-def _steps(how: Perturb) -> Perturbation:
+def perturbation(how: Perturb) -> Perturbation:
+    """Return the steps that a study file names."""
     return Perturbation(how.factor, how.range_share, how.resample, how.switch)

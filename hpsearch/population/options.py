@@ -158,6 +158,23 @@ class Schedule:
 
 
 @dataclass(frozen=True)
+class Islands:
+    """Members that a job trains together, and that breed there several times in an interval.
+
+    What takes a place is a copy in the memory of the device, with hyperparameters by the
+    population's explore; the best reach other islands by the match that ends the interval.
+    """
+
+    members: Annotated[int, Range(low=2)]
+    """of an island, which are those of a job"""
+    generations: Annotated[int, Range(low=2)]
+    """local ones in an interval"""
+    num_games: Positive = 64
+    """of each pair of the island and its panel, on each of the two sets of starts"""
+    selection: Truncation = field(default_factory=Truncation)
+
+
+@dataclass(frozen=True)
 class Adoption:
     """How children of operators are tried before they take a place."""
 
@@ -179,6 +196,8 @@ class PopulationOptions:
     matches: Matches = field(default_factory=Matches)
     founders: tuple[str, ...] = ()
     """checkpoints with which members begin, in turn, from the study file; none for new networks"""
+    islands: Islands | None = None
+    """null trains each member by itself from match to match"""
     selection: Truncation | Tournament | Pareto | Nobody = field(default_factory=Truncation)
     explore: Perturb | Model | Keep | Schedule = field(default_factory=Perturb)
     operators: tuple[OperatorOptions, ...] = field(default_factory=lambda: (Clone(),))
@@ -187,6 +206,11 @@ class PopulationOptions:
     """least chance of an operator"""
     adoption: Adoption | None = field(default_factory=Adoption)
     """null adopts every child"""
+
+    @property
+    def steps_of_schedule(self) -> int:
+        """Return for how many steps a member's hyperparameters stay: those of a generation."""
+        return self.interval // (1 if self.islands is None else self.islands.generations)
 
     def check(self) -> Iterator[str]:
         """Yield what disagrees between the keys."""
@@ -199,6 +223,8 @@ class PopulationOptions:
             yield f"selection must be none if explore is a schedule, but is {self.selection.name}"
         if isinstance(self.selection, Tournament):
             yield from self._tournament_faults(self.selection)
+        if self.islands is not None:
+            yield from self._island_faults(self.islands)
 
     def _tournament_faults(self, selection: Tournament) -> Iterator[str]:
         for key, value in (("size", selection.size), ("elites", selection.elites)):
@@ -206,6 +232,20 @@ class PopulationOptions:
                 yield (
                     f"selection.{key} must be at most the {self.members} members, but is {value}"
                 )
+
+    def _island_faults(self, islands: Islands) -> Iterator[str]:
+        if self.members % islands.members:
+            yield (
+                f"members must be a multiple of islands.members={islands.members}, "
+                f"but is {self.members}"
+            )
+        if self.interval % islands.generations:
+            yield (
+                f"interval must be a multiple of islands.generations={islands.generations}, "
+                f"but is {self.interval}"
+            )
+        if isinstance(self.explore, Schedule):
+            yield "islands must be null if explore is a schedule, which everybody follows"
 
 
 def scripted_players(role: Literal["host", "agent"], panel: tuple[str, ...]) -> tuple[str, ...]:

@@ -35,7 +35,7 @@ def all_candidates(view: StudyView) -> list[Candidate]:
     ranked = sorted(finished, key=lambda trial: sign * (trial.value or 0.0))
     found: dict[str, Candidate] = {}
     for trial in ranked:
-        candidate = Candidate(trial, view.study.space.decode(trial.params))
+        candidate = Candidate(trial, view.study.space.decode(trial.last_params))
         found.setdefault(candidate.key, candidate)
     return list(found.values())
 

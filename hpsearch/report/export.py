@@ -42,7 +42,7 @@ def export(view: StudyView, trial: Trial, folder: Path) -> dict[str, Any]:
         "study": view.study.spec.name,
         "trial": trial.number,
         "objective": view.study.spec.objectives[0].metric,
-        "params": view.study.space.decode(trial.params),
+        "params": view.study.space.decode(trial.last_params),
         "search_metrics": trial.metrics,
         "rows": plain_rows(compare(trainer)),
         "provenance": _provenance(),

@@ -35,6 +35,8 @@ class Relative:
     """place in the population"""
     parents: tuple[int, ...]
     """trials; the first gives all that the operator does not make"""
+    begin: int
+    """step at which it began to go on from its parents: where a copy took its place, that one"""
     operator: str
     adopted: bool | None
     """whether the operator's child was; else it is a copy of the first parent"""
@@ -44,9 +46,12 @@ class Relative:
     """in the first match that it played, in logarithms of rho"""
     changes: dict[str, Any]
     """hyperparameters that differ from the first parent's: before and after"""
+    params: Mapping[str, Any]
+    """all hyperparameters since then, as Optuna stores them"""
     step: int
+    """of the checkpoint that it left: at its end, or where a copy of it took another's place"""
     sha256: str
-    """of its last checkpoint"""
+    """of that checkpoint"""
     seed: int
     founder: Founder | None = None
     """whom it goes on from, where it has no parents here"""
@@ -57,7 +62,11 @@ class Descent:
     """Who descends from whom: everybody who has finished, and the champion."""
 
     relatives: Mapping[int, Relative]
-    """by trial"""
+    """by trial: as they ended"""
+    by_content: Mapping[str, Relative]
+    """by the sha256 of what they left, also where copies of them took places on islands"""
+    first_parents: Mapping[str, str]
+    """content of the first parent's checkpoint, by content"""
     champion: int | None
     """of the last match, None before the first"""
 
@@ -73,9 +82,13 @@ class Descent:
                 f"trial {trial} has no descent, for it has not finished; those that have: {known}"
             )
         line = [self.relatives[trial]]
-        while line[-1].parents and line[-1].parents[0] in self.relatives:
-            line.append(self.relatives[line[-1].parents[0]])
+        while (parent := self._first_parent(line[-1])) is not None:
+            line.append(parent)
         return line[::-1]
+
+    def _first_parent(self, child: Relative) -> Relative | None:
+        content = self.first_parents.get(child.sha256)
+        return None if content is None else self.by_content.get(content)
 
 
 def read_lineage(view: StudyView) -> Descent:
@@ -93,12 +106,18 @@ def read_lineage(view: StudyView) -> Descent:
     nodes = _nodes(view)
     strengths = _strengths(view)
     founders = [_founder(view, place) for place in spec.population.founders]
-    relatives = {
-        node.trial: _relative(view.state.trials[node.trial], node, strengths, founders)
+    by_content = {
+        node.sha256: _relative(view.state.trials[node.trial], node, strengths, founders)
         for node in nodes
     }
+    ended = [node for node in nodes if node.sha256 == view.state.trials[node.trial].sha256]
     champions = view.state.population.archive
-    return Descent(relatives, champions[-1] if champions else None)
+    return Descent(
+        relatives={node.trial: by_content[node.sha256] for node in ended},
+        by_content=by_content,
+        first_parents={node.sha256: node.parents[0] for node in nodes if node.parents},
+        champion=champions[-1] if champions else None,
+    )
 
 
 def _nodes(view: StudyView) -> Sequence[Node]:
@@ -125,18 +144,23 @@ def _founder(view: StudyView, place: str) -> Founder:
 def _relative(
     trial: Trial, node: Node, strengths: Mapping[int, float], founders: Sequence[Founder]
 ) -> Relative:
-    assert trial.origin is not None, "nodes are trials of a population"
-    begun_by = None if trial.origin.parents else trial.origin.founder
+    origin = trial.origin
+    assert origin is not None, "nodes are trials of a population"
+    takeovers = [one for one in trial.takeovers if one.step < node.step]
+    last = takeovers[-1] if takeovers else None
+    begun_by = None if origin.parents or last else origin.founder
     return Relative(
         trial=trial.number,
-        generation=trial.origin.generation,
-        member=trial.origin.member,
-        parents=trial.origin.parents,
+        generation=origin.generation,
+        member=origin.member,
+        parents=origin.parents if last is None else (last.source,),
+        begin=origin.first_step if last is None else last.step,
         operator=node.operator,
         adopted=node.adopted,
-        is_child=trial.origin.is_child,
+        is_child=origin.is_child or last is not None,
         strength=strengths.get(trial.number),
         changes=node.changes,
+        params=trial.params if last is None else last.params,
         step=node.step,
         sha256=node.sha256,
         seed=node.seed,

@@ -1,4 +1,7 @@
-"""The schedule of a trial: the hyperparameters of each interval on the line that led to it."""
+"""The schedule of a trial: the hyperparameters of each interval on the line that led to it.
+
+Where there are islands, of each local generation.
+"""
 
 from typing import Any
 
@@ -14,19 +17,20 @@ def schedule_of(view: StudyView, found: Descent, trial: int) -> list[dict[str, A
         UsageError: if the trial has not finished, is no trial of the population, or if its line
             began with what another study has learned.
     """
-    line = [view.state.trials[one.trial] for one in found.line(trial)]
-    first = line[0]
-    assert first.origin is not None, "whoever has descent is of a population"
-    if first.origin.founder is not None:
-        options = view.study.spec.population
-        assert options is not None, "it has founders"
+    options, line = view.study.spec.population, found.line(trial)
+    assert options is not None, "whoever has descent is of a population"
+    if line[0].founder is not None:
         raise UsageError(
             f"trial {trial} of {view.study.spec.name} descends from a founder, "
-            f"{options.founders[first.origin.founder]}; what that one had learned is no part of "
+            f"{line[0].founder.checkpoint}; what that one had learned is no part of "
             "the schedule, which can be tried from new networks alone: replay the study of the "
             "founder, or a trial whose line began with new networks"
         )
-    return [view.study.space.decode(one.params) for one in line]
+    return [
+        view.study.space.decode(one.params)
+        for one in line
+        for _ in range((one.step - one.begin) // options.steps_of_schedule)
+    ]
 
 
 def num_mixed(found: Descent, trial: int) -> int:

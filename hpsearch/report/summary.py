@@ -95,7 +95,7 @@ def trial_summary(view: StudyView, trial: Trial) -> dict[str, Any]:
         "state": trial_state(trial),
         "value": trial.value,
         "metrics": trial.metrics,
-        "params": view.study.space.decode(trial.params),
+        "params": view.study.space.decode(trial.last_params),
         "attempts": trial.attempts,
         "failure": trial.failure,
         "message": trial.message,

@@ -186,7 +186,7 @@ def print_best(console: Console, view: StudyView, trial: Trial) -> None:
     metric = view.study.spec.objectives[0].metric
     value = interval_text(trial.metrics[metric])
     console.print(f"best: trial {trial.number}, {metric} {value}", style="bold", highlight=False)
-    for name, setting in view.study.space.decode(trial.params).items():
+    for name, setting in view.study.space.decode(trial.last_params).items():
         console.print(f"  {name}: {setting_text(setting)}", highlight=False, markup=False)
 
 
@@ -203,7 +203,7 @@ def trials_table(view: StudyView, trials: Sequence[Trial]) -> Table:
     for column in ("trial", "state", metric, *(name.rpartition(".")[2] for name in names)):
         table.add_column(column, justify="left" if column == "state" else "right")
     for trial in trials:
-        settings = view.study.space.decode(trial.params)
+        settings = view.study.space.decode(trial.last_params)
         value = interval_text(trial.metrics[metric]) if metric in trial.metrics else ""
         row = (setting_text(settings[name]) if name in settings else "" for name in names)
         table.add_row(str(trial.number), trial_state(trial), value, *row)

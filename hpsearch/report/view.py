@@ -66,7 +66,7 @@ class StudyView:
         """Return the training steps of a whole trial; cheap, for it is asked every moment."""
         if self.study.spec.population is not None:
             return self.study.spec.population.interval
-        values: dict[str, Any] = self.study.space.decode(trial.params)
+        values: dict[str, Any] = self.study.space.decode(trial.last_params)
         base = self.study.bases[values.get(ALGORITHM, next(iter(self.study.bases)))]
         return int(values["steps"] if "steps" in values else base["steps"])
 

@@ -1,4 +1,4 @@
-"""The graph of descent in SQL: every trial's last checkpoint by its content, and its parents.
+"""The graph of descent in SQL: checkpoints that others may descend from, and their parents.
 
 It is written together with the event that tells how a trial of a population ended, so that graph
 and events never disagree.
@@ -57,11 +57,11 @@ def add_node(session: Session, study_id: int, node: Node) -> None:
 
 
 def read_nodes(database: Database, study_id: int) -> list[Node]:
-    """Return the checkpoints of a study, by trial."""
+    """Return the checkpoints of a study, by trial and step."""
     checkpoints = (
         select(CheckpointRow)
         .where(CheckpointRow.study_id == study_id)
-        .order_by(CheckpointRow.trial)
+        .order_by(CheckpointRow.trial, CheckpointRow.step)
     )
     edges = (
         select(ParentRow)

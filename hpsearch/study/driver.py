@@ -62,7 +62,7 @@ class Driver:
         self._recorder = recorder
         self._executor = executor
         self._clock = clock
-        refills = spec.executor.refills
+        refills = self._refills = study.refills
         self._jobs = Jobs(folder, trials, recorder, executor, refills=refills, clock=clock)
         self._pilots = Pilots(
             folder,
@@ -254,12 +254,12 @@ class Driver:
         stops = self.state.status == STOPPING
         waiting = groups(
             [trial for trial in self.state.waiting() if trial.attempts or not stops],
-            shape=self._trials.shape,
+            kin=self._trials.kin,
             members_per_job=self._spec.executor.members_per_job,
         )
         left = self._pilots.give(waiting)
         breeds_on = self._breeder is not None and not stops and self._breeder.will_go_on
-        if self._spec.executor.refills and not (left or breeds_on or self._will_ask()):
+        if self._refills and not (left or breeds_on or self._will_ask()):
             self._pilots.close_all()
         if not breeds_on:  # else those that are idle now will be needed
             self._pilots.close_idle()

@@ -66,6 +66,8 @@ class EventLog:
             for event in events:
                 if event.data.get("node") is not None:
                     add_node(session, study_id, Node.of(event.data["node"]))
+                for lent in event.data.get("lent", ()):
+                    add_node(session, study_id, Node.of(lent))
             return [_event(row) for row in rows]
 
         return self._database.transaction(work)

@@ -249,5 +249,5 @@ def write_trials(
     for trial, attempt in zip(group, attempts, strict=True):
         files = folder.trial(trial.number)
         config = trials.plain_config(trial)
-        files.create(yaml_file.dump(config), trials.lineage(trial))
+        files.create(yaml_file.dump(config), trials.lineage(trial), trials.island(trial))
         files.write_control(Control(attempt.token, stop=None))

@@ -1,8 +1,10 @@
 """What is known of one trial and of one job: the records that `state` folds events into."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from hpsearch.cluster.island import Takeover
 from hpsearch.study.breeding.records import Origin
 
 COMPLETE: Final = "finished"
@@ -53,6 +55,13 @@ class Trial:
     """whose interval it is, where there is a population"""
     sha256: str | None = None
     """of its last checkpoint, where there is a population and the trial has finished"""
+    takeovers: tuple[Takeover, ...] = ()
+    """copies of others that took its place while it trained, where there are islands"""
+
+    @property
+    def last_params(self) -> Mapping[str, Any]:
+        """Return the parameters with which it ended, as Optuna stores them."""
+        return self.takeovers[-1].params if self.takeovers else self.params
 
     @property
     def first_step(self) -> int:

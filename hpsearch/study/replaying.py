@@ -87,7 +87,7 @@ def _population(
     assert options is not None, "whoever has descent is a population"
     return {
         "members": seeds,
-        "interval": options.interval,
+        "interval": options.steps_of_schedule,
         # All wait for all: else those who are fast would train on, at the cost of the others.
         "generations": {"name": "synchronous", "quorum": 1.0},
         "matches": to_plain(options.matches),

@@ -1,6 +1,6 @@
 """What attempts wrote, told to Optuna: learning curves, values, failures; each of them once."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -9,8 +9,8 @@ from hpsearch.cluster.failures import CODE
 from hpsearch.cluster.messages import AttemptResult, Control, Stop
 from hpsearch.cluster.study_dir import StudyDir, final_checkpoint
 from hpsearch.errors import CorruptError, DiskError
+from hpsearch.study.breeding.descents import Descent
 from hpsearch.study.breeding.records import Origin
-from hpsearch.study.descent import Node
 from hpsearch.study.events import NewEvent
 from hpsearch.study.observe import Observation, Report
 from hpsearch.study.policy import Verdict, verdict
@@ -178,36 +178,24 @@ class Results:
         return self._recorder.event("told", trial=trial.number, data=told)
 
     def _descent(self, trial: Trial, origin: Origin, how: Stop) -> dict[str, Any]:
-        """Return what became of the trial's operator, and the node that its checkpoint is."""
+        """Return what became of a trial of a population, and which checkpoints it left."""
         files = self._folder.trial(trial.number)
         try:
-            birth = files.read_birth()
+            birth, exchanges = files.read_birth(), files.read_exchanges()
             last = self._folder.checkpoint(final_checkpoint(trial.number, origin.steps))
             sha256 = manifest_sha256(last)
         except (CorruptError, DiskError):  # it informs, and nothing is decided by it
             return {"birth": None, "node": None}
-        told = {"birth": None if birth is None else asdict(birth), "node": None}
-        if how != COMPLETE or sha256 is None:
-            return told
-        parents = [self._state.trials[number] for number in origin.parents]
-        node = Node(
-            trial=trial.number,
-            step=origin.steps,
-            sha256=sha256,
-            parents=tuple(parent.sha256 or "" for parent in parents),
-            operator=origin.operator["name"],
-            adopted=None if birth is None else birth.adopted,
-            seed=self._trials.plain_config(trial)["seed"],
-            changes=_changes(parents[0].params, trial.params) if parents else {},
-        )
-        return told | {"node": asdict(node)}
+        descent = Descent(trial, self._state.trials, self._seed(trial), birth, exchanges)
+        told = {
+            "birth": None if birth is None else asdict(birth),
+            "node": None,
+            "takeovers": [asdict(one) for one in exchanges.takeovers],
+            "lent": [asdict(descent.node(one.step, one.sha256)) for one in exchanges.loans],
+        }
+        if how == COMPLETE and sha256 is not None:
+            told["node"] = asdict(descent.node(origin.steps, sha256))
+        return told
 
-
-def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values that differ, by path, before and after; None where there was none."""
-    names = [*before, *(name for name in after if name not in before)]
-    return {
-        name: [before.get(name), after.get(name)]
-        for name in names
-        if before.get(name) != after.get(name)
-    }
+    def _seed(self, trial: Trial) -> int:
+        return int(self._trials.plain_config(trial)["seed"])

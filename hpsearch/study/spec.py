@@ -117,6 +117,16 @@ class Study:
     founders: tuple[Config, ...] = ()
     """complete trainer configurations of the checkpoints with which a population begins"""
 
+    @property
+    def refills(self) -> bool:
+        """Return whether a pilot is given more while some of its trials still train.
+
+        Not where there are islands, whose members train from match to match together.
+        """
+        population = self.spec.population
+        has_islands = population is not None and population.islands is not None
+        return self.spec.executor.refills and not has_islands
+
     def trial_config(self, number: int, params: Mapping[str, Any]) -> Config:
         """Return the trainer configuration of a trial with these parameters as Optuna stores them.
 
@@ -128,10 +138,10 @@ class Study:
         """Return the trainer configuration of a trial; the interval of a member ends by itself."""
         origin = trial.origin
         if origin is None:
-            return self.trial_config(trial.number, trial.params)
+            return self.trial_config(trial.number, trial.last_params)
         if origin.founder is None:
-            return self.trial_config(trial.number, trial.params) | {"steps": origin.steps}
-        settings = self._seed(trial.number) | self.space.decode(trial.params)
+            return self.trial_config(trial.number, trial.last_params) | {"steps": origin.steps}
+        settings = self._seed(trial.number) | self.space.decode(trial.last_params)
         return apply(self.founders[origin.founder], settings | {"steps": origin.steps})
 
     def founder_value(self, founder: int, path: str) -> Any:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from hpsearch.cluster.failures import DIVERGED, FREE, NAN, OOM_GPU, SILENT
+from hpsearch.cluster.island import Takeover
 from hpsearch.study.breeding import fold
 from hpsearch.study.breeding.records import Origin, PopulationRecord
 from hpsearch.study.events import Event
@@ -241,6 +242,7 @@ def _told(state: StudyState, event: Event) -> None:
     if trial.origin is not None:
         node = event.data.get("node")
         trial.sha256 = None if node is None else node["sha256"]
+        trial.takeovers = tuple(Takeover(**one) for one in event.data.get("takeovers", ()))
         has_finished = trial.told == COMPLETE
         fold.told(state.population, trial.number, trial.origin, event, has_finished=has_finished)
 

@@ -79,10 +79,13 @@ class LeaseRow(Base):
 
 
 class CheckpointRow(Base):
-    """The last checkpoint of a trial of a population: a node of the graph of descent."""
+    """A checkpoint that others may descend from: a node of the graph of descent.
+
+    Of each trial of a population the last one, and on islands those whose copies took places.
+    """
 
     __tablename__ = "hpsearch_checkpoints"
-    __table_args__ = (UniqueConstraint("study_id", "trial"),)
+    __table_args__ = (UniqueConstraint("study_id", "trial", "step"),)
 
     id: Mapped[int] = mapped_column(Id, primary_key=True)
     study_id: Mapped[int] = mapped_column(ForeignKey("hpsearch_studies.id"))

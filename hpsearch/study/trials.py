@@ -1,6 +1,6 @@
 """The trials of a study in Optuna: asked, reported, told."""
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 from typing import Any
@@ -10,8 +10,10 @@ from optuna.pruners import NopPruner
 from optuna.trial import TrialState
 
 from hpsearch.cluster.failures import OOM_GPU
+from hpsearch.cluster.island import Island
 from hpsearch.cluster.lineage import Fresh, Lineage
 from hpsearch.config_paths import Config
+from hpsearch.study.breeding.islands import island_number, island_of
 from hpsearch.study.breeding.lineages import lineage_of
 from hpsearch.study.breeding.records import Origin
 from hpsearch.study.drafts import DraftStorage
@@ -217,6 +219,15 @@ class Trials:
         if trial.origin is None or options is None:
             return Lineage(Fresh(), seed)
         return lineage_of(trial.origin, seed, options, self._study.path.parent)
+
+    def island(self, trial: Trial) -> Island | None:
+        """Return how a trial breeds with those beside it, as its folder says it."""
+        spec = self._study.spec
+        return island_of(trial.origin, spec.population, self._study.space, spec.seed)
+
+    def kin(self, trial: Trial) -> Hashable:
+        """Return the same for trials that one job trains: of one shape, and of one island."""
+        return self.shape(trial), island_number(trial.origin, self._study.spec.population)
 
     def config(self, trial: Trial) -> TrainerConfig:
         """Return the complete trainer configuration of a trial; it never changes."""

@@ -28,7 +28,7 @@ from hpsearch.trainers.checkpoint_name import MANIFEST, PREFIX, STATE, name_of
 TENSORS = "tensors.safetensors"
 
 BORN, PERIODIC, TIMED, BEST = "born", "periodic", "timed", "best"
-REQUESTED, PREEMPTED, FINAL = "requested", "preempted", "final"
+REQUESTED, PREEMPTED, LENT, FINAL = "requested", "preempted", "lent", "final"
 """why a checkpoint was written"""
 
 
@@ -124,6 +124,19 @@ def parents_below(folder: Path) -> tuple[str, ...]:
     for step in valid_steps(folder):
         return tuple(_plain(path_of(folder, step))["parents"])
     return ()
+
+
+def saved_config(path: Path) -> dict[str, Any]:
+    """Return the plain configuration of the checkpoint at ``path``.
+
+    Raises:
+        CorruptError: if it cannot be read.
+    """
+    try:
+        config: dict[str, Any] = _plain(path)["config"]
+    except (FileNotFoundError, ValueError, KeyError, TypeError) as error:
+        raise CorruptError(f"{path} is no whole checkpoint: {error!r}") from error
+    return config
 
 
 def saved_step(path: Path) -> int:

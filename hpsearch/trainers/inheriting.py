@@ -6,15 +6,20 @@ parent's, so that even a child with its parent's seed draws no number and meets 
 parent has learned from. Its games begin anew, each at the next start of its lane.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
 
 from torch import Tensor
 
 from hpsearch.errors import ConflictError, CorruptError
 from hpsearch.trainers import checkpoint
 from hpsearch.trainers.checkpoint_name import STATE
-from hpsearch.trainers.config import read_config, shape_differences
+from hpsearch.trainers.config import TrainerConfig, read_config, shape_differences
 from hpsearch.trainers.trainer import AnyTrainer
+
+DRAWN: Final = ("counters", "starts")
+"""what state that counts random numbers is called, whoever draws them"""
 
 
 def inherit(trainer: AnyTrainer, path: Path, member: int) -> None:
@@ -40,14 +45,43 @@ def inherit_role(trainer: AnyTrainer, path: Path, role: str, member: int) -> Non
     """
     found = _inheritance(trainer, path, member)
     state = {name: one for name, one in found.items() if name.startswith(f"{role}.")}
-    taken = f"{role}.snapshots.taken"
-    if taken in state:
-        # Snapshots are as old as they were, though the member's step is another one.
-        age = found["step"] - state[taken]
-        since = (trainer.step[member].to(age.device) - age).clamp(min=0)
-        state[taken] = since.where(state[taken] >= 0, state[taken])
-    trainer.load_member(member, state)
+    trainer.load_member(member, _redated(state, found["step"], trainer.step[member]))
     _begin_games(trainer, member)
+
+
+def copy_of(trainer: AnyTrainer, member: int) -> dict[str, Tensor]:
+    """Return the whole state of a member by name, in memory of its own on the same device."""
+    return {name: tensor[member].clone() for name, tensor in trainer.state().items()}
+
+
+def take_place(
+    trainer: AnyTrainer, member: int, config: TrainerConfig, state: Mapping[str, Tensor]
+) -> None:
+    """Let a copy of another member, as `copy_of` held it, take one's place.
+
+    It learns by ``config``, of the others' shape. The place goes on counting its steps, and draws
+    no random number that it or the other has drawn from its stream.
+    """
+    own = copy_of(trainer, member)
+    trainer.begin(member, config)
+    drawn = {
+        name: tensor.maximum(own[name])
+        for name, tensor in state.items()
+        if name.rpartition(".")[2] in DRAWN
+    }
+    redated = _redated(dict(state), state["step"], own["step"])
+    trainer.load_member(member, redated | drawn | {"step": own["step"]})
+    _begin_games(trainer, member)
+
+
+def _redated(state: dict[str, Tensor], then: Tensor, now: Tensor) -> dict[str, Tensor]:
+    """Return state in which snapshots are as old as they were, though the step is another one."""
+    moved = {}
+    for name, taken in state.items():
+        if name.endswith("snapshots.taken"):
+            since = (now.to(taken.device) - (then.to(taken.device) - taken)).clamp(min=0)
+            moved[name] = since.where(taken >= 0, taken)
+    return state | moved
 
 
 def _inheritance(trainer: AnyTrainer, path: Path, member: int) -> dict[str, Tensor]:

@@ -100,6 +100,42 @@ def test_members_learn_the_same_roles(tmp_path):
     check(found, r"space.agent must not decide who learns .* the host, ")
 
 
+ISLANDS = {"islands": {"members": 2, "generations": 2}}
+PAIRS = {"name": "local", "members_per_job": 2}
+
+
+def test_islands_are_the_members_of_jobs(tmp_path):
+    assert problems(tmp_path, ISLANDS, executor=PAIRS) == []
+    check(problems(tmp_path, ISLANDS), r"executor.members_per_job must be .*=2, .* but is 1")
+
+
+@pytest.mark.parametrize(
+    ("population", "expected"),
+    [
+        ({"members": 5}, r"members must be a multiple of islands.members=2, but is 5"),
+        ({"interval": 1501}, r"interval must be a multiple of islands.generations=2, but is 1501"),
+        ({"selection": {"name": "none"},
+          "explore": {"name": "schedule", "intervals": [{"host.optim.args.lr": 1e-3}]}},
+         r"islands must be null if explore is a schedule"),
+    ],
+)  # fmt: skip
+def test_faults_of_islands(tmp_path, population, expected):
+    found = problems(tmp_path, ISLANDS | population, executor=PAIRS, budget={"trials": 10})
+    assert any(re.search(expected, one) for one in found), found
+
+
+@pytest.mark.parametrize(
+    ("parameter", "expected"),
+    [
+        ({"type": "categorical", "choices": [64, 128]}, r"batch_size must be a number in a pop"),
+        ({"type": "int", "low": 64, "high": 128}, r"batch_size must be what members of one job"),
+    ],
+)
+def test_members_of_an_island_can_take_each_others_places(tmp_path, parameter, expected):
+    space = LR | {"host.batch_size": parameter}
+    check(problems(tmp_path, ISLANDS, space=space, executor=PAIRS), r"space.host." + expected)
+
+
 def test_nobody_is_pruned(tmp_path):
     check(problems(tmp_path, pruner={"name": "median"}), r"pruner must be none for a population")
 

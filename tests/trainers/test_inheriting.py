@@ -7,7 +7,7 @@ from hpsearch.errors import ConflictError, CorruptError
 from hpsearch.game.kernels import BACKENDS
 from hpsearch.game.philox import derive_key
 from hpsearch.trainers.algorithms import build
-from hpsearch.trainers.inheriting import inherit, inherit_role
+from hpsearch.trainers.inheriting import copy_of, inherit, inherit_role, take_place
 from hpsearch.trainers.position import Position
 
 PARENT = {"seed": 1, "agent": "learn"}
@@ -171,3 +171,57 @@ def test_a_missing_or_damaged_parent_is_told(saved, tiny_config):
     (path / "tensors.safetensors").write_bytes(b"")
     with pytest.raises(CorruptError, match="damaged"):
         heir(config, path)
+
+
+@both
+def test_a_copy_in_memory_is_what_a_checkpoint_would_have_given(tmp_path, tiny_config, algorithm):
+    """But for what it counts itself: steps and the random numbers that its own stream has given."""
+    configs = [tiny_config({**PARENT, "seed": seed}, algorithm) for seed in (1, 5)]
+    population = build(configs)
+    population.train(8)
+    by_file, config = population.copy(), tiny_config({**PARENT, "seed": 5}, algorithm)
+    path = population.save(tmp_path, 0)
+    source = copy_of(population, 0)
+    inherit(by_file, path, 1)
+    take_place(population, 1, config, source)
+    own, expected = row(population, 1), row(by_file, 1)
+    counted = {name for name in own if name.rpartition(".")[2] in ("counters", "starts")}
+    for name in own.keys() - counted - {"fused_game.points"}:
+        assert torch.equal(own[name], expected[name]), name
+    assert torch.equal(row(population, 0)["step"], source["step"])
+
+
+def test_a_place_counts_on_and_draws_nothing_twice(tiny_config):
+    configs = [tiny_config({**PARENT, "seed": seed}) for seed in (1, 5)]
+    population = build(configs)
+    population.train(3)
+    ahead = build(configs)
+    ahead.train(9)
+    for behind, source in ((population, copy_of(ahead, 0)), (ahead, copy_of(population, 0))):
+        before = {name: tensor.clone() for name, tensor in row(behind, 1).items()}
+        take_place(behind, 1, tiny_config({**PARENT, "seed": 5, "host.gamma": 0.5}), source)
+        after = row(behind, 1)
+        assert torch.equal(after["step"], before["step"])
+        for name in after:
+            if name.rpartition(".")[2] == "counters":
+                assert torch.equal(after[name], before[name].maximum(source[name])), name
+        starts = before["fused_game.starts"].maximum(source["fused_game.starts"])
+        assert torch.equal(after["fused_game.starts"], starts + 1)
+        assert behind.configs[1].host.gamma == 0.5
+
+
+def test_snapshots_in_a_copied_place_are_as_old_as_they_were(tiny_config):
+    pool = {"opponents": POOL}
+    configs = [tiny_config({**PARENT, **pool, "seed": seed}) for seed in (1, 5)]
+    population, ahead = build(configs), build(configs)
+    population.train(3)
+    ahead.train(9)
+    source = copy_of(ahead, 0)
+    take_place(population, 1, configs[1], source)
+    after = row(population, 1)
+    names = [name for name in after if name.endswith("snapshots.taken")]
+    assert names
+    for name in names:
+        known = source[name] >= 0
+        age = (source["step"] - source[name])[known]
+        assert torch.equal((after["step"] - after[name])[known], age.clamp(max=int(after["step"])))

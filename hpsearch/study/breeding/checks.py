@@ -7,8 +7,10 @@ from typing import Any
 from hpsearch.config_paths import Config, apply
 from hpsearch.errors import ConfigError
 from hpsearch.parameters import CategoricalParameter, Parameter
-from hpsearch.population.options import PopulationOptions, needs_pairs, scripted_players
+from hpsearch.population.options import Islands, PopulationOptions, needs_pairs, scripted_players
+from hpsearch.study.breeding.members import explorable_of
 from hpsearch.study.options import NoPruning
+from hpsearch.study.space import SearchSpace
 from hpsearch.trainers.config import GAME, read_config
 
 SHARED = ("steps", "seed", "algorithm", "evaluation.interval")
@@ -34,6 +36,8 @@ def population_problems(sections: Mapping[str, Any], bases: Mapping[str, Config]
             f"budget.trials must be at least population.members={options.members}, "
             f"but is {budget.trials}; a trial is one member's interval"
         )
+    if options.islands is not None:
+        yield from _island_problems(options.islands, sections, bases)
     for base in bases.values():
         yield from _base_problems(options, base)
         yield from _role_problems(space, base)
@@ -53,6 +57,32 @@ def _role_problems(space: Mapping[str, Parameter], base: Config) -> Iterator[str
                         f"space.{path} must not decide who learns in a population, whose members "
                         f"all learn the {' and the '.join(learning)}, but one choice is {choice!r}"
                     )
+
+
+def _island_problems(
+    islands: Islands, sections: Mapping[str, Any], bases: Mapping[str, Config]
+) -> Iterator[str]:
+    """Yield why a job's trials cannot be the members of an island."""
+    executor = sections.get("executor")
+    if executor is not None and executor.members_per_job != islands.members:
+        yield (
+            f"executor.members_per_job must be population.islands.members={islands.members}, since "
+            f"a job trains an island, but is {executor.members_per_job}"
+        )
+    space = sections.get("space", {})
+    is_categorical = {isinstance(one, CategoricalParameter): path for path, one in space.items()}
+    if True in is_categorical:
+        yield (
+            f"space.{is_categorical[True]} must be a number in a population of islands, whose "
+            "members take each other's places in training, but is categorical"
+        )
+        return
+    for base in bases.values():
+        for path in sorted(space.keys() - explorable_of(base, SearchSpace(space)).keys()):
+            yield (
+                f"space.{path} must be what members of one job can differ in, as in a population "
+                "of islands they take each other's places in training; search it without islands"
+            )
 
 
 def _base_problems(options: PopulationOptions, base: Config) -> Iterator[str]:

@@ -40,7 +40,7 @@ def _judged_by(
         gains = _gains(match, since, strengths, known)
         common = sum(gains.values()) / len(gains)
         for trial in trials:
-            yield Generation(known[trial].params, match, gains[trial] - common)
+            yield Generation(known[trial].last_params, match, gains[trial] - common)
 
 
 def _planned_by(

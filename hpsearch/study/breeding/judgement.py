@@ -169,7 +169,7 @@ def member_of(trial: Trial) -> int:
 
 def _member(trial: Trial, config: TrainerConfig, match: Match) -> Member:
     return Member(
-        params=trial.params,
+        params=trial.last_params,
         has_ended=member_of(trial) in match.ended,
         shape=shape_key(config),
         is_pair=len(config.learning()) == 2,

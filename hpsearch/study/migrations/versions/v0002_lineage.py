@@ -24,7 +24,7 @@ def upgrade() -> None:
         sa.Column("adopted", sa.Boolean),
         sa.Column("seed", sa.BigInteger, nullable=False),
         sa.Column("changes", long_text, nullable=False),
-        sa.UniqueConstraint("study_id", "trial"),
+        sa.UniqueConstraint("study_id", "trial", "step"),
     )
     op.create_table(
         "hpsearch_parents",

@@ -1,0 +1,211 @@
+"""Local generations: members of an island take each other's places between two matches.
+
+Whoever is among the worst gives way to a copy of one of the best, by games that all of them play
+each other and the panel in the memory of the device. What is decided follows from the members as
+they are at that step: an attempt that goes on from a checkpoint of it decides the same.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import torch
+
+from hpsearch.cluster.island import Island, Loan, Takeover
+from hpsearch.cluster.keeper import Keeper
+from hpsearch.cluster.resuming import age_of
+from hpsearch.cluster.slots import Slots
+from hpsearch.config_paths import apply, value_at
+from hpsearch.game.philox import derive_key
+from hpsearch.plain import to_plain
+from hpsearch.population.arrays import Ints
+from hpsearch.population.breeding import perturbation
+from hpsearch.population.crossplay import crossplay
+from hpsearch.population.exploring.explore import explore
+from hpsearch.population.fitness import Places
+from hpsearch.population.options import Keep, Perturb, scripted_players
+from hpsearch.population.scores import Standing, score
+from hpsearch.population.selection.succession import by_truncation
+from hpsearch.population.sides import Agents, Hosts, scripted_agents, scripted_hosts
+from hpsearch.trainers import checkpoint
+from hpsearch.trainers.config import TrainerConfig, read_config
+from hpsearch.trainers.inheriting import copy_of, take_place
+from hpsearch.trainers.rollouts import game_config
+from hpsearch.trainers.seats import AgentSeat, HostSeat
+
+SPLITS: Final = ("named", "fresh")
+"""starts by which parents are named, and others by which they are believed"""
+GREEDY: Final = 0.0
+
+
+@dataclass(frozen=True)
+class _Copy:
+    """A copy of a member that takes another's place."""
+
+    row: int
+    """whose place"""
+    source: int
+    """row of whom it is a copy"""
+
+
+class LocalMatches:
+    """Breeds the members of a job at the end of each local generation."""
+
+    def __init__(self, slots: Slots, keeper: Keeper) -> None:
+        """Take who trains, and who saves them."""
+        self._slots = slots
+        self._keeper = keeper
+
+    def steps_until_due(self) -> int | None:
+        """Return after how many steps the next local generation ends, None if none does."""
+        ends = [
+            member.island.steps - self._age(row) % member.island.steps
+            for row, member in self._slots.members.items()
+            if member.island is not None
+        ]
+        return min(ends, default=None)
+
+    @property
+    def are_due(self) -> bool:
+        """Whether a local generation ends at this step."""
+        return len(self._due()) > 1
+
+    def play(self) -> None:
+        """Let copies of the best take the places of the worst, where a local generation ends."""
+        rows = self._due()
+        island = self._slots.members[rows[0]].island
+        assert island is not None, "its local generation ends"
+        rng = np.random.default_rng(derive_key(island.name, self._age(rows[0]), "places"))
+        self._exchange(island, self._copies(island, rows, rng), rng)
+
+    def _due(self) -> list[int]:
+        """Return the rows of those whose local generation ends, and whose interval does not."""
+        return [
+            row
+            for row, member in self._slots.members.items()
+            if member.island is not None
+            and self._age(row) > 0
+            and self._age(row) % member.island.steps == 0
+            and self._slots.steps[row] < member.config.steps
+        ]
+
+    def _age(self, row: int) -> int:
+        return age_of(self._slots.members[row], self._slots.steps[row])
+
+    # Who takes whose place.
+
+    def _copies(self, island: Island, rows: Sequence[int], rng: np.random.Generator) -> list[_Copy]:
+        learned = self._slots.trainer.config.learning()
+        num_rows = self._slots.trainer.num_members
+        panel = Places(*(num_rows if role in learned else 0 for role in ("host", "agent")))
+        standing = Standing(
+            members=[
+                Places(*(row if role in learned else None for role in ("host", "agent")))
+                for row in rows
+            ],
+            archive=(),
+            panel=panel,
+            sizes=np.zeros(len(rows)),
+        )
+        games = np.stack([self._play(island, split, self._age(rows[0])) for split in SPLITS])
+        scores = score(games, standing, island.matches, None, rng)
+        successors = by_truncation(
+            scores.named,
+            scores.fresh,
+            share=island.selection.share,
+            confidence=island.selection.confidence,
+            rng=rng,
+        )
+        return [
+            _Copy(rows[place], rows[one.source])
+            for place, one in enumerate(successors)
+            if one.is_child
+        ]
+
+    def _play(self, island: Island, split: str, age: int) -> Ints:
+        """Return the lengths of the games of all rows and the panel, (P, Q, G)."""
+        trainer, matches = self._slots.trainer, island.matches
+        names = tuple(map(str, range(trainer.num_members)))
+        hosts: tuple[Hosts, ...] = scripted_hosts(scripted_players("host", matches.panel))
+        agents: tuple[Agents, ...] = scripted_agents(scripted_players("agent", matches.panel))
+        if trainer.host is not None:
+            hosts = (Hosts(names, HostSeat(trainer.host_policy, GREEDY)), *hosts)
+        if trainer.agent is not None:
+            agents = (Agents(names, AgentSeat(trainer.agent_policy, GREEDY)), *agents)
+        with torch.no_grad():
+            played = crossplay(
+                hosts,
+                agents,
+                game_config(trainer.config),
+                num_games=matches.num_games,
+                max_steps=matches.max_steps,
+                split=f"{island.name} at {age} {split}",
+                device=trainer.device,
+            )
+        return played.moves
+
+    # What becomes of them.
+
+    def _exchange(self, island: Island, copies: Sequence[_Copy], rng: np.random.Generator) -> None:
+        """Save the sources as they are, then let their copies take the places."""
+        trainer = self._slots.trainer
+        sources = sorted({one.source for one in copies})
+        states = {row: copy_of(trainer, row) for row in sources}
+        configs = {row: trainer.configs[row] for row in sources}
+        names = {row: self._lend(row) for row in sources}
+        for one in copies:
+            member, source = self._slots.members[one.row], self._slots.members[one.source]
+            before = _values(configs[one.source], island)
+            params = _explored(before, island, rng)
+            config = _with_values(member.config, params)
+            take_place(trainer, one.row, config, states[one.source])
+            takeover = Takeover(
+                step=self._slots.steps[one.row],
+                source=source.assignment.trial,
+                source_step=self._slots.steps[one.source],
+                sha256=names[one.source],
+                changes=_changes(before, params),
+                params=params,
+            )
+            member.trial.write_exchanges(member.trial.read_exchanges().with_takeover(takeover))
+            print(f"{member.name} becomes a copy of {source.name} at step {takeover.step}")
+
+    def _lend(self, row: int) -> str:
+        """Save a member whose copy takes a place; return the checkpoint's sha256."""
+        member, step = self._slots.members[row], self._slots.steps[row]
+        self._keeper.save(self._slots.trainer, row, member, checkpoint.LENT)
+        sha256 = checkpoint.identity(checkpoint.path_of(member.trial.checkpoints, step))
+        loan = Loan(step, sha256)
+        member.trial.write_exchanges(member.trial.read_exchanges().with_loan(loan))
+        return sha256
+
+
+def _values(config: TrainerConfig, island: Island) -> dict[str, Any]:
+    plain = to_plain(config)
+    return {path: value_at(plain, path) for path in island.parameters}
+
+
+def _explored(
+    values: Mapping[str, Any], island: Island, rng: np.random.Generator
+) -> dict[str, Any]:
+    """Return the values by which a copy learns."""
+    match island.explore:
+        case Keep():
+            return dict(values)
+        case Perturb():
+            steps = perturbation(island.explore)
+            return explore(values, island.parameters, _always, steps, rng)
+
+
+def _always(name: str, values: Mapping[str, Any]) -> bool:
+    return True
+
+
+def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
+    return {path: (before[path], value) for path, value in after.items() if before[path] != value}
+
+
+def _with_values(config: TrainerConfig, values: Mapping[str, Any]) -> TrainerConfig:
+    """Return a configuration that is another one but for the values at some paths."""
+    return read_config(apply(to_plain(config), values), source="a copy on an island")

@@ -1,0 +1,209 @@
+"""Members of an island take each other's places while their job trains them."""
+
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from birth_stories import PAIR, assert_same_state, give, job_of, saved
+
+from hpsearch.cluster.island import Exchanges, Island
+from hpsearch.cluster.lineage import Fresh, Lineage
+from hpsearch.cluster.study_dir import StudyDir
+from hpsearch.cluster.worker import work
+from hpsearch.config_paths import value_at
+from hpsearch.game.philox import derive_key
+from hpsearch.parameters import FloatParameter
+from hpsearch.population.fitness import Places
+from hpsearch.population.options import Keep, Matches, Perturb, Truncation
+from hpsearch.population.round_robin import Players, play_everybody
+from hpsearch.population.scores import Standing, score
+from hpsearch.population.selection.succession import by_truncation
+from hpsearch.trainers import checkpoint
+from hpsearch.trainers.rollouts import game_config
+from hpsearch.trainers.saved_player import load_player
+
+LR, GAMMA = "host.optim.args.lr", "host.gamma"
+MATCHES = Matches(num_games=64, max_steps=50, panel=("zeillinger", "choose_first"), num_samples=50)
+ISLAND = Island(
+    name="study 1 island 0 after match 0",
+    steps=10,
+    matches=MATCHES,
+    selection=Truncation(share=0.5, confidence=0.5),
+    explore=Perturb(),
+    parameters={
+        LR: FloatParameter("float", 1e-4, 1e-1, log=True),
+        GAMMA: FloatParameter("float", 0.8, 0.99),
+    },
+)
+STEPS = 30
+SAVING = {"steps": STEPS, "checkpoint.interval": 5, "checkpoint.keep_last": 50}
+
+
+@pytest.fixture(scope="module")
+def island_job(plain_config):
+    """Return a function (study folder, members, island, roles) -> the job of an island."""
+
+    def make(root, num=4, island=ISLAND, roles=PAIR, attempt=1):
+        study = StudyDir(root)
+        assignments = []
+        for number in range(num):
+            config = plain_config({**roles, **SAVING, "seed": number})
+            given = give(study, number, config, Lineage(Fresh(), number), attempt)
+            trial = study.trial(number)
+            trial.create(trial.config.read_text(), Lineage(Fresh(), number), island)
+            assignments.append(given)
+        return job_of(study, assignments, f"job-{attempt}")
+
+    return make
+
+
+def trials_of(job, num=4):
+    return [job.study.trial(number) for number in range(num)]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory, island_job):
+    """The job of an island that nothing disturbed."""
+    job = island_job(tmp_path_factory.mktemp("whole"))
+    work(str(job.root))
+    return job
+
+
+def test_the_worst_become_copies_of_the_best_by_their_games(whole, tmp_path):
+    """The oracle plays what checkpoints hold, as a match does."""
+    trials, step = trials_of(whole), ISLAND.steps
+    folders = [checkpoint.path_of(trial.checkpoints, step) for trial in trials]
+    cpu, games = torch.device("cpu"), []
+    for split in ("named", "fresh"):
+        sides = [
+            {str(n): load_player(folder, role, cpu) for n, folder in enumerate(folders)}
+            for role in ("host", "agent")
+        ]
+        played = play_everybody(
+            Players(sides[0], ("zeillinger",)),
+            Players(sides[1], ("choose_first",)),
+            game_config(sides[0]["0"].config),
+            num_games=MATCHES.num_games,
+            max_steps=MATCHES.max_steps,
+            split=f"{ISLAND.name} at {step} {split}",
+            sampled=False,
+            device=cpu,
+        )
+        order = (
+            [played.hosts.index(name) for name in ("0", "1", "2", "3", "zeillinger")],
+            [played.agents.index(name) for name in ("0", "1", "2", "3", "choose_first")],
+        )
+        games.append(played.moves[np.ix_(*order)])
+    rng = np.random.default_rng(derive_key(ISLAND.name, step, "places"))
+    standing = Standing([Places(k, k) for k in range(4)], (), Places(4, 4), np.zeros(4))
+    scores = score(np.stack(games), standing, MATCHES, None, rng)
+    expected = by_truncation(scores.named, scores.fresh, share=0.5, confidence=0.5, rng=rng)
+    found = {
+        number: one.source
+        for number, trial in enumerate(trials)
+        for one in trial.read_exchanges().takeovers
+        if one.step == step
+    }
+    assert found == {n: one.source for n, one in enumerate(expected) if one.is_child}
+    assert found
+
+
+def test_a_copy_learns_by_steps_from_what_its_source_learned_by(whole):
+    trials = trials_of(whole)
+    takeovers = [(t, one) for t in trials for one in t.read_exchanges().takeovers]
+    assert takeovers
+    for trial, one in takeovers:
+        source = saved(trials[one.source], one.source_step)
+        own = saved(trial, one.step + 5)
+        for path, parameter in ISLAND.parameters.items():
+            before, after = value_at(source.config, path), value_at(own.config, path)
+            assert one.params[path] == after
+            assert one.changes.get(path, (after, after)) == (before, after)
+            assert parameter.low <= after <= parameter.high
+        assert own.config["seed"] == int(trial.root.name)
+        assert own.parents == (one.sha256,)
+        assert one.sha256 == checkpoint.identity(
+            checkpoint.path_of(trials[one.source].checkpoints, one.source_step)
+        )
+        assert any(loan.sha256 == one.sha256 for loan in trials[one.source].read_exchanges().loans)
+
+
+def test_the_same_rates_are_kept_where_nobody_explores(tmp_path, island_job):
+    job = island_job(tmp_path, island=replace(ISLAND, explore=Keep("keep")))
+    work(str(job.root))
+    takeovers = [one for t in trials_of(job) for one in t.read_exchanges().takeovers]
+    assert takeovers
+    assert all(one.changes == {} for one in takeovers)
+
+
+def test_each_ends_with_a_result_and_a_whole_curve(whole):
+    for trial in trials_of(whole):
+        result = trial.attempt(1).read_result()
+        assert result is not None
+        assert (result.status, result.step) == ("finished", STEPS)
+        steps = [row["step"] for row in trial.read_metrics()]
+        assert steps == sorted(set(steps))
+
+
+def forget_after(job, steps) -> None:
+    """Leave what a kill left: of each member, the checkpoints up to a step."""
+    for trial, last in zip(trials_of(job), steps, strict=True):
+        for step in list(checkpoint.valid_steps(trial.checkpoints)):
+            if step > last:
+                shutil.rmtree(checkpoint.path_of(trial.checkpoints, step))
+        shutil.rmtree(trial.root / "attempt-1")
+
+
+@pytest.mark.parametrize(
+    "left",
+    [
+        pytest.param((0, 0, 0, 0), id="before the first checkpoint"),
+        pytest.param((5, 5, 5, 5), id="within the first generation"),
+        pytest.param((5, 5, 0, 0), id="while the first was saved"),
+        pytest.param((10, 10, 10, 10), id="where places change"),
+        pytest.param((10, 10, 5, 5), id="while those were saved"),
+        pytest.param((15, 15, 15, 15), id="as copies"),
+        pytest.param((25, 20, 25, 20), id="as copies of copies"),
+        pytest.param((30, 30, 25, 25), id="while the last was saved"),
+    ],
+)
+def test_it_goes_on_to_the_same_members_whatever_was_lost(whole, island_job, tmp_path, left):
+    shutil.copytree(whole.study.root, tmp_path / "study")
+    job = island_job(tmp_path / "study", attempt=2)
+    forget_after(job, left)
+    work(str(job.root))
+    for trial, undisturbed in zip(trials_of(job), trials_of(whole), strict=True):
+        assert_same_state(saved(trial, STEPS), saved(undisturbed, STEPS))
+        assert saved(trial, STEPS).config == saved(undisturbed, STEPS).config
+        assert trial.read_exchanges() == undisturbed.read_exchanges()
+
+
+def test_one_alone_and_one_of_no_island_take_nobodys_place(tmp_path, island_job):
+    alone = island_job(tmp_path / "alone", num=1)
+    work(str(alone.root))
+    free = island_job(tmp_path / "free", num=2, island=None)
+    work(str(free.root))
+    for job, num in ((alone, 1), (free, 2)):
+        for trial in trials_of(job, num):
+            assert trial.read_exchanges() == Exchanges()
+    assert_same_state(saved(trials_of(alone, 1)[0], STEPS), saved(trials_of(free, 2)[0], STEPS))
+
+
+def test_hosts_alone_breed_too(tmp_path, island_job):
+    island = replace(ISLAND, parameters={GAMMA: ISLAND.parameters[GAMMA]})
+    job = island_job(tmp_path, island=island, roles={})
+    work(str(job.root))
+    assert any(trial.read_exchanges().takeovers for trial in trials_of(job))
+
+
+def test_a_member_that_fails_leaves_the_others_to_breed(tmp_path, island_job):
+    job = island_job(tmp_path)
+    broken = job.study.trial(3)
+    text = broken.config.read_text().replace("lr: 0.001", "lr: 1.0e+30")
+    assert text != broken.config.read_text()
+    broken.config.write_text(text)
+    work(str(job.root))
+    status = [trial.attempt(1).read_result().status for trial in trials_of(job)]
+    assert status.count("finished") >= 3

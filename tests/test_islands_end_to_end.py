@@ -1,0 +1,63 @@
+"""A population whose jobs breed by themselves, in real jobs that are killed anywhere."""
+
+import json
+import random
+import time
+
+import pytest
+from cli_tools import Run, hpsearch, kill_jobs, no_jobs_left, outcomes, read, write_study
+from test_population_end_to_end import STUDY, TRAINER, checkpoints, write_trainer
+
+ISLANDS = {
+    "members": 2,
+    "generations": 4,
+    "num_games": 32,
+    "selection": {"name": "truncation", "share": 0.5, "confidence": 0.5},
+}
+
+
+def new_study(folder):
+    population = STUDY["population"] | {"islands": ISLANDS}
+    write_trainer(folder, TRAINER)
+    write_study(folder, STUDY | {"population": population, "budget": {"trials": 12}})
+    return folder
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    folder = new_study(tmp_path_factory.mktemp("whole"))
+    hpsearch(folder, "run", "study.yaml", "--no-export")
+    return folder
+
+
+@pytest.mark.slow
+def test_members_take_each_others_places_and_replay_follows(whole):
+    assert read(whole, "status", "tiny")["state"] == "finished"
+    told = [
+        json.loads(path.read_text())["takeovers"]
+        for path in whole.glob("runs/tiny/trials/*/result.json")
+    ]
+    assert len(told) == 12
+    assert any(told)
+    # Of each trial its last checkpoint, and those that were copied.
+    assert len({(trial, step) for trial, step, *_ in checkpoints(whole)}) > 12
+    hpsearch(whole, "replay", "tiny", "--seeds", "2", "--games", "64")
+    study = (whole / "runs").glob("tiny-replay-*/study.yaml")
+    assert "interval: 10" in next(study).read_text()
+
+
+@pytest.mark.slow
+def test_killed_it_comes_to_the_same_members(tmp_path, whole):
+    folder, moments = new_study(tmp_path), random.Random(1)
+    for _ in range(3):
+        run = Run(folder, "--no-export")
+        time.sleep(moments.uniform(2.0, 12.0))
+        if run.process.poll() is not None:
+            break
+        run.process.kill()
+        run.wait()
+        kill_jobs(folder)
+    hpsearch(folder, "run", "study.yaml", "--no-export")
+    assert checkpoints(folder) == checkpoints(whole)
+    assert outcomes(folder) == outcomes(whole)
+    assert no_jobs_left(folder)
