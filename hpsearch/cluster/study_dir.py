@@ -22,6 +22,8 @@ runs/<study>/
         config.yaml              the complete trainer configuration
         lineage.json             parents, operator, seed
         birth.json               whether the operator's child was adopted
+        island.json              how the trial breeds with those beside it in its job
+        exchanges.json           whose copy took its place, and which copies of it were taken
         control.json             written by the driver: the valid token, whether to stop
         save                     there while somebody asks for a checkpoint
         metrics.jsonl            the learning curve, a line an evaluation
