@@ -23,7 +23,7 @@ from hpsearch.report.view import open_view
 from hpsearch.study.state import FINISHED
 
 LR = "host.optim.args.lr"
-ISLANDS = {"members": 2, "generations": 4, "num_games": 16}
+ISLANDS = {"members": 2, "generations": 2, "num_games": 16}
 
 
 def island_study(folder, **changes):
@@ -57,7 +57,7 @@ def test_jobs_are_told_how_members_breed(study):
         assert island is not None
         place, match = origin["member"] // 2, origin["generation"]
         assert island.name == f"study 1 island {place} after match {match}"
-        assert (island.steps, island.matches.num_games) == (2, 16)
+        assert (island.steps, island.matches.num_games) == (4, 16)
         assert LR in island.parameters
 
 
@@ -105,7 +105,7 @@ def test_the_schedule_follows_the_copies(study):
                 before = [one for one in known[trial].takeovers if one.step < step]
                 lr = before[-1].params[LR] if before else trials[trial].params[LR]
                 expected.append(lr)
-                step -= 2
+                step -= 4
                 if before and before[-1].step == step:
                     trial, step = before[-1].source, before[-1].source_step
                     first = born[trial]["steps"] - 8

@@ -100,12 +100,14 @@ def test_members_learn_the_same_roles(tmp_path):
     check(found, r"space.agent must not decide who learns .* the host, ")
 
 
-ISLANDS = {"islands": {"members": 2, "generations": 2}}
+ISLANDS = {"interval": 1000, "islands": {"members": 2, "generations": 2}}
 PAIRS = {"name": "local", "members_per_job": 2}
 
 
 def test_islands_are_the_members_of_jobs(tmp_path):
     assert problems(tmp_path, ISLANDS, executor=PAIRS) == []
+    found = problems(tmp_path, ISLANDS | {"interval": 500}, executor=PAIRS)
+    check(found, r"interval / population.islands.generations must be a multiple .*=500, but is 250")
     check(problems(tmp_path, ISLANDS), r"executor.members_per_job must be .*=2, .* but is 1")
 
 

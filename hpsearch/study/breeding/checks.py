@@ -37,7 +37,7 @@ def population_problems(sections: Mapping[str, Any], bases: Mapping[str, Config]
             f"but is {budget.trials}; a trial is one member's interval"
         )
     if options.islands is not None:
-        yield from _island_problems(options.islands, sections, bases)
+        yield from _island_problems(options, options.islands, sections, bases)
     for base in bases.values():
         yield from _base_problems(options, base)
         yield from _role_problems(space, base)
@@ -60,7 +60,10 @@ def _role_problems(space: Mapping[str, Parameter], base: Config) -> Iterator[str
 
 
 def _island_problems(
-    islands: Islands, sections: Mapping[str, Any], bases: Mapping[str, Config]
+    options: PopulationOptions,
+    islands: Islands,
+    sections: Mapping[str, Any],
+    bases: Mapping[str, Config],
 ) -> Iterator[str]:
     """Yield why a job's trials cannot be the members of an island."""
     executor = sections.get("executor")
@@ -78,6 +81,12 @@ def _island_problems(
         )
         return
     for base in bases.values():
+        interval = base["evaluation"]["interval"]
+        if options.steps_of_schedule % interval:
+            yield (
+                "population.interval / population.islands.generations must be a multiple of the "
+                f"base's evaluation.interval={interval}, but is {options.steps_of_schedule}"
+            )
         for path in sorted(space.keys() - explorable_of(base, SearchSpace(space)).keys()):
             yield (
                 f"space.{path} must be what members of one job can differ in, as in a population "
