@@ -118,7 +118,7 @@ _STATUS_BY_REQUEST = {"pause": PAUSED, "stop": STOPPING, "cancel": CANCELLED, "r
 def _requested(state: StudyState, event: Event) -> None:
     state.requests.add(event.data["id"])
     state.status = _STATUS_BY_REQUEST.get(event.data["verb"], state.status)
-    if event.data["verb"] == "retry":
+    if event.data["verb"] == "retry" and event.data["trials"]:
         state.status = RUNNING
         again = event.data["trials"]
         state.retries += again
