@@ -1,5 +1,6 @@
 """Who gives way to whom: by hand where all is sure, by statistics where nothing is."""
 
+import time
 from functools import partial
 
 import numpy as np
@@ -143,6 +144,14 @@ def test_the_dominated_give_way_to_the_unsurpassed():
         assert found[3].is_child
         sources.add(found[3].source)
     assert sources == {0, 1}
+
+
+@pytest.mark.alone
+def test_a_thousand_members_are_sorted_while_a_driver_waits():
+    samples = rng().normal(size=(200, 1000, 3))
+    began = time.perf_counter()
+    by_pareto(samples, samples, share=0.25, confidence=0.9, rng=rng())
+    assert time.perf_counter() - began < 3.0  # one sample after another takes far longer
 
 
 def test_nobody_gives_way_within_one_front():

@@ -13,7 +13,11 @@ import numpy as np
 
 from hpsearch.population.arrays import Floats, Ints
 from hpsearch.population.selection.giving_way import giving_way
-from hpsearch.population.selection.pareto import front_of_each, nsga2_survivors
+from hpsearch.population.selection.pareto import (
+    front_of_each,
+    fronts_of_samples,
+    nsga2_survivors,
+)
 from hpsearch.population.selection.ranking import (
     best_first,
     chance_better,
@@ -138,7 +142,7 @@ def by_pareto(
         unsurpassed: list[int] = others[front[others] == best].tolist()
         return unsurpassed if front[member] > best else []
 
-    fronts = np.array([front_of_each(sample) for sample in fresh])
+    fronts = fronts_of_samples(fresh)
     leaving = giving_way(reversed(order), heirs, num_in_share(share, num))
     successors = [Successor(member, is_child=False) for member in range(num)]
     for member, candidates in leaving.items():
