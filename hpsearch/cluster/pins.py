@@ -21,6 +21,22 @@ def pin(owner: StudyDir, heir: StudyDir, checkpoints: Iterable[Path]) -> None:
     write_json(owner.pin(heir.key), {"study": str(heir.root), "checkpoints": sorted(places)})
 
 
+def pin_founders(heir: StudyDir, founders: Iterable[Path]) -> None:
+    """Say that ``heir`` needs checkpoints, in whichever study each lies, if in any.
+
+    Raises:
+        DiskError: if a file cannot be written.
+    """
+    by_owner: dict[Path, list[Path]] = {}
+    for path in founders:
+        whole = path.resolve()
+        owner = next((folder for folder in whole.parents if StudyDir(folder).spec.exists()), None)
+        if owner is not None:
+            by_owner.setdefault(owner, []).append(whole)
+    for root, checkpoints in by_owner.items():
+        pin(StudyDir(root), heir, checkpoints)
+
+
 def pinned(owner: StudyDir) -> Mapping[str, frozenset[Path]]:
     """Return the checkpoints that others need, by the name of the study that does.
 

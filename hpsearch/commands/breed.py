@@ -6,7 +6,6 @@ from pathlib import Path
 
 from rich.console import Console
 
-from hpsearch.cluster.pins import pin
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.commands.deriving import refuse_driven
 from hpsearch.commands.find import runs_option
@@ -18,7 +17,6 @@ from hpsearch.report.view import StudyView, open_view
 from hpsearch.study.bred import (
     MEMBERS,
     SUFFIX,
-    Founder,
     Numbers,
     begun_bred,
     plan_bred,
@@ -83,16 +81,8 @@ def _study(views: Sequence[StudyView], folder: StudyDir, numbers: Numbers) -> St
         )
     founders = choose_founders(views, members)
     plain = plan_bred(folder.root.name, [view.study for view in views], founders, numbers)
-    _pin(views, folder, founders)
     names = " ".join(view.study.spec.name for view in views)
     return write_bred(folder, plain, names, founders[0].config)
-
-
-def _pin(views: Sequence[StudyView], folder: StudyDir, founders: Sequence[Founder]) -> None:
-    """Let gc keep the founders: their children may have to begin again."""
-    for view in views:
-        own = [one.checkpoint for one in founders if one.study == view.study.spec.name]
-        pin(view.folder, folder, own)
 
 
 def _check_begun(begun: Study, views: Sequence[StudyView], numbers: Numbers) -> None:

@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from hpsearch.cluster.pins import pin_founders
 from hpsearch.cluster.signals import StopFlag
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.commands.executors import build_executor, poll_seconds
-from hpsearch.errors import StudyFailedError
+from hpsearch.errors import DiskError, StudyFailedError
 from hpsearch.report.driver_log import DriverLog
 from hpsearch.report.view import StudyView
 from hpsearch.study import requests
@@ -39,6 +40,7 @@ def held(study: Study, folder: StudyDir, runs: Path) -> Iterator[Driver]:
         DriverLog(folder.log) as log,
         open_driver(study, runs, build_executor(study, folder), on_event=log.write) as driver,
     ):
+        _keep_founders(study, folder)
         yield driver
 
 
@@ -76,6 +78,7 @@ def drive(
             open_driver(study, runs, executor, on_event=log.write) as driver,
         ):
             outage.reached()
+            _keep_founders(study, folder)
             driver.start(resume=resume)
             view = StudyView(study, folder, driver.state, is_driven=True)
             while (driver.is_busy or requests.waiting(folder)) and not flag.is_set:
@@ -94,6 +97,16 @@ def drive(
             return view
 
     return outage.run(work)
+
+
+def _keep_founders(study: Study, folder: StudyDir) -> None:
+    """Let gc of other studies keep the founders: their children may have to begin again."""
+    population = study.spec.population
+    founders = () if population is None else population.founders
+    try:
+        pin_founders(folder, (study.path.parent / founder for founder in founders))
+    except DiskError as error:  # somebody else's study, which may be read all the same
+        say(f"{error}; hpsearch gc of that study may remove the founders of {study.spec.name}")
 
 
 def say(sentence: str) -> None:

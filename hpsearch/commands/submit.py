@@ -62,6 +62,11 @@ def retry(name: str, runs: Path, kinds: Collection[str], numbers: Collection[int
         if kind not in KINDS:
             raise UsageError(unknown_name("kind of failure", kind, KINDS))
     view = open_view(name, runs)
+    if view.study.spec.population is not None:
+        raise UsageError(
+            f"{name} is a population, in which selection decides what comes after a failure, so "
+            f"nothing is left to try again; look at it with: hpsearch status {name}"
+        )
     for number in numbers:
         if number not in view.state.trials:
             raise UsageError(

@@ -14,7 +14,7 @@ from hpsearch.population.exploring.explore import explore
 from hpsearch.population.exploring.model_explore import Generation, model_explore
 from hpsearch.population.exploring.parameters import IsActive, Parameter
 from hpsearch.population.exploring.perturbation import Perturbation
-from hpsearch.population.islands import best_of_island, bridge, joins_islands
+from hpsearch.population.islands import bridge, islands_of, joins_islands
 from hpsearch.population.operators.options import Clone, OperatorOptions
 from hpsearch.population.options import (
     Keep,
@@ -112,7 +112,8 @@ def breed(
         num_vacant: places of members that were lost; they go to children of good ones.
     """
     draft = _Draft(rules, members, scores, records, rng)
-    successors = _successors(rules, scores, rng)
+    islands = islands_of(rules, [member.shape for member in members])
+    successors = _successors(rules, scores, islands, rng)
     ended = [place for place, member in enumerate(members) if member.has_ended]
     unchanged = [draft.next(place, successors[place]) for place in ended]
     unchanged += [draft.newcomer() for _ in range(num_vacant)]
@@ -123,7 +124,7 @@ def breed(
 
 
 def _successors(
-    rules: PopulationOptions, scores: Scores, rng: np.random.Generator
+    rules: PopulationOptions, scores: Scores, islands: Sequence[str], rng: np.random.Generator
 ) -> list[Successor]:
     selection = rules.selection
     match selection:
@@ -131,17 +132,18 @@ def _successors(
             return by_truncation(
                 scores.named,
                 scores.fresh,
+                islands=islands,
                 share=selection.share,
                 confidence=selection.confidence,
                 rng=rng,
             )
         case Tournament():
-            num = scores.named.shape[1]  # members may have been lost
             return by_tournament(
                 scores.named,
                 scores.fresh,
-                size=min(selection.size, num),
-                num_elites=min(selection.elites, num),
+                islands=islands,
+                size=selection.size,
+                num_elites=selection.elites,
                 confidence=selection.confidence,
                 rng=rng,
             )
@@ -151,6 +153,7 @@ def _successors(
             return by_pareto(
                 scores.named_objectives,
                 scores.fresh_objectives,
+                islands=islands,
                 share=selection.share,
                 confidence=selection.confidence,
                 rng=rng,
@@ -175,23 +178,11 @@ class _Draft:
         if not successor.is_child:
             return Next((source,), Clone(), dict(self.members[source].params), is_child=False)
         if self.members[source].shape != self.members[place].shape:
-            return self._from_another_island(place, source)
-        return self._child(source)
-
-    def _from_another_island(self, place: int, source: int) -> Next:
-        """Return what comes next where the parent has another shape: an island keeps its own."""
-        params, distillation = dict(self.members[place].params), bridge(self.rules)
-        if distillation is not None:
+            distillation = bridge(self.rules)
+            assert distillation is not None, "selection keeps to islands that nothing joins"
+            params = dict(self.members[place].params)  # an island keeps its shape
             return Next((place, source), distillation, params, is_child=True)
-        selection = self.rules.selection
-        assert not isinstance(selection, Nobody), "nobody gives way"
-        shapes = [member.shape for member in self.members]
-        better = best_of_island(place, shapes, self.scores, selection.confidence)
-        if better is not None:
-            return self._child(better)
-        if isinstance(selection, Tournament):  # in which all but the elites are changed
-            return self._child(place)
-        return Next((place,), Clone(), params, is_child=False)
+        return self._child(source)
 
     def newcomer(self) -> Next:
         """Return what comes in a place that nobody holds: a child of a good one."""

@@ -1,16 +1,13 @@
 """Islands: members of one shape, who alone can take each other's places.
 
-A member to which selection names a parent of another shape learns from it where that is allowed,
-and is else judged among its own. Axes: R samples, K members.
+A member to which selection names a parent of another shape learns from it where that is allowed;
+else selection names none but of its own. Axis: K members.
 """
 
 from collections.abc import Sequence
 
 from hpsearch.population.operators.options import DistillationCrossover, OperatorOptions
 from hpsearch.population.options import PopulationOptions
-from hpsearch.population.scores import Scores
-from hpsearch.population.selection.ranking import mean_scores
-from hpsearch.population.selection.succession import is_surely_better
 
 
 def bridge(rules: PopulationOptions) -> DistillationCrossover | None:
@@ -24,18 +21,11 @@ def joins_islands(operator: OperatorOptions) -> bool:
     return isinstance(operator, DistillationCrossover)
 
 
-def best_of_island(
-    place: int, shapes: Sequence[str], scores: Scores, confidence: float
-) -> int | None:
-    """Return the best of a member's shape, None where it is not surely better than the member.
+def islands_of(rules: PopulationOptions, shapes: Sequence[str]) -> Sequence[str]:
+    """Return the islands of selection, K names: the shapes, but one island where they are joined.
 
     Args:
-        place: of the member.
+        rules: of the population.
         shapes: K.
-        scores: which name the best by one set of starts, and confirm it by the other.
-        confidence: chance of being better that it needs.
     """
-    named = mean_scores(scores.named)
-    alike = [other for other, shape in enumerate(shapes) if shape == shapes[place]]
-    best = max(alike, key=lambda other: named[other])
-    return best if is_surely_better(scores.fresh, best, place, confidence) else None
+    return shapes if bridge(rules) is None else [""] * len(shapes)

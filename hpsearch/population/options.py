@@ -28,7 +28,8 @@ class Synchronous:
     """share of those waited for that must have ended their interval before the others are given up;
     who was late for a match is not waited for again"""
     minutes: Annotated[float, Range(low=0.0)] = 30.0
-    """that the others may take longer than the quorum took; who does is judged with the next"""
+    """that the others may train longer than the quorum did, or wait for a machine after it; who
+    takes longer is judged with the next"""
 
 
 @dataclass(frozen=True)

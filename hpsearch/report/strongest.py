@@ -29,7 +29,9 @@ def strongest_checkpoints(view: StudyView, count: int) -> list[Found]:
     """Return the newest checkpoints of the ``count`` best finished trials of each role.
 
     The role of the first objective is ranked by it, the other by its panel, or by what else was
-    measured of it. A trial whose checkpoints are gone makes room for the next one.
+    measured of it. Those of a population that were judged go before, by their strength in the
+    newest match that they played; a later match before an earlier one, whose opponents were others.
+    A trial whose checkpoints are gone makes room for the next one.
 
     Raises:
         HpsearchError: if no trial has finished.
@@ -78,8 +80,23 @@ def _finished(view: StudyView) -> list[Trial]:
 def _ranked(view: StudyView, metric: str) -> list[Trial]:
     """Return the finished trials that the metric was measured of, the strongest first."""
     trials = [trial for trial in _finished(view) if metric in trial.metrics]
-    sign = -1.0 if is_maximized(metric) else 1.0
-    return sorted(trials, key=lambda trial: sign * _value(trial.metrics[metric]))
+    sign, judged = -1.0 if is_maximized(metric) else 1.0, _judged(view)
+
+    def place(trial: Trial) -> tuple[int, float]:
+        if trial.number in judged:
+            match, strength = judged[trial.number]
+            return -match, -strength
+        return 0, sign * _value(trial.metrics[metric])  # matches are numbered from 1
+
+    return sorted(trials, key=place)
+
+
+def _judged(view: StudyView) -> dict[int, tuple[int, float]]:
+    """Return the newest match that each trial of a population played, and its strength there."""
+    found: dict[int, tuple[int, float]] = {}
+    for number, match in sorted(view.state.population.matches.items()):
+        found |= {trial: (number, strength) for trial, strength in match.strengths.items()}
+    return found
 
 
 def _value(rho: Mapping[str, float]) -> float:

@@ -19,12 +19,20 @@ class Trial:
     number: int
     params: dict[str, Any]
     """as Optuna stores them"""
+    asked_at: float = 0.0
+    """seconds since the epoch, as all times here"""
     attempts: int = 0
     """attempts begun; the newest has this number"""
     token: str | None = None
     """of the running attempt, None while the trial waits"""
     job: str | None = None
     """that trains it, or that last did"""
+    announced_at: float = 0.0
+    """when the newest attempt was given to it"""
+    began_at: float | None = None
+    """since when the running attempt was seen to train, None while it waits for a machine"""
+    seconds: float = 0.0
+    """for which the attempts that have ended trained"""
     reported: dict[int, float] = field(default_factory=dict)
     """values told to Optuna, by step"""
     prune: bool = False
@@ -72,6 +80,10 @@ class Trial:
     def is_over(self) -> bool:
         """Whether its curve no longer counts."""
         return self.prune or self.told is not None
+
+    def seconds_trained(self, now: float) -> float:
+        """Return for how long all attempts have trained, without their waits for a machine."""
+        return self.seconds + (0.0 if self.began_at is None else max(0.0, now - self.began_at))
 
     @property
     def waits(self) -> bool:

@@ -119,7 +119,7 @@ _STATUS_BY_REQUEST = {"pause": PAUSED, "stop": STOPPING, "cancel": CANCELLED, "r
 def _requested(state: StudyState, event: Event) -> None:
     state.requests.add(event.data["id"])
     state.status = _STATUS_BY_REQUEST.get(event.data["verb"], state.status)
-    if event.data["verb"] == "retry":
+    if event.data["verb"] == "retry" and event.data["trials"]:
         state.status = RUNNING
         again = event.data["trials"]
         state.retries += again
@@ -142,10 +142,11 @@ def _asked(state: StudyState, event: Event) -> None:
     number = _trial(event)
     retry_of = event.data.get("retry_of")
     origin = Origin.of(event.data["origin"]) if "origin" in event.data else None
-    trial = Trial(number, event.data["params"], retry_of=retry_of, origin=origin)
+    params = event.data["params"]
+    trial = Trial(number, params, asked_at=event.at, retry_of=retry_of, origin=origin)
     state.trials[number] = state.untold[number] = trial
     if origin is not None:
-        fold.asked(state.population, number, origin, event)
+        fold.asked(state.population, number, origin)
     if retry_of is not None:
         state.retries.remove(retry_of)
         state.num_retries += 1
@@ -167,6 +168,8 @@ def _announced(state: StudyState, event: Event) -> None:
     for number, attempt, token in group:
         trial = state.trials[number]
         trial.attempts, trial.token, trial.job = attempt, token, job.name
+        trial.announced_at = event.at
+        trial.began_at = None if job.began_at is None else event.at
         job.running.add(number)
 
 
@@ -177,7 +180,10 @@ def _submitted(state: StudyState, event: Event) -> None:
 
 def _job_began(state: StudyState, event: Event) -> None:
     assert event.job is not None
-    state.jobs[event.job].began_at = event.at
+    job = state.jobs[event.job]
+    job.began_at = event.at
+    for number in job.running:
+        state.trials[number].began_at = event.at
 
 
 def _job_closed(state: StudyState, event: Event) -> None:
@@ -213,6 +219,7 @@ def _reported(state: StudyState, event: Event) -> None:
 def _attempt_ended(state: StudyState, event: Event) -> None:
     trial = state.trials[_trial(event)]
     trial.token = None
+    trial.seconds, trial.began_at = trial.seconds_trained(event.at), None
     job = state.jobs[trial.job or ""]
     job.running.remove(trial.number)
     status, kind = event.data["status"], event.data["kind"]
@@ -243,8 +250,21 @@ def _told(state: StudyState, event: Event) -> None:
         node = event.data.get("node")
         trial.sha256 = None if node is None else node["sha256"]
         trial.takeovers = tuple(Takeover(**one) for one in event.data.get("takeovers", ()))
-        has_finished = trial.told == COMPLETE
-        fold.told(state.population, trial.number, trial.origin, event, has_finished=has_finished)
+        fold.told(
+            state.population,
+            trial.number,
+            trial.origin,
+            event,
+            seconds=_seconds(trial, event.at),
+            has_finished=trial.told == COMPLETE,
+        )
+
+
+def _seconds(trial: Trial, now: float) -> float:
+    """Return for how long a trial trained; where nobody saw that, the time since it was given."""
+    if trial.token is not None and trial.began_at is None:
+        return trial.seconds + now - trial.announced_at
+    return trial.seconds_trained(now)
 
 
 def _match_called(state: StudyState, event: Event) -> None:

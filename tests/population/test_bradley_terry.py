@@ -46,6 +46,65 @@ def test_against_a_general_optimiser_with_missing_pairs():
     assert np.concatenate([found.hosts, found.agents]) == pytest.approx(best, abs=1e-4)
 
 
+GAMES = 512.0
+ALL = np.full((3, 3), GAMES)
+GROUPS = np.kron(np.eye(2), np.full((2, 2), GAMES))
+EDGES = {
+    "one pair, all won": ([[GAMES]], [[GAMES]]),
+    "one pair, none won": ([[0.0]], [[GAMES]]),
+    "one pair that did not meet": ([[0.0]], [[0.0]]),
+    "one host": ([[GAMES, 0.0, GAMES / 2]], [[GAMES] * 3]),
+    "all equal": (ALL / 2, ALL),
+    "no host ever wins": (0 * ALL, ALL),
+    "nobody met": (0 * ALL, 0 * ALL),
+    "hosts alike": (np.tile([GAMES, 0.0, GAMES / 4], (3, 1)), ALL),
+    "two groups that did not meet": (GROUPS / 4, GROUPS),
+    "two groups, each with all won": (GROUPS, GROUPS),
+    "one host that never wins": (np.array([[0, 0, 0], [9, 256, 512], [100, 512, 512]]), ALL),
+    "everybody loses to the next": (np.triu(ALL), ALL),
+}
+
+
+@pytest.mark.parametrize("ridge", [1e-6, 0.01, 1.0])
+@pytest.mark.parametrize("edge", EDGES)
+def test_strengths_at_the_edges_are_finite_and_the_most_likely_ones(edge, ridge):
+    wins, games = (np.asarray(one, dtype=float) for one in EDGES[edge])
+    found = bradley_terry(wins, games, ridge=ridge)
+    strengths = np.concatenate([found.hosts, found.agents])
+    assert np.isfinite(strengths).all()
+    assert strengths.sum() == pytest.approx(0, abs=1e-6)
+    # The posterior has no slope: what was won, less what was expected, is what the prior takes.
+    surplus = wins - games * found.chances()
+    slope = np.concatenate([surplus.sum(axis=1), -surplus.sum(axis=0)]) - ridge * strengths
+    assert slope == pytest.approx(np.zeros(len(strengths)), abs=1e-4)
+    assert (found.covariance.diagonal() >= 0).all()
+    assert np.isfinite(np.concatenate(found.intervals(0.95), axis=1)).all()
+    chances = found.chance_stronger()
+    assert chances + chances.T == pytest.approx(np.ones(chances.shape))
+
+
+def test_hosts_alike_are_rated_alike_and_groups_apart_from_their_own_middle():
+    alike = bradley_terry(*EDGES["hosts alike"], ridge=0.01)
+    assert alike.hosts == pytest.approx(np.full(3, alike.hosts[0]))
+    apart = bradley_terry(*EDGES["two groups that did not meet"], ridge=0.01)
+    assert apart.hosts == pytest.approx(np.full(4, apart.hosts[0]))
+    for edge in ("all equal", "nobody met"):
+        assert bradley_terry(*EDGES[edge], ridge=0.01).hosts == pytest.approx(np.zeros(3))
+
+
+@pytest.mark.parametrize("games", [1e6, 1e9])
+def test_many_games_outweigh_a_weak_prior(games):
+    """A common shift, which only the prior resists, is not lost to rounding."""
+    found = bradley_terry([[0.75 * games]], [[games]], ridge=1e-9)
+    assert found.hosts[0] - found.agents[0] == pytest.approx(np.log(3))
+    assert found.hosts[0] + found.agents[0] == pytest.approx(0)
+
+
+def test_a_prior_that_is_lost_to_rounding_is_refused():
+    with pytest.raises(RuntimeError, match="raise ridge=1e-12"):
+        bradley_terry(1e7 * GROUPS, 1e7 * GROUPS, ridge=1e-12)
+
+
 def test_known_strengths_lie_in_their_intervals_nineteen_times_of_twenty():
     rng = np.random.default_rng(1)
     inside = []
@@ -74,6 +133,8 @@ def test_a_win_is_a_game_over_sooner_than_the_median_from_its_start():
         ([[3.0]], [[2.0]], 0.1, "wins <= games"),
         ([[1.0, 1.0]], [[2.0]], 0.1, "P x Q"),
         ([[1.0]], [[2.0]], 0.0, "ridge"),
+        ([[np.nan]], [[2.0]], 0.1, "wins <= games"),
+        ([[1.0]], [[np.nan]], 0.1, "wins <= games"),
     ],
 )
 def test_what_cannot_be_is_refused(wins, games, ridge, problem):

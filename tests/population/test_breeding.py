@@ -265,6 +265,7 @@ def test_without_distillation_an_island_is_judged_by_itself():
         assert found.places[3].parents == (1,)
         assert found.places[3].is_child
         found = plan(options(), members(4, "aabc"), sure_scores(9, 8, 2, 1), seed=seed)
+        assert found.places[1].parents == (0,)  # the worst that somebody can follow
         for place in (2, 3):  # alone on their islands
             one = found.places[place]
             assert (one.parents, one.operator, one.is_child) == ((place,), Clone(), False)

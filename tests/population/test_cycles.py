@@ -31,7 +31,9 @@ def test_the_transitive_part_is_the_least_squares_fit():
 def test_shares_at_their_ends():
     assert decompose(ROCK_PAPER_SCISSORS).cyclic_share == pytest.approx(1)
     assert decompose(np.add.outer([1.0, 2.0], [0.0, 5.0, 7.0])).cyclic_share == pytest.approx(0)
-    assert decompose(np.full((2, 2), 3.0)).cyclic_share == 0
+    for alike in (np.full((2, 2), 3.0), np.full((3, 4), 0.01), np.array([[0.1]])):
+        assert decompose(alike).cyclic_share == 0
+        assert cyclic_share_beyond_noise(alike, 0.0) == 0
 
 
 def test_noise_is_taken_off():

@@ -116,6 +116,49 @@ def test_measured_payoffs_in_any_order_have_one_solution(seed):
     assert again.agents == pytest.approx(found.agents[agents], abs=1e-5)
 
 
+RNG = np.random.default_rng(9)
+EDGES = {
+    "one pair": np.array([[0.3]]),
+    "one host": np.array([[3.0, 1.0, 2.0, 1.0]]),
+    "one agent": np.array([[3.0], [1.0], [2.0], [3.0]]),
+    "all equal": np.full((4, 3), 0.01),
+    "all zero": np.zeros((4, 3)),
+    "equal but for rounding": 0.2 + 1e-17 * RNG.normal(size=(6, 6)),
+    "hosts alike": np.tile(RNG.normal(size=5), (8, 1)),
+    "agents alike": np.tile(RNG.normal(size=(5, 1)), (1, 8)),
+    "alike but for noise": np.tile(RNG.normal(size=5), (8, 1)) + 1e-9 * RNG.normal(size=(8, 5)),
+    "two groups": np.kron(np.eye(2), np.ones((3, 3))),
+    "one host that never wins": np.vstack([np.zeros(4), RNG.uniform(0.1, 1.0, size=(3, 4))]),
+    "one host that always wins": np.vstack([np.ones(4), RNG.uniform(0.1, 0.9, size=(3, 4))]),
+    "each wins once": np.eye(20),
+    "any scale": 10.0 ** RNG.uniform(-12, 2, size=(7, 5)),
+}
+
+
+@pytest.mark.parametrize("edge", EDGES)
+def test_equilibria_at_the_edges_are_finite_and_equilibria(edge):
+    game = EDGES[edge]
+    found = nash_averaging(game)
+    for shares in (found.equilibrium.hosts, found.equilibrium.agents):
+        assert shares.min() >= 0
+        assert shares.sum() == pytest.approx(1)
+    spread = np.ptp(game)
+    at = pytest.approx(0, abs=1e-8 * spread + 1e-15)
+    assert nash_conv(game, found.equilibrium.hosts, found.equilibrium.agents) == at
+    assert found.hosts.max() - found.equilibrium.value == at
+    assert found.agents.min() - found.equilibrium.value == at
+    assert game_value(game) - found.equilibrium.value == at
+
+
+@pytest.mark.parametrize(
+    "edge", ["all equal", "all zero", "equal but for rounding", "each wins once"]
+)
+def test_players_who_cannot_be_told_apart_are_played_alike(edge):
+    found = max_entropy_equilibrium(EDGES[edge])
+    for shares in (found.hosts, found.agents):
+        assert shares == pytest.approx(np.full(len(shares), 1 / len(shares)))
+
+
 def test_exploitability_of_pennies_by_hand():
     found = exploitability(PENNIES, [1.0, 0.0], [0.75, 0.25])
     assert (found.hosts, found.agents) == pytest.approx((1.0, 0.5))
@@ -129,7 +172,9 @@ def test_a_strategy_that_was_not_found_is_not_reported(monkeypatch):
         max_entropy_equilibrium([[0.0, 0.0, 0.0], [0.0, 0.0, 0.0], [-1.0, -1.0, 3.0]])
 
 
-@pytest.mark.parametrize("wrong", [[], [1.0, 2.0], [[1.0, np.nan]], np.zeros((0, 3))])
+@pytest.mark.parametrize(
+    "wrong", [[], [1.0, 2.0], [[1.0, np.nan]], np.zeros((0, 3)), [[1.0, 2.0], [np.nan, np.nan]]]
+)
 def test_what_is_no_payoff_is_refused(wrong):
     with pytest.raises(ValueError, match="payoff"):
         nash_averaging(wrong)

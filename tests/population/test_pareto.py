@@ -4,7 +4,12 @@ import numpy as np
 import pytest
 
 from hpsearch.population.selection.novelty import novelty
-from hpsearch.population.selection.pareto import crowding_distance, front_of_each, nsga2_survivors
+from hpsearch.population.selection.pareto import (
+    crowding_distance,
+    front_of_each,
+    fronts_of_samples,
+    nsga2_survivors,
+)
 from hpsearch.population.selection.robustness import mean_of_worst, worst_case
 
 
@@ -12,16 +17,40 @@ def dominates(a, b):
     return all(a >= b) and any(a > b)
 
 
+def fronts_by_definition(values):
+    left, found, front = set(range(len(values))), np.zeros(len(values), dtype=int), 0
+    while left:
+        best = {i for i in left if not any(dominates(values[j], values[i]) for j in left)}
+        found[list(best)] = front
+        left, front = left - best, front + 1
+    return found.tolist()
+
+
 def test_fronts_by_their_definition():
     rng = np.random.default_rng(0)
     for _ in range(50):
         values = rng.integers(0, 5, size=(rng.integers(0, 15), rng.integers(1, 4))).astype(float)
-        left, expected, front = set(range(len(values))), {}, 0
-        while left:
-            best = {i for i in left if not any(dominates(values[j], values[i]) for j in left)}
-            expected |= dict.fromkeys(best, front)
-            left, front = left - best, front + 1
-        assert dict(enumerate(front_of_each(values))) == expected
+        assert front_of_each(values).tolist() == fronts_by_definition(values)
+
+
+@pytest.mark.parametrize("num_objectives", [1, 2, 3, 4])
+@pytest.mark.parametrize("num_values", [3, 1000])
+def test_each_sample_has_its_own_fronts(num_objectives, num_values):
+    rng = np.random.default_rng(num_objectives)
+    samples = rng.integers(0, num_values, size=(9, 17, num_objectives)).astype(float)
+    samples[2, 5] = samples[2, 6] = np.nan
+    samples[3, :, 0] = -np.inf
+    found = fronts_of_samples(samples)
+    assert found.dtype == np.int64
+    lowest = np.nan_to_num(samples, nan=-np.inf)
+    assert found.tolist() == [fronts_by_definition(sample) for sample in lowest]
+
+
+@pytest.mark.parametrize("num", [254, 255, 256, 300])
+def test_as_many_fronts_as_members(num):
+    ladder = np.random.default_rng(0).permutation(num).astype(float)
+    found = front_of_each(np.stack([ladder, ladder], axis=1))
+    assert found.tolist() == (num - 1 - ladder).tolist()
 
 
 def test_crowding_by_hand():

@@ -1,20 +1,28 @@
 """Who gives way to whom: by hand where all is sure, by statistics where nothing is."""
 
+import time
 from functools import partial
 
 import numpy as np
 import pytest
 
+from hpsearch.population.selection import succession
 from hpsearch.population.selection.ranking import chance_better
-from hpsearch.population.selection.succession import (
-    Successor,
-    by_pareto,
-    by_tournament,
-    by_truncation,
-    second_parent,
-)
+from hpsearch.population.selection.succession import Successor, second_parent
 
 CONFIDENCE = 0.9
+
+
+def alike(rule):
+    """Return a rule among members of one island."""
+    return lambda named, fresh, **numbers: rule(
+        named, fresh, islands=["one"] * named.shape[1], **numbers
+    )
+
+
+by_truncation = alike(succession.by_truncation)
+by_tournament = alike(succession.by_tournament)
+by_pareto = alike(succession.by_pareto)
 TRUNCATE = partial(by_truncation, share=0.5, confidence=CONFIDENCE)
 
 
@@ -138,6 +146,14 @@ def test_the_dominated_give_way_to_the_unsurpassed():
     assert sources == {0, 1}
 
 
+@pytest.mark.alone
+def test_a_thousand_members_are_sorted_while_a_driver_waits():
+    samples = rng().normal(size=(200, 1000, 3))
+    began = time.perf_counter()
+    by_pareto(samples, samples, share=0.25, confidence=0.9, rng=rng())
+    assert time.perf_counter() - began < 3.0  # one sample after another takes far longer
+
+
 def test_nobody_gives_way_within_one_front():
     samples = np.tile(np.array([[4.0, 1.0], [3.0, 2.0], [2.0, 3.0], [1.0, 4.0]]), (20, 1, 1))
     found = by_pareto(samples, samples, share=0.5, confidence=0.9, rng=rng())
@@ -161,3 +177,81 @@ def test_the_chance_of_being_better_is_a_fair_judge():
         samples = drawn_again(rng(seed).normal(size=(2, 64)), 200, seed)
         chances.append(chance_better(samples[:, 0], samples[:, 1]))
     assert np.mean(np.array(chances) > 0.9) == pytest.approx(0.1, abs=0.05)
+
+
+@pytest.mark.parametrize("num", [2, 3])
+@pytest.mark.parametrize("rule", [by_truncation, by_pareto])
+def test_a_share_above_nothing_is_at_least_one_member(rule, num):
+    scores = surely(*range(num))
+    scores = scores[:, :, None] if rule is by_pareto else scores
+    for share, replaced in ((0.25, 1), (0.01, 1), (0.0, 0)):
+        found = rule(scores, scores, share=share, confidence=0.9, rng=rng())
+        assert sum(one.is_child for one in found) == replaced
+        assert found[0] == Successor(num - 1 if replaced else 0, bool(replaced))
+    assert rule(scores[:, :1], scores[:, :1], share=0.5, confidence=0.9, rng=rng()) == [
+        Successor(0, False)
+    ]
+
+
+def who_gives_way(scores, islands, num):
+    """Return the worst of all, but for the best of each island, by going through them all."""
+    best = {max(range(len(scores)), key=lambda k: (islands[k] == i, scores[k])) for i in islands}
+    return set(sorted(set(range(len(scores))) - best, key=lambda k: scores[k])[:num])
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_the_worst_of_all_give_way_to_the_best_of_their_island(seed):
+    size = int(rng(seed).integers(2, 12))
+    islands = rng(seed).choice(list("abc"), size=size).tolist()
+    scores = rng(seed + 1).permutation(size).astype(float)
+    num = max(1, size // 3)
+    found = succession.by_truncation(
+        surely(*scores), surely(*scores), islands=islands, share=1 / 3, confidence=0.9, rng=rng()
+    )
+    leaving = who_gives_way(scores, islands, num)
+    assert {member for member, one in enumerate(found) if one.is_child} == leaving
+    for member in leaving:
+        source = found[member].source
+        above = [
+            k for k in range(size) if islands[k] == islands[member] and scores[k] > scores[member]
+        ]
+        assert source in above
+        top = [k for k in above if scores[k] >= size - num]
+        assert source in (top or [max(above, key=lambda k: scores[k])])
+
+
+def test_the_worst_island_stalls_nobody():
+    scores = surely(9, 8, 7, 1)
+    for seed in range(10):
+        found = succession.by_truncation(
+            scores, scores, islands="aaab", share=0.25, confidence=0.9, rng=rng(seed)
+        )
+        assert [one.is_child for one in found] == [False, False, True, False]
+        assert found[2].source == 0
+
+
+def test_a_pareto_parent_is_unsurpassed_on_its_island():
+    # Front 0 is of island a alone; on b the third is in front 1, and the fourth behind it.
+    objectives = np.array([[4.0, 5.0], [5.0, 4.0], [3.0, 3.0], [1.0, 1.0], [2.0, 0.5]])
+    samples = np.tile(objectives, (20, 1, 1))
+    for seed in range(10):
+        found = succession.by_pareto(
+            samples, samples, islands="aabbb", share=0.4, confidence=0.9, rng=rng(seed)
+        )
+        assert found[:3] == [Successor(member, False) for member in range(3)]
+        assert found[3:] == [Successor(2, True), Successor(2, True)]
+
+
+def test_a_tournament_is_held_on_an_island():
+    scores = surely(9, 8, 3, 2, 1)
+    for seed in range(10):
+        found = succession.by_tournament(
+            scores, scores, islands="aabbc", size=3, num_elites=1, confidence=0.9, rng=rng(seed)
+        )
+        assert found == [
+            Successor(0, False),
+            Successor(0, True),
+            Successor(2, True),
+            Successor(2, True),
+            Successor(4, True),
+        ]

@@ -8,13 +8,18 @@ import pytest
 
 from hpsearch.population.selection.ranking import best_first, chance_better
 from hpsearch.population.selection.tournament import confident_tournament, tournament
-from hpsearch.population.selection.truncation import confident_truncation, truncation
+from hpsearch.population.selection.truncation import confident_truncation
+from hpsearch.population.selection.truncation import truncation as truncation_of_islands
 
 SCORES = np.array([3.0, 1.0, np.nan, 5.0, 4.0, 2.0])
 
 
 def rng(seed=0):
     return np.random.default_rng(seed)
+
+
+def truncation(scores, share, generator):
+    return truncation_of_islands(scores, share, generator, islands=["one"] * len(scores))
 
 
 def samples(means, error, num=400, seed=0):
@@ -41,7 +46,10 @@ def test_the_worst_third_copies_the_best_third():
 def test_shares_are_rounded_down_without_rounding_errors():
     moved = truncation(np.arange(100.0), 0.29, rng()) != np.arange(100)
     assert moved.sum() == 29
-    assert (truncation(SCORES, 0.1, rng()) == np.arange(6)).all()
+    assert (truncation(SCORES, 0.49, rng()) != np.arange(6)).sum() == 2
+    assert (truncation(SCORES, 0.0, rng()) == np.arange(6)).all()
+    # Rounded down to nobody, a small population would never change.
+    assert truncation(SCORES, 0.1, rng()).tolist() == [0, 1, 3, 3, 4, 5]
     with pytest.raises(ValueError, match="share"):
         truncation(SCORES, 0.6, rng())
 

@@ -52,6 +52,27 @@ def test_the_role_of_the_objective_goes_by_it_and_the_other_by_its_panel(story, 
     assert len(chosen(story, 9)) == 3
 
 
+def test_who_was_judged_goes_by_its_strength_in_its_newest_match(story, finish):
+    """The objective ranks them the other way round."""
+    for number in range(5):
+        finish(number, {METRIC: 0.9 - 0.1 * number, PANEL: 0.5})
+    # The first match had weaker opponents.
+    for match, strengths in ((1, {0: 8.0, 1: 9.0, 2: 7.0}), (2, {2: 0.1, 3: 0.3})):
+        members = {str(place): trial for place, trial in enumerate(strengths)}
+        story.add("match_called", match=match, members=members, ended=[], archive=[])
+        judged = {
+            "champion": max(strengths, key=strengths.get),
+            "strengths": {str(trial): one for trial, one in strengths.items()},
+            "intervals": {},
+            "game": None,
+            "answers": [],
+        }
+        story.add("bred", match=match, children=[], **judged)
+    both = ("host", "agent")
+    assert chosen(story, 1) == [(3, both)] == [(story.view.best().number, both)]
+    assert chosen(story, 9) == [(trial, both) for trial in (3, 2, 1, 0, 4)]
+
+
 def test_without_a_panel_it_goes_by_what_there_is(story, finish):
     finish(0, {METRIC: 0.1, "rho/agent/random": 0.3, "rho/agent/zeillinger": 0.1})
     finish(1, {METRIC: 0.2, "rho/agent/random": 0.1, "rho/agent/zeillinger": 0.3})

@@ -2,7 +2,9 @@
 
 import json
 import os
+import shutil
 import signal
+from pathlib import Path
 
 import pytest
 from drives import SPACE, deaths_at_all_events, drive, new_study, opened, query
@@ -208,6 +210,33 @@ def test_gc_keeps_founders_for_as_long_as_their_heirs_are_there(place):
     assert all((path / "state.json").exists() for path in held)
     (place.runs / "heirs").rename(place.runs / "gone")
     assert json.loads(place.run("gc", "quick", "--dry-run", "--json").out)["pinned"] == {}
+
+
+@pytest.mark.parametrize("command", ["run", "tick"])
+def test_gc_keeps_the_founders_of_any_population(place, command):
+    place.search("one")
+    place.search("two")
+    place.run("breed", "one", "two", "--members", 2, "--trials", 2, "--name", "bred")
+    founders = [Path(one) for one in place.spec("bred")["population"]["founders"]]
+    lone = place.folder / "lone" / founders[0].name  # of no study
+    shutil.copytree(founders[0], lone)
+    (place.folder / "link").symlink_to(place.runs)
+    named = [f"link/{founders[0].relative_to(place.runs)}", str(founders[1]), str(lone)]
+    data = place.spec("bred") | {"name": "mine", "base": str(place.runs / "bred" / "base-dqn.yaml")}
+    data["population"] = data["population"] | {"founders": named, "members": 3}
+    file = place.folder / "mine.yaml"
+    file.write_text(yaml_file.dump(data | {"budget": {"trials": 3}}))
+    place.run(command, file)
+    for name, founder in zip(("one", "two"), founders, strict=True):
+        kept = pinned(StudyDir(place.runs / name))
+        assert kept["mine"] == {founder}
+    pins = place.runs / "one" / "pins"
+    for one in pins.iterdir():
+        one.unlink()
+    pins.rmdir()
+    pins.write_text("no folder")
+    said = place.run(command, file)
+    assert "gc of that study may remove the founders of mine" in said.err
 
 
 def test_lineage_names_the_founders(place):

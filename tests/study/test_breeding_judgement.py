@@ -14,7 +14,7 @@ from hpsearch.study.breeding import fold, history
 from hpsearch.study.breeding.history import improvements
 from hpsearch.study.breeding.judgement import Judge
 from hpsearch.study.breeding.programme import Programme
-from hpsearch.study.breeding.records import Match, Origin, PopulationRecord, key_after
+from hpsearch.study.breeding.records import Ended, Match, Origin, PopulationRecord, key_after
 from hpsearch.study.events import Event
 from hpsearch.study.records import Trial
 from hpsearch.study.trials import Trials
@@ -191,22 +191,23 @@ def test_no_two_trials_have_one_key():
         planned = origin(number % 3, key=key_after(number % 3, population))
         assert planned.key not in keys
         keys.add(planned.key)
-        fold.asked(population, number, planned, event("asked"))
+        fold.asked(population, number, planned)
 
 
 def test_an_ended_interval_is_open_until_a_match_is_called():
     population = PopulationRecord()
-    for member, at in ((0, 10.0), (1, 12.0), (2, 13.0)):
-        fold.asked(population, member, origin(member), event("asked", at))
-    fold.told(population, 0, origin(0), event("told", 40.0), has_finished=True)
-    fold.told(population, 1, origin(1), event("told", 50.0), has_finished=False)
-    assert population.open == {0: 30.0, 1: 38.0}
+    for member in range(3):
+        fold.asked(population, member, origin(member))
+    for member, at in ((0, 40.0), (1, 50.0)):
+        told = event("told", at)
+        fold.told(population, member, origin(member), told, seconds=at / 2, has_finished=not member)
+    assert population.open == {0: Ended(20.0, 40.0), 1: Ended(25.0, 50.0)}
     assert population.finished == {0: 0}
     data = {"match": 1, "members": {"0": 0}, "ended": [0, 1], "archive": []}
     fold.called(population, event("match_called", **data), {2})
     assert (population.open, population.late) == ({}, {2})
-    fold.told(population, 2, origin(2), event("told", 90.0), has_finished=True)
-    assert (population.open, population.late) == ({2: 77.0}, set())
+    fold.told(population, 2, origin(2), event("told", 90.0), seconds=1.0, has_finished=True)
+    assert (population.open, population.late) == ({2: Ended(1.0, 90.0)}, set())
 
 
 def test_children_that_were_tried_count_for_their_operator():
@@ -215,7 +216,7 @@ def test_children_that_were_tried_count_for_their_operator():
     birth = {"operator": "gaussian_mutation", "adopted": False}
     for number, chance in enumerate((0.9, None, 0.3)):
         one = origin(number, is_child=True)
-        fold.asked(population, number, one, event("asked"))
+        fold.asked(population, number, one)
         told = event("told", birth=birth | {"adopted": number > 0, "chance": chance})
-        fold.told(population, number, one, told, has_finished=True)
+        fold.told(population, number, one, told, seconds=0.0, has_finished=True)
     assert population.operators == {"gaussian_mutation": OperatorRecord(2, 1)}

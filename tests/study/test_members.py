@@ -1,24 +1,12 @@
-"""What children may change, and how large members are, against the networks themselves."""
+"""What children may change, and how large members are."""
 
-from math import prod
-
-import pytest
 from drives import new_study
-from hypothesis import given
-from hypothesis import strategies as st
 
-from hpsearch.study.breeding.members import _size, explorable, size
+from hpsearch.study.breeding.members import explorable, size
 from hpsearch.trainers.config import read_config, shape_key
-from hpsearch.trainers.net_arch import parse
-from hpsearch.trainers.networks.layers import plan_layer
-from hpsearch.trainers.networks.plan import Plan
 
 LR = {"type": "float", "low": 1e-4, "high": 1e-1, "log": True}
 GAMMA = {"type": "float", "low": 0.5, "high": 0.99}
-WIDTHS = st.integers(1, 9)
-LAYERS = st.one_of(
-    WIDTHS, st.sampled_from(["b", "l"]), WIDTHS.map("r{}".format), WIDTHS.map("rl{}".format)
-)
 
 
 def names(folder, **space):
@@ -94,33 +82,10 @@ def test_all_that_is_explored_leaves_the_shape_as_it_is(tmp_path):
     assert len(explorable(study)) == 5
 
 
-def sized(folder, net_arch, **changes):
-    study = new_study(folder, trainer={"host.net_arch": net_arch} | changes)
-    return size(read_config(study.bases["dqn"], source=""))
-
-
-@given(net_arch=st.lists(LAYERS, max_size=5))
-def test_size_counts_the_weights_of_the_networks_hidden_layers(net_arch):
-    plan, width = Plan(), 1
-    for layer in parse(net_arch):
-        width = plan_layer(plan, layer, width, "uniform")
-    weights = [
-        prod(part.shape)
-        for part, kind in zip(plan.parts[::2], plan.kinds, strict=True)
-        if kind == "linear"
-    ]
-    assert _size(tuple(net_arch)) == sum(weights)
-
-
-@pytest.mark.parametrize(
-    ("net_arch", "expected"),
-    [
-        ([8], 8),
-        ([8, 4], 40),
-        ([{"repeat": 3, "net_arch": [4]}], 36),
-        ([4, "r4"], 36),
-        ([4, "r2"], 24),
-    ],
-)
-def test_sizes_by_hand(tmp_path, net_arch, expected):
-    assert sized(tmp_path, net_arch) == expected
+def test_a_members_size_is_that_of_the_networks_that_play(tmp_path):
+    """A host of two points of three coordinates: 6 in, 4 subsets out."""
+    encoder = {"name": "flatten", "num_points": 2}
+    base = {"host.net_arch": [8], "host.encoder": encoder, "agent": {"player": "random"}}
+    config = read_config(new_study(tmp_path, trainer=base).bases["dqn"], source="")
+    assert config.dimension == 3
+    assert size(config) == (6 + 1) * 8 + (8 + 1) * 4

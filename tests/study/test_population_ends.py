@@ -21,6 +21,9 @@ from test_population_study import origins, population_study, skill, teaching
 from test_requests import opened_again, request
 
 from hpsearch import yaml_file
+from hpsearch.cli import main
+from hpsearch.errors import UsageError
+from hpsearch.report.view import open_view
 from hpsearch.study.state import CANCELLED, FAILED, FINISHED, PAUSED, RUNNING, STOPPED
 
 ONE_EACH = {"name": "local", "jobs": 4, "members_per_job": 1}
@@ -213,6 +216,25 @@ def test_nothing_is_retried_in_a_population(tmp_path):
     assert (state.status, len(state.trials)) == (FINISHED, 8)
     assert not state.retries
     assert state.num_failures() == 1
+
+
+@pytest.mark.parametrize("verb", ["pause", "cancel"])
+def test_a_retry_of_nothing_leaves_a_population_as_it_is(tmp_path, monkeypatch, capsys, verb):
+    study = population_study(tmp_path, trials=8)
+    executor = FakeExecutor(teaching=teaching, faults={(1, 1): Fault("nan", 4)})
+    with opened(study, executor) as driver:
+        tick_until(driver, lambda: bool(driver.state.num_failures()))
+        request(study, verb)
+        held = tick_until(driver, lambda: not driver.is_busy).status
+        request(study, "retry", 1)
+        driver.tick()
+        assert driver.state.status == held
+        assert not driver.is_busy
+    monkeypatch.setattr("hpsearch.commands.submit._start_driver", None)
+    name, runs = study.spec.name, str(tmp_path / "runs")
+    assert main(["retry", name, "--runs", runs]) == UsageError.exit_code
+    assert "so nothing is left to try again" in capsys.readouterr().err
+    assert open_view(name, tmp_path / "runs").state.status == held
 
 
 # Failures.

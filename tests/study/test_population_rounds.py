@@ -1,6 +1,7 @@
 """Who is waited for: waves of jobs, members that hang, and populations that never wait."""
 
 from collections import Counter, namedtuple
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -33,6 +34,29 @@ class Hanging(FakeExecutor):
         trials = [one.trial for one in known.plan.assignments]
         if all(self._clock() >= self._until.get(trial, 0.0) for trial in trials):
             super()._round(known)
+
+
+class Queueing(FakeExecutor):
+    """Jobs of some trials wait in the scheduler's queue until a moment."""
+
+    def __init__(self, clock, until, **options):
+        super().__init__(**options)
+        self._clock = clock
+        self._until = until
+        """seconds since the epoch, by trial"""
+
+    def _waits_for_node(self, known):
+        trials = [one.trial for one in known.plan.assignments]
+        return any(self._clock() < self._until.get(trial, 0.0) for trial in trials)
+
+    def _round(self, known):
+        if not self._waits_for_node(known):
+            super()._round(known)
+
+    def _status(self, job_id):
+        status = super()._status(job_id)
+        waits = status.phase == "running" and self._waits_for_node(self._jobs[job_id])
+        return replace(status, phase="queued") if waits else status
 
 
 def drive_in_time(study, executor, clock, seconds, max_ticks=400):
@@ -68,6 +92,35 @@ def test_the_last_wave_may_take_as_long_as_the_others_and_no_longer(tmp_path):
     took = asked  # it was asked for when the first wave had ended
     assert asked + took + MINUTES * 60 - 60 <= called <= asked + took + MINUTES * 60 + 120
     assert matches(study)[0][1] == [0, 1, 2, 3, 4, 5, 7]
+
+
+def test_a_wait_in_the_queue_is_no_training(tmp_path):
+    """The last job begins just before the others end, and may take as long as they did."""
+    study = population_study(tmp_path, trials=8, executor=jobs(4))
+    clock = Clock()
+    executor = Queueing(clock, {2: clock.now + 8 * MINUTES * 60}, teaching=teaching)
+    drive_in_time(study, executor, clock, 2 * MINUTES * 60)
+    told = {event.trial: event.at for event in _events(study) if event.kind == "told"}
+    assert told[2] > told[0] + MINUTES * 60  # later than the others were waited for
+    assert [ended for _, ended in matches(study)] == [list(range(4))] * 2
+    check_judged(study)
+
+
+def test_a_job_that_never_leaves_the_queue_stalls_no_match(tmp_path):
+    """It is waited for so many minutes after the quorum, and judged when it comes."""
+    study = population_study(tmp_path, trials=24, executor=jobs(4))
+    clock = Clock()
+    comes = clock.now + 4000.0
+    executor = Queueing(clock, {2: comes}, teaching=teaching)
+    drive_in_time(study, executor, clock, 60)
+    told = [event.at for event in _events(study) if event.kind == "told"]
+    first = _called_at(study)[0]
+    assert 0 <= first - (told[2] + MINUTES * 60) <= 60  # three of four are the quorum
+    played = matches(study)
+    assert played[0][1] == [0, 1, 3]
+    assert any(2 in ended for _, ended in played)
+    check_judged(study)
+    check_books(study, executor)
 
 
 def test_those_who_hang_one_after_another_stall_no_match(tmp_path):

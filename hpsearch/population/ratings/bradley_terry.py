@@ -71,7 +71,8 @@ def bradley_terry(wins: npt.ArrayLike, games: npt.ArrayLike, *, ridge: float) ->
 
     Raises:
         ValueError: if the shapes differ, wins exceed games, or the ridge is not above 0.
-        RuntimeError: if the strengths are not found; a larger ridge helps.
+        RuntimeError: if the strengths are not found, because games outweigh the prior by more than
+            float64 can tell; a larger ridge helps.
     """
     won, played = np.asarray(wins, dtype=np.float64), np.asarray(games, dtype=np.float64)
     if won.ndim != 2 or won.size == 0 or won.shape != played.shape:
@@ -80,8 +81,23 @@ def bradley_terry(wins: npt.ArrayLike, games: npt.ArrayLike, *, ridge: float) ->
         raise ValueError("0 <= wins <= games must hold for every pair")
     if ridge <= 0:
         raise ValueError(f"ridge must be above 0, got {ridge!r}")
-    p, q = won.shape
-    strengths, decrement = np.zeros(p + q), np.inf
+    try:
+        strengths, covariance = _most_likely(won, played, ridge)
+    except (np.linalg.LinAlgError, _NotFoundError) as error:
+        raise RuntimeError(
+            f"the strengths of {len(won)} hosts and {won.shape[1]} agents were not found in "
+            f"{MAX_STEPS} steps; raise {ridge=}, or leave out players with very few games"
+        ) from error
+    return Strengths(strengths[: len(won)], strengths[len(won) :], covariance)
+
+
+class _NotFoundError(Exception):
+    """The steps did not come to an end."""
+
+
+def _most_likely(won: Floats, played: Floats, ridge: float) -> tuple[Floats, Floats]:
+    """Return the strengths (K,) and their covariance (K, K), by damped Newton steps."""
+    strengths, decrement = np.zeros(sum(won.shape)), np.inf
     for _ in range(MAX_STEPS):
         gradient, information = _slopes(strengths, won, played, ridge)
         step = np.linalg.solve(information, gradient)
@@ -95,18 +111,21 @@ def bradley_terry(wins: npt.ArrayLike, games: npt.ArrayLike, *, ridge: float) ->
             length /= 2
         strengths = strengths + length * step
     if not decrement < BEARABLE:
-        raise RuntimeError(
-            f"the strengths of {p} hosts and {q} agents were not found in {MAX_STEPS} steps; raise "
-            f"{ridge=}, or leave out players with very few games"
-        )
+        raise _NotFoundError
     # Strengths mean something up to a common shift alone; what is unsure of it is not reported.
-    centre = np.eye(p + q) - 1.0 / (p + q)
+    centre = np.eye(len(strengths)) - 1.0 / len(strengths)
     covariance = centre @ np.linalg.inv(_slopes(strengths, won, played, ridge)[1]) @ centre
-    return Strengths(strengths[:p], strengths[p:], covariance)
+    if covariance.diagonal().min() < 0:  # nothing but rounding is left of some
+        raise _NotFoundError
+    return strengths, covariance
 
 
 def _slopes(strengths: Floats, won: Floats, played: Floats, ridge: float) -> tuple[Floats, Floats]:
-    """Return gradient (K,) and negative Hessian (K, K) of the log-posterior."""
+    """Return gradient (K,) and negative Hessian (K, K) of the log-posterior.
+
+    A common shift of all strengths, which only the prior resists and no gradient points to, is made
+    stiff: where games are many, the prior's resistance would be lost to rounding.
+    """
     p = len(won)
     chance = _sigmoid(strengths[:p, None] - strengths[p:])
     surplus, weight = won - played * chance, played * chance * (1.0 - chance)
@@ -114,7 +133,8 @@ def _slopes(strengths: Floats, won: Floats, played: Floats, ridge: float) -> tup
     information = np.block(
         [[np.diag(weight.sum(axis=1)), -weight], [-weight.T, np.diag(weight.sum(axis=0))]]
     )
-    return gradient, information + ridge * np.eye(len(strengths))
+    stiff = information.diagonal().max() / len(strengths)
+    return gradient, information + ridge * np.eye(len(strengths)) + stiff
 
 
 def _log_posterior(strengths: Floats, won: Floats, played: Floats, ridge: float) -> float:

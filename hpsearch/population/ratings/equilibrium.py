@@ -15,6 +15,8 @@ from hpsearch.population.ratings.maximum_entropy import REMEDY, maximum_entropy
 DIGITS = 9
 """to which payoffs count, as parts of their range; equal but for rounding must not look different,
 and the solver of linear programs takes smaller numbers for zero"""
+ROUNDING = 1e-14
+"""differences, as parts of the largest payoff, that are none"""
 LARGEST_SCALE = 1e6
 """one over the least share, and over the least slack, that are told from zero"""
 
@@ -106,7 +108,9 @@ class _Game:
     def of(cls, payoff: npt.ArrayLike) -> "_Game":
         matrix = checked_payoff(payoff)
         low, spread = float(matrix.min()), float(np.ptp(matrix))
-        return cls(np.round((matrix - low) / (spread or 1.0), DIGITS), low, spread)
+        if spread <= ROUNDING * float(np.abs(matrix).max()):
+            return cls(np.zeros_like(matrix), low, 0.0)
+        return cls(np.round((matrix - low) / spread, DIGITS), low, spread)
 
     def in_its_unit(self, value: float) -> float:
         return self.low + self.spread * value

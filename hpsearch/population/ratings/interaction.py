@@ -30,9 +30,13 @@ class Decomposition:
     @property
     def cyclic_share(self) -> float:
         """Part of the payoff's variance that is cyclic, 0 for a payoff that is all alike."""
-        transitive = np.square(self.hosts[:, None] - self.agents).sum()
-        cyclic = np.square(self.cyclic).sum()
-        return float(cyclic / (cyclic + transitive)) if cyclic + transitive else 0.0
+        cyclic, total = np.square(self.cyclic).sum(), self.square_differences
+        return float(cyclic / total) if total else 0.0
+
+    @property
+    def square_differences(self) -> float:
+        """Return the sum of squares around the mean."""
+        return float(np.square(self.hosts[:, None] - self.agents + self.cyclic).sum())
 
 
 def decompose(payoff: npt.ArrayLike) -> Decomposition:
@@ -42,9 +46,13 @@ def decompose(payoff: npt.ArrayLike) -> Decomposition:
         ValueError: if the payoff is not a matrix of finite numbers.
     """
     matrix = checked_payoff(payoff)
-    mean = float(matrix.mean())
-    hosts, agents = matrix.mean(axis=1) - mean, mean - matrix.mean(axis=0)
-    return Decomposition(mean, hosts, agents, matrix - mean - hosts[:, None] + agents)
+    # From one of them, so that rounding is no difference where all are alike.
+    shift = float(matrix[0, 0])
+    above = matrix - shift
+    mean = above.mean()
+    hosts, agents = above.mean(axis=1) - mean, mean - above.mean(axis=0)
+    cyclic = above - mean - hosts[:, None] + agents
+    return Decomposition(shift + float(mean), hosts, agents, cyclic)
 
 
 def cyclic_share_beyond_noise(payoff: npt.ArrayLike, errors: npt.ArrayLike) -> float:
@@ -63,6 +71,7 @@ def cyclic_share_beyond_noise(payoff: npt.ArrayLike, errors: npt.ArrayLike) -> f
     matrix = checked_payoff(payoff)
     p, q = matrix.shape
     noise = np.square(np.broadcast_to(np.asarray(errors, dtype=np.float64), matrix.shape)).sum()
-    cyclic = np.square(decompose(matrix).cyclic).sum() - noise * (1 - 1 / p) * (1 - 1 / q)
-    total = np.square(matrix - matrix.mean()).sum() - noise * (1 - 1 / (p * q))
+    found = decompose(matrix)
+    cyclic = np.square(found.cyclic).sum() - noise * (1 - 1 / p) * (1 - 1 / q)
+    total = found.square_differences - noise * (1 - 1 / (p * q))
     return float(np.clip(cyclic / total, 0.0, 1.0)) if total > 0 else 0.0

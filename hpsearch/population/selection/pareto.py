@@ -3,13 +3,13 @@
 Source: Deb, Pratap, Agarwal and Meyarivan, A fast and elitist multiobjective genetic algorithm:
 NSGA-II (IEEE Transactions on Evolutionary Computation 6, 2002), sections III.A and III.B.
 Objectives are all such that high is good; a value that is not a number is the lowest there is.
-Axes: K members, M objectives.
+Axes: R samples, K members, M objectives.
 """
 
 import numpy as np
 import numpy.typing as npt
 
-from hpsearch.population.arrays import Bools, Floats, Ints
+from hpsearch.population.arrays import Floats, Ints
 from hpsearch.population.selection.ranking import comparable
 
 FAR = 1e300
@@ -27,18 +27,49 @@ def front_of_each(objectives: npt.ArrayLike) -> Ints:
     Raises:
         ValueError: if the objectives are no matrix.
     """
-    values = _checked(objectives)
-    at_least: Bools = np.all(values[:, None] >= values, axis=2)
-    dominates = at_least & ~at_least.T
-    num_dominating = dominates.sum(axis=0)
-    fronts = np.full(len(values), -1)
-    front = 0
-    while (waiting := fronts < 0).any():
-        undominated = waiting & (num_dominating == 0)
-        fronts[undominated] = front
-        num_dominating -= dominates[undominated].sum(axis=0)
-        front += 1
+    fronts: Ints = fronts_of_samples(_checked(objectives)[None])[0]
     return fronts
+
+
+def fronts_of_samples(samples: Floats) -> Ints:
+    """Return the same of each sample for itself, int64 (R, K).
+
+    A member's front is one more than the last of those who dominate it. In lexicographic order
+    these all come before it, so one pass is enough; each of its steps is taken in all samples at
+    once, on places in the order of each objective, since small integers compare fastest.
+
+    Args:
+        samples: (R, K, M).
+    """
+    values = comparable(samples)
+    places = [_places(values[:, :, m]) for m in range(values.shape[2])]
+    order = np.lexsort(places[::-1], axis=1)
+    # (K, R), so that those before a member are one block of memory.
+    first, *others = (np.take_along_axis(one, order, axis=1).T.copy() for one in places)
+    is_twin = np.all([one[1:] == one[:-1] for one in (first, *others)], axis=0)
+    depth = np.ones_like(first)
+    """one more than the front: 0 is nobody's"""
+    for k in range(1, len(depth)):
+        dominating = np.ones(depth[:k].shape, dtype=np.bool_)
+        for one in others:
+            dominating &= one[:k] <= one[k]
+        dominated = (depth[:k] * dominating).max(axis=0) + 1
+        depth[k] = np.where(is_twin[k - 1], depth[k - 1], dominated)
+    fronts = np.empty(order.shape, dtype=np.int64)
+    np.put_along_axis(fronts, order, depth.T.astype(np.int64) - 1, axis=1)
+    return fronts
+
+
+def _places(values: Floats) -> npt.NDArray[np.unsignedinteger]:
+    """Return the place of each value (R, K) in its row, 0 for the highest; equals share one."""
+    order = np.argsort(-values, axis=1)
+    ordered = np.take_along_axis(values, order, axis=1)
+    is_next = np.zeros(values.shape, dtype=np.bool_)
+    is_next[:, 1:] = ordered[:, 1:] < ordered[:, :-1]
+    dtype = np.min_scalar_type(values.shape[1])
+    places = np.empty(values.shape, dtype=dtype)
+    np.put_along_axis(places, order, is_next.cumsum(axis=1, dtype=dtype), axis=1)
+    return places
 
 
 def crowding_distance(objectives: npt.ArrayLike) -> Floats:

@@ -48,5 +48,6 @@ def check_confidence(confidence: float) -> None:
 
 
 def num_in_share(share: float, num: int) -> int:
-    """Return how many of ``num`` a share is, rounded down."""
-    return int(share * num + 1e-9)  # 0.29 * 100 is 28.999...
+    """Return how many of ``num`` a share is, rounded down; at least one of two or more, if any."""
+    least = 1 if share > 0 and num > 1 else 0  # else nobody of a small population ever gives way
+    return max(least, int(share * num + 1e-9))  # 0.29 * 100 is 28.999...

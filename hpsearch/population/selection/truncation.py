@@ -4,10 +4,13 @@ Source: Jaderberg et al., Population based training of neural networks (arXiv 17
 4.1.1, "truncation selection". Axes: K members, R samples of all their scores.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 
 from hpsearch.population.arrays import Floats, Ints
+from hpsearch.population.selection.giving_way import giving_way
 from hpsearch.population.selection.ranking import (
     best_first,
     chance_better,
@@ -17,13 +20,18 @@ from hpsearch.population.selection.ranking import (
 )
 
 
-def truncation(scores: npt.ArrayLike, share: float, rng: np.random.Generator) -> Ints:
+def truncation(
+    scores: npt.ArrayLike, share: float, rng: np.random.Generator, *, islands: Sequence[str]
+) -> Ints:
     """Return for each member whose copy takes its place: itself, or one of the best.
 
     Args:
         scores: (K,) high is good; not a number where a member failed.
-        share: of members that give way, and of those they are copies of, rounded down; at most 1/2.
-        rng: picks among the best, all with the same chance.
+        share: of members that give way, and of those they are copies of, rounded down, but at least
+            one if above 0; at most 1/2.
+        rng: picks among those of the best that share the member's island, all with the same chance;
+            where none does, the best of the island takes the place.
+        islands: K names.
 
     Returns:
         int64 (K,).
@@ -33,11 +41,18 @@ def truncation(scores: npt.ArrayLike, share: float, rng: np.random.Generator) ->
     """
     if not 0.0 <= share <= 0.5:
         raise ValueError(f"share must lie between 0 and 1/2, got {share!r}")
-    order = best_first(scores)
+    order = best_first(scores).tolist()
     num = num_in_share(share, len(order))
+    rank, best = {member: place for place, member in enumerate(order)}, set(order[:num])
+
+    def heirs(member: int) -> list[int]:
+        island = islands[member]
+        above = [one for one in order[: rank[member]] if islands[one] == island]
+        return [one for one in above if one in best] or above[:1]
+
     sources = np.arange(len(order))
-    worst = order[len(order) - num :]
-    sources[worst] = rng.choice(order[:num], size=num) if num else worst
+    for member, candidates in giving_way(reversed(order), heirs, num).items():
+        sources[member] = rng.choice(candidates)
     return sources
 
 
@@ -59,7 +74,8 @@ def confident_truncation(
         ValueError: if share or confidence is out of range.
     """
     check_confidence(confidence)
-    sources = truncation(mean_scores(samples), share, rng)
+    one_island = [""] * samples.shape[1]
+    sources = truncation(mean_scores(samples), share, rng, islands=one_island)
     for member, source in enumerate(sources):
         if chance_better(samples[:, source], samples[:, member]) < confidence:
             sources[member] = member

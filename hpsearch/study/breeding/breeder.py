@@ -7,7 +7,6 @@ same games give the same plan.
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from math import ceil
 from typing import Any
 
 from hpsearch.cluster.match_dir import Games
@@ -15,7 +14,8 @@ from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.errors import CorruptError, DiskError
 from hpsearch.population.options import PopulationOptions, Synchronous
 from hpsearch.study.breeding.beginnings import beginning
-from hpsearch.study.breeding.judgement import Judge
+from hpsearch.study.breeding.judgement import Judge, member_of
+from hpsearch.study.breeding.lateness import is_due
 from hpsearch.study.breeding.programme import Programme
 from hpsearch.study.breeding.records import Match, PopulationRecord
 from hpsearch.study.jobs import Jobs
@@ -27,8 +27,6 @@ from hpsearch.study.spec import Study
 from hpsearch.study.state import FAILED, StudyState
 from hpsearch.trainers.config import read_config
 
-ROUNDING = 1e-9
-"""0.28 * 25 is 7.000000000000001"""
 MAX_FAILURES = 3
 """jobs that may end without having played a match, before the study fails"""
 
@@ -121,15 +119,9 @@ class Breeder:
         if population.planned and self._limits.allow_another():
             return False  # nobody is late who has not begun, because no job was free
         # Who was late for the match before is not waited for again.
-        training = {origin.member for origin in self._state.training()} - population.late
-        if not training:
-            return True
-        quorum = ceil(rules.quorum * (len(training) + len(population.open)) - ROUNDING)
-        if len(population.open) < quorum:
-            return False
-        allowed = sorted(population.open.values())[quorum - 1] + rules.minutes * 60
-        newest = max(population.asked_at[member] for member in training)
-        return self._clock() - newest >= allowed
+        unfinished = self._state.unfinished()
+        waited_for = [trial for trial in unfinished if member_of(trial) not in population.late]
+        return is_due(rules, population.open.values(), waited_for, self._clock())
 
     def _call(self) -> None:
         """Call a match of everybody who can play; new members where nobody can."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from hpsearch.population.selection.operator_choice import OperatorRecord
-from hpsearch.study.breeding.records import Match, Origin, PopulationRecord
+from hpsearch.study.breeding.records import Ended, Match, Origin, PopulationRecord
 from hpsearch.study.events import Event
 
 
@@ -13,18 +13,23 @@ def started(population: PopulationRecord) -> None:
         match.failures = 0
 
 
-def asked(population: PopulationRecord, trial: int, origin: Origin, event: Event) -> None:
+def asked(population: PopulationRecord, trial: int, origin: Origin) -> None:
     """A planned trial has been asked for."""
-    population.asked_at[origin.member] = event.at
     population.planned = [one for one in population.planned if one.key != origin.key]
     population.newest[origin.member] = trial
 
 
 def told(
-    population: PopulationRecord, trial: int, origin: Origin, event: Event, *, has_finished: bool
+    population: PopulationRecord,
+    trial: int,
+    origin: Origin,
+    event: Event,
+    *,
+    seconds: float,
+    has_finished: bool,
 ) -> None:
-    """A member's interval has ended."""
-    population.open[origin.member] = event.at - population.asked_at[origin.member]
+    """A member's interval has ended, after so many seconds of training."""
+    population.open[origin.member] = Ended(seconds, event.at)
     population.late.discard(origin.member)
     if has_finished:
         population.finished[origin.member] = trial

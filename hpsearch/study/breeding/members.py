@@ -8,7 +8,7 @@ from hpsearch.parameters import Parameter
 from hpsearch.plain import leaves
 from hpsearch.study.space import SearchSpace
 from hpsearch.trainers.config import CommonConfig, read_config
-from hpsearch.trainers.net_arch import Linear, Residual, parse
+from hpsearch.trainers.policy_size import policy_size
 
 if TYPE_CHECKING:  # which checks its file by what stands here
     from hpsearch.study.spec import Study
@@ -45,22 +45,5 @@ def _is_per_member(name: str, found: Mapping[str, bool]) -> bool:
 
 
 def size(config: CommonConfig) -> float:
-    """Return the number of weights between the hidden layers of all learning roles.
-
-    As if each had one input: how many there are is the same for all members.
-    """
-    return float(sum(_size(role.net_arch) for role in config.learning().values()))
-
-
-def _size(net_arch: tuple[object, ...]) -> int:
-    total, num_inputs = 0, 1
-    for layer in parse(net_arch):
-        match layer:
-            case Linear(width):
-                total += num_inputs * width
-                num_inputs = width
-            case Residual(width):
-                ways = 1 if width == num_inputs else 2  # around the block, another is projected
-                total += ways * num_inputs * width + width * width
-                num_inputs = width
-    return total
+    """Return the number of weights of the networks by which the learning roles play."""
+    return float(sum(policy_size(name, config) for name in config.learning()))

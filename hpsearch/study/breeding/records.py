@@ -45,6 +45,16 @@ class Origin:
         return cls(**{**data, **lists})
 
 
+@dataclass(frozen=True)
+class Ended:
+    """How a member's interval ended."""
+
+    seconds: float
+    """for which it trained"""
+    at: float
+    """when that was seen, in seconds since the epoch"""
+
+
 @dataclass
 class Match:
     """A match of the whole population."""
@@ -94,11 +104,8 @@ class PopulationRecord:
     """each member's newest trial"""
     finished: dict[int, int] = field(default_factory=dict)
     """each member's newest trial that has finished, and so can play"""
-    asked_at: dict[int, float] = field(default_factory=dict)
-    """when each member's newest trial was asked for, in seconds since the epoch"""
-    open: dict[int, float] = field(default_factory=dict)
-    """members whose newest trial has ended, and of whom it is undecided what comes next: the
-    seconds that it took"""
+    open: dict[int, Ended] = field(default_factory=dict)
+    """members whose newest trial has ended, and of whom it is undecided what comes next"""
     late: set[int] = field(default_factory=set)
     """members that were training when the newest match was called"""
     operators: dict[str, OperatorRecord] = field(default_factory=dict)
