@@ -7,7 +7,7 @@ from drives import new_study
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpsearch.study.breeding.members import _size, explorable, size
+from hpsearch.study.breeding.members import explorable, num_weights, size
 from hpsearch.trainers.config import read_config, shape_key
 from hpsearch.trainers.net_arch import parse
 from hpsearch.trainers.networks.layers import plan_layer
@@ -99,9 +99,9 @@ def sized(folder, net_arch, **changes):
     return size(read_config(study.bases["dqn"], source=""))
 
 
-@given(net_arch=st.lists(LAYERS, max_size=5))
-def test_size_counts_the_weights_of_the_networks_hidden_layers(net_arch):
-    plan, width = Plan(), 1
+@given(net_arch=st.lists(LAYERS, max_size=5), num_inputs=st.sampled_from([1, 7, 8]))
+def test_size_counts_the_weights_of_the_networks_hidden_layers(net_arch, num_inputs):
+    plan, width = Plan(), num_inputs
     for layer in parse(net_arch):
         width = plan_layer(plan, layer, width, "uniform")
     weights = [
@@ -109,7 +109,7 @@ def test_size_counts_the_weights_of_the_networks_hidden_layers(net_arch):
         for part, kind in zip(plan.parts[::2], plan.kinds, strict=True)
         if kind == "linear"
     ]
-    assert _size(tuple(net_arch)) == sum(weights)
+    assert num_weights(net_arch, num_inputs) == sum(weights)
 
 
 @pytest.mark.parametrize(

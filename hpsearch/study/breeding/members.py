@@ -1,7 +1,7 @@
 """What members have in common and what their children may change, told from configurations."""
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from hpsearch.plain import leaves
 from hpsearch.study.parameters import Parameter
@@ -48,11 +48,12 @@ def size(config: CommonConfig) -> float:
 
     As if each had one input: how many there are is the same for all members.
     """
-    return float(sum(_size(role.net_arch) for role in config.learning().values()))
+    return float(sum(num_weights(role.net_arch, 1) for role in config.learning().values()))
 
 
-def _size(net_arch: tuple[object, ...]) -> int:
-    total, num_inputs = 0, 1
+def num_weights(net_arch: Sequence[Any], num_inputs: int) -> int:
+    """Return the number of weights of hidden layers, without biases and norms."""
+    total = 0
     for layer in parse(net_arch):
         match layer:
             case Linear(width):
