@@ -11,13 +11,19 @@ from pathlib import Path
 from hpsearch.cluster.lineage import Birth, Fresh, Trying
 from hpsearch.cluster.member import Member
 from hpsearch.errors import ConflictError, CorruptError
-from hpsearch.population.offspring import ByRole, offspring
-from hpsearch.population.operators.options import Clone, HostAndAgent, OperatorOptions
+from hpsearch.population.offspring import ByRole, grown, offspring
+from hpsearch.population.operators.options import (
+    Clone,
+    Grow,
+    HostAndAgent,
+    OperatorOptions,
+    SameShape,
+)
 from hpsearch.population.operators.table import OPERATORS
 from hpsearch.population.options import needs_pairs
 from hpsearch.population.trying import chance_stronger
 from hpsearch.trainers import checkpoint
-from hpsearch.trainers.inheriting import inherit, inherit_role
+from hpsearch.trainers.inheriting import inherit, inherit_around, inherit_role
 from hpsearch.trainers.networks import Network
 from hpsearch.trainers.saved_player import load_opponent, with_net
 from hpsearch.trainers.trainer import AnyTrainer
@@ -37,16 +43,29 @@ def give_birth(trainer: AnyTrainer, row: int, member: Member) -> int:
     """Make a member that has parents, and save it; return the step at which it begins.
 
     It is its first parent but for what the operator makes, with rates, seed and randomness of its
-    own. Where it is surely weaker than a copy of its first parent, it becomes that copy.
+    own.
 
     Raises:
         ConflictError: if the parents do not fit the operator, the member's shape, or each other.
         CorruptError: if a parent's checkpoint is missing or damaged.
     """
-    operator, trying = member.lineage.operator, member.lineage.trying
+    operator = member.lineage.operator
     assert not isinstance(operator, Fresh), "a fresh trial is not born"
     _check_operator(operator, member)
     names = [checkpoint.identity(path) for path in member.parents]
+    if isinstance(operator, Grow):
+        birth = _grow(trainer, row, member, operator)
+    else:
+        birth = _breed(trainer, row, member, operator)
+    # First: whoever finds the checkpoint goes on from it and asks no more.
+    member.trial.write_birth(birth)
+    trainer.save(member.trial.checkpoints, row, checkpoint.BORN, names)
+    return int(trainer.step[row])
+
+
+def _breed(trainer: AnyTrainer, row: int, member: Member, operator: SameShape) -> Birth:
+    """Make a child of its first parent's shape; a copy of it where the child is surely weaker."""
+    trying = member.lineage.trying
     inherit(trainer, member.parents[0], row)
     parents = [_players(trainer, path) for path in member.parents]
     _check_alike(operator, parents, member)
@@ -55,10 +74,27 @@ def give_birth(trainer: AnyTrainer, row: int, member: Member) -> int:
     adopted = trying is None or chance is None or chance <= trying.confidence
     if adopted:
         _become(trainer, row, member, nets)
-    # First: whoever finds the checkpoint goes on from it and asks no more.
-    member.trial.write_birth(Birth(operator.name, adopted, chance))
-    trainer.save(member.trial.checkpoints, row, checkpoint.BORN, names)
-    return int(trainer.step[row])
+    return Birth(operator.name, adopted, chance)
+
+
+def _grow(trainer: AnyTrainer, row: int, member: Member, operator: Grow) -> Birth:
+    """Make a child of which one role is larger; it is not tried, as it plays what its parent plays.
+
+    What the other role trains against are snapshots of the larger networks from now on: those that
+    were taken before would not fit beside them.
+    """
+    (path,) = member.parents
+    role = inherit_around(trainer, path, row)
+    (learner,) = (one for one in trainer.learners if one.name == role)
+    parent = load_opponent(path, role, trainer.config, trainer.device)
+    try:
+        net = grown(operator, role, parent, learner.net.like(1), member.lineage.seed)
+    except ValueError as error:
+        raise ConflictError(f"the {role} of {path} cannot become {member.name}: {error}") from error
+    learner.begin_with(net, row)
+    learner.forget_optimizer(row)
+    trainer.begin_snapshots(role, row)
+    return Birth(operator.name, adopted=True, chance=None)
 
 
 def _check_operator(operator: OperatorOptions, member: Member) -> None:

@@ -113,6 +113,7 @@ class LocalMatches:
         successors = by_truncation(
             scores.named,
             scores.fresh,
+            islands=[""] * len(rows),  # one job trains one shape
             share=island.selection.share,
             confidence=island.selection.confidence,
             rng=rng,

@@ -15,7 +15,7 @@ from hpsearch.population.exploring.model_explore import Generation, model_explor
 from hpsearch.population.exploring.parameters import IsActive, Parameter
 from hpsearch.population.exploring.perturbation import Perturbation
 from hpsearch.population.islands import bridge, islands_of, joins_islands
-from hpsearch.population.operators.options import Clone, OperatorOptions
+from hpsearch.population.operators.options import Clone, Grow, OperatorOptions
 from hpsearch.population.options import (
     Keep,
     Model,
@@ -55,6 +55,8 @@ class Member:
     shape: str
     """members of one shape can give each other their weights"""
     is_pair: bool
+    growths: tuple[Mapping[str, Any], ...]
+    """for each role that can grow, the hyperparameters that its next larger network changes"""
 
 
 @dataclass(frozen=True)
@@ -192,13 +194,16 @@ class _Draft:
         return self._child(source)
 
     def _child(self, source: int) -> Next:
-        params = dict(self.members[source].params)
-        operator = self._operator()
-        if needs_pairs(operator) and not self.members[source].is_pair:
+        operator, parent = self._operator(), self.members[source]
+        params = dict(parent.params)
+        if isinstance(operator, Grow) and parent.growths:
+            change = parent.growths[int(self.rng.integers(len(parent.growths)))]
+            return Next((source,), operator, params | dict(change), is_child=True)
+        if isinstance(operator, Grow) or (needs_pairs(operator) and not parent.is_pair):
             operator = Clone()
         if not takes_two_parents(operator):
             return Next((source,), operator, params, is_child=True)
-        shape, any_shape = self.members[source].shape, joins_islands(operator)
+        shape, any_shape = parent.shape, joins_islands(operator)
         allowed = [k for k, one in enumerate(self.members) if any_shape or one.shape == shape]
         other = second_parent(source, self.scores.strength, allowed, self.rng)
         if other is None:

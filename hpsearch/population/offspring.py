@@ -16,15 +16,17 @@ from hpsearch.population.operators.crossover import layer_crossover, unit_crosso
 from hpsearch.population.operators.distillation import distilled
 from hpsearch.population.operators.divergence import Measure, greedy_change, policy_change
 from hpsearch.population.operators.gaussian import gaussian_mutation
+from hpsearch.population.operators.grow import grow
 from hpsearch.population.operators.options import (
     AlignedAverage,
     Clone,
     DistillationCrossover,
     GaussianMutation,
+    Grow,
     HostAndAgent,
     LayerCrossover,
-    OperatorOptions,
     SafeMutation,
+    SameShape,
     UnitCrossover,
 )
 from hpsearch.population.operators.positions import Positions, visited
@@ -53,9 +55,7 @@ ByRole = Mapping[str, SavedPlayer]
 """what one checkpoint holds, by role; all of P = 1"""
 
 
-def offspring(
-    operator: OperatorOptions, parents: Sequence[ByRole], seed: int
-) -> dict[str, Network]:
+def offspring(operator: SameShape, parents: Sequence[ByRole], seed: int) -> dict[str, Network]:
     """Return the child's networks, by role: of every role that the first parent has learned.
 
     The same arguments give the same child, bit for bit on one kind of device.
@@ -76,9 +76,26 @@ def offspring(
     }
 
 
-def _of_role(
-    operator: OperatorOptions, role: str, parents: Sequence[SavedPlayer], seed: int
-) -> Network:
+def grown(operator: Grow, role: str, parent: SavedPlayer, target: Network, seed: int) -> Network:
+    """Return the child's network of the role that grows, which plays as the parent's does.
+
+    The same arguments give the same child, bit for bit on one kind of device.
+
+    Args:
+        operator: how much noise is added.
+        role: "host" or "agent".
+        parent: of P = 1.
+        target: what the network shall look like; its weights are not looked at.
+        seed: of what is drawn.
+
+    Raises:
+        ValueError: if the parent's network cannot grow into ``target``.
+    """
+    stream = _stream(parent.net.weights.device, seed, role)
+    return grow(parent.net, target, noise=operator.noise, stream=stream)
+
+
+def _of_role(operator: SameShape, role: str, parents: Sequence[SavedPlayer], seed: int) -> Network:
     first, last = parents[0].net, parents[-1].net
     stream = _stream(first.weights.device, seed, role)
     match operator:

@@ -15,7 +15,7 @@ def schedule_of(view: StudyView, found: Descent, trial: int) -> list[dict[str, A
 
     Raises:
         UsageError: if the trial has not finished, is no trial of the population, or if its line
-            began with what another study has learned.
+            began with what another study has learned, or has networks that grew.
     """
     options, line = view.study.spec.population, found.line(trial)
     assert options is not None, "whoever has descent is of a population"
@@ -25,6 +25,13 @@ def schedule_of(view: StudyView, found: Descent, trial: int) -> list[dict[str, A
             f"{line[0].founder.checkpoint}; what that one had learned is no part of "
             "the schedule, which can be tried from new networks alone: replay the study of the "
             "founder, or a trial whose line began with new networks"
+        )
+    grown = [one.trial for one in line if one.operator == "grow"]
+    if grown:
+        raise UsageError(
+            f"networks grew on the line that led to trial {trial} of {view.study.spec.name}, in "
+            f"trial {grown[0]}, but members that follow a schedule keep their networks: replay a "
+            "trial before that one"
         )
     return [
         view.study.space.decode(one.params)

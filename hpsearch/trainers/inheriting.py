@@ -20,6 +20,8 @@ from hpsearch.trainers.trainer import AnyTrainer
 
 DRAWN: Final = ("counters", "starts")
 """what state that counts random numbers is called, whoever draws them"""
+OF_NETWORKS: Final = ("net.", "target_net.", "optimizer.", "snapshots.")
+"""what of a role's state has the form of its networks, or is told of them"""
 
 
 def inherit(trainer: AnyTrainer, path: Path, member: int) -> None:
@@ -33,8 +35,37 @@ def inherit(trainer: AnyTrainer, path: Path, member: int) -> None:
         ConflictError: if it is of another shape, naming what differs.
         ConfigError: if its configuration is of another version.
     """
-    trainer.load_member(member, _inheritance(trainer, path, member))
+    found, differing = _inheritance(trainer, path, member)
+    _check_same_shape(path, differing)
+    trainer.load_member(member, found)
     _begin_games(trainer, member)
+
+
+def inherit_around(trainer: AnyTrainer, path: Path, member: int) -> str:
+    """Let one member begin as `inherit`, but for the role whose net_arch differs; return the role.
+
+    That role keeps its own networks, target, optimizer and snapshots, and takes all the rest: the
+    memory, where checkpoints hold it, and what was drawn.
+
+    Raises:
+        CorruptError, ConfigError: as `inherit`.
+        ConflictError: if the checkpoint differs in more than the net_arch of one role, or not at
+            all, naming what differs.
+    """
+    found, differing = _inheritance(trainer, path, member)
+    names: list[str] = [one.name for one in trainer.learners]
+    role = next((name for name in names if differing == [f"{name}.net_arch"]), None)
+    if role is None:
+        raise ConflictError(
+            "a child that grows must differ from its parent in the net_arch of one role alone, but "
+            f"{path} differs in {', '.join(differing) or 'nothing'}; name a parent of such a shape"
+        )
+    own = tuple(f"{role}.{part}" for part in OF_NETWORKS)
+    trainer.load_member(
+        member, {name: one for name, one in found.items() if not name.startswith(own)}
+    )
+    _begin_games(trainer, member)
+    return role
 
 
 def inherit_role(trainer: AnyTrainer, path: Path, role: str, member: int) -> None:
@@ -43,7 +74,8 @@ def inherit_role(trainer: AnyTrainer, path: Path, role: str, member: int) -> Non
     Raises:
         CorruptError, ConflictError, ConfigError: as `inherit`.
     """
-    found = _inheritance(trainer, path, member)
+    found, differing = _inheritance(trainer, path, member)
+    _check_same_shape(path, differing)
     state = {name: one for name, one in found.items() if name.startswith(f"{role}.")}
     trainer.load_member(member, _redated(state, found["step"], trainer.step[member]))
     _begin_games(trainer, member)
@@ -84,20 +116,24 @@ def _redated(state: dict[str, Tensor], then: Tensor, now: Tensor) -> dict[str, T
     return state | moved
 
 
-def _inheritance(trainer: AnyTrainer, path: Path, member: int) -> dict[str, Tensor]:
-    """Return the state that a checkpoint of the member's shape holds, by name."""
+def _inheritance(
+    trainer: AnyTrainer, path: Path, member: int
+) -> tuple[dict[str, Tensor], list[str]]:
+    """Return the state that a checkpoint holds, by name, and how it differs in shape."""
     saved = checkpoint.load(path)
     parent = read_config(saved.config, source=str(path / STATE))
-    differing = shape_differences(parent, trainer.configs[member])
+    missing = trainer.saved_state().keys() - saved.tensors.keys()
+    if missing:
+        raise CorruptError(f"the checkpoint {path} lacks {', '.join(sorted(missing))}")
+    return saved.tensors, shape_differences(parent, trainer.configs[member])
+
+
+def _check_same_shape(path: Path, differing: list[str]) -> None:
     if differing:
         raise ConflictError(
             f"a child must have its parent's shape, but {path} differs in {', '.join(differing)}; "
             "name a parent of this shape"
         )
-    missing = trainer.saved_state().keys() - saved.tensors.keys()
-    if missing:
-        raise CorruptError(f"the checkpoint {path} lacks {', '.join(sorted(missing))}")
-    return saved.tensors
 
 
 def _begin_games(trainer: AnyTrainer, member: int) -> None:

@@ -161,10 +161,10 @@ class Roles(ABC, Generic[L]):
         for name, net in new.items():
             self._learning(name).replace_net(net)
             for member in range(net.weights.shape[0]):
-                self._begin_snapshots(name, member)
+                self.begin_snapshots(name, member)
 
     @abstractmethod
-    def _begin_snapshots(self, name: str, member: int) -> None:
+    def begin_snapshots(self, name: str, member: int) -> None:
         """Let the other role meet one member's present networks instead of earlier ones."""
 
     @property

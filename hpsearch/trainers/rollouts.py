@@ -78,7 +78,7 @@ class Rollouts(Roles[L], Generic[C, L]):
         self._encoder = HostActionEncoder(config.dimension)
         self._reward_func = reward_function(config.reward)
 
-    def _begin_snapshots(self, name: str, member: int) -> None:
+    def begin_snapshots(self, name: str, member: int) -> None:
         """Let the other role meet one member's present networks instead of earlier ones."""
         if name in self.snapshots:
             self.snapshots[name].begin_with(self._learning(name).net, self.step, member)

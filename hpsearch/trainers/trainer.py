@@ -276,7 +276,7 @@ class Trainer(Rollouts[C, L], Generic[C, L]):
                 )
         for learner in self.learners:
             learner.begin_with(saved[learner.name].net, member)
-            self._begin_snapshots(learner.name, member)
+            self.begin_snapshots(learner.name, member)
 
     def select(self, members: Sequence[int]) -> Self:
         """Return a trainer of some of the members, each going on from where it is."""

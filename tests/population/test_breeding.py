@@ -18,6 +18,7 @@ from hpsearch.population.operators.options import (
     Distillation,
     DistillationCrossover,
     GaussianMutation,
+    Grow,
     HostAndAgent,
 )
 from hpsearch.population.options import (
@@ -47,13 +48,14 @@ def options(**changes):
     return PopulationOptions(**({"members": 4, "interval": 8, "selection": HALF} | changes))
 
 
-def members(num, shapes="same", *, ended=None, is_pair=False, params=None):
+def members(num, shapes="same", *, ended=None, is_pair=False, params=None, growths=()):
     return [
         Member(
             params=(params or {}) | {"lr": 10.0 ** -(1 + place % 4), "net": place},
             has_ended=ended is None or place in ended,
             shape=shapes[place] if shapes != "same" else shapes,
             is_pair=is_pair,
+            growths=growths,
         )
         for place in range(num)
     ]
@@ -151,6 +153,44 @@ def test_only_pairs_exchange_their_players(is_pair):
     found = plan(rules, members(4, is_pair=is_pair), sure_scores(3, 1, 4, 2))
     children = [one for one in found.places.values() if one.is_child]
     assert {type(one.operator) for one in children} == {HostAndAgent if is_pair else Clone}
+
+
+GROW = Grow("grow", 0.01)
+LARGER = ({"net": "large host"}, {"net": "large agent", "more": 1})
+
+
+def test_a_child_that_grows_has_what_changes_and_explores_the_rest():
+    """Also beside others of its island, which is no more its own."""
+    rules = options(operators=(GROW,))
+    seen = Counter()
+    for seed in range(60):
+        found = plan(rules, members(4, growths=LARGER), sure_scores(3, 1, 4, 2), seed=seed)
+        for one in (found.places[1], found.places[3]):
+            parent = members(4)[one.parents[0]].params
+            assert (one.operator, one.is_child, len(one.parents)) == (GROW, True, 1)
+            assert one.params | {"lr": 0} in [parent | change | {"lr": 0} for change in LARGER]
+            seen[one.params["net"]] += 1
+            seen["lr"] += one.params["lr"] != parent["lr"]
+        assert [found.places[place].params for place in (0, 2)] == [
+            members(4)[place].params for place in (0, 2)
+        ]
+    assert 40 <= seen["large host"] <= 80  # either role as often
+    assert seen["lr"] > 60  # others are at a bound
+
+
+def test_a_parent_that_cannot_grow_is_copied():
+    who = members(4, growths=LARGER)
+    who[2] = replace(who[2], growths=())  # the best, whom the worst gives way to
+    rules = options(operators=(GROW,), selection=Truncation(share=0.25))
+    found = plan(rules, who, sure_scores(3, 1, 4, 2)).places[1]
+    assert (found.parents, found.operator, found.is_child) == ((2,), Clone(), True)
+    assert found.params["net"] == 2
+
+
+def test_children_that_keep_their_parameters_grow_all_the_same():
+    rules = options(operators=(GROW,), explore=Keep("keep"))
+    found = plan(rules, members(4, growths=LARGER[:1]), sure_scores(3, 1, 4, 2)).places[1]
+    assert found.params == members(4)[found.parents[0]].params | LARGER[0]
 
 
 def test_operators_are_drawn_by_how_their_children_fared():

@@ -199,3 +199,62 @@ def test_all_faults_are_told_at_once(tmp_path):
         budget={"trials": 1},
     )
     assert len(found) == 4
+
+
+GROW = [{"name": "clone"}, {"name": "grow", "noise": 0.01}]
+
+
+def arches(*choices, role="host"):
+    return {f"{role}.net_arch": {"type": "categorical", "choices": list(choices)}}
+
+
+@pytest.mark.parametrize(
+    "choices",
+    [
+        ([8], [16]),
+        ([8], [8, 8]),
+        ([16, 16], [8]),
+        ([8, "l"], [5], [24, "l"]),
+        (["r8", 4], ["r8"] * 2 + [4]),
+    ],
+)
+def test_networks_that_can_grow(tmp_path, choices):
+    assert problems(tmp_path, {"operators": GROW}, space=LR | arches(*choices)) == []
+
+
+@pytest.mark.parametrize(
+    "space",
+    [
+        {},
+        arches([8]),
+        arches([8, 4], [4, 8]),
+        arches([8, "l"], [12, "l"]),
+        arches([8], [8, "b"]),
+        arches([16], role="host") | {"host.gamma": {"type": "float", "low": 0.5, "high": 0.9}},
+    ],
+)
+def test_a_space_in_which_nothing_can_grow(tmp_path, space):
+    found = problems(tmp_path, {"operators": GROW}, space=LR | space)
+    check(found, r"^population.operators\[1\] is grow, .*host.net_arch.*leave grow out$")
+
+
+def test_tanh_networks_only_grow_wider(tmp_path):
+    deeper = LR | arches([8], [8, 8])
+    assert problems(tmp_path, {"operators": GROW}, space=deeper) == []
+    base = tmp_path / "tanh.yaml"
+    base.write_text(yaml_file.dump(apply(yaml_file.load(BASE), {"host.activation": "tanh"})))
+    found = problems(tmp_path, {"operators": GROW}, space=deeper, base=str(base))
+    check(found, r"population.operators\[1\] is grow")
+    either = {"host.activation": {"type": "categorical", "choices": ["tanh", "relu"]}}
+    assert problems(tmp_path, {"operators": GROW}, space=deeper | either, base=str(base)) == []
+
+
+def test_what_is_no_net_arch_is_told_once(tmp_path):
+    found = problems(tmp_path, {"operators": GROW}, space=LR | arches([8], [16], [0]))
+    assert not any("is grow" in one for one in found)
+    assert any("net_arch" in one for one in found)
+
+
+def test_growth_needs_its_noise(tmp_path):
+    found = problems(tmp_path, {"operators": [{"name": "grow"}]}, space=LR | arches([8], [16]))
+    check(found, r"population.operators\[0\].*noise")

@@ -7,6 +7,7 @@ import signal
 import numpy as np
 import pytest
 from drives import (
+    SPACE,
     deaths_at_all_events,
     deaths_at_events,
     drive,
@@ -250,6 +251,20 @@ def test_changed_weights_are_no_part_of_it(place):
     said = place.replay("--seeds", 2, "--trial", mutants[0])
     assert f"in 1 of the {steps} intervals that led to trial {mutants[0]} an operator" in said.err
     assert place.plain(mutants[0])["mixed"] == 1
+
+
+def test_networks_that_grew_are_no_part_of_a_schedule(place):
+    arches = {"type": "categorical", "choices": [[8], [16]]}
+    space = {"space": SPACE | {"host.net_arch": arches}}
+    study = bred(place, study=space, operators=[{"name": "grow", "noise": 0.1}])
+    made = origins(study)
+    grown = next(trial for trial, one in made.items() if one["operator"]["name"] == "grow")
+    said = place.replay("--trial", grown, code=2)
+    assert f"networks grew on the line that led to trial {grown} of quick, in trial {grown}" in (
+        said.err
+    )
+    assert not list(place.runs.glob("quick-replay*"))
+    place.replay("--trial", made[grown]["parents"][0], "--seeds", 2)
 
 
 def test_a_founder_is_no_part_of_a_schedule(place):

@@ -103,7 +103,17 @@ class DistillationCrossover:
     learning: Distillation
 
 
-OperatorOptions = (
+@dataclass(frozen=True)
+class Grow:
+    """A copy of which one role has larger networks that play the same."""
+
+    name: Literal["grow"]
+    noise: NonNegativeNumber
+    """standard deviation of what is added to the weights of new units and linear layers, as a share
+    of the root mean square of their layer's; with 0, copies of a unit stay equal for ever"""
+
+
+SameShape = (
     Clone
     | HostAndAgent
     | GaussianMutation
@@ -113,3 +123,6 @@ OperatorOptions = (
     | AlignedAverage
     | DistillationCrossover
 )
+"""operators whose child has its first parent's shape"""
+
+OperatorOptions = SameShape | Grow

@@ -138,4 +138,14 @@ OPERATORS: dict[str, Operator] = {
         keeps_function=True,
         source="arXiv 1511.05641",
     ),
+    "grow": Operator(
+        function="grow.grow",
+        num_parents=1,
+        parents_alike=None,
+        child_shape="target",
+        needs_positions=False,
+        is_random=True,
+        keeps_function=True,
+        source="arXiv 1511.05641",
+    ),
 }

@@ -7,7 +7,9 @@ from typing import Any
 from hpsearch.config_paths import Config, apply
 from hpsearch.errors import ConfigError
 from hpsearch.parameters import CategoricalParameter, Parameter
+from hpsearch.population.operators.options import Grow
 from hpsearch.population.options import Islands, PopulationOptions, needs_pairs, scripted_players
+from hpsearch.study.breeding.growths import growth_problems
 from hpsearch.study.breeding.members import explorable_of
 from hpsearch.study.options import NoPruning
 from hpsearch.study.space import SearchSpace
@@ -41,6 +43,9 @@ def population_problems(sections: Mapping[str, Any], bases: Mapping[str, Config]
     for base in bases.values():
         yield from _base_problems(options, base)
         yield from _role_problems(space, base)
+        for index, operator in enumerate(options.operators):
+            if isinstance(operator, Grow):
+                yield from growth_problems(f"population.operators[{index}]", space, base)
 
 
 def _role_problems(space: Mapping[str, Parameter], base: Config) -> Iterator[str]:

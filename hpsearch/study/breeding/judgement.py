@@ -8,11 +8,13 @@ import numpy as np
 
 from hpsearch.cluster.match_dir import Games
 from hpsearch.population.breeding import Exploring, Member, Next, Plan, breed
+from hpsearch.population.operators.options import Grow
 from hpsearch.population.options import Nobody, Pareto, PopulationOptions, Schedule
 from hpsearch.population.ratings.resampling import interval
 from hpsearch.population.scores import Scores, Standing, score
 from hpsearch.study.breeding.beginnings import beginning
 from hpsearch.study.breeding.game import game_of
+from hpsearch.study.breeding.growths import growths_of
 from hpsearch.study.breeding.history import improvements
 from hpsearch.study.breeding.members import explorable, size
 from hpsearch.study.breeding.programme import Programme
@@ -68,7 +70,7 @@ class Judge:
         plan = breed(
             self._options,
             [
-                _member(trial, config, match)
+                self._member(trial, config, match)
                 for trial, config in zip(programme.members, configs, strict=True)
             ],
             scores,
@@ -94,6 +96,20 @@ class Judge:
                 ),
             ],
         }
+
+    def _member(self, trial: Trial, config: TrainerConfig, match: Match) -> Member:
+        return Member(
+            params=trial.last_params,
+            has_ended=member_of(trial) in match.ended,
+            shape=shape_key(config),
+            is_pair=len(config.learning()) == 2,
+            growths=self._growths(trial, config),
+        )
+
+    def _growths(self, trial: Trial, config: TrainerConfig) -> tuple[dict[str, Any], ...]:
+        if not any(isinstance(one, Grow) for one in self._options.operators):
+            return ()  # nobody asks
+        return tuple(growths_of(trial.last_params, config, self._study.space))
 
     def _scores(
         self,
@@ -165,15 +181,6 @@ def member_of(trial: Trial) -> int:
     """Return the place in the population of one of its trials."""
     assert trial.origin is not None, "members are trials of the population"
     return trial.origin.member
-
-
-def _member(trial: Trial, config: TrainerConfig, match: Match) -> Member:
-    return Member(
-        params=trial.last_params,
-        has_ended=member_of(trial) in match.ended,
-        shape=shape_key(config),
-        is_pair=len(config.learning()) == 2,
-    )
 
 
 def _by_member(plan: Plan, programme: Programme, vacant: list[int]) -> dict[int, Next]:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from hpsearch.cluster.lineage import Fresh, Lineage, Parent, Trying
 from hpsearch.cluster.study_dir import final_checkpoint
-from hpsearch.population.operators.options import Clone, OperatorOptions
+from hpsearch.population.operators.options import Clone, Grow, OperatorOptions
 from hpsearch.population.options import PopulationOptions
 from hpsearch.schema import read_hint
 from hpsearch.study.breeding.records import Origin
@@ -21,7 +21,8 @@ def lineage_of(origin: Origin, seed: int, options: PopulationOptions, folder: Pa
     """
     operator = read_hint(Fresh | OperatorOptions, dict(origin.operator), source=origin.key)
     adoption = options.adoption
-    is_tried = adoption is not None and not isinstance(operator, Fresh | Clone)
+    # What grows plays as before, and a copy of its parent would not be of its shape.
+    is_tried = adoption is not None and not isinstance(operator, Fresh | Clone | Grow)
     return Lineage(
         operator=operator,
         seed=seed,

@@ -1,0 +1,215 @@
+"""Growing finds a way where there is one, and leaves every function as it is."""
+
+import random
+from itertools import combinations
+
+import pytest
+import torch
+from operator_nets import (
+    ENCODERS,
+    P,
+    assert_same_function,
+    network,
+    observations,
+    outputs,
+    stream,
+    tower,
+)
+
+from hpsearch.population.operators.deeper import deeper
+from hpsearch.population.operators.grow import grow
+from hpsearch.population.operators.growth import ground, ground_of, widened
+from hpsearch.population.operators.wider import wider
+from hpsearch.trainers.config.players import DeepSetsEncoder
+from hpsearch.trainers.net_arch import Linear, parse
+from hpsearch.trainers.role_nets import build_net
+
+ON = ground(ENCODERS["flatten"], "relu", dimension=3, num_more=0)
+GROWTHS = {
+    "wider": (tower([7, 5]), tower([14, 9])),
+    "deeper": (tower([7, 5]), tower([7, 7, 5])),
+    "both": (tower([7, 5]), tower([14, 14, 9, 9, 9])),
+    "from nothing but outputs": (tower([]), tower([])),
+    "batch norms": (tower([7, "b", 5]), tower([9, 9, "b", 8, "r8"])),
+    "layer norms": (tower([7, "l", 5, "l"]), tower([14, 14, "l", 10, 10, "l"])),
+    "residual": (tower([6, "r6", "r8"]), tower([12, "r12", "r12", "r16", "r16"])),
+    "residual with layer norms": (tower(["rl6", 5]), tower(["rl12", "rl12", 5, 5])),
+    "deep sets": (
+        tower([5], encoder=ENCODERS["deep sets"]),
+        tower([6, 9, "r9"], encoder=ENCODERS["deep sets"]),
+    ),
+    "attention": (
+        tower([5], encoder=ENCODERS["attention"]),
+        tower([7, "r7", 7], encoder=ENCODERS["attention"]),
+    ),
+    "dueling": (tower([7], dueling=True), tower([9, "r9"], dueling=True)),
+    "tanh": (tower([7, "l", 5], activation="tanh"), tower([14, "l", 8], activation="tanh")),
+}
+every_growth = pytest.mark.parametrize(("old", "new"), GROWTHS.values(), ids=GROWTHS)
+
+
+def grown(net, *towers, noise=0.0):
+    return grow(net, network(*towers, seeds=(8,)), noise=noise, stream=stream(7, 8, 9))
+
+
+@every_growth
+def test_outputs_are_the_same(old, new):
+    net = network(old)
+    before = {name: tensor.clone() for name, tensor in net.state().items()}
+    child = grown(net, new)
+    assert child.structure == network(new).structure
+    assert_same_function(net, child, observations())
+    assert all(torch.equal(tensor, before[name]) for name, tensor in net.state().items())
+    with torch.no_grad():
+        x = observations()
+        torch.testing.assert_close(
+            child(x, training=True), net(x, training=True), rtol=1e-3, atol=1e-4
+        )
+
+
+def test_one_tower_of_two_grows():
+    """As the policy of an actor-critic does, whose value has layers of its own."""
+    value = tower([5, "b"], num_outputs=1)
+    net = network(tower([8, "l"]), value)
+    child = grown(net, tower([16, "r16", "l"]), value, noise=0.5)
+    own, its = (outputs(one, observations()) for one in (net, child))
+    assert torch.equal(own[1], its[1])
+    assert not torch.allclose(own[0], its[0], atol=1e-3)
+    assert_same_function(net, grown(net, tower([16, "r16", "l"]), value), observations())
+
+
+def test_noise_tells_copies_apart_and_costs_little():
+    net, new = network(tower([7])), tower([14])
+    still, noisy = (grown(net, new, noise=noise) for noise in (0.0, 1e-3))
+    units = [one.parts(one.weights)["0.weight"] for one in (still, noisy)]
+    assert torch.equal(units[0][:, :, :7], units[0][:, :, 7:])
+    assert not (units[1][:, :, :7] == units[1][:, :, 7:]).any()
+    own, its = (outputs(one, observations())[0] for one in (net, noisy))
+    assert not torch.equal(own, its)
+    torch.testing.assert_close(own, its, rtol=1e-2, atol=1e-2)
+
+
+def test_a_member_grows_as_it_would_alone():
+    new = tower([9, 9])
+    child = grown(network(tower([7])), new, noise=0.1)
+    for member in range(P):
+        whole = network(tower([7]))
+        one = whole.like(1)
+        one.weights.copy_(whole.weights[member : member + 1])
+        alone = grow(one, network(new, seeds=(8,)), noise=0.1, stream=stream(7 + member))
+        torch.testing.assert_close(alone.weights[0], child.weights[member])
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (tower([7]), tower([6])),
+        (tower([7]), tower([7, "b"])),
+        (tower([7]), tower([7, 5])),
+        (tower([7], activation="tanh"), tower([7, 7], activation="tanh")),
+        (tower([7, "l"]), tower([8, "l"])),
+        (tower(["r6"]), tower(["rl6"])),
+        (tower([7]), tower([7], encoder=ENCODERS["attention"])),
+        (
+            tower([7], encoder=ENCODERS["deep sets max"]),
+            tower([7], encoder=DeepSetsEncoder("deep_sets", (8,), "max")),
+        ),
+    ],
+)
+def test_what_cannot_be_reached_is_refused(old, new):
+    with pytest.raises(ValueError, match=r"^growing (keeps|makes)"):
+        grown(network(old), new)
+
+
+# What is planned from configurations, against the operators themselves.
+
+ITEMS = (4, 6, 8, 9, "b", "l", "r4", "r8", "r9", "rl4", "rl8")
+
+
+def random_arch(draw, most):
+    return [draw.choice(ITEMS) for _ in range(draw.randint(0, most))]
+
+
+def enlarged(draw, net_arch):
+    """Return a net_arch that may well be reached: with wider layers, and more of them."""
+    found = []
+    for item in net_arch:
+        text, factor = str(item), draw.choice((1, 1, 2))
+        head = text.rstrip("0123456789")
+        width = text.removeprefix(head)
+        larger = f"{head}{int(width) * factor}" if width else head
+        found.append(larger if head else int(larger))
+        if width and draw.random() < 0.5:
+            found.append(draw.choice((int(width) * factor, f"r{int(width) * factor}")))
+    return found
+
+
+def can_be_reached(old, new):
+    """Return whether any choice of the new layers can be widened to, and deepened from."""
+    net = network(old, seeds=(1,))
+    for kept in combinations(new.layers, len(old.layers)):
+        between = network(tower([], **{**fields(new), "layers": kept}), seeds=(1,))
+        try:
+            wide = wider(net, between, noise=0.0, stream=stream(1))
+            deeper(wide, network(new, seeds=(1,)), noise=0.0, stream=stream(1))
+        except ValueError:
+            continue
+        return True
+    return False
+
+
+def fields(one):
+    return {"encoder": one.encoder, "activation": one.activation}
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_is_planned_is_what_operators_can_do(seed):
+    draw = random.Random(seed)
+    encoders = [*ENCODERS.values(), DeepSetsEncoder("deep_sets", (), "sum")]
+    verdicts = []
+    for _ in range(60):
+        stands_on = {
+            "encoder": draw.choice(encoders),
+            "activation": draw.choice(("relu", "relu", "tanh")),
+        }
+        arch = random_arch(draw, 3)
+        other = enlarged(draw, arch) if draw.random() < 0.7 else random_arch(draw, 5)
+        old, new = (tower(one, **stands_on) for one in (arch, other))
+        on = ground(old.encoder, old.activation, dimension=3, num_more=0)
+        found = widened(old.layers, new.layers, on)
+        assert (found is not None) == can_be_reached(old, new), (arch, other, stands_on)
+        if found is not None:
+            assert len(found) == len(old.layers)
+            assert_same_function(network(old), grown(network(old), new), observations())
+        verdicts.append(found is not None)
+    assert 10 < sum(verdicts) < 55
+
+
+def test_the_way_that_is_found():
+    assert widened(parse([32]), parse([64, 64]), ON) == (Linear(64),)
+    # The first that fits would leave the 32 without a place.
+    assert widened(parse([64, 32]), parse([64, 64, 32]), ON) == parse([64, 32])
+    # Nor could the second 32 be followed by a new 64.
+    assert widened(parse([16, 32]), parse([32, 32, 64, 64]), ON) == parse([32, 64])
+
+
+@pytest.mark.parametrize("role", ["host", "agent"])
+@pytest.mark.parametrize(
+    "encoder",
+    [
+        {"name": "flatten", "num_points": 3},
+        {"name": "deep_sets", "widths": [5], "pool": "max"},
+        {"name": "deep_sets", "widths": [], "pool": "max"},
+        {"name": "attention", "width": 6, "heads": 2, "blocks": 1},
+    ],
+)
+def test_layers_stand_on_what_the_encoder_gives(tiny_config, role, encoder):
+    """As the first linear layer's inputs tell: there is no other as wide as 17."""
+    changes = {"agent": "learn", f"{role}.encoder": encoder, f"{role}.net_arch": [17]}
+    config = tiny_config(changes)
+    net = build_net(role, config.learning()[role], config, [1], torch.device("cpu"))
+    weights = [one for name, one in net.parts(net.weights).items() if name.endswith("weight")]
+    (first,) = (one for one in weights if one.shape[2] == 17)
+    on = ground_of(config, role)
+    assert on.num_features == first.shape[1]
+    assert on.is_activated == bool(encoder.get("widths"))

@@ -1,0 +1,90 @@
+"""A population whose members grow, in real jobs: shapes meet, breed, and are killed."""
+
+import json
+import random
+import time
+
+import pytest
+from cli_tools import (
+    Run,
+    hpsearch,
+    kill_jobs,
+    no_jobs_left,
+    outcomes,
+    read,
+    write_study,
+    write_trainer,
+)
+from test_population_end_to_end import STUDY, TRAINER, checkpoints
+
+from hpsearch import yaml_file
+from hpsearch.cluster.study_dir import StudyDir
+
+ARCHES = {"type": "categorical", "choices": [[8], [16], [16, 16]]}
+GROWING = {
+    "space/host.net_arch": ARCHES,
+    "space/agent.net_arch": ARCHES,
+    "budget": {"trials": 8},
+    "population": {
+        "members": 4,
+        "interval": 20,
+        "matches": {"num_games": 32, "num_samples": 50},
+        "selection": {"name": "tournament", "size": 2, "elites": 1, "confidence": 0.5},
+        "operators": [{"name": "grow", "noise": 0.01}],
+        "adoption": {"num_games": 32, "confidence": 0.8},
+    },
+}
+
+
+def new_study(folder):
+    write_trainer(folder, TRAINER)
+    write_study(folder, STUDY | GROWING)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A population that nothing disturbed."""
+    folder = new_study(tmp_path_factory.mktemp("whole"))
+    hpsearch(folder, "run", "study.yaml", "--no-export")
+    return folder
+
+
+@pytest.mark.slow
+def test_members_grow_and_play_on(whole):
+    status = read(whole, "status", "tiny")
+    assert (status["state"], status["population"]["matches"]) == ("finished", 2)
+    lineage = read(whole, "lineage", "tiny")
+    grown = [one for one in lineage["trials"] if one["operator"] == "grow"]
+    assert grown
+    folder = StudyDir(whole / "runs/tiny")
+    for one in grown:
+        trial = folder.trial(one["trial"])
+        assert trial.read_birth().adopted
+        (path,) = [path for path in one["changes"] if path.endswith(".net_arch")]
+        before, after = map(json.loads, one["changes"][path])
+        assert (before, after) in [([8], [16]), ([16], [16, 16])]
+        role, _, key = path.partition(".")
+        assert yaml_file.load(trial.config)[role][key] == after
+    assert read(whole, "best", "tiny")["trial"] == status["population"]["champion"]
+
+
+@pytest.mark.slow
+def test_killed_at_random_it_comes_to_the_same_members(tmp_path, whole):
+    moments = random.Random(1)
+    new_study(tmp_path)
+    try:
+        for _ in range(2):
+            run = Run(tmp_path, "--no-export")
+            time.sleep(moments.uniform(5.0, 25.0))
+            if run.process.poll() is not None:
+                break
+            run.process.kill()
+            run.wait()
+            kill_jobs(tmp_path)
+        hpsearch(tmp_path, "run", "study.yaml", "--no-export")
+        assert checkpoints(tmp_path) == checkpoints(whole)
+        assert outcomes(tmp_path) == outcomes(whole)
+        assert no_jobs_left(tmp_path)
+    finally:
+        kill_jobs(tmp_path)
