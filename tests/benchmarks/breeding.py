@@ -32,6 +32,7 @@ from hpsearch.cores import num_cores
 METRIC = "rho/host/choose_first"
 BASE = rows.ROOT / "studies/trainers/quickstart.yaml"
 MEMBERS, GENERATIONS, INTERVAL = 8, 6, 400
+MEMBERS_PER_JOB = 4
 WHOLE = GENERATIONS * INTERVAL
 """steps of a trial of a search: those of a member from its beginning to its end"""
 HALVED_TRIALS = 16
@@ -48,7 +49,22 @@ OPERATORS: dict[str, dict[str, Any]] = {
     "safe": {"name": "safe_mutation", "bound": 0.1},
     "layers": {"name": "layer_crossover", "share": 0.5},
     "average": {"name": "aligned_average", "share": 0.5},
+    "distillation": {
+        "name": "distillation",
+        "learning": {
+            "num_steps": 50,
+            "batch_size": 256,
+            "lr": 1.0e-3,
+            "beta1": 0.9,
+            "beta2": 0.999,
+            "eps": 1.0e-8,
+            "temperature": 0.1,
+            "value_weight": 0.5,
+            "compare": "raw",
+        },
+    },
 }
+ISLANDS = {"members": MEMBERS_PER_JOB, "generations": 2, "num_games": 500}
 SURE = {"name": "truncation", "share": 0.25, "confidence": 0.9}
 ANY = {"name": "truncation", "share": 0.25, "confidence": 0.5}
 """acts on any difference, as population-based training was published (arXiv 1711.09846)"""
@@ -59,8 +75,10 @@ def search(sampler: str, trials: int, pruner: dict[str, Any]) -> dict[str, Any]:
     return {"sampler": {"name": sampler}, "pruner": pruner, "budget": {"trials": trials}}
 
 
-def population(selection: dict[str, Any], *operators: dict[str, Any]) -> dict[str, Any]:
-    """Return the keys of a study that breeds."""
+def population(
+    selection: dict[str, Any], *operators: dict[str, Any], **more: Any
+) -> dict[str, Any]:
+    """Return the keys of a study that breeds; ``more`` are those of its population block."""
     return {
         "sampler": {"name": "random"},
         "budget": {"trials": MEMBERS * GENERATIONS},
@@ -71,6 +89,7 @@ def population(selection: dict[str, Any], *operators: dict[str, Any]) -> dict[st
             "matches": {"num_games": 1000, "panel": ["choose_first"], "weighing": "uniform"},
             "selection": selection,
             "operators": [CLONE, *operators],
+            **more,
         },
     }
 
@@ -83,6 +102,7 @@ WAYS: dict[str, dict[str, Any]] = {
     "pbt, sure": population(SURE),
     **{f"pbt, sure, {name}": population(SURE, one) for name, one in OPERATORS.items()},
     "bred": population(SURE, *OPERATORS.values()),
+    "bred, islands": population(SURE, *OPERATORS.values(), islands=ISLANDS),
 }
 
 
@@ -91,7 +111,7 @@ def run(way: str, seed: int, folder: Path) -> dict[str, object]:
     name = "ablation"
     base = yaml_file.load(BASE)
     base["steps"] = WHOLE
-    base["evaluation"]["interval"] = base["checkpoint"]["interval"] = INTERVAL
+    base["evaluation"]["interval"] = base["checkpoint"]["interval"] = INTERVAL // 2
     (folder / "base.yaml").write_text(yaml_file.dump(base))
     study = {
         "name": name,
@@ -100,7 +120,7 @@ def run(way: str, seed: int, folder: Path) -> dict[str, object]:
         "base": "base.yaml",
         "objectives": [{"metric": METRIC, "goal": "maximize"}],
         "space": SPACE,
-        "executor": {"name": "local", "jobs": num_cores(), "members_per_job": 4},
+        "executor": {"name": "local", "jobs": num_cores(), "members_per_job": MEMBERS_PER_JOB},
     }
     (folder / "study.yaml").write_text(yaml_file.dump(study | WAYS[way]))
     began = time.perf_counter()

@@ -99,7 +99,9 @@ def test_the_worst_become_copies_of_the_best_by_their_games(whole, tmp_path):
     rng = np.random.default_rng(derive_key(ISLAND.name, step, "places"))
     standing = Standing([Places(k, k) for k in range(4)], (), Places(4, 4), np.zeros(4))
     scores = score(np.stack(games), standing, MATCHES, None, rng)
-    expected = by_truncation(scores.named, scores.fresh, share=0.5, confidence=0.5, rng=rng)
+    expected = by_truncation(
+        scores.named, scores.fresh, islands=["one"] * 4, share=0.5, confidence=0.5, rng=rng
+    )
     found = {
         number: one.source
         for number, trial in enumerate(trials)
