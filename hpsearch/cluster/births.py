@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from hpsearch.cluster.lineage import Birth, Fresh, Trying
+from hpsearch.cluster.lineage import Birth, Fresh
 from hpsearch.cluster.member import Member
 from hpsearch.errors import ConflictError, CorruptError
 from hpsearch.population.offspring import ByRole, grown, offspring
@@ -20,7 +20,7 @@ from hpsearch.population.operators.options import (
     SameShape,
 )
 from hpsearch.population.operators.table import OPERATORS
-from hpsearch.population.options import needs_pairs
+from hpsearch.population.options import Adoption, needs_pairs
 from hpsearch.population.trying import chance_stronger
 from hpsearch.trainers import checkpoint
 from hpsearch.trainers.inheriting import inherit, inherit_around, inherit_role
@@ -132,7 +132,7 @@ def _check_alike(operator: OperatorOptions, parents: Sequence[ByRole], member: M
 
 
 def _chance_of_copy(
-    member: Member, trying: Trying, parent: ByRole, nets: Mapping[str, Network]
+    member: Member, trying: Adoption, parent: ByRole, nets: Mapping[str, Network]
 ) -> float | None:
     """Return the chance that a copy of the first parent is stronger than the child.
 

@@ -1,13 +1,12 @@
 """Where a trial comes from, as its folder says: parents, operator, seed."""
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Literal
 
 from hpsearch.population.operators.options import OperatorOptions
-from hpsearch.schema import NonNegative, Positive, Range
+from hpsearch.population.options import Adoption
+from hpsearch.schema import NonNegative
 from hpsearch.trainers.checkpoint_name import step_of
-
-Share = Annotated[float, Range(low=0.0, high=1.0)]
 
 
 @dataclass(frozen=True)
@@ -37,19 +36,6 @@ class Parent:
 
 
 @dataclass(frozen=True)
-class Trying:
-    """How a child is tried before it is adopted: it plays beside a copy of its first parent.
-
-    Both meet the scripted opponents of their configuration, from the same starts.
-    """
-
-    num_games: Positive
-    """against each opponent"""
-    confidence: Share
-    """the copy is adopted instead where the chance that it is stronger is above this"""
-
-
-@dataclass(frozen=True)
 class Lineage:
     """Where a trial comes from."""
 
@@ -62,8 +48,8 @@ class Lineage:
     """matches that decided over the trial's ancestors"""
     member: NonNegative = 0
     """place in the population"""
-    trying: Trying | None = None
-    """None adopts every child"""
+    trying: Adoption | None = None
+    """how the child is tried before it is adopted; None adopts it untried"""
 
     @property
     def first_step(self) -> int:

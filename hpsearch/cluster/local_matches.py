@@ -30,6 +30,7 @@ from hpsearch.population.selection.succession import by_truncation
 from hpsearch.population.sides import Agents, Hosts, scripted_agents, scripted_hosts
 from hpsearch.trainers import checkpoint
 from hpsearch.trainers.config import TrainerConfig, read_config
+from hpsearch.trainers.config.players import ROLES
 from hpsearch.trainers.inheriting import copy_of, take_place
 from hpsearch.trainers.rollouts import game_config
 from hpsearch.trainers.seats import AgentSeat, HostSeat
@@ -98,12 +99,9 @@ class LocalMatches:
     def _copies(self, island: Island, rows: Sequence[int], rng: np.random.Generator) -> list[_Copy]:
         learned = self._slots.trainer.config.learning()
         num_rows = self._slots.trainer.num_members
-        panel = Places(*(num_rows if role in learned else 0 for role in ("host", "agent")))
+        panel = Places(*(num_rows if role in learned else 0 for role in ROLES))
         standing = Standing(
-            members=[
-                Places(*(row if role in learned else None for role in ("host", "agent")))
-                for row in rows
-            ],
+            members=[Places(*(row if role in learned else None for role in ROLES)) for row in rows],
             archive=(),
             panel=panel,
             sizes=np.zeros(len(rows)),

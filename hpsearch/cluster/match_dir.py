@@ -11,7 +11,6 @@ import io
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal
 from zipfile import BadZipFile
 
 import numpy as np
@@ -21,6 +20,7 @@ from hpsearch.atomic import read_json, unreadable, write_bytes, write_json
 from hpsearch.errors import ConfigError, CorruptError
 from hpsearch.schema import NonNegative, Positive, read
 from hpsearch.trainers.checkpoint_name import PREFIX
+from hpsearch.trainers.config.players import Role
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Entrant:
 class Response:
     """An opponent that is trained against one player alone."""
 
-    role: Literal["host", "agent"]
+    role: Role
     """of the player, which does not learn"""
     trial: NonNegative
     """of the player"""
@@ -69,7 +69,7 @@ class MatchPlan:
 class Answer:
     """How a player fared against a response."""
 
-    role: Literal["host", "agent"]
+    role: Role
     """of the player"""
     trial: NonNegative
     value: float

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +12,8 @@ from rich.table import Table
 from hpsearch.cluster.garbage import KINDS, Ended, Garbage, find_garbage, remove
 from hpsearch.cluster.pins import pinned
 from hpsearch.report.view import StudyView, open_view
+from hpsearch.study.breeding.dead_ends import dead_ends
 from hpsearch.study.records import COMPLETE, FAIL, PRUNED
-from hpsearch.study.state import StudyState
 
 
 def gc(study: str, runs: Path, *, dry_run: bool, traces: bool, as_json: bool) -> int:
@@ -35,35 +35,17 @@ def gc(study: str, runs: Path, *, dry_run: bool, traces: bool, as_json: bool) ->
 
 def _ended(view: StudyView) -> Ended:
     state = view.state
-    dead_ends = frozenset(_dead_ends(state))
+    ends = frozenset(dead_ends(state))
     finished = [trial.number for trial in state.told(COMPLETE)]
     given_up = [trial.number for how in (PRUNED, FAIL) for trial in state.told(how)]
     return Ended(
-        finished=tuple(number for number in finished if number not in dead_ends),
-        given_up=(*given_up, *sorted(dead_ends)),
+        finished=tuple(number for number in finished if number not in ends),
+        given_up=(*given_up, *sorted(ends)),
         matches=tuple(one.number for one in state.population.matches.values() if one.is_over),
         jobs=tuple(job.name for job in state.jobs.values() if job.ended),
         live_ids=frozenset(job.id for job in state.live_jobs()),
         is_driven=view.is_driven,
     )
-
-
-def _dead_ends(state: StudyState) -> Iterator[int]:
-    """Yield the finished trials of a population from which nobody comes, or will.
-
-    Parents are kept, for their children may begin again; so are champions, and whoever may be a
-    parent or play yet.
-    """
-    population = state.population
-    if not population.has_begun:
-        return
-    origins = [*population.planned]
-    origins += [trial.origin for trial in state.trials.values() if trial.origin is not None]
-    wanted = {parent for origin in origins for parent in origin.parents}
-    wanted |= {*population.archive, *population.finished.values()}
-    if population.match is not None:
-        wanted |= {*population.match.members.values()}
-    yield from (t.number for t in state.told(COMPLETE) if t.number not in wanted)
 
 
 def _summary(found: Sequence[Garbage]) -> dict[str, Any]:

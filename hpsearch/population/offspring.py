@@ -4,7 +4,7 @@ Axes: P = 1, the child; B positions.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Final, Literal, cast
+from typing import Final, cast
 
 import torch
 
@@ -31,6 +31,7 @@ from hpsearch.population.operators.options import (
 )
 from hpsearch.population.operators.positions import Positions, visited
 from hpsearch.population.operators.safe import safe_mutation
+from hpsearch.trainers.config.players import Role
 from hpsearch.trainers.networks import Network
 from hpsearch.trainers.policies import (
     AgentPolicy,
@@ -166,7 +167,7 @@ def _seen(role: str, player: SavedPlayer, seed: int) -> Positions:
     for name in player.config.measured_against()[role]:
         host, agent = _table(role, player, name)
         more = visited(
-            cast(Literal["host", "agent"], role),
+            cast(Role, role),
             host,
             agent,
             game_config(player.config),

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, get_args
 from hpsearch.population.operators.options import Clone, HostAndAgent, OperatorOptions
 from hpsearch.population.operators.table import OPERATORS
 from hpsearch.schema import NonNegative, Positive, Range
-from hpsearch.trainers.config.players import AgentName, HostName, OpponentName
+from hpsearch.trainers.config.players import AgentName, HostName, OpponentName, Role
 
 Share = Annotated[float, Range(low=0.0, high=1.0)]
 PositiveShare = Annotated[float, Range(low=0.0, high=1.0, open_low=True)]
@@ -177,10 +177,14 @@ class Islands:
 
 @dataclass(frozen=True)
 class Adoption:
-    """How children of operators are tried before they take a place."""
+    """How children of operators are tried before they take a place.
+
+    A child and a copy of its first parent both meet the scripted opponents of their configuration,
+    from the same starts.
+    """
 
     num_games: Positive = 256
-    """against each scripted opponent, beside a copy of the first parent"""
+    """against each opponent"""
     confidence: Share = 0.8
     """chance that the copy is stronger, above which it is adopted instead"""
 
@@ -249,7 +253,7 @@ class PopulationOptions:
             yield "islands must be null if explore is a schedule, which everybody follows"
 
 
-def scripted_players(role: Literal["host", "agent"], panel: tuple[str, ...]) -> tuple[str, ...]:
+def scripted_players(role: Role, panel: tuple[str, ...]) -> tuple[str, ...]:
     """Return those of a panel who can play a role."""
     known = get_args(HostName if role == "host" else AgentName)
     return tuple(name for name in panel if name in known)

@@ -17,12 +17,12 @@ from hpsearch.population.round_robin import common_game
 from hpsearch.report.contestants import STANDARD_GAME, find_checkpoint
 from hpsearch.report.strongest import strongest_checkpoints
 from hpsearch.report.view import open_view
+from hpsearch.trainers.config.players import ROLES
 from hpsearch.trainers.metrics import PANELS
 from hpsearch.trainers.saved_player import SavedPlayer, load_player, saved_roles
 
 KNOWN: Final = {"host": tuple(HOSTS), "agent": tuple(AGENTS)}
 """all scripted players, by role"""
-ROLES: Final = tuple(KNOWN)
 PANEL: Final = {"host": PANELS["agent"], "agent": PANELS["host"]}
 """the scripted players of each role: those that the other role's panel is made of"""
 

@@ -22,9 +22,9 @@ from hpsearch.report.compare import SPLIT
 from hpsearch.report.remeasure import device_of
 from hpsearch.report.view import StudyView
 from hpsearch.trainers import checkpoint
+from hpsearch.trainers.config.players import ROLES
 from hpsearch.trainers.saved_player import SavedPlayer, load_player, saved_roles
 
-ROLES: Final = ("host", "agent")
 NUM_SAMPLES: Final = 1000
 """times that the common starts are drawn again"""
 

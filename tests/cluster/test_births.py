@@ -17,16 +17,17 @@ from birth_stories import (
 )
 
 from hpsearch.cluster import births
-from hpsearch.cluster.lineage import Birth, Fresh, Trying
+from hpsearch.cluster.lineage import Birth, Fresh
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.cluster.trial_dir import TrialDir
 from hpsearch.cluster.worker import work
 from hpsearch.population.operators.options import Clone, GaussianMutation, HostAndAgent
+from hpsearch.population.options import Adoption
 from hpsearch.trainers import checkpoint
 from hpsearch.trainers.trainer import Trainer
 
 CHILD = {**PAIR, "seed": 5, "steps": 12}
-SURE = Trying(num_games=200, confidence=0.9)
+SURE = Adoption(num_games=200, confidence=0.9)
 RUINOUS = GaussianMutation("gaussian_mutation", 50.0)
 every_algorithm = pytest.mark.parametrize("algorithm", ["dqn", "ppo"])
 
@@ -235,7 +236,7 @@ MOMENTS = [
 def test_killed_at_any_moment_it_becomes_what_it_would_have(
     tmp_path, plain_config, parents, born, monkeypatch, owner, name, n
 ):
-    origin = lineage(TWO_PARENTS["unit_crossover"], parents["dqn"], trying=Trying(20, 0.99))
+    origin = lineage(TWO_PARENTS["unit_crossover"], parents["dqn"], trying=Adoption(20, 0.99))
     config = plain_config({**CHILD, "steps": 2 * BIRTH})
     study = StudyDir(tmp_path / "killed")
     job = job_of(study, [give(study, 0, config, origin)])

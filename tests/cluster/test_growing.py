@@ -14,12 +14,13 @@ from birth_stories import (
 )
 
 from hpsearch.cluster import births
-from hpsearch.cluster.lineage import Birth, Fresh, Trying
+from hpsearch.cluster.lineage import Birth, Fresh
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.cluster.trial_dir import TrialDir
 from hpsearch.cluster.worker import work
 from hpsearch.game.kernels import BACKENDS
 from hpsearch.population.operators.options import Grow
+from hpsearch.population.options import Adoption
 from hpsearch.trainers import checkpoint
 from hpsearch.trainers.algorithms import build
 from hpsearch.trainers.policies import agent_features
@@ -165,7 +166,7 @@ def test_it_learns_on_and_can_be_made_again(born, parents, algorithm, role):
 
 def test_it_is_not_tried(born):
     """No copy of its parent could take its place, and none would be stronger."""
-    trial = born("host", trying=Trying(num_games=20, confidence=0.0))
+    trial = born("host", trying=Adoption(num_games=20, confidence=0.0))
     assert trial.read_birth() == Birth("grow", adopted=True, chance=None)
 
 

@@ -4,7 +4,6 @@ Axes: P members, G games, T moves, B = T * G positions, I inputs, A actions.
 """
 
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from torch import Tensor
@@ -13,6 +12,7 @@ from hpsearch.game.encoding import HostActionEncoder
 from hpsearch.game.fused_game import FusedGame, GameConfig
 from hpsearch.game.kernels import default_backend
 from hpsearch.game.philox import Stream
+from hpsearch.trainers.config.players import Role
 from hpsearch.trainers.policies import AgentPolicy, HostPolicy, agent_features
 from hpsearch.trainers.position import Position
 
@@ -41,7 +41,7 @@ class Positions:
 
 @torch.no_grad()
 def visited(
-    role: Literal["host", "agent"],
+    role: Role,
     host: HostPolicy,
     agent: AgentPolicy,
     game: GameConfig,

@@ -14,6 +14,7 @@ from hpsearch.study.breeding.members import explorable_of
 from hpsearch.study.options import NoPruning
 from hpsearch.study.space import SearchSpace
 from hpsearch.trainers.config import GAME, read_config
+from hpsearch.trainers.config.players import ROLES
 
 SHARED = ("steps", "seed", "algorithm", "evaluation.interval")
 """paths that a population decides itself"""
@@ -51,7 +52,7 @@ def population_problems(sections: Mapping[str, Any], bases: Mapping[str, Config]
 def _role_problems(space: Mapping[str, Parameter], base: Config) -> Iterator[str]:
     """Yield the parameters under which other roles learn than in the base."""
     learning = read_config(base, source="").learning().keys()
-    for path in ("host", "agent"):
+    for path in ROLES:
         parameter = space.get(path)
         choices = parameter.choices if isinstance(parameter, CategoricalParameter) else ()
         for choice in choices:

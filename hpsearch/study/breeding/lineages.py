@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from hpsearch.cluster.lineage import Fresh, Lineage, Parent, Trying
+from hpsearch.cluster.lineage import Fresh, Lineage, Parent
 from hpsearch.cluster.study_dir import final_checkpoint
 from hpsearch.population.operators.options import Clone, Grow, OperatorOptions
 from hpsearch.population.options import PopulationOptions
@@ -20,16 +20,15 @@ def lineage_of(origin: Origin, seed: int, options: PopulationOptions, folder: Pa
         folder: of the study file, from which founders are named.
     """
     operator = read_hint(Fresh | OperatorOptions, dict(origin.operator), source=origin.key)
-    adoption = options.adoption
     # What grows plays as before, and a copy of its parent would not be of its shape.
-    is_tried = adoption is not None and not isinstance(operator, Fresh | Clone | Grow)
+    is_exact = isinstance(operator, Fresh | Clone | Grow)
     return Lineage(
         operator=operator,
         seed=seed,
         parents=_parents(origin, options, folder),
         generation=origin.generation,
         member=origin.member,
-        trying=Trying(adoption.num_games, adoption.confidence) if is_tried and adoption else None,
+        trying=None if is_exact else options.adoption,
     )
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
 
 from hpsearch.cluster.match_dir import Entrant, MatchPlan, Response
 from hpsearch.cluster.study_dir import final_checkpoint
@@ -11,9 +10,8 @@ from hpsearch.population.options import Matches, scripted_players
 from hpsearch.study.breeding.records import Match
 from hpsearch.study.records import Trial
 from hpsearch.trainers.config import CommonConfig
+from hpsearch.trainers.config.players import ROLES, Role
 
-Role = Literal["host", "agent"]
-ROLES: tuple[Role, ...] = ("host", "agent")
 RESPONSE_SEEDS = 10_000
 """matches of a study, each of which has a seed for the responses that train in it"""
 

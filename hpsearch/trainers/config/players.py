@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal, get_args
 
 from hpsearch.schema import Positive
 from hpsearch.trainers import net_arch
 
+Role = Literal["host", "agent"]
+ROLES: Final[tuple[Role, ...]] = get_args(Role)
 HostName = Literal["random", "random_pair", "all_coord", "zeillinger"]
 AgentName = Literal["random", "choose_first", "choose_last"]
 OpponentName = Literal[

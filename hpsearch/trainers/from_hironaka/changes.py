@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from hpsearch.trainers.config.players import ROLES
 from hpsearch.trainers.from_hironaka.old_config import OldAdam, OldConfig, OldLrSchedule, OldRole
 from hpsearch.trainers.from_hironaka.pace import Pace, pace_of
 from hpsearch.trainers.from_hironaka.remarks import CHANGED, CHOSEN, LEFT_OUT, Remark
@@ -152,7 +153,7 @@ def _chosen(old: OldConfig, config: Mapping[str, Any]) -> Iterator[Remark]:
     yield Remark(CHOSEN, "seed", "1; there was none")
     yield Remark(CHOSEN, "reposition", "true; keeps numbers small, game lengths stay the same")
     yield Remark(CHOSEN, "dqn.double", "false, as it was in spite of the name DDQN; true is better")
-    for name in ("host", "agent"):
+    for name in ROLES:
         if name not in old.roles():
             player = config[name]["player"]
             text = f"the scripted player {player}; the old {name} was passed in code"
