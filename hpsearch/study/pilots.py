@@ -93,14 +93,14 @@ class Pilots:
             return True
         return False
 
-    def close_idle(self) -> None:
-        """Let the jobs go for which there is nothing to do.
+    def close_idle(self, at_most: int | None = None) -> None:
+        """Let the jobs go for which there is nothing to do, all of them if no number is said.
 
         Raises:
             DiskError: if they cannot be told.
             ConflictError: if another driver has taken the study.
         """
-        self._close(self._idle())
+        self._close(self._idle()[:at_most])
 
     def close_all(self) -> None:
         """Let all jobs go when they have trained what they have; raises as `close_idle` does."""

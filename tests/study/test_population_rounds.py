@@ -5,7 +5,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
-from drives import Clock, check_books, drive, opened, query, stored_events
+from drives import SPACE, Clock, check_books, drive, opened, query, stored_events
 from fakes import FakeExecutor, Fault
 from test_population_ends import check_judged, matches, reread
 from test_population_study import origins, population_study, teaching
@@ -165,6 +165,19 @@ def test_who_was_late_is_judged_when_it_comes(tmp_path):
     assert with_it == list(range(with_it[0], len(matches(study))))  # and is waited for since
     check_judged(study)
     check_books(study, executor)
+
+
+def test_a_pilot_makes_room_for_members_of_another_shape(tmp_path):
+    """One job alone: who waits in it for the next match would keep the others from training."""
+    space = {**SPACE, "host.net_arch": {"type": "categorical", "choices": [[8], [16]]}}
+    executor = {"name": "local", "jobs": 1, "members_per_job": 2}
+    study = population_study(tmp_path, trials=12, executor=executor, study={"space": space})
+    fakes = FakeExecutor(teaching=teaching, pilot_seconds=600.0)
+    state = drive_in_time(study, fakes, Clock(), 30)
+    assert (state.status, state.counts()["finished"]) == (FINISHED, 12)
+    assert len({one.params["host.net_arch"] for one in state.trials.values()}) == 2
+    assert fakes.most_alive == 1
+    check_judged(study)
 
 
 # Steady populations.
