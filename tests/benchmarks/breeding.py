@@ -120,7 +120,12 @@ def run(way: str, seed: int, folder: Path) -> dict[str, object]:
         "base": "base.yaml",
         "objectives": [{"metric": METRIC, "goal": "maximize"}],
         "space": SPACE,
-        "executor": {"name": "local", "jobs": num_cores(), "members_per_job": MEMBERS_PER_JOB},
+        "executor": {
+            "name": "local",
+            "jobs": num_cores(),
+            "members_per_job": MEMBERS_PER_JOB,
+            "pilot": True,
+        },
     }
     (folder / "study.yaml").write_text(yaml_file.dump(study | WAYS[way]))
     began = time.perf_counter()
