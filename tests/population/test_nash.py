@@ -7,7 +7,11 @@ import pytest
 from scipy.optimize import minimize
 
 from hpsearch.population.ratings import maximum_entropy
-from hpsearch.population.ratings.equilibrium import game_value, max_entropy_equilibrium
+from hpsearch.population.ratings.equilibrium import (
+    game_value,
+    max_entropy_equilibrium,
+    undominated,
+)
 from hpsearch.population.ratings.exploitability import exploitability, nash_conv
 from hpsearch.population.ratings.nash_averaging import nash_averaging
 
@@ -44,6 +48,28 @@ def test_dominated_players_are_not_played_and_rated_below():
     found = nash_averaging(game)
     assert found.equilibrium.hosts == pytest.approx([1 / 3, 1 / 3, 1 / 3, 0])
     assert found.hosts[3] == pytest.approx(-1.3)
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("nearness", [1e-4, 1e-6])
+def test_a_hopeless_player_hides_nothing_of_the_others(seed, nearness):
+    """Without it, the same equilibrium; with it, all others look nearly alike."""
+    close = 0.1 + nearness * np.random.default_rng(seed).random((5, 4))
+    alone = max_entropy_equilibrium(close)
+    hopeless = np.full((1, 4), -1.0)
+    worst_agent = np.full((6, 1), 2.0)
+    found = max_entropy_equilibrium(np.hstack([np.vstack([close, hopeless]), worst_agent]))
+    np.testing.assert_allclose(found.hosts, [*alone.hosts, 0.0], atol=1e-6)
+    np.testing.assert_allclose(found.agents, [*alone.agents, 0.0], atol=1e-6)
+    assert found.value == pytest.approx(alone.value, abs=1e-12)
+
+
+def test_who_is_left_after_one_another_was_dominated():
+    """The last host falls first; then agent 2, whom the others answer better; then host 1."""
+    payoff = np.array([[3.0, 4.0, 5.0], [2.0, 3.0, 6.0], [1.0, 1.0, 1.0]])
+    rows, columns = undominated(payoff)
+    assert (rows.tolist(), columns.tolist()) == ([0], [0])
+    assert game_value(payoff) == 3.0
 
 
 def test_duplicates_share_their_part_and_change_no_rating():

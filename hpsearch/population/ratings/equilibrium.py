@@ -17,6 +17,8 @@ DIGITS = 9
 and the solver of linear programs takes smaller numbers for zero"""
 ROUNDING = 1e-14
 """differences, as parts of the largest payoff, that are none"""
+SOLVERS = ("highs", "highs-ipm")
+"""one gives up on a few degenerate games that the other solves"""
 LARGEST_SCALE = 1e6
 """one over the least share, and over the least slack, that are told from zero"""
 
@@ -61,7 +63,16 @@ def max_entropy_equilibrium(payoff: npt.ArrayLike) -> Equilibrium:
         ValueError: if the payoff is not a matrix of finite numbers.
         RuntimeError: if it is not found, because players or payoffs are too close.
     """
-    game = _Game.of(payoff)
+    matrix = checked_payoff(payoff)
+    rows, columns = undominated(matrix)
+    found = _max_entropy(_Game.of(matrix[np.ix_(rows, columns)]))
+    hosts, agents = np.zeros(len(matrix)), np.zeros(matrix.shape[1])
+    hosts[rows], agents[columns] = found.hosts, found.agents
+    return Equilibrium(hosts, agents, found.value)
+
+
+def _max_entropy(game: "_Game") -> Equilibrium:
+    """Return the equilibrium of largest entropy of a game, its value in the payoff's unit."""
     some = _some_equilibrium(game.payoff)
     play_host, play_agent = some.hosts > 0, some.agents > 0
     played = np.ix_(play_host, play_agent)
@@ -91,8 +102,37 @@ def game_value(payoff: npt.ArrayLike) -> float:
         ValueError: if the payoff is not a matrix of finite numbers.
         RuntimeError: if it is not found, because players or payoffs are too close.
     """
-    game = _Game.of(payoff)
+    matrix = checked_payoff(payoff)
+    game = _Game.of(matrix[np.ix_(*undominated(matrix))])
     return game.in_its_unit(_some_equilibrium(game.payoff).value)
+
+
+def undominated(payoff: Floats) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return the hosts and the agents who are left when whoever is strictly dominated has gone.
+
+    Whoever another of its side surpasses against everybody is played in no equilibrium. It goes
+    first, so that one hopeless player does not make the differences of all others look small; those
+    who are left may dominate each other, and so on.
+
+    Args:
+        payoff: (P, Q).
+
+    Returns:
+        Indices of rows and of columns, ascending; at least one of each.
+    """
+    rows, columns = np.arange(len(payoff)), np.arange(payoff.shape[1])
+    while True:
+        left = payoff[np.ix_(rows, columns)]
+        keep_rows, keep_columns = _undominated_rows(left), _undominated_rows(-left.T)
+        if keep_rows.all() and keep_columns.all():
+            return rows, columns
+        rows, columns = rows[keep_rows], columns[keep_columns]
+
+
+def _undominated_rows(payoff: Floats) -> npt.NDArray[np.bool_]:
+    # Beyond the digits that count, so that players who are equal but for rounding stay equal.
+    least = 10.0**-DIGITS * float(np.ptp(payoff))
+    return np.array([not (payoff > row + least).all(axis=1).any() for row in payoff])
 
 
 @dataclass(frozen=True)
@@ -105,8 +145,7 @@ class _Game:
     spread: float
 
     @classmethod
-    def of(cls, payoff: npt.ArrayLike) -> "_Game":
-        matrix = checked_payoff(payoff)
+    def of(cls, matrix: Floats) -> "_Game":
         low, spread = float(matrix.min()), float(np.ptp(matrix))
         if spread <= ROUNDING * float(np.abs(matrix).max()):
             return cls(np.zeros_like(matrix), low, 0.0)
@@ -153,15 +192,22 @@ def _interior(payoff: Floats) -> _Interior:
     counted = p + q
     sums = np.zeros((2, 2 + 3 * counted))
     sums[0, :p], sums[1, p:counted], sums[:, counted + 1] = 1.0, 1.0, -1.0
-    solved = linprog(
-        np.concatenate([np.zeros(counted + 2), -np.ones(2 * counted)]),
-        A_ub=at_most,
-        b_ub=np.zeros(2 * counted),
-        A_eq=sums,
-        b_eq=np.zeros(2),
-        bounds=[(0, None)] * counted + [(None, None), (1, LARGEST_SCALE)] + [(0, 1)] * 2 * counted,
-        method="highs",
-    )
+    for method in SOLVERS:
+        solved = linprog(
+            np.concatenate([np.zeros(counted + 2), -np.ones(2 * counted)]),
+            A_ub=at_most,
+            b_ub=np.zeros(2 * counted),
+            A_eq=sums,
+            b_eq=np.zeros(2),
+            bounds=[
+                *[(0, None)] * counted,
+                *((None, None), (1, LARGEST_SCALE)),
+                *[(0, 1)] * 2 * counted,
+            ],
+            method=method,
+        )
+        if solved.status == 0:
+            break
     if solved.status != 0:
         raise RuntimeError(
             f"the equilibrium of {p} hosts x {q} agents failed: {solved.message}; {REMEDY}"
