@@ -80,7 +80,7 @@ class Keeper:
         shared = self._shared.get(member.assignment.trial)
         pinned = set() if best is None else {best.step}
         if member.island is not None and shared is not None:
-            # An island goes on from a step that all have, and some are saved more often than others.
+            # An island goes on from a step that all have, and some are saved more often.
             pinned.add(shared)
         return pinned
 
