@@ -9,13 +9,14 @@ import torch
 from birth_stories import PAIR, assert_same_state, give, job_of, saved
 
 from hpsearch.cluster.island import Exchanges, Island
-from hpsearch.cluster.lineage import Fresh, Lineage
+from hpsearch.cluster.lineage import Fresh, Lineage, Parent
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.cluster.worker import work
 from hpsearch.config_paths import value_at
 from hpsearch.game.philox import derive_key
 from hpsearch.parameters import FloatParameter
 from hpsearch.population.fitness import Places
+from hpsearch.population.operators.options import Clone
 from hpsearch.population.options import Keep, Matches, Perturb, Truncation
 from hpsearch.population.round_robin import Players, play_everybody
 from hpsearch.population.scores import Standing, score
@@ -245,3 +246,21 @@ def test_what_one_alone_had_saved_later_is_no_part_of_its_next_life(whole, islan
     work(str(job.root))
     assert_same_state(saved(trials_of(job)[0], 25), saved(first, 25))
     assert read_best(late.parent) is None
+
+
+def test_one_that_could_not_begin_has_no_part_in_what_the_others_decide(tmp_path, island_job):
+    """Its row is there, with networks that nobody trains; an attempt after this one lacks it."""
+    island = replace(ISLAND, steps=5, matches=replace(MATCHES, weighing="uniform"))
+    job = island_job(tmp_path / "four", island=island)
+    three = island_job(tmp_path / "three", num=3, island=island)
+    orphan = job.study.trial(3)
+    missing = Parent(None, str(tmp_path / "step-000000000"))
+    orphan.create(orphan.config.read_text(), Lineage(Clone(), 3, (missing,)), island)
+    work(str(job.root))
+    work(str(three.root))
+    result = orphan.attempt(1).read_result()
+    assert result is not None
+    assert result.status == "failed"
+    found = [trial.read_exchanges() for trial in trials_of(job, 3)]
+    assert any(one.takeovers for one in found)
+    assert found == [trial.read_exchanges() for trial in trials_of(three, 3)]
