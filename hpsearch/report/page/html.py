@@ -86,6 +86,12 @@ def grid(parts: Iterable[Html]) -> Html:
     return Html(f'<div class="grid">\n{join(parts)}\n</div>')
 
 
+def beside(parts: Iterable[Html]) -> Html:
+    """Return pieces beside one another, each as wide as it is, where there is room for that."""
+    boxes = join(Html(f"<div>{part}</div>") for part in parts)
+    return Html(f'<div class="beside">\n{boxes}\n</div>')
+
+
 def figure(chart: Chart, anchor: str, caption: str) -> Html:
     """Return a chart with what it shows below it; ``anchor`` is unique on the page."""
     # Within a script only "<" could end it, and JSON may write it otherwise.

@@ -34,8 +34,17 @@
     for (const place of plots) if (place.offsetParent) Plotly.Plots.resize(place);
   }
 
+  function centre() {
+    document.querySelectorAll("[data-middle]").forEach(function (one) {
+      one.scrollLeft = Number(one.dataset.middle) - one.clientWidth / 2;
+    });
+  }
+
   document.querySelectorAll("script[data-for]").forEach(draw);
+  centre();
   dark.addEventListener("change", recolour);
   print.addEventListener("change", function () { recolour(); fit(); });
-  document.querySelectorAll("details").forEach(function (one) { one.addEventListener("toggle", fit); });
+  document.querySelectorAll("details").forEach(function (one) {
+    one.addEventListener("toggle", function () { fit(); centre(); });
+  });
 })();

@@ -1,8 +1,9 @@
 """The page: all sections under one another, with everything that they need inside."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from importlib.resources import files
+from typing import Final
 
 from hpsearch.errors import UsageError
 from hpsearch.report.page.answer import answer_section
@@ -25,6 +26,22 @@ POLICY = (
 )
 """what a browser lets the page do: nothing that needs a network"""
 
+SECTIONS: Final[tuple[Callable[[Material], Section | None], ...]] = (
+    answer_section,
+    confirmation_section,
+    history_section,
+    front_section,
+    parameters_section,
+    curves_section,
+    rungs_section,
+    descent_section,
+    yardstick_section,
+    hours_section,
+    trials_section,
+    reproduction_section,
+)
+"""in the order of the page; None is what a study of that kind has not"""
+
 
 def plotly_js() -> str:
     """Return the program that draws the charts.
@@ -44,21 +61,10 @@ def plotly_js() -> str:
 
 def sections(material: Material) -> Iterator[Section]:
     """Yield the sections, the answer first."""
-    optional = {"front": front_section(material), "descent": descent_section(material)}
-    yield answer_section(material)
-    yield confirmation_section(material)
-    yield history_section(material)
-    if optional["front"] is not None:
-        yield optional["front"]
-    yield parameters_section(material)
-    yield curves_section(material)
-    yield rungs_section(material)
-    if optional["descent"] is not None:
-        yield optional["descent"]
-    yield yardstick_section(material)
-    yield hours_section(material)
-    yield trials_section(material)
-    yield reproduction_section(material)
+    for make in SECTIONS:
+        found = make(material)
+        if found is not None:
+            yield found
 
 
 def page_text(material: Material, program: str) -> str:

@@ -4,7 +4,7 @@ from typing import Final
 
 from hpsearch.report.blowup_tree import summary
 from hpsearch.report.page.ade import AdeTrees, Pair
-from hpsearch.report.page.html import Html, folded, grid, join, paragraph
+from hpsearch.report.page.html import Html, beside, folded, join, paragraph
 from hpsearch.report.page.tree_svg import tree_svg
 
 SHOWN: Final = "E6"
@@ -29,4 +29,4 @@ def _pair(pair: Pair) -> Html:
     drawn = [join([paragraph(title), tree_svg(tree, title)]) for title, tree in two]
     at_least = "" if pair.host.is_whole else "at least "
     title = f"{pair.start}: {at_least}{pair.host.depth} moves, best play {pair.best.depth}"
-    return folded(title, grid(drawn), is_open=pair.start == SHOWN)
+    return folded(title, beside(drawn), is_open=pair.start == SHOWN)

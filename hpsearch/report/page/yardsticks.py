@@ -31,14 +31,16 @@ def _parts(material: Material) -> Iterator[Html]:
         yield missing(f"Nothing was measured for this page: {material.measured}")
         return
     report, trees = material.measured.report, material.measured.trees
+    assert material.best is not None, "who was measured is the best"
+    name = f"trial {material.best.number}"
     for role in report.roles:
         yield heading(f"The published match, as {role.role}")
-        yield from _match(report, role)
+        yield from _match(report, role, name)
         yield heading(f"Worst cases, as {role.role}")
         if isinstance(role.yardstick, str):
             yield missing(f"None: {role.yardstick}.")
         else:
-            yield from _worst_cases(report.name, role.yardstick)
+            yield from _worst_cases(role.yardstick, name)
     yield heading("Blow-up trees of the host beside best play")
     if isinstance(trees, str):
         yield missing(f"None: {trees}.")
@@ -49,7 +51,7 @@ def _parts(material: Material) -> Iterator[Html]:
     yield trees_html(trees)
 
 
-def _match(report: "Report", role: "RoleReport") -> Iterator[Html]:
+def _match(report: "Report", role: "RoleReport", name: str) -> Iterator[Html]:
     if isinstance(role.matches, str):
         yield missing(f"None: {role.matches}.")
         return
@@ -60,12 +62,12 @@ def _match(report: "Report", role: "RoleReport") -> Iterator[Html]:
     opponents = tuple(role.matches)
     own = [f"{one.mean:.1f} ± {one.deviation:.1f}" for one in role.matches.values()]
     if role.role == "agent":
-        yield table(("player", *opponents), [(report.name, *own)], strong=0)
+        yield table(("player", *opponents), [(name, *own)], strong=0)
         return
     hosts = dict.fromkeys(pair.host for pair in MATCHES)
     figures = {(pair.host, pair.agent): _figures(pair.published, pair.rerun) for pair in MATCHES}
-    rows = [(f"{host}", *(figures.get((host, name), "") for name in opponents)) for host in hosts]
-    yield table(("player", *opponents), [(report.name, *own), *rows], strong=0)
+    rows = [(host, *(figures.get((host, agent), "") for agent in opponents)) for host in hosts]
+    yield table(("player", *opponents), [(name, *own), *rows], strong=0)
     yield Html('<p class="about">Of others: published | counted again with the published code.</p>')
 
 
@@ -73,7 +75,10 @@ def _figures(published: int, rerun: int | None) -> str:
     return f"{published} | {'-' if rerun is None else rerun}"
 
 
-def _worst_cases(name: str, yardstick: "Yardstick") -> Iterator[Html]:
+def _worst_cases(yardstick: "Yardstick", name: str) -> Iterator[Html]:
+    # Imported here: it loads torch, which is loaded where something was measured.
+    from hpsearch.trainers.yardstick import REFERENCES
+
     is_host = yardstick.role == "host"
     what = "that it needs when the agent delays best" if is_host else "that the best host needs"
     yield paragraph(f"Moves {what}; best play is exact, found by search.")
@@ -82,7 +87,7 @@ def _worst_cases(name: str, yardstick: "Yardstick") -> Iterator[Html]:
     rows = [
         (name, *(_moves(start.player) for start in yardstick.ade)),
         ("best play", *(_moves(start.exact) for start in yardstick.ade)),
-        ("reference player", *(_moves(start.reference) for start in yardstick.ade)),
+        (REFERENCES[yardstick.role], *(_moves(start.reference) for start in yardstick.ade)),
         *(others if is_host else []),
     ]
     yield table(("player", *(start.name for start in yardstick.ade)), rows, strong=0)
