@@ -27,18 +27,10 @@ def curves_section(material: Material) -> Section:
 def _parts(material: Material) -> Iterator[Html]:
     view, learning = material.view, material.learning
     metric = view.study.spec.objectives[0].metric
-    if not learning.best and not any(trial.reported for trial in view.state.trials.values()):
+    if learning.best or any(trial.reported for trial in view.state.trials.values()):
+        yield figure(curves_chart(view, learning.best), "curves", _caption(material, metric))
+    else:
         yield missing("No trial has measured anything while it trained.")
-        return
-    what = "the best trials"
-    if not isinstance(material.descent, str):
-        what = "the lines that led to the strongest of the last match"
-    yield figure(
-        curves_chart(view, learning.best),
-        "curves",
-        f"{metric} while training. In colour {what}, with 95 % intervals over games; behind them "
-        "what all others reported.",
-    )
     if isinstance(learning.seeds, str):
         yield missing(f"No bands over seeds: {learning.seeds}")
         return
@@ -47,6 +39,16 @@ def _parts(material: Material) -> Iterator[Html]:
         "curves-seeds",
         f"{metric} of the confirmed configurations, each trained on several seeds that the search "
         "never used: the mean over seeds, and a band from the lowest to the highest of them.",
+    )
+
+
+def _caption(material: Material, metric: str) -> str:
+    what = "the best trials"
+    if not isinstance(material.descent, str):
+        what = "the lines that led to the strongest of the last match"
+    return (
+        f"{metric} while training. In colour {what}, with 95 % intervals over games; behind them "
+        "what all others reported."
     )
 
 

@@ -10,6 +10,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from hpsearch.report.view import StudyView
 from hpsearch.study.records import COMPLETE, Trial
+from hpsearch.study.spec import Objective
 
 MIN_TRIALS: Final = 10
 """finished, below which an importance says nothing"""
@@ -36,49 +37,44 @@ def importances(view: StudyView, objective: int) -> dict[str, float] | str:
     trials = finished(view)
     if len(trials) < MIN_TRIALS:
         return f"importances need {MIN_TRIALS} finished trials, there are {len(trials)}"
-    values = {values[objective] for values in _values(view, trials)}
-    if len(values) == 1:
+    asked = view.study.spec.objectives[objective]
+    if len({trial.metrics[asked.metric]["value"] for trial in trials}) == 1:
         return "all trials have the same value, so no parameter explains any difference"
-    study = _study(view, trials)
+    # A study of this objective alone: of a target among several, the direction would not be known.
+    study = _study(view, trials, [asked])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it warns where a parameter had few values
-        return dict(
-            get_param_importances(
-                study,
-                evaluator=PedAnovaImportanceEvaluator(),
-                target=lambda one: float(one.values[objective]),
-            )
-        )
+        return dict(get_param_importances(study, evaluator=PedAnovaImportanceEvaluator()))
 
 
 def pareto_front(view: StudyView) -> list[int]:
     """Return the numbers of the finished trials that no other one beats in all objectives."""
     trials = finished(view)
     numbers = [trial.number for trial in trials]
-    return [numbers[one.number] for one in _study(view, trials).best_trials] if trials else []
+    if not trials:
+        return []
+    study = _study(view, trials, view.study.spec.objectives)
+    return [numbers[one.number] for one in study.best_trials]
 
 
-def _values(view: StudyView, trials: Sequence[Trial]) -> list[list[float]]:
-    names = [one.metric for one in view.study.spec.objectives]
-    return [[trial.metrics[name]["value"] for name in names] for trial in trials]
-
-
-def _study(view: StudyView, trials: Sequence[Trial]) -> optuna.Study:
+def _study(
+    view: StudyView, trials: Sequence[Trial], objectives: Sequence[Objective]
+) -> optuna.Study:
     """Return the trials, numbered anew from 0, as a study of Optuna."""
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    study = optuna.create_study(directions=[one.goal for one in view.study.spec.objectives])
-    study.add_trials(_frozen(view, trials))
+    study = optuna.create_study(directions=[one.goal for one in objectives])
+    study.add_trials(_frozen(view, trials, [one.metric for one in objectives]))
     return study
 
 
-def _frozen(view: StudyView, trials: Sequence[Trial]) -> list[FrozenTrial]:
+def _frozen(view: StudyView, trials: Sequence[Trial], metrics: Sequence[str]) -> list[FrozenTrial]:
     distributions = view.study.space.distributions()
     return [
         optuna.trial.create_trial(
             state=TrialState.COMPLETE,
             params=dict(trial.last_params),
             distributions={name: distributions[name] for name in trial.last_params},
-            values=values,
+            values=[trial.metrics[metric]["value"] for metric in metrics],
         )
-        for trial, values in zip(trials, _values(view, trials), strict=True)
+        for trial in trials
     ]
