@@ -4,6 +4,7 @@ import time
 from pathlib import Path
 
 from hpsearch import atomic
+from hpsearch.commands.find import runs_option
 from hpsearch.errors import UsageError
 from hpsearch.report.page.material import Measured, gather
 from hpsearch.report.page.page import page_text, plotly_js
@@ -31,9 +32,11 @@ def report(study: str, runs: Path, *, output: Path | None, num_games: int) -> in
     program = plotly_js()
     view = open_view(study, runs)
 
+    elsewhere = runs_option(runs)
+
     def measure(view: StudyView, trial: Trial) -> Measured | str:
         if num_games == 0:
-            return f"none was asked for; do it with: hpsearch report {study} --games 4000"
+            return f"none was asked for; do it with: hpsearch report {study}{elsewhere}"
         # Imported here: it loads torch.
         from hpsearch.report.examination import Plan
         from hpsearch.report.page.measuring import measured
@@ -41,6 +44,6 @@ def report(study: str, runs: Path, *, output: Path | None, num_games: int) -> in
         return measured(view, trial, Plan(num_games=num_games, match_moves=MATCH_MOVES))
 
     path = view.folder.report if output is None else output
-    atomic.write_text(path, page_text(gather(view, time.time(), measure), program))
+    atomic.write_text(path, page_text(gather(view, time.time(), elsewhere, measure), program))
     print(path)
     return 0

@@ -54,7 +54,7 @@ def folder(tmp_path_factory):
         story.add("reported", number, step=20, value=0.1, prune=False, rungs=0)
         story.tell(number, "finished", 0.1 + number / 100)
         story.add("job_ended", job=f"{number}", at=100.0 * number + 90)
-    material = gather(story.view, 0.0, lambda view, trial: "nobody was asked")
+    material = gather(story.view, 0.0, "", lambda view, trial: "nobody was asked")
     (folder / "page.html").write_text(page_text(material, plotly_js()))
     return folder
 

@@ -31,7 +31,7 @@ def unmeasured(view, trial):
 
 
 def page_of(story, program: str = ""):
-    text = page_text(gather(story.view, 1_700_000_000.0, unmeasured), program)
+    text = page_text(gather(story.view, 1_700_000_000.0, "", unmeasured), program)
     return text, check_page(text)
 
 
@@ -191,9 +191,9 @@ def test_published_numbers_stand_beside_games_of_that_size_alone(tmp_path):
     (tmp_path / "small" / "large.yaml").write_text(text.replace("max_steps: 30", "max_steps: 100"))
     big = Story(write_study(tmp_path / "small", large))
     told(big, 0, 0.1)
-    (found,) = comparisons(gather(small.view, 0.0, unmeasured))
+    (found,) = comparisons(gather(small.view, 0.0, "", unmeasured))
     assert [row.player for row in found.rows] == ["trial 0, greedy"]
-    (found,) = comparisons(gather(big.view, 0.0, unmeasured))
+    (found,) = comparisons(gather(big.view, 0.0, "", unmeasured))
     published = {row.player: {k: v.value for k, v in row.values.items()} for row in found.rows[1:]}
     assert published == {
         "zeillinger, published": {"choose_first": 0.079, "random": 0.186},

@@ -48,7 +48,7 @@ def story(tmp_path_factory):
 
 
 def test_players_are_measured_as_evaluate_does(story):
-    material = gather(story.view, 0.0, lambda view, trial: measured(view, trial, PLAN))
+    material = gather(story.view, 0.0, "", lambda view, trial: measured(view, trial, PLAN))
     contestant = find_contestant(story.view.folder.trial(0).checkpoints, CPU)
     report = examine(contestant, PLAN)
     (found,) = comparisons(material)

@@ -210,7 +210,10 @@ def test_all_trials_are_listed(search, search_page):
 
 def test_the_page_says_how_to_do_it_again(search, search_page):
     assert search.path.read_text().strip() in search_page.words
-    assert f"hpsearch run {search.path}" in search_page.words
+    runs = search.path.parent / "runs"
+    assert f"hpsearch run {search.path} --runs {runs}\nhpsearch confirm quick --runs {runs}" in (
+        search_page.words
+    )
 
 
 def test_a_file_that_says_something_else_is_not_shown_as_the_study(tmp_path):

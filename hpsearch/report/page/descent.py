@@ -23,13 +23,13 @@ from hpsearch.report.page.charts import (
 from hpsearch.report.page.html import (
     Html,
     Section,
-    figure,
     folded,
     heading,
     join,
     missing,
     paragraph,
     table,
+    wide_figure,
 )
 from hpsearch.report.page.material import Material
 from hpsearch.report.page.played import Played
@@ -38,6 +38,10 @@ from hpsearch.report.text import population_lines
 
 MAX_NUMBERED: Final = 16
 """players of a side up to which the cells of the matrix hold numbers"""
+COLUMN: Final = 30
+"""pixels of a generation, or of a cell with a number"""
+MIN_CELL: Final = 12
+"""pixels of a cell without one"""
 MAX_TICKS: Final = 20
 """matches up to which each has a tick"""
 OPERATORS: Final = (BLUE, GREEN, PURPLE, ORANGE, SKY)
@@ -59,22 +63,26 @@ def _parts(material: Material) -> Iterator[Html]:
     if isinstance(found, str) or not found.relatives:
         yield missing(found if isinstance(found, str) else "No trial has finished yet.")
     else:
-        yield figure(
+        generations = 1 + max(one.generation for one in found.relatives.values())
+        yield wide_figure(
             descent_chart(found),
             "descent",
             "Trials by how many matches came before them; lines of children by operator, first "
             "parents solid, others dotted; the champion's line thick.",
+            90 + COLUMN * generations,
         )
         yield from _line(found)
     yield heading("Who beat whom")
     if isinstance(material.played, str):
         yield missing(material.played)
     else:
-        yield figure(
+        yield wide_figure(
             crossplay_chart(material.played),
             "crossplay",
             f"Rho of every host against every agent in match {material.played.match}, "
             f"{material.played.games:,} games a pair; high is a strong host, low a strong agent.",
+            160
+            + (COLUMN if _is_numbered(material.played) else MIN_CELL) * len(material.played.agents),
         )
 
 
@@ -190,22 +198,26 @@ def _trials(relatives: list[Relative], line: set[int]) -> Trace:
 
 def crossplay_chart(found: Played) -> Chart:
     """Return the matrix of rho: a row a host, a column an agent."""
-    rows, columns = found.rho.shape
-    values = found.rho.tolist()
+    rows = len(found.hosts)
     heat = {
         "type": "heatmap",
         "x": [f"agent {name}" for name in found.agents],
         "y": [f"host {name}" for name in found.hosts],
-        "z": values,
+        "z": found.rho.tolist(),
         "colorscale": SCALE,
         "colorbar": {"title": {"text": "rho"}, "thickness": 12},
         "hovertemplate": "%{y}, %{x}: rho %{z:.4f}<extra></extra>",
     }
-    if max(rows, columns) <= MAX_NUMBERED:
+    if _is_numbered(found):
         heat |= {"texttemplate": "%{z:.2f}", "textfont": {"size": 9}}
     layout = {
-        "height": 170 + max(14, min(30, 600 // rows)) * rows,
+        "height": 170 + max(MIN_CELL, min(COLUMN, 600 // rows)) * rows,
         "xaxis": axis("", {"type": "category", "tickangle": -60}),
         "yaxis": axis("", {"type": "category", "autorange": "reversed"}),
     }
     return chart([heat], layout)
+
+
+def _is_numbered(found: Played) -> bool:
+    """Return whether there is room for a number in every cell."""
+    return max(len(found.hosts), len(found.agents)) <= MAX_NUMBERED

@@ -49,11 +49,13 @@ from hpsearch.study.records import FAIL
 LOOKS: Final = {
     WAITED: (SKY, "/"),
     TRAINED: (BLUE, ""),
-    PLAYED: (GREEN, "."),
+    PLAYED: (GREEN, "-"),
     LEFT: (ORANGE, "x"),
     FAILED: (VERMILLION, "\\"),
 }
 """colour and pattern of what jobs do"""
+OVER: Final = {"fillmode": "overlay", "fgcolor": "rgba(255,255,255,0.8)", "size": 6}
+"""how a pattern lies on its colour"""
 MAX_TICKS: Final = 10
 """jobs up to which each has a tick"""
 MAX_BARS: Final = 150
@@ -118,7 +120,7 @@ def states_chart(found: Sequence[Span]) -> Chart:
             "y": series,
             "stackgroup": "jobs",
             "line": {"color": LOOKS[kind][0], "width": 1, "shape": "hv"},
-            "fillpattern": {"shape": LOOKS[kind][1]},
+            "fillpattern": {"shape": LOOKS[kind][1], **OVER},
         }
         for kind, series in counts.items()
     ]
@@ -147,7 +149,7 @@ def timeline_chart(found: Sequence[Span]) -> Chart:
                 "text": [duration_text(span.end - span.begin) for span in own],
                 "textposition": "none",
                 "hovertemplate": "%{y} %{text}",
-                "marker": {"color": colour, "pattern": {"shape": shape}},
+                "marker": {"color": colour, "pattern": {"shape": shape, **OVER}},
             }
         )
     names = list(dict.fromkeys(f"job {span.job}" for span in found))

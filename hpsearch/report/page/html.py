@@ -94,11 +94,20 @@ def beside(parts: Iterable[Html]) -> Html:
 
 def figure(chart: Chart, anchor: str, caption: str) -> Html:
     """Return a chart with what it shows below it; ``anchor`` is unique on the page."""
+    return wide_figure(chart, anchor, caption, 0)
+
+
+def wide_figure(chart: Chart, anchor: str, caption: str, width: int) -> Html:
+    """Return the same of a chart that is at least ``width`` pixels wide, and moves where it must.
+
+    On paper it is as wide as the paper.
+    """
     # Within a script only "<" could end it, and JSON may write it otherwise.
     data = json.dumps(chart, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
     return Html(
-        f'<figure class="chart"><div class="plot" id="{text(anchor)}" role="img" '
-        f'aria-label="{text(caption)}" style="height:{chart["layout"]["height"]}px"></div>\n'
+        f'<figure class="chart"><div class="scroll"><div class="plot" id="{text(anchor)}" '
+        f'role="img" aria-label="{text(caption)}" '
+        f'style="height:{chart["layout"]["height"]}px;min-width:{width}px"></div></div>\n'
         f'<script type="application/json" data-for="{text(anchor)}">{data}</script>\n'
         f"<figcaption>{text(caption)}</figcaption></figure>"
     )

@@ -40,6 +40,8 @@ class Material:
     view: StudyView
     at: float
     """when it was looked at, in seconds since the epoch"""
+    elsewhere: str
+    """the option of commands for studies that lie in another folder than usual; may be empty"""
     best: Trial | None
     is_confirmed: bool
     """whether the best is that of a confirmation, not of the search"""
@@ -53,21 +55,26 @@ class Material:
 
 
 def gather(
-    view: StudyView, at: float, measure: Callable[[StudyView, Trial], Measured | str]
+    view: StudyView,
+    at: float,
+    elsewhere: str,
+    measure: Callable[[StudyView, Trial], Measured | str],
 ) -> Material:
     """Return what is known of a study.
 
     Args:
         view: the study.
         at: the time now, in seconds since the epoch.
+        elsewhere: the option of commands for studies in another folder than usual; may be empty.
         measure: measures the best trial's players.
     """
     best, is_confirmed = _best(view)
-    confirmation = _or_why(lambda: _confirmation(view))
+    confirmation = _or_why(lambda: _confirmation(view, elsewhere))
     descent = _or_why(lambda: read_lineage(view))
     return Material(
         view=view,
         at=at,
+        elsewhere=elsewhere,
         best=best,
         is_confirmed=is_confirmed,
         measured="no trial has finished yet" if best is None else measure(view, best),
@@ -90,7 +97,7 @@ def _best(view: StudyView) -> tuple[Trial | None, bool]:
     return view.best(), False
 
 
-def _confirmation(view: StudyView) -> Mapping[str, Any] | str:
+def _confirmation(view: StudyView, elsewhere: str) -> Mapping[str, Any] | str:
     """Return what `confirm` wrote.
 
     Raises:
@@ -101,7 +108,7 @@ def _confirmation(view: StudyView) -> Mapping[str, Any] | str:
     if found is None:
         return (
             f"the best of the search may be the luckiest; compare the best on held-out seeds with: "
-            f"hpsearch confirm {name}"
+            f"hpsearch confirm {name}{elsewhere}"
         )
     data: Mapping[str, Any] = read_json(view.folder.confirmation)
     return data

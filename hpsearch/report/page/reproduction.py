@@ -24,7 +24,7 @@ class Reproduction:
     bases: dict[str, str]
     """text of the complete trainer configurations, by algorithm"""
     commit: str | None
-    """of the code that makes the page; a + where it had been edited"""
+    """of the code that makes the page; a + where it had been edited, None where unknown"""
     jobs_ran: tuple[str, ...]
     """hash and commit of the code that jobs on a cluster ran"""
     versions: dict[str, str]

@@ -53,11 +53,12 @@ def _again(material: Material) -> Iterator[Html]:
         "The same file, seed and versions give the same trials where one job runs at a time; with "
         "more jobs the order in which they end decides what is tried next."
     )
-    lines = [f"hpsearch run {found.file}", f"hpsearch confirm {view.study.spec.name}"]
+    name = f"{view.study.spec.name}{material.elsewhere}"
+    lines = [f"hpsearch run {found.file}{material.elsewhere}", f"hpsearch confirm {name}"]
     if best is not None:
-        lines += [f"hpsearch export {view.study.spec.name} --trial {best.number} -o best"]
-        lines += [f"hpsearch train {view.folder.trial(best.number).config}"]
-    yield code("\n".join([*lines, f"hpsearch report {view.study.spec.name}"]))
+        lines += [f"hpsearch export {name} --trial {best.number} -o best"]
+        lines += [f"hpsearch train {view.folder.trial(best.number).config}{material.elsewhere}"]
+    yield code("\n".join([*lines, f"hpsearch report {name}"]))
     yield heading("Versions")
     rows = [*found.versions.items(), ("commit of this page's code", found.commit or "unknown")]
     rows += [("code that jobs ran", one) for one in found.jobs_ran]
