@@ -23,6 +23,10 @@ SCALE: Final = "Cividis"
 """from dark to bright, told apart also without red or green and in grey"""
 HEIGHT: Final = 380
 """pixels"""
+OVER: Final = {"fillmode": "overlay", "fgcolor": "rgba(255,255,255,0.8)", "size": 6}
+"""how a pattern lies on its colour"""
+MANY: Final = 200
+"""lines of one chart from which on they are drawn thinner"""
 
 
 def chart(data: Sequence[Trace], layout: Mapping[str, Any]) -> Chart:
@@ -49,9 +53,14 @@ def axis(title: str, more: Mapping[str, Any]) -> dict[str, Any]:
         "automargin": True,
         "gridcolor": GRID,
         "zeroline": False,
-        "exponentformat": "power",
+        "exponentformat": "e",
         **more,
     }
+
+
+def thinner(width: float, num_lines: int) -> float:
+    """Return the width of a line among many, so that they leave room for one another."""
+    return width * max(0.3, min(1.0, MANY / max(1, num_lines)))
 
 
 def colour(place: int) -> str:

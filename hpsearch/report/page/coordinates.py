@@ -17,6 +17,7 @@ from hpsearch.report.page.charts import (
     axis,
     chart,
     shared_lines,
+    thinner,
     words,
 )
 from hpsearch.report.page.optuna_view import finished
@@ -26,7 +27,7 @@ from hpsearch.study.records import Trial
 
 GROUPS: Final = (
     ("lower half", QUIET, 1.0),
-    ("upper half", BLUE, 1.0),
+    ("upper half", BLUE, 1.4),
     ("best tenth", VERMILLION, 2.0),
 )
 """name, colour and width of the lines of trials, the worst first"""
@@ -48,9 +49,9 @@ def coordinates_chart(view: StudyView) -> Chart:
             for n in group
         ]
         x, y = shared_lines(lines)
-        look = {"color": colour, "width": width}
+        look = {"color": colour, "width": thinner(width, len(trials))}
         trace = {"type": "scatter", "mode": "lines", "name": name, "x": x, "y": y, "line": look}
-        data.append({**trace, "hoverinfo": "skip", "opacity": 0.7})
+        data.append({**trace, "hoverinfo": "skip", "opacity": 0.85})
     return chart(data, _layout(view, objective.metric, low, high))
 
 

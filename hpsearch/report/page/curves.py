@@ -12,6 +12,7 @@ from hpsearch.report.page.charts import (
     colour,
     dash,
     shared_lines,
+    thinner,
 )
 from hpsearch.report.page.html import Html, Section, figure, join, missing
 from hpsearch.report.page.learning import Curve, Seeds
@@ -64,7 +65,13 @@ def curves_chart(view: StudyView, best: Sequence[Curve]) -> Chart:
     if others:
         x, y = shared_lines(others)
         quiet = {"type": "scatter", "mode": "lines", "name": "all others", "x": x, "y": y}
-        data.append({**quiet, "line": {"color": QUIET, "width": 1}, "hoverinfo": "skip"})
+        data.append(
+            {
+                **quiet,
+                "line": {"color": QUIET, "width": thinner(1.0, len(others))},
+                "hoverinfo": "skip",
+            }
+        )
     for place, curve in enumerate(best):
         data.append(band(curve.steps, curve.low, curve.high, colour(place)))
         data.append(

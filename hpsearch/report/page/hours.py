@@ -9,6 +9,7 @@ from hpsearch.report.page.charts import (
     BLUE,
     GREEN,
     ORANGE,
+    OVER,
     PURPLE,
     SKY,
     VERMILLION,
@@ -54,8 +55,6 @@ LOOKS: Final = {
     FAILED: (VERMILLION, "\\"),
 }
 """colour and pattern of what jobs do"""
-OVER: Final = {"fillmode": "overlay", "fgcolor": "rgba(255,255,255,0.8)", "size": 6}
-"""how a pattern lies on its colour"""
 MAX_TICKS: Final = 10
 """jobs up to which each has a tick"""
 MAX_BARS: Final = 150

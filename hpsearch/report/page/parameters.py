@@ -101,7 +101,7 @@ def slice_chart(view: StudyView, name: str, best: Trial | None) -> Chart:
         "x": [place(trial) for trial in trials],
         "y": [trial.metrics[metric]["value"] for trial in trials],
         "text": [f"trial {trial.number}" for trial in trials],
-        "marker": {"color": BLUE, "size": 6, "opacity": 0.6},
+        "marker": {"color": BLUE, "size": 6, "opacity": 0.85},
     }
     star = [trial for trial in trials if best is not None and trial.number == best.number]
     chosen = {

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from hpsearch.report.page.charts import BLUE, ORANGE, VERMILLION, Chart, axis, chart
+from hpsearch.report.page.charts import BLUE, ORANGE, OVER, VERMILLION, Chart, axis, chart
 from hpsearch.report.page.html import Html, Section, figure, join, missing, paragraph
 from hpsearch.report.page.material import Material
 from hpsearch.report.view import StudyView
@@ -83,7 +83,7 @@ def rungs_chart(found: Rungs) -> Chart:
             "name": name,
             "x": [f"{step:,}" for step in steps],
             "y": [counts.get(step, 0) for step in steps],
-            "marker": {"color": colour, "pattern": {"shape": shape}},
+            "marker": {"color": colour, "pattern": {"shape": shape, **OVER}},
         }
         for name, counts, colour, shape in looks
     ]

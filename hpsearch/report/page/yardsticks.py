@@ -57,7 +57,7 @@ def _match(report: "Report", role: "RoleReport", name: str) -> Iterator[Html]:
         return
     yield paragraph(
         f"Games begun in {report.match_moves:,} moves of one game after another; a strong host "
-        "begins many, a strong agent lets it begin few. Published in 10,000 moves."
+        "begins many, a strong agent lets it begin few."
     )
     opponents = tuple(role.matches)
     own = [f"{one.mean:.1f} ± {one.deviation:.1f}" for one in role.matches.values()]
