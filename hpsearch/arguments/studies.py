@@ -4,7 +4,15 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hpsearch.arguments.adding import Call, add_command, add_json, add_runs, positive, seconds
+from hpsearch.arguments.adding import (
+    Call,
+    add_command,
+    add_json,
+    add_runs,
+    count,
+    positive,
+    seconds,
+)
 
 if TYPE_CHECKING:
     from hpsearch.arguments.adding import Commands
@@ -94,10 +102,25 @@ def _add_views(add: _Adder) -> None:
     lineage.add_argument(
         "-o", "--output", type=Path, metavar="FILE", help="write it: .png, .svg or .pdf, or .json"
     )
+    _add_report(add)
     _add_confirm(add)
     export = add("export", _export, "write the best trial as a folder that stands alone", json=True)
     export.add_argument("-o", "--output", type=Path, metavar="DIR", help="default: RUNS/STUDY/best")
     export.add_argument("--trial", type=int, metavar="N", help="another trial than the best")
+
+
+def _add_report(add: _Adder) -> None:
+    report = add("report", _report, "a study as one page that stands alone, with pictures")
+    report.add_argument(
+        "-o", "--output", type=Path, metavar="FILE", help="default: RUNS/STUDY/report.html"
+    )
+    report.add_argument(
+        "--games",
+        type=count,
+        default=4000,
+        metavar="N",
+        help="games an opponent, to measure the best trial's players; 0 for none; default: 4000",
+    )
 
 
 def _add_confirm(add: _Adder) -> None:
@@ -200,6 +223,12 @@ def _lineage(options: argparse.Namespace) -> int:
         output=options.output,
         as_json=options.json,
     )
+
+
+def _report(options: argparse.Namespace) -> int:
+    from hpsearch.commands.report import report
+
+    return report(options.study, options.runs, output=options.output, num_games=options.games)
 
 
 def _confirm(options: argparse.Namespace) -> int:

@@ -9,6 +9,7 @@ runs/<study>/
     requests/                    what users ask of the driver, a file each, gone once it is heard
     code/<hash>/                 the code that jobs on a cluster run
     best/                        the exported best configuration
+    report.html                  the page that `report` writes by default
     confirmation.json            what `confirm` found out about the best configurations
     replay-<trial>.json          what `replay` found out about the schedule of a trial
     pins/<study>.json            checkpoints of this study that another one needs
@@ -106,6 +107,11 @@ class StudyDir:
     def best(self) -> Path:
         """Return the folder that `export` writes by default."""
         return self.root / "best"
+
+    @property
+    def report(self) -> Path:
+        """Return the page that `report` writes by default."""
+        return self.root / "report.html"
 
     @property
     def confirmation(self) -> Path:

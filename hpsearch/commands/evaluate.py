@@ -5,26 +5,21 @@ from pathlib import Path
 
 import torch
 from rich.console import Console
-from torch import Tensor
 
 from hpsearch import atomic
-from hpsearch.errors import UsageError, unknown_name
-from hpsearch.game import rules
+from hpsearch.errors import UsageError
 from hpsearch.game.fused_game import FusedGame
 from hpsearch.game.philox import derive_key
-from hpsearch.report.blowup_tree import Tree, blowup_tree, tree_text
+from hpsearch.report.blowup_tree import Tree, tree_text
 from hpsearch.report.contestants import Contestant, find_contestant
 from hpsearch.report.evaluation_text import WIDTH, plain_report, print_report
 from hpsearch.report.examination import CPU, Plan, examine
+from hpsearch.report.host_tree import host_tree
 from hpsearch.report.picture_files import PICTURES
 from hpsearch.report.tree_picture import write_picture
 from hpsearch.trainers.policies import ScriptedAgentPolicy, ScriptedHostPolicy
-from hpsearch.trainers.position import Position
-from hpsearch.trainers.published import ADE
 from hpsearch.trainers.transcript import record_game, transcript
 
-TREE_DEPTH = 30
-TREE_NODES = 150
 TEXT_SUFFIX = ".txt"
 
 
@@ -96,31 +91,7 @@ def _tree(contestant: Contestant, path: Path, start: str) -> Tree:
             f"a tree is drawn as one of {kinds} or written as {TEXT_SUFFIX}, got {str(path)!r}; "
             "change the file's name"
         )
-    named = {case.name: case.points for case in ADE}
-    if start not in named:
-        raise UsageError(unknown_name("start of a tree", start, named))
-    host, game = contestant.host, contestant.game
-    if host is None or not contestant.is_deterministic:
-        raise UsageError(
-            f"a blow-up tree shows a host that does not draw its moves, but {contestant.name} is "
-            "none; leave out --tree"
-        )
-    if game.dimension != len(named[start][0]) or game.max_num_points < len(named[start]):
-        raise UsageError(
-            f"the start {start} has {len(named[start])} points in {len(named[start][0])} "
-            f"dimensions, but {contestant.name} plays {game.max_num_points} in {game.dimension}; "
-            "leave out --tree"
-        )
-    points = torch.full((game.max_num_points, game.dimension), rules.PADDING, dtype=torch.int32)
-    points[: len(named[start])] = torch.tensor(named[start], dtype=torch.int32)
-
-    def greedy(positions: Tensor) -> Tensor:
-        noise = torch.zeros(1, len(positions), 2)
-        return host(Position.of(positions.unsqueeze(0)), noise, torch.zeros(1))[0]
-
-    return blowup_tree(
-        greedy, points, reposition=game.reposition, max_depth=TREE_DEPTH, max_nodes=TREE_NODES
-    )
+    return host_tree(contestant, start)
 
 
 def _write_tree(tree: Tree, title: str, path: Path) -> None:

@@ -1,16 +1,15 @@
 """Exporting: a trial as a folder that stands alone, whole or absent."""
 
 import json
-import platform
 import shutil
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from hpsearch import __version__, yaml_file
+from hpsearch import yaml_file
 from hpsearch.errors import DiskError, UsageError
 from hpsearch.report.compare import compare, load_trainer, plain_rows
+from hpsearch.report.provenance import versions
 from hpsearch.report.view import StudyView
 from hpsearch.study.records import COMPLETE, Trial
 from hpsearch.trainers.checkpoint import write_tensors
@@ -45,7 +44,7 @@ def export(view: StudyView, trial: Trial, folder: Path) -> dict[str, Any]:
         "params": view.study.space.decode(trial.last_params),
         "search_metrics": trial.metrics,
         "rows": plain_rows(compare(trainer)),
-        "provenance": _provenance(),
+        "provenance": versions(),
     }
     temporary = folder.with_name(f".{folder.name}-{uuid4().hex}")
     try:
@@ -97,15 +96,6 @@ def _write(
     (folder / "config.yaml").write_text(yaml_file.dump(config))
     (folder / "README.md").write_text(_readme(measures, tensors))
     (folder / MARK).write_text(json.dumps(measures, indent=1) + "\n")
-
-
-def _provenance() -> dict[str, str]:
-    packages = ("torch", "optuna", "numpy", "numba")
-    return {
-        "hpsearch": __version__,
-        "python": platform.python_version(),
-        **{package: version(package) for package in packages},
-    }
 
 
 def _readme(measures: dict[str, Any], tensors: dict[str, Any]) -> str:

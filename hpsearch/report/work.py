@@ -40,7 +40,7 @@ def cost(view: StudyView) -> Cost:
 
     What jobs do while no driver looks is not known, and not counted before one has looked.
     """
-    spent = view.state.gpu_seconds(time.time() if view.is_driven else _last_look(view)) / 3600
+    spent = view.state.gpu_seconds(known_until(view)) / 3600
     made, total = steps_made(view), steps_in_all(view)
     if view.state.status not in (*BUSY, PAUSED) or made < SHARE_TO_JUDGE_BY * total:
         return Cost(spent, None, None)
@@ -53,7 +53,13 @@ def cost(view: StudyView) -> Cost:
     )
 
 
-def _last_look(view: StudyView) -> float:
+def known_until(view: StudyView) -> float:
+    """Return until when one knows what the jobs did, in seconds since the epoch.
+
+    Until now while a driver looks, else until the last one looked; 0 where that is not known.
+    """
+    if view.is_driven:
+        return time.time()
     note = read_note(view.folder)
     return 0.0 if note is None else note.at
 

@@ -1,0 +1,125 @@
+"""The page: all sections under one another, with everything that they need inside."""
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from importlib.resources import files
+from typing import Final
+
+from hpsearch.errors import UsageError
+from hpsearch.report.page.answer import answer_section
+from hpsearch.report.page.confirmation import confirmation_section
+from hpsearch.report.page.curves import curves_section
+from hpsearch.report.page.descent import descent_section
+from hpsearch.report.page.front import front_section
+from hpsearch.report.page.history import history_section
+from hpsearch.report.page.hours import hours_section
+from hpsearch.report.page.html import Html, Section, join, text
+from hpsearch.report.page.material import Material
+from hpsearch.report.page.parameters import parameters_section
+from hpsearch.report.page.rungs import rungs_section
+from hpsearch.report.page.trials import reproduction_section, trials_section
+from hpsearch.report.page.yardsticks import yardstick_section
+from hpsearch.report.text import counts_text
+
+POLICY = (
+    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
+)
+"""what a browser lets the page do: nothing that needs a network"""
+
+SECTIONS: Final[tuple[Callable[[Material], Section | None], ...]] = (
+    answer_section,
+    confirmation_section,
+    history_section,
+    front_section,
+    parameters_section,
+    curves_section,
+    rungs_section,
+    descent_section,
+    yardstick_section,
+    hours_section,
+    trials_section,
+    reproduction_section,
+)
+"""in the order of the page; None is what a study of that kind has not"""
+
+
+def plotly_js() -> str:
+    """Return the program that draws the charts.
+
+    Raises:
+        UsageError: if plotly is missing.
+    """
+    try:
+        # Imported here: nothing else needs it, and it may be missing.
+        from plotly.offline import get_plotlyjs
+    except ImportError as error:
+        raise UsageError(
+            "a page needs plotly: pip install plotly, or read the study with: hpsearch status"
+        ) from error
+    return str(get_plotlyjs())
+
+
+def sections(material: Material) -> Iterator[Section]:
+    """Yield the sections, the answer first."""
+    for make in SECTIONS:
+        found = make(material)
+        if found is not None:
+            yield found
+
+
+def page_text(material: Material, program: str) -> str:
+    """Return the page.
+
+    Args:
+        material: what is known of the study.
+        program: plotly.js.
+    """
+    found = list(sections(material))
+    name = text(material.view.study.spec.name)
+    links = Html("".join(f'<a href="#{one.anchor}">{text(one.title)}</a>' for one in found))
+    body = join(
+        Html(f'<section id="{one.anchor}">\n<h2>{text(one.title)}</h2>\n{one.body}\n</section>')
+        for one in found
+    )
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{POLICY}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{name}: report</title>
+<style>
+{_file("page.css")}</style>
+</head>
+<body>
+<header>
+<h1>{name}</h1>
+<p class="about">{text(about_text(material))}</p>
+<noscript><p class="missing">The charts need JavaScript, all else does not.</p></noscript>
+</header>
+<nav>{links}</nav>
+<main>
+{body}
+</main>
+<script>{program}</script>
+<script>
+{_file("page.js")}</script>
+</body>
+</html>
+"""
+
+
+def about_text(material: Material) -> str:
+    """Return how the study is, and when that was so."""
+    view = material.view
+    when = datetime.fromtimestamp(material.at, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    message = f" ({view.state.message})" if view.state.message else ""
+    counts = counts_text(view.state.counts())
+    return (
+        f"{view.status}{message}; trials: {counts}, of {view.study.spec.budget.trials}. "
+        f"As of {when}."
+    )
+
+
+def _file(name: str) -> str:
+    return files(__package__).joinpath(name).read_text(encoding="utf-8")

@@ -1,0 +1,123 @@
+"""Which parameters mattered, and how: importances and slices."""
+
+from collections.abc import Iterator
+
+from hpsearch.parameters import CategoricalParameter, label_of
+from hpsearch.report.page.charts import BLUE, VERMILLION, Chart, axis, chart, words
+from hpsearch.report.page.coordinates import coordinates_chart
+from hpsearch.report.page.html import (
+    Html,
+    Section,
+    figure,
+    grid,
+    heading,
+    join,
+    missing,
+    paragraph,
+)
+from hpsearch.report.page.material import Material
+from hpsearch.report.page.optuna_view import finished, importances
+from hpsearch.report.view import StudyView
+from hpsearch.study.records import Trial
+
+
+def parameters_section(material: Material) -> Section:
+    """Return the section on the parameters."""
+    return Section("parameters", "Which parameters mattered", join(_parts(material)))
+
+
+def _parts(material: Material) -> Iterator[Html]:
+    view = material.view
+    for place, objective in enumerate(view.study.spec.objectives):
+        found = importances(view, place)
+        if isinstance(found, str):
+            yield missing(f"{found[0].upper()}{found[1:]}.")
+            continue
+        yield figure(
+            importance_chart(found),
+            f"importances-{place}",
+            f"Importances for {objective.metric} by Optuna's PED-ANOVA: how unlike a parameter's "
+            "values in the best tenth of the trials are to those in all. They add up to 1.",
+        )
+    if view.study.spec.population is not None:
+        yield paragraph(
+            "A trial of a population goes on from its parents, so its value says as much of them "
+            "as of its own parameters."
+        )
+    if not finished(view):
+        yield missing("No trial has finished yet, so there is nothing to draw.")
+        return
+    metric = view.study.spec.objectives[0].metric
+    yield heading("All parameters at once")
+    yield figure(
+        coordinates_chart(view),
+        "coordinates",
+        f"A line a finished trial, from the lower to the upper end of each range, and last "
+        f"{metric}.",
+    )
+    yield heading("One parameter at a time")
+    yield grid(
+        figure(slice_chart(view, name, material.best), f"slice-{place}", f"{metric} by {name}")
+        for place, name in enumerate(view.study.space.order)
+    )
+
+
+def importance_chart(found: dict[str, float]) -> Chart:
+    """Return a bar a parameter, the most important one above."""
+    names = sorted(found, key=lambda name: found[name])
+    bars = {
+        "type": "bar",
+        "orientation": "h",
+        "x": [found[name] for name in names],
+        "y": names,
+        "marker": {"color": BLUE},
+        "text": [f"{found[name]:.2f}" for name in names],
+        "textposition": "outside",
+        "cliponaxis": False,
+    }
+    top = max(found.values())
+    layout = {
+        "height": 110 + 26 * len(names),
+        "xaxis": axis("importance", {"range": [0, 1.15 * top]}),
+        "yaxis": axis("", {}),
+    }
+    return chart([bars], layout)
+
+
+def slice_chart(view: StudyView, name: str, best: Trial | None) -> Chart:
+    """Return the first objective by the value of one parameter; the best trial is a star."""
+    metric, parameter = view.study.spec.objectives[0].metric, view.study.space.parameters[name]
+    trials = [trial for trial in finished(view) if name in trial.last_params]
+    is_text = isinstance(parameter, CategoricalParameter)
+
+    def place(trial: Trial) -> object:
+        value = view.study.space.decode(trial.last_params)[name]
+        return words(label_of(value)) if is_text else value
+
+    points = {
+        "type": "scatter",
+        "mode": "markers",
+        "name": "finished",
+        "x": [place(trial) for trial in trials],
+        "y": [trial.metrics[metric]["value"] for trial in trials],
+        "text": [f"trial {trial.number}" for trial in trials],
+        "marker": {"color": BLUE, "size": 6, "opacity": 0.85},
+    }
+    star = [trial for trial in trials if best is not None and trial.number == best.number]
+    chosen = {
+        "type": "scatter",
+        "mode": "markers",
+        "name": "best",
+        "x": [place(trial) for trial in star],
+        "y": [trial.metrics[metric]["value"] for trial in star],
+        "marker": {"color": VERMILLION, "symbol": "star", "size": 15},
+    }
+    is_log = not isinstance(parameter, CategoricalParameter) and parameter.log
+    kind = "category" if is_text else "log" if is_log else "linear"
+    layout = {
+        "height": 260,
+        "showlegend": False,
+        "xaxis": axis(name, {"type": kind}),
+        "yaxis": axis("", {}),
+    }
+    return chart([points, chosen], layout)

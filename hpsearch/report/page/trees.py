@@ -1,0 +1,32 @@
+"""Blow-up trees of the best host beside those of best play, drawn."""
+
+from typing import Final
+
+from hpsearch.report.blowup_tree import summary
+from hpsearch.report.page.ade import AdeTrees, Pair
+from hpsearch.report.page.html import Html, beside, folded, join, paragraph
+from hpsearch.report.page.tree_svg import tree_svg
+
+SHOWN: Final = "E6"
+"""the start whose trees are unfolded"""
+
+
+def trees_html(trees: AdeTrees) -> Html:
+    """Return the pairs of trees, folded but for one."""
+    reading = paragraph(
+        "A node is a position with the host's choice of coordinates, an edge an answer of the "
+        "agent, a dot a game that is over. The depth is the worst case; nobody's is below best "
+        "play's."
+    )
+    return join([reading, *(_pair(pair) for pair in trees.pairs)])
+
+
+def _pair(pair: Pair) -> Html:
+    two = [
+        (f"The host from {pair.start}: {summary(pair.host)}", pair.host),
+        (f"Best play from {pair.start}: {summary(pair.best)}", pair.best),
+    ]
+    drawn = [join([paragraph(title), tree_svg(tree, title)]) for title, tree in two]
+    at_least = "" if pair.host.is_whole else "at least "
+    title = f"{pair.start}: {at_least}{pair.host.depth} moves, best play {pair.best.depth}"
+    return folded(title, beside(drawn), is_open=pair.start == SHOWN)

@@ -1,0 +1,106 @@
+"""Beyond rho: the published match, exact worst cases on the ADE singularities, blow-up trees."""
+
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from hpsearch.report.page.html import (
+    Html,
+    Section,
+    heading,
+    join,
+    missing,
+    paragraph,
+    table,
+)
+from hpsearch.report.page.material import Material
+from hpsearch.trainers.published import ADE, MATCHES
+
+if TYPE_CHECKING:  # they load torch
+    from hpsearch.report.examination import Report, RoleReport
+    from hpsearch.trainers.yardstick import Yardstick
+
+
+def yardstick_section(material: Material) -> Section:
+    """Return the section of exact and published yardsticks."""
+    return Section("yardsticks", "Published match and exact worst cases", join(_parts(material)))
+
+
+def _parts(material: Material) -> Iterator[Html]:
+    if isinstance(material.measured, str):
+        yield missing(f"Nothing was measured for this page: {material.measured}")
+        return
+    report, trees = material.measured.report, material.measured.trees
+    assert material.best is not None, "who was measured is the best"
+    name = f"trial {material.best.number}"
+    for role in report.roles:
+        yield heading(f"The published match, as {role.role}")
+        yield from _match(report, role, name)
+        yield heading(f"Worst cases, as {role.role}")
+        if isinstance(role.yardstick, str):
+            yield missing(f"None: {role.yardstick}.")
+        else:
+            yield from _worst_cases(role.yardstick, name)
+    yield heading("Blow-up trees of the host beside best play")
+    if isinstance(trees, str):
+        yield missing(f"None: {trees}.")
+        return
+    # Imported here: it loads torch, which is loaded where something was measured.
+    from hpsearch.report.page.trees import trees_html
+
+    yield trees_html(trees)
+
+
+def _match(report: "Report", role: "RoleReport", name: str) -> Iterator[Html]:
+    if isinstance(role.matches, str):
+        yield missing(f"None: {role.matches}.")
+        return
+    yield paragraph(
+        f"Games begun in {report.match_moves:,} moves of one game after another; a strong host "
+        "begins many, a strong agent lets it begin few."
+    )
+    opponents = tuple(role.matches)
+    own = [f"{one.mean:.1f} ± {one.deviation:.1f}" for one in role.matches.values()]
+    if role.role == "agent":
+        yield table(("player", *opponents), [(name, *own)], strong=0)
+        return
+    hosts = dict.fromkeys(pair.host for pair in MATCHES)
+    figures = {(pair.host, pair.agent): _figures(pair.published, pair.rerun) for pair in MATCHES}
+    rows = [(host, *(figures.get((host, agent), "") for agent in opponents)) for host in hosts]
+    yield table(("player", *opponents), [(name, *own), *rows], strong=0)
+    yield Html('<p class="about">Of others: published | counted again with the published code.</p>')
+
+
+def _figures(published: int, rerun: int | None) -> str:
+    return f"{published} | {'-' if rerun is None else rerun}"
+
+
+def _worst_cases(yardstick: "Yardstick", name: str) -> Iterator[Html]:
+    # Imported here: it loads torch, which is loaded where something was measured.
+    from hpsearch.trainers.yardstick import REFERENCES
+
+    is_host = yardstick.role == "host"
+    what = "that it needs when the agent delays best" if is_host else "that the best host needs"
+    yield paragraph(f"Moves {what}; best play is exact, found by search.")
+    published = {case.name: case.best_model for case in ADE}
+    others = [("best published model", *(_moves(published[s.name]) for s in yardstick.ade))]
+    rows = [
+        (name, *(_moves(start.player) for start in yardstick.ade)),
+        ("best play", *(_moves(start.exact) for start in yardstick.ade)),
+        (REFERENCES[yardstick.role], *(_moves(start.reference) for start in yardstick.ade)),
+        *(others if is_host else []),
+    ]
+    yield table(("player", *(start.name for start in yardstick.ade)), rows, strong=0)
+    random = yardstick.random
+    if math.isfinite(random.regret):
+        yield paragraph(
+            f"From {random.starts} random starts with 5 points best play takes {random.exact:.2f} "
+            f"moves, this player {random.player:.2f} where its games end; {random.unbounded:.1%} "
+            "of them need not end."
+        )
+
+
+def _moves(moves: float | None) -> str:
+    if moves is None:
+        return "-"
+    return "no end" if math.isinf(moves) else f"{moves:.0f}"

@@ -1,0 +1,127 @@
+"""The page in a browser: drawn whole at every width, dark and light, and on paper."""
+
+import json
+import re
+import shutil
+import subprocess
+from html import unescape
+
+import pytest
+from cli_tools import write_study
+from views import Story
+
+from hpsearch.report.page.material import gather
+from hpsearch.report.page.page import page_text, plotly_js
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+PATIENCE_SECONDS = 120
+FRAME = """<!doctype html><html><body>
+<iframe id="frame" src="page.html" style="border:0" width="{width}" height="900"></iframe>
+<pre id="found"></pre>
+<script>
+document.getElementById("frame").onload = function () {{
+  setTimeout(function () {{
+    const page = document.getElementById("frame").contentDocument;
+    const wide = [...page.querySelectorAll("body *")].filter(function (one) {{
+      return one.getBoundingClientRect().right > {width} + 1 && !one.closest(".scroll, pre");
+    }});
+    document.getElementById("found").textContent = JSON.stringify({{
+      width: page.documentElement.scrollWidth,
+      wide: wide.map(function (one) {{ return one.tagName + "." + one.getAttribute("class"); }}),
+      plots: page.querySelectorAll(".plot").length,
+      drawn: page.querySelectorAll(".plot .main-svg:first-of-type .plot, .plot .xy").length,
+      ink: getComputedStyle(page.body).color,
+      paper: getComputedStyle(page.body).backgroundColor,
+      words: getComputedStyle(page.querySelector(".plot .xtick text")).fill,
+    }});
+  }}, 2000);
+}};
+</script></body></html>
+"""
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="chromium is missing: .ci/run installs it")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder with the page of a small study."""
+    folder = tmp_path_factory.mktemp("page")
+    story = Story(write_study(folder))
+    for number in range(12):
+        story.ask(number, **{"host.gamma": 0.8 + number / 100})
+        story.run(number, job=f"{number}", gpus=1.0)
+        story.add("job_began", job=f"{number}", at=100.0 * number)
+        story.add("reported", number, step=20, value=0.1, prune=False, rungs=0)
+        story.tell(number, "finished", 0.1 + number / 100)
+        story.add("job_ended", job=f"{number}", at=100.0 * number + 90)
+    material = gather(story.view, 0.0, "", lambda view, trial: "nobody was asked")
+    (folder / "page.html").write_text(page_text(material, plotly_js()))
+    return folder
+
+
+def chromium(folder, *options: str) -> subprocess.CompletedProcess:
+    done = subprocess.run(
+        [
+            str(CHROMIUM), "--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run",
+            f"--user-data-dir={folder / 'profile'}", "--allow-file-access-from-files",
+            "--enable-logging=stderr", "--virtual-time-budget=20000", *options,
+        ],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    said = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
+    assert not said, said  # faults of the program, and what the page's policy refused
+    return done
+
+
+def look(folder, width: int, *options: str) -> dict:
+    """Return what a browser of that width makes of the page."""
+    (folder / f"frame-{width}.html").write_text(FRAME.format(width=width))
+    address = (folder / f"frame-{width}.html").as_uri()
+    done = chromium(
+        folder, f"--window-size={max(width, 600)},1000", *options, "--dump-dom", address
+    )
+    return json.loads(unescape(re.search(r'<pre id="found">(.*?)</pre>', done.stdout)[1]))
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_the_page_fits_a_phone_and_a_desk(folder, width):
+    found = look(folder, width)
+    assert found["wide"] == []
+    assert found["width"] <= width
+    assert found["plots"] == (folder / "page.html").read_text().count("data-for=")
+    assert found["drawn"] >= found["plots"]
+
+
+def test_words_are_seen_on_dark_and_on_light(folder):
+    light = look(folder, 800, "--blink-settings=preferredColorScheme=1")
+    dark = look(folder, 800, "--blink-settings=preferredColorScheme=0")
+    for found in (light, dark):
+        for colour in (found["ink"], found["words"]):
+            assert contrast(colour, found["paper"]) > 7
+    assert brightness(light["paper"]) > 0.9
+    assert brightness(dark["paper"]) < 0.1
+
+
+def brightness(colour: str) -> float:
+    """Return the relative luminance of rgb(...), as WCAG defines it."""
+    parts = [int(one) / 255 for one in re.findall(r"\d+", colour)[:3]]
+    linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one: str, other: str) -> float:
+    low, high = sorted((brightness(one), brightness(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_the_page_prints(folder):
+    paper = folder / "page.pdf"
+    chromium(
+        folder, "--no-pdf-header-footer", f"--print-to-pdf={paper}", (folder / "page.html").as_uri()
+    )
+    data = paper.read_bytes()
+    assert data.startswith(b"%PDF")
+    assert len(re.findall(rb"/Type\s*/Page\b", data)) > 2

@@ -1,0 +1,256 @@
+"""The parts of the page: jobs, seeds, comparisons, escaping, size, against counting by hand."""
+
+import random
+from html import unescape
+
+import pytest
+from cli_tools import write_study
+from pages import check_page, read_page, trace
+from views import METRIC, Story, rho
+
+from hpsearch.parameters import CategoricalParameter, FloatParameter
+from hpsearch.report.page import page as page_module
+from hpsearch.report.page.charts import words
+from hpsearch.report.page.comparison import comparisons
+from hpsearch.report.page.coordinates import height, shared_out
+from hpsearch.report.page.curves import over_seeds
+from hpsearch.report.page.history import best_so_far
+from hpsearch.report.page.hours import moment, states_chart, timeline_chart
+from hpsearch.report.page.html import code, figure, paragraph, table
+from hpsearch.report.page.job_times import KINDS, counts_over_time, spans
+from hpsearch.report.page.learning import Curve, read_curve
+from hpsearch.report.page.material import gather
+from hpsearch.report.page.page import page_text, plotly_js
+
+MEGABYTE = 1_000_000
+NASTY = "<b>\"&'</script>"
+
+
+def unmeasured(view, trial):
+    return "nobody was asked"
+
+
+def page_of(story, program: str = ""):
+    text = page_text(gather(story.view, 1_700_000_000.0, "", unmeasured), program)
+    return text, check_page(text)
+
+
+def told(story, number: int, value: float, **params) -> None:
+    story.ask(number, **params)
+    story.run(number, job=f"job-{number}")
+    story.tell(number, "finished", value)
+
+
+# Jobs.
+
+
+@pytest.fixture
+def jobs(story):
+    """One that trained, one that was asked to leave, one that never began, one that still runs."""
+    story.ask(0)
+    story.ask(1)
+    story.add("announced", job="a", trials=[{"trial": 0, "attempt": 1, "token": "t"}], gpus=2.0)
+    story.add("job_began", job="a", at=3600.0)
+    story.add("announced", job="b", trials=[], gpus=1.0, at=0.0)
+    story.view.state.jobs["b"].groups.append(((1, 1, "u"),))
+    story.add("job_began", job="b", at=7200.0)
+    story.add("interrupting", job="b", at=7300.0)
+    story.add("job_ended", job="b", at=9000.0)
+    story.add("announced", job="c", trials=[], at=0.0)
+    story.add("job_ended", job="c", at=1800.0)
+    return story
+
+
+def test_what_jobs_did_and_for_how_long(jobs):
+    found = spans(jobs.view, 10_800.0)
+    assert [(one.job, one.kind, one.begin, one.end) for one in found] == [
+        ("a", "waited", 0.0, 3600.0),
+        ("a", "trained", 3600.0, 10_800.0),
+        ("b", "waited", 0.0, 7200.0),
+        ("b", "was interrupted", 7200.0, 9000.0),
+        ("c", "waited", 0.0, 1800.0),
+    ]
+    occupied = sum(one.gpus * (one.end - one.begin) for one in found)
+    assert occupied == jobs.view.state.gpu_seconds(10_800.0)
+
+
+def test_the_number_of_jobs_over_time(jobs):
+    found = spans(jobs.view, 10_800.0)
+    times, counts = counts_over_time(found)
+    for _ in range(100):
+        now = random.uniform(0.0, 10_800.0)
+        place = max(at for at, time in enumerate(times) if time <= now)
+        for kind in KINDS:
+            alive = sum(one.kind == kind and one.begin <= now < one.end for one in found)
+            assert counts.get(kind, [0] * len(times))[place] == alive
+
+
+def test_the_pictures_of_jobs_hold_these_times(jobs):
+    found = spans(jobs.view, 10_800.0)
+    bars = trace(timeline_chart(found), "trained")
+    assert (bars["base"], bars["x"]) == ([moment(3600.0)], [7_200_000.0])
+    assert moment(3600.0) == "1970-01-01 01:00:00.000000"
+    waited = trace(states_chart(found), "waited")
+    assert waited["y"] == [3, 2, 1, 0, 0, 0]
+
+
+# Numbers.
+
+
+def test_best_so_far():
+    values = [random.random() for _ in range(50)]
+    assert best_so_far(values, "maximize") == [max(values[: n + 1]) for n in range(50)]
+    assert best_so_far(values, "minimize") == [min(values[: n + 1]) for n in range(50)]
+
+
+def test_groups_of_lines():
+    values = [random.random() for _ in range(30)]
+    lower, upper, top = shared_out(values, worst_first=True)
+    assert sorted(lower + upper + top) == list(range(30))
+    assert [len(lower), len(upper), len(top)] == [15, 12, 3]
+    assert max(values[n] for n in lower) < min(values[n] for n in upper)
+    assert max(values[n] for n in upper) < min(values[n] for n in top)
+    assert [values[n] for n in shared_out(values, worst_first=False)[2]] == sorted(values)[2::-1]
+    assert shared_out([1.0], worst_first=True) == [[], [], [0]]
+
+
+def test_heights_on_an_axis():
+    log = FloatParameter("float", 1e-4, 1e-2, log=True)
+    assert height(log, 1e-3, 0) == pytest.approx(0.5)
+    assert height(FloatParameter("float", 2.0, 4.0), 3.5, 0) == 0.75
+    assert height(FloatParameter("float", 2.0, 2.0), 2.0, 0) == 0.5
+    choices = CategoricalParameter("categorical", ([64, 64], "b", 3))
+    assert height(choices, "b", 7) == pytest.approx(0.5, abs=0.02)
+    assert height(choices, "[64, 64]", 7) == pytest.approx(0.0, abs=0.02)
+
+
+def test_bands_over_seeds_are_at_shared_steps():
+    curves = [
+        Curve(n, steps, tuple(1.0 * n * step for step in steps), (), ())
+        for n, steps in ((1, (10, 20, 30)), (2, (10, 20, 30)), (6, (10, 30)))
+    ]
+    assert over_seeds(curves) == ([10, 30], [10, 30], [30, 90], [60, 180])
+
+
+def test_a_confirmation_has_bands_over_its_seeds(story):
+    for number in range(2):
+        told(story, number, 0.1, **{"host.gamma": 0.8 + number / 10})
+    folder = story.view.folder
+    rows = {0: (0.1, 0.3), 1: (0.2, 0.4), 2: (0.6, 0.2)}
+    for trial, values in rows.items():
+        files = type(folder)(folder.root.parent / "tiny-confirm").trial(trial)
+        for step, value in zip((20, 40), values, strict=True):
+            files.append_metrics({"step": step, "metrics": {METRIC: rho(value)}})
+    assert read_curve(files, 2, METRIC).values == (0.6, 0.2)
+    write_confirmation(story, [(1, [0, 1]), (0, [2])])
+    _, page = page_of(story)
+    band, mean = page.charts["curves-seeds"]["data"][:2]
+    assert mean["y"] == pytest.approx([0.15, 0.35])
+    assert band["y"] == pytest.approx([0.1, 0.3, 0.4, 0.2])
+    assert "Trial 1, the best when compared on what the search never used" in page.words
+    held_out = trace(page.charts["held-out"], "held out")
+    assert held_out["y"] == ["trial 1", "trial 0"]
+    assert held_out["x"] == pytest.approx([0.3, 0.2])
+
+
+def write_confirmation(story, entries) -> None:
+    from hpsearch import atomic
+
+    trials = [
+        {
+            "trial": trial, "search": {"value": 0.5, "low": 0.4, "high": 0.6}, "chance": 0.7,
+            "mean": 0.3 - 0.1 * place, "low": 0.1, "high": 0.5, "iqm": None, "failed": 0,
+            "seeds": [{"seed": one, "trial": one, "metrics": {}} for one in seeds],
+        }
+        for place, (trial, seeds) in enumerate(entries)
+    ]  # fmt: skip
+    data = {
+        "trained_by": "tiny-confirm", "metric": METRIC, "goal": "maximize", "games": 100,
+        "top": len(entries), "best": trials[0]["trial"], "advice": "take it", "trials": trials,
+    }  # fmt: skip
+    atomic.write_json(story.view.folder.confirmation, data)
+
+
+def test_a_damaged_confirmation_does_not_stop_the_page(story):
+    told(story, 0, 0.1)
+    story.view.folder.root.mkdir(parents=True, exist_ok=True)
+    story.view.folder.confirmation.write_text("{")
+    assert "confirmation.json" in page_of(story)[1].words
+
+
+def test_published_numbers_stand_beside_games_of_that_size_alone(tmp_path):
+    small = Story(write_study(tmp_path / "small"))
+    told(small, 0, 0.1)
+    large = {"base": "large.yaml"}
+    text = (tmp_path / "small" / "trainer.yaml").read_text()
+    for old, new in (
+        ("max_num_points: 5", "max_num_points: 20"),
+        ("max_value: 8", "max_value: 20"),
+    ):
+        text = text.replace(old, new)
+    (tmp_path / "small" / "large.yaml").write_text(text.replace("max_steps: 30", "max_steps: 100"))
+    big = Story(write_study(tmp_path / "small", large))
+    told(big, 0, 0.1)
+    (found,) = comparisons(gather(small.view, 0.0, "", unmeasured))
+    assert [row.player for row in found.rows] == ["trial 0, greedy"]
+    (found,) = comparisons(gather(big.view, 0.0, "", unmeasured))
+    published = {row.player: {k: v.value for k, v in row.values.items()} for row in found.rows[1:]}
+    assert published == {
+        "zeillinger, published": {"choose_first": 0.079, "random": 0.186},
+        "all_coord, published": {"random": 0.215},
+        "published DQN": {"choose_first": 0.05, "random": 0.175},
+    }
+
+
+# The page as a file.
+
+
+def test_nothing_from_outside_becomes_markup():
+    for made in (paragraph(NASTY), code(NASTY), table((NASTY,), [(NASTY,)], strong=None)):
+        page = read_page(made)
+        assert page.faults == []
+        assert NASTY in page.words
+    chart = {"data": [{"name": NASTY}], "layout": {"height": 1}}
+    page = read_page(figure(chart, "one", NASTY))
+    assert page.faults == []
+    assert page.charts["one"] == chart
+    assert NASTY in page.words
+    assert "<" not in words(NASTY)
+    assert unescape(words(NASTY)) == NASTY
+
+
+def test_messages_of_failures_are_escaped(story):
+    story.ask(0)
+    story.run(0, job="a")
+    story.tell(0, "failed", failure="code", message=NASTY)
+    _, page = page_of(story)
+    assert NASTY in page.words
+
+
+def test_a_page_of_a_thousand_trials(tmp_path):
+    story = Story(write_study(tmp_path, {"budget": {"trials": 1000}}))
+    for number in range(1000):
+        story.ask(number, **{"host.gamma": 0.8 + 0.17 * random.random()})
+        story.run(number, job=f"{number:05}", gpus=1.0)
+        story.add("job_began", job=f"{number:05}", at=10.0 * number)
+        for step in range(3, 61, 3):
+            value = random.random()
+            story.add("reported", number, step=step, value=value, prune=False, rungs=0)
+        story.tell(number, "finished", random.random())
+        story.add("job_ended", job=f"{number:05}", at=10.0 * number + 95.0)
+    text, page = page_of(story, plotly_js())
+    assert len(text.encode()) < 15 * MEGABYTE
+    assert len(trace(page.charts["history-0"], "finished")["x"]) == 1000
+    assert "The jobs are not drawn one by one" in page.words
+
+
+def test_the_page_needs_nothing_else(story):
+    told(story, 0, 0.1)
+    program = plotly_js()
+    text, _ = page_of(story, program)
+    # The program knows addresses of maps; the page asks the browser to let nothing out.
+    own = text.replace(program, "")
+    assert "http://" not in own
+    assert "https://" not in own
+    assert page_module.POLICY.startswith("default-src 'none'")
+    assert text.index("Content-Security-Policy") < text.index("<script")

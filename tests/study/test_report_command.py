@@ -1,0 +1,320 @@
+"""hpsearch report: what its page shows, against plain Optuna and the events in SQL."""
+
+import json
+import sys
+
+import optuna
+import pytest
+from drives import (
+    METRIC,
+    Clock,
+    drive,
+    new_study,
+    opened,
+    query,
+    stored_events,
+    stored_trials,
+    tick_until,
+)
+from fakes import FakeExecutor, Fault
+from optuna.trial import TrialState
+from pages import check_page, trace
+from test_population_study import population_study, teaching
+
+from hpsearch.cli import main
+from hpsearch.cluster.study_dir import StudyDir
+from hpsearch.study.state import RUNNING
+
+FAULTS = {(3, 1): Fault("nan", 8), (5, 1): Fault("error", 4), (7, 1): Fault("vanish", 4)}
+SPACE = {
+    "host.optim.args.lr": {"type": "float", "low": 1e-4, "high": 1e-1, "log": True},
+    "host.gamma": {"type": "float", "low": 0.5, "high": 0.99},
+    "agent.player": {"type": "categorical", "choices": ["choose_first", "random"]},
+}
+
+
+class Ticking(Clock):
+    """A clock that goes on at each look."""
+
+    def __call__(self) -> float:
+        self.now += 10.0
+        return self.now
+
+
+def page_of(study, *options: str):
+    """Return the page of a study, checked."""
+    path = study.path.parent / "page.html"
+    runs = str(study.path.parent / "runs")
+    arguments = ["report", str(study.path), "--runs", runs, "--games", "0", "-o", str(path)]
+    assert main([*arguments, *options]) == 0
+    return check_page(path.read_text())
+
+
+@pytest.fixture(scope="module")
+def search(tmp_path_factory):
+    """A search with pruned and failed trials, over a clock that goes on."""
+    study = new_study(
+        tmp_path_factory.mktemp("search"),
+        space=SPACE,
+        sampler={"name": "random"},
+        pruner={"name": "median", "n_startup_trials": 4},
+        budget={"trials": 30},
+        max_failures=10,
+        executor={"name": "local", "jobs": 2, "members_per_job": 3},
+    )
+    with opened(study, FakeExecutor(faults=FAULTS, gpus_per_job=2.0), Ticking()) as driver:
+        tick_until(driver, lambda: driver.state.status != RUNNING)
+    return study
+
+
+@pytest.fixture(scope="module")
+def search_page(search):
+    return page_of(search)
+
+
+def test_the_history_is_that_of_the_trials(search, search_page):
+    chart, trials = search_page.charts["history-0"], stored_trials(search)
+    finished = [one for one in trials if one.state == TrialState.COMPLETE]
+    assert trace(chart, "finished")["x"] == [one.number for one in finished]
+    assert trace(chart, "finished")["y"] == [one.value for one in finished]
+    best = [max(one.value for one in finished[: n + 1]) for n in range(len(finished))]
+    assert trace(chart, "best so far")["y"] == best
+    pruned = [one.number for one in trials if one.state == TrialState.PRUNED]
+    assert pruned
+    assert trace(chart, "pruned")["x"] == pruned
+    failed = [one.number for one in trials if one.state == TrialState.FAIL]
+    assert trace(chart, "failed")["x"] == failed == [3, 5]
+
+
+def test_the_answer_stands_first(search, search_page):
+    best = max(
+        (one for one in stored_trials(search) if one.state == TrialState.COMPLETE),
+        key=lambda one: one.value,
+    )
+    assert f"Trial {best.number}, the best of the search" in search_page.words
+    rows = dict(search_page.tables[0][1:])
+    assert rows["agent.player"] == best.params["agent.player"]
+    assert float(rows["host.gamma"]) == pytest.approx(best.params["host.gamma"], rel=1e-3)
+
+
+def test_importances_are_those_of_optuna(search, search_page):
+    expected = importances(search, 0, "maximize")
+    (bars,) = search_page.charts["importances-0"]["data"]
+    assert dict(zip(bars["y"], bars["x"], strict=True)) == pytest.approx(expected)
+
+
+def importances(study, objective: int, direction: str) -> dict[str, float]:
+    """Return what Optuna says of the finished trials as plain SQL holds them."""
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    alone = optuna.create_study(direction=direction)
+    for one in stored_trials(study):
+        if one.state == TrialState.COMPLETE:
+            one.values = [one.values[objective]]
+            alone.add_trial(one)
+    return optuna.importance.get_param_importances(alone)
+
+
+def test_slices_are_the_values_by_parameter(search, search_page):
+    finished = [one for one in stored_trials(search) if one.state == TrialState.COMPLETE]
+    charts = [chart for name, chart in search_page.charts.items() if name.startswith("slice-")]
+    by_name = {chart["layout"]["xaxis"]["title"]["text"]: chart for chart in charts}
+    assert set(by_name) == set(SPACE)
+    for name, chart in by_name.items():
+        points = trace(chart, "finished")
+        assert points["x"] == [one.params[name] for one in finished]
+        assert points["y"] == [one.value for one in finished]
+    assert by_name["host.optim.args.lr"]["layout"]["xaxis"]["type"] == "log"
+
+
+def test_every_finished_trial_is_a_line_through_its_coordinates(search, search_page):
+    finished = [one for one in stored_trials(search) if one.state == TrialState.COMPLETE]
+    data = search_page.charts["coordinates"]["data"]
+    crossed = [
+        round(y, 9)
+        for one in data
+        for x, y in zip(one["x"], one["y"], strict=True)
+        if x is not None and x == 1  # host.gamma, the second in the order of names
+    ]
+    expected = [round((one.params["host.gamma"] - 0.5) / 0.49, 9) for one in finished]
+    assert sorted(crossed) == sorted(expected)
+
+
+def test_rungs_count_what_was_reported(search, search_page):
+    reports = [(trial, data) for _, trial, _, data in stored_events(search, "reported")]
+    pruned = {step: 0 for step in (4, 8, 12, 16)}
+    went_on = dict(pruned)
+    for _, data in reports:
+        (pruned if data["prune"] else went_on)[data["step"]] += 1
+    chart = search_page.charts["rungs-reached"]
+    for name, counts in (("pruned", pruned), ("went on", went_on)):
+        bars = trace(chart, name)
+        drawn = dict(zip(map(int, bars["x"]), bars["y"], strict=True))
+        assert drawn == {step: counts[step] for step in drawn}
+        assert sum(drawn.values()) == sum(counts.values())
+
+
+def test_curves_are_what_the_files_hold(search, search_page):
+    folder = StudyDir(search.path.parent / "runs" / "quick")
+    drawn = [one for one in search_page.charts["curves"]["data"] if "trial" in one.get("name", "")]
+    assert len(drawn) == 5
+    for one in drawn:
+        number = int(one["name"].removeprefix("trial "))
+        lines = folder.trial(number).metrics.read_text().splitlines()
+        rows = {row["step"]: row["metrics"][METRIC]["value"] for row in map(json.loads, lines)}
+        assert dict(zip(one["x"], one["y"], strict=True)) == rows
+
+
+def test_hours_are_those_of_the_jobs(search, search_page):
+    began, hours = {}, 0.0
+    rows = stored_events(search, "job_began", "job_ended")
+    ends = {job: data.get("ended_at") for kind, _, job, data in rows if kind == "job_ended"}
+    times = dict(_times(search))
+    for (kind, job), at in times.items():
+        if kind == "job_began":
+            began[job] = at
+    for job, at in began.items():
+        end = min(ends[job] or times["job_ended", job], times["job_ended", job])
+        hours += max(0.0, end - at) / 3600
+    (table,) = [one for one in search_page.tables if one[0][0] == "jobs that"]
+    ran = [row for row in table[1:] if row[0] != "waited"]
+    assert sum(float(row[2]) for row in ran) == pytest.approx(hours, abs=0.01 * len(ran))
+    assert sum(float(row[3]) for row in ran) == pytest.approx(2 * hours, abs=0.01 * len(ran))
+    assert f"{len(ends)} jobs ran for {hours:.2f} hours" in search_page.words
+
+
+def _times(study):
+    rows = query(study, "SELECT kind, job, at FROM hpsearch_events WHERE job IS NOT NULL")
+    for kind, job, at in rows:
+        yield (kind, job), float(at)
+
+
+def test_failures_are_counted_by_kind(search, search_page):
+    (table,) = [one for one in search_page.tables if one[0][0] == "kind"]
+    failed = {row[0]: int(row[1]) for row in table[1:]}
+    told = [data["failure"] for *_, data in stored_events(search, "told") if data["failure"]]
+    assert {kind: count for kind, count in failed.items() if count} == {
+        kind: told.count(kind) for kind in told
+    }
+
+
+def test_all_trials_are_listed(search, search_page):
+    (table,) = [one for one in search_page.tables if one[0][:2] == ["trial", "state"]]
+    states = {
+        TrialState.COMPLETE: "finished",
+        TrialState.PRUNED: "pruned",
+        TrialState.FAIL: "failed",
+    }
+    listed = [(int(row[0]), row[1]) for row in table[1:]]
+    assert listed == [(one.number, states[one.state]) for one in stored_trials(search)]
+
+
+def test_the_page_says_how_to_do_it_again(search, search_page):
+    assert search.path.read_text().strip() in search_page.words
+    runs = search.path.parent / "runs"
+    assert f"hpsearch run {search.path} --runs {runs}\nhpsearch confirm quick --runs {runs}" in (
+        search_page.words
+    )
+
+
+def test_a_file_that_says_something_else_is_not_shown_as_the_study(tmp_path):
+    study = new_study(tmp_path, budget={"trials": 1})
+    drive(study, FakeExecutor())
+    study.path.write_text(study.path.read_text().replace("0.99", "0.98"))
+    path = tmp_path / "page.html"
+    runs = str(tmp_path / "runs")
+    assert main(["report", "quick", "--runs", runs, "--games", "0", "-o", str(path)]) == 0
+    words = check_page(path.read_text()).words
+    assert "is gone or says something else by now" in words
+    assert "high: 0.99" in words
+    assert "high: 0.98" not in words
+
+
+def test_a_population(tmp_path):
+    operators = [{"name": "clone"}, {"name": "aligned_average", "share": 0.5}]
+    study = population_study(tmp_path, trials=16, operators=operators)
+    drive(study, FakeExecutor(teaching=teaching))
+    page = page_of(study)
+    matches = [data for *_, data in stored_events(study, "bred") if data["match"]]
+    assert f"Trial {matches[-1]['champion']}, the champion of the last match" in page.words
+    born = {trial: data["origin"] for _, trial, _, data in stored_events(study, "asked")}
+    trials = trace(page.charts["descent"], "trials")
+    places = zip(trials["text"], trials["x"], trials["y"], strict=True)
+    assert {int(number): (x, y) for number, x, y in places} == {
+        trial: (one["generation"], one["member"]) for trial, one in born.items()
+    }
+    edges = [one for one in page.charts["descent"]["data"] if one["mode"] == "lines"]
+    num_edges = sum(one["x"].count(None) for one in edges)
+    assert num_edges == sum(len(one["parents"]) for one in born.values())
+    _check_matrix(study, page.charts["crossplay"], len(matches))
+    assert len(page.charts["strengths"]["data"]) == 4
+
+
+def _check_matrix(study, chart, match: int) -> None:
+    """Rho is the inverse of the mean length of a pair's games, whichever set of starts."""
+    files = StudyDir(study.path.parent / "runs" / "quick").match(match)
+    moves, plan = files.read_games().moves, files.read_plan()
+    (heat,) = chart["data"]
+    assert heat["y"] == [f"host {one.name}" for one in plan.hosts]
+    assert heat["x"] == [f"agent {one.name}" for one in plan.agents]
+    for p in range(len(plan.hosts)):
+        for q in range(len(plan.agents)):
+            games = moves[:, p, q].ravel().tolist()
+            assert heat["z"][p][q] == pytest.approx(len(games) / sum(games))
+
+
+def test_several_objectives(tmp_path):
+    sampled = METRIC.replace("rho/", "rho_sampled/")
+    goals = [{"metric": METRIC, "goal": "maximize"}, {"metric": sampled, "goal": "minimize"}]
+    study = new_study(tmp_path, objectives=goals, budget={"trials": 12})
+    drive(study, FakeExecutor())
+    page = page_of(study)
+    values = {one.number: one.values for one in stored_trials(study)}
+    front = [
+        n
+        for n, (a, b) in values.items()
+        if not any(x >= a and y <= b and (x, y) != (a, b) for x, y in values.values())
+    ]
+    drawn = trace(page.charts["pareto"], "beaten by none")
+    assert {int(one.removeprefix("trial ")) for one in drawn["text"]} == set(front)
+    for place, direction in enumerate(("maximize", "minimize")):
+        assert f"history-{place}" in page.charts
+        (bars,) = page.charts[f"importances-{place}"]["data"]
+        found = dict(zip(bars["y"], bars["x"], strict=True))
+        assert found == pytest.approx(importances(study, place, direction))
+
+
+def test_an_empty_study(tmp_path):
+    study = new_study(tmp_path)
+    with opened(study, FakeExecutor()):
+        pass
+    page = page_of(study)
+    assert "There is no answer yet: no trial has finished." in page.words
+    assert page.charts == {}
+
+
+def test_a_running_study(tmp_path):
+    study = new_study(tmp_path, budget={"trials": 9})
+    with opened(study, FakeExecutor(), Ticking()) as driver:
+        tick_until(driver, lambda: any(one.reported for one in driver.state.trials.values()))
+        page = page_of(study)
+    assert "There is no answer yet" in page.words
+    assert {"curves", "jobs", "timeline"} <= set(page.charts)
+
+
+def test_a_failed_study(tmp_path):
+    study = new_study(tmp_path, max_failures=0)
+    drive(study, FakeExecutor(faults={(0, 1): Fault("error", 4)}))
+    page = page_of(study)
+    assert "failed" in page.words
+    assert "trial 0 (code)" in page.words
+
+
+def test_what_is_no_page_is_refused(search, capsys):
+    assert main(["report", str(search.path), "-o", "page.pdf"]) == 2
+    assert "a page is an .html file, got 'page.pdf'" in capsys.readouterr().err
+
+
+def test_without_plotly_a_sentence_says_what_to_do(search, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "plotly.offline", None)
+    assert main(["report", str(search.path)]) == 2
+    assert "pip install plotly" in capsys.readouterr().err
