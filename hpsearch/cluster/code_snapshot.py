@@ -35,7 +35,7 @@ def take_snapshot(parent: Path) -> CodeSnapshot:
     """
     package = Path(hpsearch.__file__).parent
     name = _hash(package)
-    snapshot = CodeSnapshot(parent / name, name, _commit(package))
+    snapshot = CodeSnapshot(parent / name, name, commit_of(package))
     if snapshot.folder.exists():
         os.utime(snapshot.folder)  # the newest is the one that jobs to come run
     else:
@@ -83,7 +83,7 @@ def _hash(package: Path) -> str:
     return total.hexdigest()[:12]
 
 
-def _commit(package: Path) -> str | None:
+def commit_of(package: Path) -> str | None:
     """Return the commit, None where there is no git or no repository."""
     commit = _git(package, "rev-parse", "HEAD")
     return commit and commit + ("+" if _git(package, "status", "--porcelain", ".") else "")

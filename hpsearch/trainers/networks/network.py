@@ -4,7 +4,7 @@ Axes: P members, B games, I inputs, O outputs, W weights of one member.
 Member p of a network computes what the same member would compute alone.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -94,7 +94,7 @@ class Network:
         return self._inputs
 
     def tensors_of(self, tower: int) -> tuple[list[Tensor], Tensor]:
-        """Return what a `Reader` of one tower takes: its weights, layer after layer, and statistics.
+        """Return what a `Reader` of one tower takes: weights, layer after layer, and statistics.
 
         Views (P, rows, columns) and (P, S) of the network's own, without gradients.
         """
@@ -172,6 +172,20 @@ class Network:
                 )
                 tensors[f"{name}.running_mean"], tensors[f"{name}.running_var"] = mean, var
         return tensors
+
+    def set_layers(self, member: int, tensors: Mapping[str, Tensor]) -> None:
+        """Take over one member's tensors, named and laid out as `layers` gives them.
+
+        Raises:
+            ValueError: if they are of other names or shapes.
+        """
+        own = self.layers(member)  # views of the weights
+        shapes = {name: tuple(tensor.shape) for name, tensor in own.items()}
+        given = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+        if shapes != given:
+            raise ValueError(f"the network has the tensors {shapes}, but got {given}")
+        for name, tensor in own.items():
+            tensor.copy_(tensors[name])
 
     def _layer_name(self, index: int) -> str:
         """Return the name of the ``index``-th pair of weight and bias."""
