@@ -9,9 +9,16 @@ from torch import Tensor
 from hpsearch.errors import CorruptError
 from hpsearch.game import rules
 from hpsearch.game.encoding import subset_bits
+from hpsearch.report.bundle import onnx_program
+from hpsearch.report.bundle.greedy import greedy_policy
 from hpsearch.report.bundle.onnx_program import MISSING, write_onnx
 from hpsearch.report.bundle.positions import sample_positions
-from hpsearch.report.bundle.programs import differing_actions, load_program, write_program
+from hpsearch.report.bundle.programs import (
+    differing_actions,
+    load_program,
+    traced,
+    write_program,
+)
 from hpsearch.trainers.algorithms import build
 from hpsearch.trainers.config import read_config
 from hpsearch.trainers.rollouts import game_config
@@ -45,15 +52,22 @@ def trained(tmp_path_factory, plain_config):
             plain["agent"] = plain["host"]
             trainer = build([read_config(plain, source=case)])
             trainer.train(3)
-            for learner in trainer.learners:  # so that no action is the best everywhere
-                noise = torch.randn(
-                    learner.net.weights.shape, generator=torch.Generator().manual_seed(3)
-                )
-                learner.net.weights.add_(noise)
+            shake(trainer)
             known[case] = trainer, trainer.save(tmp_path_factory.mktemp("trained"), 0)
         return known[case]
 
     return make
+
+
+def shake(trainer) -> None:
+    """Move the weights until no action is the best everywhere."""
+    generator, some = torch.Generator().manual_seed(3), asked(trainer)
+    for learner in trainer.learners:
+        if (learner.name, trainer.config.dimension) == ("host", 2):
+            continue  # it has one action
+        weights = learner.net.weights
+        while len(played(trainer, learner.name, *some).unique()) == 1:
+            weights.add_(torch.randn(weights.shape, generator=generator))
 
 
 def asked(trainer) -> tuple[Tensor, Tensor]:
@@ -152,3 +166,28 @@ def test_without_the_packages_of_onnx(trained, tmp_path, monkeypatch):
     positions = sample_positions(game_config(trainer.config), 1)
     assert write_onnx(tmp_path / "policy.onnx", player, "host", positions) == MISSING
     assert not (tmp_path / "policy.onnx").exists()
+
+
+def test_what_torch_cannot_write_for_onnx(trained, tmp_path, monkeypatch):
+    pytest.importorskip("onnxruntime")
+
+    def fail(*_: object, **__: object) -> None:
+        raise torch.onnx.errors.OnnxExporterError("no such operation")
+
+    monkeypatch.setattr(torch.onnx, "export", fail)
+    trainer, player = player_of(trained, "dqn", "host")
+    positions = sample_positions(game_config(trainer.config), 1)
+    said = write_onnx(tmp_path / "policy.onnx", player, "host", positions)
+    assert said == "no ONNX policy of the host: torch cannot write it (no such operation)"
+
+
+def test_an_onnx_policy_of_another_player_is_not_left(trained, tmp_path, monkeypatch):
+    pytest.importorskip("onnxruntime")
+    trainer, player = player_of(trained, "dqn", "host")
+    _, other = player_of(trained, "ppo, attention", "host")
+    wrong = traced(greedy_policy("host", other.net, autocast=False))
+    monkeypatch.setattr(onnx_program, "traced", lambda _: wrong)
+    positions = sample_positions(game_config(trainer.config), 1)
+    said = write_onnx(tmp_path / "policy.onnx", player, "host", positions)
+    assert said.startswith("no ONNX policy of the host: onnxruntime plays otherwise on ")
+    assert not list(tmp_path.iterdir())

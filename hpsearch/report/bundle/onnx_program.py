@@ -9,6 +9,7 @@ from typing import Final
 
 import torch
 from torch import Tensor
+from torch.onnx.errors import OnnxExporterError
 
 from hpsearch.report.bundle.greedy import Greedy, greedy_policy
 from hpsearch.report.bundle.positions import BATCHES, Positions
@@ -41,7 +42,10 @@ def write_onnx(path: Path, player: SavedPlayer, role: str, positions: Positions)
     except ImportError:
         return MISSING
     greedy = greedy_policy(role, player.net, autocast=False)
-    _write(path, greedy)
+    try:
+        _write(path, greedy)
+    except OnnxExporterError as error:
+        return f"no ONNX policy of the {role}: torch cannot write it ({str(error).splitlines()[0]})"
     some = positions.of(role)
     differing = _differing(path, some, _clear_actions(greedy, some))
     if differing == 0:

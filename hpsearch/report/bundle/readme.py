@@ -1,11 +1,7 @@
 """A bundle's README: what is in it, and the lines that load each file."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
-import torch
-
-from hpsearch.game import rules
 from hpsearch.trainers.config import TrainerConfig
 from hpsearch.trainers.saved_player import SavedPlayer
 
@@ -54,7 +50,8 @@ def readme_text(
 
 _FILES = """
 - `config.yaml`: the complete trainer configuration; `hpsearch train config.yaml` runs it.
-- `policy-ROLE.pt2`: the greedy policy, for torch alone; `policy-ROLE.onnx`: the same for ONNX.
+- `policy-ROLE.pt2`: the greedy policy, for torch alone; `policy-ROLE.onnx`: the same for
+  ONNX, in float32.
 - `weights.safetensors`: the networks.
 - `evaluation.json`: the certificate: rho on starts that the search never used, beside the scripted
   players, with seeds and intervals; of a population's player also its row of the last cross-play.
@@ -94,9 +91,11 @@ of each action's odds, `1` the value of the position.
 
 def _policy(role: str, config: TrainerConfig, *, has_onnx: bool) -> str:
     sentence, more = (part.format(dimension=config.dimension) for part in _LAST[role])
-    points = _example(config)
-    subset = f"subset = torch.tensor([{[True] * config.dimension}])\n" if role == "agent" else ""
-    arguments = "points, subset" if role == "agent" else "points"
+    shape, rows = _shape(config), _rows(config)
+    arguments, subset = "points", ""
+    if role == "agent":
+        arguments = "points, subset"
+        subset = f"subset = torch.ones(1, {config.dimension}, dtype=torch.bool)\n"
     text = f"""
 The {role}, by torch alone:
 
@@ -104,18 +103,20 @@ The {role}, by torch alone:
 import torch
 
 policy = torch.export.load("policy-{role}.pt2").module()
-points = torch.tensor({points}, dtype=torch.int32)
+points = torch.full({shape}, -1, dtype=torch.int32)
+points[0, :{rows}] = torch.eye({config.dimension}, dtype=torch.int32)[:{rows}]
 {subset}action = policy({arguments})
 ```
 
 {sentence}
 """
     text += f"\n```python\n{more}\n```\n" if more else ""
-    return text + (_onnx(role, points, config.dimension) if has_onnx else "")
+    return text + (_onnx(role, config) if has_onnx else "")
 
 
-def _onnx(role: str, points: list[Any], dimension: int) -> str:
-    subset = f', "subset": np.array([{[True] * dimension}])' if role == "agent" else ""
+def _onnx(role: str, config: TrainerConfig) -> str:
+    rows, dimension = _rows(config), config.dimension
+    subset = f', "subset": np.ones((1, {dimension}), dtype=np.bool_)' if role == "agent" else ""
     return f"""
 By onnxruntime:
 
@@ -124,16 +125,17 @@ import numpy as np
 import onnxruntime
 
 session = onnxruntime.InferenceSession("policy-{role}.onnx")
-points = np.array({points}, dtype=np.int32)
+points = np.full({_shape(config)}, -1, dtype=np.int32)
+points[0, :{rows}] = np.eye({dimension}, dtype=np.int32)[:{rows}]
 (action,) = session.run(None, {{"points": points{subset}}})
 ```
 """
 
 
-def _example(config: TrainerConfig) -> list[Any]:
-    """Return one position (1, N, D): a point on every axis, as far as there are rows."""
-    points = torch.full((1, config.max_num_points, config.dimension), rules.PADDING)
-    count = min(config.max_num_points, config.dimension)
-    points[0, :count] = torch.diag(torch.arange(config.dimension, 0, -1))[:count]
-    example: list[Any] = points.tolist()
-    return example
+def _shape(config: TrainerConfig) -> tuple[int, int, int]:
+    return (1, config.max_num_points, config.dimension)
+
+
+def _rows(config: TrainerConfig) -> int:
+    """Return how many points the example has: one on every axis, as far as there is room."""
+    return min(config.max_num_points, config.dimension)

@@ -1,24 +1,22 @@
-"""Writing bundles: a folder is whole or absent, and an older one stays until the new one stands."""
+"""Writing the bundles of trials."""
 
 import json
-import shutil
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import torch
 
-from hpsearch.errors import ConflictError, CorruptError, DiskError, UsageError
+from hpsearch.errors import ConflictError, CorruptError, UsageError
 from hpsearch.game.philox import derive_key
 from hpsearch.report.bundle.certificate import certify
 from hpsearch.report.bundle.config_text import config_text
-from hpsearch.report.bundle.files import INDEX, MARK, BundleDir
+from hpsearch.report.bundle.files import INDEX, BundleDir
 from hpsearch.report.bundle.met import crossplay
 from hpsearch.report.bundle.onnx_program import write_onnx
 from hpsearch.report.bundle.origin import Made, lineage, provenance
+from hpsearch.report.bundle.placing import replacing
 from hpsearch.report.bundle.positions import sample_positions
 from hpsearch.report.bundle.programs import write_program
 from hpsearch.report.bundle.readme import readme_text
@@ -52,7 +50,7 @@ def export_bundle(view: StudyView, trial: Trial, folder: Path, how: How) -> Meas
         DiskError: if the folder cannot be written; an older bundle stays.
     """
     _check_finished([trial])
-    with _replacing(folder) as temporary:
+    with replacing(folder) as temporary:
         return _write(BundleDir(temporary), view, trial, how)
 
 
@@ -66,7 +64,7 @@ def export_bundles(
     """
     _check_finished(trials)
     found = []
-    with _replacing(folder) as temporary:
+    with replacing(folder) as temporary:
         temporary.mkdir(parents=True)
         names = bundle_names(trials)
         for trial, name in zip(trials, names, strict=True):
@@ -160,53 +158,6 @@ def _last_players(
             f"the last checkpoint in {files.checkpoints} is missing or damaged; export another "
             "trial with --trial, or run the study again with another name"
         ) from error
-
-
-@contextmanager
-def _replacing(folder: Path) -> Iterator[Path]:
-    """Give a folder to write, which takes the place of ``folder`` when the block ends well."""
-    if folder.is_file():
-        raise UsageError(f"{folder} is a file; choose another folder with -o")
-    if folder.exists() and any(folder.iterdir()) and not _is_ours(folder):
-        raise UsageError(f"{folder} holds other files; choose another folder with -o")
-    temporary = folder.with_name(f".{folder.name}-{uuid4().hex}")
-    try:
-        yield temporary
-        _put_in_place(temporary, folder)
-    except OSError as error:
-        raise DiskError(
-            f"{folder} cannot be written ({error.strerror or error}); free some space, then "
-            "export again"
-        ) from error
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-
-
-def _is_ours(folder: Path) -> bool:
-    return (folder / MARK).exists() or (folder / INDEX).exists()
-
-
-def _put_in_place(new: Path, folder: Path) -> None:
-    """Rename ``new`` to ``folder``; an older one is removed when the new one stands.
-
-    A kill between two renames leaves the older one, hidden; the next export removes it.
-    """
-    for left in folder.parent.glob(f".{folder.name}-*-old"):
-        if folder.exists():
-            shutil.rmtree(left)
-        else:
-            left.rename(folder)
-    if not folder.exists():
-        new.rename(folder)
-        return
-    old = new.with_name(f"{new.name}-old")
-    folder.rename(old)
-    try:
-        new.rename(folder)
-    except OSError:
-        old.rename(folder)
-        raise
-    shutil.rmtree(old)
 
 
 def _write_json(path: Path, data: Any) -> None:
