@@ -37,9 +37,16 @@ class _Dumper(BaseDumper):
     """Quotes the texts that `_Loader` would take for numbers."""
 
 
+class _PortableDumper(BaseDumper):
+    """Quotes the texts that any reader would take for numbers or truth values, such as off."""
+
+
 # YAML 1.2 core schema: only true and false are truth values; the exponent of a number needs neither
 # a dot before it nor a sign.
 _BOOL = "tag:yaml.org,2002:bool"
+_FLOAT = "tag:yaml.org,2002:float"
+_EXPONENT = re.compile(r"^[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)[eE][-+]?[0-9]+$")
+_FIRST = list("-+.0123456789")
 for _class in (_Loader, _Dumper):
     _class.yaml_implicit_resolvers = {
         first: [(tag, regexp) for tag, regexp in resolvers if tag != _BOOL]
@@ -48,11 +55,8 @@ for _class in (_Loader, _Dumper):
     _class.add_implicit_resolver(
         _BOOL, re.compile(r"^(true|True|TRUE|false|False|FALSE)$"), list("tTfF")
     )
-    _class.add_implicit_resolver(
-        "tag:yaml.org,2002:float",
-        re.compile(r"^[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)[eE][-+]?[0-9]+$"),
-        list("-+.0123456789"),
-    )
+    _class.add_implicit_resolver(_FLOAT, _EXPONENT, _FIRST)
+_PortableDumper.add_implicit_resolver(_FLOAT, _EXPONENT, _FIRST)
 
 
 def load(path: Path) -> Any:
@@ -97,3 +101,10 @@ def parse(text: str) -> Any:
 def dump(data: Any) -> str:
     """Return plain data as YAML text, keys in their order; `load` reads the same data back."""
     return yaml.dump(data, Dumper=_Dumper, sort_keys=False, default_flow_style=None, width=100)
+
+
+def dump_portable(data: Any) -> str:
+    """Return plain data as YAML text that readers of YAML 1.1 and 1.2 understand alike."""
+    return yaml.dump(
+        data, Dumper=_PortableDumper, sort_keys=False, default_flow_style=None, width=100
+    )

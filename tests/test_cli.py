@@ -23,6 +23,7 @@ from optuna.trial import TrialState
 
 from hpsearch import yaml_file
 from hpsearch.cluster.study_dir import StudyDir
+from hpsearch.trainers import checkpoint
 from hpsearch.trainers.config import read_config
 
 COMMANDS = (
@@ -30,7 +31,10 @@ COMMANDS = (
     *("confirm", "pause", "resume", "stop", "cancel", "retry", "doctor", "gc", "crossplay"),
     *("replay", "breed"),
 )
-EXPORTED = {"README.md", "config.yaml", "evaluation.json", "weights.safetensors"}
+EXPORTED = {
+    *("README.md", "config.yaml", "evaluation.json", "provenance.json", "weights.safetensors"),
+    "policy-host.pt2",
+}
 QUICK = (["--help"], ["crossplay", "--help"], ["validate", "study.yaml"])
 HEAVY = {"torch", "numba", "optuna", "sqlalchemy", "submitit", "scipy"}
 
@@ -306,7 +310,7 @@ def test_export_to_a_new_folder_is_the_same(finished, tmp_path):
         "compare with: hpsearch confirm tiny\n"
     )
     assert data["folder"] == str(tmp_path / "deep" / "best")
-    for name in EXPORTED:
+    for name in EXPORTED - {"provenance.json"}:  # which tells the command and the time
         exported = (tmp_path / "deep" / "best" / name).read_bytes()
         assert exported == (finished / "runs/tiny/best" / name).read_bytes()
     assert [path.name for path in (tmp_path / "deep").iterdir()] == ["best"]
@@ -353,7 +357,7 @@ def test_the_exported_weights_are_plain_torch_layers(finished):
     import torch
     from safetensors.torch import load_file
 
-    from hpsearch.report.compare import load_trainer
+    from hpsearch.trainers.algorithms import build
 
     best, folder = best_of(finished), finished / "runs/tiny/best"
     weights = load_file(folder / "weights.safetensors")
@@ -374,7 +378,8 @@ def test_the_exported_weights_are_plain_torch_layers(finished):
     assert loaded.unexpected_keys == []
 
     checkpoints = StudyDir(finished / "runs/tiny").trial(best["trial"]).checkpoints
-    trainer = load_trainer(read_config(best["config"], source="best"), checkpoints)
+    trainer = build([read_config(best["config"], source="best")])
+    trainer.load(checkpoint.path_of(checkpoints, best["config"]["steps"]), 0)
     points = trainer.fused_game.points  # (1, B, 5, 3), in the middle of games
     assert (points < 0).any()
     features = torch.tensor([described(game) for game in points[0].tolist()])

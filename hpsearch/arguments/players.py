@@ -65,19 +65,18 @@ def _add_evaluate(commands: "Commands") -> None:
         "checkpoint",
         type=Path,
         metavar="CHECKPOINT",
-        help="checkpoint, folder of a trial (its newest one), or name of a scripted player",
+        help="checkpoint, folder of a trial (its newest one), name of a scripted player, or a "
+        "bundle that export wrote, whose certificate is measured again",
     )
     parser.add_argument(
         "--match-steps",
         type=count,
-        default=10_000,
         metavar="N",
         help="moves of the published match; 0 leaves it out; default: 10000",
     )
     parser.add_argument(
         "--games",
         type=positive,
-        default=4000,
         metavar="N",
         help="games an opponent, for rho; default: 4000",
     )
@@ -91,7 +90,7 @@ def _add_evaluate(commands: "Commands") -> None:
         help="draw the host's blow-up tree: .svg, .png, .pdf, or .txt",
     )
     parser.add_argument(
-        "--tree-start", default="E6", metavar="NAME", help="A1 to A4, D4, D5, E6 to E8; default: E6"
+        "--tree-start", metavar="NAME", help="A1 to A4, D4, D5, E6 to E8; default: E6"
     )
     add_json(parser)
 
@@ -122,14 +121,13 @@ def _checkpoint(options: argparse.Namespace) -> int:
 
 
 def _evaluate(options: argparse.Namespace) -> int:
-    from hpsearch.commands.evaluate import evaluate
+    from hpsearch.commands.evaluate import Asked, evaluate
 
-    return evaluate(
-        options.checkpoint,
-        match_steps=options.match_steps or None,
+    asked = Asked(
+        match_steps=options.match_steps,
         num_games=options.games,
         sample_games=options.show_games,
         tree=options.tree,
         tree_start=options.tree_start,
-        as_json=options.json,
     )
+    return evaluate(options.checkpoint, asked, as_json=options.json)

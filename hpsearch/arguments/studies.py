@@ -104,9 +104,39 @@ def _add_views(add: _Adder) -> None:
     )
     _add_report(add)
     _add_confirm(add)
-    export = add("export", _export, "write the best trial as a folder that stands alone", json=True)
-    export.add_argument("-o", "--output", type=Path, metavar="DIR", help="default: RUNS/STUDY/best")
-    export.add_argument("--trial", type=int, metavar="N", help="another trial than the best")
+    _add_export(add)
+
+
+def _add_export(add: _Adder) -> None:
+    summary = "write the best trial as a folder that stands alone"
+    parser = add("export", _export, summary, json=True)
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        metavar="DIR",
+        help="folder, or file for --format; default: RUNS/STUDY/best, top or front, and the screen",
+    )
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--trial", type=int, metavar="N", help="another trial than the best")
+    which.add_argument("--top", type=positive, metavar="K", help="the K best, a folder each")
+    which.add_argument(
+        "--pareto",
+        action="store_true",
+        help="every trial that no other one beats in all objectives, a folder each",
+    )
+    parser.add_argument(
+        "--format",
+        choices=("yaml", "json", "hydra"),
+        help="the trainer configuration alone; hydra: a file of a config group",
+    )
+    parser.add_argument(
+        "--games",
+        type=positive,
+        default=10_000,
+        metavar="G",
+        help="games of the certificate, an opponent and mode; default: 10000",
+    )
 
 
 def _add_report(add: _Adder) -> None:
@@ -239,9 +269,10 @@ def _confirm(options: argparse.Namespace) -> int:
 
 
 def _export(options: argparse.Namespace) -> int:
-    from hpsearch.commands.export import export
+    from hpsearch.commands.export import Wanted, export
 
-    return export(options.study, options.runs, options.output, options.trial, as_json=options.json)
+    wanted = Wanted(options.trial, options.top, options.pareto, options.format, options.games)
+    return export(options.study, options.runs, options.output, wanted, as_json=options.json)
 
 
 def _gc(options: argparse.Namespace) -> int:

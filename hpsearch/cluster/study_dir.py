@@ -8,7 +8,8 @@ runs/<study>/
     driver.json                  where the driver runs, its last round, its calls to the scheduler
     requests/                    what users ask of the driver, a file each, gone once it is heard
     code/<hash>/                 the code that jobs on a cluster run
-    best/                        the exported best configuration
+    best/                        the exported bundle of the best
+    top/, front/                 bundles of the best few, of those that no other one beats
     report.html                  the page that `report` writes by default
     confirmation.json            what `confirm` found out about the best configurations
     replay-<trial>.json          what `replay` found out about the schedule of a trial
@@ -112,6 +113,16 @@ class StudyDir:
     def report(self) -> Path:
         """Return the page that `report` writes by default."""
         return self.root / "report.html"
+
+    @property
+    def top(self) -> Path:
+        """Return the folder that `export --top` writes by default."""
+        return self.root / "top"
+
+    @property
+    def front(self) -> Path:
+        """Return the folder that `export --pareto` writes by default."""
+        return self.root / "front"
 
     @property
     def confirmation(self) -> Path:

@@ -1,16 +1,20 @@
 """hpsearch evaluate: everything that can be measured of a player."""
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import torch
 from rich.console import Console
 
 from hpsearch import atomic
+from hpsearch.commands.certificate import evaluate_bundles
 from hpsearch.errors import UsageError
 from hpsearch.game.fused_game import FusedGame
 from hpsearch.game.philox import derive_key
 from hpsearch.report.blowup_tree import Tree, tree_text
+from hpsearch.report.bundle.reading import bundles_in
 from hpsearch.report.contestants import Contestant, find_contestant
 from hpsearch.report.evaluation_text import WIDTH, plain_report, print_report
 from hpsearch.report.examination import CPU, Plan, examine
@@ -20,34 +24,56 @@ from hpsearch.report.tree_picture import write_picture
 from hpsearch.trainers.policies import ScriptedAgentPolicy, ScriptedHostPolicy
 from hpsearch.trainers.transcript import record_game, transcript
 
+NUM_GAMES = 4000
+MATCH_MOVES = 10_000
+TREE_START = "E6"
 TEXT_SUFFIX = ".txt"
 
 
-def evaluate(
-    checkpoint: Path,
-    *,
-    match_steps: int | None,
-    num_games: int,
-    sample_games: int,
-    tree: Path | None,
-    tree_start: str,
-    as_json: bool,
-) -> int:
+@dataclass(frozen=True)
+class Asked:
+    """What a command line asks for; None where it leaves the choice to us."""
+
+    match_steps: int | None
+    """moves of a match; 0 plays none"""
+    num_games: int | None
+    """games an opponent and mode"""
+    sample_games: int
+    """games to print move by move"""
+    tree: Path | None
+    """where to write the host's blow-up tree: a picture, or text (.txt); None draws none"""
+    tree_start: str | None
+    """the start of the tree, a name of the ADE table"""
+
+
+NOTHING_MORE: Final = Asked(None, None, 0, None, None)
+
+
+def evaluate(player: Path, asked: Asked, *, as_json: bool) -> int:
     """Measure a player and print what was found.
 
     Args:
-        checkpoint: a checkpoint, a folder of some, or the name of a scripted player.
-        match_steps: moves of a match; None plays none.
-        num_games: games an opponent and mode.
-        sample_games: games to print move by move.
-        tree: where to write the host's blow-up tree: a picture, or text (.txt); None draws none.
-        tree_start: the start of the tree, a name of the ADE table.
+        player: a checkpoint, a folder of some, a bundle, or the name of a scripted player.
+        asked: what is measured; of a bundle always what it certifies.
         as_json: print plain data instead of tables.
     """
-    contestant = find_contestant(checkpoint, CPU)
+    if bundles := bundles_in(player):
+        if asked != NOTHING_MORE:
+            raise UsageError(
+                f"{player} is a bundle, of which what it certifies is measured again and nothing "
+                "else; name the folder of its trial instead, such as runs/STUDY/trials/0, or leave "
+                "out every option but --json"
+            )
+        return evaluate_bundles(bundles, as_json=as_json)
+    return _examine(player, asked, as_json=as_json)
+
+
+def _examine(player: Path, asked: Asked, *, as_json: bool) -> int:
+    tree, tree_start = asked.tree, asked.tree_start or TREE_START
+    contestant = find_contestant(player, CPU)
     drawn = None if tree is None else _tree(contestant, tree, tree_start)
-    report = examine(contestant, Plan(num_games=num_games, match_moves=match_steps))
-    shown = _sample_games(contestant, sample_games)
+    report = examine(contestant, _plan(asked))
+    shown = _sample_games(contestant, asked.sample_games)
     if as_json:
         print(json.dumps({**plain_report(report), "sample_games": shown}, indent=1))
     else:
@@ -57,6 +83,11 @@ def evaluate(
     if tree is not None and drawn is not None:
         _write_tree(drawn, f"{tree_start}, {contestant.name}", tree)
     return 0
+
+
+def _plan(asked: Asked) -> Plan:
+    moves = MATCH_MOVES if asked.match_steps is None else asked.match_steps
+    return Plan(num_games=asked.num_games or NUM_GAMES, match_moves=moves or None)
 
 
 def _sample_games(contestant: Contestant, count: int) -> list[str]:

@@ -1,85 +1,147 @@
-"""hpsearch export: write a trial as a folder that stands alone."""
+"""hpsearch export: write trials as folders that stand alone, or their configuration."""
 
 import json
+import sys
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.table import Table
 
+from hpsearch import atomic
 from hpsearch.commands.driving import say
 from hpsearch.commands.find import runs_option
 from hpsearch.errors import UsageError
-from hpsearch.report.best import best_trial
-from hpsearch.report.confirmed import read_confirmed
-from hpsearch.report.text import interval_text
+from hpsearch.report.bundle.choice import Best, the_best, the_front, the_top, unconfirmed
+from hpsearch.report.bundle.config_text import Format, config_text
+from hpsearch.report.bundle.rows_text import print_rows
 from hpsearch.report.view import StudyView, open_view
 from hpsearch.study.records import Trial
 
+if TYPE_CHECKING:
+    from hpsearch.report.bundle.writing import How
 
-def export(
-    study: str, runs: Path, output: Path | None, number: int | None, *, as_json: bool
-) -> int:
-    """Export the best or another trial and print what it measures beside the scripted players."""
+NUM_GAMES = 10_000
+"""of a certificate, an opponent and mode"""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is exported."""
+
+    trial: int | None
+    """by its number; None: the best"""
+    top: int | None
+    """how many of the best, a bundle each; None: one bundle"""
+    pareto: bool
+    """every trial that no other one beats in all objectives, a bundle each"""
+    format: Format | None
+    """the configuration alone, in this form; None: bundles"""
+    num_games: int
+    """of a certificate, an opponent and mode"""
+
+
+def export(study: str, runs: Path, output: Path | None, wanted: Wanted, *, as_json: bool) -> int:
+    """Export the best, another or several trials, and print what they measure."""
     view = open_view(study, runs)
-    trial, remark = _chosen(view, number, runs)
-    folder, measures = write_export(view, trial, output)
+    if wanted.format is not None and as_json:
+        raise UsageError("--json describes bundles; for a configuration: --format json")
+    if wanted.format is not None:
+        return _export_config(view, runs, output, wanted, wanted.format)
+    if wanted.top is not None or wanted.pareto:
+        return _export_several(view, runs, output, wanted, as_json=as_json)
+    one = _one(view, wanted.trial, runs)
+    folder, measures = write_export(view, one.trial, output, wanted.num_games)
     if as_json:
         print(json.dumps({**measures, "folder": str(folder)}, indent=1))
     else:
         print_export(Console(), folder, measures)
+    if one.remark is not None:
+        say(one.remark)
+    return 0
+
+
+def write_export(
+    view: StudyView, trial: Trial, output: Path | None, num_games: int
+) -> tuple[Path, dict[str, Any]]:
+    """Write the bundle of a trial; return its folder and what was measured."""
+    # Imported here: it loads torch.
+    from hpsearch.report.bundle.writing import export_bundle
+
+    folder = view.folder.best if output is None else output.absolute()
+    return folder, export_bundle(view, trial, folder, _how(num_games))
+
+
+def print_export(console: Console, folder: Path, measures: dict[str, Any]) -> None:
+    """Print the trained player beside the scripted ones, and where the export lies."""
+    print_rows(console, f"trial {measures['trial']}", measures["rows"])
+    console.print(f"exported to {folder}", highlight=False, markup=False, soft_wrap=True)
+
+
+def _export_several(
+    view: StudyView, runs: Path, output: Path | None, wanted: Wanted, *, as_json: bool
+) -> int:
+    from hpsearch.report.bundle.writing import bundle_names, export_bundles
+
+    trials, remark = _several(view, wanted, runs)
+    default = view.folder.front if wanted.pareto else view.folder.top
+    folder = default if output is None else output.absolute()
+    found = export_bundles(view, trials, folder, _how(wanted.num_games))
+    if as_json:
+        print(json.dumps({"bundles": found, "folder": str(folder)}, indent=1))
+    else:
+        for measures, name in zip(found, bundle_names(trials), strict=True):
+            print_export(Console(), folder / name, measures)
     if remark is not None:
         say(remark)
     return 0
 
 
-def _chosen(view: StudyView, number: int | None, runs: Path) -> tuple[Trial, str | None]:
-    """Return the trial asked for, the confirmed best or the search's; and a remark on it."""
-    name = view.study.spec.name
-    command = f"hpsearch confirm {name}{runs_option(runs)}"
-    unknown = f"{name} is not confirmed: its best may be the luckiest; compare with: {command}"
-    if number is not None:
-        return _trial(view, number), None if view.folder.confirmation.exists() else unknown
-    best, found = best_trial(view), read_confirmed(view)
-    if found is None:
-        return best, unknown
-    if not found.is_current:
-        return best, f"the confirmation of {name} is out of date, its best are others by now"
-    if found.best == best.number:
-        return best, None
-    what = f"exported is trial {found.best}, the best when confirmed; the search's is {best.number}"
-    return view.state.trials[found.best], what
+def _export_config(
+    view: StudyView, runs: Path, output: Path | None, wanted: Wanted, form: Format
+) -> int:
+    if wanted.top is not None or wanted.pareto:
+        raise UsageError(
+            "--format writes one configuration; choose it with --trial, or leave out --format"
+        )
+    one = _one(view, wanted.trial, runs)
+    text = config_text(view.config(one.trial), form)
+    if output is None:
+        print(text, end="")
+    else:
+        atomic.write_text(output.absolute(), text)
+        print(f"the configuration of trial {one.trial.number} is in {output.absolute()}")
+    if one.remark is not None:
+        say(one.remark)
+    return 0
 
 
-def write_export(view: StudyView, trial: Trial, output: Path | None) -> tuple[Path, dict[str, Any]]:
-    """Export a trial; return the folder and what was measured."""
-    # Imported here: it loads torch.
-    from hpsearch.report.export import export as write
-
-    folder = view.folder.best if output is None else output.absolute()
-    return folder, write(view, trial, folder)
-
-
-def print_export(console: Console, folder: Path, measures: dict[str, Any]) -> None:
-    """Print the trained player beside the scripted ones, and where the export lies."""
-    rows = measures["rows"]
-    metrics = [name for name in rows[0]["metrics"] if name.startswith("rho")]
-    table = Table(box=None, header_style="bold")
-    table.add_column("player")
-    for metric in metrics:
-        table.add_column(metric, justify="right")
-    for row in rows:
-        name = f"trial {measures['trial']}" if row["player"] == "trained" else row["player"]
-        values = (interval_text(row["metrics"][m]) if m in row["metrics"] else "" for m in metrics)
-        table.add_row(name, *values)
-    games = next(iter(rows[0]["metrics"].values()))["games"]
-    console.print(f"\nOn {games:,} games from starts that the search never used, 95 % intervals:")
-    console.print(table)
-    console.print(f"exported to {folder}", highlight=False, markup=False, soft_wrap=True)
-
-
-def _trial(view: StudyView, number: int) -> Trial:
+def _one(view: StudyView, number: int | None, runs: Path) -> Best:
+    confirm = _confirm(view, runs)
+    if number is None:
+        return the_best(view, confirm)
     if number not in view.state.trials:
         there = f"only 0 to {len(view.state.trials) - 1}" if view.state.trials else "none yet"
         raise UsageError(f"the study {view.study.spec.name} has no trial {number}, {there}")
-    return view.state.trials[number]
+    return Best(view.state.trials[number], unconfirmed(view, confirm))
+
+
+def _several(view: StudyView, wanted: Wanted, runs: Path) -> tuple[list[Trial], str | None]:
+    if wanted.top is None:
+        return the_front(view), None
+    best = the_best(view, _confirm(view, runs))
+    trials = the_top(view, wanted.top, best.trial)
+    if len(trials) < wanted.top:
+        say(f"{view.study.spec.name} has only {len(trials)} to export")
+    return trials, best.remark
+
+
+def _confirm(view: StudyView, runs: Path) -> str:
+    return f"hpsearch confirm {view.study.spec.name}{runs_option(runs)}"
+
+
+def _how(num_games: int) -> "How":
+    from hpsearch.report.bundle.origin import made_by
+    from hpsearch.report.bundle.writing import How
+
+    return How(num_games, made_by(sys.argv[1:]))

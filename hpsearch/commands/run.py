@@ -10,7 +10,7 @@ from hpsearch.cluster.signals import StopFlag, stop_flag
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.commands.driving import broken, drive, held, say
 from hpsearch.commands.executors import check_submission, outlives_the_driver
-from hpsearch.commands.export import print_export, write_export
+from hpsearch.commands.export import NUM_GAMES, print_export, write_export
 from hpsearch.commands.find import find_study, runs_option
 from hpsearch.errors import INTERRUPTED, ConflictError, DiskError
 from hpsearch.report.best import best_trial
@@ -161,6 +161,6 @@ def say_the_end(view: StudyView, *, export_best: bool) -> int:
     trial = best_trial(view)
     print_best(console, view, trial)
     if export_best:
-        folder, measures = write_export(view, trial, None)
+        folder, measures = write_export(view, trial, None, NUM_GAMES)
         print_export(console, folder, measures)
     return 0

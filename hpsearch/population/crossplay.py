@@ -12,8 +12,9 @@ import torch
 
 from hpsearch.game.fused_game import GameConfig
 from hpsearch.game.kernels import BACKENDS, default_backend
-from hpsearch.game.philox import Stream, derive_key
+from hpsearch.game.philox import Stream
 from hpsearch.population.sides import Agents, AgentSide, Hosts, HostSide
+from hpsearch.trainers.evaluation import noise_key_of, starts_key
 from hpsearch.trainers.playing import play
 from hpsearch.trainers.rho import Floats, Lengths, Rho, rho
 
@@ -75,7 +76,7 @@ def crossplay(
             raise ValueError(f"cross-play needs {side}, each name once, got {names}")
     shape = (len(host_names), len(agent_names))
     num_rows = shape[0] * shape[1]
-    noise = torch.tensor([derive_key("evaluation noise", split)], device=device).repeat(num_rows)
+    noise = torch.tensor([noise_key_of(split)], device=device).repeat(num_rows)
     never = torch.zeros(1, device=device)
     moves, finished = play(
         HostSide(tuple(hosts), shape[1]),
@@ -97,7 +98,7 @@ def crossplay(
 def _starts(game: GameConfig, num_games: int, split: str, device: torch.device) -> torch.Tensor:
     """Return the starts of a split, int32 (1, G, N, D): those of `evaluation` by the same name."""
     return BACKENDS[default_backend(device)].random_starts(
-        torch.tensor([derive_key("evaluation", split)], device=device),
+        torch.tensor([starts_key(split)], device=device),
         torch.zeros((1, num_games), dtype=torch.int64, device=device),
         num_points=game.max_num_points,
         dimension=game.dimension,

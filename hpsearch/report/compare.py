@@ -1,21 +1,22 @@
-"""A trained player beside the scripted ones, on starts that the search has never used."""
+"""Trained players beside the scripted ones, on starts that the search has never used."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 
-from hpsearch.errors import CorruptError
-from hpsearch.trainers import checkpoint
-from hpsearch.trainers.algorithms import build
 from hpsearch.trainers.config import TrainerConfig
 from hpsearch.trainers.evaluation import Measurement, Metrics, measure_agents, measure_hosts
 from hpsearch.trainers.metrics import MODES
-from hpsearch.trainers.policies import ScriptedAgentPolicy, ScriptedHostPolicy
+from hpsearch.trainers.policies import (
+    AgentPolicy,
+    HostPolicy,
+    ScriptedAgentPolicy,
+    ScriptedHostPolicy,
+)
 from hpsearch.trainers.rollouts import game_config
-from hpsearch.trainers.trainer import AnyTrainer
+from hpsearch.trainers.saved_player import SavedPlayer
 
 NUM_GAMES = 10_000
 SPLIT = "confirmation"
@@ -35,33 +36,21 @@ class Row:
     """by metric name: value, low, high, capped, games"""
 
 
-def load_trainer(config: TrainerConfig, checkpoints: Path) -> AnyTrainer:
-    """Return a trainer of one member at the end of its training.
+def compare(players: Mapping[str, SavedPlayer], num_games: int) -> list[Row]:
+    """Return the rows of trained players and of the scripted players of their roles.
 
-    Raises:
-        CorruptError: if its last checkpoint is missing or damaged.
+    Args:
+        players: by role, "host" before "agent"; of one configuration, on the CPU.
+        num_games: games an opponent and mode.
     """
-    trainer = build([config])
-    try:
-        trainer.load(checkpoint.path_of(checkpoints, config.steps), 0)
-    except CorruptError as error:
-        raise CorruptError(
-            f"the last checkpoint in {checkpoints} is missing or damaged; export another trial "
-            "with --trial, or run the study again with another name"
-        ) from error
-    return trainer
-
-
-def compare(trainer: AnyTrainer) -> list[Row]:
-    """Return the rows of a trained player and of the scripted players of its roles."""
-    config = trainer.config
-    trained = trainer.evaluate_rho(num_games=NUM_GAMES, split=SPLIT)[0]
     rows = []
-    for role, opponents in config.measured_against().items():
-        own = {name: rho for name, rho in trained.items() if name.split("/")[1] == role}
-        rows.append(_row("trained", role, own))
+    for role, player in players.items():
+        config = player.config
+        trained = _measure(role, player.policy, config, num_games, MODES)
+        rows.append(_row("trained", role, trained))
         for name in REFERENCES[role]:
-            measured = _measure_scripted(role, name, opponents, config)
+            scripted = ScriptedHostPolicy(name) if role == "host" else ScriptedAgentPolicy(name)
+            measured = _measure(role, scripted, config, num_games, MODES[:1])
             rows.append(_row(name, role, measured))
     return rows
 
@@ -70,22 +59,26 @@ def _row(player: str, role: str, metrics: Metrics) -> Row:
     return Row(player, role, {name: asdict(rho) for name, rho in metrics.items()})
 
 
-def _measure_scripted(
-    role: str, name: str, opponents: Sequence[str], config: TrainerConfig
+def _measure(
+    role: str,
+    policy: HostPolicy | AgentPolicy,
+    config: TrainerConfig,
+    num_games: int,
+    modes: tuple[str, ...],
 ) -> Metrics:
-    rules = config.evaluation
+    rules, opponents = config.evaluation, config.measured_against()[role]
     how = Measurement(
         game_config(config),
-        NUM_GAMES,
+        num_games,
         rules.max_steps,
-        exploration=0.0,
-        split=SPLIT,
-        modes=MODES[:1],
-        device=torch.device(config.device),
+        rules.er,
+        SPLIT,
+        modes,
+        torch.device("cpu"),
     )
     if role == "host":
-        return measure_hosts(ScriptedHostPolicy(name), opponents, 1, how)[0]
-    return measure_agents(ScriptedAgentPolicy(name), opponents, 1, how)[0]
+        return measure_hosts(cast(HostPolicy, policy), opponents, 1, how)[0]
+    return measure_agents(cast(AgentPolicy, policy), opponents, 1, how)[0]
 
 
 def plain_rows(rows: Sequence[Row]) -> list[dict[str, Any]]:

@@ -103,7 +103,8 @@ def read_lineage(view: StudyView) -> Descent:
             f"{spec.name} is no population, so nobody descends from anybody; "
             f"a study file becomes one by its key population"
         )
-    nodes = _nodes(view)
+    # The graph is read after the state: what a running study has added since is of no known trial.
+    nodes = [node for node in _nodes(view) if node.trial in view.state.trials]
     strengths = _strengths(view)
     founders = [_founder(view, place) for place in spec.population.founders]
     by_content = {

@@ -10,7 +10,8 @@ from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.text import Text
 
-from hpsearch.report.text import counts_text, duration_text, interval_text
+from hpsearch.report.interval_text import interval_text
+from hpsearch.report.text import counts_text, duration_text
 from hpsearch.report.view import StudyView
 from hpsearch.report.work import steps_in_all, steps_made, steps_per_second
 

@@ -1,22 +1,25 @@
 """Which code and which versions made something."""
 
 import platform
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Final
 
 import hpsearch
 from hpsearch.cluster.code_snapshot import commit_of
 
-PACKAGES = ("torch", "optuna", "numpy", "numba")
+PACKAGES: Final = ("torch", "optuna", "numpy", "numba", "safetensors", "onnx", "onnxruntime")
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of hpsearch, of Python and of the packages that results depend on."""
-    return {
-        "hpsearch": hpsearch.__version__,
-        "python": platform.python_version(),
-        **{package: version(package) for package in PACKAGES},
-    }
+    """Return the versions of what plays, by package; packages that are missing are left out."""
+    found = {"hpsearch": hpsearch.__version__, "python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
 
 
 def code_commit() -> str | None:

@@ -7,16 +7,12 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from hpsearch.report.interval_text import interval_text
 from hpsearch.report.summary import trial_state
 from hpsearch.report.view import INTERRUPTED, STARTING, StudyView
 from hpsearch.study.records import Trial
 
 STATES = ("finished", "running", "waiting", "pruned", "failed")
-
-
-def interval_text(rho: Mapping[str, float]) -> str:
-    """Return a measured value with its 95 % interval."""
-    return f"{rho['value']:.4f} [{rho['low']:.4f}, {rho['high']:.4f}]"
 
 
 def counts_text(counts: Mapping[str, int]) -> str:

@@ -12,8 +12,9 @@ from rich.table import Table
 from rich.text import Text
 
 from hpsearch.cluster.population import Standing
+from hpsearch.report.interval_text import interval_text
 from hpsearch.report.progress import LOG_SECONDS
-from hpsearch.report.text import duration_text, interval_text
+from hpsearch.report.text import duration_text
 from hpsearch.trainers.evaluation import Metrics
 
 

@@ -6,6 +6,7 @@ meets the same starts.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import torch
 from torch import Tensor
@@ -27,6 +28,8 @@ from hpsearch.trainers.role_nets import num_actions
 
 Metrics = dict[str, Rho]
 Counted = dict[str, Games]
+BOOTSTRAP_SEED: Final = 0
+"""of all intervals"""
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,16 @@ class Measurement:
     modes: tuple[str, ...]
     """MODES, or only the first: what never explores plays the same in both"""
     device: torch.device
+
+
+def starts_key(split: str) -> int:
+    """Return the key that the starts of a split are drawn by."""
+    return derive_key("evaluation", split)
+
+
+def noise_key_of(split: str) -> int:
+    """Return the key that players' moves are drawn by on the starts of a split."""
+    return derive_key("evaluation noise", split)
 
 
 @dataclass(frozen=True)
@@ -132,8 +145,8 @@ def _play_modes(
     host: HostPolicy, agent: AgentPolicy, num_members: int, how: Measurement, *, learner: str
 ) -> list[list[_Played]]:
     """Return each mode's and each member's games against one opponent."""
-    key = torch.tensor([derive_key("evaluation", how.split)], device=how.device)
-    noise_key = torch.tensor([derive_key("evaluation noise", how.split)], device=how.device)
+    key = torch.tensor([starts_key(how.split)], device=how.device)
+    noise_key = torch.tensor([noise_key_of(how.split)], device=how.device)
     backend = default_backend(how.device)
     starts = FusedGame(how.game, key, how.num_games, how.device, backend, observes=False).points
     modes = torch.arange(len(how.modes), device=how.device).repeat_interleave(how.num_games)
@@ -181,10 +194,10 @@ def _evaluation(role: str, by_name: Mapping[str, list[list[_Played]]], member: i
     for index, mode in enumerate(MODES[:num_modes]):
         played = {name: modes[index][member] for name, modes in by_name.items()}
         for name, one in played.items():
-            metrics[f"{mode}/{role}/{name}"] = rho(one.lengths, seed=0)
+            metrics[f"{mode}/{role}/{name}"] = rho(one.lengths, BOOTSTRAP_SEED)
             counted[f"{mode}/{role}/{name}"] = one.games
         if set(PANELS[role]) <= set(played):
             panel_games = [played[name].lengths for name in PANELS[role]]
-            metrics[panel_name(mode, role)] = panel(panel_games, seed=0)
+            metrics[panel_name(mode, role)] = panel(panel_games, BOOTSTRAP_SEED)
         entropies[entropy_name(mode, role)] = pooled_entropy(one.games for one in played.values())
     return Evaluation(metrics, counted, entropies)

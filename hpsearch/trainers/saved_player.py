@@ -47,8 +47,13 @@ def load_player(path: Path, role: str, device: torch.device) -> SavedPlayer:
     net = build_net(role, learning[role], config, [config.seed], device)
     for name, tensor in net.state().items():
         tensor[0].copy_(_tensor(saved, path, f"{role}.net.{name}", tensor.shape[1:]))
-    how = style(learning[role])
-    return SavedPlayer(config, saved.step, net, _policy(role, net, how), how)
+    return player_of(role, config, saved.step, net)
+
+
+def player_of(role: str, config: TrainerConfig, step: int, net: Network) -> SavedPlayer:
+    """Return the player that a learning role's network of one member makes."""
+    how = style(config.learning()[role])
+    return SavedPlayer(config, step, net, _policy(role, net, how), how)
 
 
 def with_net(player: SavedPlayer, role: str, net: Network) -> SavedPlayer:

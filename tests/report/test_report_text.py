@@ -9,10 +9,10 @@ from views import METRIC, rho
 from hpsearch.errors import HpsearchError
 from hpsearch.report.best import best_trial
 from hpsearch.report.driver_log import DriverLog, line
+from hpsearch.report.interval_text import interval_text
 from hpsearch.report.summary import status_summary, trial_summary
 from hpsearch.report.text import (
     counts_text,
-    interval_text,
     print_status,
     setting_text,
     trials_table,

@@ -4,7 +4,7 @@ Axes: P members, B games, I inputs, O outputs, W weights of one member.
 Member p of a network computes what the same member would compute alone.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -13,28 +13,10 @@ from torch import Tensor
 
 from hpsearch.game.philox import Stream
 from hpsearch.trainers.compiling import compiled
-from hpsearch.trainers.config.players import Activation, Encoder
-from hpsearch.trainers.net_arch import Layer
-from hpsearch.trainers.networks.encoders import Inputs, apply_encoder, num_read, plan_encoder
-from hpsearch.trainers.networks.layers import apply_layer, plan_layer
-from hpsearch.trainers.networks.plan import Init, Part, Plan
+from hpsearch.trainers.networks.encoders import Inputs, num_read
+from hpsearch.trainers.networks.plan import Part, Plan
 from hpsearch.trainers.networks.reader import Reader
-
-
-@dataclass(frozen=True)
-class Tower:
-    """An encoder, hidden layers and a linear layer."""
-
-    encoder: Encoder
-    layers: tuple[Layer, ...]
-    activation: Activation
-    num_outputs: int
-    init: Init
-    last_scale: float
-    """factor of the last layer's first weights"""
-    dueling: bool
-    """outputs are a value plus advantages of mean 0 (Wang et al., arXiv 1511.06581, equation 9);
-    value and advantages share all but the last layer"""
+from hpsearch.trainers.networks.tower import Tower, apply_tower, plan_tower
 
 
 @dataclass(frozen=True)
@@ -99,14 +81,7 @@ class Network:
             activation=tower.activation,
             training=training,
         )
-        x = apply_encoder(reader, tower.encoder, self._inputs, x)
-        for layer in tower.layers:
-            x = apply_layer(reader, layer, x)
-        x = reader.linear(x).to(self.weights.dtype)
-        if not tower.dueling:
-            return x
-        value, advantages = x[..., :1], x[..., 1:]
-        return value + advantages - advantages.mean(dim=2, keepdim=True)
+        return apply_tower(reader, tower, self._inputs, x)
 
     @property
     def observation_size(self) -> int:
@@ -117,6 +92,15 @@ class Network:
     def inputs(self) -> Inputs:
         """Return what the network sees."""
         return self._inputs
+
+    def tensors_of(self, tower: int) -> tuple[list[Tensor], Tensor]:
+        """Return what a `Reader` of one tower takes: weights, layer after layer, and statistics.
+
+        Views (P, rows, columns) and (P, S) of the network's own, without gradients.
+        """
+        place = self._places[tower]
+        views = [view.detach() for view in self._views[place.views]]
+        return views, self.statistics[:, place.statistics]
 
     @property
     def towers(self) -> tuple[Tower, ...]:
@@ -189,6 +173,20 @@ class Network:
                 tensors[f"{name}.running_mean"], tensors[f"{name}.running_var"] = mean, var
         return tensors
 
+    def set_layers(self, member: int, tensors: Mapping[str, Tensor]) -> None:
+        """Take over one member's tensors, named and laid out as `layers` gives them.
+
+        Raises:
+            ValueError: if they are of other names or shapes.
+        """
+        own = self.layers(member)  # views of the weights
+        shapes = {name: tuple(tensor.shape) for name, tensor in own.items()}
+        given = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+        if shapes != given:
+            raise ValueError(f"the network has the tensors {shapes}, but got {given}")
+        for name, tensor in own.items():
+            tensor.copy_(tensors[name])
+
     def _layer_name(self, index: int) -> str:
         """Return the name of the ``index``-th pair of weight and bias."""
         tower = next(t for t, place in enumerate(self._places) if 2 * index < place.views.stop)
@@ -212,11 +210,7 @@ def _plan(inputs: Inputs, towers: Sequence[Tower]) -> tuple[Plan, list[_Place]]:
     plan, places = Plan(), []
     for tower in towers:
         first_view, first_statistic = len(plan.parts), 2 * sum(plan.statistics_widths)
-        width = plan_encoder(plan, tower.encoder, inputs, tower.init)
-        for layer in tower.layers:
-            width = plan_layer(plan, layer, width, tower.init)
-        num_outputs = tower.num_outputs + 1 if tower.dueling else tower.num_outputs
-        plan.linear(width, num_outputs, init=tower.init, scale=tower.last_scale)
+        plan_tower(plan, tower, inputs)
         views = slice(first_view, len(plan.parts))
         places.append(_Place(views, slice(first_statistic, 2 * sum(plan.statistics_widths))))
     return plan, places

@@ -1,0 +1,106 @@
+"""The certificate of a bundle: what was measured of its players, and how to repeat it.
+
+Everything is played on the CPU, so that it can be repeated where there is no GPU.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+
+from hpsearch.report.compare import SPLIT, compare, plain_rows
+from hpsearch.schema import NonNegative, Positive
+from hpsearch.trainers.evaluation import BOOTSTRAP_SEED, noise_key_of, starts_key
+from hpsearch.trainers.saved_player import SavedPlayer
+
+Rows = list[dict[str, Any]]
+"""as `compare.Row`, plain"""
+
+
+@dataclass(frozen=True)
+class Seeds:
+    """What was drawn by what."""
+
+    training: NonNegative
+    """of the configuration"""
+    starts: NonNegative
+    moves: NonNegative
+    """keys of the starts, and of moves that are drawn"""
+    intervals: NonNegative
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """How the rows of a certificate came about."""
+
+    split: str
+    """name of the set of starts, which neither training nor the search uses"""
+    games: Positive
+    """games an opponent and mode"""
+    max_steps: Positive
+    """moves after which a game counts as unfinished"""
+    exploration: float
+    """share of its moves that the sampled policy draws"""
+    seeds: Seeds
+    threads: Positive
+    """of torch, on the CPU"""
+
+
+def certify(players: Mapping[str, SavedPlayer], num_games: int) -> tuple[Conditions, Rows]:
+    """Measure the players of one configuration, by role, as this machine does it."""
+    config = next(iter(players.values())).config
+    conditions = Conditions(
+        split=SPLIT,
+        games=num_games,
+        max_steps=config.evaluation.max_steps,
+        exploration=config.evaluation.er,
+        seeds=Seeds(config.seed, starts_key(SPLIT), noise_key_of(SPLIT), BOOTSTRAP_SEED),
+        threads=torch.get_num_threads(),
+    )
+    return conditions, plain_rows(compare(players, num_games))
+
+
+def differences(
+    players: Mapping[str, SavedPlayer], conditions: Conditions, rows: Rows
+) -> list[str]:
+    """Measure players again under a certificate's ``conditions``.
+
+    Returns:
+        A line for everything that is not as certified, every number bit for bit.
+    """
+    with _threads(conditions.threads):
+        now, measured = certify(players, conditions.games)
+    before = {**_flat(asdict(conditions)), **_numbers(rows)}
+    after = {**_flat(asdict(now)), **_numbers(measured)}
+    return [
+        f"{name}: certified {before.get(name)}, measured {after.get(name)}"
+        for name in dict.fromkeys((*before, *after))
+        if before.get(name) != after.get(name)
+    ]
+
+
+def _flat(conditions: Mapping[str, Any]) -> dict[str, Any]:
+    seeds = {f"seeds.{name}": value for name, value in conditions["seeds"].items()}
+    return {**conditions, **seeds, "seeds": None}
+
+
+def _numbers(rows: Rows) -> dict[str, float]:
+    return {
+        f"{row['player']}, {metric}, {key}": number
+        for row in rows
+        for metric, numbers in row["metrics"].items()
+        for key, number in numbers.items()
+    }
+
+
+@contextmanager
+def _threads(count: int) -> Iterator[None]:
+    """Let torch use so many threads: sums that are split otherwise round otherwise."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

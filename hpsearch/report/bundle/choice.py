@@ -1,0 +1,101 @@
+"""Which trials of a study are exported: the best, the K best, or those that no other one beats."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from hpsearch.errors import HpsearchError, UsageError
+from hpsearch.population.selection.pareto import front_of_each
+from hpsearch.report.best import best_trial
+from hpsearch.report.candidates import all_candidates
+from hpsearch.report.confirmed import read_confirmed
+from hpsearch.report.view import StudyView
+from hpsearch.study.records import COMPLETE, Trial
+
+
+@dataclass(frozen=True)
+class Best:
+    """The trial that the study is known by."""
+
+    trial: Trial
+    remark: str | None
+    """what else should be known of it"""
+
+
+def the_best(view: StudyView, confirm: str) -> Best:
+    """Return the best when confirmed, else the search's or the last match's.
+
+    Args:
+        view: one look at the study.
+        confirm: the command that would tell whether it was lucky.
+
+    Raises:
+        HpsearchError: if no trial has finished.
+        CorruptError: if the confirmation is damaged.
+    """
+    name, best, found = view.study.spec.name, best_trial(view), read_confirmed(view)
+    if found is None:
+        return Best(best, unconfirmed(view, confirm))
+    if not found.is_current:
+        remark = f"the confirmation of {name} is out of date, its best are others by now"
+        return Best(best, remark)
+    if found.best == best.number:
+        return Best(best, None)
+    what = f"exported is trial {found.best}, the best when confirmed; the search's is {best.number}"
+    return Best(view.state.trials[found.best], what)
+
+
+def unconfirmed(view: StudyView, confirm: str) -> str | None:
+    """Return the remark on a study of which nothing is confirmed, None where something is."""
+    if view.folder.confirmation.exists():
+        return None
+    name = view.study.spec.name
+    return f"{name} is not confirmed: its best may be the luckiest; compare with: {confirm}"
+
+
+def the_top(view: StudyView, count: int, best: Trial) -> list[Trial]:
+    """Return the ``count`` best trials, ``best`` first, or as many as there are.
+
+    Of a search those of different configurations, by the first objective; of a population the
+    members of its last match, by their strength there.
+
+    Raises:
+        HpsearchError: if no trial has finished.
+    """
+    others = [trial for trial in _ranked(view) if trial.number != best.number]
+    return [best, *others][:count]
+
+
+def the_front(view: StudyView) -> list[Trial]:
+    """Return the finished trials that no other one beats in every objective, the best first.
+
+    Sorted by the first objective; of trials that are equal in all of them, each is returned.
+
+    Raises:
+        UsageError: if the study has one objective.
+        HpsearchError: if no trial has finished that all of them were measured of.
+    """
+    name, objectives = view.study.spec.name, view.study.spec.objectives
+    if len(objectives) == 1:
+        raise UsageError(
+            f"{name} has one objective, {objectives[0].metric}, so there is no front; export the "
+            "best few with --top"
+        )
+    metrics = [objective.metric for objective in objectives]
+    trials = [t for t in view.state.told(COMPLETE) if set(metrics) <= set(t.metrics)]
+    if not trials:
+        raise HpsearchError(f"no trial of {name} has finished that all objectives were measured of")
+    signs = np.array([1.0 if one.goal == "maximize" else -1.0 for one in objectives])
+    values = signs * [[trial.metrics[metric]["value"] for metric in metrics] for trial in trials]
+    in_front = np.flatnonzero(front_of_each(values) == 0)
+    return [trials[place] for place in sorted(in_front, key=lambda place: -values[place, 0])]
+
+
+def _ranked(view: StudyView) -> Sequence[Trial]:
+    judged = [match for match in view.state.population.matches.values() if match.is_over]
+    if not judged:
+        return [candidate.trial for candidate in all_candidates(view)]
+    strengths = judged[-1].strengths
+    numbers = sorted(strengths, key=lambda number: -strengths[number])
+    return [view.state.trials[number] for number in numbers]
