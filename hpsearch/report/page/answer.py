@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from hpsearch.report.interval_text import interval_text, setting_text
+from hpsearch.report.interval_text import interval_text
 from hpsearch.report.page.charts import Chart, axis, chart, colour, intervals, symbol
 from hpsearch.report.page.comparison import Comparison, Value, comparisons
 from hpsearch.report.page.html import (
@@ -17,6 +17,7 @@ from hpsearch.report.page.html import (
     text,
 )
 from hpsearch.report.page.material import Material
+from hpsearch.report.text import setting_text
 from hpsearch.report.view import StudyView
 from hpsearch.study.records import Trial
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from hpsearch import yaml_file
-from hpsearch.report.interval_text import interval_text, setting_text
+from hpsearch.report.interval_text import interval_text
 from hpsearch.report.page.html import (
     Html,
     Section,
@@ -17,6 +17,7 @@ from hpsearch.report.page.html import (
 )
 from hpsearch.report.page.material import Material
 from hpsearch.report.summary import trial_state
+from hpsearch.report.text import setting_text
 from hpsearch.report.view import StudyView
 
 
