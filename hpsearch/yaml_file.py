@@ -97,3 +97,11 @@ def parse(text: str) -> Any:
 def dump(data: Any) -> str:
     """Return plain data as YAML text, keys in their order; `load` reads the same data back."""
     return yaml.dump(data, Dumper=_Dumper, sort_keys=False, default_flow_style=None, width=100)
+
+
+def dump_inline(data: Any) -> str:
+    """Return plain data as YAML text on one line, such as 0.001 or {name: tpe}."""
+    text: str = yaml.dump(
+        data, Dumper=_Dumper, sort_keys=False, default_flow_style=True, width=10**6
+    )
+    return text.removesuffix("...\n").rstrip("\n")
