@@ -7,7 +7,7 @@ import argparse
 from collections.abc import Sequence
 
 from hpsearch import __version__
-from hpsearch.arguments.beginning import add_init
+from hpsearch.arguments.beginning import add_beginning_commands
 from hpsearch.arguments.crossplay import add_crossplay
 from hpsearch.arguments.players import add_player_commands
 from hpsearch.arguments.populations import add_population_commands
@@ -55,7 +55,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"hpsearch {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    add_init(commands)
+    add_beginning_commands(commands)
     add_study_commands(commands)
     add_population_commands(commands)
     add_player_commands(commands)

@@ -1,4 +1,4 @@
-"""The command with which one begins."""
+"""The commands with which one begins."""
 
 import argparse
 from pathlib import Path
@@ -10,8 +10,25 @@ if TYPE_CHECKING:
     from hpsearch.arguments.adding import Commands
 
 
-def add_init(commands: "Commands") -> None:
-    """Add it."""
+SHELLS = ("bash", "zsh", "fish", "tcsh")
+COMPLETION = """\
+hpsearch completion bash > ~/.local/share/bash-completion/completions/hpsearch
+hpsearch completion zsh > ~/.zfunc/_hpsearch"""
+
+
+def add_beginning_commands(commands: "Commands") -> None:
+    """Add all of them."""
+    _add_init(commands)
+    _add_completion(commands)
+
+
+def _add_completion(commands: "Commands") -> None:
+    summary = "print a script by which a shell completes commands, options, files and studies"
+    parser = add_command(commands, "completion", _completion, summary, example=COMPLETION)
+    parser.add_argument("shell", choices=SHELLS, metavar="SHELL", help=", ".join(SHELLS))
+
+
+def _add_init(commands: "Commands") -> None:
     summary = "write a study to begin with, every key explained; or convert from hironaka"
     parser = add_command(
         commands, "init", _init, summary, example="hpsearch init --template ppo my_study.yaml"
@@ -40,6 +57,13 @@ def add_init(commands: "Commands") -> None:
         metavar="FILE",
         help="of --from-hironaka; default: the old name with .yaml, here",
     )
+
+
+def _completion(options: argparse.Namespace) -> int:
+    from hpsearch.arguments import build_parser
+    from hpsearch.commands.completion import completion
+
+    return completion(build_parser(), options.shell)
 
 
 def _init(options: argparse.Namespace) -> int:
