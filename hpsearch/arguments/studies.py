@@ -154,7 +154,7 @@ def _add_confirm(add: _Adder) -> None:
 def _validate(options: argparse.Namespace) -> int:
     from hpsearch.commands.validate import validate
 
-    return validate(Path(options.study), as_json=options.json)
+    return validate(Path(options.study), options.runs, as_json=options.json)
 
 
 def _run(options: argparse.Namespace) -> int:
