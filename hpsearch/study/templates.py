@@ -40,7 +40,7 @@ TEMPLATES: Mapping[str, Template] = {
     ),
     "ppo": Template(
         "ppo_20x3.yaml",
-        "five numbers of a PPO host at 20x3 with a median pruner, half an hour on two cores",
+        "five numbers of a PPO host with a median pruner, sixteen times two minutes of a core",
     ),
     "population": Template(
         "population_pairs.yaml",
