@@ -108,3 +108,11 @@ def dump_portable(data: Any) -> str:
     return yaml.dump(
         data, Dumper=_PortableDumper, sort_keys=False, default_flow_style=None, width=100
     )
+
+
+def dump_inline(data: Any) -> str:
+    """Return plain data as YAML text on one line, such as 0.001 or {name: tpe}."""
+    text: str = yaml.dump(
+        data, Dumper=_Dumper, sort_keys=False, default_flow_style=True, width=10**6
+    )
+    return text.removesuffix("...\n").rstrip("\n")

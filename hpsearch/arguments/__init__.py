@@ -7,6 +7,7 @@ import argparse
 from collections.abc import Sequence
 
 from hpsearch import __version__
+from hpsearch.arguments.beginning import add_beginning_commands
 from hpsearch.arguments.crossplay import add_crossplay
 from hpsearch.arguments.players import add_player_commands
 from hpsearch.arguments.populations import add_population_commands
@@ -14,6 +15,7 @@ from hpsearch.arguments.studies import add_study_commands
 
 EPILOG = """\
 examples:
+  hpsearch init my_study.yaml              a study to begin with, every key explained
   hpsearch run studies/quickstart.yaml     run a study, or go on with it after Ctrl-C
   hpsearch submit studies/quickstart.yaml  the same, and go home
   hpsearch status quickstart --watch       how far it is
@@ -53,6 +55,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"hpsearch {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    add_beginning_commands(commands)
     add_study_commands(commands)
     add_population_commands(commands)
     add_player_commands(commands)

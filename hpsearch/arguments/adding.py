@@ -11,11 +11,17 @@ Call = Callable[[argparse.Namespace], int]
 
 
 def add_command(
-    commands: "Commands", name: str, call: Call, summary: str, more: str = ""
+    commands: "Commands", name: str, call: Call, summary: str, *, example: str
 ) -> argparse.ArgumentParser:
-    """Add a command that calls ``call``; its own help goes on with ``more``."""
-    description = f"{summary[0].upper()}{summary[1:]}{more}."
-    parser = commands.add_parser(name, help=summary, description=description)
+    """Add a command that calls ``call``; its own help ends with examples, a line each."""
+    lines = "".join(f"\n  {line}" for line in example.splitlines())
+    parser = commands.add_parser(
+        name,
+        help=summary,
+        description=f"{summary[0].upper()}{summary[1:]}.",
+        epilog=f"{'examples' if lines.count('hpsearch ') > 1 else 'example'}:{lines}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.set_defaults(command=call)
     return parser
 

@@ -9,17 +9,13 @@ from hpsearch.arguments.adding import add_command, add_json, add_runs, count, po
 if TYPE_CHECKING:
     from hpsearch.arguments.adding import Commands
 
-EPILOG = """\
-example:
-  hpsearch crossplay quickstart runs/ppo_20x3 zeillinger --top 5 -o matrix.svg"""
+EXAMPLE = "hpsearch crossplay quickstart runs/ppo_20x3 zeillinger --top 5 -o matrix.svg"
 
 
 def add_crossplay(commands: "Commands") -> None:
     """Add it."""
     summary = "every host against every agent: a matrix, ratings, cycles"
-    parser = add_command(commands, "crossplay", _crossplay, summary)
-    parser.epilog = EPILOG
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser = add_command(commands, "crossplay", _crossplay, summary, example=EXAMPLE)
     parser.add_argument(
         "players",
         nargs="+",

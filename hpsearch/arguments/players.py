@@ -10,17 +10,25 @@ if TYPE_CHECKING:
     from hpsearch.arguments.adding import Commands
 
 
+TRAIN = """\
+hpsearch train studies/trainers/ppo_20x3.yaml
+hpsearch train studies/trainers/dqn_20x3.yaml host.gamma=0.95 seed=2 --name gamma95"""
+CHECKPOINT = "hpsearch checkpoint runs/ppo_20x3"
+EVALUATE = """\
+hpsearch evaluate runs/ppo_20x3
+hpsearch evaluate zeillinger --match-steps 0 --tree tree.txt"""
+
+
 def add_player_commands(commands: "Commands") -> None:
     """Add all of them."""
     _add_train(commands)
-    _add_init(commands)
     _add_checkpoint(commands)
     _add_evaluate(commands)
 
 
 def _add_train(commands: "Commands") -> None:
     summary = "train what one configuration says, without a study; again: go on with it"
-    parser = add_command(commands, "train", _train, summary)
+    parser = add_command(commands, "train", _train, summary, example=TRAIN)
     parser.add_argument("config", type=Path, metavar="CONFIG", help="trainer configuration, a file")
     parser.add_argument(
         "overrides", nargs="*", metavar="KEY=VALUE", help="a key to change, such as host.gamma=0.9"
@@ -35,24 +43,9 @@ def _add_train(commands: "Commands") -> None:
     parser.add_argument("--threads", type=positive, metavar="N", help="default: all cores")
 
 
-def _add_init(commands: "Commands") -> None:
-    summary = "turn a configuration of hironaka.trainer into a complete one of ours"
-    parser = add_command(commands, "init", _init, summary, ", and list what changed meaning")
-    parser.add_argument(
-        "--from-hironaka",
-        type=Path,
-        required=True,
-        metavar="OLD",
-        help="the YAML file to convert; it stays as it is",
-    )
-    parser.add_argument(
-        "-o", "--output", type=Path, metavar="FILE", help="default: the old name with .yaml, here"
-    )
-
-
 def _add_checkpoint(commands: "Commands") -> None:
     summary = "ask a training process for a checkpoint now"
-    parser = add_command(commands, "checkpoint", _checkpoint, summary)
+    parser = add_command(commands, "checkpoint", _checkpoint, summary, example=CHECKPOINT)
     parser.add_argument(
         "folder", type=Path, metavar="FOLDER", help="RUNS/NAME, or RUNS/STUDY/trials/NUMBER"
     )
@@ -60,7 +53,7 @@ def _add_checkpoint(commands: "Commands") -> None:
 
 def _add_evaluate(commands: "Commands") -> None:
     summary = "everything that can be measured of a trained or a scripted player"
-    parser = add_command(commands, "evaluate", _evaluate, summary)
+    parser = add_command(commands, "evaluate", _evaluate, summary, example=EVALUATE)
     parser.add_argument(
         "checkpoint",
         type=Path,
@@ -106,12 +99,6 @@ def _train(options: argparse.Namespace) -> int:
         resume=options.resume,
         num_threads=options.threads,
     )
-
-
-def _init(options: argparse.Namespace) -> int:
-    from hpsearch.commands.init import from_hironaka
-
-    return from_hironaka(options.from_hironaka, options.output)
 
 
 def _checkpoint(options: argparse.Namespace) -> int:

@@ -18,9 +18,7 @@ def add_population_commands(commands: "Commands") -> None:
 def _add(
     commands: "Commands", name: str, call: Call, summary: str, example: str
 ) -> argparse.ArgumentParser:
-    parser = add_command(commands, name, call, summary)
-    parser.epilog = f"example:\n  {example}"
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser = add_command(commands, name, call, summary, example=example)
     add_runs(parser)
     return parser
 

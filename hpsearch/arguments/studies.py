@@ -38,6 +38,28 @@ def add_study_commands(commands: "Commands") -> None:
     add("doctor", _doctor, ready, json=True, without_study=True)
 
 
+EXAMPLES = {
+    "validate": "hpsearch validate studies/quickstart.yaml",
+    "run": "hpsearch run studies/quickstart.yaml",
+    "submit": "hpsearch submit studies/quickstart.yaml",
+    "tick": "hpsearch tick studies/quickstart.yaml",
+    "drive": "hpsearch drive quickstart",
+    "gc": "hpsearch gc quickstart --dry-run",
+    "doctor": "hpsearch doctor\nhpsearch doctor studies/quickstart.yaml",
+    "pause": "hpsearch pause quickstart",
+    "resume": "hpsearch resume quickstart",
+    "stop": "hpsearch stop quickstart",
+    "cancel": "hpsearch cancel quickstart",
+    "retry": "hpsearch retry quickstart --kind oom_host --kind nan",
+    "status": "hpsearch status quickstart --watch\nhpsearch status quickstart --json",
+    "trials": "hpsearch trials quickstart",
+    "best": "hpsearch best quickstart --json",
+    "lineage": "hpsearch lineage population_pairs --all -o lineage.svg",
+    "export": "hpsearch export quickstart -o best/",
+    "confirm": "hpsearch confirm quickstart --top 5 --seeds 5",
+}
+
+
 class _Adder:
     """Adds commands that take a study."""
 
@@ -54,7 +76,7 @@ class _Adder:
         without_study: bool = False,
     ) -> argparse.ArgumentParser:
         """Add one; ``without_study`` says that the study may be left out."""
-        parser = add_command(self._commands, name, call, summary)
+        parser = add_command(self._commands, name, call, summary, example=EXAMPLES[name])
         what = "study file, or name of a started study"
         parser.add_argument(
             "study", nargs="?" if without_study else None, metavar="STUDY", help=what
@@ -185,7 +207,7 @@ def _add_confirm(add: _Adder) -> None:
 def _validate(options: argparse.Namespace) -> int:
     from hpsearch.commands.validate import validate
 
-    return validate(Path(options.study), as_json=options.json)
+    return validate(Path(options.study), options.runs, as_json=options.json)
 
 
 def _run(options: argparse.Namespace) -> int:

@@ -11,16 +11,18 @@ import io
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 from zipfile import BadZipFile
-
-import numpy as np
-import numpy.typing as npt
 
 from hpsearch.atomic import read_json, unreadable, write_bytes, write_json
 from hpsearch.errors import ConfigError, CorruptError
 from hpsearch.schema import NonNegative, Positive, read
 from hpsearch.trainers.checkpoint_name import PREFIX
 from hpsearch.trainers.config.players import Role
+
+if TYPE_CHECKING:  # it takes as long to import as all that validates a study
+    import numpy as np
+    import numpy.typing as npt
 
 
 @dataclass(frozen=True)
@@ -83,9 +85,9 @@ class Answer:
 class Games:
     """How long the games of every pair took. Axes: S sets of starts, P hosts, Q agents, G games."""
 
-    moves: npt.NDArray[np.int64]
+    moves: "npt.NDArray[np.int64]"
     """(S, P, Q, G), the cap where a game did not finish; game g of every pair has the same start"""
-    finished: npt.NDArray[np.bool_]
+    finished: "npt.NDArray[np.bool_]"
     """(S, P, Q, G)"""
 
 
@@ -113,6 +115,8 @@ class MatchDir:
 
     def write_games(self, games: Games) -> None:
         """Say how the games went: the last thing that a match writes."""
+        import numpy as np
+
         file = io.BytesIO()
         np.savez_compressed(file, moves=games.moves.astype(np.int32), finished=games.finished)
         write_bytes(self._games, file.getvalue())
@@ -124,6 +128,8 @@ class MatchDir:
             CorruptError: if the file is damaged.
             DiskError: if it cannot be read.
         """
+        import numpy as np
+
         try:
             # Opened here, since numpy leaves a file open in which it finds no archive.
             with self._games.open("rb") as file, np.load(file, allow_pickle=False) as arrays:

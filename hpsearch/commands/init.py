@@ -1,4 +1,4 @@
-"""hpsearch init: a trainer configuration from one of another program."""
+"""hpsearch init: a study to begin with, or a trainer configuration from one of another program."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -6,6 +6,7 @@ from pathlib import Path
 from hpsearch import yaml_file
 from hpsearch.atomic import write_text
 from hpsearch.errors import UsageError
+from hpsearch.study.templates import TEMPLATES, write_template
 from hpsearch.trainers.from_hironaka import CHANGED, CHOSEN, LEFT_OUT, Remark, convert
 
 HEADINGS = {
@@ -13,6 +14,24 @@ HEADINGS = {
     LEFT_OUT: "left out:",
     CHOSEN: "chosen, because the old file does not say:",
 }
+
+
+def from_template(name: str, target: Path) -> int:
+    """Write a study and its trainer configuration, every key explained; say what comes next."""
+    files = write_template(name, target)
+    print(f"{files.study}: {TEMPLATES[name].summary}")
+    print(f"{files.trainer}: the trainer configuration that it searches around")
+    print(f"look: hpsearch validate {files.study}")
+    print(f"run:  hpsearch run {files.study}")
+    return 0
+
+
+def list_templates() -> int:
+    """Print a line for each template."""
+    width = max(map(len, TEMPLATES))
+    for name, template in TEMPLATES.items():
+        print(f"{name:<{width}}  {template.summary}")
+    return 0
 
 
 def from_hironaka(old: Path, output: Path | None) -> int:

@@ -11,6 +11,7 @@ from hpsearch.report.best import best_trial
 from hpsearch.report.summary import status_summary, trial_summary
 from hpsearch.report.text import print_best, print_status, trials_table
 from hpsearch.report.view import StudyView, open_view
+from hpsearch.report.watching import Watcher
 from hpsearch.study.state import BUSY, PAUSED
 
 
@@ -19,13 +20,13 @@ def status(study: str, runs: Path, *, as_json: bool, every: float | None) -> int
     if every is None:
         _print_status(open_view(study, runs), as_json=as_json)
         return 0
+    watcher = Watcher(Console(), as_json=as_json)
     with stop_flag((signal.SIGINT,)) as flag:
         while not flag.is_set:
             view = open_view(study, runs)
-            if not as_json:
-                Console().clear()  # does nothing where there is no terminal
-            _print_status(view, as_json=as_json)
-            if view.state.status not in (*BUSY, PAUSED):
+            is_over = view.state.status not in (*BUSY, PAUSED)
+            watcher.show(view, is_over=is_over)
+            if is_over:
                 return 0
             flag.rest(every)
     raise KeyboardInterrupt  # by itself it may get lost in what Python does behind our back

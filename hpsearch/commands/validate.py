@@ -1,36 +1,86 @@
-"""hpsearch validate: check a study file and show what it would search."""
+"""hpsearch validate: check a study file and show what it would search, and what that costs."""
 
 import json
+import shlex
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from hpsearch import yaml_file
+from hpsearch.cluster.sbatch import driver_options, trial_options
+from hpsearch.cluster.slurm_profile import load_profile
+from hpsearch.cluster.study_dir import StudyDir
+from hpsearch.report.forecast import Forecast, forecast
+from hpsearch.study.example import Example, example_trial
+from hpsearch.study.options import SlurmOptions
 from hpsearch.study.remarks import remarks
 from hpsearch.study.spec import Study, load_spec
 
+JOBS = {"trials": "a job of trials", "driver": "the driver"}
 
-def validate(path: Path, *, as_json: bool) -> int:
-    """Print the size of the search and one complete example; every fault is raised at once."""
+
+def validate(path: Path, runs: Path, *, as_json: bool) -> int:
+    """Print the size of the search, its cost and one example; every fault is raised at once."""
     study = load_spec(path)
-    example = _example(study)
+    example, cost = example_trial(study), forecast(study, StudyDir(runs / study.spec.name))
     if as_json:
-        data = {
-            "study": study.spec.name,
-            "configurations": study.space.num_configurations(),
-            "trials": study.spec.budget.trials,
-            "remarks": remarks(study),
-            "example": example,
-        }
-        print(json.dumps(data, indent=1))
+        print(json.dumps(_plain(study, example, cost), indent=1))
         return 0
     count = study.space.num_configurations()
     size = "infinitely many" if count is None else str(count)
     print(f"{path} is a valid study: {study.spec.budget.trials} trials of {size} configurations")
+    print(f"cost: {cost_text(cost)}")
     for remark in remarks(study):
         print(f"note: {remark}")
-    print("\none complete trainer configuration of it, the base:\n")
-    print(yaml_file.dump(example))
+    for job, lines in _sbatch(study).items():
+        print(f"\n{JOBS[job]} is submitted with:\n")
+        print("\n".join(lines))
+    print(f"\n{example.what}:\n")
+    print(yaml_file.dump(example.params))
+    print("its complete trainer configuration:\n")
+    print(yaml_file.dump(example.config))
     return 0
 
 
-def _example(study: Study) -> dict[str, object]:
-    return next(iter(study.bases.values()))
+def cost_text(cost: Forecast) -> str:
+    """Return the cost as one sentence."""
+    steps = f"{cost.trials} trials of {cost.steps_per_trial:,} steps"
+    if cost.hours is None:
+        return f"{steps}; hours unknown, because nothing like it was measured"
+    bound = "at most about" if cost.is_bound else "about"
+    together = "; members that train together take less" if cost.is_bound else ""
+    return (
+        f"{steps}, {bound} {cost.hours:.2g} {cost.unit}, by the {cost.steps_per_second:,.3g} steps "
+        f"a second of {cost.source}{together}"
+    )
+
+
+def _plain(study: Study, example: Example, cost: Forecast) -> dict[str, Any]:
+    return {
+        "study": study.spec.name,
+        "configurations": study.space.num_configurations(),
+        "trials": study.spec.budget.trials,
+        "remarks": remarks(study),
+        "cost": asdict(cost),
+        "sbatch": _sbatch(study),
+        "example": example.config,
+        "example_params": example.params,
+    }
+
+
+def _sbatch(study: Study) -> dict[str, list[str]]:
+    """Return what each kind of job asks of sbatch, and its setup; nothing where jobs run here."""
+    options = study.spec.executor
+    if not isinstance(options, SlurmOptions):
+        return {}
+    profile = load_profile(study.path.parent / options.profile)
+    asked = {"trials": trial_options(profile), "driver": driver_options(profile.driver)}
+    return {
+        job: [*(f"#SBATCH {_quoted(option)}" for option in lines), *profile.setup]
+        for job, lines in asked.items()
+    }
+
+
+def _quoted(option: str) -> str:
+    name, equals, value = option.partition("=")
+    return f"{name}{equals}{shlex.quote(value)}" if equals else name

@@ -198,13 +198,16 @@ class PopulationOptions:
     interval: Positive
     """steps of a trial: those between two matches of a member"""
     generations: Synchronous | Steady = field(default_factory=Synchronous)
+    """who is judged together"""
     matches: Matches = field(default_factory=Matches)
     founders: tuple[str, ...] = ()
     """checkpoints with which members begin, in turn, from the study file; none for new networks"""
     islands: Islands | None = None
     """null trains each member by itself from match to match"""
     selection: Truncation | Tournament | Pareto | Nobody = field(default_factory=Truncation)
+    """who gives way to whom"""
     explore: Perturb | Model | Keep | Schedule = field(default_factory=Perturb)
+    """which hyperparameters a child tries"""
     operators: tuple[OperatorOptions, ...] = field(default_factory=lambda: (Clone(),))
     """by which children are made, the more often the more of theirs were adopted"""
     floor: Share = 0.05

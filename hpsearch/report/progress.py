@@ -11,6 +11,7 @@ from rich.progress_bar import ProgressBar
 from rich.text import Text
 
 from hpsearch.report.interval_text import interval_text
+from hpsearch.report.live import is_live
 from hpsearch.report.text import counts_text, duration_text
 from hpsearch.report.view import StudyView
 from hpsearch.report.work import steps_in_all, steps_made, steps_per_second
@@ -93,8 +94,8 @@ class Display:
 
 @contextmanager
 def open_display(console: Console) -> Iterator[Display]:
-    """Give a display that is live while the block runs, if the console is a terminal."""
-    if not console.is_terminal:
+    """Give a display that is live while the block runs, if the console can be."""
+    if not is_live(console):
         yield Display(console, None)
         return
     with Live(console=console, refresh_per_second=4) as live:

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from hpsearch.cluster.population import Standing
 from hpsearch.report.interval_text import interval_text
+from hpsearch.report.live import is_live
 from hpsearch.report.progress import LOG_SECONDS
 from hpsearch.report.text import duration_text
 from hpsearch.trainers.evaluation import Metrics
@@ -72,8 +73,8 @@ class TrainingDisplay:
 
 @contextmanager
 def open_training_display(console: Console, num_steps: int) -> Iterator[TrainingDisplay]:
-    """Give a display that is live while the block runs, if the console is a terminal."""
-    if not console.is_terminal:
+    """Give a display that is live while the block runs, if the console can be."""
+    if not is_live(console):
         yield TrainingDisplay(console, None, num_steps)
         return
     with Live(console=console, refresh_per_second=4) as live:

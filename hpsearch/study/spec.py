@@ -88,16 +88,20 @@ class StudySpec:
     base: str | dict[str, str]
     """path of a trainer configuration, from the study file; or one for each algorithm"""
     objectives: tuple[Objective, ...]
+    """by what trials are compared; of several, which are not pruned, the first names the best"""
     space: dict[str, Parameter]
     """parameters by the dotted path of the trainer configuration that they set"""
     budget: Budget
     sampler: Sampler = field(default_factory=TPEOptions)
+    """how configurations are suggested"""
     pruner: Pruner = field(default_factory=NoPruning)
+    """which trials end early"""
     max_failures: NonNegative = 3
     """the study stops when more trials than this have failed"""
     population: PopulationOptions | None = None
     """how trials follow each other as the intervals of members that breed; null for a search"""
     executor: Executor = field(default_factory=LocalOptions)
+    """where jobs run"""
 
     def check(self) -> Iterator[str]:
         """Yield what is wrong with the space as a whole."""

@@ -9,3 +9,12 @@ from views import Story
 def story(tmp_path):
     """A study of six trials of 60 steps."""
     return Story(write_study(tmp_path))
+
+
+@pytest.fixture
+def terminal(monkeypatch):
+    """The surroundings of somebody at a terminal, whatever these tests run on."""
+    monkeypatch.setenv("TERM", "xterm-256color")
+    for name in ("CI", "FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
+        monkeypatch.delenv(name, raising=False)
+    return monkeypatch

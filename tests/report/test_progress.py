@@ -5,6 +5,7 @@ import time
 
 import pytest
 from rich.console import Console
+from screens import Screen
 from views import METRIC
 
 from hpsearch.cluster.messages import Heartbeat
@@ -112,8 +113,8 @@ def test_a_log_gets_a_line_when_something_changed_or_time_passed(clock):
     assert console.file.getvalue().splitlines() == texts
 
 
-def test_a_terminal_gets_a_live_panel():
-    console = Console(file=io.StringIO(), force_terminal=True, width=80)
+def test_a_terminal_gets_a_live_panel(terminal):
+    console = Console(file=Screen(), width=80)
     with open_display(console) as display:
         display.show(progress(1))
         display.show(progress(2))
@@ -126,8 +127,8 @@ def test_a_terminal_gets_a_live_panel():
     assert module.LOG_SECONDS > 0
 
 
-def test_a_broken_block_gives_the_terminal_back():
-    console = Console(file=io.StringIO(), force_terminal=True, width=80)
+def test_a_broken_block_gives_the_terminal_back(terminal):
+    console = Console(file=Screen(), width=80)
 
     def interrupted() -> None:
         with open_display(console) as display:

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
+from screens import Screen
 
 from hpsearch.cluster.population import Standing
 from hpsearch.report import training as training_module
@@ -77,9 +78,9 @@ def test_a_log_holds_no_control_characters(clock):
         assert line.isprintable()
 
 
-def test_a_terminal_shows_a_panel_with_the_last_metrics():
-    file = io.StringIO()
-    console = Console(file=file, force_terminal=True, width=100, height=40)
+def test_a_terminal_shows_a_panel_with_the_last_metrics(terminal):
+    file = Screen()
+    console = Console(file=file, width=100, height=40)
     with open_training_display(console, 200) as display:
         display.show(Standing((50,), 20.0, {0: METRICS}))
         display.show(Standing((100,), 20.0, {}))

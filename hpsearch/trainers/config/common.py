@@ -30,6 +30,7 @@ class LearningRole(NetworkFields):
     """What every role that learns says, whatever the algorithm."""
 
     optim: Optim
+    """how gradients move the weights"""
     max_grad_norm: PositiveNumber
     """the gradient of a member is scaled down to this norm"""
     gamma: Rate
@@ -46,9 +47,11 @@ class CommonConfig:
     """
 
     algorithm: Literal["dqn", "ppo"]
+    """by which roles learn; dqn or ppo, each with keys of its own"""
     seed: Annotated[int, Range(low=0), PER_MEMBER]
     """of initial weights, starts and exploration"""
     device: Literal["cpu", "cuda"]
+    """on which it trains; cuda is a GPU"""
     precision: Literal["fp32", "tf32", "bf16"]
     """of the networks' products; weights, optimizer and game stay as they are"""
     compile: Literal["off", "default"]
@@ -70,6 +73,7 @@ class CommonConfig:
     reposition: bool
     """subtract each coordinate's minimum after a move"""
     reward: RewardName
+    """what a host earns: 1 for the last move, -1 for each, or the share of the points it removes"""
     rollout_length: Positive
     """moves of every game a step, T"""
     opponents: OpponentPool | None

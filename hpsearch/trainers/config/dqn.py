@@ -20,6 +20,7 @@ class DQNRole(LearningRole):
     er: Rate
     """exploration rate; the final value of er_schedule"""
     er_schedule: Schedule
+    """how the exploration rate moves to er"""
     tau: PositiveRate
     """share of the weights that the target network takes over; 1 copies them"""
     steps_before_update_target: MemberSteps

@@ -53,7 +53,9 @@ class OpponentPool:
     at_once: Positive
     """snapshots met at the same time, each in an equal share of the games, S"""
     choice: UniformChoice | PrioritisedChoice
+    """which snapshots are met"""
     sync: FixedSync | DynamicSync
+    """when snapshots are taken"""
     max_staleness: Positive
     """steps after which a snapshot is not met any more; at the latest then a new one is taken"""
 

@@ -48,6 +48,7 @@ class AdamOptim:
     name: Literal["adam"]
     args: AdamArgs
     lr_schedule: Schedule
+    """how the learning rate moves to args.lr"""
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,7 @@ class AdamWOptim:
     name: Literal["adamw"]
     args: AdamWArgs
     lr_schedule: Schedule
+    """how the learning rate moves to args.lr"""
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,7 @@ class SGDOptim:
     name: Literal["sgd"]
     args: SGDArgs
     lr_schedule: Schedule
+    """how the learning rate moves to args.lr"""
 
 
 Optim = AdamOptim | AdamWOptim | SGDOptim

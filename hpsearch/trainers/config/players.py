@@ -22,6 +22,7 @@ class ScriptedHost:
     """A host that follows a rule instead of learning."""
 
     player: HostName
+    """the rule"""
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,7 @@ class ScriptedAgent:
     """An agent that follows a rule instead of learning."""
 
     player: AgentName
+    """the rule"""
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,7 @@ class DeepSetsEncoder:
     widths: tuple[Positive, ...]
     """of the layers that every point passes through"""
     pool: Literal["max", "mean", "sum"]
+    """how the features of the points become one"""
 
 
 @dataclass(frozen=True)
@@ -86,7 +89,7 @@ class NetworkFields:
     encoder: Encoder
     """how points become features"""
     net_arch: tuple[Any, ...]
-    """hidden layers; grammar in net_arch.py"""
+    """hidden layers: N of width N; norms b, l; residual blocks rN, rlN; or {repeat, net_arch}"""
     activation: Activation
     """after every layer of the encoder and the hidden layers"""
 

@@ -1,0 +1,219 @@
+"""A configuration as YAML in which a comment explains every key, by what the code says of it.
+
+Beside a key stands the text under its field, its default where it has one, and P where members of
+one job may differ in it; below a block, once, what else could stand there.
+"""
+
+import dataclasses
+import textwrap
+from collections.abc import Iterator, Mapping
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from hpsearch import yaml_file
+from hpsearch.field_notes import class_note, field_notes
+from hpsearch.plain import to_plain
+from hpsearch.schema import PER_MEMBER, field_hints, metadata_of
+
+WIDTH = 100
+COLUMN = 32
+"""where comments begin"""
+LONGEST = 44
+"""characters of a key and its value beside which a comment finds room"""
+INDENT = "  "
+
+
+def explained(config: Any) -> str:
+    """Return a dataclass that `schema.read` can read as YAML text, every key explained."""
+    text, was_block = "", False
+    for lines in _Writer().keys(config, 0, per_member=False):
+        is_block = lines[0].partition("#")[0].rstrip().endswith(":")
+        text += "\n" if text and (is_block or was_block) else ""  # blocks stand apart
+        text += "\n".join(lines) + "\n"
+        was_block = is_block
+    return text
+
+
+def remark(text: str, depth: int = 0) -> list[str]:
+    """Return a sentence as lines of comments."""
+    lead = f"{INDENT * depth}# "
+    return textwrap.wrap(
+        text, WIDTH, initial_indent=lead, subsequent_indent=lead, break_long_words=False
+    )
+
+
+class _Writer:
+    """Writes one file; remembers which alternatives it has listed."""
+
+    def __init__(self) -> None:
+        self._listed: set[tuple[Any, ...]] = set()
+
+    def keys(self, config: Any, depth: int, *, per_member: bool) -> Iterator[list[str]]:
+        """Yield the lines of each field of a dataclass."""
+        hints = field_hints(_class_of(config))
+        for field in dataclasses.fields(config):
+            hint = hints[field.name]
+            marked = per_member or PER_MEMBER in metadata_of(hint)
+            value = getattr(config, field.name)
+            note = _note(_class_of(config), field, value, hint, marked=marked)
+            yield list(self._key(field.name, hint, value, note, depth, marked=marked))
+
+    def _key(
+        self, key: str, hint: Any, value: Any, note: str, depth: int, *, marked: bool
+    ) -> Iterator[str]:
+        if dataclasses.is_dataclass(value):
+            header = note or ("" if _tag(type(value)) else class_note(type(value)))
+            yield from _line(f"{key}:", header, depth)
+            for lines in self.keys(value, depth + 1, per_member=marked):
+                yield from lines
+            yield from self._alternatives(hint, type(value), depth + 1)
+        elif _item_kinds(hint):
+            yield from _line(f"{key}:" if value else f"{key}: []", note, depth)
+            yield from _items(value, depth + 1)
+            yield from self._kinds(_item_kinds(hint), depth + 1)
+        else:
+            yield from _line(f"{key}: {yaml_file.dump_inline(to_plain(value))}", note, depth)
+            yield from self._alternatives(hint, type(value), depth + (value is not None))
+
+    def _alternatives(self, hint: Any, chosen: type, depth: int) -> Iterator[str]:
+        """Yield what else could stand in a block's place."""
+        options = _options(hint)
+        blocks = [one for one in options if dataclasses.is_dataclass(one) and one is not chosen]
+        if not blocks or options in self._listed:
+            return
+        self._listed.add(options)
+        for block in blocks:
+            yield from remark(f"or {_form(block)}: {class_note(block)}", depth)
+
+    def _kinds(self, kinds: tuple[Any, ...], depth: int) -> Iterator[str]:
+        """Yield what may stand in a list or mapping, and what its keys mean."""
+        if kinds in self._listed:
+            return
+        self._listed.add(kinds)
+        said = set()
+        for kind in kinds:
+            yield from remark(f"each is {_form(kind)}: {class_note(kind)}", depth)
+        for kind in kinds:
+            for key, hint in field_hints(kind).items():
+                note = "" if key == _tag(kind) else _what(kind, key, hint)
+                if note and (key, note) not in said:
+                    yield from remark(f"{key}: {note}", depth)
+                said.add((key, note))
+
+
+def _note(cls: Any, field: "dataclasses.Field[Any]", value: Any, hint: Any, *, marked: bool) -> str:
+    """Return what stands beside a key: what it is, the names it may have, its default, P."""
+    what, default = _what(cls, field.name, hint), _default(field)
+    if field.name == _tag(cls) or default is dataclasses.MISSING:
+        pass
+    elif default == value:
+        what = f"{what} (the default)" if what else "the default"
+    elif not dataclasses.is_dataclass(default):
+        what = f"{what} (default: {yaml_file.dump_inline(to_plain(default))})".strip()
+    return f"{what}; P" if marked and what else what
+
+
+def _what(cls: Any, key: str, hint: Any) -> str:
+    """Return what a key is, and the names it may have."""
+    note = field_notes(cls).get(key, "")
+    if key == _tag(cls):
+        return note or class_note(cls)
+    return "; ".join(filter(None, (note, " or ".join(map(str, _literals(hint))))))
+
+
+def _tag(cls: Any) -> str | None:
+    """Return the key whose one name tells a block from its alternatives."""
+    hints = field_hints(cls).items()
+    return next((key for key, hint in hints if len(_literals(hint)) == 1), None)
+
+
+def _line(text: str, note: str, depth: int) -> Iterator[str]:
+    """Yield a key with its comment, beside it or, where there is little room, above."""
+    text = f"{INDENT * depth}{text}"
+    if not note:
+        yield text
+    elif len(text) > LONGEST:
+        yield from remark(note, depth)
+        yield text
+    else:
+        start = max(COLUMN, len(text) + 2)
+        first, *others = textwrap.wrap(note, WIDTH - start - 2, break_long_words=False)
+        yield f"{text:<{start}}# {first}"
+        yield from (f"{'':<{start}}# {other}" for other in others)
+
+
+def _items(value: Any, depth: int) -> Iterator[str]:
+    """Yield a line an item of a list or mapping; what has its default is left out."""
+    if isinstance(value, Mapping):
+        lines = [f"{name}: {yaml_file.dump_inline(_said(item))}" for name, item in value.items()]
+    else:
+        lines = [f"- {yaml_file.dump_inline(_said(item))}" for item in value]
+    for line in lines:
+        yield f"{INDENT * depth}{line}"
+
+
+def _said(config: Any) -> dict[str, Any]:
+    """Return a block as plain data without what has its default, names excepted."""
+    hints, plain = field_hints(_class_of(config)), to_plain(config)
+    return {
+        field.name: plain[field.name]
+        for field in dataclasses.fields(config)
+        if _literals(hints[field.name]) or getattr(config, field.name) != _default(field)
+    }
+
+
+def _form(cls: Any) -> str:
+    """Return the keys of a block, with the values of those that are simple and have a default."""
+    return f"{{{', '.join(_form_keys(cls))}}}"
+
+
+def _form_keys(cls: Any) -> Iterator[str]:
+    hints = field_hints(cls)
+    for field in dataclasses.fields(cls):
+        names, default = _literals(hints[field.name]), _default(field)
+        if len(names) == 1:
+            yield f"{field.name}: {names[0]}"
+        elif default is dataclasses.MISSING or dataclasses.is_dataclass(default):
+            yield field.name
+        else:
+            yield f"{field.name}: {yaml_file.dump_inline(to_plain(default))}"
+
+
+def _default(field: "dataclasses.Field[Any]") -> Any:
+    factory = field.default_factory
+    return field.default if factory is dataclasses.MISSING else factory()
+
+
+def _class_of(config: Any) -> Any:
+    return type(config)  # which is no key of a cache to mypy
+
+
+def _bare(hint: Any) -> Any:
+    return get_args(hint)[0] if get_origin(hint) is Annotated else hint
+
+
+def _options(hint: Any) -> tuple[Any, ...]:
+    """Return what a value may be."""
+    bare = _bare(hint)
+    return get_args(bare) if get_origin(bare) in (Union, UnionType) else (bare,)
+
+
+def _literals(hint: Any) -> tuple[Any, ...]:
+    """Return the names that a value may have."""
+    found: tuple[Any, ...] = ()
+    for option in _options(hint):
+        if get_origin(_bare(option)) is Literal:
+            found += get_args(_bare(option))
+        elif option is NoneType and found:
+            found += ("null",)
+    return found
+
+
+def _item_kinds(hint: Any) -> tuple[Any, ...]:
+    """Return the blocks of which a list or mapping consists; nothing if it does not."""
+    bare = _bare(hint)
+    if get_origin(bare) not in (tuple, dict):
+        return ()
+    item = get_args(bare)[0 if get_origin(bare) is tuple else 1]
+    kinds = _options(item)
+    return kinds if all(dataclasses.is_dataclass(kind) for kind in kinds) else ()

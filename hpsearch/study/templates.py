@@ -1,0 +1,124 @@
+"""Studies to begin with: those of studies/, written with an explanation of every key."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from hpsearch.atomic import write_text
+from hpsearch.errors import UsageError, unknown_name
+from hpsearch.explained import explained, remark
+from hpsearch.names import NAME_RULE, is_name
+from hpsearch.shipped import shipped
+from hpsearch.study.spec import load_spec
+from hpsearch.trainers.config import read_config
+
+DEFAULT = "search"
+
+STUDY_WORDS = (
+    "Keys with a default may be left out; none is written null. `hpsearch validate` lists all "
+    "faults of a file at once, and shows what it would search and what that costs."
+)
+TRAINER_WORDS = (
+    "No key may be left out; none is written null. P marks what may differ between trials that "
+    "train together in one job."
+)
+
+
+@dataclass(frozen=True)
+class Template:
+    """A study of the repository."""
+
+    file: str
+    """its name below studies/"""
+    summary: str
+
+
+TEMPLATES: Mapping[str, Template] = {
+    "search": Template(
+        "quickstart.yaml",
+        "four numbers of a small DQN host by TPE, two minutes on two cores",
+    ),
+    "ppo": Template(
+        "ppo_20x3.yaml",
+        "five numbers of a PPO host with a median pruner, sixteen times two minutes of a core",
+    ),
+    "population": Template(
+        "population_pairs.yaml",
+        "eight pairs of a DQN host and agent that breed, twenty minutes on two cores",
+    ),
+    "published_depth_batch": Template(
+        "published_depth_batch.yaml",
+        "the published sweep of depth and batch size, hours on a GPU",
+    ),
+    "published_pairs": Template(
+        "published_pairs.yaml",
+        "the published eight pairs at 20x3, hours on a GPU",
+    ),
+    "published_100x10": Template(
+        "published_100x10.yaml",
+        "the published eight pairs at 100x10, hours on a GPU",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Written:
+    """The two files of a new study."""
+
+    study: Path
+    trainer: Path
+
+
+def write_template(name: str, target: Path) -> Written:
+    """Write a study and the trainer configuration that it names; return where.
+
+    Args:
+        name: of `TEMPLATES`.
+        target: the study file, ending in .yaml or .yml, or a folder for one of the template's name.
+
+    Raises:
+        UsageError: if there is no such template, the file would be no name for a study, or one of
+            the files exists.
+    """
+    if name not in TEMPLATES:
+        raise UsageError(unknown_name("template", name, TEMPLATES))
+    files = _places(name, target)
+    source = shipped(f"studies/{TEMPLATES[name].file}")
+    study = load_spec(source)
+    (base,) = study.bases.values()
+    spec = replace(
+        study.spec,
+        name=files.study.stem,
+        storage=f"sqlite:///runs/{files.study.stem}.db",
+        base=files.trainer.name,
+    )
+    head = _header([f"hpsearch run {files.study}", *_about(source), STUDY_WORDS])
+    write_text(files.study, head + explained(spec))
+    words = f"The configuration that {files.study.name} searches around."
+    head = _header([f"hpsearch train {files.trainer}", words, TRAINER_WORDS])
+    write_text(files.trainer, head + explained(read_config(base, source=str(source))))
+    return files
+
+
+def _places(name: str, target: Path) -> Written:
+    study = target if target.suffix in (".yaml", ".yml") else target / f"{name}.yaml"
+    if not is_name(study.stem):
+        raise UsageError(f"the name of a study {NAME_RULE}, but is {study.stem!r}; choose another")
+    trainer = study.with_name(f"{study.stem}_trainer.yaml")
+    for file in (study, trainer):
+        if file.exists():
+            raise UsageError(f"{file} exists and is not overwritten; name another file or folder")
+    return Written(study, trainer)
+
+
+def _about(source: Path) -> list[str]:
+    """Return the paragraphs at the head of a study file, without the command."""
+    lines = source.read_text(encoding="utf-8").splitlines()
+    head = lines[1 : next(n for n, line in enumerate(lines) if not line.startswith("#"))]
+    text = "\n".join(line.removeprefix("#").strip() for line in head)
+    return [" ".join(one.split()) for one in text.split("\n\n") if one.strip()]
+
+
+def _header(paragraphs: list[str]) -> str:
+    blocks = ("\n".join(remark(one)) for one in paragraphs)
+    return "\n#\n".join(blocks) + "\n"

@@ -1,0 +1,251 @@
+"""`hpsearch init` writes studies that load, run, and explain every one of their keys."""
+
+import dataclasses
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+from cli_tools import hpsearch, read, refused
+
+from hpsearch import shipped as shipped_module
+from hpsearch import yaml_file
+from hpsearch.explained import explained
+from hpsearch.field_notes import class_note, field_notes
+from hpsearch.population.options import PopulationOptions
+from hpsearch.study.options import LocalOptions, SlurmOptions, TPEOptions
+from hpsearch.study.spec import StudySpec, load_spec
+from hpsearch.study.templates import TEMPLATES, write_template
+from hpsearch.trainers.config import DQNConfig, read_config
+from hpsearch.trainers.config.common import LearningRole
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "studies/README.md").read_text()
+SAMPLERS = ("random", "tpe", "qmc", "grid", "cmaes", "gp", "listed")
+PRUNERS = ("none", "median", "successive_halving", "hyperband")
+ITEMS = ("space", "objectives", "operators")
+"""keys below which a line is an item, explained below them"""
+
+
+def keys_of(node: yaml.Node) -> list[tuple[str, int]]:
+    """Return keys with the lines on which they stand, without those of items and flow mappings."""
+    if not isinstance(node, yaml.MappingNode) or node.flow_style:
+        return []
+    found = []
+    for key, value in node.value:
+        found.append((key.value, key.start_mark.line))
+        found += [] if key.value in ITEMS else keys_of(value)
+    return found
+
+
+@pytest.fixture(params=TEMPLATES)
+def written(request, tmp_path):
+    return request.param, write_template(request.param, tmp_path)
+
+
+def test_a_template_says_what_its_study_says(written):
+    name, files = written
+    source = ROOT / "studies" / TEMPLATES[name].file
+    ours, theirs = load_spec(files.study), load_spec(source)
+    same = {"name": name, "storage": f"sqlite:///runs/{name}.db", "base": f"{name}_trainer.yaml"}
+    assert ours.spec == dataclasses.replace(theirs.spec, **same)
+    (base,) = ours.bases.values()
+    (their_base,) = theirs.bases.values()
+    assert read_config(base, source="") == read_config(their_base, source="")
+
+
+def test_every_key_has_a_comment_beside_or_above_it(written):
+    for path in dataclasses.astuple(written[1]):
+        text = path.read_text()
+        lines = text.splitlines()
+        keys = keys_of(yaml.compose(text))
+        assert len(keys) > 20
+        for key, line in keys:
+            beside = re.search(r"\s# \S", lines[line])
+            above = line and re.match(r"\s*# \S", lines[line - 1])
+            by_its_name = lines[line].endswith(":") and "# " in lines[line + 1]
+            assert beside or above or by_its_name, (path.name, key)
+
+
+def test_every_key_of_the_schema_stands_in_the_files(written):
+    name, files = written
+    study = yaml_file.load(files.study)
+    assert list(study) == [field.name for field in dataclasses.fields(StudySpec)]
+    assert study["executor"].keys() == {f.name for f in dataclasses.fields(LocalOptions)}
+    if study["sampler"]["name"] == "tpe":
+        assert study["sampler"].keys() == {f.name for f in dataclasses.fields(TPEOptions)}
+    if name == "population":
+        wanted = {f.name for f in dataclasses.fields(PopulationOptions)}
+        assert study["population"].keys() == wanted
+    text = files.study.read_text()
+    for block in (SlurmOptions, PopulationOptions):
+        for field in dataclasses.fields(block):
+            assert re.search(rf"\b{field.name}\b", text), field.name
+    for one in (*SAMPLERS, *PRUNERS):
+        assert re.search(rf"name: {one}\b", text), one
+    # A trainer configuration has no defaults, so that it loads says that all its keys are there.
+    assert read_config(yaml_file.load(files.trainer), source="")
+
+
+def test_every_key_is_one_that_the_readme_explains(written):
+    named = set(re.findall(r"[a-z]+[a-z0-9_]*", " ".join(re.findall(r"`[^`]+`", README))))
+    for path in dataclasses.astuple(written[1]):
+        keys = {key for key, _ in keys_of(yaml.compose(path.read_text()))}
+        assert keys <= named | {"args"}, keys - named
+
+
+def test_comments_are_what_the_code_says(tmp_path):
+    files = write_template("search", tmp_path)
+    text = " ".join(re.sub(r"\n *#", "", files.study.read_text()).split())
+    assert "max_failures: 3 # the study stops when more trials than this have failed (the d" in text
+    assert "n_startup_trials: 8 # finished trials before the first that is not random (def" in text
+    assert "(default: 10)" in text
+    text = " ".join(re.sub(r"\n *#", "", files.trainer.read_text()).split())
+    assert "gamma: 0.9 # discount a move; P" in text
+    assert "batch_size: 256 # transitions an update rollout" not in text
+    assert "rollout_size: 256 # games played at once in which this role learns, B batch" in text
+
+
+def test_the_study_is_named_by_its_file(tmp_path):
+    done = hpsearch(tmp_path, "init", "deep/mine.yaml", "--template", "ppo")
+    assert done.stdout.splitlines()[-1] == "run:  hpsearch run deep/mine.yaml"
+    assert {path.name for path in (tmp_path / "deep").iterdir()} == {
+        "mine.yaml",
+        "mine_trainer.yaml",
+    }
+    assert read(tmp_path, "validate", "deep/mine.yaml")["study"] == "mine"
+    first = (tmp_path / "deep/mine.yaml").read_text().splitlines()[0]
+    assert first == "# hpsearch run deep/mine.yaml"
+    hpsearch(tmp_path, "init", "deep")
+    assert (tmp_path / "deep/search.yaml").exists()
+
+
+def test_nothing_is_overwritten(tmp_path):
+    (tmp_path / "search_trainer.yaml").write_text("mine")
+    message = refused(tmp_path, "init", code=2)
+    assert message.startswith("search_trainer.yaml exists and is not overwritten; name another")
+    assert [path.name for path in tmp_path.iterdir()] == ["search_trainer.yaml"]
+    assert (tmp_path / "search_trainer.yaml").read_text() == "mine"
+
+
+def test_what_cannot_be_written_is_refused(tmp_path):
+    message = refused(tmp_path, "init", "--template", "sarch", code=2)
+    assert message.startswith("unknown template 'sarch' (did you mean 'search'?); valid: popul")
+    message = refused(tmp_path, "init", "_a.yaml", code=2)
+    assert message.startswith("the name of a study must begin with a letter or digit")
+    message = refused(tmp_path, "init", "-o", "x.yaml", code=2)
+    assert message.startswith("-o belongs to --from-hironaka")
+    message = refused(tmp_path, "init", "x.yaml", "--from-hironaka", "y.yaml", code=2)
+    assert message.startswith("--from-hironaka writes to the file that -o names")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_templates_are_listed(tmp_path):
+    lines = hpsearch(tmp_path, "init", "--list").stdout.splitlines()
+    assert [line.split()[0] for line in lines] == list(TEMPLATES)
+    assert all(len(line.split()) > 5 for line in lines)
+
+
+def test_every_study_of_the_repository_is_a_template():
+    files = {path.name for path in (ROOT / "studies").glob("*.yaml")}
+    assert {template.file for template in TEMPLATES.values()} == files
+
+
+def test_a_new_study_runs(tmp_path):
+    """With its numbers made small in the text, the comments left as they are."""
+    hpsearch(tmp_path, "init", "s.yaml")
+    small = {
+        "s.yaml": {"trials": 2, "n_startup_trials": 1, "jobs": 1, "members_per_job": 2},
+        "s_trainer.yaml": {"interval": 10, "num_games": 10, "final_num_games": 20},
+    }
+    for name, values in small.items():
+        path = tmp_path / name
+        text = path.read_text()
+        for key, value in values.items():
+            text, count = re.subn(rf"(?m)^( *{key}:) \d+ ", rf"\1 {value} ", text)
+            assert count
+        path.write_text(re.sub(r"(?m)^steps: 2400 ", "steps: 20 ", text))
+    done = hpsearch(tmp_path, "run", "s.yaml", "--no-export")
+    assert done.stdout.splitlines()[-5].startswith("best: trial ")
+    assert read(tmp_path, "status", "s")["trials"]["finished"] == 2
+
+
+# What templates are made of.
+
+
+@dataclasses.dataclass(frozen=True)
+class Inner:
+    """What is inside.
+
+    And more of it.
+    """
+
+    size: int = 3
+    """how large,
+    in metres"""
+
+
+@dataclasses.dataclass(frozen=True)
+class Outer(Inner):
+    """What is outside."""
+
+    inner: Inner | None = None
+    other: str = "x"
+
+    def method(self) -> int:
+        """Return no note of a field."""
+        return self.size
+
+
+def test_notes_are_the_texts_under_fields():
+    assert field_notes(Outer) == {"size": "how large, in metres"}
+    assert class_note(Inner) == "What is inside"
+
+
+def test_a_configuration_is_explained():
+    assert explained(Outer(inner=Inner(4))) == (
+        "size: 3                         # how large, in metres (the default)\n"
+        "\n"
+        "inner:                          # (default: null)\n"
+        "  size: 4                       # how large, in metres (default: 3)\n"
+        "\n"
+        "other: x                        # the default\n"
+    )
+    assert yaml.safe_load(explained(Outer())) == {"size": 3, "inner": None, "other": "x"}
+
+
+def test_every_field_of_a_learning_role_is_explained():
+    names = {field.name for field in dataclasses.fields(LearningRole)}
+    assert names == field_notes(LearningRole).keys()
+    assert {"seed", "device", "reward", "algorithm"} <= field_notes(DQNConfig).keys()
+
+
+def test_one_line_of_yaml_reads_back():
+    values = [
+        "sqlite:///a b.db",
+        "a: b",
+        "1e-3",
+        None,
+        True,
+        1e-5,
+        [1, "x y"],
+        {"k": [1, {"a": 2}]},
+    ]
+    for value in values:
+        text = yaml_file.dump_inline(value)
+        assert "\n" not in text
+        assert yaml_file.parse(f"k: {text}") == {"k": value}
+
+
+def test_a_wheel_holds_what_is_shipped(tmp_path, monkeypatch):
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    included = project["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
+    for source, target in included.items():
+        assert (ROOT / source).exists()
+        assert target == f"hpsearch/files/{source}"
+    assert shipped_module.shipped("studies/quickstart.yaml") == ROOT / "studies/quickstart.yaml"
+    monkeypatch.setattr(shipped_module, "_PACKAGE", tmp_path)
+    (tmp_path / "files/studies").mkdir(parents=True)
+    (tmp_path / "files/studies/quickstart.yaml").write_text("")
+    assert shipped_module.shipped("studies/quickstart.yaml").parent.parent.name == "files"

@@ -1,0 +1,307 @@
+"""What `hpsearch validate` shows: an example, what is asked of SLURM, and what the study costs."""
+
+import csv
+import json
+import random
+import time
+from pathlib import Path
+
+import pytest
+from cli_tools import STUDY, hpsearch, read, write_study, write_trainer
+
+from hpsearch import yaml_file
+from hpsearch.cluster.messages import Assignment, Heartbeat, JobPlan
+from hpsearch.cluster.study_dir import StudyDir
+from hpsearch.report import measured_shapes
+from hpsearch.report.forecast import forecast
+from hpsearch.study.example import example_trial
+from hpsearch.study.samplers import build_sampler
+from hpsearch.study.spec import load_spec
+from hpsearch.trainers.config import read_config
+
+ROOT = Path(__file__).parent.parent
+LR = "host.optim.args.lr"
+GRID = {
+    LR: {"type": "categorical", "choices": [1e-3, 1e-2]},
+    "host.gamma": {"type": "float", "low": 0.8, "high": 0.95, "step": 0.05},
+}
+LISTED = [{LR: 1e-3, "host.gamma": 0.9}, {LR: 2e-3, "host.gamma": 0.8}]
+PROFILE = {
+    "partition": "gpu",
+    "account": None,
+    "qos": None,
+    "constraint": "a100&(nvlink|ib)",
+    "gpu_type": "a100",
+    "gpus_per_task": 2,
+    "cpus_per_task": 16,
+    "memory_gib": 120,
+    "walltime_minutes": 60,
+    "signal_delay_seconds": 300,
+    "setup": ["module load cuda"],
+    "array_parallelism": 4,
+    "tasks_per_job": 1,
+    "max_calls_per_minute": 6,
+    "driver": {
+        "partition": "cpu",
+        "account": None,
+        "qos": None,
+        "memory_gib": 8,
+        "walltime_minutes": 10080,
+    },
+}
+SLURM = {"executor": {"name": "slurm", "profile": "site.yaml", "jobs": 2}}
+
+
+def load(folder: Path, changes: dict | None = None):
+    return load_spec(write_study(folder, changes))
+
+
+def first_of_sampler(study):
+    """Return what the sampler itself asks for first, decoded."""
+    import optuna
+
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    sampler = build_sampler(study.spec.sampler, study.spec.seed, study.space)
+    trial = optuna.create_study(sampler=sampler).ask()
+    study.space.suggest(trial)
+    return study.space.decode(trial.params)
+
+
+# The example.
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"space": GRID, "sampler": {"name": "grid"}},
+        {"space": GRID, "sampler": {"name": "grid"}, "seed": 12},
+        {"sampler": {"name": "listed", "configurations": LISTED}},
+    ],
+    ids=["grid", "grid of another seed", "listed"],
+)
+def test_the_example_is_the_first_trial_where_that_is_known(tmp_path, changes):
+    study = load(tmp_path, changes)
+    example = example_trial(study)
+    assert example.what == "the first trial"
+    assert example.params == first_of_sampler(study)
+
+
+def test_the_example_is_drawn_by_the_studys_seed(tmp_path):
+    examples = [example_trial(load(tmp_path, {"seed": seed})) for seed in (3, 3, 4)]
+    assert examples[0] == examples[1] != examples[2]
+    for example in examples:
+        assert 1e-4 <= example.params[LR] <= 1e-2
+        assert 0.8 <= example.params["host.gamma"] <= 0.97
+        config = read_config(example.config, source="example")
+        assert config.host.optim.args.lr == example.params[LR]
+        assert config.host.gamma == example.params["host.gamma"]
+    assert examples[0].config["seed"] == 3_000_000
+
+
+def test_an_example_has_the_parameters_that_exist_in_it(tmp_path):
+    space = {
+        "dqn.double": {"type": "categorical", "choices": [True, False]},
+        "host.gamma": {"type": "float", "low": 0.8, "high": 0.9, "when": {"dqn.double": True}},
+        "host.tau": {"type": "float", "low": 0.1, "high": 0.2, "when": {"dqn.double": False}},
+    }
+    seen = set()
+    for seed in range(8):
+        study = load(tmp_path, {"space": space, "sampler": {"name": "random"}, "seed": seed})
+        params = example_trial(study).params
+        assert params.keys() == {"dqn.double", "host.gamma" if params["dqn.double"] else "host.tau"}
+        seen.add(params["dqn.double"])
+    assert seen == {True, False}
+
+
+def test_examples_are_spread_over_the_space(tmp_path):
+    """A uniform number lies below its middle half of the time: 200 seeds, five deviations."""
+    study = load(tmp_path)
+    data = yaml_file.load(study.path)
+    below = 0
+    for seed in range(200):
+        study.path.write_text(yaml_file.dump(data | {"seed": seed}))
+        below += example_trial(load_spec(study.path)).params["host.gamma"] < 0.885
+    assert abs(below - 100) < 5 * (200 * 0.25) ** 0.5
+
+
+def test_validate_prints_parameters_and_configuration(tmp_path):
+    write_study(tmp_path)
+    text = hpsearch(tmp_path, "validate", "study.yaml").stdout
+    data = read(tmp_path, "validate", "study.yaml")
+    _, params, config = text.split(":\n\n")
+    params = yaml_file.parse(params.rpartition("\n\n")[0])
+    assert (
+        params == data["example_params"] == example_trial(load_spec(tmp_path / "study.yaml")).params
+    )
+    assert yaml_file.parse(config) == data["example"]
+
+
+# SLURM.
+
+
+def test_what_sbatch_is_asked_is_what_submitit_asks(tmp_path, monkeypatch):
+    import submitit
+
+    from hpsearch.cluster.slurm_profile import load_profile, sbatch_parameters
+
+    (tmp_path / "site.yaml").write_text(yaml_file.dump(PROFILE))
+    write_study(tmp_path, SLURM)
+    shown = read(tmp_path, "validate", "study.yaml")["sbatch"]
+    monkeypatch.setattr(submitit.SlurmExecutor, "affinity", classmethod(lambda cls: 2))
+    executor = submitit.SlurmExecutor(folder=tmp_path)
+    executor.update_parameters(**sbatch_parameters(load_profile(tmp_path / "site.yaml")))
+    script = executor._make_submission_file_text("work", "uid").splitlines()
+    assert set(shown["trials"]) <= set(script)
+    others = [line for line in script if line.startswith("#SBATCH") and line not in shown["trials"]]
+    names = {line.split()[1].partition("=")[0] for line in others}
+    assert names <= {"--job-name", "--output", "--open-mode", "--wckey"}
+    assert shown["trials"][-1] == shown["driver"][-1] == "module load cuda"
+    assert "#SBATCH --partition=cpu" in shown["driver"]
+    assert "#SBATCH --cpus-per-task=1" in shown["driver"]
+    text = hpsearch(tmp_path, "validate", "study.yaml").stdout
+    assert "\n".join(["a job of trials is submitted with:", "", *shown["trials"]]) in text
+    assert "\n".join(["the driver is submitted with:", "", *shown["driver"]]) in text
+
+
+def test_a_study_for_this_machine_asks_slurm_nothing(tmp_path):
+    write_study(tmp_path)
+    assert read(tmp_path, "validate", "study.yaml")["sbatch"] == {}
+
+
+# The cost.
+
+
+def seconds_a_step(case: str) -> float:
+    """Return the sum of the parts of a step, straight from the table."""
+    with (ROOT / measured_shapes.ROWS).open() as file:
+        rows = [row for row in csv.DictReader(file) if row["case"] == case]
+    newest = rows[-1]["date"], rows[-1]["commit"]
+    return sum(
+        float(row["seconds_a_step"]) for row in rows if (row["date"], row["commit"]) == newest
+    )
+
+
+def test_the_quickstart_costs_what_its_shape_was_measured_to(tmp_path):
+    """Sixteen trials of 2,400 steps, each of which took two threads the table's time."""
+    cost = forecast(load_spec(ROOT / "studies/quickstart.yaml"), StudyDir(tmp_path))
+    step = seconds_a_step("dqn, shipped")
+    assert cost.steps == 38_400
+    assert cost.steps_per_second == pytest.approx(1 / step)
+    assert cost.hours == pytest.approx(38_400 * step * 2 / 3600)
+    assert (cost.unit, cost.is_bound) == ("CPU-hours", True)
+    assert "host 24-64-64-4" in cost.source
+
+
+def test_ppo_costs_what_its_shape_was_measured_to(tmp_path):
+    cost = forecast(load_spec(ROOT / "studies/ppo_20x3.yaml"), StudyDir(tmp_path))
+    assert cost.hours == pytest.approx(6400 * seconds_a_step("ppo, shipped") * 2 / 3600)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"host/net_arch": [8192, 8192]},
+        {"host/batch_size": 8192},
+        {"device": "cuda"},
+        {},
+    ],
+    ids=["wide", "large batches", "a GPU", "tiny"],
+)
+def test_what_was_never_measured_is_unknown(tmp_path, changes):
+    write_trainer(tmp_path, {"replay_buffer/buffer_size": 20000, **changes})
+    cost = forecast(load(tmp_path), StudyDir(tmp_path / "runs/tiny"))
+    assert (cost.hours, cost.steps_per_second, cost.source) == (None, None, None)
+    text = hpsearch(tmp_path, "validate", "study.yaml").stdout.splitlines()[1]
+    assert text == (
+        "cost: 6 trials of 60 steps; hours unknown, because nothing like it was measured"
+    )
+
+
+def begun(folder: Path, jobs: dict[str, list[float]], threads: int = 3) -> StudyDir:
+    """Write the folder of a study that had these jobs: the speed of each member of each."""
+    study = StudyDir(folder / "runs/tiny")
+    study.root.mkdir(parents=True)
+    study.spec.write_text(json.dumps({"name": "tiny", "storage": STUDY["storage"]}))
+    number = 0
+    for name, speeds in jobs.items():
+        assignments = []
+        for speed in speeds:
+            beat = Heartbeat(0.0, 60, 60, speed, "here", 1, False)
+            study.trial(number).attempt(1).root.mkdir(parents=True)
+            study.trial(number).attempt(1).write_heartbeat(beat)
+            assignments.append(Assignment(number, 1, "token"))
+            number += 1
+        study.job(name).root.mkdir(parents=True)
+        study.job(name).write(JobPlan(tuple(assignments), threads, 0.0, False))
+    return study
+
+
+def test_a_study_that_was_begun_costs_what_its_jobs_do(tmp_path):
+    """Jobs of 30, 40 and 90 member steps a second: the median makes 360 steps in 9 seconds."""
+    study = load(tmp_path)
+    folder = begun(tmp_path, {"00000": [10.0] * 3, "00001": [20.0] * 2, "00002": [90.0]})
+    (folder.jobs / "00003").mkdir()  # announced, and never written
+    cost = forecast(study, folder)
+    assert (cost.steps, cost.steps_per_second) == (360, 40.0)
+    assert cost.hours == pytest.approx(9 * 3 / 3600)
+    assert (cost.is_bound, cost.source) == (False, "its own jobs so far")
+    line = hpsearch(tmp_path, "validate", "study.yaml").stdout.splitlines()[1]
+    assert line == (
+        "cost: 6 trials of 60 steps, about 0.0075 CPU-hours, by the 40 steps a second of its own "
+        "jobs so far"
+    )
+
+
+def test_gpus_are_counted_by_the_profile(tmp_path):
+    write_trainer(tmp_path, {"device": "cuda"})
+    (tmp_path / "site.yaml").write_text(yaml_file.dump(PROFILE))
+    cost = forecast(load(tmp_path, SLURM), begun(tmp_path, {"00000": [10.0] * 4}))
+    assert (cost.unit, cost.hours) == ("GPU-hours", pytest.approx(9 * 2 / 3600))
+
+
+def test_another_study_of_the_name_says_nothing(tmp_path):
+    folder = begun(tmp_path, {"00000": [10.0]})
+    study = load(tmp_path, {"storage": "sqlite:///elsewhere.db"})
+    assert forecast(study, folder).hours is None
+
+
+def test_a_study_that_has_just_begun_says_nothing(tmp_path):
+    assert forecast(load(tmp_path), begun(tmp_path, {"00000": [0.0, 0.0]})).hours is None
+
+
+def test_a_member_of_a_population_trains_an_interval(tmp_path):
+    write_trainer(tmp_path, {"replay_buffer/buffer_size": 20000})
+    study = load_spec(ROOT / "studies/population_pairs.yaml")
+    cost = forecast(study, StudyDir(tmp_path))
+    assert cost.steps == 48 * 1000
+    assert example_trial(study).config["steps"] == 1000
+
+
+def test_every_measured_shape_can_be_read():
+    shapes = measured_shapes._seconds_a_step()
+    assert {shape.algorithm for shape in shapes} == {"dqn", "ppo"}
+    for shape, seconds in shapes.items():
+        assert measured_shapes._work_of(shape) > 1000
+        assert 0 < seconds < 10
+
+
+def test_work_is_weights_times_rows():
+    """(24+1)64 + (64+1)64 + (64+1)4 weights, two batches of 256, as the file says by hand."""
+    config = read_config(yaml_file.load(ROOT / "studies/trainers/quickstart.yaml"), source="")
+    work = measured_shapes._work(config, "host", config.host)
+    assert work == (25 * 64 + 65 * 64 + 65 * 4) * 512
+
+
+def test_validate_stays_quick_with_all_of_it(tmp_path):
+    """In half a second: the best of several, because the machine may be busy."""
+    (tmp_path / "site.yaml").write_text(yaml_file.dump(PROFILE))
+    write_study(tmp_path, SLURM)
+    begun(tmp_path, {f"{n:05}": [random.Random(n).uniform(1, 9)] for n in range(20)})
+    times = []
+    for _ in range(8):
+        start = time.monotonic()
+        hpsearch(tmp_path, "validate", "study.yaml")
+        times.append(time.monotonic() - start)
+        if times[-1] < 0.5:
+            return
+    raise AssertionError(times)
