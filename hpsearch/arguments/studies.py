@@ -4,7 +4,15 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hpsearch.arguments.adding import Call, add_command, add_json, add_runs, positive, seconds
+from hpsearch.arguments.adding import (
+    Call,
+    add_command,
+    add_json,
+    add_runs,
+    count,
+    positive,
+    seconds,
+)
 
 if TYPE_CHECKING:
     from hpsearch.arguments.adding import Commands
@@ -94,10 +102,28 @@ def _add_views(add: _Adder) -> None:
     lineage.add_argument(
         "-o", "--output", type=Path, metavar="FILE", help="write it: .png, .svg or .pdf, or .json"
     )
+    _add_dashboard(add)
     _add_confirm(add)
     export = add("export", _export, "write the best trial as a folder that stands alone", json=True)
     export.add_argument("-o", "--output", type=Path, metavar="DIR", help="default: RUNS/STUDY/best")
     export.add_argument("--trial", type=int, metavar="N", help="another trial than the best")
+
+
+def _add_dashboard(add: _Adder) -> None:
+    dashboard = add("dashboard", _dashboard, "Optuna's dashboard of a study, in a browser")
+    dashboard.add_argument(
+        "--host", default="127.0.0.1", metavar="ADDRESS", help="default: this machine alone"
+    )
+    dashboard.add_argument(
+        "--port",
+        type=count,
+        default=8080,
+        metavar="N",
+        help="or the next one that is free; 0 for any; default: 8080",
+    )
+    dashboard.add_argument(
+        "--write", action="store_true", help="let notes be written; nothing else is ever changed"
+    )
 
 
 def _add_confirm(add: _Adder) -> None:
@@ -207,6 +233,13 @@ def _confirm(options: argparse.Namespace) -> int:
 
     wanted = Wanted(options.top, options.seeds, options.games, options.submit)
     return confirm(options.study, options.runs, wanted, as_json=options.json)
+
+
+def _dashboard(options: argparse.Namespace) -> int:
+    from hpsearch.commands.dashboard import Place, dashboard
+
+    place = Place(options.host, options.port)
+    return dashboard(options.study, options.runs, place, writes=options.write)
 
 
 def _export(options: argparse.Namespace) -> int:
