@@ -4,6 +4,7 @@ import getpass
 import secrets
 import signal
 import socket
+import threading
 import time
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -16,6 +17,7 @@ from hpsearch.errors import DiskError, StorageUnavailableError, UsageError
 from hpsearch.report.dashboard.figures import figure_attrs
 from hpsearch.report.dashboard.files import OfferedFiles, study_files, trial_files
 from hpsearch.report.dashboard.guard import Guard
+from hpsearch.report.dashboard.remembering import Remembering
 from hpsearch.report.dashboard.server import Server, bind, serving
 from hpsearch.report.dashboard.shown import ShownStudy
 from hpsearch.report.dashboard.source import Source
@@ -71,13 +73,16 @@ def _serve(source: Source, server: Server, flag: StopFlag, *, writes: bool) -> N
     shown.keep(source.system_attrs())
     _add(source, shown, files)
     token = secrets.token_urlsafe(16)
+    remembering = Remembering(wsgi(shown, artifact_store=files), lambda: shown.changed_at)
     guard = Guard(
-        wsgi(shown, artifact_store=files),
+        remembering,
         token=token,
         cookie=f"hpsearch-{server.server_port}",
         writes=writes,
     )
+    first = f"/api/studies/{source.head.study_id}"
     with serving(server, guard):
+        threading.Thread(target=remembering.prepare, args=(first,), daemon=True).start()
         _tell(source, server, token, writes=writes)
         drawn, event = time.monotonic(), source.view.state.last_event
         while not flag.is_set:

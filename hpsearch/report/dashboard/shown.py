@@ -2,6 +2,7 @@
 
 import copy
 import threading
+import time
 from collections.abc import Callable, Container, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
@@ -43,12 +44,17 @@ class ShownStudy(BaseStorage):
         self._user_attrs: Attrs = {}
         self._files: Mapping[int, Attrs] = {}
         self._lock = threading.RLock()
+        self.changed_at = time.monotonic()
+        """when something was new"""
 
     # What is shown, replaced as a whole: who reads meanwhile sees what was before, or what is now.
 
     def take(self, news: News) -> None:
         """Show what has changed."""
+        if not (news.trials or news.is_anew):
+            return
         with self._lock:
+            self.changed_at = time.monotonic()
             trials = [] if news.is_anew else list(self._trials)
             for trial in news.trials:
                 if trial.number == len(trials):
@@ -61,13 +67,15 @@ class ShownStudy(BaseStorage):
     def keep(self, system_attrs: "Attrs") -> None:
         """Show the attributes that the study's own database holds: names of objectives, notes."""
         with self._lock:
-            self._kept = dict(system_attrs)
+            if self._kept != system_attrs:
+                self._kept, self.changed_at = dict(system_attrs), time.monotonic()
 
     def add(
         self, *, system_attrs: "Attrs", user_attrs: "Attrs", of_trials: Mapping[int, "Attrs"]
     ) -> None:
         """Show attributes beside those, and system attributes of trials by their numbers."""
         with self._lock:
+            self.changed_at = time.monotonic()
             self._added, self._user_attrs, self._files = system_attrs, user_attrs, of_trials
 
     # As the dashboard asks for it.
@@ -152,6 +160,7 @@ class ShownStudy(BaseStorage):
             _refuse()
         self._write_note(key, value)
         with self._lock:
+            self.changed_at = time.monotonic()
             self._kept = {**self._kept, key: value}
 
     def create_new_study(
