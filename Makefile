@@ -23,7 +23,7 @@ dev: $(VENV)/.dev                      ## and what its tests need
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt torch==2.13.0
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[monitor,plots]'
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dashboard,monitor,plots]'
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.installed

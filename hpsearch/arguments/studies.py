@@ -125,6 +125,7 @@ def _add_views(add: _Adder) -> None:
         "-o", "--output", type=Path, metavar="FILE", help="write it: .png, .svg or .pdf, or .json"
     )
     _add_report(add)
+    _add_dashboard(add)
     _add_confirm(add)
     _add_export(add)
 
@@ -172,6 +173,23 @@ def _add_report(add: _Adder) -> None:
         default=4000,
         metavar="N",
         help="games an opponent, to measure the best trial's players; 0 for none; default: 4000",
+    )
+
+
+def _add_dashboard(add: _Adder) -> None:
+    dashboard = add("dashboard", _dashboard, "Optuna's dashboard of a study, in a browser")
+    dashboard.add_argument(
+        "--host", default="127.0.0.1", metavar="ADDRESS", help="default: this machine alone"
+    )
+    dashboard.add_argument(
+        "--port",
+        type=count,
+        default=8080,
+        metavar="N",
+        help="or the next one that is free; 0 for any; default: 8080",
+    )
+    dashboard.add_argument(
+        "--write", action="store_true", help="let notes be written; nothing else is ever changed"
     )
 
 
@@ -288,6 +306,13 @@ def _confirm(options: argparse.Namespace) -> int:
 
     wanted = Wanted(options.top, options.seeds, options.games, options.submit)
     return confirm(options.study, options.runs, wanted, as_json=options.json)
+
+
+def _dashboard(options: argparse.Namespace) -> int:
+    from hpsearch.commands.dashboard import Place, dashboard
+
+    place = Place(options.host, options.port)
+    return dashboard(options.study, options.runs, place, writes=options.write)
 
 
 def _export(options: argparse.Namespace) -> int:

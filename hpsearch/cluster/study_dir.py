@@ -6,6 +6,7 @@ runs/<study>/
     driver.out                   what a driver without a terminal printed
     driver-start.json            the driver that was last started without a terminal
     driver.json                  where the driver runs, its last round, its calls to the scheduler
+    dashboard.db                 a copy of the trials for the dashboard, which may be removed
     requests/                    what users ask of the driver, a file each, gone once it is heard
     code/<hash>/                 the code that jobs on a cluster run
     best/                        the exported bundle of the best
@@ -78,6 +79,11 @@ class StudyDir:
     def driver(self) -> Path:
         """Return the file that says how the driver is."""
         return self.root / "driver.json"
+
+    @property
+    def dashboard(self) -> Path:
+        """Return the copy of the trials that the dashboard reads."""
+        return self.root / "dashboard.db"
 
     @property
     def driver_start(self) -> Path:

@@ -14,6 +14,7 @@ from hpsearch.errors import DiskError, StudyFailedError
 from hpsearch.report.driver_log import DriverLog
 from hpsearch.report.view import StudyView
 from hpsearch.study import requests
+from hpsearch.study.copy.keeper import CopyKeeper
 from hpsearch.study.driver import Driver
 from hpsearch.study.driver_note import DriverNotes
 from hpsearch.study.opening import open_driver
@@ -81,6 +82,7 @@ def drive(
             _keep_founders(study, folder)
             driver.start(resume=resume)
             view = StudyView(study, folder, driver.state, is_driven=True)
+            copies = CopyKeeper(folder)
             while (driver.is_busy or requests.waiting(folder)) and not flag.is_set:
                 began = time.perf_counter()
                 driver.tick()
@@ -89,6 +91,7 @@ def drive(
                     num_calls=executor.num_calls,
                     refusal=driver.refusal,
                 )
+                copies.keep(driver)
                 watch(view)
                 if driver.is_busy:
                     _rest(poll_seconds(study), flag, folder)

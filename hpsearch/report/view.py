@@ -15,7 +15,7 @@ from hpsearch.study.database import Database, StudyRecords
 from hpsearch.study.driver_start import DriverStart, awaited_driver
 from hpsearch.study.events import EventLog
 from hpsearch.study.holder import is_dead
-from hpsearch.study.leases import Leases
+from hpsearch.study.leases import Lease, Leases
 from hpsearch.study.records import COMPLETE, Trial
 from hpsearch.study.space_checks import ALGORITHM
 from hpsearch.study.spec import Study, load_spec, storage_url, stored_study
@@ -122,9 +122,14 @@ def _look(name: str, url: str, path: Path, runs: Path) -> StudyView:
         lease = Leases(database).current(record.id)
     finally:
         database.close()
-    is_driven = lease is not None and lease.expires_at > time.time() and not is_dead(lease.holder)
+    is_driven = holds(lease)
     study = stored_study(record.spec, path)
     return StudyView(study, folder, state, is_driven, None if is_driven else _awaited(folder))
+
+
+def holds(lease: Lease | None) -> bool:
+    """Return whether a driver holds a study by its last lease."""
+    return lease is not None and lease.expires_at > time.time() and not is_dead(lease.holder)
 
 
 def _awaited(folder: StudyDir) -> DriverStart | None:

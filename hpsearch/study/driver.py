@@ -95,6 +95,11 @@ class Driver:
         return self._recorder.state
 
     @property
+    def trials(self) -> Trials:
+        """Return the trials as Optuna holds them, for who copies them."""
+        return self._trials
+
+    @property
     def refusal(self) -> str | None:
         """Return what the executor said if it took no jobs the last time."""
         return self._jobs.refusal

@@ -1,7 +1,7 @@
 """Rows of Optuna's tables, written many in one transaction.
 
-Optuna has no public way to do that. All that is used of its private tables is in this file, and
-tests/study/test_drafts.py compares what it writes with what Optuna writes.
+Optuna has no public way to do that. All that is used of its private tables is in this file and in
+`copy/`, and tests/study/test_drafts.py compares what it writes with what Optuna writes.
 """
 
 import json

@@ -7,7 +7,7 @@ from typing import Any
 
 import optuna
 from optuna.pruners import NopPruner
-from optuna.trial import TrialState
+from optuna.trial import FrozenTrial, TrialState
 
 from hpsearch.cluster.failures import OOM_GPU
 from hpsearch.cluster.island import Island
@@ -16,6 +16,7 @@ from hpsearch.config_paths import Config
 from hpsearch.study.breeding.islands import island_number, island_of
 from hpsearch.study.breeding.lineages import lineage_of
 from hpsearch.study.breeding.records import Origin
+from hpsearch.study.copy.head import Head
 from hpsearch.study.drafts import DraftStorage
 from hpsearch.study.observe import Report
 from hpsearch.study.records import COMPLETE, FAIL, PRUNED, Trial
@@ -70,6 +71,17 @@ class Trials:
         self._orphans: list[int] | None = None
         """created by a driver that did not live to record them; None until they are looked up"""
         self.metrics = tuple(objective.metric for objective in study.spec.objectives)
+
+    @property
+    def head(self) -> Head:
+        """Return what Optuna knows of the study itself."""
+        directions = self._storage.get_study_directions(self._study_id)
+        return Head(self._study_id, self._study.spec.name, tuple(directions), self.metrics)
+
+    def stored(self) -> list[FrozenTrial]:
+        """Return all trials as they are stored, by number; not to be changed."""
+        self._storage.discard()  # of an ask that failed
+        return self._storage.get_all_trials(self._study_id, deepcopy=False)
 
     @property
     def metric(self) -> str:

@@ -1,0 +1,254 @@
+"""Our figures in the dashboard, as plotly draws them: plain data, and little of it."""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from hpsearch.errors import HpsearchError
+from hpsearch.report.confirmed import last_match
+from hpsearch.report.lineage import Descent, Relative, read_lineage
+from hpsearch.report.view import StudyView
+from hpsearch.study.records import Job, Trial
+
+Figure = dict[str, Any]
+
+MAX_CURVES: Final = 20
+MAX_JOBS: Final = 300
+"""drawn one by one, the newest ones"""
+MAX_RELATIVES: Final = 1000
+"""of the newest generations"""
+MAX_MOMENTS: Final = 1000
+COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+"""Okabe and Ito's, which the colour-blind can tell apart"""
+QUIET: Final = "#999999"
+ATTR: Final = "dashboard:plot_data:{name}:0"
+"""where Optuna's dashboard looks for a figure; in a database it would lie in many pieces, each of
+which the dashboard passes by for every trial"""
+
+
+def figure_attrs(view: StudyView, now: float) -> dict[str, str]:
+    """Return the attributes that make the dashboard draw our figures of a study.
+
+    Args:
+        view: the study.
+        now: seconds since the epoch.
+    """
+    made: dict[str, Callable[[], Figure | None]] = {
+        "learning-curves": lambda: learning_curves(view),
+        "cluster-timeline": lambda: timeline(view, now),
+        "lineage": lambda: lineage(view),
+        "cross-play": lambda: cross_play(view),
+    }
+    found = {}
+    for name, draw in made.items():
+        try:
+            figure = draw()
+        except HpsearchError:  # what is damaged or gone leaves a gap among the figures, no more
+            continue
+        if figure is not None:
+            found[ATTR.format(name=name)] = json.dumps(figure)
+    return found
+
+
+def learning_curves(view: StudyView) -> Figure | None:
+    """Return the curves of the best trials and of those that run, as far as they were reported."""
+    goal = view.study.spec.objectives[0]
+    sign = -1.0 if goal.goal == "maximize" else 1.0
+    drawn = [one for one in view.state.trials.values() if one.reported]
+    drawn.sort(key=lambda one: sign * one.reported[max(one.reported)])
+    running = [one for one in drawn if one.told is None][: MAX_CURVES // 2]
+    best = [one for one in drawn if one.told is not None][: MAX_CURVES - len(running)]
+    if not drawn:
+        return None
+    data = [_curve(one, at) for at, one in enumerate([*best, *running])]
+    title = "learning curves: the best trials, and dotted those that run"
+    return _figure(data, title, "step", goal.metric)
+
+
+def _curve(trial: Trial, at: int) -> Figure:
+    steps = sorted(trial.reported)
+    line = {"color": COLOURS[at % len(COLOURS)], "dash": "dot" if trial.told is None else "solid"}
+    return {
+        "name": f"trial {trial.number}",
+        "mode": "lines+markers",
+        "x": steps,
+        "y": [_short(trial.reported[step]) for step in steps],
+        "line": line,
+    }
+
+
+def timeline(view: StudyView, now: float) -> Figure | None:
+    """Return how many jobs ran when, and the newest of them one by one."""
+    jobs = sorted(
+        (one for one in view.state.jobs.values() if one.began_at is not None),
+        key=lambda one: one.began_at or 0.0,
+    )
+    if not jobs:
+        return None
+    newest = jobs[-MAX_JOBS:]
+    bars = [
+        {
+            "type": "bar",
+            "orientation": "h",
+            "name": name,
+            "y": [one.name for one in part],
+            "base": [_moment(one.began_at or 0.0) for one in part],
+            "x": [round(1000 * one.seconds(now)) for one in part],
+            "text": [f"{_num_trials(one)} trials" for one in part],
+            "marker": {"color": colour},
+            "textposition": "none",
+            "xaxis": "x",
+            "yaxis": "y",
+        }
+        for name, colour, part in _by_kind(newest)
+    ]
+    running = {
+        "name": "jobs that run",
+        "mode": "lines",
+        "line": {"shape": "hv", "color": "black"},
+        "xaxis": "x",
+        "yaxis": "y2",
+    } | _load(jobs, now)
+    figure = _figure([*bars, running], "the cluster: jobs over time", "", "")
+    figure["layout"] |= {
+        "barmode": "overlay",
+        "xaxis": {"type": "date"},
+        "yaxis": {"domain": [0.0, 0.68], "showticklabels": False, "title": {"text": "job"}},
+        "yaxis2": {"domain": [0.74, 1.0], "rangemode": "tozero", "title": {"text": "running"}},
+    }
+    return figure
+
+
+def _by_kind(jobs: Sequence[Job]) -> Iterator[tuple[str, str, list[Job]]]:
+    kinds = (
+        ("runs", COLOURS[2], [one for one in jobs if not one.ended]),
+        ("ended", COLOURS[0], [one for one in jobs if one.ended and not one.is_leaving]),
+        (
+            "lost, failed, preempted",
+            COLOURS[1],
+            [one for one in jobs if one.ended and one.is_leaving],
+        ),
+    )
+    yield from (kind for kind in kinds if kind[2])
+
+
+def _num_trials(job: Job) -> int:
+    return len({number for group in job.groups for number, _, _ in group})
+
+
+def _load(jobs: Iterable[Job], now: float) -> dict[str, list[Any]]:
+    """Return the number of running jobs after each begin and end, or at evenly chosen ones."""
+    began = np.sort([one.began_at or 0.0 for one in jobs])
+    ended = np.sort([one.ended_at for one in jobs if one.ended_at is not None])
+    moments = np.unique(np.concatenate([began, ended, [now]]))
+    if len(moments) > MAX_MOMENTS:
+        moments = moments[np.linspace(0, len(moments) - 1, MAX_MOMENTS).round().astype(int)]
+    number = np.searchsorted(began, moments, "right") - np.searchsorted(ended, moments, "right")
+    return {"x": [_moment(one) for one in moments.tolist()], "y": number.tolist()}
+
+
+def lineage(view: StudyView) -> Figure | None:
+    """Return who descends from whom: members from left to right, the champion's line in bold."""
+    if view.study.spec.population is None:
+        return None
+    found = read_lineage(view)
+    drawn = sorted(found.relatives.values(), key=lambda one: (one.generation, one.member))
+    drawn = drawn[-MAX_RELATIVES:]
+    if not drawn:
+        return None
+    line = set() if found.champion is None else {one.trial for one in found.line(found.champion)}
+    data = [*_edges(found, drawn, line), _members(drawn, line)]
+    figure = _figure(data, "descent: the champion's line is bold", "matches before", "member")
+    figure["layout"]["xaxis"]["tickformat"] = "d"
+    figure["layout"]["yaxis"] |= {"autorange": "reversed", "tickformat": "d"}
+    return figure
+
+
+def _edges(found: Descent, drawn: Sequence[Relative], line: set[int]) -> Iterator[Figure]:
+    """Yield the edges to parents, a trace an operator, and the champion's line."""
+    traces: dict[str, list[tuple[Relative, Relative]]] = {}
+    for one in drawn:
+        for at, number in enumerate(one.parents):
+            parent = found.relatives.get(number)
+            if parent is None:
+                continue
+            traces.setdefault(one.operator if one.is_child else "goes on", []).append((parent, one))
+            if at == 0 and {one.trial, number} <= line:
+                traces.setdefault("the champion's line", []).append((parent, one))
+    for at, (name, pairs) in enumerate(sorted(traces.items())):
+        bold = name == "the champion's line"
+        colour = "black" if bold else QUIET if name == "goes on" else COLOURS[at % len(COLOURS)]
+        yield {
+            "name": name,
+            "mode": "lines",
+            "x": [x for a, b in pairs for x in (a.generation, b.generation, None)],
+            "y": [y for a, b in pairs for y in (a.member, b.member, None)],
+            "line": {"color": colour, "width": 3 if bold else 1},
+            "hoverinfo": "skip",
+        }
+
+
+def _members(drawn: Sequence[Relative], line: set[int]) -> Figure:
+    return {
+        "name": "trials",
+        "mode": "markers",
+        "x": [one.generation for one in drawn],
+        "y": [one.member for one in drawn],
+        "text": [_told(one) for one in drawn],
+        "hoverinfo": "text",
+        "marker": {
+            "size": 9,
+            "color": ["black" if one.trial in line else "white" for one in drawn],
+            "line": {"width": 1, "color": QUIET},
+        },
+    }
+
+
+def cross_play(view: StudyView) -> Figure | None:
+    """Return rho of every host against every agent in the last match that was judged."""
+    number = last_match(view)
+    if number is None:
+        return None
+    files = view.folder.match(number)
+    games, plan = files.read_games(), files.read_plan()
+    if games is None:
+        return None
+    rho = 1.0 / np.concatenate(list(games.moves), axis=2).mean(axis=2)
+    data = {
+        "type": "heatmap",
+        "z": [[_short(one) for one in row] for row in rho.tolist()],
+        "x": [f"agent {one.name}" for one in plan.agents],
+        "y": [f"host {one.name}" for one in plan.hosts],
+        "colorscale": "Cividis",
+        "colorbar": {"title": {"text": "rho"}},
+    }
+    title = f"match {number}: rho, high (bright) is a strong host, low (dark) a strong agent"
+    return _figure([data], title, "", "")
+
+
+def _figure(data: Iterable[Mapping[str, Any]], title: str, x: str, y: str) -> Figure:
+    layout = {
+        "title": {"text": title, "font": {"size": 13}, "x": 0.0},
+        "xaxis": {"title": {"text": x}, "automargin": True},
+        "yaxis": {"title": {"text": y}, "automargin": True},
+        "margin": {"t": 64, "r": 16},
+        "hovermode": "closest",
+    }
+    return {"data": list(data), "layout": layout}
+
+
+def _short(value: float) -> float:
+    """Return a number in four digits, which is all that can be seen."""
+    return float(f"{value:.4g}")
+
+
+def _told(one: Relative) -> str:
+    strength = "" if one.strength is None else f", strength {one.strength:.3f}"
+    return f"trial {one.trial}, {one.operator}{strength}"
+
+
+def _moment(seconds: float) -> int:
+    """Return a moment as plotly's axes take it: in milliseconds since the epoch."""
+    return round(1000 * seconds)

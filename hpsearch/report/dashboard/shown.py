@@ -1,0 +1,216 @@
+"""A study as Optuna's dashboard asks for it: its trials in memory, and nobody changes them here."""
+
+import copy
+import threading
+import time
+from collections.abc import Callable, Container, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+from optuna.distributions import BaseDistribution
+from optuna.storages import BaseStorage
+from optuna.study import StudyDirection
+from optuna.study._frozen import FrozenStudy
+from optuna.trial import FrozenTrial, TrialState
+
+from hpsearch.errors import UsageError
+from hpsearch.study.copy.head import Head
+from hpsearch.study.copy.reader import News
+
+if TYPE_CHECKING:
+    Attrs = Mapping[str, Any]
+
+NOTE: Final = "note_"
+"""in the names of the attributes that are notes"""
+
+WriteNote = Callable[[str, Any], None]
+
+
+class ShownStudy(BaseStorage):
+    """One study for reading; notes are written where they are kept, if at all."""
+
+    def __init__(self, head: Head, write_note: WriteNote | None) -> None:
+        """Begin without trials.
+
+        Args:
+            head: the study.
+            write_note: keeps a note, by its attribute's name; None if nothing is to be changed.
+        """
+        self._head = head
+        self._write_note = write_note
+        self._trials: list[FrozenTrial] = []
+        self._places: dict[int, int] = {}
+        self._kept: Attrs = {}
+        self._added: Attrs = {}
+        self._user_attrs: Attrs = {}
+        self._files: Mapping[int, Attrs] = {}
+        self._lock = threading.RLock()
+        self.changed_at = time.monotonic()
+        """when something was new"""
+
+    # What is shown, replaced as a whole: who reads meanwhile sees what was before, or what is now.
+
+    def take(self, news: News) -> None:
+        """Show what has changed."""
+        if not (news.trials or news.is_anew):
+            return
+        with self._lock:
+            self.changed_at = time.monotonic()
+            trials = [] if news.is_anew else list(self._trials)
+            for trial in news.trials:
+                if trial.number == len(trials):
+                    trials.append(trial)
+                else:
+                    trials[trial.number] = trial
+            self._trials = trials
+            self._places = {trial._trial_id: trial.number for trial in trials}
+
+    def keep(self, system_attrs: "Attrs") -> None:
+        """Show the attributes that the study's own database holds: names of objectives, notes."""
+        with self._lock:
+            if self._kept != system_attrs:
+                self._kept, self.changed_at = dict(system_attrs), time.monotonic()
+
+    def add(
+        self, *, system_attrs: "Attrs", user_attrs: "Attrs", of_trials: Mapping[int, "Attrs"]
+    ) -> None:
+        """Show attributes beside those, and system attributes of trials by their numbers."""
+        with self._lock:
+            self.changed_at = time.monotonic()
+            self._added, self._user_attrs, self._files = system_attrs, user_attrs, of_trials
+
+    # As the dashboard asks for it.
+
+    def get_study_id_from_name(self, study_name: str) -> int:
+        """Return the id of the study."""
+        if study_name != self._head.name:
+            raise KeyError(f"no study {study_name!r} is shown; shown: {self._head.name!r}")
+        return self._head.study_id
+
+    def get_study_name_from_id(self, study_id: int) -> str:
+        """Return the name of the study."""
+        self._check(study_id)
+        return self._head.name
+
+    def get_study_directions(self, study_id: int) -> list[StudyDirection]:
+        """Return the direction of each objective."""
+        self._check(study_id)
+        return list(self._head.directions)
+
+    def get_study_user_attrs(self, study_id: int) -> dict[str, Any]:
+        """Return what we say of the study."""
+        self._check(study_id)
+        return dict(self._user_attrs)
+
+    def get_study_system_attrs(self, study_id: int) -> dict[str, Any]:
+        """Return names of objectives, notes, figures and files."""
+        self._check(study_id)
+        with self._lock:
+            return {**self._kept, **self._added}
+
+    def get_all_studies(self) -> list[FrozenStudy]:
+        """Return the study."""
+        study_id = self._head.study_id
+        return [
+            FrozenStudy(
+                study_name=self._head.name,
+                direction=None,
+                directions=list(self._head.directions),
+                user_attrs=self.get_study_user_attrs(study_id),
+                system_attrs=self.get_study_system_attrs(study_id),
+                study_id=study_id,
+            )
+        ]
+
+    def get_trial(self, trial_id: int) -> FrozenTrial:
+        """Return a trial."""
+        with self._lock:
+            return self._with_files(self._trials[self._places[trial_id]])
+
+    def get_all_trials(
+        self,
+        study_id: int,
+        deepcopy: bool = True,
+        states: Container[TrialState] | None = None,
+    ) -> list[FrozenTrial]:
+        """Return the trials, those in certain states alone if given."""
+        self._check(study_id)
+        with self._lock:
+            trials = [self._with_files(trial) for trial in self._trials]
+        chosen = [trial for trial in trials if states is None or trial.state in states]
+        return copy.deepcopy(chosen) if deepcopy else chosen
+
+    def _with_files(self, trial: FrozenTrial) -> FrozenTrial:
+        files = self._files.get(trial.number)
+        if files is None:
+            return trial
+        shown = copy.copy(trial)
+        shown._system_attrs = {**trial._system_attrs, **files}
+        return shown
+
+    def _check(self, study_id: int) -> None:
+        if study_id != self._head.study_id:
+            raise KeyError(f"no study {study_id} is shown; shown: {self._head.study_id}")
+
+    # What would change something. The guard has refused it before it comes here.
+
+    def set_study_system_attr(self, study_id: int, key: str, value: Any) -> None:
+        """Keep a note; nothing else is changed."""
+        self._check(study_id)
+        if self._write_note is None or NOTE not in key:
+            _refuse()
+        self._write_note(key, value)
+        with self._lock:
+            self.changed_at = time.monotonic()
+            self._kept = {**self._kept, key: value}
+
+    def create_new_study(
+        self, directions: Sequence[StudyDirection], study_name: str | None = None
+    ) -> int:
+        """Refuse."""
+        _refuse()
+
+    def delete_study(self, study_id: int) -> None:
+        """Refuse."""
+        _refuse()
+
+    def set_study_user_attr(self, study_id: int, key: str, value: Any) -> None:
+        """Refuse."""
+        _refuse()
+
+    def create_new_trial(self, study_id: int, template_trial: FrozenTrial | None = None) -> int:
+        """Refuse."""
+        _refuse()
+
+    def set_trial_param(
+        self,
+        trial_id: int,
+        param_name: str,
+        param_value_internal: float,
+        distribution: BaseDistribution,
+    ) -> None:
+        """Refuse."""
+        _refuse()
+
+    def set_trial_state_values(
+        self, trial_id: int, state: TrialState, values: Sequence[float] | None = None
+    ) -> bool:
+        """Refuse."""
+        _refuse()
+
+    def set_trial_intermediate_value(
+        self, trial_id: int, step: int, intermediate_value: float
+    ) -> None:
+        """Refuse."""
+        _refuse()
+
+    def set_trial_user_attr(self, trial_id: int, key: str, value: Any) -> None:
+        """Refuse."""
+        _refuse()
+
+    def set_trial_system_attr(self, trial_id: int, key: str, value: Any) -> None:
+        """Refuse."""
+        _refuse()
+
+
+def _refuse() -> NoReturn:
+    raise UsageError("the dashboard shows a copy of the study, which is not to be changed")

@@ -1,0 +1,321 @@
+"""The parts of the dashboard: who is let through, what is remembered, what our figures count."""
+
+import gzip
+import json
+import random
+from itertools import pairwise
+
+import pytest
+from optuna.distributions import FloatDistribution
+from optuna.study import StudyDirection
+from optuna.trial import TrialState, create_trial
+
+from hpsearch.errors import UsageError
+from hpsearch.report.dashboard.figures import MAX_JOBS, MAX_MOMENTS, figure_attrs, timeline
+from hpsearch.report.dashboard.guard import Guard
+from hpsearch.report.dashboard.remembering import MAX_REMEMBERED, MEMORY_SECONDS, SHARE, Remembering
+from hpsearch.report.dashboard.server import bind
+from hpsearch.report.dashboard.shown import ShownStudy
+from hpsearch.study.copy.head import Head
+from hpsearch.study.copy.reader import Mark, News
+
+HEAD = Head(3, "large", (StudyDirection.MAXIMIZE,), ("rho",))
+
+
+def ask(application, method="GET", path="/api/studies/3", cookie=None, query="", packed=True):
+    """Return status, headers and body of an answer."""
+    began = []
+    environ = {"REQUEST_METHOD": method, "PATH_INFO": path, "QUERY_STRING": query}
+    environ |= {"HTTP_COOKIE": cookie} if cookie else {}
+    environ |= {"HTTP_ACCEPT_ENCODING": "gzip, br"} if packed else {}
+    body = b"".join(application(environ, lambda *said: began.append(said)))
+    (status, headers), *_ = began
+    return int(status.split()[0]), dict(headers), body
+
+
+class Counting:
+    """An application that counts what it is asked."""
+
+    def __init__(self, clock=None, seconds=0.0):
+        self.asked = []
+        self._clock, self._seconds = clock, seconds
+
+    def __call__(self, environ, start_response):
+        self.asked.append((environ["REQUEST_METHOD"], environ["PATH_INFO"]))
+        if self._clock is not None:
+            self._clock.now += self._seconds
+        start_response("200 OK", [("Content-Type", "text/plain"), ("Content-Length", "1")])
+        return [str(len(self.asked)).encode()]
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self):
+        return self.now
+
+
+# Who is let through.
+
+
+def guarded(writes=False):
+    inner = Counting()
+    return inner, Guard(inner, token="secret", cookie="hpsearch-1", writes=writes)
+
+
+@pytest.mark.parametrize(
+    "cookie", [None, "", "hpsearch-1=", "hpsearch-1=wrong", "other=secret", "=;;"]
+)
+def test_without_the_token_nothing_passes(cookie):
+    inner, guard = guarded(writes=True)
+    for method in ("GET", "HEAD", "PUT", "DELETE"):
+        assert ask(guard, method, cookie=cookie)[0] == 403
+    assert ask(guard, query="token=")[0] == 403
+    assert inner.asked == []
+
+
+def test_the_token_is_given_for_a_cookie_that_then_passes():
+    inner, guard = guarded()
+    status, headers, _ = ask(guard, path="/dashboard/studies/3", query="token=secret")
+    assert (status, headers["Location"]) == (303, "/dashboard/studies/3")
+    cookie, *rules = headers["Set-Cookie"].split("; ")
+    assert {"HttpOnly", "SameSite=Strict"} <= set(rules)
+    assert ask(guard, cookie=cookie)[0] == 200
+    assert inner.asked == [("GET", "/api/studies/3")]
+
+
+def test_the_token_leads_nowhere_else():
+    _, guard = guarded()
+    assert (
+        ask(guard, path="//elsewhere.org/x", query="token=secret")[1]["Location"]
+        == "/elsewhere.org/x"
+    )
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "passes"),
+    [
+        ("GET", "/api/studies/3", (True, True)),
+        ("HEAD", "/api/studies/3", (True, True)),
+        ("PUT", "/api/studies/3/note", (False, True)),
+        ("PUT", "/api/studies/3/17/note", (False, True)),
+        ("PUT", "/api/studies/3/preference_feedback_component", (False, False)),
+        ("PUT", "/api/studies/3/note/../x", (False, False)),
+        ("POST", "/api/studies/3/note", (False, False)),
+        ("DELETE", "/api/studies/3", (False, False)),
+        ("POST", "/api/trials/17/tell", (False, False)),
+        ("POST", "/api/artifacts/3", (False, False)),
+        ("OPTIONS", "/api/studies/3", (False, False)),
+        ("get", "/api/studies/3", (False, False)),
+    ],
+)
+def test_what_passes(method, path, passes):
+    for writes in (False, True):
+        inner, guard = guarded(writes)
+        status, _, body = ask(guard, method, path, cookie="hpsearch-1=secret")
+        assert (status == 200) == bool(inner.asked) == passes[writes]
+        assert status == 200 or "changed" in json.loads(body)["reason"]
+
+
+# What is remembered.
+
+
+def remembering(seconds=0.5):
+    clock = Clock()
+    inner = Counting(clock, seconds)
+    changed = [0.0]
+    return clock, inner, changed, Remembering(inner, lambda: changed[0], clock)
+
+
+def test_what_has_not_changed_is_answered_from_memory():
+    clock, inner, _, front = remembering()
+    for _ in range(3):
+        status, headers, body = ask(front)
+        assert (status, gzip.decompress(body)) == (200, b"1")
+        assert headers["Content-Encoding"] == "gzip"
+        assert int(headers["Content-Length"]) == len(body)
+        clock.now += 1000.0
+    assert len(inner.asked) == 1
+
+
+def test_what_has_changed_is_asked_anew_but_no_more_often_than_its_share():
+    clock, inner, changed, front = remembering(seconds=0.5)
+    first = clock.now
+    for _ in range(400):
+        changed[0] = clock.now
+        ask(front)
+        clock.now += 1.0
+    assert len(inner.asked) * 0.5 <= SHARE * (clock.now - first) + 0.5
+    assert len(inner.asked) > 50
+
+
+def test_the_last_change_is_shown_in_the_end():
+    """Optuna's dashboard may answer with what it remembers, so one answer is not enough."""
+    clock, inner, changed, front = remembering(seconds=0.01)
+    ask(front)
+    changed[0] = clock.now
+    for _ in range(20):
+        clock.now += 1.0
+        ask(front)
+    late = len(inner.asked)
+    assert late >= MEMORY_SECONDS
+    clock.now += 1000.0
+    ask(front)
+    assert len(inner.asked) <= late + 1
+
+
+def test_a_note_that_was_written_is_shown_at_once():
+    _, inner, _, front = remembering()
+    ask(front)
+    ask(front, "PUT", "/api/studies/3/note")
+    assert gzip.decompress(ask(front)[2]) == b"3"
+
+
+def test_questions_differ_and_few_are_remembered():
+    _, inner, _, front = remembering()
+    for after in range(3 * MAX_REMEMBERED):
+        ask(front, query=f"after={after}")
+    assert len(inner.asked) == 3 * MAX_REMEMBERED
+    ask(front, query=f"after={3 * MAX_REMEMBERED - 1}")
+    assert len(inner.asked) == 3 * MAX_REMEMBERED
+    assert len(front._known) == MAX_REMEMBERED
+
+
+def test_other_answers_and_other_browsers_get_them_as_they_are():
+    _, inner, _, front = remembering()
+    for _ in range(2):
+        assert ask(front, path="/api/meta")[1].get("Content-Encoding") is None
+        assert ask(front, packed=False)[2].isdigit()
+    assert len(inner.asked) == 4
+
+
+# What is shown.
+
+
+def trial(number, **changes):
+    made = create_trial(
+        value=float(number), params={"x": 0.5}, distributions={"x": FloatDistribution(0, 1)}
+    )
+    made.number, made._trial_id = number, 100 + number
+    for name, value in changes.items():
+        setattr(made, name, value)
+    return made
+
+
+def news(*trials, is_anew=False):
+    return News(Mark(1, 1, 1, True), is_anew, trials)
+
+
+def test_a_study_is_shown_as_its_copy_changes():
+    shown = ShownStudy(HEAD, None)
+    shown.take(news(trial(0), trial(1), is_anew=True))
+    before = shown.get_all_trials(3, deepcopy=False)
+    shown.take(news(trial(1, values=[9.0]), trial(2)))
+    assert [one.values for one in shown.get_all_trials(3)] == [[0.0], [9.0], [2.0]]
+    assert [one.values for one in before] == [[0.0], [1.0]]
+    assert shown.get_trial(101).values == [9.0]
+    assert shown.get_best_trial(3).number == 1
+    assert shown.get_all_trials(3, states=(TrialState.RUNNING,)) == []
+    shown.take(news(trial(0), is_anew=True))
+    assert [one.number for one in shown.get_all_trials(3)] == [0]
+    with pytest.raises(KeyError, match="no study 4 is shown"):
+        shown.get_all_trials(4)
+
+
+def test_nothing_of_it_can_be_changed():
+    for shown in (ShownStudy(HEAD, None), ShownStudy(HEAD, lambda key, value: None)):
+        shown.take(news(trial(0)))
+        for change in (
+            lambda shown=shown: shown.delete_study(3),
+            lambda shown=shown: shown.create_new_study([StudyDirection.MAXIMIZE], "other"),
+            lambda shown=shown: shown.create_new_trial(3),
+            lambda shown=shown: shown.set_trial_state_values(100, TrialState.FAIL),
+            lambda shown=shown: shown.set_trial_user_attr(100, "x", 1),
+            lambda shown=shown: shown.set_trial_system_attr(100, "x", 1),
+            lambda shown=shown: shown.set_study_user_attr(3, "x", 1),
+            lambda shown=shown: shown.set_study_system_attr(3, "study:metric_names", ["x"]),
+        ):
+            with pytest.raises(UsageError, match="not to be changed"):
+                change()
+    with pytest.raises(UsageError, match="not to be changed"):
+        ShownStudy(HEAD, None).set_study_system_attr(3, "dashboard:note_ver", 1)
+
+
+# Our figures.
+
+
+def run_jobs(story, spans):
+    """Let jobs begin and end at moments; an end of None is still to come."""
+    for number, (began, ended) in enumerate(spans):
+        story.ask(number)
+        story.run(number, job=f"job-{number:05}")
+        story.add("job_began", job=f"job-{number:05}", at=began)
+        if ended is not None:
+            story.add("job_ended", job=f"job-{number:05}", at=ended)
+
+
+def test_the_timeline_counts_the_jobs_that_run(story):
+    rng = random.Random(3)
+    begins = [rng.randrange(100) for _ in range(60)]
+    spans = [(at, at + rng.randrange(1, 50) if rng.random() < 0.7 else None) for at in begins]
+    run_jobs(story, spans)
+    drawn = timeline(story.view, now=200.0)
+    *bars, load = drawn["data"]
+    assert sum(len(one["y"]) for one in bars) == 60
+    for moment, number in zip(load["x"], load["y"], strict=True):
+        at = moment / 1000
+        assert number == sum(a <= at and (b is None or at < b) for a, b in spans)
+    lengths = {name: ms for one in bars for name, ms in zip(one["y"], one["x"], strict=True)}
+    for number, (a, b) in enumerate(spans):
+        assert lengths[f"job-{number:05}"] == 1000 * ((200 if b is None else b) - a)
+
+
+def test_the_timeline_of_ten_thousand_jobs_is_small(story):
+    run_jobs(story, [(at, at + 7) for at in range(10_000)])
+    drawn = timeline(story.view, now=10_010.0)
+    *bars, load = drawn["data"]
+    assert sum(len(one["y"]) for one in bars) == MAX_JOBS
+    assert len(load["x"]) <= MAX_MOMENTS
+    assert all(a < b for a, b in pairwise(load["x"]))
+    assert len(json.dumps(drawn)) < 100_000
+
+
+def test_a_study_of_which_nothing_has_happened_has_no_figures(story):
+    assert figure_attrs(story.view, now=0.0) == {}
+
+
+def test_curves_of_the_best_and_of_those_that_run(story):
+    for number in range(50):
+        story.ask(number)
+        for step in (20, 40):
+            reported = {"step": step, "value": number + step / 100, "prune": False, "rungs": 0}
+            story.add("reported", number, **reported)
+        if number < 40:
+            story.run(number, job=f"job-{number}")
+            story.tell(number, "finished", float(number))
+    (text,) = figure_attrs(story.view, now=0.0).values()
+    drawn = {one["name"]: one for one in json.loads(text)["data"]}
+    assert drawn.keys() == {f"trial {number}" for number in range(30, 50)}
+    assert drawn["trial 35"]["y"] == [35.2, 35.4]
+    dotted = {name for name, one in drawn.items() if one["line"]["dash"] == "dot"}
+    assert dotted == {f"trial {number}" for number in range(40, 50)}
+
+
+# The port.
+
+
+def test_ports_that_are_taken_are_passed_by():
+    first = bind("127.0.0.1", 0)
+    taken = first.server_port
+    other = bind("127.0.0.1", taken)
+    try:
+        assert taken < other.server_port <= taken + 100
+    finally:
+        first.server_close()
+        other.server_close()
+
+
+@pytest.mark.parametrize("host", ["192.0.2.1", "no.such.host.invalid"])
+def test_an_address_of_another_machine(host):
+    with pytest.raises(UsageError, match=host):
+        bind(host, 0)

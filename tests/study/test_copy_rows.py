@@ -1,0 +1,140 @@
+"""Many trials read and written at once are what Optuna reads and writes one by one."""
+
+import math
+from contextlib import contextmanager
+
+import pytest
+import sqlalchemy
+from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+from optuna.storages import RDBStorage
+from optuna.study import StudyDirection
+from optuna.trial import FrozenTrial, TrialState, create_trial
+from sqlalchemy import select
+
+from hpsearch.study.copy.rows import TRIALS, read_trials, trials_of, write_trials
+
+SPACE = {
+    "lr": FloatDistribution(1e-5, 1e-1, log=True),
+    "width": IntDistribution(8, 64, step=8),
+    "algorithm": CategoricalDistribution(("dqn", "ppo", None, 3, True)),
+}
+
+
+def odd_trials() -> list[FrozenTrial]:
+    """Return trials of all states and kinds of numbers, for two objectives."""
+    params = {"lr": 1e-3, "width": 16, "algorithm": None}
+    full = {"params": params, "distributions": SPACE}
+    attrs = {"user_attrs": {"nested": {"a": [1, None, "ß"]}}, "system_attrs": {"s": 1.5}}
+    curve = {1: math.nan, 2: math.inf, 3: 0.1, 10: -math.inf}
+    return [
+        create_trial(values=[0.1, -2.5], **full, **attrs),
+        create_trial(values=[math.inf, -math.inf], **full, intermediate_values=curve),
+        create_trial(state=TrialState.PRUNED, **full, intermediate_values={5: 0.25}),
+        create_trial(state=TrialState.FAIL),
+        create_trial(
+            state=TrialState.RUNNING, params={"lr": 0.1}, distributions={"lr": SPACE["lr"]}
+        ),
+        create_trial(state=TrialState.WAITING, system_attrs={"fixed_params": params}),
+    ]
+
+
+@contextmanager
+def database(path):
+    with closing_storage(RDBStorage(f"sqlite:///{path}")) as storage:
+        yield storage
+
+
+@contextmanager
+def closing_storage(storage):
+    try:
+        yield storage
+    finally:
+        storage.remove_session()
+        storage.engine.dispose()
+
+
+def filled(storage: RDBStorage, name: str, trials: list[FrozenTrial]) -> int:
+    both = [StudyDirection.MAXIMIZE, StudyDirection.MINIMIZE]
+    study_id = storage.create_new_study(both, name)
+    for trial in trials:
+        storage.create_new_trial(study_id, trial)
+    return study_id
+
+
+def same(ours: list[FrozenTrial], optunas: list[FrozenTrial]) -> bool:
+    """Compare as text too, since nan is not equal to itself."""
+    return [repr(one) for one in ours] == [repr(one) for one in optunas]
+
+
+def test_trials_are_read_as_optuna_reads_them(tmp_path):
+    with database(tmp_path / "study.db") as storage:
+        filled(storage, "before", odd_trials()[:2])
+        study_id = filled(storage, "this", odd_trials())
+        with storage.engine.connect() as connection:
+            found = read_trials(connection, trials_of(study_id))
+        assert len(found) == len(odd_trials())
+        assert same(found, storage.get_all_trials(study_id))
+        assert found[0] == storage.get_all_trials(study_id)[0]
+
+
+def test_trials_are_read_by_their_ids(tmp_path):
+    with database(tmp_path / "study.db") as storage:
+        study_id = filled(storage, "this", odd_trials())
+        chosen = select(TRIALS.c.trial_id).where(TRIALS.c.number.in_([4, 1]))
+        with storage.engine.connect() as connection:
+            found = read_trials(connection, chosen)
+        every = storage.get_all_trials(study_id)
+        assert same(found, [every[1], every[4]])
+
+
+def test_trials_are_written_as_optuna_writes_them(tmp_path):
+    with database(tmp_path / "a.db") as storage, database(tmp_path / "b.db") as other:
+        study_id = filled(storage, "this", odd_trials())
+        trials = storage.get_all_trials(study_id)
+        assert filled(other, "this", []) == study_id
+        with other.engine.begin() as connection:
+            write_trials(connection, study_id, trials)
+        assert same(other.get_all_trials(study_id), trials)
+
+
+def test_a_trial_that_is_written_again_replaces_itself(tmp_path):
+    with database(tmp_path / "study.db") as storage:
+        study_id = filled(storage, "this", odd_trials())
+        trials = storage.get_all_trials(study_id)
+        trials[1].intermediate_values = {7: 0.5}
+        trials[1].values = [1.0, 2.0]
+        trials[0].user_attrs = {}
+        with storage.engine.begin() as connection:
+            write_trials(connection, study_id, trials[:2])
+            write_trials(connection, study_id, [])
+        assert same(storage.get_all_trials(study_id), trials)
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Tokyo"])
+def test_moments_are_local_as_optunas(tmp_path, monkeypatch, zone):
+    import time
+
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    try:
+        with database(tmp_path / "study.db") as storage:
+            study_id = filled(storage, "this", odd_trials()[:1])
+            with storage.engine.connect() as connection:
+                (found,) = read_trials(connection, trials_of(study_id))
+            (optunas,) = storage.get_all_trials(study_id)
+            assert found.datetime_start == optunas.datetime_start
+            assert found.datetime_complete == optunas.datetime_complete
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
+@pytest.mark.parametrize("kind", ["postgresql", "mysql"])
+def test_a_server_is_read_in_the_same_way(request, kind):
+    """It is what the dashboard reads where no driver keeps a copy."""
+    server = request.getfixturevalue(kind)
+    with closing_storage(RDBStorage(server.new_database("copied"))) as storage:
+        study_id = filled(storage, "this", odd_trials())
+        with sqlalchemy.create_engine(storage.url).connect() as connection:
+            found = read_trials(connection, trials_of(study_id))
+        assert same(found, storage.get_all_trials(study_id))

@@ -1,0 +1,260 @@
+"""The dashboard of a study: a real server, a real browser, and nothing that can be changed."""
+
+import json
+import shutil
+import time
+
+import numpy as np
+import pytest
+from browser import opened
+from cli_tools import refused
+from copies import query
+from dashboards import Dashboard
+from drives import drive, new_study, stored_trials
+from drives import opened as opened_driver
+from fakes import FakeExecutor
+from test_population_study import population_study, teaching
+
+from hpsearch.cluster.study_dir import StudyDir
+
+pytest.importorskip(
+    "optuna_dashboard", reason="needs optuna-dashboard: pip install hpsearch[dashboard]"
+)
+
+PATIENCE_SECONDS = 60
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+    """A population that has ended."""
+    made = population_study(tmp_path_factory.mktemp("study"))
+    drive(made, FakeExecutor(teaching=teaching))
+    return made
+
+
+@pytest.fixture(scope="module")
+def folder(study):
+    return StudyDir(study.path.parent / "runs" / study.spec.name)
+
+
+@pytest.fixture(scope="module")
+def dashboard(study):
+    served = Dashboard(study.path.parent, study.spec.name)
+    yield served
+    code, _, err = served.close()
+    assert (code, err) == (0, "")
+
+
+def wait_until(condition):
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, "waited too long"
+        time.sleep(0.5)
+
+
+# What it shows.
+
+
+def test_what_is_printed(dashboard, study):
+    first, address, _, way = dashboard.said.splitlines()
+    assert first == f"the dashboard of {study.spec.name}, read-only, until Ctrl-C:"
+    assert address.strip().startswith("http://127.0.0.1:")
+    port = dashboard.base.rpartition(":")[2]
+    assert way.strip().startswith(f"ssh -L {port}:127.0.0.1:{port} ")
+
+
+def test_the_trials_are_those_of_the_database(dashboard, study):
+    shown = dashboard.study()
+    trials = stored_trials(study)
+    assert [one["number"] for one in shown["trials"]] == [one.number for one in trials]
+    assert [one.get("values") for one in shown["trials"]] == [one.values for one in trials]
+    assert [one["trial_id"] for one in shown["trials"]] == [one._trial_id for one in trials]
+    best = max(trials, key=lambda one: one.value)
+    assert shown["best_trials"][0]["number"] == best.number
+    assert shown["objective_names"] == ["rho/host/choose_first"]
+
+
+def test_the_figures_hold_the_studys_numbers(dashboard, study, folder):
+    shown = {
+        one["id"]: json.loads(one["graph_object"])
+        for one in dashboard.study()["plotly_graph_objects"]
+    }
+    assert shown.keys() == {"learning-curves", "cluster-timeline", "lineage", "cross-play"}
+    trials = stored_trials(study)
+    for curve in shown["learning-curves"]["data"]:
+        told = trials[int(curve["name"].removeprefix("trial "))].intermediate_values
+        assert dict(zip(curve["x"], curve["y"], strict=True)) == pytest.approx(told, rel=1e-3)
+    last = max(int(path.name) for path in (folder.root / "matches").iterdir())
+    games = np.load(folder.match(last).root / "games.npz")["moves"]
+    rho = games[0].shape[-1] * len(games) / games.sum(axis=(0, 3))
+    assert np.array(shown["cross-play"]["data"][0]["z"]) == pytest.approx(rho, rel=1e-3)
+    (members,) = [one for one in shown["lineage"]["data"] if one["name"] == "trials"]
+    assert len(members["x"]) == len(trials)
+    jobs = len({path.name for path in folder.jobs.iterdir()})
+    bars = [one for one in shown["cluster-timeline"]["data"] if one.get("type") == "bar"]
+    assert 0 < sum(len(one["y"]) for one in bars) <= jobs
+
+
+def test_a_browser_draws_the_figures_without_complaint(dashboard):
+    page = opened(dashboard.url)
+    assert page.console == []
+    for name in ("learning-curves", "cluster-timeline", "lineage", "cross-play"):
+        assert f'id="user-defined-plot:{name}"' in page.dom
+    for title in (
+        "learning curves: the best",
+        "the cluster: jobs over time",
+        "descent: the champion",
+    ):
+        assert title in page.dom
+    assert page.dom.count("js-plotly-plot") >= 8  # theirs too
+    assert page.dom.count('class="trace scatter') >= 6
+    assert 'class="legendtext"' in page.dom
+
+
+@pytest.mark.parametrize("place", ["trials", "trialTable", "analytics", "note"])
+def test_a_browser_opens_the_other_pages_without_complaint(dashboard, place):
+    address, token = dashboard.url.split("?")
+    page = opened(f"{address}/{place}?{token}")
+    assert page.console == []
+    assert "quick" in page.dom
+
+
+def test_what_a_page_complains_of_is_seen():
+    """Else no complaint would be no news."""
+    page = opened("data:text/html,<script>console.error('wrong'); nothing.there</script>")
+    assert len(page.console) == 2
+    assert "wrong" in page.console[0]
+
+
+def test_files_can_be_looked_at(dashboard, study, folder):
+    shown = dashboard.study()
+    number = dashboard.api.rpartition("/")[2]
+    (file,) = [one for one in shown["artifacts"] if one["filename"] == "study.yaml"]
+    status, body = dashboard.ask("GET", f"/artifacts/{number}/{file['artifact_id']}")
+    assert (status, body) == (200, study.path.read_bytes())
+    best = shown["best_trials"][0]
+    (config,) = [one for one in best["artifacts"] if one["filename"] == "config.yaml"]
+    path = f"/artifacts/{number}/{best['trial_id']}/{config['artifact_id']}"
+    assert dashboard.ask("GET", path)[1] == folder.trial(best["number"]).config.read_bytes()
+    other = "00000000-0000-0000-0000-000000000000"
+    assert dashboard.ask("GET", f"/artifacts/{number}/{other}")[0] == 404
+
+
+# What it refuses.
+
+
+def routes():
+    """Return all that Optuna's dashboard answers beside reading."""
+    import optuna
+    from optuna_dashboard import wsgi
+
+    app = wsgi(optuna.storages.InMemoryStorage())
+    fill = {"study_id:int": "1", "trial_id:int": "1", "history_id": "x"}
+    for route in app.routes:
+        path = route.rule
+        for name, value in fill.items():
+            path = path.replace(f"<{name}>", value)
+        path = path.split("<artifact_id")[0] + ("00-00" if "<artifact_id" in path else "")
+        if route.method not in ("GET", "HEAD"):
+            yield route.method, path
+
+
+def test_every_request_that_changes_something_is_refused(dashboard, study):
+    before = stored_trials(study)
+    found = list(routes())
+    assert ("DELETE", "/api/studies/1") in found
+    assert len(found) > 10
+    for method, path in [*found, ("PATCH", "/api/studies/1"), ("DELETE", "/api/studies/1/")]:
+        status, body = dashboard.ask(method, path, {})
+        assert (status, method, path) == (403, method, path)
+        assert "read-only" in json.loads(body)["reason"]
+    assert stored_trials(study) == before
+    assert len(dashboard.study()["trials"]) == len(before)
+
+
+def test_whoever_lacks_the_token_sees_nothing(dashboard):
+    for path in ("/", "/dashboard", dashboard.api, "/api/studies?token=wrong", "/csv/1"):
+        status, body = dashboard.ask_as_stranger("GET", path)
+        assert status == 403
+        assert b"with its token" in body
+    assert dashboard.ask_as_stranger("DELETE", dashboard.api)[0] == 403
+
+
+def test_the_copy_is_the_users_alone(dashboard, folder):
+    assert oct(folder.dashboard.stat().st_mode & 0o777) == "0o600"
+
+
+def test_notes_can_be_written_and_nothing_else(tmp_path):
+    study = new_study(tmp_path, budget={"trials": 4})
+    drive(study, FakeExecutor())
+    before = stored_trials(study)
+    trial = before[2]
+    writing = Dashboard(tmp_path, study.spec.name, "--write")
+    told = {"version": 1, "body": "a *note*"}
+    assert writing.ask("PUT", f"{writing.api}/note", told)[0] == 204
+    assert writing.ask("PUT", f"{writing.api}/{trial._trial_id}/note", told)[0] == 204
+    assert writing.study()["note"] == told
+    for method, path in routes():
+        if not path.endswith("/note"):
+            status, body = writing.ask(method, path, {})
+            assert (status, path) == (403, path)
+            assert "only the driver changes a study" in json.loads(body)["reason"]
+    writing.close()
+    reading = Dashboard(tmp_path, study.spec.name)
+    shown = reading.study()
+    assert (shown["note"], shown["trials"][2]["note"]) == (told, told)
+    assert reading.ask("PUT", f"{reading.api}/note", told | {"version": 2})[0] == 403
+    reading.close()
+    assert stored_trials(study) == before
+
+
+# How it follows the study.
+
+
+def test_without_a_driver_the_dashboard_keeps_the_copy(tmp_path):
+    """Rounds of a driver that comes and goes, as cron calls it."""
+    study = new_study(tmp_path, budget={"trials": 6})
+    with opened_driver(study, FakeExecutor()) as driver:
+        driver.tick()
+    folder = StudyDir(tmp_path / "runs" / study.spec.name)
+    assert not folder.dashboard.exists()
+    served = Dashboard(tmp_path, study.spec.name)
+    begun = len(served.study()["trials"])
+    assert begun == len(stored_trials(study)) > 0
+    with opened_driver(study, FakeExecutor()) as driver:
+        while driver.is_busy:
+            driver.tick()
+    ended = [one.values for one in stored_trials(study)]
+    wait_until(lambda: [one.get("values") for one in served.study()["trials"]] == ended)
+    served.close()
+
+
+def test_a_damaged_copy_is_made_anew(study, folder, tmp_path):
+    other = tmp_path / "other"
+    shutil.copytree(study.path.parent, other)
+    path = other / "runs" / study.spec.name / "dashboard.db"
+    path.write_bytes(b"SQLite format 3\0" + b"\xff" * 50_000)
+    served = Dashboard(other, study.spec.name)
+    assert len(served.study()["trials"]) == len(stored_trials(study))
+    served.close()
+    assert query(path, "SELECT count(*) FROM trials") == [(len(stored_trials(study)),)]
+
+
+# What it cannot do.
+
+
+def test_a_study_that_was_not_started(tmp_path):
+    assert "no study 'nobody'" in refused(tmp_path, "dashboard", "nobody", "--port", "0", code=2)
+
+
+def test_a_host_that_is_not_this_machine(study):
+    said = refused(study.path.parent, "dashboard", "quick", "--host", "192.0.2.1", code=2)
+    assert "192.0.2.1 is no address of this machine" in said
+
+
+def test_a_port_that_is_taken_gives_the_next(dashboard, study):
+    port = int(dashboard.base.rpartition(":")[2])
+    other = Dashboard(study.path.parent, study.spec.name, "--port", str(port))
+    assert port < int(other.base.rpartition(":")[2]) <= port + 100
+    assert other.ask("GET", "/api/studies")[0] == 200
+    other.close()
