@@ -165,14 +165,14 @@ def test_the_last_change_is_shown_in_the_end():
 
 
 def test_a_note_that_was_written_is_shown_at_once():
-    _, inner, _, front = remembering()
+    _, _inner, _, front = remembering()
     ask(front)
     ask(front, "PUT", "/api/studies/3/note")
     assert gzip.decompress(ask(front)[2]) == b"3"
 
 
 def test_questions_differ_and_few_are_remembered():
-    _, inner, _, front = remembering()
+    _, _inner, _, front = remembering()
     for after in range(3 * MAX_REMEMBERED):
         ask(front, query=f"after={after}")
     assert len(inner.asked) == 3 * MAX_REMEMBERED
@@ -182,7 +182,7 @@ def test_questions_differ_and_few_are_remembered():
 
 
 def test_other_answers_and_other_browsers_get_them_as_they_are():
-    _, inner, _, front = remembering()
+    _, _inner, _, front = remembering()
     for _ in range(2):
         assert ask(front, path="/api/meta")[1].get("Content-Encoding") is None
         assert ask(front, packed=False)[2].isdigit()
