@@ -40,17 +40,17 @@ def compare(players: Mapping[str, SavedPlayer], num_games: int) -> list[Row]:
     """Return the rows of trained players and of the scripted players of their roles.
 
     Args:
-        players: by role, "host" before "agent"; of one configuration, on the CPU.
+        players: by role, "host" before "agent"; of one configuration, on one device.
         num_games: games an opponent and mode.
     """
     rows = []
     for role, player in players.items():
-        config = player.config
-        trained = _measure(role, player.policy, config, num_games, MODES)
+        config, device = player.config, player.net.weights.device
+        trained = _measure(role, player.policy, config, num_games, MODES, device)
         rows.append(_row("trained", role, trained))
         for name in REFERENCES[role]:
             scripted = ScriptedHostPolicy(name) if role == "host" else ScriptedAgentPolicy(name)
-            measured = _measure(role, scripted, config, num_games, MODES[:1])
+            measured = _measure(role, scripted, config, num_games, MODES[:1], device)
             rows.append(_row(name, role, measured))
     return rows
 
@@ -65,6 +65,7 @@ def _measure(
     config: TrainerConfig,
     num_games: int,
     modes: tuple[str, ...],
+    device: torch.device,
 ) -> Metrics:
     rules, opponents = config.evaluation, config.measured_against()[role]
     how = Measurement(
@@ -74,7 +75,7 @@ def _measure(
         rules.er,
         SPLIT,
         modes,
-        torch.device("cpu"),
+        device,
     )
     if role == "host":
         return measure_hosts(cast(HostPolicy, policy), opponents, 1, how)[0]

@@ -19,7 +19,7 @@ from hpsearch.population.options import Matches, scripted_players
 from hpsearch.population.ratings.resampling import resampled_rho
 from hpsearch.population.round_robin import Players, common_game, play_everybody
 from hpsearch.report.compare import SPLIT
-from hpsearch.report.remeasure import device_of
+from hpsearch.report.devices import device_of
 from hpsearch.report.view import StudyView
 from hpsearch.trainers import checkpoint
 from hpsearch.trainers.config.players import ROLES

@@ -7,9 +7,6 @@ import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Final
-
-import torch
 
 from hpsearch.cluster.study_dir import final_checkpoint
 from hpsearch.errors import ConflictError, CorruptError
@@ -17,14 +14,13 @@ from hpsearch.game.config import GameConfig
 from hpsearch.population.round_robin import MAX_COORDINATES
 from hpsearch.population.sides import agent_banks, host_banks
 from hpsearch.report.compare import SPLIT
+from hpsearch.report.devices import device_of
 from hpsearch.report.view import StudyView
 from hpsearch.study.records import Trial
 from hpsearch.trainers.evaluation import Measurement, Metrics, measure_agents, measure_hosts
 from hpsearch.trainers.metrics import MODES, PANELS
 from hpsearch.trainers.rollouts import game_config
 from hpsearch.trainers.saved_player import SavedPlayer, load_player
-
-GPU: Final = "cuda"
 
 
 @dataclass(frozen=True)
@@ -52,11 +48,6 @@ def held_out_values(
             for number, measured in _measure(role, some, rules, num_games):
                 found[number] |= {one: measured[one].value for one in metrics if one in measured}
     return {number: values for number, values in found.items() if len(values) == len(metrics)}
-
-
-def device_of(name: str) -> torch.device:
-    """Return where players that learned on a device play: there, if this machine has it."""
-    return torch.device(GPU if name == GPU and torch.cuda.is_available() else "cpu")
 
 
 def _players(

@@ -1,12 +1,13 @@
 """The certificate of a bundle: what was measured of its players, and how to repeat it.
 
-Everything is played on the CPU, so that it can be repeated where there is no GPU.
+Players that learned on a GPU are measured there, if the machine has one: large games take hours
+elsewhere.
 """
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
@@ -44,19 +45,23 @@ class Conditions:
     exploration: float
     """share of its moves that the sampled policy draws"""
     seeds: Seeds
+    device: Literal["cpu", "cuda"]
+    """where the games were played"""
     threads: Positive
     """of torch, on the CPU"""
 
 
 def certify(players: Mapping[str, SavedPlayer], num_games: int) -> tuple[Conditions, Rows]:
     """Measure the players of one configuration, by role, as this machine does it."""
-    config = next(iter(players.values())).config
+    one = next(iter(players.values()))
+    config, is_gpu = one.config, one.net.weights.device.type == "cuda"
     conditions = Conditions(
         split=SPLIT,
         games=num_games,
         max_steps=config.evaluation.max_steps,
         exploration=config.evaluation.er,
         seeds=Seeds(config.seed, starts_key(SPLIT), noise_key_of(SPLIT), BOOTSTRAP_SEED),
+        device="cuda" if is_gpu else "cpu",
         threads=torch.get_num_threads(),
     )
     return conditions, plain_rows(compare(players, num_games))

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import torch
 from torch import Tensor
@@ -16,12 +16,15 @@ from hpsearch.report.bundle.certificate import Conditions, Rows, differences
 from hpsearch.report.bundle.files import INDEX, MARK, BundleDir
 from hpsearch.report.bundle.positions import sample_positions
 from hpsearch.report.bundle.programs import differing_actions
+from hpsearch.report.devices import device_of
 from hpsearch.report.provenance import versions
 from hpsearch.schema import read
 from hpsearch.trainers.config import TrainerConfig, read_config
 from hpsearch.trainers.role_nets import build_net
 from hpsearch.trainers.rollouts import game_config
 from hpsearch.trainers.saved_player import SavedPlayer, player_of
+
+CPU: Final = torch.device("cpu")
 
 
 @dataclass(frozen=True)
@@ -33,7 +36,9 @@ class Bundle:
     """the certificate"""
     conditions: Conditions
     players: dict[str, SavedPlayer]
-    """by role"""
+    """by role, on the CPU"""
+    measured: dict[str, SavedPlayer]
+    """the same on the device of the certificate, if this machine has it"""
 
     @property
     def rows(self) -> Rows:
@@ -67,7 +72,9 @@ def read_bundle(folder: Path) -> Bundle:
             f"{bundle.certificate} is no certificate of this version; export again"
         ) from error
     config = read_config(yaml_file.load(bundle.config), source=str(bundle.config))
-    return Bundle(bundle, measures, conditions, _players(bundle, config))
+    players, device = _players(bundle, config, CPU), device_of(conditions.device)
+    measured = players if device == CPU else _players(bundle, config, device)
+    return Bundle(bundle, measures, conditions, players, measured)
 
 
 def reproduce(bundle: Bundle) -> list[str]:
@@ -76,7 +83,7 @@ def reproduce(bundle: Bundle) -> list[str]:
     Returns:
         A line for everything that is not as certified; none where all of it is, bit for bit.
     """
-    found = differences(bundle.players, bundle.conditions, bundle.rows)
+    found = differences(bundle.measured, bundle.conditions, bundle.rows)
     for role, player in bundle.players.items():
         positions = sample_positions(game_config(player.config), derive_key("bundle"))
         path = bundle.folder.program(role)
@@ -109,17 +116,23 @@ def _check_files(bundle: BundleDir) -> None:
             raise CorruptError(f"{bundle.root / name} {what}; export the bundle again")
 
 
-def _players(bundle: BundleDir, config: TrainerConfig) -> dict[str, SavedPlayer]:
+def _players(
+    bundle: BundleDir, config: TrainerConfig, device: torch.device
+) -> dict[str, SavedPlayer]:
     from safetensors.torch import load_file
 
     tensors = load_file(bundle.weights)
-    return {role: _player(bundle, config, role, tensors) for role in config.learning()}
+    return {role: _player(bundle, config, role, tensors, device) for role in config.learning()}
 
 
 def _player(
-    bundle: BundleDir, config: TrainerConfig, role: str, tensors: Mapping[str, Tensor]
+    bundle: BundleDir,
+    config: TrainerConfig,
+    role: str,
+    tensors: Mapping[str, Tensor],
+    device: torch.device,
 ) -> SavedPlayer:
-    net = build_net(role, config.learning()[role], config, [config.seed], torch.device("cpu"))
+    net = build_net(role, config.learning()[role], config, [config.seed], device)
     own = {
         name.removeprefix(f"{role}."): tensor
         for name, tensor in tensors.items()

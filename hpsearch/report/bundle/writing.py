@@ -20,6 +20,7 @@ from hpsearch.report.bundle.placing import replacing
 from hpsearch.report.bundle.positions import sample_positions
 from hpsearch.report.bundle.programs import write_program
 from hpsearch.report.bundle.readme import readme_text
+from hpsearch.report.devices import device_of
 from hpsearch.report.provenance import versions
 from hpsearch.report.view import StudyView
 from hpsearch.study.records import COMPLETE, Trial
@@ -92,8 +93,10 @@ def _check_finished(trials: Sequence[Trial]) -> None:
 
 def _write(bundle: BundleDir, view: StudyView, trial: Trial, how: How) -> Measures:
     config = view.config(trial)
-    source, players = _last_players(view, trial, config)
-    conditions, rows = certify(players, how.num_games)
+    source, players = _last_players(view, trial, config, torch.device("cpu"))
+    device = device_of(config["device"])
+    measured = players if device.type == "cpu" else _last_players(view, trial, config, device)[1]
+    conditions, rows = certify(measured, how.num_games)
     measures = {
         "study": view.study.spec.name,
         "trial": trial.number,
@@ -145,14 +148,14 @@ def _write_players(bundle: BundleDir, players: dict[str, SavedPlayer], title: st
 
 
 def _last_players(
-    view: StudyView, trial: Trial, config: dict[str, Any]
+    view: StudyView, trial: Trial, config: dict[str, Any], device: torch.device
 ) -> tuple[Path, dict[str, SavedPlayer]]:
     """Return the checkpoint at the end of a trial, and the players that it holds, by role."""
     files = view.folder.trial(trial.number)
     path = checkpoint.path_of(files.checkpoints, config["steps"])
     roles = read_config(config, source=str(files.config)).learning()
     try:
-        return path, {role: load_player(path, role, torch.device("cpu")) for role in roles}
+        return path, {role: load_player(path, role, device) for role in roles}
     except (ConflictError, CorruptError) as error:
         raise CorruptError(
             f"the last checkpoint in {files.checkpoints} is missing or damaged; export another "
