@@ -15,7 +15,7 @@ from hpsearch.report.dashboard.figures import MAX_JOBS, MAX_MOMENTS, figure_attr
 from hpsearch.report.dashboard.guard import Guard
 from hpsearch.report.dashboard.remembering import MAX_REMEMBERED, MEMORY_SECONDS, SHARE, Remembering
 from hpsearch.report.dashboard.server import bind
-from hpsearch.report.dashboard.shown import ShownStudy
+from hpsearch.report.dashboard.shown import MAX_CURVES, ShownStudy
 from hpsearch.study.copy.head import Head
 from hpsearch.study.copy.reader import Mark, News
 
@@ -165,7 +165,7 @@ def test_the_last_change_is_shown_in_the_end():
 
 
 def test_a_note_that_was_written_is_shown_at_once():
-    _, inner, _, front = remembering()
+    *_, front = remembering()
     ask(front)
     ask(front, "PUT", "/api/studies/3/note")
     assert gzip.decompress(ask(front)[2]) == b"3"
@@ -220,6 +220,18 @@ def test_a_study_is_shown_as_its_copy_changes():
     assert [one.number for one in shown.get_all_trials(3)] == [0]
     with pytest.raises(KeyError, match="no study 4 is shown"):
         shown.get_all_trials(4)
+
+
+def test_curves_are_shown_of_the_newest_trials():
+    """A browser takes minutes to draw thousands."""
+    shown = ShownStudy(HEAD, None)
+    curve = {1: 0.5}
+    trials = [trial(number, intermediate_values=curve) for number in range(MAX_CURVES + 20)]
+    shown.take(news(*trials[:-10], is_anew=True))
+    shown.take(news(*trials[-10:]))
+    drawn = [one.number for one in shown.get_all_trials(3) if one.intermediate_values]
+    assert drawn == list(range(20, MAX_CURVES + 20))
+    assert all(one.intermediate_values == curve for one in trials)
 
 
 def test_nothing_of_it_can_be_changed():
