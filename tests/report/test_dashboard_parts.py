@@ -15,7 +15,7 @@ from hpsearch.report.dashboard.figures import MAX_JOBS, MAX_MOMENTS, figure_attr
 from hpsearch.report.dashboard.guard import Guard
 from hpsearch.report.dashboard.remembering import MAX_REMEMBERED, MEMORY_SECONDS, SHARE, Remembering
 from hpsearch.report.dashboard.server import bind
-from hpsearch.report.dashboard.shown import ShownStudy
+from hpsearch.report.dashboard.shown import MAX_CURVES, ShownStudy
 from hpsearch.study.copy.head import Head
 from hpsearch.study.copy.reader import Mark, News
 
@@ -165,14 +165,14 @@ def test_the_last_change_is_shown_in_the_end():
 
 
 def test_a_note_that_was_written_is_shown_at_once():
-    _, _inner, _, front = remembering()
+    *_, front = remembering()
     ask(front)
     ask(front, "PUT", "/api/studies/3/note")
     assert gzip.decompress(ask(front)[2]) == b"3"
 
 
 def test_questions_differ_and_few_are_remembered():
-    _, _inner, _, front = remembering()
+    _, inner, _, front = remembering()
     for after in range(3 * MAX_REMEMBERED):
         ask(front, query=f"after={after}")
     assert len(inner.asked) == 3 * MAX_REMEMBERED
@@ -182,7 +182,7 @@ def test_questions_differ_and_few_are_remembered():
 
 
 def test_other_answers_and_other_browsers_get_them_as_they_are():
-    _, _inner, _, front = remembering()
+    _, inner, _, front = remembering()
     for _ in range(2):
         assert ask(front, path="/api/meta")[1].get("Content-Encoding") is None
         assert ask(front, packed=False)[2].isdigit()
@@ -220,6 +220,18 @@ def test_a_study_is_shown_as_its_copy_changes():
     assert [one.number for one in shown.get_all_trials(3)] == [0]
     with pytest.raises(KeyError, match="no study 4 is shown"):
         shown.get_all_trials(4)
+
+
+def test_curves_are_shown_of_the_newest_trials():
+    """A browser takes minutes to draw thousands."""
+    shown = ShownStudy(HEAD, None)
+    curve = {1: 0.5}
+    trials = [trial(number, intermediate_values=curve) for number in range(MAX_CURVES + 20)]
+    shown.take(news(*trials[:-10], is_anew=True))
+    shown.take(news(*trials[-10:]))
+    drawn = [one.number for one in shown.get_all_trials(3) if one.intermediate_values]
+    assert drawn == list(range(20, MAX_CURVES + 20))
+    assert all(one.intermediate_values == curve for one in trials)
 
 
 def test_nothing_of_it_can_be_changed():

@@ -42,9 +42,11 @@ class Dashboard:
         )
         self._browser.open(self.url, timeout=PATIENCE_SECONDS).close()
 
-    def ask(self, method: str, path: str, data: Any = None) -> tuple[int, bytes]:
+    def ask(
+        self, method: str, path: str, data: Any = None, *, packed: bool = False
+    ) -> tuple[int, bytes]:
         """Return status and body of an answer to a browser that has opened the printed address."""
-        return _ask(self._browser, method, self.base + path, data)
+        return _ask(self._browser, method, self.base + path, data, packed=packed)
 
     def ask_as_stranger(self, method: str, path: str) -> tuple[int, bytes]:
         """Return the same for somebody who has not."""
@@ -78,9 +80,12 @@ class Dashboard:
         return said
 
 
-def _ask(browser: Any, method: str, url: str, data: Any) -> tuple[int, bytes]:
+def _ask(
+    browser: Any, method: str, url: str, data: Any, *, packed: bool = False
+) -> tuple[int, bytes]:
     body = None if data is None else json.dumps(data).encode()
     headers = {"Content-Type": "application/json"}
+    headers |= {"Accept-Encoding": "gzip"} if packed else {}
     request = urllib.request.Request(url, body, headers, method=method)
     try:
         with browser.open(request, timeout=PATIENCE_SECONDS) as answer:

@@ -7,7 +7,7 @@ import time
 import numpy as np
 import pytest
 from browser import opened
-from cli_tools import refused
+from cli_tools import Run, refused, write_study
 from copies import query
 from dashboards import Dashboard
 from drives import drive, new_study, stored_trials
@@ -227,6 +227,21 @@ def test_without_a_driver_the_dashboard_keeps_the_copy(tmp_path):
     ended = [one.values for one in stored_trials(study)]
     wait_until(lambda: [one.get("values") for one in served.study()["trials"]] == ended)
     served.close()
+
+
+@pytest.mark.slow
+def test_a_driver_keeps_the_copy_while_the_dashboard_looks(tmp_path):
+    """Real jobs: the dashboard follows them, and leaves the file to the driver."""
+    write_study(tmp_path)
+    run, path = Run(tmp_path), tmp_path / "runs/tiny/dashboard.db"
+    run.wait_until(path.exists)
+    served = Dashboard(tmp_path, "tiny")
+    assert len(served.study()["trials"]) > 0
+    assert run.wait()[0] == 0
+    states = lambda: [one["state"] for one in served.study()["trials"]]  # noqa: E731
+    wait_until(lambda: states() == ["Complete"] * 6)
+    assert served.close()[0] == 0
+    assert query(path, "SELECT count(*) FROM trials WHERE state = 'COMPLETE'") == [(6,)]
 
 
 def test_a_damaged_copy_is_made_anew(study, folder, tmp_path):

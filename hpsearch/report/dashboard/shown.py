@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 NOTE: Final = "note_"
 """in the names of the attributes that are notes"""
 
+MAX_CURVES: Final = 100
+"""drawn of the newest trials: each is a line of its own, and a browser takes minutes for thousands;
+our own figure has those of the best"""
+
 WriteNote = Callable[[str, Any], None]
 
 
@@ -37,6 +41,7 @@ class ShownStudy(BaseStorage):
         """
         self._head = head
         self._write_note = write_note
+        self._stored: list[FrozenTrial] = []
         self._trials: list[FrozenTrial] = []
         self._places: dict[int, int] = {}
         self._kept: Attrs = {}
@@ -55,13 +60,14 @@ class ShownStudy(BaseStorage):
             return
         with self._lock:
             self.changed_at = time.monotonic()
-            trials = [] if news.is_anew else list(self._trials)
+            trials = [] if news.is_anew else list(self._stored)
             for trial in news.trials:
                 if trial.number == len(trials):
                     trials.append(trial)
                 else:
                     trials[trial.number] = trial
-            self._trials = trials
+            self._stored = trials
+            self._trials = _with_few_curves(trials)
             self._places = {trial._trial_id: trial.number for trial in trials}
 
     def keep(self, system_attrs: "Attrs") -> None:
@@ -210,6 +216,20 @@ class ShownStudy(BaseStorage):
     def set_trial_system_attr(self, trial_id: int, key: str, value: Any) -> None:
         """Refuse."""
         _refuse()
+
+
+def _with_few_curves(trials: list[FrozenTrial]) -> list[FrozenTrial]:
+    """Return trials of which the newest alone have curves."""
+    first = max(0, len(trials) - MAX_CURVES)
+    return [*map(_without_curve, trials[:first]), *trials[first:]]
+
+
+def _without_curve(trial: FrozenTrial) -> FrozenTrial:
+    if not trial.intermediate_values:
+        return trial
+    shown = copy.copy(trial)
+    shown.intermediate_values = {}
+    return shown
 
 
 def _refuse() -> NoReturn:
