@@ -14,7 +14,8 @@ from hpsearch.report.page.material import gather
 from hpsearch.report.page.page import page_text, plotly_js
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-PATIENCE_SECONDS = 120
+PATIENCE_SECONDS = 300
+"""for a browser that hangs: a look takes it 4 seconds of a core, which a busy machine stretches"""
 FRAME = """<!doctype html><html><body>
 <iframe id="frame" src="page.html" style="border:0" width="{width}" height="900"></iframe>
 <pre id="found"></pre>

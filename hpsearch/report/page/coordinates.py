@@ -115,7 +115,7 @@ def _layout(view: StudyView, metric: str, low: float, high: float) -> dict[str, 
         }
         for at in range(len(names) + 1)
     ]
-    titles = [*(name.rpartition(".")[2] for name in names), metric.replace("/", "/<br>")]
+    titles = [*(name.replace(".", ".<br>") for name in names), metric.replace("/", "/<br>")]
     ticks = {"tickvals": list(range(len(titles))), "ticktext": titles, "showgrid": False}
     return {
         "height": 420,

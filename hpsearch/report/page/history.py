@@ -25,7 +25,7 @@ def _parts(view: StudyView) -> Iterator[Html]:
             strength_chart(view),
             "strengths",
             "Strength of the members in each match: the mean logarithm of rho over all opponents, "
-            "who change from match to match; 95 % intervals, the champion's line bold.",
+            "who change from match to match; 95 % intervals, the champion's place bold.",
         )
     if not finished(view):
         yield missing("No trial has finished yet, so there is nothing to draw.")

@@ -1,8 +1,9 @@
 """Which parameters mattered, and how: importances and slices."""
 
 from collections.abc import Iterator
+from typing import Any, Final
 
-from hpsearch.parameters import CategoricalParameter, label_of
+from hpsearch.parameters import CategoricalParameter, Parameter, label_of
 from hpsearch.report.page.charts import BLUE, VERMILLION, Chart, axis, chart, words
 from hpsearch.report.page.coordinates import coordinates_chart
 from hpsearch.report.page.html import (
@@ -14,11 +15,17 @@ from hpsearch.report.page.html import (
     join,
     missing,
     paragraph,
+    wide_figure,
 )
 from hpsearch.report.page.material import Material
 from hpsearch.report.page.optuna_view import finished, importances
 from hpsearch.report.view import StudyView
 from hpsearch.study.records import Trial
+
+AXIS: Final = 70
+"""pixels between two axes of parallel coordinates at least"""
+MANY_DECADES: Final = 1000.0
+"""ratio of the ends of a range from which on only powers of ten have a tick"""
 
 
 def parameters_section(material: Material) -> Section:
@@ -49,11 +56,12 @@ def _parts(material: Material) -> Iterator[Html]:
         return
     metric = view.study.spec.objectives[0].metric
     yield heading("All parameters at once")
-    yield figure(
+    yield wide_figure(
         coordinates_chart(view),
         "coordinates",
         f"A line a finished trial, from the lower to the upper end of each range, and last "
         f"{metric}.",
+        AXIS * (1 + len(view.study.space.order)),
     )
     yield heading("One parameter at a time")
     yield grid(
@@ -112,12 +120,20 @@ def slice_chart(view: StudyView, name: str, best: Trial | None) -> Chart:
         "y": [trial.metrics[metric]["value"] for trial in star],
         "marker": {"color": VERMILLION, "symbol": "star", "size": 15},
     }
-    is_log = not isinstance(parameter, CategoricalParameter) and parameter.log
-    kind = "category" if is_text else "log" if is_log else "linear"
     layout = {
         "height": 260,
         "showlegend": False,
-        "xaxis": axis(name, {"type": kind}),
+        "xaxis": axis(name, _scale(parameter)),
         "yaxis": axis("", {}),
     }
     return chart([points, chosen], layout)
+
+
+def _scale(parameter: Parameter) -> dict[str, Any]:
+    """Return the kind of an axis, as the parameter is searched."""
+    if isinstance(parameter, CategoricalParameter):
+        return {"type": "category"}
+    if not parameter.log:
+        return {"type": "linear", "nticks": 5}
+    is_long = parameter.high / parameter.low >= MANY_DECADES
+    return {"type": "log", "dtick": 1 if is_long else "D2"}

@@ -27,7 +27,7 @@ def trials_section(material: Material) -> Section:
     if not view.state.trials:
         return Section("trials", "All trials", missing("None has been asked for yet."))
     names, metrics = view.study.space.order, [one.metric for one in view.study.spec.objectives]
-    header = ("trial", "state", *metrics, *(name.rpartition(".")[2] for name in names))
+    header = ("trial", "state", *metrics, *names)
     body = folded(
         f"{len(view.state.trials):,} trials", table(header, _rows(view), strong=None), is_open=False
     )
