@@ -6,6 +6,12 @@ BIN := $(VENV)/bin
 # What `make bench` is given, such as BENCH="--only step --only dqn".
 BENCH ?=
 
+# Tests write in memory where there is plenty of it: at every event a study waits for its disk.
+FREE_GB := $(shell df --output=avail --block-size=1G /dev/shm 2>/dev/null | tail -1)
+ifeq ($(shell test "$(FREE_GB)" -ge 8 2>/dev/null && echo plenty),plenty)
+export PYTEST_DEBUG_TEMPROOT := /dev/shm
+endif
+
 # As many as there are cores, each with one thread; a module's tests mostly stay together.
 BESIDE := --numprocesses auto --dist worksteal
 

@@ -69,9 +69,15 @@ class Exchanges:
         )
 
     def with_takeover(self, takeover: Takeover) -> "Exchanges":
-        """Return these and one more."""
-        return replace(self, takeovers=(*self.takeovers, takeover))
+        """Return these and one more, or another of its step.
+
+        An attempt that has been replaced and does not know it may say once more what the next one
+        has said already.
+        """
+        others = {one.step: one for one in self.takeovers} | {takeover.step: takeover}
+        return replace(self, takeovers=tuple(others[step] for step in sorted(others)))
 
     def with_loan(self, loan: Loan) -> "Exchanges":
-        """Return these and one more."""
-        return replace(self, loans=(*self.loans, loan))
+        """Return these and one more, or another of its step, as above."""
+        others = {one.step: one for one in self.loans} | {loan.step: loan}
+        return replace(self, loans=tuple(others[step] for step in sorted(others)))

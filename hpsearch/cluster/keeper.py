@@ -20,10 +20,13 @@ class Keeper:
         self._last_save = time.monotonic()
         self.saved: dict[int, int] = {}
         """by trial: the step of its newest checkpoint"""
+        self._shared: dict[int, int] = {}
+        """by trial: the step at which all were last saved together"""
 
     def note(self, steps: Mapping[int, int]) -> None:
         """Learn of the newest checkpoints of members that go on from them: steps, by trial."""
         self.saved |= steps
+        self._shared |= steps
 
     def is_due(self, step: int) -> bool:
         """Return whether a periodic checkpoint is due at this step."""
@@ -62,15 +65,24 @@ class Keeper:
             all_saved = all_saved and kind is not None
         if all_saved:
             self._last_save = time.monotonic()
+            self._shared |= {one.assignment.trial: steps[row] for row, one in members.items()}
 
     def save(self, trainer: AnyTrainer, row: int, member: Member, kind: str) -> None:
         """Save one member and remove checkpoints that need not be kept."""
         folder = member.trial.checkpoints
         trainer.save(folder, row, kind, _parents(member))
         self.saved[member.assignment.trial] = int(trainer.step[row])
-        best = read_best(folder)
-        pinned = () if best is None else (best.step,)
-        checkpoint.keep_last(folder, self._rules.keep_last, pinned)
+        checkpoint.keep_last(folder, self._rules.keep_last, self._pinned(member))
+
+    def _pinned(self, member: Member) -> set[int]:
+        """Return the steps of a member's checkpoints that stay, however old they are."""
+        best = read_best(member.trial.checkpoints)
+        shared = self._shared.get(member.assignment.trial)
+        pinned = set() if best is None else {best.step}
+        if member.island is not None and shared is not None:
+            # An island goes on from a step that all have, and some are saved more often.
+            pinned.add(shared)
+        return pinned
 
     def _kind(self, member: Member, step: int, *, is_best: bool, is_late: bool) -> str | None:
         is_requested = member.trial.take_save_request()

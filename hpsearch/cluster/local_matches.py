@@ -97,16 +97,16 @@ class LocalMatches:
     # Who takes whose place.
 
     def _copies(self, island: Island, rows: Sequence[int], rng: np.random.Generator) -> list[_Copy]:
-        learned = self._slots.trainer.config.learning()
-        num_rows = self._slots.trainer.num_members
-        panel = Places(*(num_rows if role in learned else 0 for role in ROLES))
+        learned, num = self._slots.trainer.config.learning(), len(rows)
         standing = Standing(
-            members=[Places(*(row if role in learned else None for role in ROLES)) for row in rows],
+            members=[
+                Places(*(k if role in learned else None for role in ROLES)) for k in range(num)
+            ],
             archive=(),
-            panel=panel,
-            sizes=np.zeros(len(rows)),
+            panel=Places(*(num if role in learned else 0 for role in ROLES)),
+            sizes=np.zeros(num),
         )
-        games = np.stack([self._play(island, split, self._age(rows[0])) for split in SPLITS])
+        games = np.stack([self._play(island, split, rows) for split in SPLITS])
         scores = score(games, standing, island.matches, None, rng)
         successors = by_truncation(
             scores.named,
@@ -122,9 +122,9 @@ class LocalMatches:
             if one.is_child
         ]
 
-    def _play(self, island: Island, split: str, age: int) -> Ints:
-        """Return the lengths of the games of all rows and the panel, (P, Q, G)."""
-        trainer, matches = self._slots.trainer, island.matches
+    def _play(self, island: Island, split: str, rows: Sequence[int]) -> Ints:
+        """Return the lengths of the games of some rows and the panel, (P, Q, G)."""
+        trainer, matches, age = self._slots.trainer, island.matches, self._age(rows[0])
         names = tuple(map(str, range(trainer.num_members)))
         hosts: tuple[Hosts, ...] = scripted_hosts(scripted_players("host", matches.panel))
         agents: tuple[Agents, ...] = scripted_agents(scripted_players("agent", matches.panel))
@@ -142,7 +142,13 @@ class LocalMatches:
                 split=f"{island.name} at {age} {split}",
                 device=trainer.device,
             )
-        return played.moves
+        moves = played.moves
+        # Also in rows in which nobody sits somebody plays, of whom the next attempt knows nothing.
+        if trainer.host is not None:
+            moves = moves[[*rows, *range(trainer.num_members, moves.shape[0])]]
+        if trainer.agent is not None:
+            moves = moves[:, [*rows, *range(trainer.num_members, moves.shape[1])]]
+        return moves
 
     # What becomes of them.
 
@@ -155,12 +161,13 @@ class LocalMatches:
         names = {row: self._lend(row) for row in sources}
         for one in copies:
             member, source = self._slots.members[one.row], self._slots.members[one.source]
+            step = self._slots.steps[one.row]
             before = _values(configs[one.source], island)
             params = _explored(before, island, rng)
             config = _with_values(member.config, params)
             take_place(trainer, one.row, config, states[one.source])
             takeover = Takeover(
-                step=self._slots.steps[one.row],
+                step=step,
                 source=source.assignment.trial,
                 source_step=self._slots.steps[one.source],
                 sha256=names[one.source],
@@ -168,7 +175,7 @@ class LocalMatches:
                 params=params,
             )
             member.trial.write_exchanges(member.trial.read_exchanges().with_takeover(takeover))
-            print(f"{member.name} becomes a copy of {source.name} at step {takeover.step}")
+            print(f"{member.name} becomes a copy of {source.name} at step {step}", flush=True)
 
     def _lend(self, row: int) -> str:
         """Save a member whose copy takes a place; return the checkpoint's sha256."""

@@ -192,7 +192,7 @@ class Population:
         self._drop([rows[index] for index in diverged])
 
     def _breed(self) -> None:
-        """Let members take each other's places, at the step of what was saved last."""
+        """Let members take each other's places, once all that was due at this step is done."""
         if self._local_matches.are_due:
             self._beat(is_busy=True)
             with self._monitor.sections("local match"):

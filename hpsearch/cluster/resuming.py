@@ -12,7 +12,7 @@ from hpsearch.config_paths import apply, value_at
 from hpsearch.errors import ConflictError, HpsearchError
 from hpsearch.plain import to_plain
 from hpsearch.trainers import checkpoint
-from hpsearch.trainers.best_checkpoint import forget_best
+from hpsearch.trainers.best_checkpoint import forget_after, forget_best
 from hpsearch.trainers.config import read_config
 from hpsearch.trainers.trainer import AnyTrainer
 
@@ -71,11 +71,19 @@ def _begin_or_load(trainer: AnyTrainer, row: int, member: Member, step: int | No
     _tidy(member)
     member.trial.forget_metrics_after(first or 0)
     if member.island is not None:
-        # At the very step of a checkpoint places change again, as they did before.
-        exchanges = member.trial.read_exchanges().before(first or 0)
-        member.trial.write_exchanges(exchanges)
+        _forget_island_after(member, first or 0)
     print(f"{member.name} {_where(member, step, first)}", flush=True)
     return first
+
+
+def _forget_island_after(member: Member, step: int) -> None:
+    """Forget what a member of an island became after the step from which all go on.
+
+    Beside others than before, it may become another.
+    """
+    forget_after(member.trial.checkpoints, step)
+    # At the very step of a checkpoint places change again, as they did before.
+    member.trial.write_exchanges(member.trial.read_exchanges().before(step))
 
 
 def _learn_as_saved(trainer: AnyTrainer, row: int, member: Member, path: Path) -> None:
@@ -86,7 +94,14 @@ def _learn_as_saved(trainer: AnyTrainer, row: int, member: Member, path: Path) -
     if member.island is None:
         return
     saved = checkpoint.saved_config(path)
-    values = {name: value_at(saved, name) for name in member.island.parameters}
+    try:
+        values = {name: value_at(saved, name) for name in member.island.parameters}
+    except KeyError as error:
+        raise ConflictError(
+            f"the checkpoint {path} was written with another configuration, which does not say "
+            f"all of {', '.join(member.island.parameters)}; remove it, or give the study another "
+            "name"
+        ) from error
     plain = apply(to_plain(member.config), values)
     trainer.begin(row, read_config(plain, source=str(path)))
 

@@ -270,7 +270,8 @@ class Driver:
             self._pilots.close_idle()
         else:
             # What is left is of other shapes than those pilots take, and waits for a job.
-            self._pilots.close_idle(at_most=max(0, len(left) - self._free_jobs()))
+            room = self._free_jobs() + self._pilots.num_leaving
+            self._pilots.close_idle(at_most=max(0, len(left) - room))
         self._jobs.submit(left[: max(self._free_jobs(), 0)])
 
     def _conclude(self) -> None:

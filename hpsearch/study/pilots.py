@@ -93,6 +93,12 @@ class Pilots:
             return True
         return False
 
+    @property
+    def num_leaving(self) -> int:
+        """Return how many jobs have nothing left to train or play, and only need time to go."""
+        going = [one for one in self._state.live_jobs() if one.closed or one.is_leaving]
+        return sum(not (job.running or self._plays(job)) for job in going)
+
     def close_idle(self, at_most: int | None = None) -> None:
         """Let the jobs go for which there is nothing to do, all of them if no number is said.
 

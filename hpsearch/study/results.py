@@ -8,7 +8,7 @@ from hpsearch.cluster.executor import Executor
 from hpsearch.cluster.failures import CODE
 from hpsearch.cluster.messages import AttemptResult, Control, Stop
 from hpsearch.cluster.study_dir import StudyDir, final_checkpoint
-from hpsearch.errors import CorruptError, DiskError
+from hpsearch.errors import CorruptError
 from hpsearch.study.breeding.descents import Descent
 from hpsearch.study.breeding.records import Origin
 from hpsearch.study.events import NewEvent
@@ -184,7 +184,7 @@ class Results:
             birth, exchanges = files.read_birth(), files.read_exchanges()
             last = self._folder.checkpoint(final_checkpoint(trial.number, origin.steps))
             sha256 = manifest_sha256(last)
-        except (CorruptError, DiskError):  # it informs, and nothing is decided by it
+        except CorruptError:  # for good; a disk that fails now ends the tick, and is asked again
             return {"birth": None, "node": None}
         descent = Descent(trial, self._state.trials, self._seed(trial), birth, exchanges)
         told = {

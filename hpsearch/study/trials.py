@@ -242,7 +242,10 @@ class Trials:
         return self.shape(trial), island_number(trial.origin, self._study.spec.population)
 
     def config(self, trial: Trial) -> TrainerConfig:
-        """Return the complete trainer configuration of a trial; it never changes."""
+        """Return the complete trainer configuration of a trial, which stays until it is told.
+
+        Then it is that of the last copy that took the trial's place, where there are islands.
+        """
         if trial.number in self._configs:
             return self._configs[trial.number]
         config = read_config(self.plain_config(trial), source=f"trial {trial.number}")

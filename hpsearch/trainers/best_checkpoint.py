@@ -48,3 +48,11 @@ def write_best(folder: Path, best: Best) -> None:
 def forget_best(folder: Path) -> None:
     """Let ``folder`` have no best checkpoint."""
     (folder / RECORD).unlink(missing_ok=True)
+
+
+def forget_after(folder: Path, step: int) -> None:
+    """Remove every checkpoint of a later step; the best one, if it is such, is forgotten first."""
+    best = read_best(folder)
+    if best is not None and best.step > step:
+        forget_best(folder)
+    checkpoint.remove_after(folder, step)

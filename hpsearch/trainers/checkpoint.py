@@ -117,10 +117,7 @@ def identity(path: Path) -> str:
 
 
 def parents_below(folder: Path) -> tuple[str, ...]:
-    """Return what the newest whole checkpoint below ``folder`` descends from, if there is one.
-
-    Every checkpoint of a trial says the same.
-    """
+    """Return what the newest whole checkpoint below ``folder`` descends from, if there is one."""
     for step in valid_steps(folder):
         return tuple(_plain(path_of(folder, step))["parents"])
     return ()
@@ -217,8 +214,14 @@ def keep_last(folder: Path, count: int, pinned: Collection[int] = ()) -> None:
 
 def remove_all(folder: Path) -> None:
     """Remove every checkpoint."""
-    for step in _steps(folder):
-        shutil.rmtree(path_of(folder, step))
+    remove_after(folder, -1)
+
+
+def remove_after(folder: Path, step: int) -> None:
+    """Remove every checkpoint of a later step."""
+    for later in _steps(folder):
+        if later > step:
+            shutil.rmtree(path_of(folder, later))
 
 
 def is_whole(path: Path) -> bool:

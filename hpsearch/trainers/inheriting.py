@@ -93,16 +93,19 @@ def take_place(
 
     It learns by ``config``, of the others' shape. The place goes on counting its steps, and draws
     no random number that it or the other has drawn from its stream.
+
+    Raises:
+        ValueError: if ``config`` or ``state`` is of another shape.
     """
-    own = copy_of(trainer, member)
-    trainer.begin(member, config)
+    step = trainer.step[member].clone()
     drawn = {
-        name: tensor.maximum(own[name])
-        for name, tensor in state.items()
+        name: tensor[member].maximum(state[name])
+        for name, tensor in trainer.state().items()
         if name.rpartition(".")[2] in DRAWN
     }
-    redated = _redated(dict(state), state["step"], own["step"])
-    trainer.load_member(member, redated | drawn | {"step": own["step"]})
+    trainer.begin(member, config)
+    redated = _redated(dict(state), state["step"], step)
+    trainer.load_member(member, redated | drawn | {"step": step})
     _begin_games(trainer, member)
 
 

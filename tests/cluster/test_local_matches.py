@@ -9,18 +9,21 @@ import torch
 from birth_stories import PAIR, assert_same_state, give, job_of, saved
 
 from hpsearch.cluster.island import Exchanges, Island
-from hpsearch.cluster.lineage import Fresh, Lineage
+from hpsearch.cluster.lineage import Fresh, Lineage, Parent
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.cluster.worker import work
 from hpsearch.config_paths import value_at
+from hpsearch.errors import ConflictError
 from hpsearch.game.philox import derive_key
 from hpsearch.parameters import FloatParameter
 from hpsearch.population.fitness import Places
+from hpsearch.population.operators.options import Clone
 from hpsearch.population.options import Keep, Matches, Perturb, Truncation
 from hpsearch.population.round_robin import Players, play_everybody
 from hpsearch.population.scores import Standing, score
 from hpsearch.population.selection.succession import by_truncation
 from hpsearch.trainers import checkpoint
+from hpsearch.trainers.best_checkpoint import Best, read_best, write_best
 from hpsearch.trainers.rollouts import game_config
 from hpsearch.trainers.saved_player import load_player
 
@@ -43,13 +46,13 @@ SAVING = {"steps": STEPS, "checkpoint.interval": 5, "checkpoint.keep_last": 50}
 
 @pytest.fixture(scope="module")
 def island_job(plain_config):
-    """Return a function (study folder, members, island, roles) -> the job of an island."""
+    """Return a function (study folder, members, island, ...) -> the job of an island."""
 
-    def make(root, num=4, island=ISLAND, roles=PAIR, attempt=1):
+    def make(root, num=4, island=ISLAND, roles=PAIR, attempt=1, saving=SAVING):
         study = StudyDir(root)
         assignments = []
         for number in range(num):
-            config = plain_config({**roles, **SAVING, "seed": number})
+            config = plain_config({**roles, **SAVING, **saving, "seed": number})
             given = give(study, number, config, Lineage(Fresh(), number), attempt)
             trial = study.trial(number)
             trial.create(trial.config.read_text(), Lineage(Fresh(), number), island)
@@ -209,3 +212,69 @@ def test_a_member_that_fails_leaves_the_others_to_breed(tmp_path, island_job):
     work(str(job.root))
     status = [trial.attempt(1).read_result().status for trial in trials_of(job)]
     assert status.count("finished") >= 3
+
+
+def test_the_step_that_all_have_outlives_those_that_some_have(tmp_path, island_job, capsys):
+    """Who is copied is saved at each local generation, the others at every third one."""
+    island, saving = (
+        replace(ISLAND, steps=5),
+        {"checkpoint.interval": 15, "checkpoint.keep_last": 2},
+    )
+    job = island_job(tmp_path, island=island, saving=saving)
+    work(str(job.root))
+    steps = [set(checkpoint.valid_steps(trial.checkpoints)) for trial in trials_of(job)]
+    assert {20, 25} & set().union(*steps)  # else nobody was saved more often
+    ends = [saved(trial, STEPS) for trial in trials_of(job)]
+    forget_after(job, (25,) * 4)
+    capsys.readouterr()
+    work(str(island_job(tmp_path, island=island, saving=saving, attempt=2).root))
+    said = capsys.readouterr().out
+    assert all(f"trial {number} goes on from step 15\n" in said for number in range(4))
+    for trial, end in zip(trials_of(job), ends, strict=True):
+        assert_same_state(saved(trial, STEPS), end)
+
+
+def test_what_one_alone_had_saved_later_is_no_part_of_its_next_life(whole, island_job, tmp_path):
+    """Beside others than before it may become another; here its later checkpoint is another's."""
+    shutil.copytree(whole.study.root, tmp_path / "study")
+    job = island_job(tmp_path / "study", attempt=2)
+    forget_after(job, (20, 20, 20, 20))
+    first, second = trials_of(whole)[:2]
+    other = checkpoint.path_of(second.checkpoints, 25)
+    late = checkpoint.path_of(trials_of(job)[0].checkpoints, 25)
+    shutil.copytree(other, late)
+    write_best(late.parent, Best(25, "rho/host/choose_first", 1.0))
+    work(str(job.root))
+    assert_same_state(saved(trials_of(job)[0], 25), saved(first, 25))
+    assert read_best(late.parent) is None
+
+
+def test_one_that_could_not_begin_has_no_part_in_what_the_others_decide(tmp_path, island_job):
+    """Its row is there, with networks that nobody trains; an attempt after this one lacks it."""
+    island = replace(ISLAND, steps=5, matches=replace(MATCHES, weighing="uniform"))
+    job = island_job(tmp_path / "four", island=island)
+    three = island_job(tmp_path / "three", num=3, island=island)
+    orphan = job.study.trial(3)
+    missing = Parent(None, str(tmp_path / "step-000000000"))
+    orphan.create(orphan.config.read_text(), Lineage(Clone(), 3, (missing,)), island)
+    work(str(job.root))
+    work(str(three.root))
+    result = orphan.attempt(1).read_result()
+    assert result is not None
+    assert result.status == "failed"
+    found = [trial.read_exchanges() for trial in trials_of(job, 3)]
+    assert any(one.takeovers for one in found)
+    assert found == [trial.read_exchanges() for trial in trials_of(three, 3)]
+
+
+def test_a_checkpoint_without_what_copies_change_is_told_of_each_member(
+    whole, island_job, tmp_path
+):
+    shutil.copytree(whole.study.root, tmp_path / "study")
+    lost = {"host.nothing": ISLAND.parameters[GAMMA]}
+    job = island_job(tmp_path / "study", island=replace(ISLAND, parameters=lost), attempt=2)
+    forget_after(job, (15, 15, 15, 15))
+    with pytest.raises(ConflictError, match="written with another configuration"):  # of the last
+        work(str(job.root))
+    for trial in trials_of(job):
+        assert trial.attempt(2).read_result().status == "failed"

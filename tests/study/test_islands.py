@@ -1,6 +1,7 @@
 """Populations whose jobs breed by themselves between matches, over a fake executor."""
 
 import json
+from contextlib import suppress
 
 import pytest
 from drives import (
@@ -17,6 +18,7 @@ from test_population_study import origins, population_study, teaching
 
 from hpsearch.cli import main
 from hpsearch.cluster.trial_dir import TrialDir
+from hpsearch.errors import DiskError
 from hpsearch.report.lineage import read_lineage
 from hpsearch.report.schedule import schedule_of
 from hpsearch.report.view import open_view
@@ -146,3 +148,27 @@ def test_a_driver_that_dies_anywhere_breeds_the_same(tmp_path, pilot):
         n: t.params for n, t in enumerate(stored_trials(whole))
     }
     assert exchanges(killed) == exchanges(whole)
+
+
+def test_what_cannot_be_read_at_the_end_is_told_once_it_can(study, tmp_path, monkeypatch):
+    """By what a trial took, its next interval learns: a failing disk must not leave it out."""
+    again, executor, failed = island_study(tmp_path), FakeExecutor(teaching=teaching), set()
+    read = TrialDir.read_exchanges
+
+    def read_at_second_try(self):
+        has_ended = (self.root / "attempt-1" / "result.json").exists()
+        if has_ended and self.root not in failed:
+            failed.add(self.root)
+            raise DiskError("exchanges.json cannot be read (Stale file handle)")
+        return read(self)
+
+    monkeypatch.setattr(TrialDir, "read_exchanges", read_at_second_try)
+    status = None
+    while status != FINISHED:
+        with suppress(DiskError):
+            status = drive(again, executor).status
+    assert failed
+    assert {n: t.params for n, t in enumerate(stored_trials(again))} == {
+        n: t.params for n, t in enumerate(stored_trials(study))
+    }
+    check_books(again, executor)

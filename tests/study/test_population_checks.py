@@ -138,6 +138,20 @@ def test_members_of_an_island_can_take_each_others_places(tmp_path, parameter, e
     check(problems(tmp_path, ISLANDS, space=space, executor=PAIRS), r"space.host." + expected)
 
 
+def test_every_choice_is_told_where_members_take_each_others_places(tmp_path):
+    choice = {"type": "categorical", "choices": [0.5, 0.9]}
+    space = LR | {"host.gamma": choice, "host.tau": choice}
+    found = problems(tmp_path, ISLANDS, space=space, executor=PAIRS)
+    check(found, r"space.host.gamma must be a number", r"space.host.tau must be a number")
+
+
+@pytest.mark.parametrize("when", [{"nothing": [1]}, {"host.gamma": [0.5]}])
+def test_a_wrong_condition_is_told_in_a_population_of_islands_too(tmp_path, when):
+    gamma = {"type": "float", "low": 0.1, "high": 0.9, "when": when}
+    found = problems(tmp_path, ISLANDS, space=LR | {"host.gamma": gamma}, executor=PAIRS)
+    assert any("host.gamma" in one for one in found), found
+
+
 def test_nobody_is_pruned(tmp_path):
     check(problems(tmp_path, pruner={"name": "median"}), r"pruner must be none for a population")
 

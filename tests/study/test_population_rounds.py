@@ -180,6 +180,44 @@ def test_a_pilot_makes_room_for_members_of_another_shape(tmp_path):
     check_judged(study)
 
 
+class Lingering(FakeExecutor):
+    """Jobs that have ended look alive for some looks more, as on a cluster."""
+
+    def __init__(self, looks, **options):
+        super().__init__(**options)
+        self._looks = looks
+        self._seen = Counter()
+
+    def _status(self, job_id):
+        status = super()._status(job_id)
+        self._seen[job_id] += status.phase == "ended"
+        return replace(status, phase="running") if self._seen[job_id] < self._looks else status
+
+
+def test_no_more_pilots_make_room_than_is_needed(tmp_path):
+    """One that takes its time to go is room already; the others train their shape on."""
+    space = {**SPACE, "host.net_arch": {"type": "categorical", "choices": [[8], [16], [32]]}}
+    executor = {"name": "local", "jobs": 2, "members_per_job": 2}
+    study = population_study(
+        tmp_path, trials=16, executor=executor, study={"space": space}, **EIGHT
+    )
+    fakes, clock, num_closed = Lingering(5, teaching=teaching, pilot_seconds=600.0), Clock(), 0
+    with opened(study, fakes, clock) as driver:
+        for _ in range(400):
+            driver.tick()
+            if driver.state.status != RUNNING:
+                break
+            closed = sum(job.closed for job in driver.state.live_jobs())
+            shapes = Counter(one.params["host.net_arch"] for one in driver.state.waiting())
+            groups = sum(-(-num // 2) for num in shapes.values())
+            if groups:
+                assert closed <= groups
+                num_closed += closed
+            clock.now += 30
+    assert driver.state.status == FINISHED
+    assert num_closed
+
+
 # Steady populations.
 
 

@@ -13,6 +13,7 @@ from hpsearch.study.breeding.growths import growth_problems
 from hpsearch.study.breeding.members import explorable_of
 from hpsearch.study.options import NoPruning
 from hpsearch.study.space import SearchSpace
+from hpsearch.study.space_checks import condition_problems
 from hpsearch.trainers.config import GAME, read_config
 from hpsearch.trainers.config.players import ROLES
 
@@ -79,12 +80,13 @@ def _island_problems(
             f"a job trains an island, but is {executor.members_per_job}"
         )
     space = sections.get("space", {})
-    is_categorical = {isinstance(one, CategoricalParameter): path for path, one in space.items()}
-    if True in is_categorical:
+    choices = [path for path, one in space.items() if isinstance(one, CategoricalParameter)]
+    for path in choices:
         yield (
-            f"space.{is_categorical[True]} must be a number in a population of islands, whose "
-            "members take each other's places in training, but is categorical"
+            f"space.{path} must be a number in a population of islands, whose members take each "
+            "other's places in training, but is categorical"
         )
+    if choices or any(condition_problems(space)):
         return
     for base in bases.values():
         interval = base["evaluation"]["interval"]
