@@ -23,6 +23,8 @@ from sqlalchemy.pool import NullPool
 
 USER = "hpsearch"
 PASSWORD = "pass-Word_7531"
+TEMPROOT = "PYTEST_DEBUG_TEMPROOT"
+"""environment variable that names where pytest writes; servers write there too"""
 START_SECONDS = 30.0
 """how long a server may need until it answers"""
 
@@ -206,7 +208,7 @@ def _program(name: str, places: Sequence[Path], package: str) -> str:
 
 
 def _folder() -> Path:
-    folder = Path(tempfile.mkdtemp(prefix="hpsearch-server-"))
+    folder = Path(tempfile.mkdtemp(prefix="hpsearch-server-", dir=os.environ.get(TEMPROOT)))
     if os.geteuid() == 0:
         shutil.chown(folder, "nobody", "nogroup")
     return folder

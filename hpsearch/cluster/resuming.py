@@ -94,7 +94,14 @@ def _learn_as_saved(trainer: AnyTrainer, row: int, member: Member, path: Path) -
     if member.island is None:
         return
     saved = checkpoint.saved_config(path)
-    values = {name: value_at(saved, name) for name in member.island.parameters}
+    try:
+        values = {name: value_at(saved, name) for name in member.island.parameters}
+    except KeyError as error:
+        raise ConflictError(
+            f"the checkpoint {path} was written with another configuration, which does not say "
+            f"all of {', '.join(member.island.parameters)}; remove it, or give the study another "
+            "name"
+        ) from error
     plain = apply(to_plain(member.config), values)
     trainer.begin(row, read_config(plain, source=str(path)))
 

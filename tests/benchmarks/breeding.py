@@ -35,7 +35,7 @@ MEMBERS, GENERATIONS, INTERVAL = 8, 6, 400
 MEMBERS_PER_JOB = 4
 WHOLE = GENERATIONS * INTERVAL
 """steps of a trial of a search: those of a member from its beginning to its end"""
-HALVED_TRIALS = 16
+HALVED_TRIALS = 22
 """of successive halving, which cuts most of them short: about as many steps as the others"""
 SPACE = {
     "host.optim.args.lr": {"type": "float", "low": 1.0e-4, "high": 3.0e-3, "log": True},

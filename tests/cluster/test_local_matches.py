@@ -13,6 +13,7 @@ from hpsearch.cluster.lineage import Fresh, Lineage, Parent
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.cluster.worker import work
 from hpsearch.config_paths import value_at
+from hpsearch.errors import ConflictError
 from hpsearch.game.philox import derive_key
 from hpsearch.parameters import FloatParameter
 from hpsearch.population.fitness import Places
@@ -264,3 +265,16 @@ def test_one_that_could_not_begin_has_no_part_in_what_the_others_decide(tmp_path
     found = [trial.read_exchanges() for trial in trials_of(job, 3)]
     assert any(one.takeovers for one in found)
     assert found == [trial.read_exchanges() for trial in trials_of(three, 3)]
+
+
+def test_a_checkpoint_without_what_copies_change_is_told_of_each_member(
+    whole, island_job, tmp_path
+):
+    shutil.copytree(whole.study.root, tmp_path / "study")
+    lost = {"host.nothing": ISLAND.parameters[GAMMA]}
+    job = island_job(tmp_path / "study", island=replace(ISLAND, parameters=lost), attempt=2)
+    forget_after(job, (15, 15, 15, 15))
+    with pytest.raises(ConflictError, match="written with another configuration"):  # of the last
+        work(str(job.root))
+    for trial in trials_of(job):
+        assert trial.attempt(2).read_result().status == "failed"

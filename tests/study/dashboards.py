@@ -22,6 +22,7 @@ class Dashboard:
     def __init__(self, folder: Path, study: str, *options: str) -> None:
         self._out = tempfile.TemporaryFile("w+")  # noqa: SIM115
         self._err = tempfile.TemporaryFile("w+")  # noqa: SIM115
+        self._ended: tuple[int, str, str] | None = None
         began = time.perf_counter()
         self.process = subprocess.Popen(
             [sys.executable, "-m", "hpsearch.cli", "dashboard", study, "--port", "0", *options],
@@ -64,11 +65,13 @@ class Dashboard:
         return json.loads(body)
 
     def close(self) -> tuple[int, str, str]:
-        """End it by Ctrl-C; return exit code, stdout and stderr."""
-        self.process.send_signal(signal.SIGINT)
-        code = self.process.wait(timeout=PATIENCE_SECONDS)
-        with self._out, self._err:
-            return code, _read(self._out), _read(self._err)
+        """End it by Ctrl-C, if it runs; return exit code, stdout and stderr."""
+        if self._ended is None:
+            self.process.send_signal(signal.SIGINT)
+            code = self.process.wait(timeout=PATIENCE_SECONDS)
+            with self._out, self._err:
+                self._ended = code, _read(self._out), _read(self._err)
+        return self._ended
 
     def _wait(self) -> str:
         deadline = time.monotonic() + PATIENCE_SECONDS

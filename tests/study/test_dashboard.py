@@ -21,7 +21,7 @@ pytest.importorskip(
     "optuna_dashboard", reason="needs optuna-dashboard: pip install hpsearch[dashboard]"
 )
 
-PATIENCE_SECONDS = 60
+PATIENCE_SECONDS = 120
 
 
 @pytest.fixture(scope="module")
@@ -43,6 +43,20 @@ def dashboard(study):
     yield served
     code, _, err = served.close()
     assert (code, err) == (0, "")
+
+
+@pytest.fixture
+def serve():
+    """Return a function that starts a dashboard, which ends with the test at the latest."""
+    served = []
+
+    def start(*arguments):
+        served.append(Dashboard(*arguments))
+        return served[-1]
+
+    yield start
+    for one in served:
+        one.close()
 
 
 def wait_until(condition):
@@ -184,12 +198,12 @@ def test_the_copy_is_the_users_alone(dashboard, folder):
     assert oct(folder.dashboard.stat().st_mode & 0o777) == "0o600"
 
 
-def test_notes_can_be_written_and_nothing_else(tmp_path):
+def test_notes_can_be_written_and_nothing_else(tmp_path, serve):
     study = new_study(tmp_path, budget={"trials": 4})
     drive(study, FakeExecutor())
     before = stored_trials(study)
     trial = before[2]
-    writing = Dashboard(tmp_path, study.spec.name, "--write")
+    writing = serve(tmp_path, study.spec.name, "--write")
     told = {"version": 1, "body": "a *note*"}
     assert writing.ask("PUT", f"{writing.api}/note", told)[0] == 204
     assert writing.ask("PUT", f"{writing.api}/{trial._trial_id}/note", told)[0] == 204
@@ -200,7 +214,7 @@ def test_notes_can_be_written_and_nothing_else(tmp_path):
             assert (status, path) == (403, path)
             assert "only the driver changes a study" in json.loads(body)["reason"]
     writing.close()
-    reading = Dashboard(tmp_path, study.spec.name)
+    reading = serve(tmp_path, study.spec.name)
     shown = reading.study()
     assert (shown["note"], shown["trials"][2]["note"]) == (told, told)
     assert reading.ask("PUT", f"{reading.api}/note", told | {"version": 2})[0] == 403
@@ -211,14 +225,14 @@ def test_notes_can_be_written_and_nothing_else(tmp_path):
 # How it follows the study.
 
 
-def test_without_a_driver_the_dashboard_keeps_the_copy(tmp_path):
+def test_without_a_driver_the_dashboard_keeps_the_copy(tmp_path, serve):
     """Rounds of a driver that comes and goes, as cron calls it."""
     study = new_study(tmp_path, budget={"trials": 6})
     with opened_driver(study, FakeExecutor()) as driver:
         driver.tick()
     folder = StudyDir(tmp_path / "runs" / study.spec.name)
     assert not folder.dashboard.exists()
-    served = Dashboard(tmp_path, study.spec.name)
+    served = serve(tmp_path, study.spec.name)
     begun = len(served.study()["trials"])
     assert begun == len(stored_trials(study)) > 0
     with opened_driver(study, FakeExecutor()) as driver:
@@ -230,12 +244,12 @@ def test_without_a_driver_the_dashboard_keeps_the_copy(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_driver_keeps_the_copy_while_the_dashboard_looks(tmp_path):
+def test_a_driver_keeps_the_copy_while_the_dashboard_looks(tmp_path, serve):
     """Real jobs: the dashboard follows them, and leaves the file to the driver."""
     write_study(tmp_path)
     run, path = Run(tmp_path), tmp_path / "runs/tiny/dashboard.db"
     run.wait_until(path.exists)
-    served = Dashboard(tmp_path, "tiny")
+    served = serve(tmp_path, "tiny")
     assert len(served.study()["trials"]) > 0
     assert run.wait()[0] == 0
     states = lambda: [one["state"] for one in served.study()["trials"]]  # noqa: E731
@@ -244,12 +258,12 @@ def test_a_driver_keeps_the_copy_while_the_dashboard_looks(tmp_path):
     assert query(path, "SELECT count(*) FROM trials WHERE state = 'COMPLETE'") == [(6,)]
 
 
-def test_a_damaged_copy_is_made_anew(study, folder, tmp_path):
+def test_a_damaged_copy_is_made_anew(study, folder, tmp_path, serve):
     other = tmp_path / "other"
     shutil.copytree(study.path.parent, other)
     path = other / "runs" / study.spec.name / "dashboard.db"
     path.write_bytes(b"SQLite format 3\0" + b"\xff" * 50_000)
-    served = Dashboard(other, study.spec.name)
+    served = serve(other, study.spec.name)
     assert len(served.study()["trials"]) == len(stored_trials(study))
     served.close()
     assert query(path, "SELECT count(*) FROM trials") == [(len(stored_trials(study)),)]
@@ -267,9 +281,9 @@ def test_a_host_that_is_not_this_machine(study):
     assert "192.0.2.1 is no address of this machine" in said
 
 
-def test_a_port_that_is_taken_gives_the_next(dashboard, study):
+def test_a_port_that_is_taken_gives_the_next(dashboard, study, serve):
     port = int(dashboard.base.rpartition(":")[2])
-    other = Dashboard(study.path.parent, study.spec.name, "--port", str(port))
+    other = serve(study.path.parent, study.spec.name, "--port", str(port))
     assert port < int(other.base.rpartition(":")[2]) <= port + 100
     assert other.ask("GET", "/api/studies")[0] == 200
     other.close()

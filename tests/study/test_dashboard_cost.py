@@ -105,9 +105,9 @@ def test_ten_thousand_trials_are_shown_in_seconds(study, capsys):
             f"{seconds[0]:.2f} s, again in {seconds[1]:.3f} s ({len(body) / 1e6:.1f} MB packed); "
             f"a browser has drawn them after {drawn:.1f} s"
         )
+    dashboard.close()
     assert page.console == []
     assert 'id="user-defined-plot:learning-curves"' in page.dom
     assert seconds[0] < SLACK * ANSWER_SECONDS
     assert seconds[1] < SLACK * AGAIN_SECONDS
     assert drawn < SLACK * PAGE_SECONDS
-    dashboard.close()
