@@ -210,6 +210,7 @@ def test_interrupted_at_any_moment_no_job_is_left_behind(folder, whole, seconds)
 # Looking at a study that runs.
 
 
+@pytest.mark.slow
 def test_looking_at_a_study_before_its_first_finished_trial(folder):
     write_trainer(folder, ENDLESS)
     write_study(folder, {"executor/jobs": 1})

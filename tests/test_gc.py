@@ -41,6 +41,7 @@ def files(folder: Path) -> dict[str, int]:
     return {str(path.relative_to(root)): path.stat().st_size for path in found}
 
 
+@pytest.mark.slow
 def test_gc_frees_what_it_announced_and_nothing_else(finished, capsys, monkeypatch):
     monkeypatch.chdir(finished)
     best = read(finished, "best", "tiny")

@@ -3,6 +3,7 @@
 from pathlib import Path
 from urllib.parse import quote
 
+import pytest
 from cli_tools import hpsearch, write_study, write_trainer
 from servers import Server
 
@@ -25,6 +26,7 @@ def holding_the_password(folder: Path) -> list[Path]:
     return [path for path in files if any(word in path.read_bytes() for word in words)]
 
 
+@pytest.mark.slow
 def test_no_password_in_files_output_and_exports(postgresql: Server, tmp_path: Path) -> None:
     url = postgresql.new_database("passwords")
     postgresql.execute(f"CREATE ROLE {USER} LOGIN SUPERUSER PASSWORD '{PASSWORD}'")

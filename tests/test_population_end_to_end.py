@@ -81,7 +81,8 @@ def checkpoints(folder):
         return file.execute(
             "SELECT trial, step, c.sha256, operator, adopted, seed, changes, position, p.sha256 "
             "FROM hpsearch_checkpoints c LEFT JOIN hpsearch_parents p ON p.checkpoint_id = c.id "
-            "ORDER BY trial, position"
+            "JOIN hpsearch_studies s ON s.id = c.study_id WHERE s.name = 'tiny' "
+            "ORDER BY trial, step, position"
         ).fetchall()
 
 

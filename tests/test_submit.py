@@ -56,6 +56,7 @@ def submitted(tmp_path: Path) -> Iterator[Callable[..., Path]]:
     kill_jobs(tmp_path)
 
 
+@pytest.mark.slow
 def test_submit_returns_and_the_study_ends_without_us(submitted) -> None:
     folder = submitted(SHORT)
     seen = wait_for(folder, lambda seen: seen["state"] == "finished")
@@ -91,6 +92,7 @@ def test_submit_returns_within_five_seconds(tmp_path: Path) -> None:
         kill_jobs(tmp_path)
 
 
+@pytest.mark.slow
 def test_a_driver_that_was_killed_is_missed_and_replaced(submitted) -> None:
     folder = submitted(ENDLESS)
     first = driver(folder)
@@ -108,6 +110,7 @@ def test_a_driver_that_was_killed_is_missed_and_replaced(submitted) -> None:
     assert seen["jobs"]["ended"] == 2  # none was started twice
 
 
+@pytest.mark.slow
 def test_pause_resume_cancel_retry(submitted) -> None:
     folder = submitted(ENDLESS)
     wait_for(folder, lambda seen: seen["jobs"]["running"] == 2)

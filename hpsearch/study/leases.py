@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 
 from hpsearch.errors import ConflictError
 from hpsearch.study.database import Database
-from hpsearch.study.tables import LeaseRow
+from hpsearch.study.tables import LeaseRow, StudyRow
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Leases:
                 row = LeaseRow(study_id=study_id, holder=holder, token=1, expires_at=now + ttl)
                 session.add(row)
             elif _num_changed(taken) == 0:
-                raise ConflictError(_held(row, now))
+                raise ConflictError(_held(session, row, now))
             return Lease(study_id, holder, row.token, row.expires_at)
 
         try:
@@ -122,9 +122,10 @@ def check_lease(session: Session, lease: Lease, *, expires_at: float | None = No
         )
 
 
-def _held(row: LeaseRow, now: float) -> str:
+def _held(session: Session, row: LeaseRow, now: float) -> str:
+    study = session.get_one(StudyRow, row.study_id)
     return (
-        f"the study is driven by {row.holder}, whose lease expires in "
+        f"the study {study.name} is driven by {row.holder}, whose lease expires in "
         f"{row.expires_at - now:.0f} seconds; look at it with hpsearch status, end it with "
         f"hpsearch stop or cancel; a living driver renews it"
     )

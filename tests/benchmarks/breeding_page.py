@@ -13,9 +13,10 @@ HEAD = """## breeding
 
     python tests/benchmarks/breeding.py --seeds 101 102 103 104 105
 
-The best host that each way found with as many training steps, on starts that nobody used: rho
-against choose_first, greedy, interquartile mean over the seeds with its 95 % interval, and how
-often it is above that of plain population-based training with the same seed.
+The best host that each way found with the mean number of training steps that stands beside it,
+on starts that nobody used: rho against choose_first, greedy, interquartile mean over the seeds with
+its 95 % interval, and how often it is above that of plain population-based training, seed by seed.
+Ways with fewer steps, or fewer seeds, are not yet compared as they should be.
 """
 PLAIN = "pbt as published"
 

@@ -62,7 +62,8 @@ def test_events_of_one_call_are_written_all_or_none(database: Database) -> None:
 def test_lease_is_held_until_it_expires(database: Database) -> None:
     study, leases = create(database), Leases(database)
     first = leases.acquire(study, holder="login-1:77", now=100.0, ttl=30.0)
-    with pytest.raises(ConflictError, match=r"login-1:77, whose lease expires in 20 seconds"):
+    refused = r"study quick is driven by login-1:77, whose lease expires in 20 seconds"
+    with pytest.raises(ConflictError, match=refused):
         leases.acquire(study, holder="login-2:5", now=110.0, ttl=30.0)
     second = leases.acquire(study, holder="login-2:5", now=130.0, ttl=30.0)
     assert (first.token, second.token) == (1, 2)
