@@ -21,7 +21,9 @@ examples:
   hpsearch status quickstart --watch       how far it is
   hpsearch best quickstart --json          the best configuration, for a program
   hpsearch confirm quickstart              whether the best was lucky, on seeds held out
-  hpsearch export quickstart -o best/      configuration, weights and measures of the best
+  hpsearch report quickstart               everything to look at, as one page
+  hpsearch dashboard quickstart            the same study in Optuna's dashboard
+  hpsearch export quickstart -o best/      policy, weights, configuration and measures of the best
   hpsearch breed quickstart other          a population of the best of both
   hpsearch train studies/trainers/ppo_20x3.yaml    one trainer without a study
   hpsearch evaluate runs/ppo_20x3          everything that can be measured of a player

@@ -55,7 +55,9 @@ EXAMPLES = {
     "trials": "hpsearch trials quickstart",
     "best": "hpsearch best quickstart --json",
     "lineage": "hpsearch lineage population_pairs --all -o lineage.svg",
-    "export": "hpsearch export quickstart -o best/",
+    "report": "hpsearch report quickstart -o quickstart.html",
+    "dashboard": "hpsearch dashboard quickstart\nhpsearch dashboard quickstart --port 0 --write",
+    "export": "hpsearch export quickstart -o best/\nhpsearch export quickstart --top 3",
     "confirm": "hpsearch confirm quickstart --top 5 --seeds 5",
 }
 
