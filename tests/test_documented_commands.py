@@ -1,0 +1,159 @@
+"""Every command that the README gives runs, in its order, as a new user would give them."""
+
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cli_tools import PATIENCE_SECONDS, hpsearch
+from documented import commands, shrink
+
+from hpsearch.game.philox import derive_key
+from hpsearch.population.crossplay import CrossPlay
+from hpsearch.population.ratings.nash_averaging import nash_averaging
+from hpsearch.population.ratings.resampling import interval, resampled_rho
+from hpsearch.population.selection.tournament import confident_tournament
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
+PAGES = {
+    path: (ROOT / path).read_text()
+    for path in (
+        "README.md",
+        "CONTRIBUTING.md",
+        "studies/README.md",
+        "slurm/README.md",
+        "hpsearch/ADDING.md",
+        "hpsearch/game/README.md",
+        "hpsearch/cluster/README.md",
+        "reports/README.md",
+        "reports/benchmarks/README.md",
+    )
+    if (ROOT / path).exists()
+}
+ELSEWHERE = {
+    "hpsearch init my_study.yaml": "tests/test_init.py::test_a_new_study_runs",
+    "make quickstart": "tests/test_readme.py::test_the_quick_start_does_what_it_says",
+    "sudo slurm/dev-cluster up": "tests/slurm/conftest.py::slurm_cluster",
+    "slurm/dev-cluster up": "tests/slurm/conftest.py::slurm_cluster",
+}
+"""commands that another test gives"""
+BY_HAND = re.compile(r"make \w+$|pip install|sudo apt-get|python (-m pytest|tests/)")
+"""how the project itself is tested and installed: .ci/run gives the most of them"""
+SERVERS = ("dashboard", "tensorboard")
+"""commands that go on until Ctrl-C"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder as a clone of the repository is, with studies that take seconds."""
+    folder = tmp_path_factory.mktemp("clone")
+    for name in ("studies", "slurm"):
+        shutil.copytree(ROOT / name, folder / name)
+    for path in (folder / "studies").rglob("*.yaml"):
+        shrink(path)
+    return folder
+
+
+def give(folder: Path, command: str) -> None:
+    """Give one command; it must end well, a server after Ctrl-C."""
+    program, *words = shlex.split(command)
+    if program == "optuna":
+        subprocess.run([sys.executable, "-m", "optuna.cli", *words], cwd=folder, check=True)
+    elif words[0] in SERVERS:
+        serve(folder, words)
+    else:
+        hpsearch(folder, *words)
+    if words[0] == "init":
+        for path in folder.glob("*.yaml"):
+            shrink(path)
+
+
+def serve(folder: Path, words: list[str]) -> None:
+    """Start a server, wait for its address, end it by Ctrl-C."""
+    out = folder / "out"
+    with out.open("w") as file:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "hpsearch.cli", *words],
+            cwd=folder,
+            stdout=file,
+            start_new_session=True,
+        )
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while "ssh -L" not in out.read_text():
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=PATIENCE_SECONDS) == 0
+
+
+def test_commands_are_found():
+    found = list(commands("a `hpsearch run` b `hpsearch run x.yaml` `hpsearch run STUDY -o DIR`\n"))
+    assert found == ["hpsearch run x.yaml"]
+    found = list(commands("```\nhpsearch status tour --watch    # a look\n1.5\n```\n`make test`"))
+    assert found == ["hpsearch status tour --watch", "make test"]
+    assert len(list(commands(README))) > 20
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_every_command_of_the_readme_runs(folder):
+    hpsearch(folder, "run", "studies/quickstart.yaml")  # for `make quickstart`
+    given = set()
+    for command in commands(README):
+        if command in ELSEWHERE or BY_HAND.match(command) or command in given:
+            continue
+        began = time.monotonic()
+        give(folder, command)
+        given.add(command)
+        print(f"{time.monotonic() - began:6.1f} s  {command}")
+    for name in ("tour.html", "matrix.svg", "best/README.md", "conf/trainer/best.yaml"):
+        assert (folder / name).exists()
+    for code in re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL):
+        points = "import torch\npoints = torch.full((2, 20, 3), 3, dtype=torch.int32)\n"
+        subprocess.run([sys.executable, "-c", points + code], cwd=folder, check=True)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_commands_of_the_other_pages_are_given_somewhere(page):
+    of_readme = set(commands(README))
+    for command in commands(PAGES[page]):
+        assert command in of_readme or command in ELSEWHERE or BY_HAND.match(command), (
+            f"{command}: give it in the README, whose commands are run, or name its test here"
+        )
+
+
+@pytest.mark.parametrize("command", ELSEWHERE)
+def test_tests_named_exist(command):
+    path, _, name = ELSEWHERE[command].partition("::")
+    assert re.search(rf"^def {name}\(", (ROOT / path).read_text(), flags=re.MULTILINE)
+
+
+def test_the_example_of_ratings_runs():
+    """That of population/README.md, on a matrix of games of invented lengths."""
+    page = (ROOT / "hpsearch/population/README.md").read_text()
+    (code,) = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+    moves = np.random.default_rng(0).integers(2, 30, (3, 4, 50))
+    names = {
+        "np": np,
+        "derive_key": derive_key,
+        "resampled_rho": resampled_rho,
+        "nash_averaging": nash_averaging,
+        "interval": interval,
+        "confident_tournament": confident_tournament,
+        "seed": 1,
+        "generation": 2,
+        "played": CrossPlay(
+            ("a", "b", "c"), ("s", "t", "u", "v"), moves, np.ones_like(moves, dtype=bool)
+        ),
+    }
+    exec(code, names)
+    assert (names["low"] <= names["high"]).all()
+    assert len(names["parents"]) == 8
