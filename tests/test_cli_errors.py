@@ -25,6 +25,7 @@ from cli_tools import (
     write_study,
     write_trainer,
 )
+from tried import tried
 
 from hpsearch.cluster.study_dir import StudyDir
 
@@ -365,9 +366,7 @@ def free(path, kilobytes: int):
     path.write_bytes(path.read_bytes()[kilobytes * 1024 :])
 
 
-@pytest.mark.parametrize(
-    "kilobytes", [0, *(pytest.param(size, marks=pytest.mark.slow) for size in (16, 128, 400))]
-)
+@pytest.mark.parametrize("kilobytes", [0, *tried([16, 128, 400], slow=[128])])
 def test_a_disk_that_is_full_from_the_start(tmp_path, kilobytes):
     """At once, while the tables are made, while the study begins: with space it goes on."""
     with small_disk(tmp_path / "disk", 4) as disk:

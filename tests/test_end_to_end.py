@@ -28,6 +28,7 @@ from cli_tools import (
     write_trainer,
 )
 from optuna.trial import TrialState
+from tried import tried
 
 from hpsearch import yaml_file
 from hpsearch.cluster.study_dir import StudyDir
@@ -172,8 +173,7 @@ def test_by_name_and_in_another_folder_of_runs(folder, whole):
     assert outcomes(folder / "elsewhere") == whole
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seconds", [0.0, 0.1, 0.4, 1.0, 1.6])
+@pytest.mark.parametrize("seconds", tried([0.0, 0.1, 0.4, 1.0, 1.6], slow=[0.1, 1.0]))
 def test_a_job_that_is_still_starting_leaves_too(folder, seconds):
     """It does not listen while it imports torch, and would train for ever."""
     write_trainer(folder, ENDLESS)
@@ -188,11 +188,7 @@ def test_a_job_that_is_still_starting_leaves_too(folder, seconds):
 
 
 @pytest.mark.parametrize(
-    "seconds",
-    [
-        pytest.param(seconds, marks=pytest.mark.slow if at % 2 else pytest.mark.exhaustive)
-        for at, seconds in enumerate([0.3, 0.6, 0.9, 1.2, 1.5, 2.0, 2.5, 3.0])
-    ],
+    "seconds", tried([0.3, 0.6, 0.9, 1.2, 1.5, 2.0, 2.5, 3.0], slow=[0.6, 2.0])
 )
 def test_interrupted_at_any_moment_no_job_is_left_behind(folder, whole, seconds):
     """While Python starts, while the study is opened, while the jobs import torch."""
@@ -287,13 +283,7 @@ def test_driver_and_jobs_are_killed(folder, whole):
     assert 2 in counts.values()
 
 
-@pytest.mark.parametrize(
-    "seed",
-    [
-        pytest.param(seed, marks=pytest.mark.slow if seed < 1 else pytest.mark.exhaustive)
-        for seed in range(4)
-    ],
-)
+@pytest.mark.parametrize("seed", tried(range(4), slow=[0]))
 @pytest.mark.parametrize("what", ["driver", "jobs", "both"])
 def test_killed_at_random_again_and_again(folder, whole, what, seed):
     """Twice: jobs that vanish three times in a row without getting further fail."""
@@ -380,8 +370,9 @@ def test_a_raised_budget_goes_on(folder):
     assert (status["state"], status["budget"]) == ("finished", 4)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("sampler", ["random", "qmc", "grid", "cmaes", "gp"])
+@pytest.mark.parametrize(
+    "sampler", tried(["random", "qmc", "grid", "cmaes", "gp"], slow=["cmaes", "gp"])
+)
 def test_every_sampler_goes_on_by_name_as_if_undisturbed(folder, sampler):
     """By name, the study is what the database holds, whose keys may stand in another order."""
     space = {

@@ -116,13 +116,7 @@ def test_a_population_trains_plays_and_breeds(whole):
     assert read(whole, "best", "tiny")["trial"] == population["champion"]
 
 
-@pytest.mark.parametrize(
-    "seed",
-    [
-        pytest.param(seed, marks=pytest.mark.slow if seed < 2 else pytest.mark.exhaustive)
-        for seed in range(6)
-    ],
-)
+@pytest.mark.parametrize("seed", tried(range(6), slow=[0, 1]))
 def test_killed_at_random_again_and_again_it_comes_to_the_same_members(folder, whole, seed):
     moments = random.Random(seed)
     for _ in range(3):

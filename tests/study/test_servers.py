@@ -17,6 +17,7 @@ from optuna.distributions import FloatDistribution
 from optuna.study import StudyDirection
 from optuna.trial import TrialState
 from servers import PASSWORD, Server, plain_trials
+from tried import tried
 
 from hpsearch.errors import StorageError, StorageUnavailableError
 from hpsearch.study import engine, opening, outage, recorder
@@ -284,7 +285,7 @@ def study_on(url: str, folder: Path, monkeypatch: pytest.MonkeyPatch, trials: in
     )
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2, 3))])
+@pytest.mark.parametrize("seed", [0, *tried([1, 2, 3], slow=[1])])
 def test_a_study_ends_whenever_its_server_crashes(
     server: Server, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
