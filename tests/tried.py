@@ -1,0 +1,14 @@
+"""Parameters of tests that are too many for every run."""
+
+from collections.abc import Collection, Iterable
+from typing import Any
+
+import pytest
+
+
+def tried(values: Iterable[Any], *, slow: Collection[Any]) -> list[Any]:
+    """Return parameters, of which those in ``slow`` run in CI, all others by hand."""
+    return [
+        pytest.param(one, marks=pytest.mark.slow if one in slow else pytest.mark.exhaustive)
+        for one in values
+    ]
