@@ -21,6 +21,7 @@ from cli_tools import (
     write_study,
     write_trainer,
 )
+from tried import tried
 
 TRAINER = {
     "agent": {
