@@ -4,10 +4,12 @@ runs/<study>/matches/<number>/
     plan.json          who plays, written by the driver
     response-<role>/   checkpoints of opponents that were trained against the champion's role
     answers.json       how the champion fared against them
+    alive.json         when the job last gave a sign of life
     games.npz          lengths of all games, written by the job last
 """
 
 import io
+import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -15,7 +17,7 @@ from typing import TYPE_CHECKING
 from zipfile import BadZipFile
 
 from hpsearch.atomic import read_json, unreadable, write_bytes, write_json
-from hpsearch.errors import ConfigError, CorruptError
+from hpsearch.errors import ConfigError, CorruptError, DiskError
 from hpsearch.schema import NonNegative, Positive, read
 from hpsearch.trainers.checkpoint_name import PREFIX
 from hpsearch.trainers.config.players import Role
@@ -159,6 +161,23 @@ class MatchDir:
         except (ConfigError, KeyError, TypeError) as error:
             raise CorruptError(f"{self._answers} holds no answers ({error})") from error
 
+    def give_sign(self) -> None:
+        """Say that the job lives."""
+        write_json(self._alive, {"at": time.time()})
+
+    def last_sign(self) -> float:
+        """Return when the job last gave a sign of life, 0 if that is not known.
+
+        In seconds since the epoch, by the clock of its machine.
+        """
+        try:
+            match read_json(self._alive):
+                case {"at": float(at)}:
+                    return at
+        except (CorruptError, DiskError):
+            pass
+        return 0.0
+
     @property
     def responses(self) -> list[Path]:
         """Return the checkpoints of the responses that were trained for this match."""
@@ -175,6 +194,10 @@ class MatchDir:
     @property
     def _answers(self) -> Path:
         return self.root / "answers.json"
+
+    @property
+    def _alive(self) -> Path:
+        return self.root / "alive.json"
 
     @property
     def _games(self) -> Path:

@@ -33,6 +33,7 @@ def play_match(study: StudyDir, number: int, flag: StopFlag) -> None:
     plan = match.read_plan()
     if _is_played(match, plan) or flag.is_set:
         return
+    match.give_sign()
     device = _device(plan)
     hosts = _players(study, plan.hosts, "host", device)
     agents = _players(study, plan.agents, "agent", device)
@@ -52,6 +53,7 @@ def play_match(study: StudyDir, number: int, flag: StopFlag) -> None:
             device=device,
         )
         parts.append(_in_order(played, plan))
+        match.give_sign()
     answers = []
     for one in plan.responses:
         if flag.is_set:
@@ -76,6 +78,7 @@ def _answer(
         steps=one.steps,
         seed=one.seed,
         device=plan.device,
+        give_sign=match.give_sign,
     )
     found = measure_response(
         champion,

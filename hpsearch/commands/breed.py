@@ -79,6 +79,11 @@ def _study(views: Sequence[StudyView], folder: StudyDir, numbers: Numbers) -> St
             f"--members must be at least {max(MIN_MEMBERS, len(views))}, one for each study and "
             f"two in all, but is {members}"
         )
+    if numbers.trials is not None and numbers.trials < members:
+        raise UsageError(
+            f"--trials must be at least --members, {members}, an interval of each, but is "
+            f"{numbers.trials}"
+        )
     founders = choose_founders(views, members)
     plain = plan_bred(folder.root.name, [view.study for view in views], founders, numbers)
     names = " ".join(view.study.spec.name for view in views)

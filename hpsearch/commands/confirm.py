@@ -81,9 +81,11 @@ def _play(view: StudyView, options: PopulationOptions, wanted: Wanted) -> Confir
     from hpsearch.report.rematch import rematch  # it loads torch
 
     if wanted.submit or wanted.seeds is not None:
+        options_given = {"--seeds": wanted.seeds is not None, "--submit": wanted.submit}
+        given = " and ".join(name for name, is_given in options_given.items() if is_given)
         raise UsageError(
             f"{view.study.spec.name} breeds a population, whose weights are exported as they are, "
-            "so nothing is trained; leave out --seeds and --submit"
+            f"so nothing is trained; leave out {given}"
         )
     return rematch(view, options, wanted.top or TOP, wanted.games)
 

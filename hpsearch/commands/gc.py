@@ -60,7 +60,8 @@ def _count(some: Sequence[Garbage]) -> dict[str, int]:
 
 def _print(console: Console, summary: dict[str, Any]) -> None:
     for name, number in summary["pinned"].items():
-        console.print(f"kept for {name}, which needs them: {number} checkpoints")
+        what = "1 checkpoint" if number == 1 else f"{number} checkpoints"
+        console.print(f"kept for {name}, which needs them: {what}")
     total, verb = summary["total"], "would be freed" if summary["dry_run"] else "freed"
     if total["count"] == 0:
         console.print(f"nothing to free in {summary['study']}", highlight=False)

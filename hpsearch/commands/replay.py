@@ -76,6 +76,7 @@ def _trial(view: StudyView, descent: Descent, wanted: Wanted) -> int:
             f"no match of {name} has been judged yet, so it has no champion; look at it with: "
             f"hpsearch status {name}"
         )
+    descent.line(trial)  # refuses one that there is not
     return trial
 
 

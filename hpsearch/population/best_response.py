@@ -4,7 +4,7 @@ The meta-game of a match knows only the players that are there. A response that 
 steps against a frozen champion is a lower bound of what the champion can really lose.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +20,21 @@ from hpsearch.trainers.saved_player import load_player
 
 OTHER = {"host": "agent", "agent": "host"}
 """role against which each plays"""
+STRIDE = 50
+"""steps of its training between two signs of life"""
 KNOWN_TO_BOTH = "random"
 """a scripted player of either role, for a configuration must name one to be measured against"""
 
 
 def train_response(
-    champion: Path, role: str, folder: Path, *, steps: int, seed: int, device: str
+    champion: Path,
+    role: str,
+    folder: Path,
+    *,
+    steps: int,
+    seed: int,
+    device: str,
+    give_sign: Callable[[], None],
 ) -> Path:
     """Train an opponent against the player that a checkpoint holds for ``role``; return its own.
 
@@ -39,6 +48,7 @@ def train_response(
         steps: of its training.
         seed: of its randomness.
         device: "cpu" or "cuda".
+        give_sign: called now and then, to say that it goes on.
 
     Raises:
         CorruptError: if the checkpoint is damaged.
@@ -52,7 +62,9 @@ def train_response(
     trainer = build([config])
     if OTHER[role] in read_config(saved, source=str(champion)).learning():
         trainer.warm_start(champion, 0)
-    trainer.train(steps)
+    for made in range(0, steps, STRIDE):
+        give_sign()
+        trainer.train(min(STRIDE, steps - made))
     return trainer.save(folder, 0, checkpoint.FINAL, [checkpoint.identity(champion)])
 
 

@@ -59,6 +59,11 @@ class Matches:
     """steps for which, in each match, opponents train against the champion of the one before, to
     tell what it can lose; null for none"""
 
+    def check(self) -> Iterator[str]:
+        """Yield who would play twice."""
+        if len(set(self.panel)) < len(self.panel):
+            yield f"panel must name each player once, but is {list(self.panel)}"
+
 
 @dataclass(frozen=True)
 class Truncation:

@@ -79,7 +79,7 @@ class Descent:
         if trial not in self.relatives:
             known = ", ".join(map(str, self.relatives)) or "none"
             raise UsageError(
-                f"trial {trial} has no descent, for it has not finished; those that have: {known}"
+                f"no trial {trial} of the population has finished; those that have: {known}"
             )
         line = [self.relatives[trial]]
         while (parent := self._first_parent(line[-1])) is not None:

@@ -1,12 +1,13 @@
 """Descent as a table for people, and as plain data for programs."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from rich.table import Table
 
 from hpsearch.report.lineage import Descent, Relative
+from hpsearch.report.parameter_names import short_names
 from hpsearch.report.text import setting_text
 
 
@@ -30,6 +31,7 @@ def lineage_table(relatives: Sequence[Relative]) -> Table:
     for column in ("match", "trial", "member", "parents", "operator", "strength", "changes"):
         is_text = column in ("parents", "operator", "changes")
         table.add_column(column, justify="left" if is_text else "right")
+    names = changed_names(relatives)
     for one in relatives:
         strength = "" if one.strength is None else f"{one.strength:+.3f}"
         parents = ", ".join(map(str, one.parents))
@@ -40,7 +42,7 @@ def lineage_table(relatives: Sequence[Relative]) -> Table:
             parents,
             operator_text(one),
             strength,
-            changes_text(one.changes),
+            changes_text(one.changes, names),
         )
     return table
 
@@ -58,10 +60,15 @@ def operator_text(one: Relative) -> str:
     return one.operator if one.adopted is not False else f"{one.operator}, not adopted"
 
 
-def changes_text(changes: dict[str, Any]) -> str:
-    """Return what changed, with the last parts of the paths."""
+def changed_names(relatives: Iterable[Relative]) -> dict[str, str]:
+    """Return short names of all that changed, by dotted path."""
+    return short_names(path for one in relatives for path in one.changes)
+
+
+def changes_text(changes: Mapping[str, Any], names: Mapping[str, str]) -> str:
+    """Return what changed, by the ``names`` of the paths."""
     return ", ".join(
-        f"{path.rpartition('.')[2]} {_text(before)} -> {_text(after)}"
+        f"{names[path]} {_text(before)} -> {_text(after)}"
         for path, (before, after) in changes.items()
     )
 

@@ -30,7 +30,8 @@ def conclusion_text(found: Replay) -> str:
     where = f"where a new seed gives {low:+.3f} to {high:+.3f} with 95 %"
     if not found.held_up:
         return f"{trial} was lucky: its strength is {found.original:+.3f}, {where}"
-    return f"the schedule holds up: {trial} has {found.original:+.3f}, {where}"
+    seeds = f"as far as {len(found.replicates)} seeds tell"
+    return f"the schedule holds up, {seeds}: {trial} has {found.original:+.3f}, {where}"
 
 
 def _table(found: Replay) -> Table:

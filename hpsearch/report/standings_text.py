@@ -153,9 +153,9 @@ def cycle_lines(found: Standings) -> Iterator[str]:
 def cycle_line(cycle: NamedCycle) -> str:
     """Return a cycle as who answers whom."""
     answers = zip(cycle.hosts, cycle.agents, strict=True)
-    steps = [f"{host} < {agent} <" for host, agent in answers]
+    steps = [f"host {host} < agent {agent} <" for host, agent in answers]
     kind = "two hosts, two agents" if cycle.kind == "swap" else "best answers"
-    return f"  {kind}, by {cycle.strength:.4f} at least: {' '.join(steps)} {cycle.hosts[0]}"
+    return f"  {kind}, by {cycle.strength:.4f} at least: {' '.join(steps)} host {cycle.hosts[0]}"
 
 
 def _names(standings: Sequence[Standing]) -> list[str]:

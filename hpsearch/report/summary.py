@@ -1,8 +1,10 @@
 """What a study has come to, as plain data: the keys here are published and stay."""
 
+from collections import Counter
 from dataclasses import asdict
 from typing import Any
 
+from hpsearch.population.selection.operator_choice import OperatorRecord
 from hpsearch.report.view import StudyView
 from hpsearch.report.work import cost, waste
 from hpsearch.study.breeding.records import Match
@@ -58,10 +60,23 @@ def population_summary(view: StudyView) -> dict[str, Any] | None:
         "standings": [] if last is None else _standings(last),
         "game": None if last is None else last.game,
         "answers": [] if last is None else last.answers,
-        "operators": {
-            name: {"tried": int(one.tried), "adopted": int(one.accepted)}
-            for name, one in sorted(record.operators.items())
-        },
+        "operators": _operators(view),
+    }
+
+
+def _operators(view: StudyView) -> dict[str, dict[str, int]]:
+    """Return the children that each operator made, those that were tried, and the adopted ones."""
+    origins = [one.origin for one in view.state.trials.values() if one.origin is not None]
+    made = Counter(str(one.operator["name"]) for one in origins if one.is_child and one.parents)
+    judged = view.state.population.operators
+    untried = OperatorRecord(0, 0)
+    return {
+        name: {
+            "made": made[name],
+            "tried": int(judged.get(name, untried).tried),
+            "adopted": int(judged.get(name, untried).accepted),
+        }
+        for name in sorted(made.keys() | judged.keys())
     }
 
 

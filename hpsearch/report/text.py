@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from hpsearch.report.interval_text import interval_text
+from hpsearch.report.parameter_names import short_names
 from hpsearch.report.summary import trial_state
 from hpsearch.report.view import INTERRUPTED, STARTING, StudyView
 from hpsearch.study.records import Trial
@@ -63,11 +64,15 @@ def population_lines(population: Mapping[str, Any] | None) -> list[str]:
         f"for it alone: rho {interval_text(one)}"
         for one in population["answers"]
     ]
-    lines += [
-        f"operator {name}: {one['adopted']} of {one['tried']} children adopted"
-        for name, one in population["operators"].items()
-    ]
+    lines += [operator_line(name, one) for name, one in population["operators"].items()]
     return lines
+
+
+def operator_line(name: str, record: Mapping[str, int]) -> str:
+    """Return how many children an operator made, and how many of those that were tried live on."""
+    if not record["tried"]:
+        return f"operator {name}: {record['made']} made, adopted untried"
+    return f"operator {name}: {record['adopted']} of {record['tried']} children adopted"
 
 
 def game_lines(game: Mapping[str, Any] | None, champion: str) -> list[str]:
@@ -196,7 +201,7 @@ def trials_table(view: StudyView, trials: Sequence[Trial]) -> Table:
     metric = view.study.spec.objectives[0].metric
     names = list(view.study.space.parameters)
     table = Table(box=None, header_style="bold")
-    for column in ("trial", "state", metric, *(name.rpartition(".")[2] for name in names)):
+    for column in ("trial", "state", metric, *short_names(names).values()):
         table.add_column(column, justify="left" if column == "state" else "right")
     for trial in trials:
         settings = view.study.space.decode(trial.last_params)

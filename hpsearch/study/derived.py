@@ -11,7 +11,7 @@ from typing import Any
 from hpsearch import atomic, yaml_file
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.config_paths import Config
-from hpsearch.errors import ConflictError, UsageError
+from hpsearch.errors import ConfigError, ConflictError, UsageError
 from hpsearch.names import NAME_RULE, is_name
 from hpsearch.plain import to_plain
 from hpsearch.study.options import SlurmOptions
@@ -73,10 +73,15 @@ def write_derived(folder: StudyDir, plain: Mapping[str, Any], *, command: str, w
 
     Raises:
         DiskError: if the file cannot be written.
+        ConfigError: if the study would be wrong; nothing of it is left, so it can be made anew.
     """
     header = f"# {command}\n#\n# {what}\n"
     atomic.write_text(folder.study_file, header + yaml_file.dump(plain))
-    return load_spec(folder.study_file)
+    try:
+        return load_spec(folder.study_file)
+    except ConfigError:
+        folder.study_file.unlink()
+        raise
 
 
 def executor_from_anywhere(study: Study) -> Any:

@@ -137,7 +137,7 @@ class Job:
     is_leaving: bool = False
     """whether one of its attempts ended in a way that ends the job"""
     is_silent: bool = False
-    """whether its trials were given up because nothing was heard of them"""
+    """whether its trials, or its match, were given up because nothing was heard of them"""
     closed: bool = False
     """whether it was told that there are no more"""
     match: int | None = None

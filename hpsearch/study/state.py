@@ -164,7 +164,7 @@ def _announced(state: StudyState, event: Event) -> None:
         state.jobs[job.name] = state.live[job.name] = job
     if "match" in event.data:
         job.match = event.data["match"]
-        fold.given(state.population, event.data["match"], job.name)
+        fold.given(state.population, event.data["match"], job.name, event.at)
     for number, attempt, token in group:
         trial = state.trials[number]
         trial.attempts, trial.token, trial.job = attempt, token, job.name
@@ -196,6 +196,11 @@ def _interrupting(state: StudyState, event: Event) -> None:
     state.jobs[event.job].interrupted = True
 
 
+def _match_silent(state: StudyState, event: Event) -> None:
+    assert event.job is not None
+    state.jobs[event.job].is_silent = True
+
+
 def _job_ended(state: StudyState, event: Event) -> None:
     assert event.job is not None
     job = state.jobs[event.job]
@@ -206,7 +211,7 @@ def _job_ended(state: StudyState, event: Event) -> None:
     state.gpu_seconds_of_ended += job.gpus * job.seconds(event.at)
     if job.match is not None:
         has_run = event.data.get("seen", False) and event.data.get("kind") not in FREE
-        is_failure = has_run and not job.interrupted
+        is_failure = job.is_silent or (has_run and not job.interrupted)
         fold.left(state.population, job.match, is_failure=is_failure)
 
 
@@ -292,6 +297,7 @@ _APPLY = {
     "attempt_ended": _attempt_ended,
     "told": _told,
     "interrupting": _interrupting,
+    "match_silent": _match_silent,
     "job_ended": _job_ended,
     "ended": _ended,
     "match_called": _match_called,

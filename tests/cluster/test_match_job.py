@@ -2,6 +2,8 @@
 
 import os
 import signal
+import time
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -100,6 +102,15 @@ def test_a_match_is_the_cross_play_of_its_entrants(study, plan, checkpoints):
         np.testing.assert_array_equal(games.finished[index], expected.finished)
 
 
+def test_a_match_gives_signs_of_life(study, plan):
+    before = time.time()
+    work(str(job_for(study, plan).root))
+    assert before <= study.match(1).last_sign() <= time.time()
+    assert study.match(2).last_sign() == 0.0
+    (study.match(1).root / "alive.json").write_text("{")
+    assert study.match(1).last_sign() == 0.0
+
+
 def test_a_cell_is_what_two_players_do_by_hand(study, plan, checkpoints):
     """Game by game with the rules that are written to be read."""
     games = played(study, plan)
@@ -196,7 +207,7 @@ def test_a_job_that_is_asked_to_stop_leaves_nothing_half(study, plan, monkeypatc
     with monkeypatch.context() as patch:
         patch.setattr(match_job, "play_everybody", play)
         assert played(study, plan) is None
-    assert [path.name for path in study.match(1).root.iterdir()] == ["plan.json"]
+    assert {path.name for path in study.match(1).root.iterdir()} == {"plan.json", "alive.json"}
     assert played(study, plan) is not None
 
 
@@ -288,15 +299,17 @@ def test_a_job_that_was_killed_keeps_the_response_that_it_trained(study, plan, c
 def test_a_host_alone_is_answered_by_an_agent_that_learns_as_it_does(tmp_path, tiny_config):
     [champion] = parents_in(tmp_path / "host", [tiny_config({"max_steps": 12})], steps=40)
     how = {"num_games": 400, "max_steps": 30, "split": "held out", "device": CPU}
-    values = [
-        measure_response(
+    values, signs = [], Counter()
+    for steps in (1, 400):
+        response = train_response(
             champion,
             "host",
-            train_response(
-                champion, "host", tmp_path / str(steps), steps=steps, seed=1, device="cpu"
-            ),
-            **how,
-        ).value
-        for steps in (1, 400)
-    ]
+            tmp_path / str(steps),
+            steps=steps,
+            seed=1,
+            device="cpu",
+            give_sign=lambda steps=steps: signs.update([steps]),
+        )
+        values.append(measure_response(champion, "host", response, **how).value)
     assert values[1] < values[0]  # it has learned to hold out
+    assert signs == {1: 1, 400: 8}

@@ -10,7 +10,7 @@ from fakes import FakeExecutor, Fault
 from test_population_ends import check_judged, matches, reread
 from test_population_study import origins, population_study, teaching
 
-from hpsearch.study.state import FINISHED, RUNNING
+from hpsearch.study.state import FAILED, FINISHED, RUNNING
 
 MINUTES = 10.0
 EIGHT = {"members": 8}
@@ -57,6 +57,22 @@ class Queueing(FakeExecutor):
         status = super()._status(job_id)
         waits = status.phase == "running" and self._waits_for_node(self._jobs[job_id])
         return replace(status, phase="queued") if waits else status
+
+
+class Mute(FakeExecutor):
+    """The first jobs that are to play a match never do, and say nothing."""
+
+    def __init__(self, num, **options):
+        super().__init__(**options)
+        self.num = num
+        self.mute = set()
+
+    def _round(self, known):
+        known.supply.look()
+        if known.supply.has_match and len(self.mute) < self.num and not known.left:
+            self.mute.add(known.job.name)
+        if known.job.name not in self.mute:
+            super()._round(known)
 
 
 def drive_in_time(study, executor, clock, seconds, max_ticks=400):
@@ -137,6 +153,30 @@ def test_those_who_hang_one_after_another_stall_no_match(tmp_path):
     # An interval and a match take a few ticks each.
     assert max(later - one for one, later in pairwise(called)) <= MINUTES * 60 + 10 * 60
     check_judged(study)
+
+
+@pytest.mark.parametrize("pilot_seconds", [0.0, 1e6])
+def test_a_match_of_which_nothing_is_heard_is_played_by_another_job(tmp_path, pilot_seconds):
+    study = population_study(tmp_path, trials=24, executor=jobs(3), **EIGHT)
+    clock = Clock()
+    executor = Mute(2, teaching=teaching, pilot_seconds=pilot_seconds)
+    state = drive_in_time(study, executor, clock, 60)
+    assert state.status == FINISHED
+    silent = [event for event in _events(study) if event.kind == "match_silent"]
+    assert len(silent) == len(executor.mute) == 2
+    assert not executor.live()
+    assert [ended for _, ended in matches(study)] == [list(range(8))] * 3
+    # Twice an hour, and the ticks that all else takes.
+    assert 2 * 3600 <= clock.now - _events(study)[0].at < 3 * 3600
+    check_judged(study)
+    check_books(study, executor)
+
+
+def test_matches_that_are_never_heard_of_end_the_study(tmp_path):
+    study = population_study(tmp_path, trials=24, executor=jobs(3), **EIGHT)
+    state = drive_in_time(study, Mute(9, teaching=teaching), Clock(), 60)
+    assert state.status == FAILED
+    assert "match 1 was lost 3 times" in state.message
 
 
 @pytest.mark.parametrize(("quorum", "expected"), [(0.28, 7), (0.5, 13), (1.0, 25)])

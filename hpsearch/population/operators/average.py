@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from hpsearch.population.operators.alignment import aligned
-from hpsearch.population.operators.checks import check_alike, check_numbers
+from hpsearch.population.operators.checks import check_alike, check_shares
 from hpsearch.population.operators.children import child
 from hpsearch.population.operators.clone import clone
 from hpsearch.trainers.networks import Network
@@ -47,7 +47,7 @@ def average(first: Network, second: Network, *, share: Tensor) -> Network:
         ValueError: if the parents are not alike, or ``share`` is not of P members.
     """
     check_alike(first, second)
-    check_numbers(first, share=share)
+    check_shares(first, share=share)
     part = share[:, None]
     return child(
         first,

@@ -45,8 +45,20 @@ def check_members(net: Network, **given: Tensor | Stream) -> None:
             )
 
 
+def check_shares(net: Network, **given: Tensor) -> None:
+    """Check that what is given by name is a vector of one number a member, in 0..1.
+
+    Raises:
+        ValueError: naming what is not.
+    """
+    check_numbers(net, **given)
+    for name, value in given.items():
+        if (value > 1).any():
+            raise ValueError(f"{name} must not exceed 1, got {value.tolist()}")
+
+
 def check_numbers(net: Network, **given: Tensor) -> None:
-    """Check that what is given by name is a vector of one number a member.
+    """Check that what is given by name is a vector of one number a member, none below 0.
 
     Raises:
         ValueError: naming what is not.
@@ -57,6 +69,9 @@ def check_numbers(net: Network, **given: Tensor) -> None:
                 f"{name} must hold one number for each of {net.weights.shape[0]} members, "
                 f"got the shape {tuple(value.shape)}"
             )
+        # Operators run where a birth waits for the device anyway.
+        if not ((value >= 0) & value.isfinite()).all():
+            raise ValueError(f"{name} must be finite and at least 0, got {value.tolist()}")
 
 
 def check_same_game(net: Network, target: Network) -> None:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from hpsearch.game.philox import Stream
 from hpsearch.population.operators.anatomy import Affine, Anatomy
-from hpsearch.population.operators.checks import check_alike, check_members, check_numbers
+from hpsearch.population.operators.checks import check_alike, check_members, check_shares
 from hpsearch.population.operators.children import child
 from hpsearch.population.operators.survey import anatomy
 from hpsearch.population.operators.units import Spread, by_writer, for_each_affine
@@ -71,7 +71,7 @@ def unit_crossover(first: Network, second: Network, *, share: Tensor, stream: St
 
 def _check(first: Network, second: Network, share: Tensor, stream: Stream) -> None:
     check_alike(first, second)
-    check_numbers(first, share=share)
+    check_shares(first, share=share)
     check_members(first, stream=stream)
 
 

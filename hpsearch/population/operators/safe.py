@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from hpsearch.game.philox import Stream
-from hpsearch.population.operators.checks import check_members, check_numbers
+from hpsearch.population.operators.checks import check_members, check_shares
 from hpsearch.population.operators.children import child, every_member, scratch
 from hpsearch.population.operators.divergence import Measure
 from hpsearch.population.operators.noise import normal
@@ -61,7 +61,7 @@ def safe_mutation(
     Raises:
         ValueError: if something is not of P members, or there is no such tower.
     """
-    check_numbers(net, bound=bound)
+    check_shares(net, bound=bound)
     check_members(net, features=features, stream=stream)
     if not 0 <= tower < len(net.towers):
         raise ValueError(f"tower must be in 0..{len(net.towers) - 1}, got {tower}")

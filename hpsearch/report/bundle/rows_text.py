@@ -1,4 +1,4 @@
-"""The rows of a certificate as a table."""
+"""The rows of a certificate as tables."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,18 +8,37 @@ from rich.table import Table
 
 from hpsearch.report.interval_text import interval_text
 
+MODES = {"rho": "", "rho_sampled": ", sampled"}
+"""how a player plays, by the first part of a metric's name; greedily where nothing is said"""
+
 
 def print_rows(console: Console, trained: str, rows: Sequence[dict[str, Any]]) -> None:
-    """Print the rows of a certificate; ``trained`` names the player that learned."""
-    metrics = [name for name in rows[0]["metrics"] if name.startswith("rho")]
-    table = Table(box=None, header_style="bold")
-    table.add_column("player")
-    for metric in metrics:
-        table.add_column(metric, justify="right")
-    for row in rows:
-        name = trained if row["player"] == "trained" else row["player"]
-        values = (interval_text(row["metrics"][m]) if m in row["metrics"] else "" for m in metrics)
-        table.add_row(name, *values)
+    """Print a certificate, a table a role; ``trained`` names the player that learned."""
     games = next(iter(rows[0]["metrics"].values()))["games"]
     console.print(f"\nOn {games:,} games from starts that the search never used, 95 % intervals:")
-    console.print(table)
+    for role in ("host", "agent"):
+        table = _table(role, trained, rows)
+        if table.row_count:
+            # A terminal may break long lines; a column that is cut says nothing.
+            width = max(console.width, console.measure(table).maximum)
+            console.print(table, width=width, crop=False, overflow="ignore", no_wrap=True)
+
+
+def _table(role: str, trained: str, rows: Sequence[dict[str, Any]]) -> Table:
+    """Return a row a player and way to play, a column an opponent."""
+    names = [name.split("/") for row in rows for name in row["metrics"]]
+    against = dict.fromkeys(
+        name[2] for name in names if name[0] in MODES and name[1] == role and len(name) == 3
+    )
+    table = Table(box=None, header_style="bold")
+    table.add_column(f"rho as {role}, against")
+    for opponent in against:
+        table.add_column(opponent, justify="right")
+    for row in rows:
+        name = trained if row["player"] == "trained" else row["player"]
+        for mode, how in MODES.items():
+            cells = [row["metrics"].get(f"{mode}/{role}/{opponent}") for opponent in against]
+            if any(cells):
+                values = ("" if cell is None else interval_text(cell) for cell in cells)
+                table.add_row(f"{name}{how}", *values)
+    return table

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from hpsearch.report.lineage import Descent, Relative
-from hpsearch.report.lineage_text import changes_text, operator_text
+from hpsearch.report.lineage_text import changed_names, changes_text, operator_text
 from hpsearch.report.page.charts import (
     BLUE,
     GREEN,
@@ -89,15 +89,17 @@ def _parts(material: Material) -> Iterator[Html]:
 def _line(found: Descent) -> Iterator[Html]:
     if found.champion is None or found.champion not in found.relatives:
         return
+    line = found.line(found.champion)
+    names = changed_names(line)
     rows = [
         (
             str(one.trial),
             str(one.generation),
             operator_text(one),
             _strength(one),
-            changes_text(one.changes),
+            changes_text(one.changes, names),
         )
-        for one in found.line(found.champion)
+        for one in line
     ]
     header = ("trial", "matches before", "made by", "strength", "changes")
     yield folded("The champion's line", table(header, rows, strong=None), is_open=False)

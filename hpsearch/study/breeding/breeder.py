@@ -20,6 +20,7 @@ from hpsearch.study.breeding.programme import Programme
 from hpsearch.study.breeding.records import Match, PopulationRecord
 from hpsearch.study.jobs import Jobs
 from hpsearch.study.limits import Limits
+from hpsearch.study.observe import BUSY_SECONDS
 from hpsearch.study.pilots import Pilots
 from hpsearch.study.recorder import Recorder
 from hpsearch.study.records import Trial
@@ -74,6 +75,7 @@ class Breeder:
         match = self._population.match
         if match is not None:
             self._decide(match)
+            self._give_up_silent(match)
         if self._population.match is None and self._is_due():
             self._call()
 
@@ -147,6 +149,15 @@ class Breeder:
             programme, known = self._programme(match), self._state.trials
             decided = self._judge.decide(match, programme, games, known, self._population)
             self._recorder.record("bred", data=decided | {"answers": self._answers(match)})
+
+    def _give_up_silent(self, match: Match) -> None:
+        """Give up the job of a match of which nothing was heard for long; another one plays it."""
+        job = self._state.live.get(match.job or "")
+        if match.is_over or job is None or job.began_at is None or job.is_silent:
+            return
+        heard = self._folder.match(match.number).last_sign()
+        if self._clock() - max(job.began_at, match.given_at, heard) >= BUSY_SECONDS:
+            self._recorder.record("match_silent", job=job.name)
 
     def _answers(self, match: Match) -> list[dict[str, Any]]:
         """Return how the champion before fared against responses, by which nothing is decided."""

@@ -49,9 +49,9 @@ def called(population: PopulationRecord, event: Event, training: set[int]) -> No
     population.late = training
 
 
-def given(population: PopulationRecord, match: int, job: str) -> None:
+def given(population: PopulationRecord, match: int, job: str, at: float) -> None:
     """A job has been given a match to play."""
-    population.matches[match].job = job
+    population.matches[match].job, population.matches[match].given_at = job, at
 
 
 def left(population: PopulationRecord, match: int, *, is_failure: bool) -> None:

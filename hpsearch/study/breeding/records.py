@@ -68,6 +68,8 @@ class Match:
     """trials of past champions that play too"""
     job: str | None = None
     """that plays it"""
+    given_at: float = 0.0
+    """when it was given the match, in seconds since the epoch"""
     failures: int = 0
     """jobs that ended without having played it, since a driver was last started"""
     strengths: dict[int, float] = field(default_factory=dict)
