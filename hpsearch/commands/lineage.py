@@ -6,15 +6,14 @@ from pathlib import Path
 from rich.console import Console
 
 from hpsearch import atomic
+from hpsearch.commands.driving import say
 from hpsearch.errors import UsageError
 from hpsearch.report.lineage import read_lineage
 from hpsearch.report.lineage_picture import write_lineage
 from hpsearch.report.lineage_text import lineage_table, plain_lineage
 from hpsearch.report.picture_files import PICTURES, check_matplotlib
 from hpsearch.report.view import open_view
-
-WIDTH = 400
-"""columns of a line, which is never broken: a terminal does that, and programs want it whole"""
+from hpsearch.report.whole_lines import print_whole
 
 
 def lineage(
@@ -47,11 +46,13 @@ def lineage(
         print(f"no trial of {study} has finished yet; look at it with: hpsearch status {study}")
     else:
         listed = list(found.relatives.values()) if everybody or not line else line
-        Console(width=WIDTH).print(lineage_table(listed))
+        print_whole(Console(), lineage_table(listed))
     if output is not None and output.suffix == ".json":
         atomic.write_json(output, plain)
     elif output is not None:
         write_lineage(found, output)
+    if output is not None:
+        say(f"the descent is in {output}")
     return 0
 
 

@@ -12,6 +12,7 @@ from hpsearch.report.summary import status_summary, trial_summary
 from hpsearch.report.text import print_best, print_status, trials_table
 from hpsearch.report.view import StudyView, open_view
 from hpsearch.report.watching import Watcher
+from hpsearch.report.whole_lines import print_whole
 from hpsearch.study.state import BUSY, PAUSED
 
 
@@ -47,7 +48,7 @@ def trials(study: str, runs: Path, *, as_json: bool) -> int:
     if as_json:
         print(json.dumps([trial_summary(view, trial) for trial in listed], indent=1))
     else:
-        Console(soft_wrap=True).print(trials_table(view, listed))
+        print_whole(Console(), trials_table(view, listed))
     return 0
 
 

@@ -8,11 +8,13 @@ from views import METRIC, rho
 
 from hpsearch.errors import HpsearchError
 from hpsearch.report.best import best_trial
+from hpsearch.report.bundle.rows_text import print_rows
 from hpsearch.report.driver_log import DriverLog, line
 from hpsearch.report.interval_text import interval_text
 from hpsearch.report.summary import status_summary, trial_summary
 from hpsearch.report.text import (
     counts_text,
+    operator_line,
     print_status,
     setting_text,
     trials_table,
@@ -41,6 +43,39 @@ def test_counts_text_names_what_there_is():
     none = dict.fromkeys(("finished", "running", "waiting", "pruned", "failed"), 0)
     assert counts_text(none) == "none yet"
     assert counts_text(none | {"failed": 1, "finished": 12}) == "12 finished, 1 failed"
+
+
+def test_operators_that_were_tried_and_that_were_not():
+    tried, untried = {"made": 9, "tried": 4, "adopted": 2}, {"made": 2, "tried": 0, "adopted": 0}
+    assert operator_line("grow", untried) == "operator grow: 2 made, adopted untried"
+    assert operator_line("average", tried) == "operator average: 2 of 4 children adopted"
+
+
+def test_a_certificate_has_a_table_for_each_role():
+    measured = {"value": 0.1, "low": 0.05, "high": 0.15, "games": 100}
+    opponents = {"host": ["choose_first", "random"], "agent": ["zeillinger"]}
+    names = [f"{mode}/{role}/{one}" for role, some in opponents.items() for one in some
+             for mode in ("rho", "rho_sampled")]  # fmt: skip
+    rows = [
+        {"player": "trained", "metrics": dict.fromkeys(names, measured)},
+        {"player": "zeillinger", "metrics": {"rho/host/random": measured}},
+        {"player": "choose_last", "metrics": {"rho/agent/zeillinger": measured | {"value": 0.2}}},
+    ]
+    console = Console(file=io.StringIO(), width=40)
+    print_rows(console, "trial 7", rows)
+    number = "0.1000 [0.0500, 0.1500]"
+    lines = [line.strip().split("   ") for line in console.file.getvalue().splitlines()]
+    found = [[cell.strip() for cell in line if cell.strip()] for line in lines]
+    assert found[-8:] == [
+        ["rho as host, against", "choose_first", "random"],
+        ["trial 7", number, number],
+        ["trial 7, sampled", number, number],
+        ["zeillinger", number],
+        ["rho as agent, against", "zeillinger"],
+        ["trial 7", number],
+        ["trial 7, sampled", number],
+        ["choose_last", number.replace("0.1000", "0.2000")],
+    ]
 
 
 def fill(story) -> None:

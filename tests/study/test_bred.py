@@ -262,7 +262,11 @@ def test_wrong_requests_are_refused(place):
     assert "must be a multiple of 4" in place.run("breed", "one", "--interval", 6, code=2).err
     assert "a name must begin" in place.run("breed", "one", "--name", "a/b", code=2).err
     assert "no study 'nobody'" in place.run("breed", "one", "nobody", code=2).err
+    few = place.run("breed", "one", "--members", 4, "--trials", 2, code=2)
+    assert "--trials must be at least --members, 4, an interval of each, but is 2" in few.err
     assert not (place.runs / "one-bred").exists()
+    place.run("breed", "one", "--interval", 6, "--name", "second", code=2)
+    assert place.run("breed", "one", "--trials", 8, "--members", 2, "--name", "second")
     assert "no bred study; give --name" in place.run("breed", "one", "--name", "wide", code=4).err
 
 

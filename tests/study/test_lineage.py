@@ -105,7 +105,7 @@ def test_pictures_and_data_are_written(study, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (("--trial", "99"), "trial 99 has no descent"),
+        (("--trial", "99"), "no trial 99 of the population has finished"),
         (("-o", "descent.gif"), "descent is drawn as one of"),
     ],
 )

@@ -65,6 +65,10 @@ def test_a_right_file_has_none(tmp_path):
         ({"generations": {"name": "synchronous", "quorum": 0.0}}, r"quorum must"),
         ({"generations": {"name": "sometimes"}}, r"sometimes"),
         ({"matches": {"panel": ["nobody"]}}, r"nobody"),
+        (
+            {"matches": {"panel": ["random", "random"]}},
+            r"matches.panel must name each player once, but is \['random', 'random'\]",
+        ),
         ({"members": 1}, r"members must"),
         ({"interval": 0}, r"interval must"),
     ],

@@ -286,7 +286,7 @@ def test_a_founder_is_no_part_of_a_schedule(place):
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (("--trial", "99"), "trial 99 has no descent"),
+        (("--trial", "99"), "no trial 99 of the population has finished"),
         (("--seeds", "1"), "one seed tells nothing of the spread"),
     ],
 )

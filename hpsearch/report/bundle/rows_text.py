@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from hpsearch.report.interval_text import interval_text
+from hpsearch.report.whole_lines import print_whole
 
 MODES = {"rho": "", "rho_sampled": ", sampled"}
 """how a player plays, by the first part of a metric's name; greedily where nothing is said"""
@@ -19,9 +20,7 @@ def print_rows(console: Console, trained: str, rows: Sequence[dict[str, Any]]) -
     for role in ("host", "agent"):
         table = _table(role, trained, rows)
         if table.row_count:
-            # A terminal may break long lines; a column that is cut says nothing.
-            width = max(console.width, console.measure(table).maximum)
-            console.print(table, width=width, crop=False, overflow="ignore", no_wrap=True)
+            print_whole(console, table)
 
 
 def _table(role: str, trained: str, rows: Sequence[dict[str, Any]]) -> Table:

@@ -35,6 +35,14 @@ def test_every_layer_moves_by_its_share(towers):
     assert noise.std() == pytest.approx(1.0, abs=5 / len(noise) ** 0.5)
 
 
+@pytest.mark.parametrize("strength", [-1.0, float("nan"), float("inf")])
+def test_a_strength_that_is_none_is_refused(strength):
+    with pytest.raises(ValueError, match="strength must be finite and at least 0"):
+        gaussian_mutation(
+            network(tower([7])), strength=torch.full((3,), strength), stream=stream(7, 8, 9)
+        )
+
+
 def test_noise_is_normal():
     net = network(tower([200, 200]))
     child = gaussian_mutation(net, strength=torch.ones(3), stream=stream(7, 8, 9))
