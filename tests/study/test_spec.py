@@ -115,7 +115,7 @@ def test_all_faults_are_listed_at_once(tmp_path: Path) -> None:
         ({"objectives": []}, "objectives must name at least one"),
         ({"objectives": [{"metric": " ", "goal": "minimize"}]}, "metric must not be empty"),
         ({"objectives": [{"metric": "a", "goal": "minimize"}] * 2}, "stands twice"),
-        ({"prometheus": {"port": 0}}, "prometheus.port must be"),
+        ({"prometheus": {"port": 0}}, "prometheus.port must lie in"),
         ({"prometheus": {"port": 9464, "host": ""}}, "host must be a name or an address"),
         ({"space": {}}, "space must name at least one parameter"),
         ({"sampler": {"name": "grid"}}, "space.host.optim.args.lr must have a step"),
