@@ -57,6 +57,7 @@ EXAMPLES = {
     "lineage": "hpsearch lineage population_pairs --all -o lineage.svg",
     "report": "hpsearch report quickstart -o quickstart.html",
     "dashboard": "hpsearch dashboard quickstart\nhpsearch dashboard quickstart --port 0 --write",
+    "tensorboard": "hpsearch tensorboard quickstart\nhpsearch tensorboard quickstart -o board/",
     "export": "hpsearch export quickstart -o best/\nhpsearch export quickstart --top 3",
     "confirm": "hpsearch confirm quickstart --top 5 --seeds 5",
 }
@@ -128,6 +129,7 @@ def _add_views(add: _Adder) -> None:
     )
     _add_report(add)
     _add_dashboard(add)
+    _add_tensorboard(add)
     _add_confirm(add)
     _add_export(add)
 
@@ -180,18 +182,31 @@ def _add_report(add: _Adder) -> None:
 
 def _add_dashboard(add: _Adder) -> None:
     dashboard = add("dashboard", _dashboard, "Optuna's dashboard of a study, in a browser")
-    dashboard.add_argument(
-        "--host", default="127.0.0.1", metavar="ADDRESS", help="default: this machine alone"
-    )
-    dashboard.add_argument(
-        "--port",
-        type=count,
-        default=8080,
-        metavar="N",
-        help="or the next one that is free; 0 for any; default: 8080",
-    )
+    _add_place(dashboard, 8080)
     dashboard.add_argument(
         "--write", action="store_true", help="let notes be written; nothing else is ever changed"
+    )
+
+
+def _add_tensorboard(add: _Adder) -> None:
+    tensorboard = add("tensorboard", _tensorboard, "a study in TensorBoard, in a browser")
+    _add_place(tensorboard, 6006)
+    tensorboard.add_argument(
+        "-o", "--output", type=Path, metavar="DIR", help="write what it reads there, serve nothing"
+    )
+
+
+def _add_place(parser: argparse.ArgumentParser, port: int) -> None:
+    """Add where a page is served."""
+    parser.add_argument(
+        "--host", default="127.0.0.1", metavar="ADDRESS", help="default: this machine alone"
+    )
+    parser.add_argument(
+        "--port",
+        type=count,
+        default=port,
+        metavar="N",
+        help=f"or the next one that is free; 0 for any; default: {port}",
     )
 
 
@@ -311,10 +326,19 @@ def _confirm(options: argparse.Namespace) -> int:
 
 
 def _dashboard(options: argparse.Namespace) -> int:
-    from hpsearch.commands.dashboard import Place, dashboard
+    from hpsearch.commands.dashboard import dashboard
+    from hpsearch.commands.serving import Place
 
     place = Place(options.host, options.port)
     return dashboard(options.study, options.runs, place, writes=options.write)
+
+
+def _tensorboard(options: argparse.Namespace) -> int:
+    from hpsearch.commands.serving import Place
+    from hpsearch.commands.tensorboard import tensorboard
+
+    place = Place(options.host, options.port)
+    return tensorboard(options.study, options.runs, place, output=options.output)
 
 
 def _export(options: argparse.Namespace) -> int:
