@@ -1,7 +1,7 @@
-"""An event file of TensorBoard, written by tensorboard's own record writer.
+"""An event file of TensorBoard, of its own kinds of messages.
 
-Rather than by torch's SummaryWriter: that one makes an event of every scalar and has a thread a
-file, which costs ten times as much, and a full disk is noticed only in its thread.
+It is not written by torch's SummaryWriter: that one makes an event of every scalar and has a
+thread a file, which costs ten times as much, and a full disk is noticed only in its thread.
 """
 
 import os
@@ -11,16 +11,17 @@ from collections.abc import Mapping
 from typing import Any, BinaryIO
 
 from hpsearch.monitor.packages import needed
+from hpsearch.monitor.records import RecordWriter
 
 
 def check_tensorboard() -> None:
-    """Import what writes events.
+    """Import what events are made of.
 
     Raises:
         UsageError: if tensorboard is not installed.
     """
     with needed("tensorboard"):
-        import tensorboard.summary.writer.record_writer  # noqa: F401
+        import tensorboard.compat.proto.event_pb2  # noqa: F401
 
 
 def event_file_name() -> str:
@@ -42,9 +43,8 @@ class EventFile:
             keeps: the last step of which older files say what counts; -1 for none.
         """
         from tensorboard.compat.proto.event_pb2 import SessionLog
-        from tensorboard.summary.writer.record_writer import RecordWriter
 
-        self._records: Any = RecordWriter(file)
+        self._records = RecordWriter(file)
         now = time.time()
         self._add(wall_time=now, file_version="brain.Event:2")
         start = SessionLog(status=SessionLog.START)
@@ -62,6 +62,9 @@ class EventFile:
     def write_summary(self, at: float, step: int, summary: Any) -> None:
         """Append one event that holds a summary."""
         self._add(wall_time=at, step=step, summary=summary)
+
+    def flush(self) -> None:
+        """Let readers see what was written."""
         self._records.flush()
 
     def close(self) -> None:

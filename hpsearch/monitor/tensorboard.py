@@ -10,7 +10,7 @@ class TensorBoard:
     """Writes every look as one event for each member."""
 
     def __init__(self) -> None:
-        """Import what writes events.
+        """Import what events are made of.
 
         Raises:
             UsageError: if tensorboard is not installed.
@@ -24,7 +24,9 @@ class TensorBoard:
             place = member.place
             if place.tensorboard not in self._files:
                 self._files[place.tensorboard] = _begin(place.tensorboard, place.step)
-            self._files[place.tensorboard].write(look.at, member.step, _values(look, member))
+            file = self._files[place.tensorboard]
+            file.write(look.at, member.step, _values(look, member))
+            file.flush()
         # Thousands may come and go while a job runs.
         for path in self._files.keys() - {member.place.tensorboard for member in look.members}:
             self._files.pop(path).close()

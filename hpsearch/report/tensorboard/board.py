@@ -1,8 +1,9 @@
 """A folder that TensorBoard reads: a run a trial, kept up to date.
 
 A run is written wholly whenever its trial has changed. The new event file appears at once and tells
-readers to discard what the one before said; that one is removed. Where a trial's job wrote event
-files itself (monitor.tensorboard), they are the run ``trial-N/training``, by a link.
+readers to discard what the one before said; that one stays until the next, for a reader whose file
+vanishes may never look for another. Where a trial's job wrote event files itself
+(monitor.tensorboard), they are the run ``trial-N/training``, by a link.
 """
 
 from collections.abc import Callable
@@ -60,9 +61,9 @@ class Board:
         return True
 
     def _replace(self, run: Path, write: Callable[[EventFile], None]) -> None:
-        """Replace the event files of a run by one."""
+        """Add an event file to a run that replaces those before."""
         run.mkdir(parents=True, exist_ok=True)
-        before = list(run.glob("events.out.tfevents.*"))
+        before = sorted(run.glob("events.out.tfevents.*"))
         # Under another name than TensorBoard looks for, in the form that gc knows.
         temporary = self._folder / f".run-{uuid4().hex}"
         try:
@@ -74,7 +75,7 @@ class Board:
             temporary.rename(run / event_file_name())
         finally:
             temporary.unlink(missing_ok=True)
-        for path in before:
+        for path in before[:-1]:
             path.unlink(missing_ok=True)
 
 

@@ -27,9 +27,7 @@ def points(trial: Trial, rows: Iterable[Mapping[str, Any]]) -> Iterator[Point]:
     for row in rows:
         at = row.get("at")
         values = dict(_numbers(row.get("metrics")))
-        for name, value in _mapping(row.get("entropies")).items():
-            if _is_number(value):
-                values[name] = float(value)
+        values |= {k: v for k, v in _mapping(row.get("entropies")).items() if _is_number(v)}
         yield Point(row["step"], float(at) if _is_number(at) else trial.asked_at, values)
 
 
@@ -47,12 +45,12 @@ def _numbers(metrics: Any) -> Iterator[tuple[str, float]]:
     for name, measured in _mapping(metrics).items():
         for key, value in _mapping(measured).items():
             if _is_number(value):
-                yield name if key == "value" else f"{key}/{name}", float(value)
+                yield name if key == "value" else f"{key}/{name}", value
 
 
-def _mapping(data: Any) -> Mapping[str, Any]:
-    return data if isinstance(data, Mapping) else {}
+def _mapping(data: Any) -> dict[str, Any]:
+    return data if type(data) is dict else {}  # which is what JSON gives; quicker than isinstance
 
 
 def _is_number(value: Any) -> TypeGuard[float]:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return type(value) in (float, int)  # not bool; quicker than isinstance
