@@ -21,7 +21,7 @@ from hpsearch.trainers.config import DQNConfig, read_config
 from hpsearch.trainers.config.common import LearningRole
 
 ROOT = Path(__file__).parent.parent
-README = (ROOT / "studies/README.md").read_text()
+README = re.sub("```.*?```", "", (ROOT / "studies/README.md").read_text(), flags=re.DOTALL)
 SAMPLERS = ("random", "tpe", "qmc", "grid", "cmaes", "gp", "listed")
 PRUNERS = ("none", "median", "successive_halving", "hyperband")
 ITEMS = ("space", "objectives", "operators")

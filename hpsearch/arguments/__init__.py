@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from hpsearch import __version__
 from hpsearch.arguments.beginning import add_beginning_commands
 from hpsearch.arguments.crossplay import add_crossplay
+from hpsearch.arguments.pages import add_page_commands
 from hpsearch.arguments.players import add_player_commands
 from hpsearch.arguments.populations import add_population_commands
 from hpsearch.arguments.studies import add_study_commands
@@ -59,6 +60,7 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     add_beginning_commands(commands)
     add_study_commands(commands)
+    add_page_commands(commands)
     add_population_commands(commands)
     add_player_commands(commands)
     add_crossplay(commands)

@@ -1,7 +1,7 @@
 """What commands have in common: how one is added, and kinds of arguments."""
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -36,6 +36,35 @@ def add_runs(parser: argparse.ArgumentParser) -> None:
 def add_json(parser: argparse.ArgumentParser) -> None:
     """Add the form for programs."""
     parser.add_argument("--json", action="store_true", help="for programs")
+
+
+class StudyAdder:
+    """Adds commands that take a study."""
+
+    def __init__(self, commands: "Commands", examples: Mapping[str, str]) -> None:
+        """Add to ``commands``; ``examples`` are of each, by its name."""
+        self._commands = commands
+        self._examples = examples
+
+    def __call__(
+        self,
+        name: str,
+        call: Call,
+        summary: str,
+        *,
+        json: bool = False,
+        without_study: bool = False,
+    ) -> argparse.ArgumentParser:
+        """Add one; ``without_study`` says that the study may be left out."""
+        parser = add_command(self._commands, name, call, summary, example=self._examples[name])
+        what = "study file, or name of a started study"
+        parser.add_argument(
+            "study", nargs="?" if without_study else None, metavar="STUDY", help=what
+        )
+        add_runs(parser)
+        if json:
+            add_json(parser)
+        return parser
 
 
 def count(text: str) -> int:

@@ -4,15 +4,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hpsearch.arguments.adding import (
-    Call,
-    add_command,
-    add_json,
-    add_runs,
-    count,
-    positive,
-    seconds,
-)
+from hpsearch.arguments.adding import StudyAdder, positive, seconds
 
 if TYPE_CHECKING:
     from hpsearch.arguments.adding import Commands
@@ -20,7 +12,7 @@ if TYPE_CHECKING:
 
 def add_study_commands(commands: "Commands") -> None:
     """Add all of them."""
-    add = _Adder(commands)
+    add = StudyAdder(commands, EXAMPLES)
     add("validate", _validate, "check a study file and show what it would search", json=True)
     run = add("run", _run, "run a study in the foreground; again: go on with it")
     run.add_argument("--no-export", action="store_true", help="don't export the best at the end")
@@ -55,41 +47,12 @@ EXAMPLES = {
     "trials": "hpsearch trials quickstart",
     "best": "hpsearch best quickstart --json",
     "lineage": "hpsearch lineage population_pairs --all -o lineage.svg",
-    "report": "hpsearch report quickstart -o quickstart.html",
-    "dashboard": "hpsearch dashboard quickstart\nhpsearch dashboard quickstart --port 0 --write",
     "export": "hpsearch export quickstart -o best/\nhpsearch export quickstart --top 3",
     "confirm": "hpsearch confirm quickstart --top 5 --seeds 5",
 }
 
 
-class _Adder:
-    """Adds commands that take a study."""
-
-    def __init__(self, commands: "Commands") -> None:
-        self._commands = commands
-
-    def __call__(
-        self,
-        name: str,
-        call: Call,
-        summary: str,
-        *,
-        json: bool = False,
-        without_study: bool = False,
-    ) -> argparse.ArgumentParser:
-        """Add one; ``without_study`` says that the study may be left out."""
-        parser = add_command(self._commands, name, call, summary, example=EXAMPLES[name])
-        what = "study file, or name of a started study"
-        parser.add_argument(
-            "study", nargs="?" if without_study else None, metavar="STUDY", help=what
-        )
-        add_runs(parser)
-        if json:
-            add_json(parser)
-        return parser
-
-
-def _add_requests(add: _Adder) -> None:
+def _add_requests(add: StudyAdder) -> None:
     for verb, summary in (
         ("pause", "start nothing new until resume"),
         ("resume", "go on with a paused, stopped, cancelled or interrupted study"),
@@ -106,7 +69,7 @@ def _add_requests(add: _Adder) -> None:
     )
 
 
-def _add_views(add: _Adder) -> None:
+def _add_views(add: StudyAdder) -> None:
     status = add("status", _status, "how far a study is, and what it has cost", json=True)
     status.add_argument(
         "--watch",
@@ -126,13 +89,11 @@ def _add_views(add: _Adder) -> None:
     lineage.add_argument(
         "-o", "--output", type=Path, metavar="FILE", help="write it: .png, .svg or .pdf, or .json"
     )
-    _add_report(add)
-    _add_dashboard(add)
     _add_confirm(add)
     _add_export(add)
 
 
-def _add_export(add: _Adder) -> None:
+def _add_export(add: StudyAdder) -> None:
     summary = "write the best trial as a folder that stands alone"
     parser = add("export", _export, summary, json=True)
     parser.add_argument(
@@ -164,38 +125,7 @@ def _add_export(add: _Adder) -> None:
     )
 
 
-def _add_report(add: _Adder) -> None:
-    report = add("report", _report, "a study as one page that stands alone, with pictures")
-    report.add_argument(
-        "-o", "--output", type=Path, metavar="FILE", help="default: RUNS/STUDY/report.html"
-    )
-    report.add_argument(
-        "--games",
-        type=count,
-        default=4000,
-        metavar="N",
-        help="games an opponent, to measure the best trial's players; 0 for none; default: 4000",
-    )
-
-
-def _add_dashboard(add: _Adder) -> None:
-    dashboard = add("dashboard", _dashboard, "Optuna's dashboard of a study, in a browser")
-    dashboard.add_argument(
-        "--host", default="127.0.0.1", metavar="ADDRESS", help="default: this machine alone"
-    )
-    dashboard.add_argument(
-        "--port",
-        type=count,
-        default=8080,
-        metavar="N",
-        help="or the next one that is free; 0 for any; default: 8080",
-    )
-    dashboard.add_argument(
-        "--write", action="store_true", help="let notes be written; nothing else is ever changed"
-    )
-
-
-def _add_confirm(add: _Adder) -> None:
+def _add_confirm(add: StudyAdder) -> None:
     summary = "the best of a study again on held-out seeds and starts, and which is the best"
     parser = add("confirm", _confirm, summary, json=True)
     parser.add_argument(
@@ -297,24 +227,11 @@ def _lineage(options: argparse.Namespace) -> int:
     )
 
 
-def _report(options: argparse.Namespace) -> int:
-    from hpsearch.commands.report import report
-
-    return report(options.study, options.runs, output=options.output, num_games=options.games)
-
-
 def _confirm(options: argparse.Namespace) -> int:
     from hpsearch.commands.confirm import Wanted, confirm
 
     wanted = Wanted(options.top, options.seeds, options.games, options.submit)
     return confirm(options.study, options.runs, wanted, as_json=options.json)
-
-
-def _dashboard(options: argparse.Namespace) -> int:
-    from hpsearch.commands.dashboard import Place, dashboard
-
-    place = Place(options.host, options.port)
-    return dashboard(options.study, options.runs, place, writes=options.write)
 
 
 def _export(options: argparse.Namespace) -> int:

@@ -164,7 +164,7 @@ def _code(study: StudyDir, ended: Ended) -> Iterator[Path]:
 def _traces(study: StudyDir, ended: Ended) -> Iterator[Path]:
     trials = (study.trial(number).tensorboard for number in (*ended.finished, *ended.given_up))
     jobs = (study.job(name).traces for name in ended.jobs)
-    yield from (path for path in (*trials, *jobs) if path.exists())
+    yield from (path for path in (study.tensorboard, *trials, *jobs) if path.exists())
 
 
 def _entries(folder: Path) -> list[Path]:

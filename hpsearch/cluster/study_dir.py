@@ -7,6 +7,7 @@ runs/<study>/
     driver-start.json            the driver that was last started without a terminal
     driver.json                  where the driver runs, its last round, its calls to the scheduler
     dashboard.db                 a copy of the trials for the dashboard, which may be removed
+    tensorboard/                 what `tensorboard` shows of the trials, which may be removed
     requests/                    what users ask of the driver, a file each, gone once it is heard
     code/<hash>/                 the code that jobs on a cluster run
     best/                        the exported bundle of the best
@@ -84,6 +85,11 @@ class StudyDir:
     def dashboard(self) -> Path:
         """Return the copy of the trials that the dashboard reads."""
         return self.root / "dashboard.db"
+
+    @property
+    def tensorboard(self) -> Path:
+        """Return the folder that `tensorboard` writes by default."""
+        return self.root / "tensorboard"
 
     @property
     def driver_start(self) -> Path:

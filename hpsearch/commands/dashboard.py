@@ -1,22 +1,20 @@
 """hpsearch dashboard: Optuna's dashboard of a study, on a copy that nobody's work waits for."""
 
-import getpass
 import secrets
 import signal
-import socket
 import threading
 import time
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from hpsearch.cluster.signals import StopFlag, stop_flag
 from hpsearch.commands.driving import say
+from hpsearch.commands.serving import Place, tell_address
 from hpsearch.errors import DiskError, StorageUnavailableError, UsageError
 from hpsearch.report.dashboard.figures import figure_attrs
 from hpsearch.report.dashboard.files import OfferedFiles, study_files, trial_files
-from hpsearch.report.dashboard.guard import Guard
+from hpsearch.report.dashboard.guard import Guard, ReadOnly
 from hpsearch.report.dashboard.remembering import Remembering
 from hpsearch.report.dashboard.server import Server, bind, serving
 from hpsearch.report.dashboard.shown import ShownStudy
@@ -25,16 +23,6 @@ from hpsearch.study.copy.keeper import REFRESH_SECONDS
 
 FIGURE_SECONDS = 30.0
 """between two drawings of our figures"""
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where the dashboard answers."""
-
-    host: str
-    port: int
-    """the first one that is tried, 0 for any"""
 
 
 def dashboard(study: str, runs: Path, place: Place, *, writes: bool) -> int:
@@ -74,16 +62,14 @@ def _serve(source: Source, server: Server, flag: StopFlag, *, writes: bool) -> N
     _add(source, shown, files)
     token = secrets.token_urlsafe(16)
     remembering = Remembering(wsgi(shown, artifact_store=files), lambda: shown.changed_at)
-    guard = Guard(
-        remembering,
-        token=token,
-        cookie=f"hpsearch-{server.server_port}",
-        writes=writes,
-    )
+    cookie = f"hpsearch-{server.server_port}"
+    guard = Guard(ReadOnly(remembering, writes=writes), token=token, cookie=cookie)
     first = f"/api/studies/{source.head.study_id}"
     with serving(server, guard):
         threading.Thread(target=remembering.prepare, args=(first,), daemon=True).start()
-        _tell(source, server, token, writes=writes)
+        may = "notes can be written" if writes else "read-only"
+        what = f"the dashboard of {source.head.name}, {may}"
+        tell_address(server, what, f"/dashboard/studies/{source.head.study_id}?token={token}")
         drawn, event = time.monotonic(), source.view.state.last_event
         while not flag.is_set:
             flag.rest(REFRESH_SECONDS)
@@ -120,20 +106,3 @@ def _add(source: Source, shown: ShownStudy, files: OfferedFiles) -> None:
         user_attrs=told | {name: str(number) for name, number in view.state.counts().items()},
         of_trials=of_trials,
     )
-
-
-def _tell(source: Source, server: Server, token: str, *, writes: bool) -> None:
-    """Say where the dashboard is, and how to reach it from elsewhere."""
-    host, port = server.server_name, server.server_port
-    shown_host = f"[{host}]" if ":" in host else host
-    is_local = host in LOOPBACK
-    at = shown_host if is_local or host not in ("0.0.0.0", "::") else socket.gethostname()
-    name, what = source.head.name, "notes can be written" if writes else "read-only"
-    print(f"the dashboard of {name}, {what}, until Ctrl-C:")
-    print(f"  http://{at}:{port}/dashboard/studies/{source.head.study_id}?token={token}")
-    if is_local:
-        way = f"ssh -L {port}:{shown_host}:{port} {getpass.getuser()}@{socket.gethostname()}"
-        print("from another machine, first run there, then open the same address there:")
-        print(f"  {way}", flush=True)
-    else:
-        say(f"{shown_host} is reached from other machines too; whoever has the address can look")

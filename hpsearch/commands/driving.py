@@ -3,7 +3,7 @@
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from hpsearch.cluster.pins import pin_founders
@@ -12,6 +12,8 @@ from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.commands.executors import build_executor, poll_seconds
 from hpsearch.errors import DiskError, StudyFailedError
 from hpsearch.report.driver_log import DriverLog
+from hpsearch.report.gauge_keeper import GaugeKeeper
+from hpsearch.report.gauges import DriverFigures
 from hpsearch.report.view import StudyView
 from hpsearch.study import requests
 from hpsearch.study.copy.keeper import CopyKeeper
@@ -72,6 +74,7 @@ def drive(
     executor = build_executor(study, folder)
     outage = Outage(say, should_stop=lambda: flag.is_set)
     notes = DriverNotes(folder)
+    gauges = GaugeKeeper(study.spec.prometheus, lambda sentence: _tell(folder, sentence))
 
     def work() -> StudyView:
         with (
@@ -86,12 +89,11 @@ def drive(
             while (driver.is_busy or requests.waiting(folder)) and not flag.is_set:
                 began = time.perf_counter()
                 driver.tick()
-                notes.write(
-                    tick_seconds=time.perf_counter() - began,
-                    num_calls=executor.num_calls,
-                    refusal=driver.refusal,
-                )
+                seconds, calls = time.perf_counter() - began, executor.num_calls
+                notes.write(tick_seconds=seconds, num_calls=calls, refusal=driver.refusal)
                 copies.keep(driver)
+                is_refused = driver.refusal is not None
+                gauges.keep(view, DriverFigures(seconds, calls, is_refused, driver.beats))
                 watch(view)
                 if driver.is_busy:
                     _rest(poll_seconds(study), flag, folder)
@@ -99,7 +101,8 @@ def drive(
                 leave(driver)
             return view
 
-    return outage.run(work)
+    with closing(gauges):  # they outlast an outage of the database
+        return outage.run(work)
 
 
 def _keep_founders(study: Study, folder: StudyDir) -> None:
@@ -115,6 +118,13 @@ def _keep_founders(study: Study, folder: StudyDir) -> None:
 def say(sentence: str) -> None:
     """Tell the user something that is no result."""
     print(f"hpsearch: {sentence}", file=sys.stderr, flush=True)
+
+
+def _tell(folder: StudyDir, sentence: str) -> None:
+    """Tell the user something, and whoever reads the driver's log afterwards."""
+    say(sentence)
+    with suppress(DiskError), DriverLog(folder.log) as log:
+        log.note(sentence)
 
 
 def broken(view: StudyView) -> StudyFailedError:

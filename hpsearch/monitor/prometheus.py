@@ -7,13 +7,10 @@ Layer statistics are left out: each would be a time series of its own.
 """
 
 import re
-import threading
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
-from hpsearch.errors import ConflictError
+from hpsearch.monitor.exposition import Endpoint, Metric, Snapshot
 from hpsearch.monitor.look import Look
-from hpsearch.monitor.packages import needed
 from hpsearch.monitor.places import JobPlace
 
 ADDRESS = "127.0.0.1"
@@ -21,9 +18,10 @@ ADDRESS = "127.0.0.1"
 MEMBER_LABELS = ("study", "trial", "role")
 JOB_LABELS = ("study", "job")
 SECTION_LABELS = ("study", "job", "section")
-
-Samples = dict[str, tuple[tuple[str, ...], list[tuple[tuple[str, ...], float]]]]
-"""by name of the gauge: the names of its labels, and values by their labels"""
+PORT_REMEDY = (
+    "another job of this machine may have it; give monitor.prometheus another port, or write a "
+    "textfile"
+)
 
 
 class Textfile:
@@ -31,20 +29,21 @@ class Textfile:
 
     def __init__(self, job: JobPlace) -> None:
         """Import what writes gauges; UsageError if it is not installed."""
-        self._gauges = _Gauges(job)
-        self._path = job.textfile
+        self._job = job
+        self._snapshot = Snapshot()
 
     def write(self, look: Look) -> None:
         """Replace the file at once, so that no reader sees half of it."""
         from prometheus_client import write_to_textfile
 
-        self._gauges.show(look)
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        write_to_textfile(str(self._path), self._gauges.registry)
+        path = self._job.textfile
+        self._snapshot.show(gauges(self._job, look))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_to_textfile(str(path), self._snapshot.registry)
 
     def close(self) -> None:
         """Remove the file: gauges of a job that has ended would be read for ever."""
-        self._path.unlink(missing_ok=True)
+        self._job.textfile.unlink(missing_ok=True)
 
 
 class Server:
@@ -57,57 +56,17 @@ class Server:
             ConflictError: if the port is taken or may not be used.
             UsageError: if prometheus_client is not installed.
         """
-        self._gauges = _Gauges(job)
-        from prometheus_client import start_http_server
-
-        try:
-            self._server, self._thread = start_http_server(
-                port, addr=ADDRESS, registry=self._gauges.registry
-            )
-        except OSError as error:
-            raise ConflictError(
-                f"port {port} of {ADDRESS} cannot be used ({error.strerror}); another job of this "
-                "machine may have it; give monitor.prometheus another port, or write a textfile"
-            ) from error
+        self._job = job
+        self._snapshot = Snapshot()
+        self._endpoint = Endpoint(self._snapshot, ADDRESS, port, remedy=PORT_REMEDY)
 
     def write(self, look: Look) -> None:
         """Serve this look from now on."""
-        self._gauges.show(look)
+        self._snapshot.show(gauges(self._job, look))
 
     def close(self) -> None:
         """Give the port back."""
-        self._server.shutdown()
-        self._server.server_close()
-        thread: threading.Thread = self._thread
-        thread.join()
-
-
-class _Gauges:
-    """The newest look as a registry of its own; what left the population is not in it."""
-
-    def __init__(self, job: JobPlace) -> None:
-        with needed("prometheus_client"):
-            from prometheus_client import CollectorRegistry
-            from prometheus_client.core import GaugeMetricFamily
-        self._family: Callable[..., Any] = GaugeMetricFamily
-        self._job = job
-        self._samples: Samples = {}
-        self.registry = CollectorRegistry()
-        self.registry.register(self)
-
-    def show(self, look: Look) -> None:
-        """Replace what is shown; another thread may be reading the old samples meanwhile."""
-        self._samples = samples(self._job, look)
-
-    def collect(self) -> Iterable[Any]:
-        """Yield the gauges; called by the registry."""
-        for name, (labels, values) in self._samples.items():
-            family = self._family(
-                name, _DOCUMENTATION.get(name, "as the trainer names it"), None, labels
-            )
-            for value_labels, value in values:
-                family.add_metric(value_labels, value)
-            yield family
+        self._endpoint.close()
 
 
 _DOCUMENTATION = {
@@ -123,12 +82,15 @@ _DOCUMENTATION = {
 }
 
 
-def samples(job: JobPlace, look: Look) -> Samples:
+def gauges(job: JobPlace, look: Look) -> list[Metric]:
     """Return every gauge of a look."""
-    found: Samples = {}
+    found: dict[str, tuple[tuple[str, ...], dict[tuple[str, ...], float]]] = {}
     for name, labels, label_values, value in _all_samples(job, look):
-        found.setdefault(name, (labels, []))[1].append((label_values, value))
-    return found
+        found.setdefault(name, (labels, {}))[1][label_values] = value
+    return [
+        Metric(name, "gauge", _DOCUMENTATION.get(name, "as the trainer names it"), labels, values)
+        for name, (labels, values) in found.items()
+    ]
 
 
 def _all_samples(

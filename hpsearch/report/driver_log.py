@@ -37,11 +37,22 @@ class DriverLog:
         Raises:
             DiskError: if the file cannot be written.
         """
+        self._append(line(event))
+
+    def note(self, sentence: str) -> None:
+        """Log something else that people should know.
+
+        Raises:
+            DiskError: if the file cannot be written.
+        """
+        self._append(line(NewEvent("note", time.time(), data={"message": sentence})))
+
+    def _append(self, text: str) -> None:
         try:
             if self._file is None:
                 self._path.parent.mkdir(parents=True, exist_ok=True)
                 self._file = self._path.open("a", encoding="utf-8", buffering=1)
-            self._file.write(line(event) + "\n")
+            self._file.write(text + "\n")
         except OSError as error:
             raise DiskError(
                 f"{self._path} cannot be written ({error.strerror}); free some space, then run "

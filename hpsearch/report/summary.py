@@ -6,19 +6,15 @@ from typing import Any
 
 from hpsearch.population.selection.operator_choice import OperatorRecord
 from hpsearch.report.view import StudyView
-from hpsearch.report.work import cost, waste
+from hpsearch.report.work import cost, failures, waste
 from hpsearch.study.breeding.records import Match
 from hpsearch.study.driver_note import read_note
-from hpsearch.study.records import FAIL, Trial
+from hpsearch.study.records import Trial
 
 
 def status_summary(view: StudyView) -> dict[str, Any]:
     """Return how a study is: see the keys."""
     best = view.best()
-    failures: dict[str, int] = {}
-    for trial in view.state.told(FAIL):
-        kind = trial.failure or "unknown"
-        failures[kind] = failures.get(kind, 0) + 1
     so_far, note = cost(view), read_note(view.folder) if view.is_driven else None
     return {
         "study": view.study.spec.name,
@@ -26,7 +22,7 @@ def status_summary(view: StudyView) -> dict[str, Any]:
         "message": view.state.message,
         "trials": view.state.counts(),
         "budget": view.study.spec.budget.trials,
-        "failures": failures,
+        "failures": failures(view),
         "gpu_hours": {
             "spent": so_far.gpu_hours_spent,
             "left": so_far.gpu_hours_left,

@@ -1,13 +1,14 @@
 """The work of a study: training steps made and to come, and what they have cost."""
 
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from hpsearch.cluster.messages import Heartbeat
 from hpsearch.report.view import StudyView
 from hpsearch.study.driver_note import read_note
-from hpsearch.study.records import Trial
+from hpsearch.study.records import FAIL, Trial
 from hpsearch.study.state import BUSY, PAUSED
 
 SHARE_TO_JUDGE_BY = 0.01
@@ -23,6 +24,16 @@ class Cost:
     """that the work to come will take at the price so far; None while there is too little of it"""
     seconds_left: float | None
     """at the speed of the running jobs; None while none runs, or not for long"""
+
+
+@dataclass(frozen=True)
+class Pace:
+    """What has been trained, and how fast."""
+
+    steps: int
+    """training steps made, by trials that ended as far as they came"""
+    steps_per_second: float
+    """of all running members together"""
 
 
 @dataclass(frozen=True)
@@ -75,6 +86,22 @@ def waste(view: StudyView) -> dict[str, Waste]:
                 before.attempts + 1, before.hours + hours, before.gpu_hours + hours * loss.gpus
             )
     return dict(sorted(found.items()))
+
+
+def failures(view: StudyView) -> dict[str, int]:
+    """Return how many trials failed, by kind."""
+    return dict(Counter(trial.failure or "unknown" for trial in view.state.told(FAIL)))
+
+
+def pace(view: StudyView, beats: Mapping[int, Heartbeat]) -> Pace:
+    """Return what has been trained, where ``beats`` are signs of life by trial."""
+    running = {trial.number for trial, _ in view.state.live_attempts()}
+    heard = {number: beat for number, beat in beats.items() if number in running}
+    steps = sum(
+        max(0, max(trial.step, heard[number].step if number in heard else 0) - trial.first_step)
+        for number, trial in view.state.trials.items()
+    )
+    return Pace(steps, sum(beat.steps_per_second for beat in heard.values()))
 
 
 def steps_per_second(view: StudyView) -> float:

@@ -5,12 +5,13 @@ outside action is announced by an event before it is taken, and what was announc
 is looked up at the executor by the next tick. So the next one continues.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any
 
 from hpsearch.cluster.executor import Executor
 from hpsearch.cluster.failures import CANCELLED as BY_USER
+from hpsearch.cluster.messages import Heartbeat
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.study import requests
 from hpsearch.study.breeding.breeder import Breeder
@@ -74,6 +75,7 @@ class Driver:
         )
         self._limits = Limits(spec, recorder, clock)
         self._curves = Curves()
+        self._beats: Mapping[int, Heartbeat] = {}
         self._results = Results(folder, trials, recorder, executor)
         self._breeder: Breeder | None = None
         if spec.population is not None:
@@ -103,6 +105,11 @@ class Driver:
     def refusal(self) -> str | None:
         """Return what the executor said if it took no jobs the last time."""
         return self._jobs.refusal
+
+    @property
+    def beats(self) -> Mapping[int, Heartbeat]:
+        """Return the signs of life that the last round saw, by trial."""
+        return self._beats
 
     @property
     def is_busy(self) -> bool:
@@ -170,6 +177,7 @@ class Driver:
 
     def _look(self) -> None:
         seen = self._observe()
+        self._beats = seen.beats
         self._jobs.follow(seen)
         self._results.report(seen)
         self._results.end_attempts(seen)

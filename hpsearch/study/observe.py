@@ -7,7 +7,7 @@ from pathlib import Path
 
 from hpsearch.cluster.executor import Executor, JobStatus, SchedulerSilentError
 from hpsearch.cluster.failures import LOST, SILENT
-from hpsearch.cluster.messages import AttemptResult
+from hpsearch.cluster.messages import AttemptResult, Heartbeat
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.cluster.trial_dir import AttemptDir
 from hpsearch.errors import CorruptError, DiskError
@@ -41,6 +41,8 @@ class Observation:
     """by trial: how the attempt that is the trial ended"""
     reports: tuple[Report, ...] = ()
     """values that have not been told yet, by step and then by trial"""
+    beats: Mapping[int, Heartbeat] = field(default_factory=dict)
+    """by trial: the last sign of life of its running attempt; for who shows how far they are"""
 
 
 IsRung = Callable[[Trial, int], bool]
@@ -113,9 +115,13 @@ def observe(
     except SchedulerSilentError:
         jobs, gone = {}, frozenset()
     attempts = sorted(state.live_attempts(), key=lambda pair: pair[0].number, reverse=True)
-    results = {}
+    results, beats = {}, {}
     for trial, job in attempts:
-        result = _result(folder, trial, job, jobs.get(job.name), is_gone=job.name in gone, now=now)
+        beat = folder.trial(trial.number).attempt(trial.attempts).read_heartbeat()
+        if beat is not None:
+            beats[trial.number] = beat
+        is_gone, status = job.name in gone, jobs.get(job.name)
+        result = _result(folder, trial, job, status, beat, is_gone=is_gone, now=now)
         if result is not None:
             results[trial.number] = result
     reports = [
@@ -125,7 +131,7 @@ def observe(
         for report in curves.news(folder, trial, metric, is_rung)
     ]
     curves.forget_all_but({trial.number for trial, _ in attempts})
-    return Observation(jobs, gone, dict(sorted(results.items())), tuple(sorted(reports)))
+    return Observation(jobs, gone, dict(sorted(results.items())), tuple(sorted(reports)), beats)
 
 
 def _is_gone(job: Job, jobs: Mapping[str, JobStatus], executor: Executor, now: float) -> bool:
@@ -140,6 +146,7 @@ def _result(
     trial: Trial,
     job: Job,
     status: JobStatus | None,
+    beat: Heartbeat | None,
     *,
     is_gone: bool,
     now: float,
@@ -161,31 +168,33 @@ def _result(
     if result is not None and result.token == trial.token:
         return result
     if not is_gone:
-        silence = _silence(trial, job, attempt, now)
+        silence = _silence(trial, job, attempt, beat, now)
         if status is None or status.phase != "running" or silence is None:
             return None
         message = f"the job gave no sign of life for {silence:.0f} seconds"
-        return AttemptResult(trial.token, "lost", _last_step(attempt), SILENT, message, {})
-    step = _last_step(attempt)
-    if job.interrupted or _never_began(trial, job, status, attempt):
+        return AttemptResult(trial.token, "lost", _last_step(beat), SILENT, message, {})
+    step = _last_step(beat)
+    if job.interrupted or _never_began(trial, job, status, beat):
         return AttemptResult(trial.token, "interrupted", step, None, message, {})
     kind = status.failure if status is not None and status.failure is not None else LOST
     message = f"{message}; see {folder.job(job.name).logs}"
     return AttemptResult(trial.token, "lost", step, kind, message, {})
 
 
-def _silence(trial: Trial, job: Job, attempt: AttemptDir, now: float) -> float | None:
+def _silence(
+    trial: Trial, job: Job, attempt: AttemptDir, beat: Heartbeat | None, now: float
+) -> float | None:
     """Return for how long nothing was heard of an attempt, None while that is no wonder."""
-    heartbeat, silence = attempt.read_heartbeat(), attempt.seconds_since_heartbeat(now)
-    if heartbeat is None or silence is None:
+    silence = attempt.seconds_since_heartbeat(now)
+    if beat is None or silence is None:
         is_first = any(number == trial.number for number, _, _ in job.groups[0])
         silence = now - job.began_at if is_first and job.began_at is not None else 0.0
         return silence if silence >= BUSY_SECONDS else None
-    limit = BUSY_SECONDS if heartbeat.is_busy else SILENCE_SECONDS
+    limit = BUSY_SECONDS if beat.is_busy else SILENCE_SECONDS
     return silence if silence >= limit else None
 
 
-def _never_began(trial: Trial, job: Job, status: JobStatus | None, attempt: AttemptDir) -> bool:
+def _never_began(trial: Trial, job: Job, status: JobStatus | None, beat: Heartbeat | None) -> bool:
     """Return whether a job was never submitted, or ended before it took up a trial given later.
 
     It gives a sign of life before it does anything else with one, so whatever ended the job before
@@ -194,12 +203,11 @@ def _never_began(trial: Trial, job: Job, status: JobStatus | None, attempt: Atte
     if job.id is None and status is None:
         return True
     is_first = any(number == trial.number for number, _, _ in job.groups[0])
-    return not is_first and attempt.read_heartbeat() is None
+    return not is_first and beat is None
 
 
-def _last_step(attempt: AttemptDir) -> int:
-    heartbeat = attempt.read_heartbeat()
-    return heartbeat.step if heartbeat is not None else 0
+def _last_step(beat: Heartbeat | None) -> int:
+    return beat.step if beat is not None else 0
 
 
 def _reports(folder: StudyDir, trial: Trial, metric: str) -> list[Report]:

@@ -1,4 +1,4 @@
-"""The samplers, pruners and executors that a study file can name, with their options and defaults.
+"""The samplers, pruners, executors and endpoints that a study file names: options and defaults.
 
 Defaults are Optuna's where nothing else is said. What is built from them is in samplers.py and
 pruners.py, which import Optuna, and in commands/executors.py.
@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
+from hpsearch.monitor.config import Port
 from hpsearch.schema import NonNegative, Positive, Range
 
 AtLeastTwo = Annotated[int, Range(low=2)]
@@ -208,3 +209,18 @@ class SlurmOptions:
 
 
 Executor = LocalOptions | SlurmOptions
+
+
+@dataclass(frozen=True)
+class PrometheusOptions:
+    """Metrics of the study for Prometheus, at http://HOST:PORT/metrics while it is driven."""
+
+    port: Port
+    """of the machine where the driver runs; each study there needs its own"""
+    host: str = "127.0.0.1"
+    """address that the driver listens on; 0.0.0.0 for all, where everybody can read them"""
+
+    def check(self) -> Iterator[str]:
+        """Yield that there is no address."""
+        if not self.host.strip():
+            yield "host must be a name or an address of the machine, but is empty"

@@ -24,6 +24,7 @@ from hpsearch.study.options import (
     Executor,
     LocalOptions,
     NoPruning,
+    PrometheusOptions,
     Pruner,
     Sampler,
     SlurmOptions,
@@ -50,7 +51,7 @@ if TYPE_CHECKING:  # it needs numpy, for which a study file must not wait
     from hpsearch.study.records import Trial
 
 SEEDS_PER_STUDY = 1_000_000
-NOT_PART_OF_THE_SEARCH = ("storage", "budget", "max_failures", "executor")
+NOT_PART_OF_THE_SEARCH = ("storage", "budget", "max_failures", "executor", "prometheus")
 """What may change between two runs of one study."""
 
 
@@ -102,6 +103,8 @@ class StudySpec:
     """how trials follow each other as the intervals of members that breed; null for a search"""
     executor: Executor = field(default_factory=LocalOptions)
     """where jobs run"""
+    prometheus: PrometheusOptions | None = None
+    """where the driver serves metrics of the study; null: nowhere"""
 
     def check(self) -> Iterator[str]:
         """Yield what is wrong with the space as a whole."""

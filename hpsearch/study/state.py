@@ -13,6 +13,7 @@ from hpsearch.study.records import COMPLETE, FAIL, PRUNED, Job, Loss, Trial
 
 RUNNING, FINISHED, FAILED = "running", "finished", "failed"
 PAUSED, STOPPING, STOPPED, CANCELLED = "paused", "stopping", "stopped", "cancelled"
+STATUSES = (RUNNING, PAUSED, STOPPING, STOPPED, CANCELLED, FINISHED, FAILED)
 BUSY = (RUNNING, STOPPING)
 """statuses in which a driver has something to decide"""
 

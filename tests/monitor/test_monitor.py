@@ -133,7 +133,7 @@ class TestFailures:
         assert list(make_places(0)[0].tensorboard.iterdir())
 
     def test_a_package_that_is_missing(self, make_monitor, monkeypatch, capsys):
-        missing = "tensorboard.summary.writer.record_writer", "prometheus_client", "psutil"
+        missing = "tensorboard.compat.proto.event_pb2", "prometheus_client", "psutil"
         for name in missing:
             monkeypatch.setitem(sys.modules, name, None)
         prometheus = {"textfile": True, "port": None}

@@ -12,7 +12,7 @@ from optuna.trial import TrialState, create_trial
 
 from hpsearch.errors import UsageError
 from hpsearch.report.dashboard.figures import MAX_JOBS, MAX_MOMENTS, figure_attrs, timeline
-from hpsearch.report.dashboard.guard import Guard
+from hpsearch.report.dashboard.guard import Guard, ReadOnly
 from hpsearch.report.dashboard.remembering import MAX_REMEMBERED, MEMORY_SECONDS, SHARE, Remembering
 from hpsearch.report.dashboard.server import bind
 from hpsearch.report.dashboard.shown import MAX_CURVES, ShownStudy
@@ -60,7 +60,7 @@ class Clock:
 
 def guarded(writes=False):
     inner = Counting()
-    return inner, Guard(inner, token="secret", cookie="hpsearch-1", writes=writes)
+    return inner, Guard(ReadOnly(inner, writes=writes), token="secret", cookie="hpsearch-1")
 
 
 @pytest.mark.parametrize(

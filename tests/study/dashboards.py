@@ -1,4 +1,4 @@
-"""`hpsearch dashboard` as a process, and a browser's requests to it."""
+"""`hpsearch dashboard` or `tensorboard` as a process, and a browser's requests to it."""
 
 import http.cookiejar
 import json
@@ -19,13 +19,13 @@ PATIENCE_SECONDS = 120
 class Dashboard:
     """A dashboard that runs until it is closed."""
 
-    def __init__(self, folder: Path, study: str, *options: str) -> None:
+    def __init__(self, folder: Path, study: str, *options: str, command: str = "dashboard") -> None:
         self._out = tempfile.TemporaryFile("w+")  # noqa: SIM115
         self._err = tempfile.TemporaryFile("w+")  # noqa: SIM115
         self._ended: tuple[int, str, str] | None = None
         began = time.perf_counter()
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "hpsearch.cli", "dashboard", study, "--port", "0", *options],
+            [sys.executable, "-m", "hpsearch.cli", command, study, "--port", "0", *options],
             cwd=folder,
             stdout=self._out,
             stderr=self._err,
@@ -35,7 +35,7 @@ class Dashboard:
         found = re.search(r"http://\S+", self.said)
         assert found is not None, self.said
         self.url = found[0]
-        self.base = self.url.partition("/dashboard")[0]
+        self.base = self.url[: self.url.index("/", len("http://"))]
         self.api = f"/api/studies/{self.url.rpartition('/')[2].partition('?')[0]}"
         jar = http.cookiejar.CookieJar()
         self._browser = urllib.request.build_opener(

@@ -115,6 +115,8 @@ def test_all_faults_are_listed_at_once(tmp_path: Path) -> None:
         ({"objectives": []}, "objectives must name at least one"),
         ({"objectives": [{"metric": " ", "goal": "minimize"}]}, "metric must not be empty"),
         ({"objectives": [{"metric": "a", "goal": "minimize"}] * 2}, "stands twice"),
+        ({"prometheus": {"port": 0}}, "prometheus.port must lie in"),
+        ({"prometheus": {"port": 9464, "host": ""}}, "host must be a name or an address"),
         ({"space": {}}, "space must name at least one parameter"),
         ({"sampler": {"name": "grid"}}, "space.host.optim.args.lr must have a step"),
         ({"pruner": {"name": "hyperband"}}, "pruner.max_resource is missing"),
@@ -250,6 +252,7 @@ def test_hash_is_of_what_defines_the_search(tmp_path: Path) -> None:
         {"storage": "sqlite:///other.db"},
         {"max_failures": 9},
         {"executor": {"name": "local", "jobs": 9}},
+        {"prometheus": {"port": 9464}},
         {"sampler": {"name": "tpe"}},
         {"space": {"host.net_arch": NET_ARCH, "host.optim.args.lr": LR}},
     )

@@ -1,4 +1,4 @@
-"""Who may look, and what may be changed: before a request reaches Optuna's dashboard.
+"""Who may look, and what may be changed: before a request reaches a dashboard.
 
 On a login node, every user reaches every port of the loopback interface, and what a study writes
 is its owner's alone. So the address that is printed holds a token, for which the browser gets a
@@ -30,27 +30,25 @@ NOTES_ALONE: Final = (
     "study and its trials; see hpsearch pause, stop, cancel and retry"
 )
 NO_TOKEN: Final = (
-    "open the address that hpsearch dashboard printed, with its token: on this machine, other "
+    "open the address that hpsearch printed, with its token: on this machine, other "
     "users reach this port too"
 )
 
 
 class Guard:
-    """A WSGI application in front of another one."""
+    """A WSGI application in front of another one, which only those see who have the token."""
 
-    def __init__(self, inner: "WSGIApplication", *, token: str, cookie: str, writes: bool) -> None:
+    def __init__(self, inner: "WSGIApplication", *, token: str, cookie: str) -> None:
         """Guard an application.
 
         Args:
-            inner: the dashboard.
+            inner: what is guarded.
             token: that the printed address holds.
             cookie: name of the cookie; cookies know no ports, so it must differ from others'.
-            writes: whether notes may be written.
         """
         self._inner = inner
         self._token = token
         self._cookie = cookie
-        self._writes = writes
 
     def __call__(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> "Answer":
         """Answer a request, or let it through."""
@@ -59,14 +57,7 @@ class Guard:
             return self._welcome(environ, start_response)
         if not self._is_token(self._shown(environ)):
             return _refuse(start_response, NO_TOKEN)
-        if not self._may(environ["REQUEST_METHOD"], environ.get("PATH_INFO", "")):
-            return _refuse(start_response, NOTES_ALONE if self._writes else READ_ONLY)
         return self._inner(environ, start_response)
-
-    def _may(self, method: str, path: str) -> bool:
-        if method in READING:
-            return True
-        return self._writes and method == "PUT" and NOTE.fullmatch(path) is not None
 
     def _shown(self, environ: "WSGIEnvironment") -> str:
         """Return the token that the browser's cookie holds, empty if there is none."""
@@ -85,6 +76,26 @@ class Guard:
         path = "/" + environ.get("PATH_INFO", "").lstrip("/")  # //host would lead elsewhere
         start_response("303 See Other", [("Location", path), ("Set-Cookie", cookie)])
         return []
+
+
+class ReadOnly:
+    """A WSGI application in front of Optuna's dashboard that lets nothing be changed but notes."""
+
+    def __init__(self, inner: "WSGIApplication", *, writes: bool) -> None:
+        """Guard the dashboard; ``writes`` says whether notes may be written."""
+        self._inner = inner
+        self._writes = writes
+
+    def __call__(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> "Answer":
+        """Answer a request, or let it through."""
+        if not self._may(environ["REQUEST_METHOD"], environ.get("PATH_INFO", "")):
+            return _refuse(start_response, NOTES_ALONE if self._writes else READ_ONLY)
+        return self._inner(environ, start_response)
+
+    def _may(self, method: str, path: str) -> bool:
+        if method in READING:
+            return True
+        return self._writes and method == "PUT" and NOTE.fullmatch(path) is not None
 
 
 def _refuse(start_response: "StartResponse", reason: str) -> "Answer":

@@ -3,21 +3,17 @@
 import math
 import time
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 from hpsearch.errors import CorruptError, DiskError
-from hpsearch.report.view import StudyView, holds, open_view
+from hpsearch.report.following import Followed
+from hpsearch.report.view import StudyView
 from hpsearch.study.copy.head import Head
 from hpsearch.study.copy.reader import PATIENCE, Mark, News, read_mark, read_news
 from hpsearch.study.copy.rows import read_trials, trials_of
 from hpsearch.study.copy.writer import CopyWriter
-from hpsearch.study.database import Database, StudyRecords
 from hpsearch.study.engine import persist
-from hpsearch.study.events import EventLog
-from hpsearch.study.leases import Leases
-from hpsearch.study.spec import storage_url
 from hpsearch.study.storage import open_storage
 
 BEHIND_SECONDS: Final = 120.0
@@ -34,14 +30,9 @@ class Source:
             UsageError: if there is no such study.
             StorageError: if its database cannot be used.
         """
-        self.view: StudyView = open_view(name_or_file, runs)
+        self._followed = Followed(name_or_file, runs)
         spec = self.view.study.spec
-        url = storage_url(spec.name, spec.storage)
-        self._database = Database.open(url)
-        self._storage = open_storage(url)
-        record = StudyRecords(self._database).get(spec.name)
-        assert record is not None, "open_view has found it"
-        self._record_id = record.id
+        self._storage = open_storage(self._followed.database.url)
         study_id = self._storage.get_study_id_from_name(spec.name)
         self.head = Head(
             study_id,
@@ -54,10 +45,15 @@ class Source:
         self._behind: tuple[int, float] | None = None
         """an event that the copy lacks, and since when we know of it"""
 
+    @property
+    def view(self) -> StudyView:
+        """Return the last look at the study."""
+        return self._followed.view
+
     def close(self) -> None:
         """Close all connections."""
         self._storage.close()
-        self._database.close()
+        self._followed.close()
 
     def news(self) -> News:
         """Bring the copy up to date if nobody else does; return what has changed in it.
@@ -66,7 +62,7 @@ class Source:
             StorageUnavailableError: if the database or the copy cannot be read now.
             DiskError: if the copy cannot be written.
         """
-        self._look()
+        self._followed.look()
         if self._must_copy(read_mark(self._path)):
             self._copy()
         try:
@@ -90,13 +86,6 @@ class Source:
     def _path(self) -> Path:
         return self.view.folder.dashboard
 
-    def _look(self) -> None:
-        """Take in what has happened since the last look."""
-        state = self.view.state
-        is_driven = holds(Leases(self._database).current(self._record_id))
-        state.apply(EventLog(self._database).read(self._record_id, after_id=state.last_event))
-        self.view = replace(self.view, is_driven=is_driven)
-
     def _must_copy(self, mark: Mark | None) -> bool:
         """Return whether it is for us to copy what has changed."""
         event = self.view.state.last_event
@@ -112,7 +101,7 @@ class Source:
 
     def _copy(self) -> None:
         event = self.view.state.last_event
-        trials = persist(self._database.url, self._read)
+        trials = persist(self._followed.database.url, self._read)
         if (
             not self._writer.refresh(trials, event, seconds=math.inf)
             and read_mark(self._path) is None
@@ -123,5 +112,5 @@ class Source:
             )
 
     def _read(self) -> list[Any]:
-        with self._database.engine.connect() as connection:
+        with self._followed.database.engine.connect() as connection:
             return list(read_trials(connection, trials_of(self.head.study_id)))

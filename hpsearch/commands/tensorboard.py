@@ -1,0 +1,68 @@
+"""hpsearch tensorboard: a study in TensorBoard, whether or not its jobs wrote for it."""
+
+import secrets
+import signal
+from contextlib import closing
+from pathlib import Path
+
+from hpsearch.cluster.signals import StopFlag, stop_flag
+from hpsearch.commands.driving import say
+from hpsearch.commands.serving import Place, tell_address
+from hpsearch.errors import DiskError, StorageUnavailableError
+from hpsearch.monitor.event_file import check_tensorboard
+from hpsearch.report.dashboard.guard import Guard
+from hpsearch.report.dashboard.server import Server, bind, serving
+from hpsearch.report.following import Followed
+from hpsearch.report.tensorboard.board import Board
+
+REFRESH_SECONDS = 10.0
+
+
+def tensorboard(study: str, runs: Path, place: Place, *, output: Path | None) -> int:
+    """Serve TensorBoard on a study until Ctrl-C, or write what it reads.
+
+    Args:
+        study: study file, or name of a started study.
+        runs: the folder of the studies.
+        place: where it is served.
+        output: a folder to write into, without serving anything.
+
+    Raises:
+        UsageError: if TensorBoard is not installed, or there is no such study or port.
+        DiskError: if a file cannot be written.
+    """
+    check_tensorboard()
+    with closing(Followed(study, runs)) as followed:
+        if output is not None:
+            number = Board(output).write(followed.view)
+            print(f"{number} trials written; look at them with: tensorboard --logdir {output}")
+            return 0
+        server = bind(place.host, place.port)
+        with stop_flag((signal.SIGINT, signal.SIGTERM)) as flag:
+            _serve(followed, server, flag)
+    return 0
+
+
+def _serve(followed: Followed, server: Server, flag: StopFlag) -> None:
+    from hpsearch.report.tensorboard.server import application
+
+    folder = followed.view.folder.tensorboard
+    board = Board(folder)
+    board.write(followed.view)
+    # On a machine with other users every port is everybody's, as in `hpsearch dashboard`.
+    token, cookie = secrets.token_urlsafe(16), f"hpsearch-{server.server_port}"
+    with serving(server, Guard(application(folder), token=token, cookie=cookie)):
+        tell_address(server, f"TensorBoard on {folder}", f"/?token={token}")
+        while not flag.is_set:
+            flag.rest(REFRESH_SECONDS)
+            if not flag.is_set:
+                _refresh(followed, board)
+
+
+def _refresh(followed: Followed, board: Board) -> None:
+    """Write what is new, if that is possible now."""
+    try:
+        followed.look()
+        board.write(followed.view)
+    except (StorageUnavailableError, DiskError) as error:
+        say(f"{error}; showing what was known before")
