@@ -33,7 +33,7 @@ COMMANDS = (
 )
 EXPORTED = {
     *("README.md", "config.yaml", "evaluation.json", "provenance.json", "weights.safetensors"),
-    "policy-host.pt2",
+    *("policy-host.pt2", "policy-host.onnx"),
 }
 QUICK = (["--help"], ["crossplay", "--help"], ["validate", "study.yaml"])
 HEAVY = {"torch", "numba", "optuna", "sqlalchemy", "submitit", "scipy"}

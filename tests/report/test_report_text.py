@@ -64,7 +64,7 @@ def test_a_certificate_has_a_table_for_each_role():
     console = Console(file=io.StringIO(), width=40)
     print_rows(console, "trial 7", rows)
     number = "0.1000 [0.0500, 0.1500]"
-    lines = [line.strip().split("   ") for line in console.file.getvalue().splitlines()]
+    lines = [line.strip().split("  ") for line in console.file.getvalue().splitlines()]
     found = [[cell.strip() for cell in line if cell.strip()] for line in lines]
     assert found[-8:] == [
         ["rho as host, against", "choose_first", "random"],

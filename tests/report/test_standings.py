@@ -122,7 +122,7 @@ def test_cycles_are_shown_by_name(games, found):
     assert "cyclic: 9" in text
     assert "\n  two hosts, two agents, by 0.0" in text
     assert "\n  best answers, by 0.0" in text
-    assert "h0 < a2 < h2 < a1 < h1 < a0 < h0" in text
+    assert "host h0 < agent a2 < host h2 < agent a1 < host h1 < agent a0 < host h0" in text
 
 
 def test_one_strength_a_player_has_no_cycles():
