@@ -15,7 +15,7 @@ endif
 # As many as there are cores, each with one thread; a module's tests mostly stay together.
 BESIDE := --numprocesses auto --dist worksteal
 
-.PHONY: install dev quickstart test slow exhaustive slurm bench lint format types layers check clean
+.PHONY: install dev quickstart test slow beside alone exhaustive slurm bench lint format types layers check clean
 
 install: $(VENV)/.installed            ## hpsearch and what it needs, in tested versions
 dev: $(VENV)/.dev                      ## and what its tests need
@@ -36,8 +36,12 @@ quickstart: install                    ## a whole study on this machine, about t
 test: dev check                        ## everything but the slow tests
 	$(BIN)/python -m pytest $(BESIDE) -m "not slow and not exhaustive and not slurm and not gpu"
 
-slow: dev                              ## the tests that take longer
+slow: beside alone                     ## the tests that take longer
+
+beside: dev                            ## of these, those that may run beside others
 	$(BIN)/python -m pytest $(BESIDE) -m "slow and not alone and not slurm"
+
+alone: dev                             ## and those that measure time
 	$(BIN)/python -m pytest -m "slow and alone and not slurm"
 
 exhaustive: dev                        ## every combination of what the slow tests try a few of

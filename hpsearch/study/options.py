@@ -89,6 +89,8 @@ class ListedOptions:
 Sampler = (
     RandomOptions | TPEOptions | QMCOptions | GridOptions | CMAESOptions | GPOptions | ListedOptions
 )
+KNOW_BEFOREHAND = (QMCOptions, GridOptions, ListedOptions, RandomOptions)
+"""samplers that learn from no values"""
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 
 from hpsearch.parameters import CategoricalParameter
-from hpsearch.study.options import CMAESOptions, GPOptions, GridOptions
+from hpsearch.population.options import PopulationOptions
+from hpsearch.study.options import KNOW_BEFOREHAND, CMAESOptions, GPOptions, GridOptions
 from hpsearch.study.spec import Study
 
 GP_TRIALS = 500
@@ -12,7 +13,23 @@ GP_TRIALS = 500
 
 def remarks(study: Study) -> list[str]:
     """Return one sentence for everything that is allowed but may surprise."""
+    if study.spec.population is not None:
+        return [*_population_remarks(study, study.spec.population)]
     return [*_cmaes_remarks(study), *_gp_remarks(study), *_grid_remarks(study)]
+
+
+def _population_remarks(study: Study, population: PopulationOptions) -> Iterator[str]:
+    rounds, rest = divmod(study.spec.budget.trials, population.members)
+    yield (
+        f"{population.members} members train {rounds} intervals of {population.interval:,} steps "
+        f"each{f', and {rest} of them one more' if rest else ''}"
+    )
+    sampler = study.spec.sampler
+    if not (isinstance(sampler, KNOW_BEFOREHAND) or population.founders):
+        yield (
+            f"sampler {sampler.name} learns from values, of which there are none when members "
+            "begin, so the first ones are drawn at random; qmc spreads them evenly"
+        )
 
 
 def _cmaes_remarks(study: Study) -> Iterator[str]:

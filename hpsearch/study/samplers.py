@@ -22,6 +22,7 @@ from optuna.trial import FrozenTrial
 
 from hpsearch.study.listed import listed_points
 from hpsearch.study.options import (
+    KNOW_BEFOREHAND,
     CMAESOptions,
     GPOptions,
     GridOptions,
@@ -65,8 +66,7 @@ def blind(options: Sampler) -> Sampler:
     For the first members of a population: what their descendants came to after many intervals says
     nothing of what a beginner comes to after one.
     """
-    knows_beforehand = QMCOptions | GridOptions | ListedOptions | RandomOptions
-    return options if isinstance(options, knows_beforehand) else RandomOptions("random")
+    return options if isinstance(options, KNOW_BEFOREHAND) else RandomOptions("random")
 
 
 class ReplayableSampler(BaseSampler):

@@ -341,6 +341,14 @@ def test_remarks_name_what_may_surprise(tmp_path: Path) -> None:
     assert remarks(cmaes)[0].endswith("stay random: host.net_arch")
     gp = load(tmp_path, sampler={"name": "gp"}, budget={"trials": 5000})
     assert "cube of the trials" in remarks(gp)[0]
+    breeding = {"members": 6, "interval": 500}
+    population = load(tmp_path, population=breeding, sampler={"name": "qmc"})
+    assert remarks(population) == [
+        "6 members train 2 intervals of 500 steps each, and 4 of them one more"
+    ]
+    drawn = remarks(load(tmp_path, population=breeding, budget={"trials": 18}))
+    assert drawn[0] == "6 members train 3 intervals of 500 steps each"
+    assert "sampler tpe learns from values" in drawn[1]
     grid = load(tmp_path, sampler={"name": "grid"}, space={"host.net_arch": NET_ARCH})
     assert "2 configurations, fewer than the 16 trials" in remarks(grid)[0]
 
