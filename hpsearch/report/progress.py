@@ -65,8 +65,13 @@ def progress_text(progress: Progress) -> str:
     left = "unknown" if progress.time_left is None else duration_text(progress.time_left)
     return (
         f"{counts_text(progress.counts)} | {progress.best} | "
-        f"{progress.steps_per_second:,.0f} steps/s | time left {left}"
+        f"{speed_text(progress.steps_per_second)} steps/s | time left {left}"
     )
+
+
+def speed_text(steps_per_second: float) -> str:
+    """Return a speed, with decimals where it is low: large networks make a step in seconds."""
+    return f"{steps_per_second:,.0f}" if steps_per_second >= 10 else f"{steps_per_second:.2g}"
 
 
 class Display:
@@ -107,7 +112,7 @@ def _panel(progress: Progress) -> RenderableType:
     return Group(
         Text(f"trials: {counts_text(progress.counts)}"),
         Text(f"best:   {progress.best}"),
-        Text(f"speed:  {progress.steps_per_second:,.0f} steps/s, all members together"),
+        Text(f"speed:  {speed_text(progress.steps_per_second)} steps/s, all members together"),
         Text(f"time:   {duration_text(progress.elapsed)} passed, {left or 'unknown'} left"),
         ProgressBar(total=1.0, completed=progress.done, width=60),
     )

@@ -10,7 +10,7 @@ from views import METRIC
 
 from hpsearch.cluster.messages import Heartbeat
 from hpsearch.report import progress as module
-from hpsearch.report.progress import Meter, Progress, open_display, progress_text
+from hpsearch.report.progress import Meter, Progress, open_display, progress_text, speed_text
 from hpsearch.report.text import duration_text
 
 NOTHING = dict.fromkeys(("finished", "running", "waiting", "pruned", "failed"), 0)
@@ -138,3 +138,10 @@ def test_a_broken_block_gives_the_terminal_back(terminal):
     with pytest.raises(KeyboardInterrupt):
         interrupted()
     assert console.file.getvalue().rstrip().endswith("\x1b[?25h")
+
+
+@pytest.mark.parametrize(
+    ("speed", "text"), [(0.0, "0"), (0.043, "0.043"), (9.4, "9.4"), (10.4, "10"), (1234.5, "1,234")]
+)
+def test_slow_steps_are_told_too(speed, text):
+    assert speed_text(speed) == text

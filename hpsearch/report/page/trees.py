@@ -28,5 +28,6 @@ def _pair(pair: Pair) -> Html:
     ]
     drawn = [join([paragraph(title), tree_svg(tree, title)]) for title, tree in two]
     at_least = "" if pair.host.is_whole else "at least "
-    title = f"{pair.start}: {at_least}{pair.host.depth} moves, best play {pair.best.depth}"
+    moves = "1 move" if pair.host.depth == 1 else f"{pair.host.depth} moves"
+    title = f"{pair.start}: {at_least}{moves}, best play {pair.best.depth}"
     return folded(title, beside(drawn), is_open=pair.start == SHOWN)
