@@ -216,6 +216,16 @@ def test_the_page_says_how_to_do_it_again(search, search_page):
     )
 
 
+def test_the_page_tells_no_path_above_the_folder_it_is_made_in(tmp_path, monkeypatch):
+    study = new_study(tmp_path, budget={"trials": 1})
+    drive(study, FakeExecutor())
+    monkeypatch.chdir(tmp_path)
+    assert main(["report", "quick", "--games", "0", "-o", "page.html"]) == 0
+    page = (tmp_path / "page.html").read_text()
+    assert f"hpsearch run {study.path.name}\n" in page
+    assert str(tmp_path.parent) not in page
+
+
 def test_a_file_that_says_something_else_is_not_shown_as_the_study(tmp_path):
     study = new_study(tmp_path, budget={"trials": 1})
     drive(study, FakeExecutor())

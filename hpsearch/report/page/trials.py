@@ -1,6 +1,7 @@
 """All trials as a table, and how to do the study again."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 from hpsearch import yaml_file
 from hpsearch.report.interval_text import interval_text
@@ -55,10 +56,12 @@ def _again(material: Material) -> Iterator[Html]:
         "more jobs the order in which they end decides what is tried next."
     )
     name = f"{view.study.spec.name}{material.elsewhere}"
-    lines = [f"hpsearch run {found.file}{material.elsewhere}", f"hpsearch confirm {name}"]
+    file = _from_here(found.file)
+    lines = [f"hpsearch run {file}{material.elsewhere}", f"hpsearch confirm {name}"]
     if best is not None:
         lines += [f"hpsearch export {name} --trial {best.number} -o best"]
-        lines += [f"hpsearch train {view.folder.trial(best.number).config}{material.elsewhere}"]
+        config = _from_here(view.folder.trial(best.number).config)
+        lines += [f"hpsearch train {config}{material.elsewhere}"]
     yield code("\n".join([*lines, f"hpsearch report {name}"]))
     yield heading("Versions")
     rows = [*found.versions.items(), ("commit of this page's code", found.commit or "unknown")]
@@ -67,11 +70,17 @@ def _again(material: Material) -> Iterator[Html]:
     yield heading("The study file")
     if not found.is_file:
         yield missing(
-            f"{found.file} is gone or says something else by now; this is what the database holds."
+            f"{file} is gone or says something else by now; this is what the database holds."
         )
     yield code(found.text)
     for name, base in found.bases.items():
         yield folded(f"The base configuration of {name}", code(base), is_open=False)
     if best is not None:
-        config = code(yaml_file.dump(view.config(best)))
-        yield folded(f"The complete configuration of trial {best.number}", config, is_open=False)
+        text = code(yaml_file.dump(view.config(best)))
+        yield folded(f"The complete configuration of trial {best.number}", text, is_open=False)
+
+
+def _from_here(path: str | Path) -> str:
+    """Return a path from the folder in which the page is made; it tells strangers no more."""
+    here = Path.cwd()
+    return str(Path(path).relative_to(here)) if Path(path).is_relative_to(here) else str(path)
