@@ -221,6 +221,7 @@ def test_a_reader_may_leave_early(finished):
     process.wait()
 
 
+@pytest.mark.slow
 def test_the_best_trials_of_a_study_play(finished):
     told = {trial["trial"]: trial["value"] for trial in read(finished, "trials", "tiny")}
     best = sorted(told, key=told.get, reverse=True)
@@ -302,6 +303,7 @@ def test_the_export_is_complete(finished):
     assert measures["provenance"].keys() >= {"hpsearch", "python", "torch", "optuna"}
 
 
+@pytest.mark.slow
 def test_export_to_a_new_folder_is_the_same(finished, tmp_path):
     done = hpsearch(finished, "export", "tiny", "-o", str(tmp_path / "deep" / "best"), "--json")
     data = json.loads(done.stdout)

@@ -75,6 +75,7 @@ def test_gc_frees_what_it_announced_and_nothing_else(finished, capsys, monkeypat
     assert read(finished, "status", "tiny")["trials"]["finished"] == 7
 
 
+@pytest.mark.slow
 def test_an_interrupted_study_keeps_what_it_goes_on_from(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_trainer(tmp_path, {"steps": 4000, "checkpoint/interval": 20, "checkpoint/keep_last": 3})
@@ -94,6 +95,7 @@ def test_an_interrupted_study_keeps_what_it_goes_on_from(tmp_path, capsys, monke
     assert [newest_step(tmp_path, number) for number in range(2)] == steps
 
 
+@pytest.mark.slow
 def test_people_see_a_table(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_study(tmp_path, {"budget": {"trials": 1}})

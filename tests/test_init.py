@@ -152,6 +152,7 @@ def test_every_study_of_the_repository_is_a_template():
     assert {template.file for template in TEMPLATES.values()} == files
 
 
+@pytest.mark.slow
 def test_a_new_study_runs(tmp_path):
     """With its numbers made small in the text, the comments left as they are."""
     hpsearch(tmp_path, "init", "s.yaml")

@@ -10,6 +10,7 @@ SHORT = {"steps": 20, "evaluation/interval": 20, "evaluation/final_num_games": 5
 SMALL = {"budget/trials": 2, "executor/jobs": 1, "executor/members_per_job": 2}
 
 
+@pytest.mark.slow
 def test_folders_and_files_are_the_users_alone(tmp_path: Path) -> None:
     write_trainer(tmp_path, SHORT)
     write_study(tmp_path, SMALL)

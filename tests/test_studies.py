@@ -18,7 +18,7 @@ from hpsearch.trainers.config import read_config, shape_key
 from hpsearch.trainers.metrics import PANELS
 
 STUDIES = Path(__file__).parent.parent / "studies"
-README = (STUDIES / "README.md").read_text()
+README = re.sub(r"```.*?```", "", (STUDIES / "README.md").read_text(), flags=re.DOTALL)
 FILES = sorted(STUDIES.rglob("*.yaml"))
 TRAINER_FILES = [path for path in FILES if path.parent.name == "trainers"]
 STUDY_FILES = [path for path in FILES if path.parent == STUDIES]

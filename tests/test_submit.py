@@ -143,6 +143,7 @@ def test_requests_without_a_driver_are_done_at_once(submitted) -> None:
     assert read(folder, "status", "tiny")["jobs"]["running"] == 0
 
 
+@pytest.mark.slow
 def test_watch_goes_on_until_the_study_ends_or_ctrl_c(submitted) -> None:
     folder = submitted(ENDLESS)
     command = [sys.executable, "-m", "hpsearch.cli", "status", "tiny", "--watch", "0.2", "--json"]
@@ -158,6 +159,7 @@ def test_watch_goes_on_until_the_study_ends_or_ctrl_c(submitted) -> None:
     assert json.loads(done.stdout.splitlines()[-1])["state"] == "cancelled"
 
 
+@pytest.mark.slow
 def test_what_was_refused_is_not_done_later(submitted, monkeypatch) -> None:
     """A request that nobody can carry out now is taken back, not left for tomorrow's driver."""
     folder = submitted(ENDLESS)
@@ -176,6 +178,7 @@ def test_what_was_refused_is_not_done_later(submitted, monkeypatch) -> None:
     assert not list(Path("runs/tiny/requests").glob("*.json"))
 
 
+@pytest.mark.slow
 def test_retry_of_a_trial_that_there_is_not(submitted) -> None:
     folder = submitted({})
     assert "has no trial 99" in refused(folder, "retry", "tiny", "--trial", "99", code=2)

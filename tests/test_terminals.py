@@ -73,6 +73,7 @@ def study(tmp_path):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_a_run_on_a_terminal_is_drawn_over(study):
     text = on_terminal(study, "run", "study.yaml", "--no-export")
     assert text.count(HIDDEN) == text.count(SHOWN) == 1
@@ -90,6 +91,7 @@ def test_a_run_on_a_terminal_is_drawn_over(study):
     assert "tiny: finished" in CONTROL.sub("", text)
 
 
+@pytest.mark.slow
 def test_a_run_in_a_log_of_ci_is_lines(study):
     """As GitHub's runners have it: a pipe, CI set, colours forced."""
     text = in_log(study, "run", "study.yaml", "--no-export", env={"CI": "true", "FORCE_COLOR": "1"})
@@ -99,6 +101,7 @@ def test_a_run_in_a_log_of_ci_is_lines(study):
     assert "3 finished" in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "env", [{"CI": "true"}, {"TERM": "dumb"}], ids=["terminal of CI", "dumb terminal"]
 )
@@ -109,6 +112,7 @@ def test_training_on_a_terminal_that_keeps_everything_is_lines(tmp_path, env):
     assert 3 <= len(LINE.findall(CONTROL.sub("", text).replace("\r", ""))) <= 20
 
 
+@pytest.mark.slow
 def test_training_on_a_terminal_is_drawn_over(tmp_path):
     write_trainer(tmp_path)
     text = on_terminal(tmp_path, "train", "trainer.yaml")
@@ -118,6 +122,7 @@ def test_training_on_a_terminal_is_drawn_over(tmp_path):
     assert "step:   60 of 60" in plain
 
 
+@pytest.mark.slow
 def test_training_in_a_log_is_plain_lines(tmp_path):
     write_trainer(tmp_path)
     text = in_log(tmp_path, "train", "trainer.yaml")

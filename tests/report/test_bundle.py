@@ -287,6 +287,7 @@ def test_of_a_bundle_nothing_else_is_measured(bundle, capsys):
 # Folders.
 
 
+@pytest.mark.slow
 def test_several_lie_side_by_side(told, tmp_path, capsys):
     trials = [told.view.state.trials[number] for number in (0, 1)]
     folder = tmp_path / "top"

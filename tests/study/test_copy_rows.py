@@ -135,6 +135,7 @@ def test_a_server_is_read_in_the_same_way(request, kind):
     server = request.getfixturevalue(kind)
     with closing_storage(RDBStorage(server.new_database("copied"))) as storage:
         study_id = filled(storage, "this", odd_trials())
-        with sqlalchemy.create_engine(storage.url).connect() as connection:
+        engine = sqlalchemy.create_engine(storage.url, poolclass=sqlalchemy.pool.NullPool)
+        with engine.connect() as connection:
             found = read_trials(connection, trials_of(study_id))
         assert same(found, storage.get_all_trials(study_id))

@@ -225,6 +225,7 @@ def test_notes_can_be_written_and_nothing_else(tmp_path, serve):
 # How it follows the study.
 
 
+@pytest.mark.slow
 def test_without_a_driver_the_dashboard_keeps_the_copy(tmp_path, serve):
     """Rounds of a driver that comes and goes, as cron calls it."""
     study = new_study(tmp_path, budget={"trials": 6})

@@ -63,6 +63,7 @@ def open_at_once(
             outcomes.put(repr(error))
 
 
+@pytest.mark.slow
 def test_processes_make_the_tables_of_a_new_database_once(server: Server) -> None:
     urls = [server.new_database(f"race{next(_numbers)}") for _ in range(10)]
     context = multiprocessing.get_context("spawn")

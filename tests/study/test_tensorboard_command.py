@@ -89,6 +89,7 @@ def test_the_parameters_are_listed(board):
     assert {group["name"] for group in groups["sessionGroups"]} == {"trial 0", "trial 1"}
 
 
+@pytest.mark.slow
 def test_a_curve_that_is_made_again_replaces_the_old_one(board, folder):
     files = StudyDir(folder / "runs/tiny").trial(1)
     rows = list(files.read_metrics())
