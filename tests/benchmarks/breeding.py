@@ -130,23 +130,29 @@ def run(way: str, seed: int, folder: Path) -> dict[str, object]:
     (folder / "study.yaml").write_text(yaml_file.dump(study | WAYS[way]))
     began = time.perf_counter()
     command = [sys.executable, "-m", "hpsearch.cli"]
-    subprocess.run([*command, "run", "study.yaml"], cwd=folder, check=True, capture_output=True)
+    run_command([*command, "run", "study.yaml"], folder)
     seconds = time.perf_counter() - began
-    listed = subprocess.run(
-        [*command, "trials", name, "--json"], cwd=folder, check=True, capture_output=True
-    )
+    listed = run_command([*command, "trials", name, "--json"], folder)
     measured = json.loads((folder / "runs" / name / "best/evaluation.json").read_text())
     found = next(row for row in measured["rows"] if row["player"] == "trained")
     rho = found["metrics"][METRIC]
     return rows.context("cpu", num_cores()) | {
         "way": way,
         "seed": seed,
-        "steps": sum(steps_of(folder / "runs" / name, one) for one in json.loads(listed.stdout)),
+        "steps": sum(steps_of(folder / "runs" / name, one) for one in json.loads(listed)),
         "rho": f"{rho['value']:.5f}",
         "low": f"{rho['low']:.5f}",
         "high": f"{rho['high']:.5f}",
         "seconds": f"{seconds:.0f}",
     }
+
+
+def run_command(command: list[str], folder: Path) -> str:
+    """Return what a command prints; who ends badly is heard."""
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(command)} ended with {done.returncode}:\n{done.stderr}")
+    return done.stdout
 
 
 def steps_of(folder: Path, trial: dict[str, Any]) -> int:
