@@ -8,10 +8,9 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from hpsearch.parameters import CategoricalParameter, Parameter, label_of
+from hpsearch.report.colours import BLUE, VERMILLION
 from hpsearch.report.page.charts import (
-    BLUE,
     QUIET,
-    VERMILLION,
     Chart,
     Trace,
     axis,

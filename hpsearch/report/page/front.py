@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 
+from hpsearch.report.colours import BLUE
 from hpsearch.report.interval_text import interval_text
-from hpsearch.report.page.charts import BLUE, QUIET, Chart, axis, chart
+from hpsearch.report.page.charts import QUIET, Chart, axis, chart
 from hpsearch.report.page.html import Html, Section, figure, join, missing, paragraph, table
 from hpsearch.report.page.material import Material
 from hpsearch.report.page.optuna_view import finished, pareto_front

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from hpsearch.report.page.charts import BLUE, GREEN, VERMILLION, Chart, axis, chart, intervals
+from hpsearch.report.colours import BLUE, GREEN, VERMILLION
+from hpsearch.report.page.charts import Chart, axis, chart, intervals
 from hpsearch.report.page.html import Html, Section, figure, join, missing
 from hpsearch.report.page.material import Material
 from hpsearch.report.page.optuna_view import finished

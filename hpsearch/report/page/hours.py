@@ -5,19 +5,19 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
-from hpsearch.report.page.charts import (
-    BLUE,
-    GREEN,
-    ORANGE,
-    OVER,
-    PURPLE,
-    SKY,
-    VERMILLION,
-    Chart,
-    Trace,
-    axis,
-    chart,
+from hpsearch.report.colours import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILLION
+from hpsearch.report.job_times import (
+    FAILED,
+    KINDS,
+    LEFT,
+    PLAYED,
+    TRAINED,
+    WAITED,
+    Span,
+    counts_over_time,
+    spans,
 )
+from hpsearch.report.page.charts import OVER, Chart, Trace, axis, chart
 from hpsearch.report.page.html import (
     Html,
     Section,
@@ -29,17 +29,6 @@ from hpsearch.report.page.html import (
     missing,
     paragraph,
     table,
-)
-from hpsearch.report.page.job_times import (
-    FAILED,
-    KINDS,
-    LEFT,
-    PLAYED,
-    TRAINED,
-    WAITED,
-    Span,
-    counts_over_time,
-    spans,
 )
 from hpsearch.report.page.material import Material
 from hpsearch.report.text import duration_text

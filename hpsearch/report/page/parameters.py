@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from hpsearch.parameters import CategoricalParameter, Parameter, label_of
-from hpsearch.report.page.charts import BLUE, VERMILLION, Chart, axis, chart, words
+from hpsearch.report.colours import BLUE, VERMILLION
+from hpsearch.report.page.charts import Chart, axis, chart, words
 from hpsearch.report.page.coordinates import coordinates_chart
 from hpsearch.report.page.html import (
     Html,
