@@ -17,7 +17,7 @@ from hpsearch.report.page.comparison import comparisons
 from hpsearch.report.page.coordinates import height, shared_out
 from hpsearch.report.page.curves import over_seeds
 from hpsearch.report.page.history import best_so_far
-from hpsearch.report.page.hours import moment, states_chart, timeline_chart
+from hpsearch.report.page.hours import MAX_LOGS, moment, states_chart, timeline_chart
 from hpsearch.report.page.html import code, figure, paragraph, table
 from hpsearch.report.page.learning import Curve, read_curve
 from hpsearch.report.page.material import gather
@@ -254,6 +254,19 @@ def test_messages_of_failures_are_escaped(story):
     story.tell(0, "failed", failure="code", message=NASTY)
     _, page = page_of(story)
     assert NASTY in page.words
+
+
+def test_of_many_failures_the_first_are_shown_and_where_the_others_are(tmp_path):
+    story = Story(write_study(tmp_path, {"budget": {"trials": MAX_LOGS + 2}}))
+    for number in range(MAX_LOGS + 2):
+        story.ask(number)
+        story.run(number, job="a")
+        story.tell(number, "failed", failure="code", message=f"fault of {number}")
+    words = check_page(page_text(gather(story.view, 0.0, " --runs here", unmeasured), "")).words
+    shown = [number for number in range(MAX_LOGS + 2) if f"fault of {number}" in words]
+    assert shown == list(range(MAX_LOGS))
+    name = story.view.study.spec.name
+    assert f"2 more trials failed; see: hpsearch status {name} --runs here" in words
 
 
 def test_a_page_of_a_thousand_trials(tmp_path):
