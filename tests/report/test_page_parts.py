@@ -207,6 +207,31 @@ def test_a_damaged_confirmation_does_not_stop_the_page(story):
     assert "confirmation.json" in page_of(story)[1].words
 
 
+def test_the_front_is_whom_nobody_beats_in_everything(tmp_path):
+    other = "rho_sampled/host/choose_first"
+    goals = [{"metric": METRIC, "goal": "maximize"}, {"metric": other, "goal": "minimize"}]
+    changes = {"objectives": goals, "budget": {"trials": 60}}
+    story, rng = Story(write_study(tmp_path, changes)), random.Random(5)
+    points = [(rng.randrange(1, 12) / 20, rng.randrange(1, 12) / 20) for _ in range(60)]
+    for number, (value, cost) in enumerate(points):
+        story.ask(number)
+        story.run(number, job=f"job-{number}")
+        metrics = {METRIC: rho(value), other: rho(cost)}
+        how = {"value": None, "failure": None, "message": ""}
+        story.add("told", number, state="finished", metrics=metrics, **how)
+    unbeaten = {
+        n
+        for n, (value, cost) in enumerate(points)
+        if not any(a >= value and b <= cost and (a, b) != (value, cost) for a, b in points)
+    }
+    _, page = page_of(story)
+    drawn = trace(page.charts["pareto"], "beaten by none")
+    assert {int(name.removeprefix("trial ")) for name in drawn["text"]} == unbeaten
+    assert drawn["x"] == sorted(drawn["x"], reverse=True)
+    assert len(trace(page.charts["pareto"], "beaten")["x"]) == 60 - len(unbeaten)
+    assert f"{len(unbeaten)} of 60 finished trials are beaten by no other" in page.words
+
+
 def test_published_numbers_stand_beside_games_of_that_size_alone(tmp_path):
     small = Story(write_study(tmp_path / "small"))
     told(small, 0, 0.1)
