@@ -230,14 +230,22 @@ def _lineage(options: argparse.Namespace) -> int:
 def _confirm(options: argparse.Namespace) -> int:
     from hpsearch.commands.confirm import Wanted, confirm
 
-    wanted = Wanted(options.top, options.seeds, options.games, options.submit)
+    wanted = Wanted(
+        top=options.top, seeds=options.seeds, games=options.games, submit=options.submit
+    )
     return confirm(options.study, options.runs, wanted, as_json=options.json)
 
 
 def _export(options: argparse.Namespace) -> int:
     from hpsearch.commands.export import Wanted, export
 
-    wanted = Wanted(options.trial, options.top, options.pareto, options.format, options.games)
+    wanted = Wanted(
+        trial=options.trial,
+        top=options.top,
+        pareto=options.pareto,
+        format=options.format,
+        num_games=options.games,
+    )
     return export(options.study, options.runs, options.output, wanted, as_json=options.json)
 
 

@@ -27,17 +27,19 @@ def evaluate_bundles(folders: Sequence[Path], *, as_json: bool) -> int:
                 _print(Console(), folder, bundle)
     wrong = {folder: differences for folder, (_, differences) in found.items() if differences}
     if wrong:
-        lines = "".join(
-            f"\n{folder}:{''.join(f'{chr(10)}  - {line}' for line in differences)}"
-            for folder, differences in wrong.items()
-        )
-        raise HpsearchError(f"not everything is as certified; export again to certify it:{lines}")
+        lines = [line for one in wrong.items() for line in _lines(*one)]
+        reason = "not everything is as certified; export again to certify it:"
+        raise HpsearchError("\n".join([reason, *lines]))
     return 0
 
 
 def _reproduced(folder: Path) -> tuple[Bundle, list[str]]:
     bundle = read_bundle(folder)
     return bundle, reproduce(bundle)
+
+
+def _lines(folder: Path, differences: Sequence[str]) -> list[str]:
+    return [f"{folder}:", *(f"  - {line}" for line in differences)]
 
 
 def _plain(folder: Path, found: tuple[Bundle, list[str]]) -> dict[str, object]:

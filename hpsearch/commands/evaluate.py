@@ -46,7 +46,9 @@ class Asked:
     """the start of the tree, a name of the ADE table"""
 
 
-NOTHING_MORE: Final = Asked(None, None, 0, None, None)
+NOTHING_MORE: Final = Asked(
+    match_steps=None, num_games=None, sample_games=0, tree=None, tree_start=None
+)
 
 
 def evaluate(player: Path, asked: Asked, *, as_json: bool) -> int:

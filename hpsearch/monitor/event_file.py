@@ -42,13 +42,13 @@ class EventFile:
             file: an empty one, which is closed with this.
             keeps: the last step of which older files say what counts; -1 for none.
         """
-        from tensorboard.compat.proto.event_pb2 import SessionLog
+        from tensorboard.compat.proto.event_pb2 import Event, SessionLog
 
         self._records = RecordWriter(file)
         now = time.time()
-        self._add(wall_time=now, file_version="brain.Event:2")
+        self._add(Event(wall_time=now, file_version="brain.Event:2"))
         start = SessionLog(status=SessionLog.START)
-        self._add(wall_time=now, step=keeps + 1, session_log=start)
+        self._add(Event(wall_time=now, step=keeps + 1, session_log=start))
 
     def write(self, at: float, step: int, values: Mapping[str, float]) -> None:
         """Append one event that holds all the values by their tags."""
@@ -61,7 +61,9 @@ class EventFile:
 
     def write_summary(self, at: float, step: int, summary: Any) -> None:
         """Append one event that holds a summary."""
-        self._add(wall_time=at, step=step, summary=summary)
+        from tensorboard.compat.proto.event_pb2 import Event
+
+        self._add(Event(wall_time=at, step=step, summary=summary))
 
     def flush(self) -> None:
         """Let readers see what was written."""
@@ -71,7 +73,5 @@ class EventFile:
         """Close the file."""
         self._records.close()
 
-    def _add(self, **fields: Any) -> None:
-        from tensorboard.compat.proto.event_pb2 import Event
-
-        self._records.write(Event(**fields).SerializeToString())
+    def _add(self, event: Any) -> None:
+        self._records.write(event.SerializeToString())

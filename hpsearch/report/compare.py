@@ -18,7 +18,6 @@ from hpsearch.trainers.policies import (
 from hpsearch.trainers.rollouts import game_config
 from hpsearch.trainers.saved_player import SavedPlayer
 
-NUM_GAMES = 10_000
 SPLIT = "confirmation"
 REFERENCES = {
     "host": ("zeillinger", "all_coord", "random"),

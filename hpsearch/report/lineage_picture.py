@@ -3,14 +3,14 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from hpsearch.report.colours import BLACK, COLOURS
 from hpsearch.report.lineage import Descent, Relative
 from hpsearch.report.picture_files import drawing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-"""Okabe and Ito's, which the colour-blind can tell apart"""
+ON_PAPER: Final = (*COLOURS, BLACK)
 QUIET: Final = "#BBBBBB"
 CELL: Final = (0.55, 0.42)
 """inches of a generation, of a member"""
@@ -46,7 +46,7 @@ def write_lineage(found: Descent, path: Path) -> None:
 
 def _draw_edges(axes: "Axes", found: Descent, line: set[int]) -> None:
     operators = sorted({one.operator for one in found.relatives.values() if one.is_child})
-    colours = {name: COLOURS[at % len(COLOURS)] for at, name in enumerate(operators)}
+    colours = {name: ON_PAPER[at % len(ON_PAPER)] for at, name in enumerate(operators)}
     named: set[str] = set()
     for one in found.relatives.values():
         for position, number in enumerate(one.parents):

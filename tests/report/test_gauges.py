@@ -14,6 +14,7 @@ from views import Story, rho
 
 from hpsearch.cluster.messages import Heartbeat
 from hpsearch.monitor.exposition import Histogram, Snapshot
+from hpsearch.report import gauge_keeper
 from hpsearch.report.gauge_keeper import REFRESH_SECONDS, GaugeKeeper
 from hpsearch.report.gauges import DriverFigures, gauges
 from hpsearch.study.options import PrometheusOptions
@@ -279,7 +280,9 @@ def test_a_missing_package_is_told(story, port, monkeypatch):
     assert "pip install 'hpsearch[monitor]'" in sentence
 
 
-def test_nothing_is_served_unasked(story):
+def test_nothing_is_served_unasked(story, monkeypatch):
+    for served in ("Endpoint", "Snapshot"):
+        monkeypatch.setattr(gauge_keeper, served, pytest.fail)
     GaugeKeeper(None, pytest.fail).keep(story.view, QUIET)
 
 

@@ -9,15 +9,16 @@ from pages import check_page, read_page, trace
 from views import METRIC, Story, rho
 
 from hpsearch.parameters import CategoricalParameter, FloatParameter
+from hpsearch.report.dashboard.figures import timeline
+from hpsearch.report.job_times import KINDS, counts_over_time, spans
 from hpsearch.report.page import page as page_module
 from hpsearch.report.page.charts import words
 from hpsearch.report.page.comparison import comparisons
 from hpsearch.report.page.coordinates import height, shared_out
 from hpsearch.report.page.curves import over_seeds
 from hpsearch.report.page.history import best_so_far
-from hpsearch.report.page.hours import moment, states_chart, timeline_chart
+from hpsearch.report.page.hours import MAX_LOGS, moment, states_chart, timeline_chart
 from hpsearch.report.page.html import code, figure, paragraph, table
-from hpsearch.report.page.job_times import KINDS, counts_over_time, spans
 from hpsearch.report.page.learning import Curve, read_curve
 from hpsearch.report.page.material import gather
 from hpsearch.report.page.page import page_text, plotly_js
@@ -74,11 +75,37 @@ def test_what_jobs_did_and_for_how_long(jobs):
     assert occupied == jobs.view.state.gpu_seconds(10_800.0)
 
 
+@pytest.mark.parametrize(
+    ("ends", "kind"),
+    [
+        ([("interrupted", None)], "was interrupted"),
+        ([("lost", "preempted")], "was interrupted"),
+        ([("failed", "nan"), ("interrupted", None)], "was interrupted"),
+        ([("failed", "nan"), ("finished", None)], "trained"),
+        ([("failed", "oom_gpu")], "failed"),
+        ([("interrupted", None), ("failed", "code")], "failed"),
+        ([("lost", "silent")], "failed"),
+    ],
+)
+def test_a_job_that_was_interrupted_did_not_fail(story, ends, kind):
+    for number in range(len(ends)):
+        story.ask(number)
+    story.run(*range(len(ends)), job="a")
+    story.add("job_began", job="a", at=10.0)
+    for number, (status, failure) in enumerate(ends):
+        how = {"status": status, "kind": failure, "message": "", "step": 20}
+        story.add("attempt_ended", number, 1, job="a", at=90.0, **how)
+    story.add("job_ended", job="a", at=100.0)
+    assert [one.kind for one in spans(story.view, 200.0)] == ["waited", kind]
+    *bars, _ = timeline(story.view, 200.0)["data"]
+    assert [one["name"] for one in bars] == [kind]
+
+
 def test_the_number_of_jobs_over_time(jobs):
-    found = spans(jobs.view, 10_800.0)
+    found, rng = spans(jobs.view, 10_800.0), random.Random(1)
     times, counts = counts_over_time(found)
     for _ in range(100):
-        now = random.uniform(0.0, 10_800.0)
+        now = rng.uniform(0.0, 10_800.0)
         place = max(at for at, time in enumerate(times) if time <= now)
         for kind in KINDS:
             alive = sum(one.kind == kind and one.begin <= now < one.end for one in found)
@@ -98,13 +125,15 @@ def test_the_pictures_of_jobs_hold_these_times(jobs):
 
 
 def test_best_so_far():
-    values = [random.random() for _ in range(50)]
+    rng = random.Random(2)
+    values = [rng.random() for _ in range(50)]
     assert best_so_far(values, "maximize") == [max(values[: n + 1]) for n in range(50)]
     assert best_so_far(values, "minimize") == [min(values[: n + 1]) for n in range(50)]
 
 
 def test_groups_of_lines():
-    values = [random.random() for _ in range(30)]
+    rng = random.Random(3)
+    values = [rng.random() for _ in range(30)]
     lower, upper, top = shared_out(values, worst_first=True)
     assert sorted(lower + upper + top) == list(range(30))
     assert [len(lower), len(upper), len(top)] == [15, 12, 3]
@@ -178,6 +207,31 @@ def test_a_damaged_confirmation_does_not_stop_the_page(story):
     assert "confirmation.json" in page_of(story)[1].words
 
 
+def test_the_front_is_whom_nobody_beats_in_everything(tmp_path):
+    other = "rho_sampled/host/choose_first"
+    goals = [{"metric": METRIC, "goal": "maximize"}, {"metric": other, "goal": "minimize"}]
+    changes = {"objectives": goals, "budget": {"trials": 60}}
+    story, rng = Story(write_study(tmp_path, changes)), random.Random(5)
+    points = [(rng.randrange(1, 12) / 20, rng.randrange(1, 12) / 20) for _ in range(60)]
+    for number, (value, cost) in enumerate(points):
+        story.ask(number)
+        story.run(number, job=f"job-{number}")
+        metrics = {METRIC: rho(value), other: rho(cost)}
+        how = {"value": None, "failure": None, "message": ""}
+        story.add("told", number, state="finished", metrics=metrics, **how)
+    unbeaten = {
+        n
+        for n, (value, cost) in enumerate(points)
+        if not any(a >= value and b <= cost and (a, b) != (value, cost) for a, b in points)
+    }
+    _, page = page_of(story)
+    drawn = trace(page.charts["pareto"], "beaten by none")
+    assert {int(name.removeprefix("trial ")) for name in drawn["text"]} == unbeaten
+    assert drawn["x"] == sorted(drawn["x"], reverse=True)
+    assert len(trace(page.charts["pareto"], "beaten")["x"]) == 60 - len(unbeaten)
+    assert f"{len(unbeaten)} of 60 finished trials are beaten by no other" in page.words
+
+
 def test_published_numbers_stand_beside_games_of_that_size_alone(tmp_path):
     small = Story(write_study(tmp_path / "small"))
     told(small, 0, 0.1)
@@ -227,16 +281,29 @@ def test_messages_of_failures_are_escaped(story):
     assert NASTY in page.words
 
 
+def test_of_many_failures_the_first_are_shown_and_where_the_others_are(tmp_path):
+    story = Story(write_study(tmp_path, {"budget": {"trials": MAX_LOGS + 2}}))
+    for number in range(MAX_LOGS + 2):
+        story.ask(number)
+        story.run(number, job="a")
+        story.tell(number, "failed", failure="code", message=f"fault of {number}")
+    words = check_page(page_text(gather(story.view, 0.0, " --runs here", unmeasured), "")).words
+    shown = [number for number in range(MAX_LOGS + 2) if f"fault of {number}" in words]
+    assert shown == list(range(MAX_LOGS))
+    name = story.view.study.spec.name
+    assert f"2 more trials failed; see: hpsearch status {name} --runs here" in words
+
+
 def test_a_page_of_a_thousand_trials(tmp_path):
-    story = Story(write_study(tmp_path, {"budget": {"trials": 1000}}))
+    story, rng = Story(write_study(tmp_path, {"budget": {"trials": 1000}})), random.Random(4)
     for number in range(1000):
-        story.ask(number, **{"host.gamma": 0.8 + 0.17 * random.random()})
+        story.ask(number, **{"host.gamma": 0.8 + 0.17 * rng.random()})
         story.run(number, job=f"{number:05}", gpus=1.0)
         story.add("job_began", job=f"{number:05}", at=10.0 * number)
         for step in range(3, 61, 3):
-            value = random.random()
+            value = rng.random()
             story.add("reported", number, step=step, value=value, prune=False, rungs=0)
-        story.tell(number, "finished", random.random())
+        story.tell(number, "finished", rng.random())
         story.add("job_ended", job=f"{number:05}", at=10.0 * number + 95.0)
     text, page = page_of(story, plotly_js())
     assert len(text.encode()) < 15 * MEGABYTE

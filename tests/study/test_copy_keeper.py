@@ -86,4 +86,8 @@ def test_a_folder_that_cannot_be_written_stops_no_driver(study, folder):
             driver.tick()
             copies.keep(driver)
             clock.now += REFRESH_SECONDS
+        assert read_mark(folder.dashboard) is None
+        folder.dashboard.rmdir()
+        copies.keep(driver)
+        assert read_mark(folder.dashboard).event == driver.state.last_event
     assert len(stored_trials(study)) > 0

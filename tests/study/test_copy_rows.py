@@ -9,7 +9,7 @@ from optuna.distributions import CategoricalDistribution, FloatDistribution, Int
 from optuna.storages import RDBStorage
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState, create_trial
-from sqlalchemy import select
+from sqlalchemy import NullPool, select
 
 from hpsearch.study.copy.rows import TRIALS, read_trials, trials_of, write_trials
 
@@ -135,7 +135,7 @@ def test_a_server_is_read_in_the_same_way(request, kind):
     server = request.getfixturevalue(kind)
     with closing_storage(RDBStorage(server.new_database("copied"))) as storage:
         study_id = filled(storage, "this", odd_trials())
-        engine = sqlalchemy.create_engine(storage.url, poolclass=sqlalchemy.pool.NullPool)
-        with engine.connect() as connection:
+        # Without a pool, which would keep the connection open for whatever test runs when it goes.
+        with sqlalchemy.create_engine(storage.url, poolclass=NullPool).connect() as connection:
             found = read_trials(connection, trials_of(study_id))
         assert same(found, storage.get_all_trials(study_id))

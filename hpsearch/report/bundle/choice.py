@@ -3,15 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from hpsearch.errors import HpsearchError, UsageError
-from hpsearch.population.selection.pareto import front_of_each
 from hpsearch.report.best import best_trial
 from hpsearch.report.candidates import all_candidates
 from hpsearch.report.confirmed import read_confirmed
+from hpsearch.report.objectives import front
 from hpsearch.report.view import StudyView
-from hpsearch.study.records import COMPLETE, Trial
+from hpsearch.study.records import Trial
 
 
 @dataclass(frozen=True)
@@ -68,9 +66,7 @@ def the_top(view: StudyView, count: int, best: Trial) -> list[Trial]:
 
 
 def the_front(view: StudyView) -> list[Trial]:
-    """Return the finished trials that no other one beats in every objective, the best first.
-
-    Sorted by the first objective; of trials that are equal in all of them, each is returned.
+    """Return the finished trials that no other one beats in every objective; see `front`.
 
     Raises:
         UsageError: if the study has one objective.
@@ -82,14 +78,10 @@ def the_front(view: StudyView) -> list[Trial]:
             f"{name} has one objective, {objectives[0].metric}, so there is no front; export the "
             "best few with --top"
         )
-    metrics = [objective.metric for objective in objectives]
-    trials = [t for t in view.state.told(COMPLETE) if set(metrics) <= set(t.metrics)]
-    if not trials:
+    found = front(view)
+    if not found:
         raise HpsearchError(f"no trial of {name} has finished that all objectives were measured of")
-    signs = np.array([1.0 if one.goal == "maximize" else -1.0 for one in objectives])
-    values = signs * [[trial.metrics[metric]["value"] for metric in metrics] for trial in trials]
-    in_front = np.flatnonzero(front_of_each(values) == 0)
-    return [trials[place] for place in sorted(in_front, key=lambda place: -values[place, 0])]
+    return found
 
 
 def _ranked(view: StudyView) -> Sequence[Trial]:

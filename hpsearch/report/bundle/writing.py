@@ -74,7 +74,7 @@ def export_bundles(
             {"folder": name, "trial": trial.number, "metrics": trial.metrics}
             for trial, name in zip(trials, names, strict=True)
         ]
-        (temporary / INDEX).write_text(json.dumps({"bundles": listed}, indent=1) + "\n")
+        _write_json(temporary / INDEX, {"bundles": listed})
     return found
 
 
@@ -109,7 +109,7 @@ def _write(bundle: BundleDir, view: StudyView, trial: Trial, how: How) -> Measur
         "provenance": versions(),
     }
     bundle.root.mkdir(parents=True)
-    bundle.config.write_text(config_text(config, "yaml"))
+    bundle.config.write_text(config_text(config, "yaml"), encoding="utf-8")
     _write_json(bundle.certificate, measures)
     if (line := lineage(view, trial)) is not None:
         _write_json(bundle.lineage, line)
@@ -144,7 +144,8 @@ def _write_players(bundle: BundleDir, players: dict[str, SavedPlayer], title: st
         remark = write_onnx(bundle.onnx(role), player, role, positions)
         remarks |= {} if remark is None else {remark: None}
     shapes = {name: tensor.shape for name, tensor in tensors.items()}
-    bundle.readme.write_text(readme_text(title, players, shapes, list(remarks)))
+    text = readme_text(title, players, shapes, list(remarks))
+    bundle.readme.write_text(text, encoding="utf-8")
 
 
 def _last_players(
@@ -164,4 +165,4 @@ def _last_players(
 
 
 def _write_json(path: Path, data: Any) -> None:
-    path.write_text(json.dumps(data, indent=1) + "\n")
+    path.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")

@@ -7,8 +7,10 @@ from typing import Any, Final
 import numpy as np
 
 from hpsearch.errors import HpsearchError
-from hpsearch.report.confirmed import last_match
+from hpsearch.report.colours import BLUE, COLOURS, GREEN, ORANGE, SKY, VERMILLION
+from hpsearch.report.job_times import FAILED, LEFT, PLAYED, TRAINED, kind_of
 from hpsearch.report.lineage import Descent, Relative, read_lineage
+from hpsearch.report.played import read_played
 from hpsearch.report.view import StudyView
 from hpsearch.study.records import Job, Trial
 
@@ -20,9 +22,16 @@ MAX_JOBS: Final = 300
 MAX_RELATIVES: Final = 1000
 """of the newest generations"""
 MAX_MOMENTS: Final = 1000
-COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
-"""Okabe and Ito's, which the colour-blind can tell apart"""
 QUIET: Final = "#999999"
+RUNS: Final = "runs"
+KINDS: Final = {
+    RUNS: SKY,
+    TRAINED: BLUE,
+    PLAYED: GREEN,
+    LEFT: ORANGE,
+    FAILED: VERMILLION,
+}
+"""colours of jobs by what they do or did"""
 ATTR: Final = "dashboard:plot_data:{name}:0"
 """where Optuna's dashboard looks for a figure; in a database it would lie in many pieces, each of
 which the dashboard passes by for every trial"""
@@ -102,7 +111,7 @@ def timeline(view: StudyView, now: float) -> Figure | None:
             "xaxis": "x",
             "yaxis": "y",
         }
-        for name, colour, part in _by_kind(newest)
+        for name, colour, part in _by_kind(view, newest)
     ]
     running = {
         "name": "jobs that run",
@@ -121,17 +130,11 @@ def timeline(view: StudyView, now: float) -> Figure | None:
     return figure
 
 
-def _by_kind(jobs: Sequence[Job]) -> Iterator[tuple[str, str, list[Job]]]:
-    kinds = (
-        ("runs", COLOURS[2], [one for one in jobs if not one.ended]),
-        ("ended", COLOURS[0], [one for one in jobs if one.ended and not one.is_leaving]),
-        (
-            "lost, failed, preempted",
-            COLOURS[1],
-            [one for one in jobs if one.ended and one.is_leaving],
-        ),
-    )
-    yield from (kind for kind in kinds if kind[2])
+def _by_kind(view: StudyView, jobs: Sequence[Job]) -> Iterator[tuple[str, str, list[Job]]]:
+    parts: dict[str, list[Job]] = {}
+    for one in jobs:
+        parts.setdefault(kind_of(view, one) if one.ended else RUNS, []).append(one)
+    yield from ((name, colour, parts[name]) for name, colour in KINDS.items() if name in parts)
 
 
 def _num_trials(job: Job) -> int:
@@ -208,23 +211,18 @@ def _members(drawn: Sequence[Relative], line: set[int]) -> Figure:
 
 def cross_play(view: StudyView) -> Figure | None:
     """Return rho of every host against every agent in the last match that was judged."""
-    number = last_match(view)
-    if number is None:
+    found = read_played(view)
+    if isinstance(found, str):
         return None
-    files = view.folder.match(number)
-    games, plan = files.read_games(), files.read_plan()
-    if games is None:
-        return None
-    rho = 1.0 / np.concatenate(list(games.moves), axis=2).mean(axis=2)
     data = {
         "type": "heatmap",
-        "z": [[_short(one) for one in row] for row in rho.tolist()],
-        "x": [f"agent {one.name}" for one in plan.agents],
-        "y": [f"host {one.name}" for one in plan.hosts],
+        "z": [[_short(one) for one in row] for row in found.rho.tolist()],
+        "x": [f"agent {name}" for name in found.agents],
+        "y": [f"host {name}" for name in found.hosts],
         "colorscale": "Cividis",
         "colorbar": {"title": {"text": "rho"}},
     }
-    title = f"match {number}: rho, high (bright) is a strong host, low (dark) a strong agent"
+    title = f"match {found.match}: rho, high (bright) is a strong host, low (dark) a strong agent"
     return _figure([data], title, "", "")
 
 

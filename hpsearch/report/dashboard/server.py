@@ -1,5 +1,6 @@
 """Answers browsers on a port, each request in a thread of its own."""
 
+import errno
 import socket
 import threading
 from collections.abc import Iterator
@@ -52,7 +53,7 @@ def bind(host: str, port: int) -> Server:
         except (socket.gaierror, PermissionError, OverflowError) as error:
             raise UsageError(f"{host}:{one} cannot be served ({error}); give another") from error
         except OSError as error:
-            if "in use" not in str(error.strerror):
+            if error.errno != errno.EADDRINUSE:
                 raise UsageError(
                     f"{host} is no address of this machine ({error.strerror}); leave --host out, "
                     "or give one of its addresses"

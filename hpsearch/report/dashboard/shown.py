@@ -4,7 +4,7 @@ import copy
 import threading
 import time
 from collections.abc import Callable, Container, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import Any, Final, NoReturn
 
 from optuna.distributions import BaseDistribution
 from optuna.storages import BaseStorage
@@ -16,16 +16,13 @@ from hpsearch.errors import UsageError
 from hpsearch.study.copy.head import Head
 from hpsearch.study.copy.reader import News
 
-if TYPE_CHECKING:
-    Attrs = Mapping[str, Any]
-
 NOTE: Final = "note_"
 """in the names of the attributes that are notes"""
-
 MAX_CURVES: Final = 100
 """drawn of the newest trials: each is a line of its own, and a browser takes minutes for thousands;
 our own figure has those of the best"""
 
+Attrs = Mapping[str, Any]
 WriteNote = Callable[[str, Any], None]
 
 
@@ -70,14 +67,14 @@ class ShownStudy(BaseStorage):
             self._trials = _with_few_curves(trials)
             self._places = {trial._trial_id: trial.number for trial in trials}
 
-    def keep(self, system_attrs: "Attrs") -> None:
+    def keep(self, system_attrs: Attrs) -> None:
         """Show the attributes that the study's own database holds: names of objectives, notes."""
         with self._lock:
             if self._kept != system_attrs:
                 self._kept, self.changed_at = dict(system_attrs), time.monotonic()
 
     def add(
-        self, *, system_attrs: "Attrs", user_attrs: "Attrs", of_trials: Mapping[int, "Attrs"]
+        self, *, system_attrs: Attrs, user_attrs: Attrs, of_trials: Mapping[int, Attrs]
     ) -> None:
         """Show attributes beside those, and system attributes of trials by their numbers."""
         with self._lock:

@@ -7,13 +7,11 @@ the page, which knows whether its background is light or dark.
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from hpsearch.report.colours import COLOURS
+
 Chart = dict[str, Any]
 Trace = dict[str, Any]
 
-BLUE, VERMILLION, GREEN = "#0072B2", "#D55E00", "#009E73"
-PURPLE, ORANGE, SKY = "#CC79A7", "#E69F00", "#56B4E9"
-COLOURS: Final = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY)
-"""Okabe and Ito's, without black and yellow, which a dark or a light background swallows"""
 SYMBOLS: Final = ("circle", "diamond", "square", "triangle-up", "x", "cross")
 DASHES: Final = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 """so that nothing is told by colour alone"""
@@ -25,6 +23,8 @@ HEIGHT: Final = 380
 """pixels"""
 OVER: Final = {"fillmode": "overlay", "fgcolor": "rgba(255,255,255,0.8)", "size": 6}
 """how a pattern lies on its colour"""
+MAX_TICKS: Final = 20
+"""matches up to which each has a tick"""
 MANY: Final = 200
 """lines of one chart from which on they are drawn thinner"""
 

@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
-from hpsearch.report.page.charts import BLUE, ORANGE, Chart, axis, chart, intervals
+from hpsearch.report.colours import BLUE, ORANGE
+from hpsearch.report.page.charts import Chart, axis, chart, intervals
 from hpsearch.report.page.html import Html, Section, figure, join, missing, paragraph, table
 from hpsearch.report.page.material import Material
 

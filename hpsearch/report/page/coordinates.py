@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from hpsearch.parameters import CategoricalParameter, Parameter, label_of
+from hpsearch.report.colours import BLUE, VERMILLION
+from hpsearch.report.objectives import finished
 from hpsearch.report.page.charts import (
-    BLUE,
     QUIET,
-    VERMILLION,
     Chart,
     Trace,
     axis,
@@ -20,7 +20,6 @@ from hpsearch.report.page.charts import (
     thinner,
     words,
 )
-from hpsearch.report.page.optuna_view import finished
 from hpsearch.report.text import setting_text
 from hpsearch.report.view import StudyView
 from hpsearch.study.records import Trial

@@ -3,17 +3,13 @@
 from collections.abc import Iterator
 from typing import Final
 
+from hpsearch.report.colours import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILLION
 from hpsearch.report.lineage import Descent, Relative
 from hpsearch.report.lineage_text import changed_names, changes_text, operator_text
 from hpsearch.report.page.charts import (
-    BLUE,
-    GREEN,
-    ORANGE,
-    PURPLE,
+    MAX_TICKS,
     QUIET,
     SCALE,
-    SKY,
-    VERMILLION,
     Chart,
     Trace,
     axis,
@@ -32,7 +28,7 @@ from hpsearch.report.page.html import (
     wide_figure,
 )
 from hpsearch.report.page.material import Material
-from hpsearch.report.page.played import Played
+from hpsearch.report.played import Played
 from hpsearch.report.summary import population_summary
 from hpsearch.report.text import population_lines
 
@@ -42,8 +38,6 @@ COLUMN: Final = 30
 """pixels of a generation, or of a cell with a number"""
 MIN_CELL: Final = 12
 """pixels of a cell without one"""
-MAX_TICKS: Final = 20
-"""matches up to which each has a tick"""
 OPERATORS: Final = (BLUE, GREEN, PURPLE, ORANGE, SKY)
 """colours of children, all but the one of the champion's line"""
 
@@ -87,9 +81,9 @@ def _parts(material: Material) -> Iterator[Html]:
 
 
 def _line(found: Descent) -> Iterator[Html]:
-    if found.champion is None or found.champion not in found.relatives:
+    line = _champions(found)
+    if not line:
         return
-    line = found.line(found.champion)
     names = changed_names(line)
     rows = [
         (
@@ -105,6 +99,13 @@ def _line(found: Descent) -> Iterator[Html]:
     yield folded("The champion's line", table(header, rows, strong=None), is_open=False)
 
 
+def _champions(found: Descent) -> list[Relative]:
+    """Return the line that led to the champion, nobody where there is none yet."""
+    if found.champion is None or found.champion not in found.relatives:
+        return []
+    return found.line(found.champion)
+
+
 def _strength(one: Relative) -> str:
     return "" if one.strength is None else f"{one.strength:+.3f}"
 
@@ -112,12 +113,7 @@ def _strength(one: Relative) -> str:
 def descent_chart(found: Descent) -> Chart:
     """Return members from left to right, their places one below the other."""
     relatives = list(found.relatives.values())
-    has_line = found.champion is not None and found.champion in found.relatives
-    line = (
-        [one.trial for one in found.line(found.champion)]
-        if has_line and found.champion is not None
-        else []
-    )
+    line = [one.trial for one in _champions(found)]
     data = [*_edges(found), _champion_line(found, line), _trials(relatives, set(line))]
     members = 1 + max(one.member for one in relatives)
     has_room = max(one.generation for one in relatives) <= MAX_TICKS

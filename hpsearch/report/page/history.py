@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 
-from hpsearch.report.page.charts import BLUE, GREEN, VERMILLION, Chart, axis, chart, intervals
+from hpsearch.report.colours import BLUE, GREEN, VERMILLION
+from hpsearch.report.objectives import finished
+from hpsearch.report.page.charts import Chart, axis, chart, intervals
 from hpsearch.report.page.html import Html, Section, figure, join, missing
 from hpsearch.report.page.material import Material
-from hpsearch.report.page.optuna_view import finished
 from hpsearch.report.page.strengths import strength_chart
 from hpsearch.report.view import StudyView
 from hpsearch.study.records import FAIL, PRUNED

@@ -5,19 +5,19 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
-from hpsearch.report.page.charts import (
-    BLUE,
-    GREEN,
-    ORANGE,
-    OVER,
-    PURPLE,
-    SKY,
-    VERMILLION,
-    Chart,
-    Trace,
-    axis,
-    chart,
+from hpsearch.report.colours import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILLION
+from hpsearch.report.job_times import (
+    FAILED,
+    KINDS,
+    LEFT,
+    PLAYED,
+    TRAINED,
+    WAITED,
+    Span,
+    counts_over_time,
+    spans,
 )
+from hpsearch.report.page.charts import OVER, Chart, Trace, axis, chart
 from hpsearch.report.page.html import (
     Html,
     Section,
@@ -29,17 +29,6 @@ from hpsearch.report.page.html import (
     missing,
     paragraph,
     table,
-)
-from hpsearch.report.page.job_times import (
-    FAILED,
-    KINDS,
-    LEFT,
-    PLAYED,
-    TRAINED,
-    WAITED,
-    Span,
-    counts_over_time,
-    spans,
 )
 from hpsearch.report.page.material import Material
 from hpsearch.report.text import duration_text
@@ -65,10 +54,11 @@ MAX_LOGS: Final = 10
 
 def hours_section(material: Material) -> Section:
     """Return the section on jobs and hours."""
-    return Section("hours", "Where the hours went", join(_parts(material.view)))
+    body = join(_parts(material.view, material.elsewhere))
+    return Section("hours", "Where the hours went", body)
 
 
-def _parts(view: StudyView) -> Iterator[Html]:
+def _parts(view: StudyView, elsewhere: str) -> Iterator[Html]:
     found = spans(view, known_until(view))
     if not found:
         yield missing("No job has been started yet.")
@@ -81,7 +71,7 @@ def _parts(view: StudyView) -> Iterator[Html]:
     else:
         yield missing(f"The jobs are not drawn one by one, for they are more than {MAX_BARS}.")
     yield heading("What failed, and what was lost with it")
-    yield from _failures(view)
+    yield from _failures(view, elsewhere)
 
 
 def _cost_text(view: StudyView, found: Sequence[Span]) -> str:
@@ -170,7 +160,7 @@ def moment(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
 
 
-def _failures(view: StudyView) -> Iterator[Html]:
+def _failures(view: StudyView, elsewhere: str) -> Iterator[Html]:
     failed, lost = view.state.told(FAIL), waste(view)
     if not failed and not lost:
         yield paragraph("Nothing.")
@@ -198,11 +188,12 @@ def _failures(view: StudyView) -> Iterator[Html]:
         strong=None,
     )
     for trial in failed[:MAX_LOGS]:
-        words = [f"{trial.message}", *(trial.losses[-1].log if trial.losses else ())]
+        words = [trial.message, *(trial.losses[-1].log if trial.losses else ())]
         title = f"trial {trial.number} ({trial.failure or 'unknown'})"
         yield folded(title, code("\n".join(words)), is_open=False)
     if len(failed) > MAX_LOGS:
-        yield missing(f"{len(failed) - MAX_LOGS} more trials failed; see: hpsearch status")
+        status = f"hpsearch status {view.study.spec.name}{elsewhere}"
+        yield missing(f"{len(failed) - MAX_LOGS} more trials failed; see: {status}")
 
 
 def lost_chart(hours: dict[str, float]) -> Chart:

@@ -12,8 +12,8 @@ from hpsearch.errors import CorruptError, HpsearchError
 from hpsearch.report.confirmed import read_confirmed
 from hpsearch.report.lineage import Descent, read_lineage
 from hpsearch.report.page.learning import Learning, read_learning
-from hpsearch.report.page.played import Played, read_played
 from hpsearch.report.page.reproduction import Reproduction, read_reproduction
+from hpsearch.report.played import Played, read_played
 from hpsearch.report.view import StudyView
 from hpsearch.study.records import Trial
 

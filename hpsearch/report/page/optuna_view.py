@@ -8,20 +8,13 @@ import optuna
 from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
 from optuna.trial import FrozenTrial, TrialState
 
+from hpsearch.report.objectives import finished
 from hpsearch.report.view import StudyView
-from hpsearch.study.records import COMPLETE, Trial
+from hpsearch.study.records import Trial
 from hpsearch.study.spec import Objective
 
 MIN_TRIALS: Final = 10
 """finished, below which an importance says nothing"""
-
-
-def finished(view: StudyView) -> list[Trial]:
-    """Return the finished trials that have a value of every objective."""
-    names = [one.metric for one in view.study.spec.objectives]
-    return [
-        trial for trial in view.state.told(COMPLETE) if all(name in trial.metrics for name in names)
-    ]
 
 
 def importances(view: StudyView, objective: int) -> dict[str, float] | str:
@@ -41,40 +34,28 @@ def importances(view: StudyView, objective: int) -> dict[str, float] | str:
     if len({trial.metrics[asked.metric]["value"] for trial in trials}) == 1:
         return "all trials have the same value, so no parameter explains any difference"
     # A study of this objective alone: of a target among several, the direction would not be known.
-    study = _study(view, trials, [asked])
+    study = _study(view, trials, asked)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it warns where a parameter had few values
         return dict(get_param_importances(study, evaluator=PedAnovaImportanceEvaluator()))
 
 
-def pareto_front(view: StudyView) -> list[int]:
-    """Return the numbers of the finished trials that no other one beats in all objectives."""
-    trials = finished(view)
-    numbers = [trial.number for trial in trials]
-    if not trials:
-        return []
-    study = _study(view, trials, view.study.spec.objectives)
-    return [numbers[one.number] for one in study.best_trials]
-
-
-def _study(
-    view: StudyView, trials: Sequence[Trial], objectives: Sequence[Objective]
-) -> optuna.Study:
+def _study(view: StudyView, trials: Sequence[Trial], objective: Objective) -> optuna.Study:
     """Return the trials, numbered anew from 0, as a study of Optuna."""
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    study = optuna.create_study(directions=[one.goal for one in objectives])
-    study.add_trials(_frozen(view, trials, [one.metric for one in objectives]))
+    study = optuna.create_study(direction=objective.goal)
+    study.add_trials(_frozen(view, trials, objective.metric))
     return study
 
 
-def _frozen(view: StudyView, trials: Sequence[Trial], metrics: Sequence[str]) -> list[FrozenTrial]:
+def _frozen(view: StudyView, trials: Sequence[Trial], metric: str) -> list[FrozenTrial]:
     distributions = view.study.space.distributions()
     return [
         optuna.trial.create_trial(
             state=TrialState.COMPLETE,
             params=dict(trial.last_params),
             distributions={name: distributions[name] for name in trial.last_params},
-            values=[trial.metrics[metric]["value"] for metric in metrics],
+            value=trial.metrics[metric]["value"],
         )
         for trial in trials
     ]

@@ -4,7 +4,9 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from hpsearch.parameters import CategoricalParameter, Parameter, label_of
-from hpsearch.report.page.charts import BLUE, VERMILLION, Chart, axis, chart, words
+from hpsearch.report.colours import BLUE, VERMILLION
+from hpsearch.report.objectives import finished
+from hpsearch.report.page.charts import Chart, axis, chart, words
 from hpsearch.report.page.coordinates import coordinates_chart
 from hpsearch.report.page.html import (
     Html,
@@ -18,7 +20,7 @@ from hpsearch.report.page.html import (
     wide_figure,
 )
 from hpsearch.report.page.material import Material
-from hpsearch.report.page.optuna_view import finished, importances
+from hpsearch.report.page.optuna_view import importances
 from hpsearch.report.view import StudyView
 from hpsearch.study.records import Trial
 

@@ -4,7 +4,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from hpsearch.report.page.charts import BLUE, ORANGE, OVER, VERMILLION, Chart, axis, chart
+from hpsearch.report.colours import BLUE, ORANGE, VERMILLION
+from hpsearch.report.page.charts import OVER, Chart, axis, chart
 from hpsearch.report.page.html import Html, Section, figure, join, missing, paragraph
 from hpsearch.report.page.material import Material
 from hpsearch.report.view import StudyView

@@ -1,8 +1,7 @@
 """How the members of a population stood in each match."""
 
-from typing import Final
-
 from hpsearch.report.page.charts import (
+    MAX_TICKS,
     Chart,
     Trace,
     axis,
@@ -13,9 +12,6 @@ from hpsearch.report.page.charts import (
     symbol,
 )
 from hpsearch.report.view import StudyView
-
-MAX_TICKS: Final = 20
-"""matches up to which each has a tick"""
 
 
 def strength_chart(view: StudyView) -> Chart:

@@ -8,7 +8,7 @@ written here with what Optuna reads and writes.
 import json
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from enum import Enum
 from typing import Any
@@ -44,27 +44,10 @@ def read_trials(connection: Connection, chosen: Select[tuple[int]]) -> list[Froz
     They agree with each other as far as what the connection reads does: in SQLite, ask within a
     transaction that was begun.
     """
-    known: dict[str, BaseDistribution] = {}
-    distributions: dict[int, dict[str, BaseDistribution]] = defaultdict(dict)
-    params: dict[int, dict[str, Any]] = defaultdict(dict)
-    for trial, name, value, text in _rows(
-        connection, PARAMS, chosen, "param_name", "param_value", "distribution_json"
-    ):
-        if text not in known:
-            known[text] = json_to_distribution(text)
-        distributions[trial][name] = known[text]
-        params[trial][name] = known[text].to_external_repr(value)
-    values: dict[int, dict[int, float]] = defaultdict(dict)
-    for trial, at, value, kind in _rows(
-        connection, VALUES, chosen, "objective", "value", "value_type"
-    ):
-        values[trial][at] = _number(value, kind)
-    curves: dict[int, dict[int, float]] = defaultdict(dict)
-    for trial, step, value, kind in _rows(
-        connection, CURVES, chosen, "step", "intermediate_value", "intermediate_value_type"
-    ):
-        curves[trial][step] = _number(value, kind)
-    user, system = (_attrs(connection, table, chosen) for table in (USER_ATTRS, SYSTEM_ATTRS))
+    params, distributions = _read_params(connection, chosen)
+    values = _read_numbers(connection, VALUES, chosen, "objective", "value")
+    curves = _read_numbers(connection, CURVES, chosen, "step", "intermediate_value")
+    user, system = (_read_attrs(connection, table, chosen) for table in (USER_ATTRS, SYSTEM_ATTRS))
     asked = select(
         TRIALS.c.trial_id,
         TRIALS.c.number,
@@ -104,16 +87,9 @@ def write_trials(connection: Connection, study_id: int, trials: Sequence[FrozenT
     _insert(connection, PARAMS, (row for one in trials for row in _params(one)))
     _insert(connection, VALUES, (row for one in trials for row in _values(one)))
     _insert(connection, CURVES, (row for one in trials for row in _curve(one)))
-    for table, attrs in ((USER_ATTRS, "user"), (SYSTEM_ATTRS, "system")):
-        _insert(
-            connection,
-            table,
-            (
-                {"trial_id": one._trial_id, "key": key, "value_json": json.dumps(value)}
-                for one in trials
-                for key, value in (one.user_attrs if attrs == "user" else one._system_attrs).items()
-            ),
-        )
+    _insert(connection, USER_ATTRS, (row for one in trials for row in _attrs(one, one.user_attrs)))
+    system = (row for one in trials for row in _attrs(one, one._system_attrs))
+    _insert(connection, SYSTEM_ATTRS, system)
 
 
 def _rows(
@@ -125,7 +101,33 @@ def _rows(
     yield from connection.execute(asked.where(table.c.trial_id.in_(chosen)).order_by(key))
 
 
-def _attrs(
+def _read_params(
+    connection: Connection, chosen: Select[tuple[int]]
+) -> tuple[dict[int, dict[str, Any]], dict[int, dict[str, BaseDistribution]]]:
+    """Return values and distributions of parameters by trial and name."""
+    known: dict[str, BaseDistribution] = {}
+    params: dict[int, dict[str, Any]] = defaultdict(dict)
+    distributions: dict[int, dict[str, BaseDistribution]] = defaultdict(dict)
+    columns = ("param_name", "param_value", "distribution_json")
+    for trial, name, value, text in _rows(connection, PARAMS, chosen, *columns):
+        if text not in known:
+            known[text] = json_to_distribution(text)
+        distributions[trial][name] = known[text]
+        params[trial][name] = known[text].to_external_repr(value)
+    return params, distributions
+
+
+def _read_numbers(
+    connection: Connection, table: Table, chosen: Select[tuple[int]], place: str, column: str
+) -> dict[int, dict[int, float]]:
+    """Return the numbers of a column by trial and by what the column ``place`` says."""
+    found: dict[int, dict[int, float]] = defaultdict(dict)
+    for trial, at, value, kind in _rows(connection, table, chosen, place, column, f"{column}_type"):
+        found[trial][at] = _number(value, kind)
+    return found
+
+
+def _read_attrs(
     connection: Connection, table: Table, chosen: Select[tuple[int]]
 ) -> dict[int, dict[str, Any]]:
     found: dict[int, dict[str, Any]] = defaultdict(dict)
@@ -186,6 +188,11 @@ def _curve(trial: FrozenTrial) -> Iterator[Row]:
             "intermediate_value": stored,
             "intermediate_value_type": kind,
         }
+
+
+def _attrs(trial: FrozenTrial, attrs: Mapping[str, Any]) -> Iterator[Row]:
+    for key, value in attrs.items():
+        yield {"trial_id": trial._trial_id, "key": key, "value_json": json.dumps(value)}
 
 
 def _local(stored: datetime | None) -> datetime | None:
