@@ -134,6 +134,8 @@ def test_what_cannot_be_written_is_refused(tmp_path):
     assert message.startswith("unknown template 'sarch' (did you mean 'search'?); valid: popul")
     message = refused(tmp_path, "init", "_a.yaml", code=2)
     assert message.startswith("the name of a study must begin with a letter or digit")
+    message = refused(tmp_path, "init", "x.txt", code=2)
+    assert message.startswith("a study is a .yaml file, got 'x.txt'; change its ending")
     message = refused(tmp_path, "init", "-o", "x.yaml", code=2)
     assert message.startswith("-o belongs to --from-hironaka")
     message = refused(tmp_path, "init", "x.yaml", "--from-hironaka", "y.yaml", code=2)

@@ -15,6 +15,7 @@ from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.report import measured_shapes
 from hpsearch.report.forecast import forecast
 from hpsearch.study.example import example_trial
+from hpsearch.study.remarks import remarks
 from hpsearch.study.samplers import build_sampler
 from hpsearch.study.spec import load_spec
 from hpsearch.trainers.config import read_config
@@ -257,6 +258,19 @@ def test_gpus_are_counted_by_the_profile(tmp_path):
     (tmp_path / "site.yaml").write_text(yaml_file.dump(PROFILE))
     cost = forecast(load(tmp_path, SLURM), begun(tmp_path, {"00000": [10.0] * 4}))
     assert (cost.unit, cost.hours) == ("GPU-hours", pytest.approx(9 * 2 / 3600))
+
+
+def test_gpus_that_nobody_would_use_are_told(tmp_path):
+    (tmp_path / "site.yaml").write_text(yaml_file.dump(PROFILE))
+    write_trainer(tmp_path)
+    (said,) = remarks(load(tmp_path, SLURM))
+    assert "trains on device cpu, which leaves them idle; set device: cuda" in said
+    write_trainer(tmp_path, {"device": "cuda"})
+    assert remarks(load(tmp_path, SLURM)) == []
+    without = PROFILE | {"gpus_per_task": 0, "gpu_type": None}
+    (tmp_path / "site.yaml").write_text(yaml_file.dump(without))
+    (said,) = remarks(load(tmp_path, SLURM))
+    assert "jobs ask for no GPU" in said
 
 
 def test_another_study_of_the_name_says_nothing(tmp_path):

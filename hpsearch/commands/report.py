@@ -25,10 +25,12 @@ def report(study: str, runs: Path, *, output: Path | None, num_games: int) -> in
         num_games: games an opponent by which the best trial's players are measured; 0 for none.
 
     Raises:
-        UsageError: if the file is no page, or plotly is missing.
+        UsageError: if the file is no page or has no folder, or plotly is missing.
     """
     if output is not None and output.suffix not in (".html", ".htm"):
         raise UsageError(f"a page is an .html file, got {str(output)!r}; change the file's name")
+    if output is not None and not output.absolute().parent.is_dir():
+        raise UsageError(f"there is no folder {output.parent} for the page; make it first")
     program = plotly_js()
     view = open_view(study, runs)
 

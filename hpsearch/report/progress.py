@@ -28,7 +28,8 @@ class Progress:
     done: float
     """share of the budget's training steps that are made, 0 to 1"""
     steps_per_second: float
-    """training steps of all members together"""
+    """training steps of all members together; where they pause, to measure or to begin, the last
+    that was known"""
     time_left: float | None
     """seconds, None while there is nothing to judge by"""
     counts: dict[str, int]
@@ -42,6 +43,7 @@ class Meter:
         """Remember where the study stood."""
         self._began = time.monotonic()
         self._steps_before = steps_made(view)
+        self._speed = 0.0
 
     def read(self, view: StudyView) -> Progress:
         """Return how far the study is now."""
@@ -50,12 +52,14 @@ class Meter:
         made = steps_made(view)
         gained = made - self._steps_before
         left = (total - made) * elapsed / gained if gained > 0 else None
+        counts = view.state.counts()
+        self._speed = steps_per_second(view) or (self._speed if counts["running"] else 0.0)
         return Progress(
             elapsed=elapsed,
             done=made / total,
-            steps_per_second=steps_per_second(view),
+            steps_per_second=self._speed,
             time_left=left,
-            counts=view.state.counts(),
+            counts=counts,
             best=_best_text(view),
         )
 
@@ -65,13 +69,16 @@ def progress_text(progress: Progress) -> str:
     left = "unknown" if progress.time_left is None else duration_text(progress.time_left)
     return (
         f"{counts_text(progress.counts)} | {progress.best} | "
-        f"{speed_text(progress.steps_per_second)} steps/s | time left {left}"
+        f"{speed_text(progress)} | time left {left}"
     )
 
 
-def speed_text(steps_per_second: float) -> str:
-    """Return a speed, with decimals where it is low: large networks make a step in seconds."""
-    return f"{steps_per_second:,.0f}" if steps_per_second >= 10 else f"{steps_per_second:.2g}"
+def speed_text(progress: Progress) -> str:
+    """Return the speed, with decimals where it is low: large networks make a step in seconds."""
+    speed = progress.steps_per_second
+    if progress.counts["running"] and not speed:
+        return "starting"
+    return f"{speed:,.0f} steps/s" if speed >= 10 else f"{speed:.2g} steps/s"
 
 
 class Display:
@@ -112,7 +119,7 @@ def _panel(progress: Progress) -> RenderableType:
     return Group(
         Text(f"trials: {counts_text(progress.counts)}"),
         Text(f"best:   {progress.best}"),
-        Text(f"speed:  {speed_text(progress.steps_per_second)} steps/s, all members together"),
+        Text(f"speed:  {speed_text(progress)}, all members together"),
         Text(f"time:   {duration_text(progress.elapsed)} passed, {left or 'unknown'} left"),
         ProgressBar(total=1.0, completed=progress.done, width=60),
     )

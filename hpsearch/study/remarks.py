@@ -3,9 +3,16 @@
 from collections.abc import Iterator
 from importlib.util import find_spec
 
+from hpsearch.cluster.slurm_profile import load_profile
 from hpsearch.parameters import CategoricalParameter
 from hpsearch.population.options import PopulationOptions
-from hpsearch.study.options import KNOW_BEFOREHAND, CMAESOptions, GPOptions, GridOptions
+from hpsearch.study.options import (
+    KNOW_BEFOREHAND,
+    CMAESOptions,
+    GPOptions,
+    GridOptions,
+    SlurmOptions,
+)
 from hpsearch.study.spec import Study
 
 GP_TRIALS = 500
@@ -13,9 +20,27 @@ GP_TRIALS = 500
 
 def remarks(study: Study) -> list[str]:
     """Return one sentence for everything that is allowed but may surprise."""
+    found = [*_device_remarks(study)]
     if study.spec.population is not None:
-        return [*_population_remarks(study, study.spec.population)]
-    return [*_cmaes_remarks(study), *_gp_remarks(study), *_grid_remarks(study)]
+        return [*found, *_population_remarks(study, study.spec.population)]
+    return [*found, *_cmaes_remarks(study), *_gp_remarks(study), *_grid_remarks(study)]
+
+
+def _device_remarks(study: Study) -> Iterator[str]:
+    if not isinstance(study.spec.executor, SlurmOptions):
+        return
+    asked = load_profile(study.path.parent / study.spec.executor.profile).gpus_per_task
+    for name, base in study.bases.items():
+        if asked and base["device"] == "cpu":
+            yield (
+                f"jobs ask for {asked} GPU each, but the base configuration of {name} trains on "
+                "device cpu, which leaves them idle; set device: cuda, or gpus_per_task: 0"
+            )
+        if not asked and base["device"] == "cuda":
+            yield (
+                f"jobs ask for no GPU, but the base configuration of {name} trains on device cuda; "
+                "set device: cpu, or gpus_per_task: 1"
+            )
 
 
 def _population_remarks(study: Study, population: PopulationOptions) -> Iterator[str]:

@@ -101,6 +101,10 @@ def write_template(name: str, target: Path) -> Written:
 
 
 def _places(name: str, target: Path) -> Written:
+    if target.suffix not in ("", ".yaml", ".yml") and not target.is_dir():
+        raise UsageError(
+            f"a study is a .yaml file, got {str(target)!r}; change its ending, or name a folder"
+        )
     study = target if target.suffix in (".yaml", ".yml") else target / f"{name}.yaml"
     if not is_name(study.stem):
         raise UsageError(f"the name of a study {NAME_RULE}, but is {study.stem!r}; choose another")

@@ -242,6 +242,17 @@ def test_another_number_is_found_out(copied, capsys):
     assert f"trained, {METRIC}, value" in said.err
 
 
+def test_another_parameter_is_found_out(copied):
+    path = copied / "evaluation.json"
+    data = json.loads(path.read_text())
+    before = data["params"]["host.gamma"]
+    data["params"]["host.gamma"] = 0.123
+    path.write_text(json.dumps(data))
+    certify_anew(copied)
+    found = reproduce(read_bundle(copied))
+    assert found == [f"host.gamma: 0.123 when certified, {before} in config.yaml"]
+
+
 def test_other_weights_are_found_out(copied):
     path = copied / "weights.safetensors"
     weights = load_file(path)

@@ -331,3 +331,8 @@ def test_ports_that_are_taken_are_passed_by():
 def test_an_address_of_another_machine(host):
     with pytest.raises(UsageError, match=host):
         bind(host, 0)
+
+
+def test_a_port_that_there_is_not():
+    with pytest.raises(UsageError, match="a port is 0 to 65535, got 99999"):
+        bind("127.0.0.1", 99999)

@@ -141,7 +141,16 @@ def test_a_broken_block_gives_the_terminal_back(terminal):
 
 
 @pytest.mark.parametrize(
-    ("speed", "text"), [(0.0, "0"), (0.043, "0.043"), (9.4, "9.4"), (10.4, "10"), (1234.5, "1,234")]
+    ("speed", "running", "text"),
+    [
+        (0.0, 0, "0 steps/s"),
+        (0.0, 3, "starting"),
+        (0.043, 3, "0.043 steps/s"),
+        (9.4, 3, "9.4 steps/s"),
+        (10.4, 3, "10 steps/s"),
+        (1234.5, 3, "1,234 steps/s"),
+    ],
 )
-def test_slow_steps_are_told_too(speed, text):
-    assert speed_text(speed) == text
+def test_slow_steps_are_told_too(speed, running, text):
+    counts = NOTHING | {"running": running}
+    assert speed_text(Progress(1.0, 0.5, speed, None, counts, "")) == text

@@ -322,6 +322,8 @@ def test_a_failed_study(tmp_path):
 def test_what_is_no_page_is_refused(search, capsys):
     assert main(["report", str(search.path), "-o", "page.pdf"]) == 2
     assert "a page is an .html file, got 'page.pdf'" in capsys.readouterr().err
+    assert main(["report", "quick", "-o", "nowhere/page.html"]) == 2
+    assert "there is no folder nowhere for the page; make it first" in capsys.readouterr().err
 
 
 def test_without_plotly_a_sentence_says_what_to_do(search, monkeypatch, capsys):

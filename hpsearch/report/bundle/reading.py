@@ -10,6 +10,7 @@ from torch import Tensor
 
 from hpsearch import yaml_file
 from hpsearch.atomic import read_json
+from hpsearch.config_paths import value_at
 from hpsearch.errors import ConfigError, CorruptError
 from hpsearch.game.philox import derive_key
 from hpsearch.report.bundle.certificate import Conditions, Rows, differences
@@ -83,7 +84,8 @@ def reproduce(bundle: Bundle) -> list[str]:
     Returns:
         A line for everything that is not as certified; none where all of it is, bit for bit.
     """
-    found = differences(bundle.measured, bundle.conditions, bundle.rows)
+    found = _other_params(bundle)
+    found += differences(bundle.measured, bundle.conditions, bundle.rows)
     for role, player in bundle.players.items():
         positions = sample_positions(game_config(player.config), derive_key("bundle"))
         path = bundle.folder.program(role)
@@ -91,6 +93,16 @@ def reproduce(bundle: Bundle) -> list[str]:
             total = len(positions.points)
             found.append(f"{path.name} plays otherwise than the weights on {differing} of {total}")
     return [*found, *_other_versions(bundle)] if found else []
+
+
+def _other_params(bundle: Bundle) -> list[str]:
+    """Return the parameters that the certificate names and the configuration has otherwise."""
+    config = yaml_file.load(bundle.folder.config)
+    return [
+        f"{path}: {value} when certified, {there} in {bundle.folder.config.name}"
+        for path, value in bundle.measures["params"].items()
+        if (there := value_at(config, path)) != value
+    ]
 
 
 def _other_versions(bundle: Bundle) -> list[str]:

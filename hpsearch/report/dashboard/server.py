@@ -14,6 +14,7 @@ from hpsearch.errors import UsageError
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication
 
+LAST_PORT: Final = 65535
 NEXT_PORTS: Final = 100
 """that are tried after one that is taken"""
 
@@ -46,7 +47,9 @@ def bind(host: str, port: int) -> Server:
     Raises:
         UsageError: if there is none, or this machine has no such address.
     """
-    last = port if port == 0 else min(port + NEXT_PORTS, 65535)
+    if port > LAST_PORT:
+        raise UsageError(f"a port is 0 to {LAST_PORT}, got {port}; give --port 0 for any")
+    last = port if port == 0 else min(port + NEXT_PORTS, LAST_PORT)
     for one in range(port, last + 1):
         try:
             return Server((host, one), QuietHandler)
