@@ -115,8 +115,7 @@ def half_way(folder: Path, num_told: int):
 # Ctrl-C.
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("stop", tried([signal.SIGINT, signal.SIGTERM], slow=[signal.SIGINT]))
 def test_an_interrupted_study_goes_on_where_it_was(folder, whole, stop):
     new_study(folder)
     run = Run(folder, "--no-export")
@@ -173,7 +172,7 @@ def test_by_name_and_in_another_folder_of_runs(folder, whole):
     assert outcomes(folder / "elsewhere") == whole
 
 
-@pytest.mark.parametrize("seconds", tried([0.0, 0.1, 0.4, 1.0, 1.6], slow=[0.1, 1.0]))
+@pytest.mark.parametrize("seconds", tried([0.0, 0.1, 0.4, 1.0, 1.6], slow=[1.0]))
 def test_a_job_that_is_still_starting_leaves_too(folder, seconds):
     """It does not listen while it imports torch, and would train for ever."""
     write_trainer(folder, ENDLESS)
@@ -187,9 +186,7 @@ def test_a_job_that_is_still_starting_leaves_too(folder, seconds):
     assert (status["state"], status["trials"]["waiting"]) == ("interrupted", 3)
 
 
-@pytest.mark.parametrize(
-    "seconds", tried([0.3, 0.6, 0.9, 1.2, 1.5, 2.0, 2.5, 3.0], slow=[0.6, 2.0])
-)
+@pytest.mark.parametrize("seconds", tried([0.3, 0.6, 0.9, 1.2, 1.5, 2.0, 2.5, 3.0], slow=[0.6]))
 def test_interrupted_at_any_moment_no_job_is_left_behind(folder, whole, seconds):
     """While Python starts, while the study is opened, while the jobs import torch."""
     new_study(folder)
@@ -370,9 +367,7 @@ def test_a_raised_budget_goes_on(folder):
     assert (status["state"], status["budget"]) == ("finished", 4)
 
 
-@pytest.mark.parametrize(
-    "sampler", tried(["random", "qmc", "grid", "cmaes", "gp"], slow=["cmaes", "gp"])
-)
+@pytest.mark.parametrize("sampler", tried(["random", "qmc", "grid", "cmaes", "gp"], slow=["cmaes"]))
 def test_every_sampler_goes_on_by_name_as_if_undisturbed(folder, sampler):
     """By name, the study is what the database holds, whose keys may stand in another order."""
     space = {

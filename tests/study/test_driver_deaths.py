@@ -64,8 +64,8 @@ FEW = [
 """pairs that every test run sees: with the next one, every sampler and every pruner"""
 SLOW = [("random", "median")]
 AT_SUGGESTIONS = [("tpe", "none"), ("cmaes", "none"), ("gp", "hyperband")]
-SLOW_AT_SUGGESTIONS = [("qmc", "median"), ("grid", "none"), ("random", "successive_halving")]
-ALONE = [("tpe", "successive_halving"), ("qmc", "median")]
+SLOW_AT_SUGGESTIONS = [("qmc", "median")]
+ALONE = [("tpe", "successive_halving")]
 """pairs with a study for every single death, which takes minutes"""
 
 
@@ -118,8 +118,7 @@ def test_a_death_at_every_event(tmp_path: Path, sampler: str, pruner: str) -> No
     assert len(died) >= 1.3 * num_events
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("sampler", "pruner"), ALONE)
+@pytest.mark.parametrize(("sampler", "pruner"), all_pairs([], ALONE))
 def test_one_death_at_each_event(tmp_path: Path, sampler: str, pruner: str) -> None:
     expected, num_events = undisturbed(tmp_path / "whole", sampler, pruner)
     every = range(1, num_events + 1)

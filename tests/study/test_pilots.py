@@ -18,6 +18,7 @@ from drives import (
     tick_until,
 )
 from fakes import FakeExecutor, Fault
+from tried import tried
 
 from hpsearch.cluster.study_dir import JobDir
 from hpsearch.study.pilots import Pilots
@@ -200,8 +201,7 @@ class Slow(FakeExecutor):
             super().advance()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("pruner", ["none", "median"])
+@pytest.mark.parametrize("pruner", tried(["none", "median"], slow=["median"]))
 def test_a_death_at_every_event_among_places(tmp_path: Path, pruner: str) -> None:
     study = several(tmp_path, pruner={"name": pruner}, budget={"trials": 6})
     executor = Slow(pilot_seconds=1.0)

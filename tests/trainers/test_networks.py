@@ -452,11 +452,17 @@ def test_bf16_needs_no_loss_scaling(encoder):
     assert (1e30 * tiny - usual).norm() <= 0.02 * usual.norm()
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs g++ on a CPU")
 # Raised inside torch while it imports its own compiler.
 @pytest.mark.filterwarnings("ignore:.*torch.jit.script_method:DeprecationWarning")
-@every_encoder
+@pytest.mark.parametrize(
+    "encoder",
+    [
+        pytest.param(one, marks=pytest.mark.slow if name == "attention" else pytest.mark.exhaustive)
+        for name, one in ENCODERS.items()
+    ],
+    ids=ENCODERS,
+)
 def test_a_compiled_network_computes_the_same(encoder):
     torch._dynamo.reset()  # a limit on compilations counts those of all networks
     towers = (
