@@ -19,6 +19,7 @@ from hpsearch.report.dashboard.remembering import Remembering
 from hpsearch.report.dashboard.server import Server, bind, serving
 from hpsearch.report.dashboard.shown import ShownStudy
 from hpsearch.report.dashboard.source import Source
+from hpsearch.report.work import known_until
 from hpsearch.study.copy.keeper import REFRESH_SECONDS
 
 FIGURE_SECONDS = 30.0
@@ -95,7 +96,7 @@ def _add(source: Source, shown: ShownStudy, files: OfferedFiles) -> None:
     """Show our figures and files beside what Optuna knows."""
     view = source.view
     of_trials = {number: files.offer(found) for number, found in trial_files(view).items()}
-    of_study: dict[str, Any] = figure_attrs(view, time.time())
+    of_study: dict[str, Any] = figure_attrs(view, known_until(view))
     told = {
         "status": view.status,
         "folder": str(view.folder.root),

@@ -271,7 +271,7 @@ def test_the_timeline_counts_the_jobs_that_run(story):
     begins = [rng.randrange(100) for _ in range(60)]
     spans = [(at, at + rng.randrange(1, 50) if rng.random() < 0.7 else None) for at in begins]
     run_jobs(story, spans)
-    drawn = timeline(story.view, now=200.0)
+    drawn = timeline(story.view, until=200.0)
     *bars, load = drawn["data"]
     assert sum(len(one["y"]) for one in bars) == 60
     for moment, number in zip(load["x"], load["y"], strict=True):
@@ -282,9 +282,16 @@ def test_the_timeline_counts_the_jobs_that_run(story):
         assert lengths[f"job-{number:05}"] == 1000 * ((200 if b is None else b) - a)
 
 
+@pytest.mark.parametrize(("ended", "end"), [(90.0, 90.0), (None, 5000.0)])
+def test_the_timeline_ends_with_the_last_job_unless_one_runs(story, ended, end):
+    run_jobs(story, [(10.0, 70.0), (30.0, ended)])
+    load = timeline(story.view, until=5000.0)["data"][-1]
+    assert load["x"][-1] == 1000 * end
+
+
 def test_the_timeline_of_ten_thousand_jobs_is_small(story):
     run_jobs(story, [(at, at + 7) for at in range(10_000)])
-    drawn = timeline(story.view, now=10_010.0)
+    drawn = timeline(story.view, until=10_010.0)
     *bars, load = drawn["data"]
     assert sum(len(one["y"]) for one in bars) == MAX_JOBS
     assert len(load["x"]) <= MAX_MOMENTS
@@ -293,7 +300,7 @@ def test_the_timeline_of_ten_thousand_jobs_is_small(story):
 
 
 def test_a_study_of_which_nothing_has_happened_has_no_figures(story):
-    assert figure_attrs(story.view, now=0.0) == {}
+    assert figure_attrs(story.view, until=0.0) == {}
 
 
 def test_curves_of_the_best_and_of_those_that_run(story):
@@ -305,7 +312,7 @@ def test_curves_of_the_best_and_of_those_that_run(story):
         if number < 40:
             story.run(number, job=f"job-{number}")
             story.tell(number, "finished", float(number))
-    (text,) = figure_attrs(story.view, now=0.0).values()
+    (text,) = figure_attrs(story.view, until=0.0).values()
     drawn = {one["name"]: one for one in json.loads(text)["data"]}
     assert drawn.keys() == {f"trial {number}" for number in range(30, 50)}
     assert drawn["trial 35"]["y"] == [35.2, 35.4]

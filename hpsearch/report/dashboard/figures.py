@@ -37,16 +37,16 @@ ATTR: Final = "dashboard:plot_data:{name}:0"
 which the dashboard passes by for every trial"""
 
 
-def figure_attrs(view: StudyView, now: float) -> dict[str, str]:
+def figure_attrs(view: StudyView, until: float) -> dict[str, str]:
     """Return the attributes that make the dashboard draw our figures of a study.
 
     Args:
         view: the study.
-        now: seconds since the epoch.
+        until: when what runs was last seen to run, in seconds since the epoch.
     """
     made: dict[str, Callable[[], Figure | None]] = {
         "learning-curves": lambda: learning_curves(view),
-        "cluster-timeline": lambda: timeline(view, now),
+        "cluster-timeline": lambda: timeline(view, until),
         "lineage": lambda: lineage(view),
         "cross-play": lambda: cross_play(view),
     }
@@ -88,14 +88,18 @@ def _curve(trial: Trial, at: int) -> Figure:
     }
 
 
-def timeline(view: StudyView, now: float) -> Figure | None:
-    """Return how many jobs ran when, and the newest of them one by one."""
+def timeline(view: StudyView, until: float) -> Figure | None:
+    """Return how many jobs ran when, and the newest of them one by one.
+
+    It ends ``until`` a moment while jobs run, else with the last of them.
+    """
     jobs = sorted(
         (one for one in view.state.jobs.values() if one.began_at is not None),
         key=lambda one: one.began_at or 0.0,
     )
     if not jobs:
         return None
+    end = _last_moment(jobs, until)
     newest = jobs[-MAX_JOBS:]
     bars = [
         {
@@ -104,7 +108,7 @@ def timeline(view: StudyView, now: float) -> Figure | None:
             "name": name,
             "y": [one.name for one in part],
             "base": [_moment(one.began_at or 0.0) for one in part],
-            "x": [round(1000 * one.seconds(now)) for one in part],
+            "x": [round(1000 * one.seconds(end)) for one in part],
             "text": [f"{_num_trials(one)} trials" for one in part],
             "marker": {"color": colour},
             "textposition": "none",
@@ -119,7 +123,7 @@ def timeline(view: StudyView, now: float) -> Figure | None:
         "line": {"shape": "hv", "color": "black"},
         "xaxis": "x",
         "yaxis": "y2",
-    } | _load(jobs, now)
+    } | _load(jobs, end)
     figure = _figure([*bars, running], "the cluster: jobs over time", "", "")
     figure["layout"] |= {
         "barmode": "overlay",
@@ -141,11 +145,17 @@ def _num_trials(job: Job) -> int:
     return len({number for group in job.groups for number, _, _ in group})
 
 
-def _load(jobs: Iterable[Job], now: float) -> dict[str, list[Any]]:
+def _last_moment(jobs: Sequence[Job], until: float) -> float:
+    """Return when the last of what is known of jobs that have begun happened."""
+    last = max(one.ended_at or one.began_at or 0.0 for one in jobs)
+    return max(last, until) if any(one.ended_at is None for one in jobs) else last
+
+
+def _load(jobs: Iterable[Job], end: float) -> dict[str, list[Any]]:
     """Return the number of running jobs after each begin and end, or at evenly chosen ones."""
     began = np.sort([one.began_at or 0.0 for one in jobs])
     ended = np.sort([one.ended_at for one in jobs if one.ended_at is not None])
-    moments = np.unique(np.concatenate([began, ended, [now]]))
+    moments = np.unique(np.concatenate([began, ended, [end]]))
     if len(moments) > MAX_MOMENTS:
         moments = moments[np.linspace(0, len(moments) - 1, MAX_MOMENTS).round().astype(int)]
     number = np.searchsorted(began, moments, "right") - np.searchsorted(ended, moments, "right")
