@@ -104,6 +104,8 @@ def test_the_figures_hold_the_studys_numbers(dashboard, study, folder):
     assert np.array(shown["cross-play"]["data"][0]["z"]) == pytest.approx(rho, rel=1e-3)
     (members,) = [one for one in shown["lineage"]["data"] if one["name"] == "trials"]
     assert len(members["x"]) == len(trials)
+    for axis in ("xaxis", "yaxis"):  # else plotly writes 0, 1, 1, 2, 2
+        assert shown["lineage"]["layout"][axis]["dtick"] == 1
     jobs = len({path.name for path in folder.jobs.iterdir()})
     bars = [one for one in shown["cluster-timeline"]["data"] if one.get("type") == "bar"]
     assert 0 < sum(len(one["y"]) for one in bars) <= jobs

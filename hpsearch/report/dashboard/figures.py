@@ -10,6 +10,7 @@ from hpsearch.errors import HpsearchError
 from hpsearch.report.colours import BLUE, COLOURS, GREEN, ORANGE, SKY, VERMILLION
 from hpsearch.report.job_times import FAILED, LEFT, PLAYED, TRAINED, kind_of
 from hpsearch.report.lineage import Descent, Relative, read_lineage
+from hpsearch.report.page.charts import MAX_TICKS
 from hpsearch.report.played import read_played
 from hpsearch.report.view import StudyView
 from hpsearch.study.records import Job, Trial
@@ -174,9 +175,14 @@ def lineage(view: StudyView) -> Figure | None:
     line = set() if found.champion is None else {one.trial for one in found.line(found.champion)}
     data = [*_edges(found, drawn, line), _members(drawn, line)]
     figure = _figure(data, "descent: the champion's line is bold", "matches before", "member")
-    figure["layout"]["xaxis"]["tickformat"] = "d"
-    figure["layout"]["yaxis"] |= {"autorange": "reversed", "tickformat": "d"}
+    figure["layout"]["xaxis"] |= _whole(drawn[-1].generation)
+    figure["layout"]["yaxis"] |= {"autorange": "reversed"} | _whole(max(o.member for o in drawn))
     return figure
+
+
+def _whole(last: int) -> dict[str, Any]:
+    """Return the ticks of an axis of whole numbers: each one, or as many as there is room for."""
+    return {"tickformat": "d"} | ({"dtick": 1} if last <= MAX_TICKS else {})
 
 
 def _edges(found: Descent, drawn: Sequence[Relative], line: set[int]) -> Iterator[Figure]:
