@@ -13,6 +13,7 @@ from optuna.trial import TrialState, create_trial
 from hpsearch.errors import UsageError
 from hpsearch.report.dashboard.figures import MAX_JOBS, MAX_MOMENTS, figure_attrs, timeline
 from hpsearch.report.dashboard.guard import Guard, ReadOnly
+from hpsearch.report.dashboard.learning import learning_curves
 from hpsearch.report.dashboard.remembering import MAX_REMEMBERED, MEMORY_SECONDS, SHARE, Remembering
 from hpsearch.report.dashboard.server import bind
 from hpsearch.report.dashboard.shown import MAX_CURVES, ShownStudy
@@ -318,6 +319,21 @@ def test_curves_of_the_best_and_of_those_that_run(story):
     assert drawn["trial 35"]["y"] == [35.2, 35.4]
     dotted = {name for name, one in drawn.items() if one["line"]["dash"] == "dot"}
     assert dotted == {f"trial {number}" for number in range(40, 50)}
+
+
+def test_the_curve_of_an_interval_that_runs_begins_where_its_parent_ended(story):
+    for number, parents, reported in ((0, (), {10: 0.1, 20: 0.2}), (1, (0,), {30: 0.3, 40: 0.4})):
+        origin = {
+            "key": f"{number}/0", "member": 0, "generation": number, "parents": parents,
+            "parent_steps": [20] * number, "operator": {"name": "fresh"}, "is_child": False,
+            "params": None, "steps": 20 * (number + 1),
+        }  # fmt: skip
+        story.add("asked", number, params={"host.gamma": 0.9}, origin=origin)
+        for step, value in reported.items():
+            story.add("reported", number, step=step, value=value, prune=False, rungs=0)
+    drawn = {one["name"]: one for one in learning_curves(story.view)["data"]}
+    assert (drawn["trial 0"]["x"], drawn["trial 1"]["x"]) == ([10, 20], [20, 30, 40])
+    assert drawn["trial 1"]["y"] == [0.2, 0.3, 0.4]
 
 
 # The port.

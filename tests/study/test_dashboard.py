@@ -13,7 +13,7 @@ from dashboards import Dashboard
 from drives import drive, new_study, stored_trials
 from drives import opened as opened_driver
 from fakes import FakeExecutor
-from test_population_study import population_study, teaching
+from test_population_study import origins, population_study, teaching
 
 from hpsearch.cluster.study_dir import StudyDir
 
@@ -95,8 +95,13 @@ def test_the_figures_hold_the_studys_numbers(dashboard, study, folder):
     }
     assert shown.keys() == {"learning-curves", "cluster-timeline", "lineage", "cross-play"}
     trials = stored_trials(study)
+    parents = {number: one["parents"] for number, one in origins(study).items()}
     for curve in shown["learning-curves"]["data"]:
-        told = trials[int(curve["name"].removeprefix("trial "))].intermediate_values
+        told, line = {}, [int(curve["name"].removeprefix("trial "))]
+        while line:
+            told |= trials[line[0]].intermediate_values
+            line = parents[line[0]][:1]
+        assert len(told) > 1
         assert dict(zip(curve["x"], curve["y"], strict=True)) == pytest.approx(told, rel=1e-3)
     last = max(int(path.name) for path in (folder.root / "matches").iterdir())
     games = np.load(folder.match(last).root / "games.npz")["moves"]
@@ -117,7 +122,7 @@ def test_a_browser_draws_the_figures_without_complaint(dashboard):
     for name in ("learning-curves", "cluster-timeline", "lineage", "cross-play"):
         assert f'id="user-defined-plot:{name}"' in page.dom
     for title in (
-        "learning curves: the best",
+        "learning curves: the lines",
         "the cluster: jobs over time",
         "descent: the champion",
     ):

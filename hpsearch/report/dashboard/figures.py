@@ -1,23 +1,22 @@
 """Our figures in the dashboard, as plotly draws them: plain data, and little of it."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
 
 from hpsearch.errors import HpsearchError
 from hpsearch.report.colours import BLUE, COLOURS, GREEN, ORANGE, SKY, VERMILLION
+from hpsearch.report.dashboard.drawn import Figure, figure, short
+from hpsearch.report.dashboard.learning import learning_curves
 from hpsearch.report.job_times import FAILED, LEFT, PLAYED, TRAINED, kind_of
 from hpsearch.report.lineage import Descent, Relative, read_lineage
 from hpsearch.report.page.charts import MAX_TICKS
 from hpsearch.report.played import read_played
 from hpsearch.report.view import StudyView
-from hpsearch.study.records import Job, Trial
+from hpsearch.study.records import Job
 
-Figure = dict[str, Any]
-
-MAX_CURVES: Final = 20
 MAX_JOBS: Final = 300
 """drawn one by one, the newest ones"""
 MAX_RELATIVES: Final = 1000
@@ -54,39 +53,12 @@ def figure_attrs(view: StudyView, until: float) -> dict[str, str]:
     found = {}
     for name, draw in made.items():
         try:
-            figure = draw()
+            drawn = draw()
         except HpsearchError:  # what is damaged or gone leaves a gap among the figures, no more
             continue
-        if figure is not None:
-            found[ATTR.format(name=name)] = json.dumps(figure)
+        if drawn is not None:
+            found[ATTR.format(name=name)] = json.dumps(drawn)
     return found
-
-
-def learning_curves(view: StudyView) -> Figure | None:
-    """Return the curves of the best trials and of those that run, as far as they were reported."""
-    goal = view.study.spec.objectives[0]
-    sign = -1.0 if goal.goal == "maximize" else 1.0
-    drawn = [one for one in view.state.trials.values() if one.reported]
-    drawn.sort(key=lambda one: sign * one.reported[max(one.reported)])
-    running = [one for one in drawn if one.told is None][: MAX_CURVES // 2]
-    best = [one for one in drawn if one.told is not None][: MAX_CURVES - len(running)]
-    if not drawn:
-        return None
-    data = [_curve(one, at) for at, one in enumerate([*best, *running])]
-    title = "learning curves: the best trials, and dotted those that run"
-    return _figure(data, title, "step", goal.metric)
-
-
-def _curve(trial: Trial, at: int) -> Figure:
-    steps = sorted(trial.reported)
-    line = {"color": COLOURS[at % len(COLOURS)], "dash": "dot" if trial.told is None else "solid"}
-    return {
-        "name": f"trial {trial.number}",
-        "mode": "lines+markers",
-        "x": steps,
-        "y": [_short(trial.reported[step]) for step in steps],
-        "line": line,
-    }
 
 
 def timeline(view: StudyView, until: float) -> Figure | None:
@@ -125,14 +97,14 @@ def timeline(view: StudyView, until: float) -> Figure | None:
         "xaxis": "x",
         "yaxis": "y2",
     } | _load(jobs, end)
-    figure = _figure([*bars, running], "the cluster: jobs over time", "", "")
-    figure["layout"] |= {
+    made = figure([*bars, running], "the cluster: jobs over time", "", "")
+    made["layout"] |= {
         "barmode": "overlay",
         "xaxis": {"type": "date"},
         "yaxis": {"domain": [0.0, 0.68], "showticklabels": False, "title": {"text": "job"}},
         "yaxis2": {"domain": [0.74, 1.0], "rangemode": "tozero", "title": {"text": "running"}},
     }
-    return figure
+    return made
 
 
 def _by_kind(view: StudyView, jobs: Sequence[Job]) -> Iterator[tuple[str, str, list[Job]]]:
@@ -174,10 +146,10 @@ def lineage(view: StudyView) -> Figure | None:
         return None
     line = set() if found.champion is None else {one.trial for one in found.line(found.champion)}
     data = [*_edges(found, drawn, line), _members(drawn, line)]
-    figure = _figure(data, "descent: the champion's line is bold", "matches before", "member")
-    figure["layout"]["xaxis"] |= _whole(drawn[-1].generation)
-    figure["layout"]["yaxis"] |= {"autorange": "reversed"} | _whole(max(o.member for o in drawn))
-    return figure
+    made = figure(data, "descent: the champion's line is bold", "matches before", "member")
+    made["layout"]["xaxis"] |= _whole(drawn[-1].generation)
+    made["layout"]["yaxis"] |= {"autorange": "reversed"} | _whole(max(o.member for o in drawn))
+    return made
 
 
 def _whole(last: int) -> dict[str, Any]:
@@ -232,30 +204,14 @@ def cross_play(view: StudyView) -> Figure | None:
         return None
     data = {
         "type": "heatmap",
-        "z": [[_short(one) for one in row] for row in found.rho.tolist()],
+        "z": [[short(one) for one in row] for row in found.rho.tolist()],
         "x": [f"agent {name}" for name in found.agents],
         "y": [f"host {name}" for name in found.hosts],
         "colorscale": "Cividis",
         "colorbar": {"title": {"text": "rho"}},
     }
     title = f"match {found.match}: rho, high (bright) is a strong host, low (dark) a strong agent"
-    return _figure([data], title, "", "")
-
-
-def _figure(data: Iterable[Mapping[str, Any]], title: str, x: str, y: str) -> Figure:
-    layout = {
-        "title": {"text": title, "font": {"size": 13}, "x": 0.0},
-        "xaxis": {"title": {"text": x}, "automargin": True},
-        "yaxis": {"title": {"text": y}, "automargin": True},
-        "margin": {"t": 64, "r": 16},
-        "hovermode": "closest",
-    }
-    return {"data": list(data), "layout": layout}
-
-
-def _short(value: float) -> float:
-    """Return a number in four digits, which is all that can be seen."""
-    return float(f"{value:.4g}")
+    return figure([data], title, "", "")
 
 
 def _told(one: Relative) -> str:
