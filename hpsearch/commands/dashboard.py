@@ -12,6 +12,7 @@ from hpsearch.cluster.signals import StopFlag, stop_flag
 from hpsearch.commands.driving import say
 from hpsearch.commands.serving import Place, tell_address
 from hpsearch.errors import DiskError, StorageUnavailableError, UsageError
+from hpsearch.report.dashboard.champion import champion_text
 from hpsearch.report.dashboard.figures import figure_attrs
 from hpsearch.report.dashboard.files import OfferedFiles, study_files, trial_files
 from hpsearch.report.dashboard.guard import Guard, ReadOnly
@@ -102,6 +103,9 @@ def _add(source: Source, shown: ShownStudy, files: OfferedFiles) -> None:
         "folder": str(view.folder.root),
         "study file": str(view.study.path.absolute()),
     }
+    champion = champion_text(view)
+    told |= {"champion": champion} if champion else {}
+    shown.remark(champion)
     shown.add(
         system_attrs=of_study | files.offer(study_files(view)),
         user_attrs=told | {name: str(number) for name, number in view.state.counts().items()},

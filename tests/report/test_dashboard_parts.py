@@ -254,6 +254,23 @@ def test_nothing_of_it_can_be_changed():
         ShownStudy(HEAD, None).set_study_system_attr(3, "dashboard:note_ver", 1)
 
 
+def test_a_remark_stands_in_for_a_note_until_there_is_one():
+    note = pytest.importorskip("optuna_dashboard._note")
+    written = {}
+    shown = ShownStudy(HEAD, written.__setitem__)
+
+    def seen():
+        return note.get_note_from_system_attrs(shown.get_study_system_attrs(3), None)
+
+    shown.remark("who is the champion")
+    assert seen() == {"version": 0, "body": "who is the champion"}
+    note.save_note_with_version(shown, 3, None, 1, "mine")
+    assert seen() == {"version": 1, "body": "mine"}
+    assert set(written.values()) == {1, "mine"}
+    shown.remark("who is the champion now")
+    assert seen()["body"] == "mine"
+
+
 # Our figures.
 
 

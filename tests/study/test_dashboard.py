@@ -10,7 +10,7 @@ from browser import opened
 from cli_tools import Run, refused, write_study
 from copies import query
 from dashboards import Dashboard
-from drives import drive, new_study, stored_trials
+from drives import drive, new_study, stored_events, stored_trials
 from drives import opened as opened_driver
 from fakes import FakeExecutor
 from test_population_study import origins, population_study, teaching
@@ -114,6 +114,17 @@ def test_the_figures_hold_the_studys_numbers(dashboard, study, folder):
     jobs = len({path.name for path in folder.jobs.iterdir()})
     bars = [one for one in shown["cluster-timeline"]["data"] if one.get("type") == "bar"]
     assert 0 < sum(len(one["y"]) for one in bars) <= jobs
+
+
+def test_the_champion_is_named_beside_the_best_trial(dashboard, study):
+    shown = dashboard.study()
+    champion = stored_events(study, "bred")[-1][-1]["champion"]
+    said = {one["key"]: one["value"] for one in shown["user_attrs"]}["champion"]
+    assert said.startswith(f"The champion is trial {champion}, ")
+    assert shown["note"] == {"version": 0, "body": said}
+    kept = query(study.path.parent / "study.db", "SELECT key FROM study_system_attributes")
+    assert kept
+    assert not [key for (key,) in kept if "note" in key]
 
 
 def test_a_browser_draws_the_figures_without_complaint(dashboard):
