@@ -12,6 +12,7 @@ from hpsearch.cluster.signals import StopFlag, stop_flag
 from hpsearch.commands.driving import say
 from hpsearch.commands.serving import Place, tell_address
 from hpsearch.errors import DiskError, StorageUnavailableError, UsageError
+from hpsearch.report.dashboard.champion import champion_text
 from hpsearch.report.dashboard.figures import figure_attrs
 from hpsearch.report.dashboard.files import OfferedFiles, study_files, trial_files
 from hpsearch.report.dashboard.guard import Guard, ReadOnly
@@ -19,6 +20,7 @@ from hpsearch.report.dashboard.remembering import Remembering
 from hpsearch.report.dashboard.server import Server, bind, serving
 from hpsearch.report.dashboard.shown import ShownStudy
 from hpsearch.report.dashboard.source import Source
+from hpsearch.report.work import known_until
 from hpsearch.study.copy.keeper import REFRESH_SECONDS
 
 FIGURE_SECONDS = 30.0
@@ -95,12 +97,15 @@ def _add(source: Source, shown: ShownStudy, files: OfferedFiles) -> None:
     """Show our figures and files beside what Optuna knows."""
     view = source.view
     of_trials = {number: files.offer(found) for number, found in trial_files(view).items()}
-    of_study: dict[str, Any] = figure_attrs(view, time.time())
+    of_study: dict[str, Any] = figure_attrs(view, known_until(view))
     told = {
         "status": view.status,
         "folder": str(view.folder.root),
         "study file": str(view.study.path.absolute()),
     }
+    champion = champion_text(view)
+    told |= {"champion": champion} if champion else {}
+    shown.remark(champion)
     shown.add(
         system_attrs=of_study | files.offer(study_files(view)),
         user_attrs=told | {name: str(number) for name, number in view.state.counts().items()},

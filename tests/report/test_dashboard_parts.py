@@ -13,6 +13,7 @@ from optuna.trial import TrialState, create_trial
 from hpsearch.errors import UsageError
 from hpsearch.report.dashboard.figures import MAX_JOBS, MAX_MOMENTS, figure_attrs, timeline
 from hpsearch.report.dashboard.guard import Guard, ReadOnly
+from hpsearch.report.dashboard.learning import learning_curves
 from hpsearch.report.dashboard.remembering import MAX_REMEMBERED, MEMORY_SECONDS, SHARE, Remembering
 from hpsearch.report.dashboard.server import bind
 from hpsearch.report.dashboard.shown import MAX_CURVES, ShownStudy
@@ -253,6 +254,23 @@ def test_nothing_of_it_can_be_changed():
         ShownStudy(HEAD, None).set_study_system_attr(3, "dashboard:note_ver", 1)
 
 
+def test_a_remark_stands_in_for_a_note_until_there_is_one():
+    note = pytest.importorskip("optuna_dashboard._note")
+    written = {}
+    shown = ShownStudy(HEAD, written.__setitem__)
+
+    def seen():
+        return note.get_note_from_system_attrs(shown.get_study_system_attrs(3), None)
+
+    shown.remark("who is the champion")
+    assert seen() == {"version": 0, "body": "who is the champion"}
+    note.save_note_with_version(shown, 3, None, 1, "mine")
+    assert seen() == {"version": 1, "body": "mine"}
+    assert set(written.values()) == {1, "mine"}
+    shown.remark("who is the champion now")
+    assert seen()["body"] == "mine"
+
+
 # Our figures.
 
 
@@ -271,7 +289,7 @@ def test_the_timeline_counts_the_jobs_that_run(story):
     begins = [rng.randrange(100) for _ in range(60)]
     spans = [(at, at + rng.randrange(1, 50) if rng.random() < 0.7 else None) for at in begins]
     run_jobs(story, spans)
-    drawn = timeline(story.view, now=200.0)
+    drawn = timeline(story.view, until=200.0)
     *bars, load = drawn["data"]
     assert sum(len(one["y"]) for one in bars) == 60
     for moment, number in zip(load["x"], load["y"], strict=True):
@@ -282,9 +300,16 @@ def test_the_timeline_counts_the_jobs_that_run(story):
         assert lengths[f"job-{number:05}"] == 1000 * ((200 if b is None else b) - a)
 
 
+@pytest.mark.parametrize(("ended", "end"), [(90.0, 90.0), (None, 5000.0)])
+def test_the_timeline_ends_with_the_last_job_unless_one_runs(story, ended, end):
+    run_jobs(story, [(10.0, 70.0), (30.0, ended)])
+    load = timeline(story.view, until=5000.0)["data"][-1]
+    assert load["x"][-1] == 1000 * end
+
+
 def test_the_timeline_of_ten_thousand_jobs_is_small(story):
     run_jobs(story, [(at, at + 7) for at in range(10_000)])
-    drawn = timeline(story.view, now=10_010.0)
+    drawn = timeline(story.view, until=10_010.0)
     *bars, load = drawn["data"]
     assert sum(len(one["y"]) for one in bars) == MAX_JOBS
     assert len(load["x"]) <= MAX_MOMENTS
@@ -293,7 +318,7 @@ def test_the_timeline_of_ten_thousand_jobs_is_small(story):
 
 
 def test_a_study_of_which_nothing_has_happened_has_no_figures(story):
-    assert figure_attrs(story.view, now=0.0) == {}
+    assert figure_attrs(story.view, until=0.0) == {}
 
 
 def test_curves_of_the_best_and_of_those_that_run(story):
@@ -305,12 +330,27 @@ def test_curves_of_the_best_and_of_those_that_run(story):
         if number < 40:
             story.run(number, job=f"job-{number}")
             story.tell(number, "finished", float(number))
-    (text,) = figure_attrs(story.view, now=0.0).values()
+    (text,) = figure_attrs(story.view, until=0.0).values()
     drawn = {one["name"]: one for one in json.loads(text)["data"]}
     assert drawn.keys() == {f"trial {number}" for number in range(30, 50)}
     assert drawn["trial 35"]["y"] == [35.2, 35.4]
     dotted = {name for name, one in drawn.items() if one["line"]["dash"] == "dot"}
     assert dotted == {f"trial {number}" for number in range(40, 50)}
+
+
+def test_the_curve_of_an_interval_that_runs_begins_where_its_parent_ended(story):
+    for number, parents, reported in ((0, (), {10: 0.1, 20: 0.2}), (1, (0,), {30: 0.3, 40: 0.4})):
+        origin = {
+            "key": f"{number}/0", "member": 0, "generation": number, "parents": parents,
+            "parent_steps": [20] * number, "operator": {"name": "fresh"}, "is_child": False,
+            "params": None, "steps": 20 * (number + 1),
+        }  # fmt: skip
+        story.add("asked", number, params={"host.gamma": 0.9}, origin=origin)
+        for step, value in reported.items():
+            story.add("reported", number, step=step, value=value, prune=False, rungs=0)
+    drawn = {one["name"]: one for one in learning_curves(story.view)["data"]}
+    assert (drawn["trial 0"]["x"], drawn["trial 1"]["x"]) == ([10, 20], [20, 30, 40])
+    assert drawn["trial 1"]["y"] == [0.2, 0.3, 0.4]
 
 
 # The port.

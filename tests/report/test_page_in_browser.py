@@ -10,8 +10,11 @@ import pytest
 from cli_tools import write_study
 from views import Story
 
+from hpsearch.report.blowup_tree import Node, Tree
+from hpsearch.report.page.html import beside, folded
 from hpsearch.report.page.material import gather
 from hpsearch.report.page.page import page_text, plotly_js
+from hpsearch.report.page.tree_svg import tree_svg
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 PATIENCE_SECONDS = 300
@@ -26,11 +29,21 @@ document.getElementById("frame").onload = function () {{
     const wide = [...page.querySelectorAll("body *")].filter(function (one) {{
       return one.getBoundingClientRect().right > {width} + 1 && !one.closest(".scroll, pre");
     }});
+    const moved = [...page.querySelectorAll(".scroll")].filter(function (one) {{
+      return one.scrollWidth > one.clientWidth;
+    }});
+    const folded = () => page.querySelectorAll("details:not([open])").length;
+    const before = folded();
+    page.defaultView.dispatchEvent(new Event("beforeprint"));
+    const onPaper = folded();
+    page.defaultView.dispatchEvent(new Event("afterprint"));
     document.getElementById("found").textContent = JSON.stringify({{
       width: page.documentElement.scrollWidth,
       wide: wide.map(function (one) {{ return one.tagName + "." + one.getAttribute("class"); }}),
       plots: page.querySelectorAll(".plot").length,
       drawn: page.querySelectorAll(".plot .main-svg:first-of-type .plot, .plot .xy").length,
+      moved: moved.map((one) => getComputedStyle(one).backgroundImage),
+      folded: [before, onPaper, folded()],
       ink: getComputedStyle(page.body).color,
       paper: getComputedStyle(page.body).backgroundColor,
       words: getComputedStyle(page.querySelector(".plot .xtick text")).fill,
@@ -96,6 +109,18 @@ def test_the_page_fits_a_phone_and_a_desk(folder, width):
     assert found["drawn"] >= found["plots"]
 
 
+def test_what_goes_on_beyond_an_edge_is_shaded_there(folder):
+    found = look(folder, 391)
+    assert found["moved"]
+    assert all("gradient" in shade for shade in found["moved"])
+
+
+def test_what_is_folded_is_unfolded_for_paper_alone(folder):
+    before, on_paper, after = look(folder, 392)["folded"]
+    assert before == after > 0
+    assert on_paper == 0
+
+
 def test_words_are_seen_on_dark_and_on_light(folder):
     light = look(folder, 800, "--blink-settings=preferredColorScheme=1")
     dark = look(folder, 800, "--blink-settings=preferredColorScheme=0")
@@ -126,3 +151,32 @@ def test_the_page_prints(folder):
     data = paper.read_bytes()
     assert data.startswith(b"%PDF")
     assert len(re.findall(rb"/Type\s*/Page\b", data)) > 2
+
+
+@pytest.mark.skipif(shutil.which("pdftotext") is None, reason="needs apt-get install poppler-utils")
+def test_trees_are_whole_on_paper(folder):
+    """However wide or high: what lies beyond the edge of the paper is no text of it."""
+    trees = [broad(200), high(40)]
+    drawn = folded("trees", beside(tree_svg(tree, "a tree") for tree in trees), is_open=False)
+    text = (folder / "page.html").read_text().replace("</main>", f"{drawn}</main>")
+    (folder / "trees.html").write_text(text)
+    paper = folder / "trees.pdf"
+    chromium(folder, f"--print-to-pdf={paper}", (folder / "trees.html").as_uri())
+    done = subprocess.run(["pdftotext", paper, "-"], capture_output=True, text=True, check=True)
+    for tree in trees:
+        for node in tree.nodes:
+            assert done.stdout.count(node.points) == 1
+
+
+def broad(number: int) -> Tree:
+    root = Node(None, None, 0, "broad", "{0,1}", "played")
+    return Tree((root, *(Node(0, 0, 1, f"B{at:04}", "", "cut") for at in range(number))))
+
+
+def high(number: int) -> Tree:
+    return Tree(
+        tuple(
+            Node(at - 1 if at else None, 0, at, f"H{at:04}", "{0,1}", "played")
+            for at in range(number)
+        )
+    )

@@ -22,6 +22,7 @@ from hpsearch.report.page.html import code, figure, paragraph, table
 from hpsearch.report.page.learning import Curve, read_curve
 from hpsearch.report.page.material import gather
 from hpsearch.report.page.page import page_text, plotly_js
+from hpsearch.report.page.parameters import log_ticks
 
 MEGABYTE = 1_000_000
 NASTY = "<b>\"&'</script>"
@@ -151,6 +152,32 @@ def test_heights_on_an_axis():
     choices = CategoricalParameter("categorical", ([64, 64], "b", 3))
     assert height(choices, "b", 7) == pytest.approx(0.5, abs=0.02)
     assert height(choices, "[64, 64]", 7) == pytest.approx(0.0, abs=0.02)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "ticks"),
+    [
+        (1e-4, 1e-2, [1e-4, 1e-3, 1e-2]),
+        (8, 128, [10, 20, 50, 100]),
+        (3.1e-5, 8.2e-5, [4e-5, 5e-5, 6e-5, 7e-5, 8e-5]),
+        (0.11, 0.99, [0.2, 0.3, 0.5, 0.7]),
+        (1, 3, [1, 2, 3]),
+        (0.81, 0.97, [0.81, 0.9, 0.97]),
+        (64, 64, [64]),
+    ],
+)
+def test_ticks_of_a_logarithmic_axis(low, high, ticks):
+    assert log_ticks(low, high) == ticks
+
+
+def test_each_label_of_a_logarithmic_axis_is_a_number_by_itself(story):
+    for number, lr in enumerate((0.0008, 0.002, 0.007)):
+        told(story, number, 0.1, **{"host.optim.args.lr": lr})
+    _, page = page_of(story)
+    axes = [chart["layout"]["xaxis"] for name, chart in page.charts.items() if "slice" in name]
+    (found,) = [one for one in axes if one["type"] == "log"]
+    assert found["tickvals"] == [0.001, 0.002, 0.005]
+    assert found["ticktext"] == ["0.001", "0.002", "0.005"]
 
 
 def test_bands_over_seeds_are_at_shared_steps():

@@ -10,10 +10,10 @@ from browser import opened
 from cli_tools import Run, refused, write_study
 from copies import query
 from dashboards import Dashboard
-from drives import drive, new_study, stored_trials
+from drives import drive, new_study, stored_events, stored_trials
 from drives import opened as opened_driver
 from fakes import FakeExecutor
-from test_population_study import population_study, teaching
+from test_population_study import origins, population_study, teaching
 
 from hpsearch.cluster.study_dir import StudyDir
 
@@ -95,8 +95,13 @@ def test_the_figures_hold_the_studys_numbers(dashboard, study, folder):
     }
     assert shown.keys() == {"learning-curves", "cluster-timeline", "lineage", "cross-play"}
     trials = stored_trials(study)
+    parents = {number: one["parents"] for number, one in origins(study).items()}
     for curve in shown["learning-curves"]["data"]:
-        told = trials[int(curve["name"].removeprefix("trial "))].intermediate_values
+        told, line = {}, [int(curve["name"].removeprefix("trial "))]
+        while line:
+            told |= trials[line[0]].intermediate_values
+            line = parents[line[0]][:1]
+        assert len(told) > 1
         assert dict(zip(curve["x"], curve["y"], strict=True)) == pytest.approx(told, rel=1e-3)
     last = max(int(path.name) for path in (folder.root / "matches").iterdir())
     games = np.load(folder.match(last).root / "games.npz")["moves"]
@@ -104,9 +109,22 @@ def test_the_figures_hold_the_studys_numbers(dashboard, study, folder):
     assert np.array(shown["cross-play"]["data"][0]["z"]) == pytest.approx(rho, rel=1e-3)
     (members,) = [one for one in shown["lineage"]["data"] if one["name"] == "trials"]
     assert len(members["x"]) == len(trials)
+    for axis in ("xaxis", "yaxis"):  # else plotly writes 0, 1, 1, 2, 2
+        assert shown["lineage"]["layout"][axis]["dtick"] == 1
     jobs = len({path.name for path in folder.jobs.iterdir()})
     bars = [one for one in shown["cluster-timeline"]["data"] if one.get("type") == "bar"]
     assert 0 < sum(len(one["y"]) for one in bars) <= jobs
+
+
+def test_the_champion_is_named_beside_the_best_trial(dashboard, study):
+    shown = dashboard.study()
+    champion = stored_events(study, "bred")[-1][-1]["champion"]
+    said = {one["key"]: one["value"] for one in shown["user_attrs"]}["champion"]
+    assert said.startswith(f"The champion is trial {champion}, ")
+    assert shown["note"] == {"version": 0, "body": said}
+    kept = query(study.path.parent / "study.db", "SELECT key FROM study_system_attributes")
+    assert kept
+    assert not [key for (key,) in kept if "note" in key]
 
 
 def test_a_browser_draws_the_figures_without_complaint(dashboard):
@@ -115,7 +133,7 @@ def test_a_browser_draws_the_figures_without_complaint(dashboard):
     for name in ("learning-curves", "cluster-timeline", "lineage", "cross-play"):
         assert f'id="user-defined-plot:{name}"' in page.dom
     for title in (
-        "learning curves: the best",
+        "learning curves: the lines",
         "the cluster: jobs over time",
         "descent: the champion",
     ):

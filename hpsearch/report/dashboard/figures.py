@@ -1,22 +1,22 @@
 """Our figures in the dashboard, as plotly draws them: plain data, and little of it."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
 
 from hpsearch.errors import HpsearchError
 from hpsearch.report.colours import BLUE, COLOURS, GREEN, ORANGE, SKY, VERMILLION
+from hpsearch.report.dashboard.drawn import Figure, figure, short
+from hpsearch.report.dashboard.learning import learning_curves
 from hpsearch.report.job_times import FAILED, LEFT, PLAYED, TRAINED, kind_of
 from hpsearch.report.lineage import Descent, Relative, read_lineage
+from hpsearch.report.page.charts import MAX_TICKS
 from hpsearch.report.played import read_played
 from hpsearch.report.view import StudyView
-from hpsearch.study.records import Job, Trial
+from hpsearch.study.records import Job
 
-Figure = dict[str, Any]
-
-MAX_CURVES: Final = 20
 MAX_JOBS: Final = 300
 """drawn one by one, the newest ones"""
 MAX_RELATIVES: Final = 1000
@@ -37,65 +37,42 @@ ATTR: Final = "dashboard:plot_data:{name}:0"
 which the dashboard passes by for every trial"""
 
 
-def figure_attrs(view: StudyView, now: float) -> dict[str, str]:
+def figure_attrs(view: StudyView, until: float) -> dict[str, str]:
     """Return the attributes that make the dashboard draw our figures of a study.
 
     Args:
         view: the study.
-        now: seconds since the epoch.
+        until: when what runs was last seen to run, in seconds since the epoch.
     """
     made: dict[str, Callable[[], Figure | None]] = {
         "learning-curves": lambda: learning_curves(view),
-        "cluster-timeline": lambda: timeline(view, now),
+        "cluster-timeline": lambda: timeline(view, until),
         "lineage": lambda: lineage(view),
         "cross-play": lambda: cross_play(view),
     }
     found = {}
     for name, draw in made.items():
         try:
-            figure = draw()
+            drawn = draw()
         except HpsearchError:  # what is damaged or gone leaves a gap among the figures, no more
             continue
-        if figure is not None:
-            found[ATTR.format(name=name)] = json.dumps(figure)
+        if drawn is not None:
+            found[ATTR.format(name=name)] = json.dumps(drawn)
     return found
 
 
-def learning_curves(view: StudyView) -> Figure | None:
-    """Return the curves of the best trials and of those that run, as far as they were reported."""
-    goal = view.study.spec.objectives[0]
-    sign = -1.0 if goal.goal == "maximize" else 1.0
-    drawn = [one for one in view.state.trials.values() if one.reported]
-    drawn.sort(key=lambda one: sign * one.reported[max(one.reported)])
-    running = [one for one in drawn if one.told is None][: MAX_CURVES // 2]
-    best = [one for one in drawn if one.told is not None][: MAX_CURVES - len(running)]
-    if not drawn:
-        return None
-    data = [_curve(one, at) for at, one in enumerate([*best, *running])]
-    title = "learning curves: the best trials, and dotted those that run"
-    return _figure(data, title, "step", goal.metric)
+def timeline(view: StudyView, until: float) -> Figure | None:
+    """Return how many jobs ran when, and the newest of them one by one.
 
-
-def _curve(trial: Trial, at: int) -> Figure:
-    steps = sorted(trial.reported)
-    line = {"color": COLOURS[at % len(COLOURS)], "dash": "dot" if trial.told is None else "solid"}
-    return {
-        "name": f"trial {trial.number}",
-        "mode": "lines+markers",
-        "x": steps,
-        "y": [_short(trial.reported[step]) for step in steps],
-        "line": line,
-    }
-
-
-def timeline(view: StudyView, now: float) -> Figure | None:
-    """Return how many jobs ran when, and the newest of them one by one."""
+    It ends ``until`` a moment while jobs run, else with the last of them.
+    """
     jobs = sorted(
         (one for one in view.state.jobs.values() if one.began_at is not None),
         key=lambda one: one.began_at or 0.0,
     )
     if not jobs:
         return None
+    end = _last_moment(jobs, until)
     newest = jobs[-MAX_JOBS:]
     bars = [
         {
@@ -104,7 +81,7 @@ def timeline(view: StudyView, now: float) -> Figure | None:
             "name": name,
             "y": [one.name for one in part],
             "base": [_moment(one.began_at or 0.0) for one in part],
-            "x": [round(1000 * one.seconds(now)) for one in part],
+            "x": [round(1000 * one.seconds(end)) for one in part],
             "text": [f"{_num_trials(one)} trials" for one in part],
             "marker": {"color": colour},
             "textposition": "none",
@@ -119,15 +96,15 @@ def timeline(view: StudyView, now: float) -> Figure | None:
         "line": {"shape": "hv", "color": "black"},
         "xaxis": "x",
         "yaxis": "y2",
-    } | _load(jobs, now)
-    figure = _figure([*bars, running], "the cluster: jobs over time", "", "")
-    figure["layout"] |= {
+    } | _load(jobs, end)
+    made = figure([*bars, running], "the cluster: jobs over time", "", "")
+    made["layout"] |= {
         "barmode": "overlay",
         "xaxis": {"type": "date"},
         "yaxis": {"domain": [0.0, 0.68], "showticklabels": False, "title": {"text": "job"}},
         "yaxis2": {"domain": [0.74, 1.0], "rangemode": "tozero", "title": {"text": "running"}},
     }
-    return figure
+    return made
 
 
 def _by_kind(view: StudyView, jobs: Sequence[Job]) -> Iterator[tuple[str, str, list[Job]]]:
@@ -141,11 +118,17 @@ def _num_trials(job: Job) -> int:
     return len({number for group in job.groups for number, _, _ in group})
 
 
-def _load(jobs: Iterable[Job], now: float) -> dict[str, list[Any]]:
+def _last_moment(jobs: Sequence[Job], until: float) -> float:
+    """Return when the last of what is known of jobs that have begun happened."""
+    last = max(one.ended_at or one.began_at or 0.0 for one in jobs)
+    return max(last, until) if any(one.ended_at is None for one in jobs) else last
+
+
+def _load(jobs: Iterable[Job], end: float) -> dict[str, list[Any]]:
     """Return the number of running jobs after each begin and end, or at evenly chosen ones."""
     began = np.sort([one.began_at or 0.0 for one in jobs])
     ended = np.sort([one.ended_at for one in jobs if one.ended_at is not None])
-    moments = np.unique(np.concatenate([began, ended, [now]]))
+    moments = np.unique(np.concatenate([began, ended, [end]]))
     if len(moments) > MAX_MOMENTS:
         moments = moments[np.linspace(0, len(moments) - 1, MAX_MOMENTS).round().astype(int)]
     number = np.searchsorted(began, moments, "right") - np.searchsorted(ended, moments, "right")
@@ -163,10 +146,15 @@ def lineage(view: StudyView) -> Figure | None:
         return None
     line = set() if found.champion is None else {one.trial for one in found.line(found.champion)}
     data = [*_edges(found, drawn, line), _members(drawn, line)]
-    figure = _figure(data, "descent: the champion's line is bold", "matches before", "member")
-    figure["layout"]["xaxis"]["tickformat"] = "d"
-    figure["layout"]["yaxis"] |= {"autorange": "reversed", "tickformat": "d"}
-    return figure
+    made = figure(data, "descent: the champion's line is bold", "matches before", "member")
+    made["layout"]["xaxis"] |= _whole(drawn[-1].generation)
+    made["layout"]["yaxis"] |= {"autorange": "reversed"} | _whole(max(o.member for o in drawn))
+    return made
+
+
+def _whole(last: int) -> dict[str, Any]:
+    """Return the ticks of an axis of whole numbers: each one, or as many as there is room for."""
+    return {"tickformat": "d"} | ({"dtick": 1} if last <= MAX_TICKS else {})
 
 
 def _edges(found: Descent, drawn: Sequence[Relative], line: set[int]) -> Iterator[Figure]:
@@ -216,30 +204,14 @@ def cross_play(view: StudyView) -> Figure | None:
         return None
     data = {
         "type": "heatmap",
-        "z": [[_short(one) for one in row] for row in found.rho.tolist()],
+        "z": [[short(one) for one in row] for row in found.rho.tolist()],
         "x": [f"agent {name}" for name in found.agents],
         "y": [f"host {name}" for name in found.hosts],
         "colorscale": "Cividis",
         "colorbar": {"title": {"text": "rho"}},
     }
     title = f"match {found.match}: rho, high (bright) is a strong host, low (dark) a strong agent"
-    return _figure([data], title, "", "")
-
-
-def _figure(data: Iterable[Mapping[str, Any]], title: str, x: str, y: str) -> Figure:
-    layout = {
-        "title": {"text": title, "font": {"size": 13}, "x": 0.0},
-        "xaxis": {"title": {"text": x}, "automargin": True},
-        "yaxis": {"title": {"text": y}, "automargin": True},
-        "margin": {"t": 64, "r": 16},
-        "hovermode": "closest",
-    }
-    return {"data": list(data), "layout": layout}
-
-
-def _short(value: float) -> float:
-    """Return a number in four digits, which is all that can be seen."""
-    return float(f"{value:.4g}")
+    return figure([data], title, "", "")
 
 
 def _told(one: Relative) -> str:

@@ -18,6 +18,8 @@ from hpsearch.study.copy.reader import News
 
 NOTE: Final = "note_"
 """in the names of the attributes that are notes"""
+NOTE_OF_STUDY: Final = "dashboard:note_ver"
+"""the attribute that a study with a note has"""
 MAX_CURVES: Final = 100
 """drawn of the newest trials: each is a line of its own, and a browser takes minutes for thousands;
 our own figure has those of the best"""
@@ -45,6 +47,7 @@ class ShownStudy(BaseStorage):
         self._added: Attrs = {}
         self._user_attrs: Attrs = {}
         self._files: Mapping[int, Attrs] = {}
+        self._remark = ""
         self._lock = threading.RLock()
         self.changed_at = time.monotonic()
         """when something was new"""
@@ -81,6 +84,12 @@ class ShownStudy(BaseStorage):
             self.changed_at = time.monotonic()
             self._added, self._user_attrs, self._files = system_attrs, user_attrs, of_trials
 
+    def remark(self, text: str) -> None:
+        """Show a sentence as the study's note where it has none of its own; it is kept nowhere."""
+        with self._lock:
+            if self._remark != text:
+                self._remark, self.changed_at = text, time.monotonic()
+
     # As the dashboard asks for it.
 
     def get_study_id_from_name(self, study_name: str) -> int:
@@ -108,7 +117,9 @@ class ShownStudy(BaseStorage):
         """Return names of objectives, notes, figures and files."""
         self._check(study_id)
         with self._lock:
-            return {**self._kept, **self._added}
+            shown = {**self._kept, **self._added}
+        has_note = NOTE_OF_STUDY in shown or not self._remark
+        return shown if has_note else {**shown, **_as_note(self._remark)}
 
     def get_all_studies(self) -> list[FrozenStudy]:
         """Return the study."""
@@ -213,6 +224,11 @@ class ShownStudy(BaseStorage):
     def set_trial_system_attr(self, trial_id: int, key: str, value: Any) -> None:
         """Refuse."""
         _refuse()
+
+
+def _as_note(text: str) -> Attrs:
+    """Return a note as the dashboard stores it, of the version before the first written."""
+    return {NOTE_OF_STUDY: 0, "dashboard:note_str:0": text}
 
 
 def _with_few_curves(trials: list[FrozenTrial]) -> list[FrozenTrial]:

@@ -1,15 +1,17 @@
 """Learning curves as files hold them: of the best trials, and of configurations on many seeds."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.cluster.trial_dir import TrialDir
 from hpsearch.errors import DiskError
-from hpsearch.report.lineage import Descent
+from hpsearch.report.lineage import Descent, Relative
 from hpsearch.report.view import StudyView
 from hpsearch.study.records import Trial
+
+T = TypeVar("T")
 
 NUM_CURVES: Final = 5
 """of the best trials, drawn with their intervals"""
@@ -62,13 +64,13 @@ def read_learning(
         trials = [one.number for one in _top(view, best)]
         curves = [read_curve(view.folder.trial(number), number, metric) for number in trials]
     else:
-        curves = [_line(view, descent, trial, metric) for trial in _strongest(view, descent)]
+        curves = [_line(view, descent, trial, metric) for trial in strongest(view, descent)]
     return Learning(
         tuple(curve for curve in curves if curve.steps), _seeds(view, confirmation, metric)
     )
 
 
-def _strongest(view: StudyView, descent: Descent) -> list[int]:
+def strongest(view: StudyView, descent: Descent) -> list[int]:
     """Return the trials that played the last match, the strongest first."""
     judged = [one for one in view.state.population.matches.values() if one.is_over]
     strengths = judged[-1].strengths if judged else {}
@@ -78,18 +80,33 @@ def _strongest(view: StudyView, descent: Descent) -> list[int]:
 
 def _line(view: StudyView, descent: Descent, trial: int, metric: str) -> Curve:
     """Return what the first parents of a trial measured, each in its own steps, and it itself."""
-    points = [
-        point
-        for one in descent.line(trial)
-        for point in _points(read_curve(view.folder.trial(one.trial), one.trial, metric))
-        if one.begin < point[0] <= one.step
-    ]
-    steps, values, low, high = zip(*points, strict=True) if points else ((), (), (), ())
-    return Curve(trial, steps, values, low, high)
+    found = along(
+        descent.line(trial),
+        lambda number: _by_step(read_curve(view.folder.trial(number), number, metric)),
+    )
+    values, low, high = zip(*found.values(), strict=True) if found else ((), (), ())
+    return Curve(trial, tuple(found), values, low, high)
 
 
-def _points(curve: Curve) -> Iterator[tuple[int, float, float, float]]:
-    return zip(curve.steps, curve.values, curve.low, curve.high, strict=True)
+def along(line: Sequence[Relative], measured: Callable[[int], Mapping[int, T]]) -> dict[int, T]:
+    """Return what was measured along a line, by step: of each trial what it trained itself.
+
+    Args:
+        line: the oldest first.
+        measured: returns what was measured of a trial, by step.
+    """
+    return {
+        step: found
+        for one in line
+        for step, found in sorted(measured(one.trial).items())
+        if one.begin < step <= one.step
+    }
+
+
+def _by_step(curve: Curve) -> dict[int, tuple[float, float, float]]:
+    return dict(
+        zip(curve.steps, zip(curve.values, curve.low, curve.high, strict=True), strict=True)
+    )
 
 
 def read_curve(files: TrialDir, trial: int, metric: str) -> Curve:

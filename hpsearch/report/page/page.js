@@ -40,10 +40,23 @@
     });
   }
 
+  let unfolded = [];
+
+  function unfold() {
+    unfolded = [...document.querySelectorAll("details:not([open])")];
+    for (const one of unfolded) one.open = true;
+  }
+
+  function fold() {
+    for (const one of unfolded) one.open = false;
+  }
+
   document.querySelectorAll("script[data-for]").forEach(draw);
   centre();
   dark.addEventListener("change", recolour);
   print.addEventListener("change", function () { recolour(); fit(); });
+  addEventListener("beforeprint", unfold);
+  addEventListener("afterprint", fold);
   document.querySelectorAll("details").forEach(function (one) {
     one.addEventListener("toggle", function () { fit(); centre(); });
   });

@@ -1,6 +1,7 @@
 """Which parameters mattered, and how: importances and slices."""
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from hpsearch.parameters import CategoricalParameter, Parameter, label_of
@@ -26,8 +27,10 @@ from hpsearch.study.records import Trial
 
 AXIS: Final = 70
 """pixels between two axes of parallel coordinates at least"""
-MANY_DECADES: Final = 1000.0
-"""ratio of the ends of a range from which on only powers of ten have a tick"""
+FEW_TICKS: Final = 3
+"""from which on an axis needs none between them"""
+DIGITS: Final = ((1,), (1, 2, 5), (1, 2, 3, 5, 7), tuple(range(1, 10)))
+"""of ticks on a logarithmic axis, from few ticks to many"""
 
 
 def parameters_section(material: Material) -> Section:
@@ -125,17 +128,29 @@ def slice_chart(view: StudyView, name: str, best: Trial | None) -> Chart:
     layout = {
         "height": 260,
         "showlegend": False,
-        "xaxis": axis(name, _scale(parameter)),
+        "xaxis": axis(name, _scale(parameter, [place(trial) for trial in trials])),
         "yaxis": axis("", {}),
     }
     return chart([points, chosen], layout)
 
 
-def _scale(parameter: Parameter) -> dict[str, Any]:
+def _scale(parameter: Parameter, drawn: Sequence[Any]) -> dict[str, Any]:
     """Return the kind of an axis, as the parameter is searched."""
     if isinstance(parameter, CategoricalParameter):
         return {"type": "category"}
     if not parameter.log:
         return {"type": "linear", "nticks": 5}
-    is_long = parameter.high / parameter.low >= MANY_DECADES
-    return {"type": "log", "dtick": 1 if is_long else "D2"}
+    ticks = log_ticks(min(drawn), max(drawn)) if drawn else []
+    # Written out: between powers of ten plotly.js writes the first digit alone.
+    return {"type": "log", "tickvals": ticks, "ticktext": [f"{one:.3g}" for one in ticks]}
+
+
+def log_ticks(low: float, high: float) -> list[float]:
+    """Return ticks of a logarithmic axis between two positive numbers, as round as there are."""
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    for digits in DIGITS:
+        ticks = [float(f"{digit}e{power}") for power in powers for digit in digits]
+        inside = [tick for tick in ticks if low <= tick <= high]
+        if len(inside) >= FEW_TICKS:
+            return inside
+    return sorted({low, *inside, high})

@@ -1,0 +1,16 @@
+"""Who the champion of a population is, beside what Optuna calls its best trial."""
+
+from hpsearch.report.view import StudyView
+
+
+def champion_text(view: StudyView) -> str:
+    """Return the sentence; empty where no match has made a champion."""
+    population = view.state.population
+    if not population.archive:
+        return ""
+    last = max(number for number, match in population.matches.items() if match.is_over)
+    return (
+        f"The champion is trial {population.archive[-1]}, the strongest of match {last} of the "
+        f'members against one another; "Best Trial" is Optuna\'s, by the value of '
+        f"{view.study.spec.objectives[0].metric}, and may be another."
+    )
