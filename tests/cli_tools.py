@@ -19,7 +19,7 @@ from hpsearch import yaml_file
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.trainers import checkpoint
 
-PATIENCE_SECONDS = 120
+PATIENCE_SECONDS = 300
 METRIC = "rho/host/choose_first"
 
 STUDY = {
