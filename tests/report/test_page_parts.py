@@ -23,6 +23,7 @@ from hpsearch.report.page.learning import Curve, read_curve
 from hpsearch.report.page.material import gather
 from hpsearch.report.page.page import page_text, plotly_js
 from hpsearch.report.page.parameters import log_ticks
+from hpsearch.study.breeding.records import Match
 
 MEGABYTE = 1_000_000
 NASTY = "<b>\"&'</script>"
@@ -186,6 +187,24 @@ def test_bands_over_seeds_are_at_shared_steps():
         for n, steps in ((1, (10, 20, 30)), (2, (10, 20, 30)), (6, (10, 30)))
     ]
     assert over_seeds(curves) == ([10, 30], [10, 30], [30, 90], [60, 180])
+
+
+@pytest.mark.parametrize("is_population", [False, True])
+def test_captions_tell_the_champion_from_the_best_value(story, is_population):
+    told(story, 0, 0.1)
+    told(story, 1, 0.2)
+    if is_population:
+        judged = Match(1, {0: 0}, ended=(0,), archive=(), strengths={0: -2.0}, champion=0)
+        story.view.state.population.matches[1] = judged
+    _, page = page_of(story)
+    (star,) = trace(page.charts["slice-0"], "best")["y"]
+    assert star == (0.1 if is_population else 0.2)
+    assert trace(page.charts["history-0"], "best so far")["y"] == [0.1, 0.2]
+    for said in (
+        "The star is the champion, by its strength in the last match",
+        "the best so far by value, while the champion is chosen by strength",
+    ):
+        assert (said in page.words) == is_population
 
 
 def test_a_confirmation_has_bands_over_its_seeds(story):

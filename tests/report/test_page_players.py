@@ -1,5 +1,7 @@
 """What the page says of players: measured as evaluate does, trees of best play, drawn whole."""
 
+import math
+from dataclasses import replace
 from itertools import combinations
 
 import pytest
@@ -9,16 +11,17 @@ from pages import read_page
 from views import Story
 
 from hpsearch.game.solver import minimax_depth
-from hpsearch.report.blowup_tree import tree_text
+from hpsearch.report.blowup_tree import Tree, tree_text
 from hpsearch.report.contestants import find_contestant
 from hpsearch.report.examination import CPU, Plan, examine
 from hpsearch.report.host_tree import STARTS, best_tree, host_tree
-from hpsearch.report.page.ade import ade_trees
+from hpsearch.report.page.ade import AdeTrees, Pair, ade_trees
 from hpsearch.report.page.comparison import comparisons
 from hpsearch.report.page.material import gather
 from hpsearch.report.page.measuring import measured
 from hpsearch.report.page.page import page_text
 from hpsearch.report.page.tree_svg import boxes_of, tree_svg
+from hpsearch.report.page.trees import trees_html
 from hpsearch.trainers.algorithms import build
 from hpsearch.trainers.config import read_config
 from hpsearch.trainers.match import one_thread
@@ -107,6 +110,17 @@ def test_trees_of_a_host_lie_beside_those_of_best_play():
         assert pair.host.depth >= pair.best.depth
         if case.zeillinger is not None:
             assert pair.host.depth == case.zeillinger
+
+
+def test_a_worst_case_without_end_is_named_so_above_its_tree():
+    cut = Tree(tuple(replace(one, state="cut") for one in best_tree("A1").nodes))
+    pairs = AdeTrees(tuple(Pair(start, cut, best_tree(start)) for start in ("A1", "A2", "A3")))
+    drawn = read_page(trees_html(pairs, {"A1": math.inf, "A2": 7.0}))
+    assert "A1: no end, best play 1" in drawn.words
+    assert "The host from A1: at least 1 moves in the worst case" in drawn.words
+    assert "shown; in the worst case no end" in drawn.words
+    assert "A2: at least 1 move, best play 3" in drawn.words
+    assert "A3: at least 1 move, best play 2" in drawn.words
 
 
 @pytest.mark.parametrize("start", ["A1", "D4", "E8"])

@@ -10,7 +10,6 @@ def champion_text(view: StudyView) -> str:
         return ""
     last = max(number for number, match in population.matches.items() if match.is_over)
     return (
-        f"The champion is trial {population.archive[-1]}, the strongest of match {last} of the "
-        f'members against one another; "Best Trial" is Optuna\'s, by the value of '
-        f"{view.study.spec.objectives[0].metric}, and may be another."
+        f"The champion is trial {population.archive[-1]}, the strongest of match {last}; "
+        f'"Best Trial" is by {view.study.spec.objectives[0].metric} alone.'
     )

@@ -31,9 +31,9 @@ def learning_curves(view: StudyView) -> Figure | None:
     ended = lines or {one.number: one.reported for one in best}
     drawn = [(f"trial {number}", points, "solid") for number, points in ended.items()]
     drawn += [(f"trial {one.number}", _with_parent(view, one), "dot") for one in running]
-    what = "the lines to the strongest of the last match" if lines else "the best trials"
+    what = "the lines to the strongest" if lines else "the best trials"
     data = [_curve(*one, at) for at, one in enumerate(drawn)]
-    return figure(data, f"learning curves: {what}, and dotted what runs", "step", goal.metric)
+    return figure(data, f"learning curves: {what}, dotted what runs", "step", goal.metric)
 
 
 def _lines(view: StudyView) -> Iterator[tuple[int, Mapping[int, float]]]:

@@ -36,8 +36,16 @@ def _parts(view: StudyView) -> Iterator[Html]:
             history_chart(view, objective),
             f"history-{place}",
             f"{objective.metric} of each finished trial with its 95 % interval, in the order of "
-            "asking; the line is the best so far. Marks below: pruned and failed trials.",
+            f"asking; the line is the best so far{_by_value(view)}. Marks below: pruned and failed "
+            "trials.",
         )
+
+
+def _by_value(view: StudyView) -> str:
+    """Return what sets the best apart from a champion, where there is one."""
+    if not view.state.population.archive:
+        return ""
+    return " by value, while the champion is chosen by strength"
 
 
 def history_chart(view: StudyView, objective: Objective) -> Chart:

@@ -69,10 +69,20 @@ def _parts(material: Material) -> Iterator[Html]:
         AXIS * (1 + len(view.study.space.order)),
     )
     yield heading("One parameter at a time")
+    yield paragraph(f"The star is {_star_text(material)}.")
     yield grid(
         figure(slice_chart(view, name, material.best), f"slice-{place}", f"{metric} by {name}")
         for place, name in enumerate(view.study.space.order)
     )
+
+
+def _star_text(material: Material) -> str:
+    """Return what the star in the slices stands for."""
+    if material.is_confirmed:
+        return "the best of the confirmation, which need not have the best value in the search"
+    if material.view.state.population.archive:
+        return "the champion, by its strength in the last match, so others may have better values"
+    return "the best trial"
 
 
 def importance_chart(found: dict[str, float]) -> Chart:

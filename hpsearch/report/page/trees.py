@@ -1,5 +1,7 @@
 """Blow-up trees of the best host beside those of best play, drawn."""
 
+import math
+from collections.abc import Mapping
 from typing import Final
 
 from hpsearch.report.blowup_tree import summary
@@ -11,23 +13,35 @@ SHOWN: Final = "E6"
 """the start whose trees are unfolded"""
 
 
-def trees_html(trees: AdeTrees) -> Html:
-    """Return the pairs of trees, folded but for one."""
+def trees_html(trees: AdeTrees, worst: Mapping[str, float]) -> Html:
+    """Return the pairs of trees, folded but for one.
+
+    Args:
+        trees: of the host and of best play.
+        worst: moves that the host needs in the worst case, by start, where they are known;
+            infinity where there is no end.
+    """
     reading = paragraph(
         "A node is a position with the host's choice of coordinates, an edge an answer of the "
         "agent, a dot a game that is over. The depth is the worst case; nobody's is below best "
         "play's."
     )
-    return join([reading, *(_pair(pair) for pair in trees.pairs)])
+    return join([reading, *(_pair(pair, worst.get(pair.start)) for pair in trees.pairs)])
 
 
-def _pair(pair: Pair) -> Html:
+def _pair(pair: Pair, worst: float | None) -> Html:
+    is_endless = worst is not None and math.isinf(worst)
+    end = "; in the worst case no end" if is_endless else ""
     two = [
-        (f"The host from {pair.start}: {summary(pair.host)}", pair.host),
+        (f"The host from {pair.start}: {summary(pair.host)}{end}", pair.host),
         (f"Best play from {pair.start}: {summary(pair.best)}", pair.best),
     ]
     drawn = [join([paragraph(title), tree_svg(tree, title)]) for title, tree in two]
-    at_least = "" if pair.host.is_whole else "at least "
-    moves = "1 move" if pair.host.depth == 1 else f"{pair.host.depth} moves"
-    title = f"{pair.start}: {at_least}{moves}, best play {pair.best.depth}"
+    moves = "no end" if is_endless else _moves(pair)
+    title = f"{pair.start}: {moves}, best play {pair.best.depth}"
     return folded(title, beside(drawn), is_open=pair.start == SHOWN)
+
+
+def _moves(pair: Pair) -> str:
+    at_least = "" if pair.host.is_whole else "at least "
+    return at_least + ("1 move" if pair.host.depth == 1 else f"{pair.host.depth} moves")

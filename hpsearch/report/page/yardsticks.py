@@ -48,7 +48,14 @@ def _parts(material: Material) -> Iterator[Html]:
     # Imported here: it loads torch, which is loaded where something was measured.
     from hpsearch.report.page.trees import trees_html
 
-    yield trees_html(trees)
+    yield trees_html(trees, _of_host(report))
+
+
+def _of_host(report: "Report") -> dict[str, float]:
+    """Return the host's worst cases by start, as far as they were found."""
+    hosts = [role.yardstick for role in report.roles if role.role == "host"]
+    known = [case for one in hosts if not isinstance(one, str) for case in one.ade]
+    return {case.name: case.player for case in known if case.player is not None}
 
 
 def _match(report: "Report", role: "RoleReport", name: str) -> Iterator[Html]:
