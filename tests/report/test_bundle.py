@@ -8,6 +8,7 @@ import subprocess
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
+from zipfile import ZipFile, is_zipfile
 
 import pytest
 import torch
@@ -201,6 +202,18 @@ def test_its_configuration_trains_as_it_is(bundle, tmp_path):
     weights = load_file(bundle / "weights.safetensors")
     first = saved["host.net.weights"][: weights["host.0.weight"].numel()]
     assert torch.equal(first.reshape(-1, 8).T, weights["host.0.weight"])  # the same training
+
+
+def test_its_policies_do_not_tell_where_our_code_lay(bundle):
+    here = str(Path(writing.__file__).parent).encode()
+    programs = [*bundle.glob("policy-*.onnx"), *bundle.glob("policy-*.pt2")]
+    assert len(programs) >= 2
+    for path in programs:
+        held = [path.read_bytes()]
+        if is_zipfile(path):
+            with ZipFile(path) as archive:
+                held = [archive.read(name) for name in archive.namelist()]
+        assert not any(here in part for part in held), path
 
 
 def test_the_same_trial_gives_the_same_bytes(told, bundle, tmp_path):

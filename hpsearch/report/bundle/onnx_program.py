@@ -13,7 +13,7 @@ from torch.onnx.errors import OnnxExporterError
 
 from hpsearch.report.bundle.greedy import Greedy, greedy_policy
 from hpsearch.report.bundle.positions import BATCHES, Positions
-from hpsearch.report.bundle.programs import traced
+from hpsearch.report.bundle.programs import traced, without_places
 from hpsearch.trainers.saved_player import SavedPlayer
 
 MISSING: Final = (
@@ -58,7 +58,7 @@ def write_onnx(path: Path, player: SavedPlayer, role: str, positions: Positions)
 def _write(path: Path, greedy: Greedy) -> None:
     attention = torch.ops.aten.scaled_dot_product_attention.default
     with _without_remarks():
-        program = traced(greedy).run_decompositions({attention: _attention})
+        program = without_places(traced(greedy).run_decompositions({attention: _attention}))
         written = torch.onnx.export(program, dynamo=True, verbose=False)
     assert written is not None, "without a path it is returned"
     written.save(path)

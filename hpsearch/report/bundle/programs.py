@@ -18,9 +18,17 @@ def traced(policy: Greedy) -> ExportedProgram:
     example = policy.example()
     batch = Dim("batch", min=1)
     with torch.no_grad():
-        return torch.export.export(
+        program = torch.export.export(
             policy.eval(), example, dynamic_shapes=tuple({0: batch} for _ in example)
         )
+    return without_places(program)
+
+
+def without_places(program: ExportedProgram) -> ExportedProgram:
+    """Return the program without the lines of code that it came from, which name our folders."""
+    for node in program.graph.nodes:
+        node.meta.pop("stack_trace", None)
+    return program
 
 
 def write_program(path: Path, player: SavedPlayer, role: str, positions: Positions) -> None:
