@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from cli_tools import STUDY, hpsearch, read, write_study, write_trainer
+from profiles import plain_profile
 
 from hpsearch import yaml_file
 from hpsearch.cluster.messages import Assignment, Heartbeat, JobPlan
@@ -27,29 +28,7 @@ GRID = {
     "host.gamma": {"type": "float", "low": 0.8, "high": 0.95, "step": 0.05},
 }
 LISTED = [{LR: 1e-3, "host.gamma": 0.9}, {LR: 2e-3, "host.gamma": 0.8}]
-PROFILE = {
-    "partition": "gpu",
-    "account": None,
-    "qos": None,
-    "constraint": "a100&(nvlink|ib)",
-    "gpu_type": "a100",
-    "gpus_per_task": 2,
-    "cpus_per_task": 16,
-    "memory_gib": 120,
-    "walltime_minutes": 60,
-    "signal_delay_seconds": 300,
-    "setup": ["module load cuda"],
-    "array_parallelism": 4,
-    "tasks_per_job": 1,
-    "max_calls_per_minute": 6,
-    "driver": {
-        "partition": "cpu",
-        "account": None,
-        "qos": None,
-        "memory_gib": 8,
-        "walltime_minutes": 10080,
-    },
-}
+PROFILE = plain_profile(account=None, setup=["module load cuda"])
 SLURM = {"executor": {"name": "slurm", "profile": "site.yaml", "jobs": 2}}
 
 

@@ -7,35 +7,14 @@ from pathlib import Path
 
 import pytest
 import yaml
+from profiles import plain_profile
 
 from hpsearch.cluster.slurm_profile import load_profile, sbatch_parameters
 from hpsearch.errors import ConfigError
 
 PROFILES = sorted((Path(__file__).parents[2] / "slurm").glob("*.yaml"))
 
-PLAIN = {
-    "partition": "gpu",
-    "account": "geometry",
-    "qos": None,
-    "constraint": "a100&(nvlink|ib)",
-    "gpu_type": "a100",
-    "gpus_per_task": 2,
-    "cpus_per_task": 16,
-    "memory_gib": 120,
-    "walltime_minutes": 60,
-    "signal_delay_seconds": 300,
-    "setup": ["module load cuda", "export A='b c'"],
-    "array_parallelism": 4,
-    "tasks_per_job": 1,
-    "max_calls_per_minute": 6,
-    "driver": {
-        "partition": "cpu",
-        "account": None,
-        "qos": None,
-        "memory_gib": 8,
-        "walltime_minutes": 10080,
-    },
-}
+PLAIN = plain_profile()
 
 
 @pytest.fixture
