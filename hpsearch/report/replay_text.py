@@ -1,9 +1,14 @@
 """A replay as text for people: a table, and one sentence that says what it tells."""
 
+from typing import Final
+
 from rich.console import Console
 from rich.table import Table
 
 from hpsearch.report.replay import Replay
+
+ENOUGH_SEEDS: Final = 4
+"""below which the interval of one more seed holds nearly everything"""
 
 
 def print_replay(console: Console, found: Replay, conclusion: str) -> None:
@@ -30,8 +35,12 @@ def conclusion_text(found: Replay) -> str:
     where = f"where a new seed gives {low:+.3f} to {high:+.3f} with 95 %"
     if not found.held_up:
         return f"{trial} was lucky: its strength is {found.original:+.3f}, {where}"
-    seeds = f"as far as {len(found.replicates)} seeds tell"
-    return f"the schedule holds up, {seeds}: {trial} has {found.original:+.3f}, {where}"
+    if (seeds := len(found.replicates)) < ENOUGH_SEEDS:
+        return (
+            f"{seeds} seeds are too few to tell whether the schedule holds up: {trial} has "
+            f"{found.original:+.3f}, {where}; {ENOUGH_SEEDS} or more tell"
+        )
+    return f"the schedule holds up: {trial} has {found.original:+.3f}, {where}"
 
 
 def _table(found: Replay) -> Table:

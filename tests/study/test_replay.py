@@ -137,6 +137,14 @@ def test_what_lies_above_the_interval_was_lucky(place):
     assert (place.plain()["held_up"], place.plain()["original"]["rank"]) == (True, 2)
 
 
+def test_two_seeds_do_not_say_that_a_schedule_holds_up(place):
+    bred(place)
+    place.strengths = lambda names: [0.25, 0.1, 0.3]
+    said = place.replay("--seeds", 2)
+    assert "2 seeds are too few to tell whether the schedule holds up" in said.out
+    assert "4 or more tell" in said.out
+
+
 def test_the_interval_of_one_more_seed_holds_it_as_often_as_it_says():
     rng = np.random.default_rng(3)
     inside = 0
