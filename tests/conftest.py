@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from servers import Server
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as the command line does
+for name in ("CI", "FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
+    os.environ.pop(name, None)  # what is shown depends on them; tests that mean one set it
 if "PYTEST_XDIST_WORKER" in os.environ:  # one of several processes, as many as there are cores
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 settings.register_profile("repeatable", derandomize=True, deadline=None)

@@ -17,12 +17,10 @@ CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 MOVES = re.compile(r"\x1b\[[0-9;?]*[A-HJKSTfhlsu]|\r(?!\n)")
 """control sequences other than colours"""
 LINE = re.compile(r"^\[\d+:\d\d\] .*time left", flags=re.MULTILINE)
-ASIDE = ("CI", "FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE")
 
 
 def surroundings(changes: dict[str, str]) -> dict[str, str]:
-    plain = {name: value for name, value in os.environ.items() if name not in ASIDE}
-    return plain | {"TERM": "xterm-256color", "COLUMNS": "100", "LINES": "40"} | changes
+    return os.environ | {"TERM": "xterm-256color", "COLUMNS": "100", "LINES": "40"} | changes
 
 
 def on_terminal(folder: Path, *arguments: str, env: dict[str, str] | None = None) -> str:

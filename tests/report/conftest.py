@@ -15,6 +15,4 @@ def story(tmp_path):
 def terminal(monkeypatch):
     """The surroundings of somebody at a terminal, whatever these tests run on."""
     monkeypatch.setenv("TERM", "xterm-256color")
-    for name in ("CI", "FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
-        monkeypatch.delenv(name, raising=False)
     return monkeypatch
