@@ -16,6 +16,7 @@ from hpsearch.population.exploring.parameters import IsActive, Parameter
 from hpsearch.population.exploring.perturbation import Perturbation
 from hpsearch.population.islands import bridge, islands_of, joins_islands
 from hpsearch.population.operators.options import Clone, Grow, OperatorOptions
+from hpsearch.population.operators.table import OPERATORS
 from hpsearch.population.options import (
     Keep,
     Model,
@@ -54,6 +55,8 @@ class Member:
     """whether its interval is over, so that something comes next"""
     shape: str
     """members of one shape can give each other their weights"""
+    family: str
+    """members of one family share the beginning of their training"""
     is_pair: bool
     growths: tuple[Mapping[str, Any], ...]
     """for each role that can grow, the hyperparameters that its next larger network changes"""
@@ -203,12 +206,26 @@ class _Draft:
             operator = Clone()
         if not takes_two_parents(operator):
             return Next((source,), operator, params, is_child=True)
-        shape, any_shape = parent.shape, joins_islands(operator)
-        allowed = [k for k, one in enumerate(self.members) if any_shape or one.shape == shape]
-        other = second_parent(source, self.scores.strength, allowed, self.rng)
+        mates = self._mates(source, operator)
+        other = second_parent(source, self.scores.strength, mates, self.rng)
         if other is None:
             return Next((source,), Clone(), params, is_child=True)
         return Next((source, other), operator, params, is_child=True)
+
+    def _mates(self, source: int, operator: OperatorOptions) -> list[int]:
+        """Return who may be the second parent: kin of the first, if any, where weights mix.
+
+        Networks that share the beginning of their training stay so close that weights between them
+        play as well; between others' lies a barrier that aligning them lowers, not removes (Frankle
+        et al., Linear mode connectivity and the lottery ticket hypothesis, arXiv 1912.05671).
+        """
+        parent = self.members[source]
+        others = [k for k in range(len(self.members)) if k != source]
+        if not joins_islands(operator):
+            others = [k for k in others if self.members[k].shape == parent.shape]
+        if not OPERATORS[operator.name].parents_alike:
+            return others
+        return [k for k in others if self.members[k].family == parent.family] or others
 
     def _operator(self) -> OperatorOptions:
         """Return an operator, the likelier the more of its children were adopted."""

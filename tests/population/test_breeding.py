@@ -37,6 +37,8 @@ LR = FloatParameter("float", 1e-5, 1e-1, log=True)
 GAMMA = FloatParameter("float", 0.5, 1.0)
 HALF = Truncation(share=0.5)
 AVERAGE = AlignedAverage("aligned_average", 0.5)
+LEARNING = Distillation(5, 8, 1e-3, 0.9, 0.999, 1e-8, 0.1, 0.5, "standardised")
+DISTILLATION = DistillationCrossover("distillation", LEARNING)
 MUTATION = GaussianMutation("gaussian_mutation", 0.1)
 
 
@@ -48,12 +50,15 @@ def options(**changes):
     return PopulationOptions(**({"members": 4, "interval": 8, "selection": HALF} | changes))
 
 
-def members(num, shapes="same", *, ended=None, is_pair=False, params=None, growths=()):
+def members(
+    num, shapes="same", *, families=None, ended=None, is_pair=False, params=None, growths=()
+):
     return [
         Member(
             params=(params or {}) | {"lr": 10.0 ** -(1 + place % 4), "net": place},
             has_ended=ended is None or place in ended,
             shape=shapes[place] if shapes != "same" else shapes,
+            family=families[place] if families else f"trial {place}",
             is_pair=is_pair,
             growths=growths,
         )
@@ -252,6 +257,29 @@ def test_existence_is_decided_by_what_children_inherit_too():
             assert ("lr" in one.params) == (one.params["net"] % 2 == 0)
 
 
+def test_weights_mix_with_kin_where_there_is_any():
+    rules = options(members=6, operators=(AVERAGE,), selection=Tournament("tournament", size=6))
+    who, scores = members(6, families="ababcc"), sure_scores(9, 1, 2, 8, 1, 0)
+    others = options(members=6, operators=(DISTILLATION,), selection=rules.selection)
+    taught, mixed = set(), set()
+    for seed in range(40):
+        mixed |= {one.parents for one in plan(rules, who, scores, seed=seed).places.values()}
+        taught |= {one.parents for one in plan(others, who, scores, seed=seed).places.values()}
+    assert mixed == {(0,), (0, 2)}  # the elite, and its children
+    assert {second for _, second in taught - {(0,)}} > {2, 3}  # who teaches need not be kin
+
+
+def test_weights_of_one_without_kin_mix_with_the_next_best():
+    rules = options(operators=(AVERAGE,), selection=Tournament("tournament", size=4))
+    seen = {
+        one.parents[1]
+        for seed in range(40)
+        for one in plan(rules, members(4), sure_scores(3, 1, 4, 2), seed=seed).places.values()
+        if one.is_child
+    }
+    assert seen == {0, 1, 3}
+
+
 def test_the_model_sends_children_where_intervals_improved_most():
     seen = rng(3).uniform(0.5, 1.0, 40)
     history = [Generation({"gamma": g}, 1, -abs(g - 0.9)) for g in seen]
@@ -269,10 +297,6 @@ def test_the_same_games_give_the_same_plan():
     )
     assert first == second
     assert first != other
-
-
-LEARNING = Distillation(5, 8, 1e-3, 0.9, 0.999, 1e-8, 0.1, 0.5, "standardised")
-DISTILLATION = DistillationCrossover("distillation", LEARNING)
 
 
 def test_islands_are_joined_by_distillation():

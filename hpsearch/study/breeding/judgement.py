@@ -16,6 +16,7 @@ from hpsearch.study.breeding.beginnings import beginning
 from hpsearch.study.breeding.game import game_of
 from hpsearch.study.breeding.growths import growths_of
 from hpsearch.study.breeding.history import improvements
+from hpsearch.study.breeding.kinship import family
 from hpsearch.study.breeding.members import explorable, size
 from hpsearch.study.breeding.programme import Programme
 from hpsearch.study.breeding.records import Match, Origin, PopulationRecord, key_after
@@ -70,7 +71,7 @@ class Judge:
         plan = breed(
             self._options,
             [
-                self._member(trial, config, match)
+                self._member(trial, config, match, known)
                 for trial, config in zip(programme.members, configs, strict=True)
             ],
             scores,
@@ -97,11 +98,14 @@ class Judge:
             ],
         }
 
-    def _member(self, trial: Trial, config: TrainerConfig, match: Match) -> Member:
+    def _member(
+        self, trial: Trial, config: TrainerConfig, match: Match, known: Mapping[int, Trial]
+    ) -> Member:
         return Member(
             params=trial.last_params,
             has_ended=member_of(trial) in match.ended,
             shape=shape_key(config),
+            family=family(trial, known),
             is_pair=len(config.learning()) == 2,
             growths=self._growths(trial, config),
         )
