@@ -8,6 +8,7 @@ A step is the same work in every way: the same games, networks and updates. Ways
 steps is not known beforehand (successive halving) say how many they took. Each row appended to
 reports/benchmarks/breeding.csv is one study; the page shows interquartile means over the seeds.
 
+`GAMES` are where it is tried. All ways that breed select alike, so what differs is the operators.
 Seeds are the studies' own; nothing else in the project uses those that a row names.
 """
 
@@ -18,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +31,11 @@ import rows
 from hpsearch import yaml_file
 from hpsearch.cores import num_cores
 
+GAMES = {
+    "20x3": {"dimension": 3, "max_num_points": 20},
+    "10x4": {"dimension": 4, "max_num_points": 10},
+}
+"""points and dimension; at 10x4 hosts still learn fast when the budget ends, at 20x3 hardly"""
 METRIC = "rho/host/choose_first"
 BASE = rows.ROOT / "studies/trainers/quickstart.yaml"
 MEMBERS, GENERATIONS, INTERVAL = 8, 6, 400
@@ -52,21 +59,22 @@ OPERATORS: dict[str, dict[str, Any]] = {
     "distillation": {
         "name": "distillation",
         "learning": {
-            "num_steps": 50,
+            "num_steps": 500,
             "batch_size": 256,
-            "lr": 1.0e-3,
+            "lr": 3.0e-4,
             "beta1": 0.9,
             "beta2": 0.999,
             "eps": 1.0e-8,
-            "temperature": 0.1,
+            "temperature": 0.03,
             "value_weight": 0.5,
             "compare": "raw",
         },
     },
 }
 ISLANDS = {"members": MEMBERS_PER_JOB, "generations": 2, "num_games": 500}
-SURE = {"name": "truncation", "share": 0.25, "confidence": 0.9}
-ANY = {"name": "truncation", "share": 0.25, "confidence": 0.5}
+ADOPTION = {"num_games": 1000, "confidence": 0.5}
+"""a child takes a place only if it is rather stronger than a copy of its first parent"""
+SELECTION = {"name": "truncation", "share": 0.25, "confidence": 0.5}
 """acts on any difference, as population-based training was published (arXiv 1711.09846)"""
 
 
@@ -75,10 +83,8 @@ def search(sampler: str, trials: int, pruner: dict[str, Any]) -> dict[str, Any]:
     return {"sampler": {"name": sampler}, "pruner": pruner, "budget": {"trials": trials}}
 
 
-def population(
-    selection: dict[str, Any], *operators: dict[str, Any], **more: Any
-) -> dict[str, Any]:
-    """Return the keys of a study that breeds; ``more`` are those of its population block."""
+def population(*operators: dict[str, Any], islands: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Return the keys of a study that breeds, by clones and other operators."""
     return {
         "sampler": {"name": "random"},
         "budget": {"trials": MEMBERS * GENERATIONS},
@@ -87,9 +93,10 @@ def population(
             "interval": INTERVAL,
             "generations": {"name": "synchronous", "quorum": 1.0},
             "matches": {"num_games": 1000, "panel": ["choose_first"], "weighing": "uniform"},
-            "selection": selection,
+            "selection": SELECTION,
             "operators": [CLONE, *operators],
-            **more,
+            "adoption": ADOPTION,
+            "islands": islands,
         },
     }
 
@@ -98,18 +105,17 @@ HALVING = {"name": "successive_halving", "min_resource": INTERVAL, "reduction_fa
 WAYS: dict[str, dict[str, Any]] = {
     "random search": search("random", MEMBERS, {"name": "none"}),
     "tpe, halving": search("tpe", HALVED_TRIALS, HALVING),
-    "pbt as published": population(ANY),
-    "pbt, sure": population(SURE),
-    **{f"pbt, sure, {name}": population(SURE, one) for name, one in OPERATORS.items()},
-    "bred": population(SURE, *OPERATORS.values()),
-    "bred, islands": population(SURE, *OPERATORS.values(), islands=ISLANDS),
+    "pbt as published": population(),
+    **{f"pbt, {name}": population(one) for name, one in OPERATORS.items()},
+    "bred": population(*OPERATORS.values()),
+    "bred, islands": population(*OPERATORS.values(), islands=ISLANDS),
 }
 
 
-def run(way: str, seed: int, folder: Path) -> dict[str, object]:
+def run(game: str, way: str, seed: int, folder: Path) -> dict[str, object]:
     """Run one study in an empty folder and return its row."""
     name = "ablation"
-    base = yaml_file.load(BASE)
+    base = yaml_file.load(BASE) | GAMES[game]
     base["steps"] = WHOLE
     base["evaluation"]["interval"] = base["checkpoint"]["interval"] = INTERVAL // 2
     (folder / "base.yaml").write_text(yaml_file.dump(base))
@@ -137,6 +143,7 @@ def run(way: str, seed: int, folder: Path) -> dict[str, object]:
     found = next(row for row in measured["rows"] if row["player"] == "trained")
     rho = found["metrics"][METRIC]
     return rows.context("cpu", num_cores()) | {
+        "game": game,
         "way": way,
         "seed": seed,
         "steps": sum(steps_of(folder / "runs" / name, one) for one in json.loads(listed)),
@@ -167,15 +174,15 @@ def main() -> None:
     """Run every way with every seed, the ways of one seed after another; append the rows."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--seeds", type=int, nargs="+", required=True)
+    parser.add_argument("--games", nargs="+", choices=GAMES, default=list(GAMES), metavar="GAME")
     parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS), metavar="WAY")
     parser.add_argument("--out", type=Path, default=rows.REPORTS)
     options = parser.parse_args()
-    for seed in options.seeds:
-        for way in options.ways:
-            with tempfile.TemporaryDirectory() as folder:
-                found = run(way, seed, Path(folder))
-            print(", ".join(str(value) for value in found.values()), flush=True)
-            rows.append(options.out / "breeding.csv", [found])
+    for game, seed, way in product(options.games, options.seeds, options.ways):
+        with tempfile.TemporaryDirectory() as folder:
+            found = run(game, way, seed, Path(folder))
+        print(", ".join(str(value) for value in found.values()), flush=True)
+        rows.append(options.out / "breeding.csv", [found])
     page.write(options.out)
 
 

@@ -18,6 +18,9 @@ on starts that nobody used: rho against choose_first, greedy, interquartile mean
 its 95 % interval, and how often it is above that of plain population-based training, seed by seed.
 Successive halving says by itself how many steps it takes, and a way with fewer seeds is compared
 on those alone.
+
+In the rows of commits c662655 and 2bd3839, at 20x3, operators chose any second parent of the shape
+and adopted children that were not surely weaker, and "sure" ways acted on sure differences alone.
 """
 PLAIN = "pbt as published"
 
@@ -26,15 +29,20 @@ def sections(tables: Mapping[str, Sequence[Row]], folder: Path) -> list[str]:
     """Return what the table `breeding` says, the newest row of each way and seed."""
     if "breeding" not in tables:
         return []
-    ways: dict[str, dict[str, Row]] = {}
+    games: dict[str, dict[str, dict[str, Row]]] = {}
     for row in tables["breeding"]:
-        ways.setdefault(row["way"], {})[row["seed"]] = row
+        games.setdefault(row["game"], {}).setdefault(row["way"], {})[row["seed"]] = row
+    return [HEAD, *(_table(game, ways) for game, ways in games.items())]
+
+
+def _table(game: str, ways: Mapping[str, Mapping[str, Row]]) -> str:
     lines = [
+        f"### {game}\n",
         "| way | seeds | steps | rho | interval | above plain |",
         "|---|---|---|---|---|---|",
     ]
     lines += [_line(way, found, ways.get(PLAIN, {})) for way, found in ways.items()]
-    return [HEAD, "\n".join(lines) + "\n"]
+    return "\n".join(lines) + "\n"
 
 
 def _line(way: str, found: Mapping[str, Row], plain: Mapping[str, Row]) -> str:
