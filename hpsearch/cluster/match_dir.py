@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from zipfile import BadZipFile
 
 from hpsearch.atomic import read_json, unreadable, write_bytes, write_json
+from hpsearch.cluster.record_file import required_record
 from hpsearch.errors import ConfigError, CorruptError, DiskError
 from hpsearch.schema import NonNegative, Positive, read
 from hpsearch.trainers.checkpoint_name import PREFIX
@@ -109,11 +110,7 @@ class MatchDir:
         Raises:
             CorruptError: if the file is missing or damaged.
         """
-        try:
-            return read(MatchPlan, read_json(self._plan), source=str(self._plan))
-        except ConfigError as error:
-            problems = "; ".join(error.problems)
-            raise CorruptError(f"{self._plan} is no plan of a match ({problems})") from error
+        return required_record(MatchPlan, self._plan)
 
     def write_games(self, games: Games) -> None:
         """Say how the games went: the last thing that a match writes."""

@@ -5,13 +5,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from hpsearch.atomic import read_json, write_json, write_text
+from hpsearch.atomic import write_json, write_text
 from hpsearch.cluster.curve import Curve
 from hpsearch.cluster.island import Exchanges, Island
 from hpsearch.cluster.lineage import Birth, Lineage
 from hpsearch.cluster.messages import AttemptResult, Control, Heartbeat
-from hpsearch.errors import ConfigError, CorruptError, DiskError
-from hpsearch.schema import read
+from hpsearch.cluster.record_file import read_record, required_record
+from hpsearch.errors import CorruptError, DiskError
 
 TEXTFILE, TRACES = "hpsearch.prom", "traces"
 
@@ -74,12 +74,7 @@ class TrialDir:
         Raises:
             CorruptError: if that does not stand there.
         """
-        data = read_json(self._lineage)
-        try:
-            return read(Lineage, data, source=str(self._lineage))
-        except ConfigError as error:
-            problems = "; ".join(error.problems)
-            raise CorruptError(f"{self._lineage} is no lineage ({problems})") from error
+        return required_record(Lineage, self._lineage)
 
     @property
     def _lineage(self) -> Path:
@@ -87,7 +82,7 @@ class TrialDir:
 
     def write_birth(self, birth: Birth) -> None:
         """Say what became of the trial's operator."""
-        write_json(self.root / "birth.json", asdict(birth))
+        write_json(self._birth, asdict(birth))
 
     def read_birth(self) -> Birth | None:
         """Return what became of the trial's operator, None if it has not been applied.
@@ -95,12 +90,11 @@ class TrialDir:
         Raises:
             CorruptError: if the file is damaged.
         """
-        path = self.root / "birth.json"
-        data = read_json(path)
-        try:
-            return None if data is None else read(Birth, data, source=str(path))
-        except ConfigError as error:
-            raise CorruptError(f"{path} is no birth ({'; '.join(error.problems)})") from error
+        return read_record(Birth, self._birth)
+
+    @property
+    def _birth(self) -> Path:
+        return self.root / "birth.json"
 
     @property
     def _island(self) -> Path:
@@ -112,12 +106,7 @@ class TrialDir:
         Raises:
             CorruptError: if the file is damaged.
         """
-        data = read_json(self._island)
-        try:
-            return None if data is None else read(Island, data, source=str(self._island))
-        except ConfigError as error:
-            problems = "; ".join(error.problems)
-            raise CorruptError(f"{self._island} is no island ({problems})") from error
+        return read_record(Island, self._island)
 
     @property
     def _exchanges(self) -> Path:
@@ -129,12 +118,7 @@ class TrialDir:
         Raises:
             CorruptError: if the file is damaged.
         """
-        data = read_json(self._exchanges)
-        try:
-            return Exchanges() if data is None else read(Exchanges, data, source="")
-        except ConfigError as error:
-            problems = "; ".join(error.problems)
-            raise CorruptError(f"{self._exchanges} holds no exchanges ({problems})") from error
+        return read_record(Exchanges, self._exchanges) or Exchanges()
 
     def write_exchanges(self, exchanges: Exchanges) -> None:
         """Say what the trial took from those beside it and gave them."""
@@ -142,18 +126,15 @@ class TrialDir:
 
     def write_control(self, control: Control) -> None:
         """Say which attempt is the trial and whether it should stop."""
-        write_json(self.root / "control.json", asdict(control))
+        write_json(self._control, asdict(control))
 
     def read_control(self) -> Control | None:
         """Return what the driver says, None if it has said nothing."""
-        path = self.root / "control.json"
-        data = read_json(path)
-        try:
-            return None if data is None else read(Control, data, source=str(path))
-        except ConfigError as error:
-            raise CorruptError(
-                f"{path} is no control file ({'; '.join(error.problems)})"
-            ) from error
+        return read_record(Control, self._control)
+
+    @property
+    def _control(self) -> Path:
+        return self.root / "control.json"
 
     def write_result(self, told: dict[str, Any]) -> None:
         """Write what was told to the study."""
@@ -235,9 +216,8 @@ class AttemptDir:
     def read_heartbeat(self) -> Heartbeat | None:
         """Return the last sign of life, None if there was none or it is damaged."""
         try:
-            data = read_json(self.heartbeat)
-            return None if data is None else read(Heartbeat, data, source="")
-        except (CorruptError, DiskError, ConfigError):
+            return read_record(Heartbeat, self.heartbeat)
+        except (CorruptError, DiskError):
             return None
 
     def seconds_since_heartbeat(self, now: float) -> float | None:
@@ -257,7 +237,7 @@ class AttemptDir:
 
     def write_result(self, result: AttemptResult) -> None:
         """Say how the attempt ended."""
-        write_json(self.root / "result.json", asdict(result))
+        write_json(self._result, asdict(result))
 
     def read_result(self) -> AttemptResult | None:
         """Return how the attempt ended, None if it has not said so.
@@ -265,9 +245,8 @@ class AttemptDir:
         Raises:
             CorruptError: if the file is damaged.
         """
-        path = self.root / "result.json"
-        data = read_json(path)
-        try:
-            return None if data is None else read(AttemptResult, data, source=str(path))
-        except ConfigError as error:
-            raise CorruptError(f"{path} is no result ({'; '.join(error.problems)})") from error
+        return read_record(AttemptResult, self._result)
+
+    @property
+    def _result(self) -> Path:
+        return self.root / "result.json"

@@ -28,7 +28,7 @@ def test_a_plan_is_read_as_it_was_written(match):
 
 
 def test_a_missing_plan_is_told(match):
-    with pytest.raises(CorruptError, match=r"plan\.json is no plan"):
+    with pytest.raises(CorruptError, match=r"plan\.json is missing"):
         match.read_plan()
 
 

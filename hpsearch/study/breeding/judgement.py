@@ -1,6 +1,6 @@
 """What a match decides: the champion, and the trials that come next."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -65,9 +65,7 @@ class Judge:
             trial.number: strength
             for trial, strength in zip(programme.members, scores.strength.tolist(), strict=True)
         }
-        lost = [member for member in match.ended if member not in match.members]
-        # Where nobody gives way to another, nobody's child takes a place either.
-        anew, vacant = (lost, []) if isinstance(self._options.selection, Nobody) else ([], lost)
+        anew, vacant = self._places_of_lost(match)
         plan = breed(
             self._options,
             [
@@ -87,16 +85,29 @@ class Judge:
             "intervals": _intervals(programme, scores),
             "game": game_of(programme, games),
             "children": [
-                *(
-                    asdict(self._origin(member, coming, match, programme, population))
-                    for member, coming in sorted(_by_member(plan, programme, vacant).items())
-                ),
-                *(
-                    asdict(beginning(member, self._study, self._options, population))
-                    for member in anew
-                ),
+                asdict(origin)
+                for origin in (
+                    *self._bred(_by_member(plan, programme, vacant), match, programme, population),
+                    *(beginning(one, self._study, self._options, population) for one in anew),
+                )
             ],
         }
+
+    def _places_of_lost(self, match: Match) -> tuple[list[int], list[int]]:
+        """Return which of the members that were lost begin anew, and whose place a child takes."""
+        lost = [member for member in match.ended if member not in match.members]
+        # Where nobody gives way to another, nobody's child takes a place either.
+        return (lost, []) if isinstance(self._options.selection, Nobody) else ([], lost)
+
+    def _bred(
+        self,
+        coming: Mapping[int, Next],
+        match: Match,
+        programme: Programme,
+        population: PopulationRecord,
+    ) -> Iterator[Origin]:
+        for member, one in sorted(coming.items()):
+            yield self._origin(member, one, match, programme, population)
 
     def _member(
         self, trial: Trial, config: TrainerConfig, match: Match, known: Mapping[int, Trial]
