@@ -5,7 +5,7 @@ import socket
 from dataclasses import dataclass
 
 from hpsearch.commands.driving import say
-from hpsearch.report.dashboard.server import Server
+from hpsearch.report.web.server import Server
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 

@@ -10,10 +10,10 @@ from hpsearch.commands.driving import say
 from hpsearch.commands.serving import Place, tell_address
 from hpsearch.errors import DiskError, StorageUnavailableError
 from hpsearch.monitor.event_file import check_tensorboard
-from hpsearch.report.dashboard.guard import Guard
-from hpsearch.report.dashboard.server import Server, bind, serving
 from hpsearch.report.following import Followed
 from hpsearch.report.tensorboard.board import Board
+from hpsearch.report.web.guard import Guard
+from hpsearch.report.web.server import Server, bind, serving
 
 REFRESH_SECONDS = 10.0
 

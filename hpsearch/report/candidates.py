@@ -30,11 +30,8 @@ def all_candidates(view: StudyView) -> list[Candidate]:
         HpsearchError: if no trial has finished.
     """
     best_trial(view)  # says why where there is none
-    sign = -1.0 if view.study.spec.objectives[0].goal == "maximize" else 1.0
-    finished = [trial for trial in view.state.told(COMPLETE) if trial.value is not None]
-    ranked = sorted(finished, key=lambda trial: sign * (trial.value or 0.0))
     found: dict[str, Candidate] = {}
-    for trial in ranked:
+    for trial in view.ranked(view.state.told(COMPLETE)):
         candidate = Candidate(trial, view.study.space.decode(trial.last_params))
         found.setdefault(candidate.key, candidate)
     return list(found.values())

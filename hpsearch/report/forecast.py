@@ -18,7 +18,7 @@ OWN_JOBS = "its own jobs so far"
 
 
 @dataclass(frozen=True)
-class Pace:
+class JobPace:
     """How fast a job makes steps."""
 
     steps_per_second: float
@@ -74,7 +74,7 @@ def forecast(study: Study, folder: StudyDir) -> Forecast:
     )
 
 
-def _measured_pace(study: Study) -> Pace | None:
+def _measured_pace(study: Study) -> JobPace | None:
     base = next(iter(study.bases.values()))
     found = nearest(read_config(base, source=str(study.path)))
     if found is None:
@@ -82,10 +82,10 @@ def _measured_pace(study: Study) -> Pace | None:
     shape = found.shape
     what = f"one {shape.algorithm} member of a like shape ({shape.sizes}) on {shape.machine}"
     processors = 1 if shape.device == "cuda" else shape.threads
-    return Pace(found.steps_per_second, processors, what)
+    return JobPace(found.steps_per_second, processors, what)
 
 
-def _own_pace(study: Study, folder: StudyDir) -> Pace | None:
+def _own_pace(study: Study, folder: StudyDir) -> JobPace | None:
     """Return the median of the jobs that the study has had, None if it has had none."""
     if not _is_of(study, folder):
         return None
@@ -98,7 +98,7 @@ def _own_pace(study: Study, folder: StudyDir) -> Pace | None:
     if not speeds:
         return None
     processors = _gpus(study) if base["device"] == "cuda" else median(threads)
-    return Pace(median(speeds), processors, OWN_JOBS)
+    return JobPace(median(speeds), processors, OWN_JOBS)
 
 
 def _is_of(study: Study, folder: StudyDir) -> bool:

@@ -1,6 +1,7 @@
 """A study as its readers see it: found by file or by name, read from SQL, never written."""
 
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -54,9 +55,13 @@ class StudyView:
         champions = self.state.population.archive
         if champions:
             return self.state.trials[champions[-1]]
-        sign = 1.0 if self.study.spec.objectives[0].goal == "maximize" else -1.0
-        finished = [trial for trial in self.state.told(COMPLETE) if trial.value is not None]
-        return max(finished, key=lambda trial: sign * (trial.value or 0.0), default=None)
+        return next(iter(self.ranked(self.state.told(COMPLETE))), None)
+
+    def ranked(self, trials: Iterable[Trial]) -> list[Trial]:
+        """Return those of some trials that have a value, best first by the first objective."""
+        sign = -1.0 if self.study.spec.objectives[0].goal == "maximize" else 1.0
+        valued = [(trial.value, trial) for trial in trials if trial.value is not None]
+        return [trial for _, trial in sorted(valued, key=lambda pair: sign * pair[0])]
 
     def config(self, trial: Trial) -> dict[str, Any]:
         """Return the complete trainer configuration of a trial."""

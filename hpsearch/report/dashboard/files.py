@@ -94,11 +94,8 @@ def trial_files(view: StudyView) -> Mapping[int, list[File]]:
 
 
 def _best(view: StudyView) -> Iterator[int]:
-    sign = -1.0 if view.study.spec.objectives[0].goal == "maximize" else 1.0
-    told = [one for one in view.state.trials.values() if one.value is not None]
-    ranked = sorted(told, key=lambda one: sign * (one.value or 0.0))
     yield from view.state.population.archive[-1:]
-    yield from (one.number for one in ranked[:NUM_TRIALS])
+    yield from (one.number for one in view.ranked(view.state.trials.values())[:NUM_TRIALS])
 
 
 def _refuse() -> NoReturn:

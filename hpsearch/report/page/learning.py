@@ -128,11 +128,9 @@ def read_curve(files: TrialDir, trial: int, metric: str) -> Curve:
 
 def _top(view: StudyView, best: Trial | None) -> Sequence[Trial]:
     """Return the best trials, the one that the page is about first; running ones follow."""
-    sign = 1.0 if view.study.spec.objectives[0].goal == "maximize" else -1.0
-    ended = [one for one in view.state.trials.values() if one.value is not None]
-    ranked = sorted(ended, key=lambda one: -sign * (one.value or 0.0))
+    ended = view.ranked(view.state.trials.values())
     first = [] if best is None else [best]
-    others = [one for one in (*ranked, *view.state.unfinished()) if one is not best]
+    others = [one for one in (*ended, *view.state.unfinished()) if one is not best]
     return [*first, *others][:NUM_CURVES]
 
 

@@ -1,0 +1,1 @@
+"""What all served pages have in common: `guard.py` says who may look, `server.py` listens."""
