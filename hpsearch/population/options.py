@@ -188,9 +188,9 @@ class Adoption:
     from the same starts.
     """
 
-    num_games: Positive = 256
+    num_games: Positive = 1000
     """against each opponent"""
-    confidence: Share = 0.8
+    confidence: Share = 0.5
     """chance that the copy is stronger, above which it is adopted instead"""
 
 
