@@ -1,6 +1,7 @@
 """What a study has come to, as plain data: the keys here are published and stay."""
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -55,9 +56,16 @@ def population_summary(view: StudyView) -> dict[str, Any] | None:
         "champion": None if last is None else last.champion,
         "standings": [] if last is None else _standings(last),
         "game": None if last is None else last.game,
-        "answers": [] if last is None else last.answers,
+        "answers": _answers(judged),
         "operators": _operators(view),
     }
+
+
+def _answers(judged: Sequence[Match]) -> list[dict[str, Any]]:
+    """Return how the last champion fared, or one before, against opponents trained for it alone."""
+    known = [match.answers for match in reversed(judged) if match.answers]
+    ours = [one for one in known if one[0]["trial"] == judged[-1].champion]
+    return next(iter(ours or known), [])
 
 
 def _operators(view: StudyView) -> dict[str, dict[str, int]]:

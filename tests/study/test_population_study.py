@@ -46,6 +46,11 @@ def origins(study):
     return {trial: data["origin"] for _, trial, _, data in stored_events(study, "asked")}
 
 
+def champions(study):
+    """Return the champion of each match."""
+    return [data["champion"] for *_, data in stored_events(study, "bred") if data["match"]]
+
+
 def skill(study, origins, trial):
     """Return a trial's skill, without the code that plays: what its ancestors were taught."""
     lr = stored_trials(study)[trial].params["host.optim.args.lr"]
@@ -67,11 +72,25 @@ def test_a_population_goes_through_generations(tmp_path):
         assert all(born[p]["generation"] == origin["generation"] - 1 for p in origin["parents"])
         lineage = StudyDir(tmp_path / "runs" / "quick").trial(trial).read_lineage()
         assert [parent.trial for parent in lineage.parents] == origin["parents"]
-    champions = [data["champion"] for *_, data in stored_events(study, "bred") if data["match"]]
-    assert len(champions) == 4
-    for generation, champion in enumerate(champions):
+    named = champions(study)
+    assert len(named) == 4
+    for generation, champion in enumerate(named):
         rivals = [t for t, one in born.items() if one["generation"] == generation]
         assert champion == max(rivals, key=lambda trial: skill(study, born, trial))
+
+
+def test_whoever_is_champion_at_the_end_was_played_against(tmp_path):
+    matches = POPULATION["matches"] | {"best_response": 8}
+    study, executor = population_study(tmp_path, matches=matches), FakeExecutor(teaching=teaching)
+    assert drive(study, executor).status == FINISHED
+    named = champions(study)
+    assert len(named) > 4  # a generation each, and at least one for the last champion
+    assert named[-1] in named[:-1]
+    folder = StudyDir(tmp_path / "runs" / "quick")
+    for number, before in enumerate([None, *named[:-1]], start=1):
+        answered = {one.trial for one in folder.match(number).read_plan().responses}
+        assert answered == ({before} if before is not None else set())
+    assert len(origins(study)) == 16
 
 
 def test_the_worst_give_way_to_changed_copies_of_the_best(tmp_path):
@@ -96,14 +115,16 @@ def test_the_worst_give_way_to_changed_copies_of_the_best(tmp_path):
 
 
 def test_a_driver_that_dies_anywhere_breeds_the_same(tmp_path):
-    whole = population_study(tmp_path / "whole", trials=12)
+    matches = POPULATION["matches"] | {"best_response": 8}
+    whole = population_study(tmp_path / "whole", trials=12, matches=matches)
     drive(whole, FakeExecutor(teaching=teaching))
-    broken = population_study(tmp_path / "broken", trials=12)
+    broken = population_study(tmp_path / "broken", trials=12, matches=matches)
     with deaths_at_all_events() as died:
         drive(broken, FakeExecutor(teaching=teaching), max_lives=500)
     assert {"match_called", "bred", "asked", "announced"} <= set(died)
     assert schedule(broken) == schedule(whole)
     assert origins(broken) == origins(whole)
+    assert champions(broken) == champions(whole)
 
 
 def test_a_match_that_was_lost_is_played_again(tmp_path):

@@ -76,7 +76,7 @@ class Breeder:
         if match is not None:
             self._decide(match)
             self._give_up_silent(match)
-        if self._population.match is None and self._is_due():
+        if self._population.match is None and (self._is_due() or self._is_unanswered()):
             self._call()
 
     @property
@@ -124,6 +124,17 @@ class Breeder:
         unfinished = self._state.unfinished()
         waited_for = [trial for trial in unfinished if member_of(trial) not in population.late]
         return is_due(rules, population.open.values(), waited_for, self._clock())
+
+    def _is_unanswered(self) -> bool:
+        """Return whether all is over, but no opponent has trained against the champion yet.
+
+        A match more has it done. Nobody's interval has ended, so it changes nobody; but it may name
+        another champion, until one is named a second time.
+        """
+        if self._options.matches.best_response is None or self.will_go_on:
+            return False
+        champions = [match.champion for match in self._population.matches.values()]
+        return bool(champions) and champions[-1] not in champions[:-1]
 
     def _call(self) -> None:
         """Call a match of everybody who can play; new members where nobody can."""
