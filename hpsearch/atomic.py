@@ -29,7 +29,7 @@ def write_bytes(path: Path, data: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
-        flush_folder(path.parent)
+        flush(path.parent)
     except OSError as error:
         raise DiskError(
             f"{path} cannot be written ({error.strerror}); free some space or make the folder "
@@ -71,10 +71,16 @@ def unreadable(path: Path, error: OSError) -> DiskError:
     )
 
 
-def flush_folder(folder: Path) -> None:
-    """Make sure that the names in a folder survive a loss of power."""
-    descriptor = os.open(folder, os.O_RDONLY)
+def flush(path: Path) -> None:
+    """Make sure that a file, or the names in a folder, survive a loss of power."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def flush_tree(folder: Path) -> None:
+    """Make sure that a folder survives a loss of power, with all that lies in it."""
+    for path in (*folder.rglob("*"), folder):
+        flush(path)

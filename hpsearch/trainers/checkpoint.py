@@ -21,6 +21,7 @@ from uuid import uuid4
 
 from torch import Tensor
 
+from hpsearch.atomic import flush
 from hpsearch.errors import CorruptError
 from hpsearch.trainers import checkpoint_name
 from hpsearch.trainers.checkpoint_name import MANIFEST, PREFIX, STATE, name_of
@@ -71,10 +72,10 @@ def save(folder: Path, checkpoint: Checkpoint) -> Path:
             "kind": checkpoint.kind,
         }
         _write(temporary / STATE, plain)
-        _flush(temporary / TENSORS)
+        flush(temporary / TENSORS)
         _write(temporary / MANIFEST, {n: _sha256(temporary / n) for n in (TENSORS, STATE)})
         temporary.rename(target)
-        _flush(folder)
+        flush(folder)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     return target
@@ -279,14 +280,6 @@ def _write(path: Path, data: Mapping[str, Any]) -> None:
         json.dump(data, file, indent=1)
         file.flush()
         os.fsync(file.fileno())
-
-
-def _flush(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _sha256(path: Path) -> str:

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from uuid import uuid4
 
+from hpsearch.atomic import flush, flush_tree
 from hpsearch.errors import DiskError, UsageError
 from hpsearch.report.bundle.files import INDEX, MARK
 
@@ -25,7 +26,9 @@ def replacing(folder: Path) -> Iterator[Path]:
     temporary = folder.with_name(f".{folder.name}-{uuid4().hex}")
     try:
         yield temporary
+        flush_tree(temporary)
         _put_in_place(temporary, folder)
+        flush(folder.parent)
     except OSError as error:
         raise DiskError(
             f"{folder} cannot be written ({error.strerror or error}); free some space, then "
