@@ -64,7 +64,7 @@ def give_birth(trainer: AnyTrainer, row: int, member: Member) -> int:
 
 
 def _breed(trainer: AnyTrainer, row: int, member: Member, operator: SameShape) -> Birth:
-    """Make a child of its first parent's shape; a copy of it where the child is surely weaker."""
+    """Make a child of its first parent's shape; a copy of it where that is the stronger one."""
     trying = member.lineage.trying
     inherit(trainer, member.parents[0], row)
     parents = [_players(trainer, path) for path in member.parents]

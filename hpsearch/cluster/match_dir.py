@@ -108,7 +108,7 @@ class MatchDir:
         """Return who plays.
 
         Raises:
-            CorruptError: if the file is missing or damaged.
+            CorruptError, DiskError: as `required_record`.
         """
         return required_record(MatchPlan, self._plan)
 

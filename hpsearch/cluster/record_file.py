@@ -22,7 +22,9 @@ def read_record(kind: type[T], path: Path) -> T | None:
         return None if data is None else read(kind, data, source=str(path))
     except ConfigError as error:
         problems = "; ".join(error.problems)
-        raise CorruptError(f"{path} is damaged: no {kind.__name__} ({problems})") from error
+        raise CorruptError(
+            f"{path} is damaged ({problems}); only hpsearch writes it, so restore it from a copy"
+        ) from error
 
 
 def required_record(kind: type[T], path: Path) -> T:
@@ -34,5 +36,7 @@ def required_record(kind: type[T], path: Path) -> T:
     """
     found = read_record(kind, path)
     if found is None:
-        raise CorruptError(f"{path} is missing")
+        raise CorruptError(
+            f"{path} is missing or empty; only hpsearch writes it, so restore it from a copy"
+        )
     return found

@@ -72,7 +72,7 @@ class TrialDir:
         """Return where the trial comes from.
 
         Raises:
-            CorruptError: if that does not stand there.
+            CorruptError, DiskError: as `required_record`.
         """
         return required_record(Lineage, self._lineage)
 
@@ -88,7 +88,7 @@ class TrialDir:
         """Return what became of the trial's operator, None if it has not been applied.
 
         Raises:
-            CorruptError: if the file is damaged.
+            CorruptError, DiskError: as `read_record`.
         """
         return read_record(Birth, self._birth)
 
@@ -104,7 +104,7 @@ class TrialDir:
         """Return how the trial breeds with those beside it, None if it does not.
 
         Raises:
-            CorruptError: if the file is damaged.
+            CorruptError, DiskError: as `read_record`.
         """
         return read_record(Island, self._island)
 
@@ -116,7 +116,7 @@ class TrialDir:
         """Return what the trial took from those beside it and gave them.
 
         Raises:
-            CorruptError: if the file is damaged.
+            CorruptError, DiskError: as `read_record`.
         """
         return read_record(Exchanges, self._exchanges) or Exchanges()
 
@@ -129,7 +129,11 @@ class TrialDir:
         write_json(self._control, asdict(control))
 
     def read_control(self) -> Control | None:
-        """Return what the driver says, None if it has said nothing."""
+        """Return what the driver says, None if it has said nothing.
+
+        Raises:
+            CorruptError, DiskError: as `read_record`.
+        """
         return read_record(Control, self._control)
 
     @property
@@ -243,7 +247,7 @@ class AttemptDir:
         """Return how the attempt ended, None if it has not said so.
 
         Raises:
-            CorruptError: if the file is damaged.
+            CorruptError, DiskError: as `read_record`.
         """
         return read_record(AttemptResult, self._result)
 

@@ -15,10 +15,11 @@ from hpsearch.errors import DiskError, StorageUnavailableError, UsageError
 from hpsearch.report.dashboard.champion import champion_text
 from hpsearch.report.dashboard.figures import figure_attrs
 from hpsearch.report.dashboard.files import OfferedFiles, study_files, trial_files
+from hpsearch.report.dashboard.read_only import ReadOnly
 from hpsearch.report.dashboard.remembering import Remembering
 from hpsearch.report.dashboard.shown import ShownStudy
 from hpsearch.report.dashboard.source import Source
-from hpsearch.report.web.guard import Guard, ReadOnly
+from hpsearch.report.web.guard import Guard
 from hpsearch.report.web.server import Server, bind, serving
 from hpsearch.report.work import known_until
 from hpsearch.study.copy.keeper import REFRESH_SECONDS

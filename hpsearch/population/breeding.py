@@ -38,10 +38,10 @@ from hpsearch.population.selection.operator_choice import (
 )
 from hpsearch.population.selection.succession import (
     Successor,
+    better_of_two,
     by_pareto,
     by_tournament,
     by_truncation,
-    second_parent,
 )
 
 
@@ -55,8 +55,8 @@ class Member:
     """whether its interval is over, so that something comes next"""
     shape: str
     """members of one shape can give each other their weights"""
-    family: str
-    """members of one family share the beginning of their training"""
+    families: tuple[str, ...]
+    """of each role's networks; kin, of the same families, share the beginning of their training"""
     is_pair: bool
     growths: tuple[Mapping[str, Any], ...]
     """for each role that can grow, the hyperparameters that its next larger network changes"""
@@ -192,7 +192,7 @@ class _Draft:
     def newcomer(self) -> Next:
         """Return what comes in a place that nobody holds: a child of a good one."""
         everybody = range(len(self.members))
-        source = second_parent(None, self.scores.strength, everybody, self.rng)
+        source = better_of_two(self.scores.strength, everybody, self.rng)
         assert source is not None, "a match has members"
         return self._child(source)
 
@@ -207,7 +207,7 @@ class _Draft:
         if not takes_two_parents(operator):
             return Next((source,), operator, params, is_child=True)
         mates = self._mates(source, operator)
-        other = second_parent(source, self.scores.strength, mates, self.rng)
+        other = better_of_two(self.scores.strength, mates, self.rng)
         if other is None:
             return Next((source,), Clone(), params, is_child=True)
         return Next((source, other), operator, params, is_child=True)
@@ -225,7 +225,7 @@ class _Draft:
             others = [k for k in others if self.members[k].shape == parent.shape]
         if not OPERATORS[operator.name].parents_alike:
             return others
-        return [k for k in others if self.members[k].family == parent.family] or others
+        return [k for k in others if self.members[k].families == parent.families] or others
 
     def _operator(self) -> OperatorOptions:
         """Return an operator, the likelier the more of its children were adopted."""

@@ -1,4 +1,4 @@
-"""Trying a child: who of two is surely stronger, by games against scripted opponents.
+"""Trying a child: how likely one of two is the stronger, by games against scripted opponents.
 
 Axes: 2 players, Q opponents, G games of each pair, R samples of the starts.
 """

@@ -62,7 +62,10 @@ def population_summary(view: StudyView) -> dict[str, Any] | None:
 
 
 def _answers(judged: Sequence[Match]) -> list[dict[str, Any]]:
-    """Return how the last champion fared, or one before, against opponents trained for it alone."""
+    """Return how a champion fared against opponents trained for it alone.
+
+    The last champion, or where that is not known yet, the latest of whom it is.
+    """
     known = [match.answers for match in reversed(judged) if match.answers]
     ours = [one for one in known if one[0]["trial"] == judged[-1].champion]
     return next(iter(ours or known), [])

@@ -60,12 +60,18 @@ def population_lines(population: Mapping[str, Any] | None) -> list[str]:
         lines.append(f"members by strength: {', '.join(strengths)}")
     lines += game_lines(population["game"], str(population["champion"]))
     lines += [
-        f"the {one['role']} of trial {one['trial']}, champion before, against an opponent trained "
+        f"the {one['role']} of {_rank(one['trial'], population)}, against an opponent trained "
         f"for it alone: rho {interval_text(one)}"
         for one in population["answers"]
     ]
     lines += [operator_line(name, one) for name, one in population["operators"].items()]
     return lines
+
+
+def _rank(trial: int, population: Mapping[str, Any]) -> str:
+    """Return a champion's name: the present one's, or that of one before."""
+    when = "the champion" if trial == population["champion"] else "a champion before"
+    return f"trial {trial}, {when}"
 
 
 def operator_line(name: str, record: Mapping[str, int]) -> str:

@@ -63,6 +63,8 @@ class Trial:
     """whose interval it is, where there is a population"""
     sha256: str | None = None
     """of its last checkpoint, where there is a population and the trial has finished"""
+    is_adopted: bool = False
+    """whether it began as its operator's child, not as a copy of its first parent"""
     takeovers: tuple[Takeover, ...] = ()
     """copies of others that took its place while it trained, where there are islands"""
 

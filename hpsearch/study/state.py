@@ -255,6 +255,7 @@ def _told(state: StudyState, event: Event) -> None:
     if trial.origin is not None:
         node = event.data.get("node")
         trial.sha256 = None if node is None else node["sha256"]
+        trial.is_adopted = bool((event.data.get("birth") or {}).get("adopted"))
         trial.takeovers = tuple(Takeover(**one) for one in event.data.get("takeovers", ()))
         fold.told(
             state.population,

@@ -8,7 +8,8 @@ A step is the same work in every way: the same games, networks and updates. Ways
 steps is not known beforehand (successive halving) say how many they took. Each row appended to
 reports/benchmarks/breeding.csv is one study; the page shows interquartile means over the seeds.
 
-`GAMES` are where it is tried. All ways that breed select alike, so what differs is the operators.
+`GAMES` are where it is tried. All ways that breed select alike, so what differs is the
+operators, and whether a job breeds by itself too.
 Seeds are the studies' own; nothing else in the project uses those that a row names.
 """
 
@@ -71,11 +72,16 @@ OPERATORS: dict[str, dict[str, Any]] = {
         },
     },
 }
-ISLANDS = {"members": MEMBERS_PER_JOB, "generations": 2, "num_games": 500}
 ADOPTION = {"num_games": 1000, "confidence": 0.5}
-"""a child takes a place only if it is rather stronger than a copy of its first parent"""
+"""a child takes a place unless a copy of its first parent is rather stronger"""
 SELECTION = {"name": "truncation", "share": 0.25, "confidence": 0.5}
 """acts on any difference, as population-based training was published (arXiv 1711.09846)"""
+ISLANDS = {
+    "members": MEMBERS_PER_JOB,
+    "generations": 2,
+    "num_games": 500,
+    "selection": SELECTION,
+}
 
 
 def search(sampler: str, trials: int, pruner: dict[str, Any]) -> dict[str, Any]:
@@ -171,7 +177,7 @@ def steps_of(folder: Path, trial: dict[str, Any]) -> int:
 
 
 def main() -> None:
-    """Run every way with every seed, the ways of one seed after another; append the rows."""
+    """Run every way with every seed in every game; append the rows."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--seeds", type=int, nargs="+", required=True)
     parser.add_argument("--games", nargs="+", choices=GAMES, default=list(GAMES), metavar="GAME")

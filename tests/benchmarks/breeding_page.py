@@ -19,14 +19,14 @@ its 95 % interval, and how often it is above that of plain population-based trai
 Successive halving says by itself how many steps it takes, and a way with fewer seeds is compared
 on those alone.
 
-In the rows of commits c662655 and 2bd3839, at 20x3, operators chose any second parent of the shape
-and adopted children that were not surely weaker, and "sure" ways acted on sure differences alone.
+"Sure" ways were measured earlier: they act on sure differences alone, mix weights with anybody of
+the shape, adopt children that are not surely weaker, and distil with 50 updates.
 """
 PLAIN = "pbt as published"
 
 
 def sections(tables: Mapping[str, Sequence[Row]], folder: Path) -> list[str]:
-    """Return what the table `breeding` says, the newest row of each way and seed."""
+    """Return what the table `breeding` says, the newest row of each game, way and seed."""
     if "breeding" not in tables:
         return []
     games: dict[str, dict[str, dict[str, Row]]] = {}

@@ -58,7 +58,7 @@ def members(
             params=(params or {}) | {"lr": 10.0 ** -(1 + place % 4), "net": place},
             has_ended=ended is None or place in ended,
             shape=shapes[place] if shapes != "same" else shapes,
-            family=families[place] if families else f"trial {place}",
+            families=(families[place] if families else f"trial {place}",),
             is_pair=is_pair,
             growths=growths,
         )

@@ -8,7 +8,7 @@ import pytest
 
 from hpsearch.population.selection import succession
 from hpsearch.population.selection.ranking import chance_better
-from hpsearch.population.selection.succession import Successor, second_parent
+from hpsearch.population.selection.succession import Successor, better_of_two
 
 CONFIDENCE = 0.9
 
@@ -162,12 +162,12 @@ def test_nobody_gives_way_within_one_front():
 
 def test_the_second_parent_is_the_better_of_two_others():
     scores = np.array([0.0, 1.0, 2.0, 3.0])
-    found = [second_parent(3, scores, range(4), rng(seed)) for seed in range(3000)]
+    found = [better_of_two(scores, [0, 1, 2], rng(seed)) for seed in range(3000)]
     shares = np.bincount(found, minlength=4) / 3000
     # Of nine pairs of three, drawn with replacement, the best is in five, the second in three more.
     assert shares == pytest.approx([1 / 9, 3 / 9, 5 / 9, 0.0], abs=0.03)
-    assert second_parent(0, scores, [0], rng()) is None
-    assert second_parent(None, scores, [2], rng()) == 2
+    assert better_of_two(scores, [], rng()) is None
+    assert better_of_two(scores, [2], rng()) == 2
 
 
 def test_the_chance_of_being_better_is_a_fair_judge():

@@ -13,6 +13,6 @@ def story(tmp_path):
 
 @pytest.fixture
 def terminal(monkeypatch):
-    """The surroundings of somebody at a terminal, whatever these tests run on."""
+    """A terminal with colours; tests/conftest.py has removed what says otherwise."""
     monkeypatch.setenv("TERM", "xterm-256color")
     return monkeypatch

@@ -13,9 +13,10 @@ from optuna.trial import TrialState, create_trial
 from hpsearch.errors import UsageError
 from hpsearch.report.dashboard.figures import MAX_JOBS, MAX_MOMENTS, figure_attrs, timeline
 from hpsearch.report.dashboard.learning import learning_curves
+from hpsearch.report.dashboard.read_only import ReadOnly
 from hpsearch.report.dashboard.remembering import MAX_REMEMBERED, MEMORY_SECONDS, SHARE, Remembering
 from hpsearch.report.dashboard.shown import MAX_CURVES, ShownStudy
-from hpsearch.report.web.guard import Guard, ReadOnly
+from hpsearch.report.web.guard import Guard
 from hpsearch.report.web.server import bind
 from hpsearch.study.copy.head import Head
 from hpsearch.study.copy.reader import Mark, News

@@ -1,31 +1,33 @@
 """Whose networks began as the same ones, along parents and copies."""
 
 from hpsearch.cluster.island import Takeover
-from hpsearch.study.breeding.kinship import family
+from hpsearch.study.breeding import kinship
 from hpsearch.study.breeding.records import Origin
 from hpsearch.study.records import Trial
 
 
-def trial(number, *parents, founder=None, copies=()):
+def trial(number, *parents, founder=None, copies=(), operator="clone", is_adopted=True):
     origin = Origin(
         key=str(number),
         member=0,
         generation=0,
         parents=parents,
         parent_steps=(4,) * len(parents),
-        operator={"name": "clone"},
+        operator={"name": operator},
         is_child=False,
         params=None,
         steps=8,
         founder=founder,
     )
     takeovers = tuple(Takeover(step, source, step, "hash", {}, {}) for step, source in copies)
-    return Trial(number, {}, origin=origin, takeovers=takeovers)
+    return Trial(number, {}, origin=origin, takeovers=takeovers, is_adopted=is_adopted)
 
 
-def families(*trials):
+def families(*trials, roles=("host",)):
+    """Return the family of each trial's host, or the families of its roles where they are given."""
     known = {one.number: one for one in trials}
-    return [family(one, known) for one in trials]
+    found = [kinship.families(one, roles, known) for one in trials]
+    return found if len(roles) > 1 else [one for (one,) in found]
 
 
 def test_a_line_of_first_parents_is_one_family():
@@ -48,3 +50,18 @@ def test_what_a_source_became_after_it_was_copied_does_not_count():
     assert families(*swapped) == ["trial 1", "trial 0"]
     later = trial(0, copies=[(3, 2)]), trial(1, copies=[(2, 0)]), trial(2)
     assert families(*later) == ["trial 2", "trial 0", "trial 2"]
+
+
+def test_a_pair_of_two_parents_has_the_agent_of_the_second():
+    joined = {"operator": "host_and_agent"}
+    roles = ("host", "agent")
+    pairs = trial(0), trial(1), trial(2, 0, 1, **joined), trial(3, 2), trial(4, 3, 1)
+    found = families(*pairs, roles=roles)
+    assert found[2:] == [("trial 0", "trial 1")] * 3
+    copy = trial(2, 0, 1, **joined, is_adopted=False)
+    assert families(trial(0), trial(1), copy, roles=roles)[2] == ("trial 0", "trial 0")
+    assert families(trial(0), trial(1), trial(2, 0, 1, **joined)) == [
+        "trial 0",
+        "trial 1",
+        "trial 0",
+    ]

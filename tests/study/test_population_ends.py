@@ -142,6 +142,22 @@ def test_a_match_that_gpu_hours_kept_from_being_played_is_played_when_they_are_r
     check_judged(study)
 
 
+def test_without_gpu_hours_no_match_is_called_for_the_last_champion_alone(tmp_path):
+    answered = {"num_games": 64, "num_samples": 100, "archive": 2, "best_response": 8}
+    study = population_study(tmp_path, trials=4, matches=answered)
+    study = reread(study, budget={"trials": 4, "gpu_hours": 1.0})
+    clock, executor = Clock(), FakeExecutor(teaching=teaching, gpus_per_job=1.0)
+    with opened(study, executor, clock) as driver:
+        tick_until(driver, lambda: driver.state.population.match is not None)
+        tick_until(driver, lambda: driver.state.population.match.job is not None)
+        driver.tick()
+        clock.now += 3600
+        state = tick_until(driver, lambda: driver.state.status != RUNNING)
+    assert state.status == FINISHED
+    assert len(matches(study)) == 1
+    assert state.population.match is None
+
+
 # Requests.
 
 

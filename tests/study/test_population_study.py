@@ -93,6 +93,17 @@ def test_whoever_is_champion_at_the_end_was_played_against(tmp_path):
     assert len(origins(study)) == 16
 
 
+def test_a_study_whose_last_champion_cannot_be_played_against_has_finished(tmp_path):
+    matches = POPULATION["matches"] | {"best_response": 8}
+    study = population_study(tmp_path, matches=matches)
+    executor = FakeExecutor(teaching=teaching, lost_matches=range(5, 20))
+    assert drive(study, executor).status == FINISHED
+    assert executor.matches_begun == 7
+    named = champions(study)
+    assert len(named) == 5
+    assert named[4] == named[3]
+
+
 def test_the_worst_give_way_to_changed_copies_of_the_best(tmp_path):
     study = population_study(tmp_path)
     drive(study, FakeExecutor(teaching=teaching))

@@ -14,7 +14,8 @@ class Operator:
     """module and name in this package"""
     num_parents: Literal[1, 2]
     parents_alike: bool | None
-    """whether two parents must have one structure; None where there is one parent"""
+    """whether two parents must have one structure, since their weights mix, so that the second is
+    kin of the first where there is any; None where there is one parent"""
     child_shape: Shape
     """that of its parents; a wider or deeper target; or any that sees and does the same"""
     needs_positions: bool

@@ -152,21 +152,17 @@ def by_pareto(
     return successors
 
 
-def second_parent(
-    first: int | None, scores: Floats, allowed: Sequence[int], rng: np.random.Generator
-) -> int | None:
+def better_of_two(scores: Floats, allowed: Sequence[int], rng: np.random.Generator) -> int | None:
     """Return a parent, the better of two drawn from those ``allowed``; None if none is.
 
     Args:
-        first: not it: the other parent.
         scores: (K,).
         allowed: who may be.
         rng: draws.
     """
-    others = [one for one in allowed if one != first]
-    if not others:
+    if not allowed:
         return None
-    drawn: Ints = rng.choice(np.array(others), size=2)
+    drawn: Ints = rng.choice(np.array(allowed), size=2)
     return int(max(drawn, key=lambda member: scores[member]))
 
 

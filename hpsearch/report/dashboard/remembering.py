@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 from wsgiref.util import setup_testing_defaults
 
-from hpsearch.report.web.guard import READING
+from hpsearch.report.dashboard.read_only import READING
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment

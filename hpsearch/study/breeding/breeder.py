@@ -89,10 +89,14 @@ class Breeder:
     def submit(self, free_jobs: int) -> None:
         """Have the match played, if one waits: by a pilot that is idle, or else by a free job.
 
-        After `MAX_FAILURES` jobs that ended without having played it, the study fails.
+        After `MAX_FAILURES` jobs that ended without having played it, the study fails; a match
+        that judges nobody is given up instead.
         """
         match = self._population.match
         if match is None or not match.waits:
+            return
+        if match.failures >= MAX_FAILURES and not match.ended:
+            self._recorder.record("bred", data=self._judge.unplayed(match, self._population))
             return
         if match.failures >= MAX_FAILURES:
             message = (
@@ -133,6 +137,8 @@ class Breeder:
         """
         if self._options.matches.best_response is None or self.will_go_on:
             return False
+        if not self._limits.allow_gpu_hours():
+            return False  # nobody would play it
         champions = [match.champion for match in self._population.matches.values()]
         return bool(champions) and champions[-1] not in champions[:-1]
 

@@ -16,7 +16,7 @@ from hpsearch.study.breeding.beginnings import beginning
 from hpsearch.study.breeding.game import game_of
 from hpsearch.study.breeding.growths import growths_of
 from hpsearch.study.breeding.history import improvements
-from hpsearch.study.breeding.kinship import family
+from hpsearch.study.breeding.kinship import families
 from hpsearch.study.breeding.members import explorable, size
 from hpsearch.study.breeding.programme import Programme
 from hpsearch.study.breeding.records import Match, Origin, PopulationRecord, key_after
@@ -93,6 +93,19 @@ class Judge:
             ],
         }
 
+    def unplayed(self, match: Match, population: PopulationRecord) -> dict[str, Any]:
+        """Return the decision on a match that judges nobody and could not be played: as before."""
+        before = population.matches[match.number - 1]
+        return {
+            "match": match.number,
+            "champion": before.champion,
+            "strengths": {str(number): one for number, one in before.strengths.items()},
+            "intervals": {str(number): ends for number, ends in before.intervals.items()},
+            "game": before.game,
+            "answers": [],
+            "children": [],
+        }
+
     def _places_of_lost(self, match: Match) -> tuple[list[int], list[int]]:
         """Return which of the members that were lost begin anew, and whose place a child takes."""
         lost = [member for member in match.ended if member not in match.members]
@@ -116,7 +129,7 @@ class Judge:
             params=trial.last_params,
             has_ended=member_of(trial) in match.ended,
             shape=shape_key(config),
-            family=family(trial, known),
+            families=families(trial, tuple(config.learning()), known),
             is_pair=len(config.learning()) == 2,
             growths=self._growths(trial, config),
         )
