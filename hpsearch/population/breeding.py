@@ -116,14 +116,19 @@ def breed(
         rng: draws all of it.
         num_vacant: places of members that were lost; they go to children of good ones.
     """
-    draft = _Draft(rules, members, scores, records, rng)
+    # Streams apart, so that ways of breeding can be compared: another operator, or another mate,
+    # changes nothing of who gives way and what children explore.
+    selecting, mating, perturbing = rng.spawn(3)
+    draft = _Draft(rules, members, scores, records, mating)
     islands = islands_of(rules, [member.shape for member in members])
-    successors = _successors(rules, scores, islands, rng)
+    successors = _successors(rules, scores, islands, selecting)
     ended = [place for place, member in enumerate(members) if member.has_ended]
     unchanged = [draft.next(place, successors[place]) for place in ended]
     unchanged += [draft.newcomer() for _ in range(num_vacant)]
     children = [one for one in unchanged if one.is_child]
-    explored = iter(_explored(rules.explore, [one.params for one in children], exploring, rng))
+    explored = iter(
+        _explored(rules.explore, [one.params for one in children], exploring, perturbing)
+    )
     planned = [replace(one, params=next(explored)) if one.is_child else one for one in unchanged]
     return Plan(dict(zip(ended, planned, strict=False)), planned[len(ended) :])
 

@@ -33,7 +33,7 @@ from hpsearch.population.options import (
 from hpsearch.population.scores import Scores
 from hpsearch.population.selection.operator_choice import OperatorRecord
 
-LR = FloatParameter("float", 1e-5, 1e-1, log=True)
+LR = FloatParameter("float", 1e-5, 1.0, log=True)
 GAMMA = FloatParameter("float", 0.5, 1.0)
 HALF = Truncation(share=0.5)
 AVERAGE = AlignedAverage("aligned_average", 0.5)
@@ -297,6 +297,19 @@ def test_the_same_games_give_the_same_plan():
     )
     assert first == second
     assert first != other
+
+
+def test_operators_change_nothing_of_who_gives_way_and_what_is_explored():
+    """So a child that is not adopted leaves a population as a clone does, bit for bit."""
+    for seed in range(10):
+        plain, mixed = (
+            plan(options(operators=operators), members(4), sure_scores(3, 1, 4, 2), seed=seed)
+            for operators in [(Clone(),), (AVERAGE, MUTATION, DISTILLATION)]
+        )
+        for place, one in plain.places.items():
+            other = mixed.places[place]
+            assert (other.parents[0], other.params) == (one.parents[0], one.params)
+            assert other.is_child == one.is_child
 
 
 def test_islands_are_joined_by_distillation():
