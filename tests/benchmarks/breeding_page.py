@@ -17,7 +17,8 @@ The best host that each way found with the mean number of training steps that st
 on starts that nobody used: rho against choose_first, greedy, interquartile mean over the seeds with
 its 95 % interval, and how often it is above that of plain population-based training, seed by seed.
 Successive halving says by itself how many steps it takes, and a way with fewer seeds is compared
-on those alone.
+on those alone. Where two ways that breed give the same number, no adopted child of an operator lies
+on the line to the champion.
 
 "Sure" ways were measured earlier: they act on sure differences alone, mix weights with anybody of
 the shape, adopt children that are not surely weaker, and distil with 50 updates.
