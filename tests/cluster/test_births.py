@@ -224,7 +224,7 @@ MOMENTS = [
     (births, "offspring", 1),
     (TrialDir, "write_birth", 1),
     (checkpoint, "save", 1),
-    (checkpoint, "_flush", 2),
+    (checkpoint, "flush", 2),
     (TrialDir, "forget_metrics_after", 1),
     (Trainer, "train", 1),
     (checkpoint, "keep_last", 1),

@@ -312,7 +312,7 @@ def test_killed_before_any_write_the_best_is_the_same(
     """Before, a kill between the best checkpoint and its record lost it for ever."""
     values = {2: 0.1, 4: 0.7, 6: 0.2, 8: 0.9, 10: 0.6, 12: 0.3}
     rules = {"checkpoint.interval": 5, "evaluation.interval": 2, "checkpoint.best": METRIC}
-    name = "_flush" if owner is checkpoint else "write_json"
+    name = "flush" if owner is checkpoint else "write_json"
     for n in range(1, 40):
         root = tmp_path / str(n)
         with_values(monkeypatch, values)

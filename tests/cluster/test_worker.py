@@ -147,7 +147,7 @@ def test_sigterm_saves_and_the_next_attempt_goes_on(
 WRITES = [
     (checkpoint, "save"),
     (checkpoint, "keep_last"),
-    (checkpoint, "_flush"),
+    (checkpoint, "flush"),
     (shutil, "rmtree"),
     (trial_dir_module, "write_json"),
     (trial_dir_module.TrialDir, "append_metrics"),
