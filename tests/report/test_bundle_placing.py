@@ -1,9 +1,9 @@
 """A bundle's folder is whole or absent, whatever the disk does."""
 
-import errno
 import os
 
 import pytest
+from full_disk import fill_disk_at
 
 from hpsearch.errors import DiskError
 from hpsearch.report.bundle.files import MARK
@@ -41,15 +41,7 @@ def test_everything_is_on_disk_before_it_has_its_name(tmp_path, monkeypatch):
 def test_a_disk_that_is_full_leaves_the_older_bundle(tmp_path, monkeypatch, fatal):
     folder = tmp_path / "best"
     write(folder, "old")
-    flushes, fsync = [], os.fsync
-
-    def full(descriptor):
-        flushes.append(descriptor)
-        if len(flushes) == fatal + 1:
-            raise OSError(errno.ENOSPC, "No space left on device")
-        fsync(descriptor)
-
-    monkeypatch.setattr(os, "fsync", full)
+    fill_disk_at(monkeypatch, fatal)
     with pytest.raises(DiskError, match="free some space"):
         write(folder, "new")
     assert content(folder) == {MARK: "old", "host.txt": "old"}

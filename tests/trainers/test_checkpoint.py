@@ -1,7 +1,6 @@
 """Checkpoints are whole or refused, whatever happens to their files."""
 
 import dataclasses
-import errno
 import json
 import os
 import subprocess
@@ -9,6 +8,7 @@ import sys
 
 import pytest
 import torch
+from full_disk import fill_disk_at
 
 from hpsearch.errors import CorruptError
 from hpsearch.trainers import checkpoint
@@ -162,15 +162,7 @@ def test_a_disk_that_is_full_leaves_the_older_checkpoint_and_no_rubbish(
 ):
     """Let the first, second, ... flush to disk fail."""
     checkpoint.save(tmp_path, sample(1))
-    flushes, fsync = [], os.fsync
-
-    def full(descriptor):
-        flushes.append(descriptor)
-        if len(flushes) == fatal + 1:
-            raise OSError(errno.ENOSPC, "No space left on device")
-        fsync(descriptor)
-
-    monkeypatch.setattr(os, "fsync", full)
+    fill_disk_at(monkeypatch, fatal)
     if fatal < 4:  # the state, the tensors, the manifest, the folder
         with pytest.raises(OSError, match="No space left"):
             checkpoint.save(tmp_path, sample(2))
