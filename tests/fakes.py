@@ -251,6 +251,8 @@ class FakeExecutor:
         for member, step in zip(members, steps, strict=True):
             first = member.lineage.first_step if step is None else step
             known.step[member.assignment.trial] = first
+            if step is None and member.lineage.parents:
+                _save(member, first)
             member.trial.forget_metrics_after(first)
         self._end_round(known)
 

@@ -20,8 +20,8 @@ from hpsearch.config_paths import apply, value_at
 from hpsearch.game.philox import derive_key
 from hpsearch.plain import to_plain
 from hpsearch.population.arrays import Ints
-from hpsearch.population.breeding import perturbation
 from hpsearch.population.crossplay import crossplay
+from hpsearch.population.exploring.children import perturbation
 from hpsearch.population.exploring.explore import explore
 from hpsearch.population.fitness import Places
 from hpsearch.population.options import Keep, Perturb, scripted_players

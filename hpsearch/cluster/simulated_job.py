@@ -160,6 +160,8 @@ class SimulatedJob:
         for member, found in zip(members, steps, strict=True):
             step = member.lineage.first_step if found is None else found
             self._step[member.assignment.trial] = step
+            if found is None and member.lineage.parents:
+                _save(member, step)
             self._course.repeated.append(
                 self._course.furthest.get(member.assignment.trial, 0) - step
             )

@@ -7,12 +7,11 @@ else selection names none but of its own. Axis: K members.
 from collections.abc import Sequence
 
 from hpsearch.population.operators.options import DistillationCrossover, OperatorOptions
-from hpsearch.population.options import PopulationOptions
 
 
-def bridge(rules: PopulationOptions) -> DistillationCrossover | None:
-    """Return the operator that joins islands, None if the population has none."""
-    found = (one for one in rules.operators if isinstance(one, DistillationCrossover))
+def bridge(operators: Sequence[OperatorOptions]) -> DistillationCrossover | None:
+    """Return the one of some operators that joins islands, None if there is none."""
+    found = (one for one in operators if isinstance(one, DistillationCrossover))
     return next(found, None)
 
 
@@ -21,11 +20,11 @@ def joins_islands(operator: OperatorOptions) -> bool:
     return isinstance(operator, DistillationCrossover)
 
 
-def islands_of(rules: PopulationOptions, shapes: Sequence[str]) -> Sequence[str]:
+def islands_of(operators: Sequence[OperatorOptions], shapes: Sequence[str]) -> Sequence[str]:
     """Return the islands of selection, K names: the shapes, but one island where they are joined.
 
     Args:
-        rules: of the population.
+        operators: by which children are made.
         shapes: K.
     """
-    return shapes if bridge(rules) is None else [""] * len(shapes)
+    return shapes if bridge(operators) is None else [""] * len(shapes)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, get_args
 
-from hpsearch.population.operators.options import Clone, HostAndAgent, OperatorOptions
+from hpsearch.population.operators.options import Changing, Clone, HostAndAgent, OperatorOptions
 from hpsearch.population.operators.table import OPERATORS
 from hpsearch.schema import NonNegative, Positive, Range
 from hpsearch.trainers.config.players import AgentName, HostName, OpponentName, Role
@@ -195,6 +195,21 @@ class Adoption:
 
 
 @dataclass(frozen=True)
+class Closing:
+    """Generations after the last interval, whose children play as they are born, without training.
+
+    They are made of what members have become, and count neither against the budget's trials nor as
+    an interval.
+    """
+
+    operators: tuple[Changing, ...]
+    """by which they are made, the more often the more of theirs were adopted"""
+    generations: Positive = 4
+    share: GivingWay = 0.5
+    """of the members, the worst ones, that give way"""
+
+
+@dataclass(frozen=True)
 class PopulationOptions:
     """A population: its members train for intervals, play each other, and breed."""
 
@@ -219,6 +234,8 @@ class PopulationOptions:
     """least chance of an operator"""
     adoption: Adoption | None = field(default_factory=Adoption)
     """null adopts every child"""
+    closing: Closing | None = None
+    """what is made of the members when nobody trains any more; null: nothing"""
 
     @property
     def steps_of_schedule(self) -> int:
@@ -227,17 +244,24 @@ class PopulationOptions:
 
     def check(self) -> Iterator[str]:
         """Yield what disagrees between the keys."""
-        names = [operator.name for operator in self.operators]
-        if not names or len(set(names)) < len(names):
-            yield f"operators must be named, each once, but is {names}"
-        if self.floor * len(names) > 1:
-            yield f"floor must be at most one over the {len(names)} operators, but is {self.floor}"
+        yield from self._operator_faults("operators", self.operators)
+        if self.closing is not None:
+            yield from self._operator_faults("closing.operators", self.closing.operators)
+            if isinstance(self.selection, Nobody):
+                yield "closing must be null if selection is none, where nobody gives way"
         if isinstance(self.explore, Schedule) and not isinstance(self.selection, Nobody):
             yield f"selection must be none if explore is a schedule, but is {self.selection.name}"
         if isinstance(self.selection, Tournament):
             yield from self._tournament_faults(self.selection)
         if self.islands is not None:
             yield from self._island_faults(self.islands)
+
+    def _operator_faults(self, key: str, operators: tuple[OperatorOptions, ...]) -> Iterator[str]:
+        names = [operator.name for operator in operators]
+        if not names or len(set(names)) < len(names):
+            yield f"{key} must be named, each once, but is {names}"
+        if self.floor * len(names) > 1:
+            yield f"floor must be at most one over the {len(names)} {key}, but is {self.floor}"
 
     def _tournament_faults(self, selection: Tournament) -> Iterator[str]:
         for key, value in (("size", selection.size), ("elites", selection.elites)):

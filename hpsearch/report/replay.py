@@ -15,7 +15,6 @@ from hpsearch.population.ratings.resampling import interval
 from hpsearch.report.confirmation import CONFIDENCE, MAXIMIZE, NUM_DRAWS, Verdict, judge_seeds
 from hpsearch.report.meeting import last_checkpoints, meet, playing_device
 from hpsearch.report.view import StudyView
-from hpsearch.study.breeding.judgement import member_of
 from hpsearch.study.records import Trial
 from hpsearch.study.replaying import population_of
 
@@ -98,7 +97,7 @@ def compare_replay(
     players = {"original": original} | {str(one): path for one, path in paths.items()}
     met = meet(players, options.matches, num_games, playing_device(view))
     found = [
-        Replicate(member_of(whole[number]), number, strength)
+        Replicate(whole[number].member, number, strength)
         for number, strength in zip(paths, met.strengths[1:], strict=True)
     ]
     scores = [one.strength for one in found]

@@ -23,6 +23,7 @@ def status_summary(view: StudyView) -> dict[str, Any]:
         "message": view.state.message,
         "trials": view.state.counts(),
         "budget": view.study.spec.budget.trials,
+        "untrained": view.state.num_untrained,
         "failures": failures(view),
         "gpu_hours": {
             "spent": so_far.gpu_hours_spent,

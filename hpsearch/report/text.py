@@ -21,12 +21,18 @@ def counts_text(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{counts[state]} {state}" for state in STATES if counts[state]) or "none yet"
 
 
+def budget_text(budget: int, untrained: int) -> str:
+    """Return how many trials there may be, and how many children of a closing came besides."""
+    return f"{budget}" + (f" and {untrained} that did not train" if untrained else "")
+
+
 def print_status(console: Console, view: StudyView, summary: Mapping[str, Any]) -> None:
     """Print what a study has come to."""
     console.print(f"{summary['study']}: {summary['state']}", style="bold", highlight=False)
     lines = [
         *([summary["message"]] if summary["message"] else ()),
-        f"trials: {counts_text(summary['trials'])}, of {summary['budget']}",
+        f"trials: {counts_text(summary['trials'])}, "
+        f"of {budget_text(summary['budget'], summary['untrained'])}",
         *population_lines(summary["population"]),
         *cost_lines(summary),
         *waste_lines(summary["waste"]),

@@ -232,15 +232,14 @@ class Driver:
         if self._breeder is not None and not self.state.population.planned:
             return False
         return self.state.status == RUNNING and bool(
-            self.state.retries or self._limits.allow_another()
+            self.state.retries or self._limits.num_allowed()
         )
 
     def _ask_for(self, places: int) -> int:
         """Ask for some trials and record them together; return how many there were."""
         retries = list(self.state.retries)
-        left = self._spec.budget.trials - self.state.num_asked
         planned = list(self.state.population.planned)
-        new = left if self._limits.allow_another() else 0
+        new = self._limits.num_allowed()
         if self._breeder is not None:
             new = min(new, len(planned))
         events = []

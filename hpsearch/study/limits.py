@@ -22,13 +22,20 @@ class Limits:
         return self._state.num_failures() > self._max_failures
 
     def allow_another(self) -> bool:
-        """Return whether one more trial may be asked for; one that is tried again is no more."""
+        """Return whether one more trial may be asked for that trains; a retry is no more."""
         wall_hours, began = self._budget.wall_hours, self._state.started_at
         if self._state.num_asked >= self._budget.trials or not self.allow_gpu_hours():
             return False
         if wall_hours is None or began is None:
             return True
         return self._clock() - began < wall_hours * 3600
+
+    def num_allowed(self) -> int:
+        """Return how many more trials may be asked for, those of a closing besides the budget."""
+        untrained = self._state.population.untrained
+        if untrained:
+            return len(untrained) if self.allow_gpu_hours() else 0
+        return self._budget.trials - self._state.num_asked if self.allow_another() else 0
 
     def allow_gpu_hours(self) -> bool:
         """Return whether jobs may occupy GPUs any longer."""

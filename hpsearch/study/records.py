@@ -74,6 +74,12 @@ class Trial:
         return self.takeovers[-1].params if self.takeovers else self.params
 
     @property
+    def member(self) -> int:
+        """Return the place in the population whose interval it is."""
+        assert self.origin is not None, "members are trials of a population"
+        return self.origin.member
+
+    @property
     def first_step(self) -> int:
         """Return the step at which the trial begins: 0, but for one that inherits a checkpoint."""
         return 0 if self.origin is None else self.origin.first_step

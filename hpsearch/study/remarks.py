@@ -49,6 +49,11 @@ def _population_remarks(study: Study, population: PopulationOptions) -> Iterator
         f"{population.members} members train {rounds} intervals of {population.interval:,} steps "
         f"each{f', and {rest} of them one more' if rest else ''}"
     )
+    if population.closing is not None:
+        yield (
+            f"in up to {population.closing.generations} more generations children that do not "
+            "train take places; they are no trials of the budget"
+        )
     sampler = study.spec.sampler
     if not (isinstance(sampler, KNOW_BEFOREHAND) or population.founders):
         yield (

@@ -34,6 +34,8 @@ class StudyState:
     """that the jobs which have ended occupied"""
     num_retries: int = 0
     """trials that try a failed one again"""
+    num_untrained: int = 0
+    """children of a population's closing"""
     num_excused: int = 0
     """failures that don't count: trials that a user cancelled, or that are tried again"""
     status: str = RUNNING
@@ -73,7 +75,8 @@ class StudyState:
     @property
     def is_undecided(self) -> bool:
         """Return whether something was begun whose end is still to be told or judged."""
-        return bool(self.untold or self.retries or self.population.match)
+        planned = self.population.untrained
+        return bool(self.untold or self.retries or self.population.match or planned)
 
     def gpu_seconds(self, now: float) -> float:
         """Return the seconds of GPUs that all jobs so far have occupied."""
@@ -81,8 +84,8 @@ class StudyState:
 
     @property
     def num_asked(self) -> int:
-        """Return how many trials count against the budget: one that is tried again is no more."""
-        return len(self.trials) - self.num_retries
+        """Return how many trials count against the budget: no retries, none of a closing."""
+        return len(self.trials) - self.num_retries - self.num_untrained
 
     def num_failures(self) -> int:
         """Return how many trials have failed, of those that count against `max_failures`."""
@@ -148,6 +151,7 @@ def _asked(state: StudyState, event: Event) -> None:
     state.trials[number] = state.untold[number] = trial
     if origin is not None:
         fold.asked(state.population, number, origin)
+        state.num_untrained += not origin.trains
     if retry_of is not None:
         state.retries.remove(retry_of)
         state.num_retries += 1

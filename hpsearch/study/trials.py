@@ -279,8 +279,8 @@ class Trials:
     def _rung_steps(self, trial: Trial) -> int:
         """Return the steps from one rung to the next."""
         config = self.config(trial)
-        interval = config.evaluation.interval
-        return interval * ceil((config.steps - trial.first_step) / interval / MAX_RUNGS)
+        interval, steps = config.evaluation.interval, config.steps - trial.first_step
+        return interval * max(1, ceil(steps / interval / MAX_RUNGS))
 
     def _rungs(self, trial: Trial) -> list[str]:
         """Return the names under which successive halving has noted a trial's rungs, in order."""

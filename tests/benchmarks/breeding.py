@@ -8,8 +8,9 @@ A step is the same work in every way: the same games, networks and updates. Ways
 steps is not known beforehand (successive halving) say how many they took. Each row appended to
 reports/benchmarks/breeding.csv is one study; the page shows interquartile means over the seeds.
 
-`GAMES` are where it is tried. All ways that breed select alike, so what differs is the
-operators, and whether a job breeds by itself too.
+`GAMES` are where it is tried. All ways that breed select alike, so what differs is the operators:
+those by which children come that train on (pbt), and those of generations after that, whose
+children take no step (closing).
 Seeds are the studies' own; nothing else in the project uses those that a row names.
 """
 
@@ -52,25 +53,33 @@ SPACE = {
     "host.steps_before_update_target": {"type": "int", "low": 20, "high": 200, "log": True},
 }
 CLONE = {"name": "clone"}
+
+
+def distillation(compare: str) -> dict[str, Any]:
+    """Return the operator whose child learns from both parents, or at each position from one."""
+    learning = {
+        "num_steps": 500,
+        "batch_size": 256,
+        "lr": 3.0e-4,
+        "beta1": 0.9,
+        "beta2": 0.999,
+        "eps": 1.0e-8,
+        "temperature": 0.03,
+        "value_weight": 0.5,
+        "compare": compare,
+    }
+    return {"name": "distillation", "learning": learning}
+
+
+AVERAGE = {"name": "aligned_average", "share": 0.5}
+DISTILLATION = distillation("mean")
 OPERATORS: dict[str, dict[str, Any]] = {
     "gaussian": {"name": "gaussian_mutation", "strength": 0.03},
     "safe": {"name": "safe_mutation", "bound": 0.1},
     "layers": {"name": "layer_crossover", "share": 0.5},
-    "average": {"name": "aligned_average", "share": 0.5},
-    "distillation": {
-        "name": "distillation",
-        "learning": {
-            "num_steps": 500,
-            "batch_size": 256,
-            "lr": 3.0e-4,
-            "beta1": 0.9,
-            "beta2": 0.999,
-            "eps": 1.0e-8,
-            "temperature": 0.03,
-            "value_weight": 0.5,
-            "compare": "raw",
-        },
-    },
+    "average": AVERAGE,
+    "filter": distillation("raw"),
+    "distillation": DISTILLATION,
 }
 ADOPTION = {"num_games": 1000, "confidence": 0.5}
 """a child takes a place unless a copy of its first parent is rather stronger"""
@@ -89,8 +98,12 @@ def search(sampler: str, trials: int, pruner: dict[str, Any]) -> dict[str, Any]:
     return {"sampler": {"name": sampler}, "pruner": pruner, "budget": {"trials": trials}}
 
 
-def population(*operators: dict[str, Any], islands: dict[str, Any] | None = None) -> dict[str, Any]:
-    """Return the keys of a study that breeds, by clones and other operators."""
+def population(
+    *operators: dict[str, Any],
+    closing: tuple[dict[str, Any], ...] = (),
+    islands: dict[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Return the keys of a study that breeds by clones and other operators, and how it closes."""
     return {
         "sampler": {"name": "random"},
         "budget": {"trials": MEMBERS * GENERATIONS},
@@ -102,6 +115,7 @@ def population(*operators: dict[str, Any], islands: dict[str, Any] | None = None
             "selection": SELECTION,
             "operators": [CLONE, *operators],
             "adoption": ADOPTION,
+            "closing": {"operators": list(closing)} if closing else None,
             "islands": islands,
         },
     }
@@ -113,8 +127,9 @@ WAYS: dict[str, dict[str, Any]] = {
     "tpe, halving": search("tpe", HALVED_TRIALS, HALVING),
     "pbt as published": population(),
     **{f"pbt, {name}": population(one) for name, one in OPERATORS.items()},
-    "bred": population(*OPERATORS.values()),
-    "bred, islands": population(*OPERATORS.values(), islands=ISLANDS),
+    **{f"closing, {name}": population(closing=(one,)) for name, one in OPERATORS.items()},
+    "bred": population(AVERAGE, closing=(AVERAGE, DISTILLATION)),
+    "bred, islands": population(AVERAGE, closing=(AVERAGE, DISTILLATION), islands=ISLANDS),
 }
 
 
@@ -171,7 +186,8 @@ def run_command(command: list[str], folder: Path) -> str:
 def steps_of(folder: Path, trial: dict[str, Any]) -> int:
     """Return the steps that a trial made itself, not its ancestors."""
     if trial["state"] == "finished":
-        return INTERVAL if trial["origin"] else int(trial["config"]["steps"])
+        origin = trial["origin"] or {"parent_steps": ()}
+        return int(trial["config"]["steps"]) - next(iter(origin["parent_steps"]), 0)
     lines = (folder / "trials" / str(trial["trial"]) / "metrics.jsonl").read_text().splitlines()
     return max((int(json.loads(line)["step"]) for line in lines), default=0)
 

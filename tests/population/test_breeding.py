@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hpsearch.parameters import CategoricalParameter, FloatParameter
-from hpsearch.population.breeding import Exploring, Member, breed
+from hpsearch.population.breeding import breed, breed_untrained
+from hpsearch.population.exploring.children import Exploring
 from hpsearch.population.exploring.model_explore import Generation
 from hpsearch.population.fitness import Weights
 from hpsearch.population.operators.options import (
@@ -22,6 +23,7 @@ from hpsearch.population.operators.options import (
     HostAndAgent,
 )
 from hpsearch.population.options import (
+    Closing,
     Keep,
     Model,
     Pareto,
@@ -30,6 +32,7 @@ from hpsearch.population.options import (
     Tournament,
     Truncation,
 )
+from hpsearch.population.plan import Member
 from hpsearch.population.scores import Scores
 from hpsearch.population.selection.operator_choice import OperatorRecord
 
@@ -310,6 +313,46 @@ def test_operators_change_nothing_of_who_gives_way_and_what_is_explored():
             other = mixed.places[place]
             assert (other.parents[0], other.params) == (one.parents[0], one.params)
             assert other.is_child == one.is_child
+
+
+def close(rules, who, scores, seed=0):
+    assert rules.closing is not None
+    return breed_untrained(rules, rules.closing, who, scores, {}, rng(seed))
+
+
+def test_in_the_closing_children_of_the_better_half_take_the_places_of_the_others():
+    rules = options(closing=Closing((MUTATION, AVERAGE)))
+    who, seen = members(4, families=["one"] * 4, ended=set()), set()
+    for seed in range(20):
+        born = close(rules, who, sure_scores(3, 1, 4, 2), seed)
+        assert set(born) == {1, 3}
+        for one in born.values():
+            assert one.is_child
+            assert one.parents[0] in (0, 2)
+            assert one.params == who[one.parents[0]].params  # nobody trains by what is explored
+            seen.add(one.operator.name)
+    assert seen == {"gaussian_mutation", "aligned_average"}
+
+
+def test_in_the_closing_any_difference_counts_and_none_does_not():
+    rules = options(closing=Closing((MUTATION,)), selection=Truncation(share=0.25, confidence=1.0))
+    noise = rng(3).normal(size=(200, 4)) + np.array([0.5, -0.5, 0.5, -0.5])
+    unsure = replace(sure_scores(0, 0, 0, 0), named=noise, fresh=noise)
+    assert set(close(rules, members(4), unsure)) == {1, 3}
+    assert not close(rules, members(4), sure_scores(1, 1, 1, 1))
+
+
+def test_in_the_closing_who_finds_no_mate_has_no_child():
+    rules = options(closing=Closing((AVERAGE,)))
+    assert not close(rules, members(4, "abcd"), sure_scores(3, 1, 4, 2))
+
+
+def test_in_the_closing_islands_are_joined_by_its_own_distillation():
+    for closing, places in [((MUTATION, DISTILLATION), {2, 3}), ((MUTATION,), {1, 3})]:
+        rules = options(closing=Closing(closing))
+        born = close(rules, members(4, "aabb"), sure_scores(4, 3, 2, 1))
+        assert set(born) == places
+        assert all(one.parents[0] == place for place, one in born.items() if len(places & {2}))
 
 
 def test_islands_are_joined_by_distillation():

@@ -49,6 +49,13 @@ def test_a_right_file_has_none(tmp_path):
     ("population", "expected"),
     [
         ({"operators": []}, r"population.operators must be named, each once, but is \[\]"),
+        ({"closing": {}}, "population.closing.operators is missing"),
+        ({"closing": {"operators": []}}, r"closing.operators must be named, each once, but is \["),
+        ({"closing": {"operators": [{"name": "clone"}]}}, "'clone'; valid: aligned_average"),
+        ({"closing": {"operators": [{"name": "gaussian_mutation", "strength": 0.1}]},
+          "selection": {"name": "none"}}, "closing must be null if selection is none"),
+        ({"closing": {"operators": [{"name": "host_and_agent"}]}},
+         r"population.closing.operators\[0\] is host_and_agent, which needs members with both"),
         ({"operators": [{"name": "clone"}] * 2}, r"operators must be named, each once, but is \["),
         ({"floor": 1.0, "operators": [{"name": "clone"}, {"name": "host_and_agent"}]},
          r"floor must be at most one over the 2 operators, but is 1.0"),

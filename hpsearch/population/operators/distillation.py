@@ -1,10 +1,13 @@
-"""Distillation crossover: a child that learns from each parent where that one is better.
+"""Distillation crossover: a child that learns from both parents' play.
 
-Q-filtered distillation crossover of Bodnar, Day, Lio, Proximal distilled evolutionary reinforcement
-learning, arXiv 1906.09807, for discrete actions. Weights never mix, so parents and
-child may differ in shape and in algorithm: a network of one tower values actions, one of two is an
-actor-critic (`role_nets`). Q-values teach and learn as policies by their softmax (Rusu et al.,
-Policy distillation, arXiv 1511.06295).
+From each where that one values a position higher: the Q-filtered distillation crossover of Bodnar,
+Day, Lio, Proximal distilled evolutionary reinforcement learning, arXiv 1906.09807, for discrete
+actions. Or what they think together, whose errors partly cancel (Anschel, Baram, Shimkin,
+Averaged-DQN, arXiv 1611.01929), in one network (Hinton, Vinyals, Dean, Distilling the knowledge in
+a neural network, arXiv 1503.02531). Weights never mix, so parents and child may differ in shape and
+in algorithm: a network of one tower values actions, one of two is an actor-critic (`role_nets`).
+Q-values teach and learn as policies by their softmax (Rusu et al., Policy distillation, arXiv
+1511.06295).
 
 Axes: P members, B positions, b of them in a batch, A actions.
 """
@@ -106,11 +109,17 @@ def distilled(
 def lesson_of(
     first: Network, second: Network, positions: Positions, options: Distillation
 ) -> Lesson:
-    """Return at each position what the parent thinks who values it higher (the paper's Q-filter).
+    """Return what there is to learn at each position, as ``options.compare`` says.
 
-    The first where both value it alike.
+    What the parent thinks who values the position higher (the Q-filter), the first where both value
+    it alike; or the mean of both.
     """
-    plays = [play_of(net, positions, options, training=False) for net in (first, second)]
+    plays = (
+        play_of(first, positions, options, training=False),
+        play_of(second, positions, options, training=False),
+    )
+    if options.compare == "mean":
+        return _of_both(*plays, positions.legal)
     rank = _RANKS[options.compare]
     is_first = rank(plays[0].value) >= rank(plays[1].value)
     policies = [play.log_policy.exp() * positions.legal for play in plays]
@@ -118,6 +127,12 @@ def lesson_of(
         torch.where(is_first[..., None], policies[0], policies[1]),
         torch.where(is_first, plays[0].value, plays[1].value),
     )
+
+
+def _of_both(one: Play, other: Play, legal: Tensor) -> Lesson:
+    """Return the mean of logits and of values; two Q-networks' logits are Q over temperature."""
+    logits = (one.log_policy + other.log_policy) / 2
+    return Lesson(legal_values(logits, legal).softmax(dim=2), (one.value + other.value) / 2)
 
 
 def imitation_loss(

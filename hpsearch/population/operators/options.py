@@ -31,9 +31,10 @@ class Distillation:
     """of the policy that Q-values stand for, in their own unit; the smaller, the greedier"""
     value_weight: NonNegativeNumber
     """of the squared error of the value, beside the cross-entropy of the policy"""
-    compare: Literal["raw", "standardised"]
-    """values of the parents as they are, for parents of one reward and discount; else in standard
-    deviations from each parent's mean"""
+    compare: Literal["mean", "raw", "standardised"]
+    """what is learned: with mean, what both parents think together; else at each position what the
+    one thinks who values it higher, by values as they are (raw), for parents of one reward and
+    discount, or in standard deviations from each parent's mean"""
 
 
 @dataclass(frozen=True)
@@ -113,9 +114,8 @@ class Grow:
     of the root mean square of their layer's; with 0, copies of a unit stay equal for ever"""
 
 
-SameShape = (
-    Clone
-    | HostAndAgent
+Changing = (
+    HostAndAgent
     | GaussianMutation
     | SafeMutation
     | LayerCrossover
@@ -123,6 +123,9 @@ SameShape = (
     | AlignedAverage
     | DistillationCrossover
 )
+"""operators whose child plays otherwise than its first parent, in the same shape"""
+
+SameShape = Clone | Changing
 """operators whose child has its first parent's shape"""
 
 OperatorOptions = SameShape | Grow

@@ -14,7 +14,7 @@ from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.errors import CorruptError, DiskError
 from hpsearch.population.options import PopulationOptions, Synchronous
 from hpsearch.study.breeding.beginnings import beginning
-from hpsearch.study.breeding.judgement import Judge, member_of
+from hpsearch.study.breeding.judgement import Judge
 from hpsearch.study.breeding.lateness import is_due
 from hpsearch.study.breeding.programme import Programme
 from hpsearch.study.breeding.records import Match, PopulationRecord
@@ -76,14 +76,17 @@ class Breeder:
         if match is not None:
             self._decide(match)
             self._give_up_silent(match)
-        if self._population.match is None and (self._is_due() or self._is_unanswered()):
-            self._call()
+        if self._population.match is None:
+            if self._is_due():
+                self._call(self._ended())
+            elif self._is_unanswered():
+                self._call([])
 
     @property
     def will_go_on(self) -> bool:
         """Whether members train or will: a pilot that is idle now will be needed."""
         population = self._population
-        to_come = population.planned and self._limits.allow_another()
+        to_come = population.planned and self._limits.num_allowed()
         return bool(population.match or population.open or to_come or self._state.unfinished())
 
     def submit(self, free_jobs: int) -> None:
@@ -120,14 +123,25 @@ class Breeder:
         population, rules = self._population, self._options.generations
         if not population.open:
             return False
+        if population.closings:  # its children are judged together, and none takes long
+            return not (population.planned or self._state.unfinished())
         if not isinstance(rules, Synchronous):
             return True
         if population.planned and self._limits.allow_another():
             return False  # nobody is late who has not begun, because no job was free
         # Who was late for the match before is not waited for again.
         unfinished = self._state.unfinished()
-        waited_for = [trial for trial in unfinished if member_of(trial) not in population.late]
+        waited_for = [trial for trial in unfinished if trial.member not in population.late]
         return is_due(rules, population.open.values(), waited_for, self._clock())
+
+    def _closes(self, match: Match) -> bool:
+        """Return whether a generation of the closing follows: nobody trains, or may, any more."""
+        closing, population = self._options.closing, self._population
+        if closing is None or population.closings >= closing.generations or not match.ended:
+            return False
+        may_train = self._state.unfinished() or self._limits.allow_another()
+        are_all_judged = not population.open  # who has ended since the match was called is not
+        return not may_train and are_all_judged and self._limits.allow_gpu_hours()
 
     def _is_unanswered(self) -> bool:
         """Return whether all is over, but no opponent has trained against the champion yet.
@@ -142,10 +156,15 @@ class Breeder:
         champions = [match.champion for match in self._population.matches.values()]
         return bool(champions) and champions[-1] not in champions[:-1]
 
-    def _call(self) -> None:
+    def _ended(self) -> list[int]:
+        """Return the members of whom the next match decides what comes next."""
+        # After a closing it is everybody, should anybody train again.
+        population = self._population
+        return [*range(self._options.members)] if population.closings else sorted(population.open)
+
+    def _call(self, ended: list[int]) -> None:
         """Call a match of everybody who can play; new members where nobody can."""
         population = self._population
-        ended = sorted(population.open)
         if not population.finished:
             self._begin(ended)
             return
@@ -164,7 +183,9 @@ class Breeder:
         games = self._games(match)
         if games is not None:
             programme, known = self._programme(match), self._state.trials
-            decided = self._judge.decide(match, programme, games, known, self._population)
+            decided = self._judge.decide(
+                match, programme, games, known, self._population, closes=self._closes(match)
+            )
             self._recorder.record("bred", data=decided | {"answers": self._answers(match)})
 
     def _give_up_silent(self, match: Match) -> None:

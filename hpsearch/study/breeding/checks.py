@@ -7,7 +7,7 @@ from typing import Any
 from hpsearch.config_paths import Config, apply
 from hpsearch.errors import ConfigError
 from hpsearch.parameters import CategoricalParameter, Parameter
-from hpsearch.population.operators.options import Grow
+from hpsearch.population.operators.options import Grow, OperatorOptions
 from hpsearch.population.options import Islands, PopulationOptions, needs_pairs, scripted_players
 from hpsearch.study.breeding.growths import growth_problems
 from hpsearch.study.breeding.members import explorable_of
@@ -114,9 +114,17 @@ def _base_problems(options: PopulationOptions, base: Config) -> Iterator[str]:
     for role in learning:
         if not scripted_players("agent" if role == "host" else "host", panel):
             yield f"population.matches.panel names no player that the {role} can meet"
-    for index, operator in enumerate(options.operators):
+    for path, operator in _operators(options):
         if needs_pairs(operator) and len(learning) < 2:
             yield (
-                f"population.operators[{index}] is {operator.name}, which needs members with both "
-                f"roles, but the base learns the {', '.join(learning)} alone"
+                f"{path} is {operator.name}, which needs members with both roles, but the base "
+                f"learns the {', '.join(learning)} alone"
             )
+
+
+def _operators(options: PopulationOptions) -> Iterator[tuple[str, OperatorOptions]]:
+    """Yield every operator with its path."""
+    closing = () if options.closing is None else options.closing.operators
+    for key, operators in (("operators", options.operators), ("closing.operators", closing)):
+        for index, operator in enumerate(operators):
+            yield f"population.{key}[{index}]", operator

@@ -17,6 +17,8 @@ def asked(population: PopulationRecord, trial: int, origin: Origin) -> None:
     """A planned trial has been asked for."""
     population.planned = [one for one in population.planned if one.key != origin.key]
     population.newest[origin.member] = trial
+    if origin.trains:
+        population.closings = 0
 
 
 def told(
@@ -65,6 +67,9 @@ def bred(population: PopulationRecord, event: Event) -> None:
     """It is decided what comes next: at the beginning, and after each match."""
     population.has_begun = True
     coming = [Origin.of(one) for one in event.data["children"]]
+    if event.data.get("closes"):
+        population.closings += 1
+        population.planned = []  # what would train, if it might
     population.planned += coming
     _close(population, [one.member for one in coming])
     number = event.data["match"]

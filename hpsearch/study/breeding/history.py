@@ -50,7 +50,9 @@ def _planned_by(
     planned: dict[int, list[int]] = {}
     for trial in strengths[match]:
         origin = known[trial].origin
-        if origin is not None and origin.parents and trial not in strengths.get(match - 1, {}):
+        if origin is None or not origin.parents or not origin.trains:
+            continue
+        if trial not in strengths.get(match - 1, {}):
             planned.setdefault(origin.generation, []).append(trial)
     return planned
 

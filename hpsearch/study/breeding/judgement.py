@@ -1,15 +1,17 @@
 """What a match decides: the champion, and the trials that come next."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
 from hpsearch.cluster.match_dir import Games
-from hpsearch.population.breeding import Exploring, Member, Next, Plan, breed
+from hpsearch.population.breeding import breed, breed_untrained
+from hpsearch.population.exploring.children import Exploring
 from hpsearch.population.operators.options import Grow
-from hpsearch.population.options import Nobody, Pareto, PopulationOptions, Schedule
+from hpsearch.population.options import Nobody, Pareto, PopulationOptions
+from hpsearch.population.plan import Member
 from hpsearch.population.ratings.resampling import interval
 from hpsearch.population.scores import Scores, Standing, score
 from hpsearch.study.breeding.beginnings import beginning
@@ -18,13 +20,12 @@ from hpsearch.study.breeding.growths import growths_of
 from hpsearch.study.breeding.history import improvements
 from hpsearch.study.breeding.kinship import families
 from hpsearch.study.breeding.members import explorable, size
+from hpsearch.study.breeding.origins import Origins
 from hpsearch.study.breeding.programme import Programme
-from hpsearch.study.breeding.records import Match, Origin, PopulationRecord, key_after
-from hpsearch.study.breeding.schedule import scheduled
+from hpsearch.study.breeding.records import Match, Origin, PopulationRecord
 from hpsearch.study.records import Trial
 from hpsearch.study.spec import Study
 from hpsearch.study.trials import Trials
-from hpsearch.trainers.checkpoint_name import step_of
 from hpsearch.trainers.config import TrainerConfig, shape_key
 
 CONFIDENCE = 0.95
@@ -48,6 +49,8 @@ class Judge:
         games: Games,
         known: Mapping[int, Trial],
         population: PopulationRecord,
+        *,
+        closes: bool,
     ) -> dict[str, Any]:
         """Return the decision, as the event holds it that records it.
 
@@ -57,6 +60,8 @@ class Judge:
             games: on both sets of starts.
             known: the study's trials, by number.
             population: before the decision.
+            closes: whether nobody may train any more, so that a generation of the closing comes;
+                where that one would have no children, it is over.
         """
         rng = np.random.default_rng([self._study.spec.seed, match.number])
         configs = [self._trials.config(trial) for trial in programme.members]
@@ -65,32 +70,22 @@ class Judge:
             trial.number: strength
             for trial, strength in zip(programme.members, scores.strength.tolist(), strict=True)
         }
-        anew, vacant = self._places_of_lost(match)
-        plan = breed(
-            self._options,
-            [
-                self._member(trial, config, match, known)
-                for trial, config in zip(programme.members, configs, strict=True)
-            ],
-            scores,
-            self._exploring(match, strengths, known, population),
-            population.operators,
-            rng,
-            num_vacant=len(vacant),
-        )
+        members = [
+            self._member(trial, config, match, known)
+            for trial, config in zip(programme.members, configs, strict=True)
+        ]
+        origins = Origins(self._study, self._options, match, programme, population)
+        untrained = self._untrained(members, scores, origins, rng) if closes else []
+        exploring = self._exploring(match, strengths, known, population)
+        coming = untrained or self._trained(members, scores, exploring, origins, rng)
         return {
             "match": match.number,
             "champion": max(strengths, key=lambda number: strengths[number]),
             "strengths": {str(number): one for number, one in strengths.items()},
             "intervals": _intervals(programme, scores),
             "game": game_of(programme, games),
-            "children": [
-                asdict(origin)
-                for origin in (
-                    *self._bred(_by_member(plan, programme, vacant), match, programme, population),
-                    *(beginning(one, self._study, self._options, population) for one in anew),
-                )
-            ],
+            "closes": bool(untrained),
+            "children": [asdict(origin) for origin in coming],
         }
 
     def unplayed(self, match: Match, population: PopulationRecord) -> dict[str, Any]:
@@ -106,28 +101,58 @@ class Judge:
             "children": [],
         }
 
+    def _trained(
+        self,
+        members: Sequence[Member],
+        scores: Scores,
+        exploring: Exploring,
+        origins: Origins,
+        rng: np.random.Generator,
+    ) -> list[Origin]:
+        """Return the next interval of each member whose last one has ended."""
+        anew, vacant = self._places_of_lost(origins.match)
+        operators = origins.population.operators
+        plan = breed(
+            self._options,
+            members,
+            scores,
+            exploring,
+            operators,
+            rng,
+            num_vacant=len(vacant),
+        )
+        places = {origins.member_at(index): one for index, one in plan.places.items()}
+        places |= dict(zip(vacant, plan.vacancies, strict=True))
+        bred = [origins.next(member, one) for member, one in sorted(places.items())]
+        return bred + [
+            beginning(one, self._study, self._options, origins.population) for one in anew
+        ]
+
+    def _untrained(
+        self,
+        members: Sequence[Member],
+        scores: Scores,
+        origins: Origins,
+        rng: np.random.Generator,
+    ) -> list[Origin]:
+        """Return the children of a generation of the closing."""
+        closing, operators = self._options.closing, origins.population.operators
+        assert closing is not None, "it is what closes"
+        born = breed_untrained(self._options, closing, members, scores, operators, rng)
+        return [origins.untrained(origins.member_at(place), one) for place, one in born.items()]
+
     def _places_of_lost(self, match: Match) -> tuple[list[int], list[int]]:
         """Return which of the members that were lost begin anew, and whose place a child takes."""
         lost = [member for member in match.ended if member not in match.members]
         # Where nobody gives way to another, nobody's child takes a place either.
         return (lost, []) if isinstance(self._options.selection, Nobody) else ([], lost)
 
-    def _bred(
-        self,
-        coming: Mapping[int, Next],
-        match: Match,
-        programme: Programme,
-        population: PopulationRecord,
-    ) -> Iterator[Origin]:
-        for member, one in sorted(coming.items()):
-            yield self._origin(member, one, match, programme, population)
-
     def _member(
         self, trial: Trial, config: TrainerConfig, match: Match, known: Mapping[int, Trial]
     ) -> Member:
         return Member(
             params=trial.last_params,
-            has_ended=member_of(trial) in match.ended,
+            has_ended=trial.member in match.ended,
             shape=shape_key(config),
             families=families(trial, tuple(config.learning()), known),
             is_pair=len(config.learning()) == 2,
@@ -170,50 +195,6 @@ class Judge:
     def _is_active(self, name: str, stored: Mapping[str, Any]) -> bool:
         space = self._study.space
         return space.is_active(name, space.decode(stored))
-
-    def _origin(
-        self,
-        member: int,
-        coming: Next,
-        match: Match,
-        programme: Programme,
-        population: PopulationRecord,
-    ) -> Origin:
-        parents = [programme.members[index] for index in coming.parents]
-        steps = tuple(parent.origin.steps for parent in parents if parent.origin is not None)
-        founder = parents[0].origin.founder if parents[0].origin is not None else None
-        return Origin(
-            key=key_after(member, population),
-            member=member,
-            generation=match.number,
-            parents=tuple(parent.number for parent in parents),
-            parent_steps=steps,
-            operator=asdict(coming.operator),
-            is_child=coming.is_child,
-            params=self._params(coming, steps[0], founder),
-            steps=steps[0] + self._options.interval,
-            founder=founder,
-        )
-
-    def _params(self, coming: Next, begin: int, founder: int | None) -> dict[str, Any]:
-        """Return what a trial that begins at a step, of a line from a founder, learns by."""
-        explore = self._options.explore
-        if not isinstance(explore, Schedule):
-            return coming.params
-        first = 0 if founder is None else step_of(self._options.founders[founder])
-        # Counted along the line, not by matches: who was late for one skips no interval.
-        return scheduled(explore, self._study.space, (begin - first) // self._options.interval)
-
-
-def member_of(trial: Trial) -> int:
-    """Return the place in the population of one of its trials."""
-    assert trial.origin is not None, "members are trials of the population"
-    return trial.origin.member
-
-
-def _by_member(plan: Plan, programme: Programme, vacant: list[int]) -> dict[int, Next]:
-    places = {member_of(programme.members[index]): one for index, one in plan.places.items()}
-    return places | dict(zip(vacant, plan.vacancies, strict=True))
 
 
 def _intervals(programme: Programme, scores: Scores) -> dict[str, list[float]]:

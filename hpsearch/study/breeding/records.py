@@ -38,6 +38,11 @@ class Origin:
         """Return the step at which the interval begins: where its parent, or founder, ended."""
         return self.parent_steps[0] if self.parent_steps else 0
 
+    @property
+    def trains(self) -> bool:
+        """Return whether its interval has a step; that of a child of the closing has none."""
+        return self.steps > self.first_step
+
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> "Origin":
         """Return what JSON holds."""
@@ -111,12 +116,19 @@ class PopulationRecord:
     late: set[int] = field(default_factory=set)
     """members that were training when the newest match was called"""
     operators: dict[str, OperatorRecord] = field(default_factory=dict)
+    closings: int = 0
+    """generations of the closing that have been planned since anybody trained"""
 
     @property
     def match(self) -> Match | None:
         """Return the match that is being played, or waits; None if there is none."""
         last = self.matches.get(len(self.matches))
         return last if last is not None and not last.is_over else None
+
+    @property
+    def untrained(self) -> list[Origin]:
+        """Return the planned children of the closing, which the budget's trials don't limit."""
+        return [one for one in self.planned if not one.trains]
 
     @property
     def archive(self) -> list[int]:

@@ -100,6 +100,26 @@ def test_the_lesson_is_that_of_the_parent_who_values_higher(first, second):
     torch.testing.assert_close(found.value, expected.value)
 
 
+@pytest.mark.parametrize("first", [Q_LEARNER, ACTOR_CRITIC], ids=["q", "actor-critic"])
+@pytest.mark.parametrize("second", [OTHER_ENCODER, ACTOR_CRITIC], ids=["q", "actor-critic"])
+def test_the_mean_of_both_is_the_geometric_mean_of_their_policies(first, second):
+    one, other, seen = sharp(*first), sharp(*second, seed=4), positions()
+    found = lesson_of(one, other, seen, replace(OPTIONS, compare="mean"))
+    (policy, value), (others, others_value) = (policy_and_value(net, seen) for net in (one, other))
+    geometric = (policy * others).sqrt()
+    torch.testing.assert_close(found.policy, geometric / geometric.sum(dim=2, keepdim=True))
+    torch.testing.assert_close(found.value, (value + others_value) / 2)
+
+
+def test_two_q_networks_together_play_by_the_mean_of_their_values():
+    one, other, seen = sharp(*Q_LEARNER), sharp(*OTHER_ENCODER, seed=4), positions()
+    found = lesson_of(one, other, seen, replace(OPTIONS, compare="mean"))
+    with torch.no_grad():
+        mean = (one(seen.features) + other(seen.features)) / 2
+    mean = mean.masked_fill(~seen.legal, -torch.inf)
+    torch.testing.assert_close(found.policy, torch.softmax(mean / OPTIONS.temperature, dim=2))
+
+
 def test_standardised_values_know_no_unit():
     one, other, seen = sharp(*ACTOR_CRITIC), sharp(*ACTOR_CRITIC, seed=4), positions()
     options = replace(OPTIONS, compare="standardised")

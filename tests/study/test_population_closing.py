@@ -1,0 +1,204 @@
+"""Closings: generations after the last interval, whose children play without having trained."""
+
+from collections import Counter
+
+from drives import (
+    Clock,
+    check_books,
+    deaths_at_all_events,
+    drive,
+    opened,
+    schedule,
+    stored_events,
+    tick_until,
+)
+from fakes import FakeExecutor, Fault
+from test_population_ends import check_judged, matches, reread
+from test_population_study import POPULATION, champions, origins, population_study, skill, teaching
+
+from hpsearch.study.state import FINISHED, RUNNING
+
+MUTATION = {"name": "gaussian_mutation", "strength": 0.1}
+CLOSING = {"operators": [MUTATION], "generations": 2, "share": 0.5}
+STEADY = {
+    "generations": {"name": "steady"},
+    "executor": {"name": "local", "jobs": 4, "members_per_job": 1},
+}
+
+
+def closing_study(folder, trials=8, **changes):
+    """Return a population of 4 members whose closing replaces two of them, twice."""
+    return population_study(folder, trials=trials, closing=CLOSING, **changes)
+
+
+def untrained(study):
+    """Return the children of the closing, by trial."""
+    return {
+        trial: one
+        for trial, one in origins(study).items()
+        if one["parents"] and one["steps"] == one["parent_steps"][0]
+    }
+
+
+def test_children_come_after_the_last_interval_and_do_not_train(tmp_path):
+    study, executor = closing_study(tmp_path), FakeExecutor(teaching=teaching)
+    state = drive(study, executor)
+    assert (state.status, state.num_asked, len(state.trials)) == (FINISHED, 8, 12)
+    check_books(study, executor)
+    check_judged(study)
+    born, last = origins(study), untrained(study)
+    assert sorted(last) == [8, 9, 10, 11]
+    assert Counter(one["generation"] for one in last.values()) == {2: 2, 3: 2}
+    for one in last.values():
+        assert one["steps"] == 16  # two intervals: where training ended
+        assert one["operator"] == MUTATION
+        assert one["params"] == born[one["parents"][0]]["params"]
+    # The two best of the last generation have a child each in the places of the two worst.
+    ranked = sorted(range(4, 8), key=lambda trial: -skill(study, born, trial))
+    assert {last[trial]["parents"][0] for trial in (8, 9)} <= set(ranked[:2])
+    assert {last[trial]["member"] for trial in (8, 9)} == {born[t]["member"] for t in ranked[2:]}
+
+
+def test_everybody_meets_the_children_and_the_best_of_all_is_champion(tmp_path):
+    study = closing_study(tmp_path)
+    drive(study, FakeExecutor(teaching=teaching))
+    *_, (before, _), (members, ended) = matches(study)
+    assert len(matches(study)) == 4
+    assert {8, 9} < set(before.values())
+    assert {10, 11} < set(members.values())
+    assert ended == [0, 1, 2, 3]
+    born = origins(study)
+    strongest = max(members.values(), key=lambda trial: skill(study, born, trial))
+    assert champions(study)[-1] == strongest
+    assert strongest in untrained(study)  # the fake teaches at birth too
+
+
+def driven_with_deaths(study):
+    """Drive a study whose driver dies at every event, and check what it leaves."""
+    executor = FakeExecutor(teaching=teaching)
+    with deaths_at_all_events():
+        state = drive(study, executor, max_lives=400)
+    assert (state.status, state.num_asked) == (FINISHED, 8)
+    check_books(study, executor)
+    check_judged(study)
+
+
+def test_a_closing_survives_a_death_at_every_event(tmp_path):
+    whole, broken = closing_study(tmp_path / "whole"), closing_study(tmp_path / "broken")
+    drive(whole, FakeExecutor(teaching=teaching))
+    driven_with_deaths(broken)
+    assert schedule(broken) == schedule(whole)
+    assert champions(broken) == champions(whole)
+    assert untrained(broken) == untrained(whole)
+
+
+def test_a_steady_closing_survives_a_death_at_every_event(tmp_path):
+    study = closing_study(tmp_path, **STEADY)
+    driven_with_deaths(study)
+    # Who is judged with whom depends on the time; that all are before the closing does not.
+    *_, (_, last), _ = matches(study)
+    assert last == [0, 1, 2, 3]
+    assert {trial for _, trial, _, _ in stored_events(study, "told")} == set(range(12))
+
+
+def test_a_budget_that_is_raised_trains_on_from_the_closing(tmp_path):
+    study, executor = closing_study(tmp_path), FakeExecutor(teaching=teaching)
+    drive(study, executor)
+    closed = champions(study)[-1]
+    study = reread(study, budget={"trials": 12})
+    state = drive(study, executor)
+    assert (state.status, state.num_asked) == (FINISHED, 12)
+    check_books(study, executor)
+    check_judged(study)
+    born, last = origins(study), untrained(study)
+    more = {trial: one for trial, one in born.items() if trial >= 12 and trial not in last}
+    assert sorted(one["member"] for one in more.values()) == [0, 1, 2, 3]
+    assert all(one["steps"] == 24 and one["parent_steps"][0] == 16 for one in more.values())
+    assert closed in {one["parents"][0] for one in more.values()}
+    assert sum(trial >= 12 for trial in last) == 4  # and closes again
+
+
+def test_a_budget_that_is_raised_in_the_middle_of_a_closing(tmp_path):
+    study, executor = closing_study(tmp_path), FakeExecutor(teaching=teaching)
+    with opened(study, executor) as driver:
+        tick_until(driver, lambda: len(driver.state.trials) == 10)
+    study = reread(study, budget={"trials": 12})
+    state = drive(study, executor)
+    assert (state.status, state.num_asked) == (FINISHED, 12)
+    check_books(study, executor)
+    check_judged(study)
+    assert len(untrained(study)) == 2 + 4
+
+
+def test_a_closing_without_children_is_over(tmp_path):
+    study, equal = closing_study(tmp_path), FakeExecutor(teaching=lambda config, first: 0.0)
+    state = drive(study, equal)
+    assert (state.status, len(state.trials), len(matches(study))) == (FINISHED, 8, 2)
+    state = drive(reread(study, budget={"trials": 12}), equal)
+    assert (state.status, len(state.trials)) == (FINISHED, 12)
+
+
+def test_a_child_of_the_closing_that_fails_leaves_its_place_as_it_was(tmp_path):
+    study = closing_study(tmp_path)
+    executor = FakeExecutor(teaching=teaching, faults={(8, 1): Fault("nan", 16)})
+    state = drive(study, executor)
+    assert (state.status, state.num_failures()) == (FINISHED, 1)
+    check_judged(study)
+    place = origins(study)[8]["member"]
+    members, _ = matches(study)[2]
+    assert members[str(place)] < 8
+
+
+def test_a_closing_comes_before_the_match_that_answers_the_last_champion(tmp_path):
+    given = POPULATION["matches"] | {"best_response": 8}
+    study, executor = closing_study(tmp_path, matches=given), FakeExecutor(teaching=teaching)
+    assert drive(study, executor).status == FINISHED
+    called = matches(study)
+    assert [ended for _, ended in called[:4]] == [[0, 1, 2, 3]] * 4
+    assert [ended for _, ended in called[4:]] == [[]] * (len(called) - 4)
+    assert champions(study)[-1] in champions(study)[:-1]
+    assert len(untrained(study)) == 4
+
+
+def test_the_end_of_the_hours_begins_a_closing(tmp_path):
+    study = reread(closing_study(tmp_path), budget={"trials": 40, "wall_hours": 1.0})
+    clock, executor = Clock(), FakeExecutor(teaching=teaching)
+    with opened(study, executor, clock) as driver:
+        tick_until(driver, lambda: len(driver.state.trials) == 8)
+        clock.now += 3601
+        state = tick_until(driver, lambda: driver.state.status != RUNNING)
+    assert (state.status, len(state.trials)) == (FINISHED, 12)
+    check_judged(study)
+
+
+def test_spent_gpu_hours_leave_no_closing(tmp_path):
+    study = reread(closing_study(tmp_path, trials=40), budget={"trials": 40, "gpu_hours": 0.25})
+    clock, executor = Clock(), FakeExecutor(teaching=teaching, gpus_per_job=1.0)
+    with opened(study, executor, clock) as driver:
+        while driver.state.status == RUNNING:
+            clock.now += 60
+            driver.tick()
+        state = driver.state
+    assert state.status == FINISHED
+    assert not untrained(study)
+    state = drive(reread(study, budget={"trials": 24}), executor)
+    assert (state.status, state.num_asked, len(untrained(study))) == (FINISHED, 24, 4)
+
+
+def test_late_members_are_waited_for_before_the_closing(tmp_path):
+    """Whoever was late for the last match is judged first, and its place may go to a child then."""
+    slow = {"generations": {"name": "synchronous", "quorum": 0.5, "minutes": 0}}
+    study = closing_study(tmp_path, **slow, executor=STEADY["executor"])
+    clock, executor = Clock(), FakeExecutor(teaching=teaching)
+    with opened(study, executor, clock) as driver:
+        for _ in range(300):
+            if driver.state.status != RUNNING:
+                break
+            clock.now += 7
+            driver.tick()
+        state = driver.state
+    assert state.status == FINISHED
+    check_judged(study)
+    asked = [data["origin"] for *_, data in stored_events(study, "asked")]
+    first = next(k for k, one in enumerate(asked) if one["steps"] in one["parent_steps"])
+    assert first == 8
