@@ -1,6 +1,7 @@
 """What a match decides, what is learned of intervals, and the records that it is decided from."""
 
 import json
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -48,7 +49,7 @@ def judge_of(study):
     return Judge(study, study.spec.population, trials)
 
 
-def decided(judge, trials, lengths, ended=None, population=None, match=None):
+def decided(judge, trials, lengths, ended=None, population=None, match=None, *, closes=False):
     """Return what a match of hosts decides in which all their games take these lengths."""
     who = {one.origin.member: one.number for one in trials}
     match = match or Match(1, who, tuple(who if ended is None else ended), ())
@@ -57,7 +58,7 @@ def decided(judge, trials, lengths, ended=None, population=None, match=None):
     games = Games(np.stack([rows, rows]), np.stack([rows, rows]) > 0)
     known = {one.number: one for one in trials}
     population = population or PopulationRecord(newest=who)
-    return judge.decide(match, programme, games, known, population)
+    return judge.decide(match, programme, games, known, population, closes=closes)
 
 
 def test_the_strongest_is_champion_and_the_weakest_becomes_its_child(judge):
@@ -105,6 +106,26 @@ def test_a_lost_members_place_goes_to_a_child(judge):
     assert sorted(children) == [0, 1, 2, 3]
     assert children[1]["is_child"]
     assert children[1]["key"] == "1 after 1"
+
+
+def test_a_generation_of_the_closing_leaves_the_better_half_as_it_is(tmp_path):
+    closing = {"operators": [{"name": "gaussian_mutation", "strength": 0.1}]}
+    judge = judge_of(population_study(tmp_path, closing=closing))
+    trials = [trial(n, n, steps=8 * (n + 1)) for n in range(4)]
+    assert not decided(judge, trials, [10, 8, 20, 12])["closes"]
+    found = decided(judge, trials, [10, 8, 20, 12], closes=True)
+    assert (found["closes"], found["champion"]) == (True, 1)
+    children = [Origin.of(one) for one in found["children"]]
+    assert [one.member for one in children] == [2, 3]
+    assert [one.key for one in children] == ["2 after 2, closing", "3 after 3, closing"]
+    for one in children:
+        assert one.parents[0] in (0, 1)
+        assert one.steps == one.first_step == 8 * (one.parents[0] + 1)
+        assert not one.trains
+    # Where none would give way, those go on to train whose interval has ended.
+    equal = decided(judge, trials, [10] * 4, closes=True)
+    assert not equal["closes"]
+    assert all(Origin.of(one).trains for one in equal["children"])
 
 
 # History.
@@ -157,6 +178,16 @@ def test_single_members_are_measured_against_those_that_stood_still():
     strengths = {1: dict.fromkeys(range(4), 1.0), 2: {4: 2.0, 1: 0.0, 2: 0.0, 3: 0.0}}
     (found,) = improvements(strengths, known)
     assert found.change == pytest.approx(1.0 - (1.0 - 3.0) / 4)
+
+
+def test_nothing_is_learned_of_who_did_not_train():
+    first = [(None, 1.0), (None, 2.0)]
+    strengths, known = lived(first, [(0, 1.5), (1, 2.0), (1, 9.0)])
+    child = known[4].origin
+    known[4] = replace(known[4], origin=replace(child, parent_steps=(child.steps,)))
+    assert {one.values["host.optim.args.lr"] for one in improvements(strengths, known)} == {
+        10.0**-3, 10.0**-4
+    }  # fmt: skip
 
 
 def test_only_the_newest_intervals_are_learned_from(monkeypatch):
