@@ -66,6 +66,7 @@ STUDY = {
         "operators": OPERATORS,
         "floor": 0.2,
         "adoption": {"num_games": 32, "confidence": 0.8},
+        "closing": {"operators": OPERATORS[1:], "generations": 2},
     },
 }
 
@@ -110,6 +111,8 @@ def test_a_population_trains_plays_and_breeds(whole):
     assert (population["members"], population["match"]) == (4, None)
     assert population["matches"] > 4  # one at the end answers the last champion
     assert population["standings"][0]["trial"] == population["champion"]
+    assert status["untrained"] > 0
+    assert status["trials"]["finished"] == 16 + status["untrained"]
     assert len(checkpoints(whole)) >= 16
     assert {one["role"] for one in population["answers"]} == {"host", "agent"}
     assert {one["trial"] for one in population["answers"]} == {population["champion"]}

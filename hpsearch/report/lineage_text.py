@@ -57,7 +57,8 @@ def operator_text(one: Relative) -> str:
         return "new networks"
     if not one.is_child:
         return "goes on"
-    return one.operator if one.adopted is not False else f"{one.operator}, not adopted"
+    how = one.operator if one.adopted is not False else f"{one.operator}, not adopted"
+    return how if one.step > one.begin else f"{how}, untrained"
 
 
 def changed_names(relatives: Iterable[Relative]) -> dict[str, str]:

@@ -71,16 +71,18 @@ def distillation(compare: str) -> dict[str, Any]:
     return {"name": "distillation", "learning": learning}
 
 
+LAYERS = {"name": "layer_crossover", "share": 0.5}
 AVERAGE = {"name": "aligned_average", "share": 0.5}
 DISTILLATION = distillation("mean")
 OPERATORS: dict[str, dict[str, Any]] = {
     "gaussian": {"name": "gaussian_mutation", "strength": 0.03},
     "safe": {"name": "safe_mutation", "bound": 0.1},
-    "layers": {"name": "layer_crossover", "share": 0.5},
+    "layers": LAYERS,
     "average": AVERAGE,
     "filter": distillation("raw"),
     "distillation": DISTILLATION,
 }
+CLOSING = (LAYERS, AVERAGE, DISTILLATION)
 ADOPTION = {"num_games": 1000, "confidence": 0.5}
 """a child takes a place unless a copy of its first parent is rather stronger"""
 SELECTION = {"name": "truncation", "share": 0.25, "confidence": 0.5}
@@ -128,8 +130,8 @@ WAYS: dict[str, dict[str, Any]] = {
     "pbt as published": population(),
     **{f"pbt, {name}": population(one) for name, one in OPERATORS.items()},
     **{f"closing, {name}": population(closing=(one,)) for name, one in OPERATORS.items()},
-    "bred": population(AVERAGE, closing=(AVERAGE, DISTILLATION)),
-    "bred, islands": population(AVERAGE, closing=(AVERAGE, DISTILLATION), islands=ISLANDS),
+    "bred": population(closing=CLOSING),
+    "bred, islands": population(closing=CLOSING, islands=ISLANDS),
 }
 
 

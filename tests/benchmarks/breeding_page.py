@@ -15,45 +15,58 @@ HEAD = """## breeding
 
 The best host that each way found with the mean number of training steps that stands beside it,
 on starts that nobody used: rho against choose_first, greedy, interquartile mean over the seeds with
-its 95 % interval, and how often it is above that of plain population-based training, seed by seed.
+its 95 % interval. Gain is what a way has above plain population-based training, seed by seed: the
+interquartile mean of the differences with its 95 % interval, and how many of them are above 0.
 Successive halving says by itself how many steps it takes, and a way with fewer seeds is compared
-on those alone. Where two ways that breed give the same number, no adopted child of an operator lies
-on the line to the champion.
+on those alone. Bits differ from machine to machine, and with them what a seed comes to, so rows of
+one machine are compared.
 
-"Sure" ways were measured earlier: they act on sure differences alone, mix weights with anybody of
-the shape, adopt children that are not surely weaker, and distil with 50 updates.
+In "pbt" ways an operator makes children while members train. In "closing" ways members breed by
+clones alone, bit for bit as in plain population-based training, until the steps are used up; then
+come four generations of the operator's children, which take no step. "Bred" closes by layers,
+averages and distillation together. What a closing costs is measuring: at most 16 children beside
+copies of their parents, 1,000 games each, and four matches of eight members, 2,000 games each,
+where plain training plays about 620,000 games to measure its trials and members. Those would be of
+no use to plain training, whose clones stay what they are.
 """
 PLAIN = "pbt as published"
 
 
 def sections(tables: Mapping[str, Sequence[Row]], folder: Path) -> list[str]:
-    """Return what the table `breeding` says, the newest row of each game, way and seed."""
+    """Return what the table `breeding` says, the newest row of each way and seed, by place."""
     if "breeding" not in tables:
         return []
-    games: dict[str, dict[str, dict[str, Row]]] = {}
+    places: dict[tuple[str, str], dict[str, dict[str, Row]]] = {}
     for row in tables["breeding"]:
-        games.setdefault(row["game"], {}).setdefault(row["way"], {})[row["seed"]] = row
-    return [HEAD, *(_table(game, ways) for game, ways in games.items())]
+        place = places.setdefault((row["game"], row["machine"]), {})
+        place.setdefault(row["way"], {})[row["seed"]] = row
+    return [HEAD, *(_table(*place, ways) for place, ways in places.items())]
 
 
-def _table(game: str, ways: Mapping[str, Mapping[str, Row]]) -> str:
+def _table(game: str, machine: str, ways: Mapping[str, Mapping[str, Row]]) -> str:
     lines = [
-        f"### {game}\n",
-        "| way | seeds | steps | rho | interval | above plain |",
-        "|---|---|---|---|---|---|",
+        f"### {game}, on {machine}\n",
+        "| way | seeds | steps | rho | interval | gain | interval | above 0 |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     lines += [_line(way, found, ways.get(PLAIN, {})) for way, found in ways.items()]
     return "\n".join(lines) + "\n"
 
 
 def _line(way: str, found: Mapping[str, Row], plain: Mapping[str, Row]) -> str:
-    rho = [float(row["rho"]) for row in found.values()]
-    rng = np.random.default_rng(0)
-    mean = interquartile_mean_interval([rho], num_samples=2000, confidence=0.95, rng=rng)
     steps = round(sum(int(row["steps"]) for row in found.values()) / len(found))
-    shared = found.keys() & plain.keys()
-    above = sum(float(found[seed]["rho"]) > float(plain[seed]["rho"]) for seed in shared)
-    against = "" if way == PLAIN or not shared else f"{above} of {len(shared)}"
-    interval = f"[{mean.low:.4f}, {mean.high:.4f}]"
-    cells = (way, str(len(found)), f"{steps:,}", f"{mean.value:.4f}", interval, against)
+    value, interval = _mean([float(row["rho"]) for row in found.values()], sign="")
+    cells = [way, str(len(found)), f"{steps:,}", value, interval, "", "", ""]
+    shared = sorted(found.keys() & plain.keys())
+    if shared and way != PLAIN:
+        gains = [float(found[seed]["rho"]) - float(plain[seed]["rho"]) for seed in shared]
+        above = sum(gain > 0 for gain in gains)
+        cells[5:] = [*_mean(gains, sign="+"), f"{above} of {len(gains)}"]
     return f"| {' | '.join(cells)} |"
+
+
+def _mean(values: Sequence[float], sign: str) -> tuple[str, str]:
+    """Return the interquartile mean and its interval."""
+    rng = np.random.default_rng(0)
+    mean = interquartile_mean_interval([values], num_samples=2000, confidence=0.95, rng=rng)
+    return f"{mean.value:{sign}.4f}", f"[{mean.low:{sign}.4f}, {mean.high:{sign}.4f}]"
