@@ -33,7 +33,7 @@ from hpsearch.population.selection.succession import (
 )
 
 EVEN = 0.5
-"""chance of being stronger that any difference has"""
+"""confidence with which any difference counts"""
 
 
 def breed(

@@ -205,7 +205,7 @@ class Closing:
     operators: tuple[Changing, ...]
     """by which they are made, the more often the more of theirs were adopted"""
     generations: Positive = 4
-    share: GivingWay = 0.5
+    share: Annotated[float, Range(low=0.0, high=0.5, open_low=True)] = 0.5
     """of the members, the worst ones, that give way"""
 
 

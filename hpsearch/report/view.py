@@ -69,8 +69,8 @@ class StudyView:
 
     def steps(self, trial: Trial) -> int:
         """Return the training steps of a whole trial; cheap, for it is asked every moment."""
-        if self.study.spec.population is not None:
-            return self.study.spec.population.interval
+        if trial.origin is not None:
+            return trial.origin.steps - trial.first_step
         values: dict[str, Any] = self.study.space.decode(trial.last_params)
         base = self.study.bases[values.get(ALGORITHM, next(iter(self.study.bases)))]
         return int(values["steps"] if "steps" in values else base["steps"])

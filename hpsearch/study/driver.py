@@ -123,6 +123,7 @@ class Driver:
         """
         state = self.state
         left = self._limits.allow_another() or state.is_undecided or state.status == FAILED
+        left = left or (self._breeder is not None and self._breeder.closes)
         is_held = state.status not in (RUNNING, FINISHED, FAILED)
         reopens = state.status != RUNNING and left and not self._limits.are_failures_too_many()
         if state.started_at is None or (reopens and (resume or not is_held)):

@@ -32,10 +32,9 @@ class Limits:
 
     def num_allowed(self) -> int:
         """Return how many more trials may be asked for, those of a closing besides the budget."""
-        untrained = self._state.population.untrained
-        if untrained:
-            return len(untrained) if self.allow_gpu_hours() else 0
-        return self._budget.trials - self._state.num_asked if self.allow_another() else 0
+        untrained = len(self._state.population.untrained) if self.allow_gpu_hours() else 0
+        left = self._budget.trials - self._state.num_asked if self.allow_another() else 0
+        return untrained + left
 
     def allow_gpu_hours(self) -> bool:
         """Return whether jobs may occupy GPUs any longer."""

@@ -213,6 +213,8 @@ def spec_hash(study: Study) -> str:
     whole = json.loads(spec_json(study))
     if whole["population"] is None:  # as studies were before there were populations
         del whole["population"]
+    elif whole["population"]["closing"] is None:  # as populations were before they could close
+        del whole["population"]["closing"]
     search = {key: whole[key] for key in whole if key not in NOT_PART_OF_THE_SEARCH}
     return hashlib.sha256(json.dumps(search, sort_keys=True).encode()).hexdigest()
 

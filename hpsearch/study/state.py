@@ -75,8 +75,9 @@ class StudyState:
     @property
     def is_undecided(self) -> bool:
         """Return whether something was begun whose end is still to be told or judged."""
-        planned = self.population.untrained
-        return bool(self.untold or self.retries or self.population.match or planned)
+        population = self.population
+        is_to_be_judged = population.match or population.open or population.untrained
+        return bool(self.untold or self.retries or is_to_be_judged)
 
     def gpu_seconds(self, now: float) -> float:
         """Return the seconds of GPUs that all jobs so far have occupied."""
@@ -255,7 +256,8 @@ def _told(state: StudyState, event: Event) -> None:
     trial.failure, trial.message = event.data["failure"], event.data["message"]
     del state.untold[trial.number]
     state.num_told[trial.told] += 1
-    state.num_excused += trial.failure == CANCELLED
+    is_untrained = trial.origin is not None and not trial.origin.trains
+    state.num_excused += trial.told == FAIL and (trial.failure == CANCELLED or is_untrained)
     if trial.origin is not None:
         node = event.data.get("node")
         trial.sha256 = None if node is None else node["sha256"]
@@ -280,6 +282,10 @@ def _seconds(trial: Trial, now: float) -> float:
 
 def _match_called(state: StudyState, event: Event) -> None:
     fold.called(state.population, event, {origin.member for origin in state.training()})
+
+
+def _closing(state: StudyState, event: Event) -> None:
+    fold.closing(state.population, event)
 
 
 def _bred(state: StudyState, event: Event) -> None:
@@ -308,4 +314,5 @@ _APPLY = {
     "ended": _ended,
     "match_called": _match_called,
     "bred": _bred,
+    "closing": _closing,
 }

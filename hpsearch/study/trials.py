@@ -1,6 +1,6 @@
 """The trials of a study in Optuna: asked, reported, told."""
 
-from collections.abc import Container, Hashable, Mapping, Sequence
+from collections.abc import Collection, Container, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 from typing import Any
@@ -101,8 +101,9 @@ class Trials:
         self._storage.discard()  # of an ask that failed
         if self._orphans is None:
             self._orphans = self._find_orphans(known)
-        if self._orphans:
-            trial = optuna.trial.Trial(self._optuna, self._id(self._orphans.pop(0)))
+        orphan = self._next_orphan({one.key for one in planned})
+        if orphan is not None:
+            trial = orphan
         elif planned:
             trial = self._bear(planned[0])
         elif retries:
@@ -124,6 +125,18 @@ class Trials:
     def _find_orphans(self, known: Container[int]) -> list[int]:
         running = self._optuna.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
         return sorted(trial.number for trial in running if trial.number not in known)
+
+    def _next_orphan(self, planned: Collection[str]) -> optuna.trial.Trial | None:
+        """Return a trial that was created and not recorded; one of a plan that is gone has failed.
+
+        Plans go where a closing comes instead.
+        """
+        while self._orphans:
+            trial = optuna.trial.Trial(self._optuna, self._id(self._orphans.pop(0)))
+            if trial.user_attrs.get(ORIGIN) in (None, *planned):
+                return trial
+            self._optuna.tell(trial.number, state=TrialState.FAIL)
+        return None
 
     def _try_again(self, number: int) -> optuna.trial.Trial:
         """Create a trial with another one's parameters, by one write."""

@@ -4,7 +4,8 @@
 
 Every way of `WAYS` gets the same base, space and number of training steps, and hands over the trial
 that it holds best by its own measurements. That one is measured on 10,000 starts that nobody used.
-A step is the same work in every way: the same games, networks and updates. Ways whose number of
+A step is the same work in every way: the same games, networks and updates; distillation makes
+updates besides. Ways whose number of
 steps is not known beforehand (successive halving) say how many they took. Each row appended to
 reports/benchmarks/breeding.csv is one study; the page shows interquartile means over the seeds.
 
@@ -187,11 +188,12 @@ def run_command(command: list[str], folder: Path) -> str:
 
 def steps_of(folder: Path, trial: dict[str, Any]) -> int:
     """Return the steps that a trial made itself, not its ancestors."""
+    began = 0 if trial["origin"] is None else next(iter(trial["origin"]["parent_steps"]), 0)
     if trial["state"] == "finished":
-        origin = trial["origin"] or {"parent_steps": ()}
-        return int(trial["config"]["steps"]) - next(iter(origin["parent_steps"]), 0)
-    lines = (folder / "trials" / str(trial["trial"]) / "metrics.jsonl").read_text().splitlines()
-    return max((int(json.loads(line)["step"]) for line in lines), default=0)
+        return int(trial["config"]["steps"]) - began
+    curve = folder / "trials" / str(trial["trial"]) / "metrics.jsonl"
+    lines = curve.read_text().splitlines() if curve.exists() else []
+    return max((int(json.loads(line)["step"]) for line in lines), default=began) - began
 
 
 def main() -> None:

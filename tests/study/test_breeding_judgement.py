@@ -49,8 +49,13 @@ def judge_of(study):
     return Judge(study, study.spec.population, trials)
 
 
-def decided(judge, trials, lengths, ended=None, population=None, match=None, *, closes=False):
+def decided(judge, trials, lengths, ended=None, population=None, match=None):
     """Return what a match of hosts decides in which all their games take these lengths."""
+    return judge.decide(*judged(trials, lengths, ended, population, match))
+
+
+def judged(trials, lengths, ended=None, population=None, match=None):
+    """Return what a match of hosts is judged by in which all their games take these lengths."""
     who = {one.origin.member: one.number for one in trials}
     match = match or Match(1, who, tuple(who if ended is None else ended), ())
     programme = Programme(tuple(trials), (), ("host",), Matches())
@@ -58,7 +63,7 @@ def decided(judge, trials, lengths, ended=None, population=None, match=None, *, 
     games = Games(np.stack([rows, rows]), np.stack([rows, rows]) > 0)
     known = {one.number: one for one in trials}
     population = population or PopulationRecord(newest=who)
-    return judge.decide(match, programme, games, known, population, closes=closes)
+    return match, programme, games, known, population
 
 
 def test_the_strongest_is_champion_and_the_weakest_becomes_its_child(judge):
@@ -110,22 +115,18 @@ def test_a_lost_members_place_goes_to_a_child(judge):
 
 def test_a_generation_of_the_closing_leaves_the_better_half_as_it_is(tmp_path):
     closing = {"operators": [{"name": "gaussian_mutation", "strength": 0.1}]}
-    judge = judge_of(population_study(tmp_path, closing=closing))
+    study = population_study(tmp_path, closing=closing)
+    judge, rules = judge_of(study), study.spec.population.closing
     trials = [trial(n, n, steps=8 * (n + 1)) for n in range(4)]
-    assert not decided(judge, trials, [10, 8, 20, 12])["closes"]
-    found = decided(judge, trials, [10, 8, 20, 12], closes=True)
-    assert (found["closes"], found["champion"]) == (True, 1)
-    children = [Origin.of(one) for one in found["children"]]
+    children = judge.close(rules, *judged(trials, [10, 8, 20, 12]))
+    assert children == judge.close(rules, *judged(trials, [10, 8, 20, 12]))
     assert [one.member for one in children] == [2, 3]
     assert [one.key for one in children] == ["2 after 2, closing", "3 after 3, closing"]
     for one in children:
         assert one.parents[0] in (0, 1)
         assert one.steps == one.first_step == 8 * (one.parents[0] + 1)
         assert not one.trains
-    # Where none would give way, those go on to train whose interval has ended.
-    equal = decided(judge, trials, [10] * 4, closes=True)
-    assert not equal["closes"]
-    assert all(Origin.of(one).trains for one in equal["children"])
+    assert not judge.close(rules, *judged(trials, [10] * 4))
 
 
 # History.

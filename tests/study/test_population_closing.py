@@ -2,24 +2,34 @@
 
 from collections import Counter
 
+import pytest
 from drives import (
+    MAX_TICKS,
     Clock,
+    Killed,
     check_books,
     deaths_at_all_events,
+    deaths_at_events,
     drive,
     opened,
     schedule,
     stored_events,
+    stored_trials,
     tick_until,
 )
 from fakes import FakeExecutor, Fault
+from optuna.trial import TrialState
 from test_population_ends import check_judged, matches, reread
 from test_population_study import POPULATION, champions, origins, population_study, skill, teaching
+from test_requests import request
 
-from hpsearch.study.state import FINISHED, RUNNING
+from hpsearch.report.view import open_view
+from hpsearch.report.work import steps_in_all, steps_made
+from hpsearch.study.state import CANCELLED, FINISHED, PAUSED, RUNNING, STOPPED
 
 MUTATION = {"name": "gaussian_mutation", "strength": 0.1}
 CLOSING = {"operators": [MUTATION], "generations": 2, "share": 0.5}
+HELD = {"pause": PAUSED, "stop": STOPPED, "cancel": CANCELLED}
 STEADY = {
     "generations": {"name": "steady"},
     "executor": {"name": "local", "jobs": 4, "members_per_job": 1},
@@ -142,7 +152,8 @@ def test_a_child_of_the_closing_that_fails_leaves_its_place_as_it_was(tmp_path):
     study = closing_study(tmp_path)
     executor = FakeExecutor(teaching=teaching, faults={(8, 1): Fault("nan", 16)})
     state = drive(study, executor)
-    assert (state.status, state.num_failures()) == (FINISHED, 1)
+    assert (state.status, state.counts()["failed"]) == (FINISHED, 1)
+    assert state.num_failures() == 0  # all training was done
     check_judged(study)
     place = origins(study)[8]["member"]
     members, _ = matches(study)[2]
@@ -171,11 +182,100 @@ def test_the_end_of_the_hours_begins_a_closing(tmp_path):
     check_judged(study)
 
 
+def test_hours_that_end_before_a_planned_interval_is_asked_for_begin_a_closing_too(tmp_path):
+    """The driver dies when it has created the first trial of it in Optuna, and comes back late."""
+    given = {"executor": {"name": "local", "jobs": 1, "members_per_job": 4}}
+    hours = {"trials": 40, "wall_hours": 1.0}
+    whole = closing_study(tmp_path / "whole", trials=12, **given)
+    drive(whole, FakeExecutor(teaching=teaching))
+    kinds = [kind for kind, *_ in stored_events(whole)]
+    asked = [place for place, kind in enumerate(kinds, 1) if kind == "asked"]
+    study = reread(closing_study(tmp_path / "late", **given), budget=hours)
+    clock, executor = Clock(), FakeExecutor(teaching=teaching)
+    dies = deaths_at_events(before=[asked[8]])
+    with dies, pytest.raises(Killed), opened(study, executor, clock) as driver:
+        tick_until(driver, lambda: driver.state.status != RUNNING)
+    clock.now += 3601
+    with opened(study, executor, clock) as driver:
+        state = tick_until(driver, lambda: driver.state.status != RUNNING)
+    assert (state.status, state.num_asked) == (FINISHED, 8)
+    check_judged(study)
+    assert len(untrained(study)) == 4
+    assert all(trial.origin is not None for trial in state.trials.values())
+    lost = [trial for trial in stored_trials(study) if trial.number not in state.trials]
+    assert lost
+    assert {trial.state for trial in lost} == {TrialState.FAIL}
+
+
+def test_who_never_began_may_begin_after_a_closing(tmp_path):
+    """Two of four members had no job before the hours were over."""
+    given = {"executor": {"name": "local", "jobs": 1, "members_per_job": 2}}
+    study = reread(closing_study(tmp_path, **given), budget={"trials": 40, "wall_hours": 1.0})
+    clock, executor = Clock(), FakeExecutor(teaching=teaching)
+    with opened(study, executor, clock) as driver:
+        tick_until(driver, lambda: len(driver.state.trials) == 2)
+        clock.now += 3601
+        state = tick_until(driver, lambda: driver.state.status != RUNNING)
+    assert (state.status, state.num_asked) == (FINISHED, 2)
+    assert untrained(study)
+    study = reread(study, budget={"trials": 6, "wall_hours": 9.0})
+    with opened(study, executor, clock) as driver:
+        state = tick_until(driver, lambda: driver.state.status != RUNNING)
+    assert (state.status, state.num_asked) == (FINISHED, 6)
+    check_judged(study)
+    born = origins(study)
+    assert {one["member"] for one in born.values() if one["operator"]["name"] == "fresh"} == {
+        0, 1, 2, 3
+    }  # fmt: skip
+
+
+def test_gpu_hours_that_end_while_the_last_match_is_played_put_the_closing_off(tmp_path):
+    study = reread(closing_study(tmp_path), budget={"trials": 8, "gpu_hours": 1.0})
+    clock, executor = Clock(), FakeExecutor(teaching=teaching, gpus_per_job=1.0)
+    with opened(study, executor, clock) as driver:
+        tick_until(driver, lambda: len(driver.state.population.matches) == 2)
+        tick_until(driver, lambda: driver.state.population.match.job is not None)
+        driver.tick()
+        clock.now += 3600
+        state = tick_until(driver, lambda: driver.state.status != RUNNING)
+    assert (state.status, len(untrained(study))) == (FINISHED, 0)
+    with opened(study, executor, clock) as driver:
+        assert driver.state.status == FINISHED  # nothing can be done yet
+    study = reread(study, budget={"trials": 8, "gpu_hours": 9.0})
+    with opened(study, executor, clock) as driver:
+        state = tick_until(driver, lambda: driver.state.status != RUNNING)
+    assert (state.status, state.num_asked, len(untrained(study))) == (FINISHED, 8, 4)
+    check_judged(study)
+
+
+@pytest.mark.parametrize("verb", ["pause", "stop", "cancel"])
+def test_a_closing_that_is_held_up_goes_on(tmp_path, verb):
+    study, executor = closing_study(tmp_path), FakeExecutor(teaching=teaching)
+    with opened(study, executor) as driver:
+        tick_until(driver, lambda: len(driver.state.trials) == 10)
+        request(study, verb)
+        state = tick_until(driver, lambda: not driver.is_busy)
+        assert (state.status, len(state.trials)) == (HELD[verb], 10)
+    state = drive(study, executor)
+    assert state.status == FINISHED
+    check_judged(study)
+    assert len(untrained(study)) == 4
+
+
+def test_steps_of_who_does_not_train_are_none(tmp_path):
+    study = closing_study(tmp_path)
+    state = drive(study, FakeExecutor(teaching=teaching))
+    view = open_view(study.spec.name, tmp_path / "runs")
+    steps = {trial: view.steps(one) for trial, one in state.trials.items()}
+    assert steps == {trial: 0 if trial >= 8 else 8 for trial in range(12)}
+    assert steps_made(view) == steps_in_all(view) == 64
+
+
 def test_spent_gpu_hours_leave_no_closing(tmp_path):
     study = reread(closing_study(tmp_path, trials=40), budget={"trials": 40, "gpu_hours": 0.25})
     clock, executor = Clock(), FakeExecutor(teaching=teaching, gpus_per_job=1.0)
     with opened(study, executor, clock) as driver:
-        while driver.state.status == RUNNING:
+        for _ in range(MAX_TICKS):
             clock.now += 60
             driver.tick()
         state = driver.state
@@ -191,14 +291,12 @@ def test_late_members_are_waited_for_before_the_closing(tmp_path):
     study = closing_study(tmp_path, **slow, executor=STEADY["executor"])
     clock, executor = Clock(), FakeExecutor(teaching=teaching)
     with opened(study, executor, clock) as driver:
-        for _ in range(300):
-            if driver.state.status != RUNNING:
-                break
+        for _ in range(MAX_TICKS):
             clock.now += 7
             driver.tick()
         state = driver.state
     assert state.status == FINISHED
     check_judged(study)
     asked = [data["origin"] for *_, data in stored_events(study, "asked")]
-    first = next(k for k, one in enumerate(asked) if one["steps"] in one["parent_steps"])
+    first = next(k for k, one in enumerate(asked) if one["steps"] in one["parent_steps"][:1])
     assert first == 8

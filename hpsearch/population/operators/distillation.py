@@ -12,7 +12,7 @@ Q-values teach and learn as policies by their softmax (Rusu et al., Policy disti
 Axes: P members, B positions, b of them in a batch, A actions.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple
 
 import torch
@@ -38,6 +38,8 @@ class Play(NamedTuple):
     """float32 (P, B, A), 0 where the action is illegal"""
     value: Tensor
     """float32 (P, B)"""
+    action_values: Tensor | None
+    """float32 (P, B, A), of a network that values actions, the illegal ones too"""
 
 
 class Lesson(NamedTuple):
@@ -114,12 +116,9 @@ def lesson_of(
     What the parent thinks who values the position higher (the Q-filter), the first where both value
     it alike; or the mean of both.
     """
-    plays = (
-        play_of(first, positions, options, training=False),
-        play_of(second, positions, options, training=False),
-    )
+    plays = [play_of(net, positions, options, training=False) for net in (first, second)]
     if options.compare == "mean":
-        return _of_both(*plays, positions.legal)
+        return _of_both(plays, positions.legal)
     rank = _RANKS[options.compare]
     is_first = rank(plays[0].value) >= rank(plays[1].value)
     policies = [play.log_policy.exp() * positions.legal for play in plays]
@@ -129,10 +128,16 @@ def lesson_of(
     )
 
 
-def _of_both(one: Play, other: Play, legal: Tensor) -> Lesson:
-    """Return the mean of logits and of values; two Q-networks' logits are Q over temperature."""
-    logits = (one.log_policy + other.log_policy) / 2
-    return Lesson(legal_values(logits, legal).softmax(dim=2), (one.value + other.value) / 2)
+def _of_both(plays: Sequence[Play], legal: Tensor) -> Lesson:
+    """Return the mean of what both think: of values, and of logits."""
+    one, other = plays
+    if one.action_values is not None and other.action_values is not None:
+        # What the mean of two Q-functions values highest: less than the mean of what each does.
+        value = legal_values((one.action_values + other.action_values) / 2, legal).amax(dim=2)
+    else:
+        value = (one.value + other.value) / 2
+    logits = legal_values((one.log_policy + other.log_policy) / 2, legal)
+    return Lesson(logits.softmax(dim=2), value)
 
 
 def imitation_loss(
@@ -153,11 +158,13 @@ def play_of(net: Network, positions: Positions, options: Distillation, *, traini
     out = net(positions.features, tower=POLICY, training=training)
     legal = positions.legal
     if len(net.towers) == 1:
-        value, logits = legal_values(out, legal).amax(dim=2), out / options.temperature
+        action_values, logits = out, out / options.temperature
+        value = legal_values(out, legal).amax(dim=2)
     else:
+        action_values, logits = None, out
         value = net(positions.features, tower=VALUE, training=training).squeeze(2)
-        logits = out
-    return Play(legal_values(logits, legal).log_softmax(dim=2).masked_fill(~legal, 0.0), value)
+    log_policy = legal_values(logits, legal).log_softmax(dim=2).masked_fill(~legal, 0.0)
+    return Play(log_policy, value, action_values)
 
 
 def _standardised(values: Tensor) -> Tensor:

@@ -33,8 +33,8 @@ class Distillation:
     """of the squared error of the value, beside the cross-entropy of the policy"""
     compare: Literal["mean", "raw", "standardised"]
     """what is learned: with mean, what both parents think together; else at each position what the
-    one thinks who values it higher, by values as they are (raw), for parents of one reward and
-    discount, or in standard deviations from each parent's mean"""
+    one thinks who values it higher, by values as they are (raw), or in standard deviations from
+    each parent's mean (standardised), for parents of different rewards or discounts"""
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class AlignedAverage:
 
 @dataclass(frozen=True)
 class DistillationCrossover:
-    """A copy of the first that has learned what either parent does better."""
+    """A copy of the first that has learned from the play of both parents."""
 
     name: Literal["distillation"]
     learning: Distillation

@@ -78,7 +78,9 @@ class Breeder:
             self._give_up_silent(match)
         if self._population.match is None:
             if self._is_due():
-                self._call(self._ended())
+                self._call(self._resting())
+            elif self.closes:
+                self._close()
             elif self._is_unanswered():
                 self._call([])
 
@@ -123,25 +125,53 @@ class Breeder:
         population, rules = self._population, self._options.generations
         if not population.open:
             return False
-        if population.closings:  # its children are judged together, and none takes long
-            return not (population.planned or self._state.unfinished())
         if not isinstance(rules, Synchronous):
-            return True
-        if population.planned and self._limits.allow_another():
+            return not self._awaits_untrained()  # those are judged together
+        if population.planned and self._limits.num_allowed():
             return False  # nobody is late who has not begun, because no job was free
         # Who was late for the match before is not waited for again.
         unfinished = self._state.unfinished()
         waited_for = [trial for trial in unfinished if trial.member not in population.late]
         return is_due(rules, population.open.values(), waited_for, self._clock())
 
-    def _closes(self, match: Match) -> bool:
-        """Return whether a generation of the closing follows: nobody trains, or may, any more."""
-        closing, population = self._options.closing, self._population
-        if closing is None or population.closings >= closing.generations or not match.ended:
+    def _awaits_untrained(self) -> bool:
+        """Return whether children of the closing have not ended, or not begun."""
+        unfinished = (trial.origin for trial in self._state.unfinished())
+        return bool(self._population.untrained) or any(
+            one is not None and not one.trains for one in unfinished
+        )
+
+    @property
+    def closes(self) -> bool:
+        """Whether a generation of the closing comes next: nobody trains, or may, any more."""
+        population = self._population
+        if self._options.closing is None or population.is_closed or not population.matches:
             return False
-        may_train = self._state.unfinished() or self._limits.allow_another()
-        are_all_judged = not population.open  # who has ended since the match was called is not
-        return not may_train and are_all_judged and self._limits.allow_gpu_hours()
+        may_train = bool(self._state.unfinished()) or self._limits.allow_another()
+        are_judged = not (population.match or population.open or population.untrained)
+        return are_judged and not may_train and self._limits.allow_gpu_hours()
+
+    def _close(self) -> None:
+        """Plan a generation of the closing, by the games of the last match."""
+        closing, population = self._options.closing, self._population
+        assert closing is not None, "it is what closes"
+        match = population.matches[len(population.matches)]
+        games = self._games(match)
+        children = (
+            []
+            if games is None
+            else self._judge.close(
+                closing, match, self._programme(match), games, self._state.trials, population
+            )
+        )
+        number = population.closing + 1
+        closed = {
+            "match": match.number,
+            "number": number,
+            "is_last": not children or number >= closing.generations,
+            "children": [asdict(origin) for origin in children],
+        }
+        self._recorder.record("closing", data=closed)
 
     def _is_unanswered(self) -> bool:
         """Return whether all is over, but no opponent has trained against the champion yet.
@@ -156,11 +186,15 @@ class Breeder:
         champions = [match.champion for match in self._population.matches.values()]
         return bool(champions) and champions[-1] not in champions[:-1]
 
-    def _ended(self) -> list[int]:
-        """Return the members of whom the next match decides what comes next."""
-        # After a closing it is everybody, should anybody train again.
-        population = self._population
-        return [*range(self._options.members)] if population.closings else sorted(population.open)
+    def _resting(self) -> list[int]:
+        """Return the members of whom the next match decides what comes next.
+
+        Nothing is planned for them, and they do not train: their intervals have ended, or they
+        stayed as they were in the closing.
+        """
+        busy = {trial.member for trial in self._state.unfinished()}
+        busy |= {origin.member for origin in self._population.planned}
+        return sorted(self._population.newest.keys() - busy)
 
     def _call(self, ended: list[int]) -> None:
         """Call a match of everybody who can play; new members where nobody can."""
@@ -183,9 +217,7 @@ class Breeder:
         games = self._games(match)
         if games is not None:
             programme, known = self._programme(match), self._state.trials
-            decided = self._judge.decide(
-                match, programme, games, known, self._population, closes=self._closes(match)
-            )
+            decided = self._judge.decide(match, programme, games, known, self._population)
             self._recorder.record("bred", data=decided | {"answers": self._answers(match)})
 
     def _give_up_silent(self, match: Match) -> None:

@@ -18,7 +18,7 @@ def asked(population: PopulationRecord, trial: int, origin: Origin) -> None:
     population.planned = [one for one in population.planned if one.key != origin.key]
     population.newest[origin.member] = trial
     if origin.trains:
-        population.closings = 0
+        population.closing, population.is_closed = 0, False
 
 
 def told(
@@ -33,9 +33,11 @@ def told(
     """A member's interval has ended, after so many seconds of training."""
     population.open[origin.member] = Ended(seconds, event.at)
     population.late.discard(origin.member)
-    if has_finished:
-        population.finished[origin.member] = trial
     birth = event.data.get("birth")
+    # A copy that does not train would only take the place of another network.
+    is_of_use = origin.trains or birth is None or birth["adopted"]
+    if has_finished and is_of_use:
+        population.finished[origin.member] = trial
     if birth is not None and birth["chance"] is not None:  # of a copy nothing is learned
         record = population.operators.get(birth["operator"], OperatorRecord(0, 0))
         population.operators[birth["operator"]] = record.with_child(accepted=birth["adopted"])
@@ -67,9 +69,6 @@ def bred(population: PopulationRecord, event: Event) -> None:
     """It is decided what comes next: at the beginning, and after each match."""
     population.has_begun = True
     coming = [Origin.of(one) for one in event.data["children"]]
-    if event.data.get("closes"):
-        population.closings += 1
-        population.planned = []  # what would train, if it might
     population.planned += coming
     _close(population, [one.member for one in coming])
     number = event.data["match"]
@@ -80,6 +79,16 @@ def bred(population: PopulationRecord, event: Event) -> None:
         match.intervals = {int(trial): one for trial, one in event.data["intervals"].items()}
         match.game = event.data["game"]
         match.answers = event.data["answers"]
+
+
+def closing(population: PopulationRecord, event: Event) -> None:
+    """A generation of the closing is planned; one without children is the last."""
+    population.closing, population.is_closed = event.data["number"], event.data["is_last"]
+    children = [Origin.of(one) for one in event.data["children"]]
+    if children:
+        # The others rest, and the next match plans anew for them; who never began still may.
+        newcomers = [one for one in population.planned if one.member not in population.newest]
+        population.planned = children + newcomers
 
 
 def _close(population: PopulationRecord, members: Iterable[int]) -> None:

@@ -1,6 +1,6 @@
 """What a match decides: the champion, and the trials that come next."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -10,7 +10,7 @@ from hpsearch.cluster.match_dir import Games
 from hpsearch.population.breeding import breed, breed_untrained
 from hpsearch.population.exploring.children import Exploring
 from hpsearch.population.operators.options import Grow
-from hpsearch.population.options import Nobody, Pareto, PopulationOptions
+from hpsearch.population.options import Closing, Nobody, Pareto, PopulationOptions
 from hpsearch.population.plan import Member
 from hpsearch.population.ratings.resampling import interval
 from hpsearch.population.scores import Scores, Standing, score
@@ -30,6 +30,8 @@ from hpsearch.trainers.config import TrainerConfig, shape_key
 
 CONFIDENCE = 0.95
 """of the intervals that are noted"""
+CLOSING = 1
+"""third number of the seeds of a closing, beside the study's and the match's"""
 
 
 class Judge:
@@ -49,8 +51,6 @@ class Judge:
         games: Games,
         known: Mapping[int, Trial],
         population: PopulationRecord,
-        *,
-        closes: bool,
     ) -> dict[str, Any]:
         """Return the decision, as the event holds it that records it.
 
@@ -60,33 +60,63 @@ class Judge:
             games: on both sets of starts.
             known: the study's trials, by number.
             population: before the decision.
-            closes: whether nobody may train any more, so that a generation of the closing comes;
-                where that one would have no children, it is over.
         """
         rng = np.random.default_rng([self._study.spec.seed, match.number])
-        configs = [self._trials.config(trial) for trial in programme.members]
-        scores = self._scores(programme, configs, games, rng)
+        scores = self._scores(programme, games, rng)
         strengths = {
             trial.number: strength
             for trial, strength in zip(programme.members, scores.strength.tolist(), strict=True)
         }
-        members = [
-            self._member(trial, config, match, known)
-            for trial, config in zip(programme.members, configs, strict=True)
-        ]
+        anew, vacant = self._places_of_lost(match)
+        plan = breed(
+            self._options,
+            self._members(match, programme, known),
+            scores,
+            self._exploring(match, strengths, known, population),
+            population.operators,
+            rng,
+            num_vacant=len(vacant),
+        )
         origins = Origins(self._study, self._options, match, programme, population)
-        untrained = self._untrained(members, scores, origins, rng) if closes else []
-        exploring = self._exploring(match, strengths, known, population)
-        coming = untrained or self._trained(members, scores, exploring, origins, rng)
+        places = {origins.member_at(index): one for index, one in plan.places.items()}
+        places |= dict(zip(vacant, plan.vacancies, strict=True))
+        bred = [origins.next(member, one) for member, one in sorted(places.items())]
+        begun = [beginning(one, self._study, self._options, population) for one in anew]
         return {
             "match": match.number,
             "champion": max(strengths, key=lambda number: strengths[number]),
             "strengths": {str(number): one for number, one in strengths.items()},
             "intervals": _intervals(programme, scores),
             "game": game_of(programme, games),
-            "closes": bool(untrained),
-            "children": [asdict(origin) for origin in coming],
+            "children": [asdict(origin) for origin in (*bred, *begun)],
         }
+
+    def close(
+        self,
+        closing: Closing,
+        match: Match,
+        programme: Programme,
+        games: Games,
+        known: Mapping[int, Trial],
+        population: PopulationRecord,
+    ) -> list[Origin]:
+        """Return the children of a generation of the closing, which do not train.
+
+        Args:
+            closing: how many, and by which operators.
+            match: the last one, by which they are planned.
+            programme: who stood where.
+            games: on both sets of starts.
+            known: the study's trials, by number.
+            population: before.
+        """
+        seed = self._study.spec.seed
+        scores = self._scores(programme, games, np.random.default_rng([seed, match.number]))
+        members = self._members(match, programme, known)
+        rng = np.random.default_rng([seed, match.number, CLOSING])
+        born = breed_untrained(self._options, closing, members, scores, population.operators, rng)
+        origins = Origins(self._study, self._options, match, programme, population)
+        return [origins.untrained(origins.member_at(place), one) for place, one in born.items()]
 
     def unplayed(self, match: Match, population: PopulationRecord) -> dict[str, Any]:
         """Return the decision on a match that judges nobody and could not be played: as before."""
@@ -101,55 +131,19 @@ class Judge:
             "children": [],
         }
 
-    def _trained(
-        self,
-        members: Sequence[Member],
-        scores: Scores,
-        exploring: Exploring,
-        origins: Origins,
-        rng: np.random.Generator,
-    ) -> list[Origin]:
-        """Return the next interval of each member whose last one has ended."""
-        anew, vacant = self._places_of_lost(origins.match)
-        operators = origins.population.operators
-        plan = breed(
-            self._options,
-            members,
-            scores,
-            exploring,
-            operators,
-            rng,
-            num_vacant=len(vacant),
-        )
-        places = {origins.member_at(index): one for index, one in plan.places.items()}
-        places |= dict(zip(vacant, plan.vacancies, strict=True))
-        bred = [origins.next(member, one) for member, one in sorted(places.items())]
-        return bred + [
-            beginning(one, self._study, self._options, origins.population) for one in anew
-        ]
-
-    def _untrained(
-        self,
-        members: Sequence[Member],
-        scores: Scores,
-        origins: Origins,
-        rng: np.random.Generator,
-    ) -> list[Origin]:
-        """Return the children of a generation of the closing."""
-        closing, operators = self._options.closing, origins.population.operators
-        assert closing is not None, "it is what closes"
-        born = breed_untrained(self._options, closing, members, scores, operators, rng)
-        return [origins.untrained(origins.member_at(place), one) for place, one in born.items()]
-
     def _places_of_lost(self, match: Match) -> tuple[list[int], list[int]]:
         """Return which of the members that were lost begin anew, and whose place a child takes."""
         lost = [member for member in match.ended if member not in match.members]
         # Where nobody gives way to another, nobody's child takes a place either.
         return (lost, []) if isinstance(self._options.selection, Nobody) else ([], lost)
 
-    def _member(
-        self, trial: Trial, config: TrainerConfig, match: Match, known: Mapping[int, Trial]
-    ) -> Member:
+    def _members(
+        self, match: Match, programme: Programme, known: Mapping[int, Trial]
+    ) -> list[Member]:
+        return [self._member(trial, match, known) for trial in programme.members]
+
+    def _member(self, trial: Trial, match: Match, known: Mapping[int, Trial]) -> Member:
+        config = self._trials.config(trial)
         return Member(
             params=trial.last_params,
             has_ended=trial.member in match.ended,
@@ -164,13 +158,8 @@ class Judge:
             return ()  # nobody asks
         return tuple(growths_of(trial.last_params, config, self._study.space))
 
-    def _scores(
-        self,
-        programme: Programme,
-        configs: Sequence[TrainerConfig],
-        games: Games,
-        rng: np.random.Generator,
-    ) -> Scores:
+    def _scores(self, programme: Programme, games: Games, rng: np.random.Generator) -> Scores:
+        configs = [self._trials.config(trial) for trial in programme.members]
         standing = Standing(
             programme.member_places(),
             programme.archive_places(),

@@ -116,8 +116,10 @@ class PopulationRecord:
     late: set[int] = field(default_factory=set)
     """members that were training when the newest match was called"""
     operators: dict[str, OperatorRecord] = field(default_factory=dict)
-    closings: int = 0
+    closing: int = 0
     """generations of the closing that have been planned since anybody trained"""
+    is_closed: bool = False
+    """whether the last of them has been"""
 
     @property
     def match(self) -> Match | None:
