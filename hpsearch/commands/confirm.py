@@ -17,6 +17,7 @@ from hpsearch.population.options import PopulationOptions
 from hpsearch.report.candidates import Candidate, all_candidates, best_candidates
 from hpsearch.report.confirmation import Confirmation, plain_confirmation
 from hpsearch.report.confirmation_text import WIDTH, advice_text, print_confirmation
+from hpsearch.report.text import budget_text
 from hpsearch.report.view import StudyView, open_view
 from hpsearch.study.confirming import (
     begun_study,
@@ -73,7 +74,8 @@ def _say_what_goes_on(view: StudyView) -> None:
     if view.state.unfinished():
         say(
             f"{view.study.spec.name} is {view.status}: what has finished so far is confirmed, "
-            f"{len(view.state.told(COMPLETE))} of {view.study.spec.budget.trials} trials"
+            f"{len(view.state.told(COMPLETE))} of "
+            f"{budget_text(view.study.spec.budget.trials, view.state.num_untrained)} trials"
         )
 
 

@@ -76,8 +76,13 @@ def _trial(view: StudyView, descent: Descent, wanted: Wanted) -> int:
             f"no match of {name} has been judged yet, so it has no champion; look at it with: "
             f"hpsearch status {name}"
         )
-    descent.line(trial)  # refuses one that there is not
-    return trial
+    trained = [one.trial for one in descent.line(trial) if one.has_trained]
+    if trained[-1] != trial:
+        say(
+            f"trial {trial} was made of others when training was over, which is no part of a "
+            f"schedule; replayed is the last one of its line that trained, trial {trained[-1]}"
+        )
+    return trained[-1]
 
 
 def _study(

@@ -89,6 +89,11 @@ def _trials(view: StudyView, of_study: _OfStudy) -> Iterator[Metric]:
     )
     yield of_study.each("trials", "trials by state", "state", view.state.counts())
     yield of_study.one("budget_trials", "trials that the study may have", spec.budget.trials)
+    yield of_study.one(
+        "untrained_trials",
+        "children of a population's closing, which are trials beyond its budget",
+        view.state.num_untrained,
+    )
     hours = spec.budget.gpu_hours
     yield of_study.one(
         "budget_gpu_seconds",

@@ -56,6 +56,11 @@ class Relative:
     founder: Founder | None = None
     """whom it goes on from, where it has no parents here"""
 
+    @property
+    def has_trained(self) -> bool:
+        """Whether it made a step of its own; children of a closing did not."""
+        return self.step > self.begin
+
 
 @dataclass(frozen=True)
 class Descent:

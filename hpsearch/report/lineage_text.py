@@ -58,7 +58,7 @@ def operator_text(one: Relative) -> str:
     if not one.is_child:
         return "goes on"
     how = one.operator if one.adopted is not False else f"{one.operator}, not adopted"
-    return how if one.step > one.begin else f"{how}, untrained"
+    return how if one.has_trained else f"{how}, untrained"
 
 
 def changed_names(relatives: Iterable[Relative]) -> dict[str, str]:

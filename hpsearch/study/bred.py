@@ -12,11 +12,14 @@ from hpsearch.config_paths import Config
 from hpsearch.errors import ConflictError, UsageError
 from hpsearch.plain import to_plain
 from hpsearch.population.operators.options import (
+    AlignedAverage,
+    Changing,
     Clone,
     Distillation,
     DistillationCrossover,
     GaussianMutation,
     HostAndAgent,
+    LayerCrossover,
     OperatorOptions,
     SafeMutation,
 )
@@ -52,6 +55,19 @@ LEARNING: Final = Distillation(
     value_weight=0.5,
     compare="standardised",  # founders may have learned by other rewards and discounts
 )
+"""of who gives way to a member of another shape, and trains on"""
+TOGETHER: Final = Distillation(
+    num_steps=500,
+    batch_size=256,
+    lr=3e-4,
+    beta1=0.9,
+    beta2=0.999,
+    eps=1e-8,
+    temperature=0.03,
+    value_weight=0.5,
+    compare="mean",
+)
+"""of the closing; as in tests/benchmarks/breeding.py"""
 
 
 @dataclass(frozen=True)
@@ -132,6 +148,7 @@ def plan_bred(
             "interval": _interval(configs, numbers.interval),
             "founders": [str(one.checkpoint) for one in founders],
             "operators": [to_plain(one) for one in _operators(configs)],
+            "closing": {"operators": [to_plain(one) for one in _closing_operators(configs)]},
         },
         "budget": {"trials": numbers.trials or GENERATIONS * members},
         "max_failures": first.max_failures,
@@ -201,4 +218,14 @@ def _operators(configs: Sequence[TrainerConfig]) -> list[OperatorOptions]:
     found.append(SafeMutation("safe_mutation", 0.1))
     if any(shape_key(one) != shape_key(other) for one, other in pairwise(configs)):
         found.append(DistillationCrossover("distillation", LEARNING))
+    return found
+
+
+def _closing_operators(configs: Sequence[TrainerConfig]) -> list[Changing]:
+    found: list[Changing] = []
+    if len(configs[0].learning()) == 2:
+        found.append(HostAndAgent())
+    found.append(LayerCrossover("layer_crossover", 0.5))
+    found.append(AlignedAverage("aligned_average", 0.5))
+    found.append(DistillationCrossover("distillation", TOGETHER))
     return found

@@ -111,7 +111,12 @@ def test_founders_are_the_best_of_each_in_even_shares(place):
     assert names == ["clone", "gaussian_mutation", "safe_mutation"]  # all of one shape
     view = open_view("one-bred", place.runs)
     assert view.state.status == "finished"
-    assert len(view.state.trials) == 10
+    assert view.state.num_asked == 10
+    closing = spec["population"]["closing"]["operators"]
+    names = [one["name"] for one in closing]
+    assert names == ["layer_crossover", "aligned_average", "distillation"]
+    assert closing[-1]["learning"]["compare"] == "mean"
+    assert view.state.num_untrained > 0
     for number, founder in enumerate(wanted):
         parent = view.config(view.state.trials[number])
         source = open_view(founder[0], place.runs)
@@ -125,7 +130,8 @@ def test_eight_members_of_six_generations_are_usual(place):
     spec = place.spec("one-bred")
     assert (spec["population"]["members"], spec["budget"]["trials"]) == (8, 48)
     assert len(founded_by(place, "one-bred")) == 6  # which begin in turn
-    assert len(query(open_view("one-bred", place.runs).study, "SELECT * FROM trials")) == 54
+    view = open_view("one-bred", place.runs)
+    assert len(query(view.study, "SELECT * FROM trials")) == 6 + 48 + view.state.num_untrained
 
 
 def test_shapes_are_joined_by_distillation(place):
@@ -159,7 +165,7 @@ def test_the_same_command_goes_on_and_no_other(place):
     assert f"go on with: hpsearch breed one two --name one-bred --runs {place.runs}" in said.err
     place.jobs()
     place.run("breed", "one", "two")
-    assert len(open_view("one-bred", place.runs).state.trials) == 8
+    assert open_view("one-bred", place.runs).state.num_asked == 8
     said = place.run("breed", "one", "two", "--members", 5, code=4)
     assert "one-bred has --members 4; go on with it by: hpsearch run one-bred" in said.err
     for others in (["two"], ["one", "two", "three"]):

@@ -123,6 +123,22 @@ def test_every_seed_learns_by_the_values_of_the_line(place):
     assert said.out.rstrip().splitlines()[-1] == plain["conclusion"]
 
 
+def test_of_a_champion_of_the_closing_the_last_ancestor_that_trained_is_replayed(place):
+    closing = {"operators": [{"name": "gaussian_mutation", "strength": 0.1}]}
+    study = bred(place, closing=closing)
+    born, champion = origins(study), place.champion()
+    trained = [
+        one for one in line(study, champion) if born[one]["steps"] not in born[one]["parent_steps"]
+    ]
+    assert champion not in trained  # the fake teaches at birth too
+    said = place.replay("--seeds", 2)
+    assert f"trial {champion} was made of others when training was over" in said.err
+    assert f"the last one of its line that trained, trial {trained[-1]}" in said.err
+    plain = place.plain(trained[-1])
+    assert (plain["trial"], plain["intervals"]) == (trained[-1], 3)
+    assert "untrained" in place.run("lineage", "quick").out
+
+
 def test_what_lies_above_the_interval_was_lucky(place):
     bred(place)
     place.strengths = lambda names: [5.0, 0.1, 0.2, 0.3, 0.15]
