@@ -198,8 +198,7 @@ class Adoption:
 class Closing:
     """Generations after the last interval, whose children play as they are born, without training.
 
-    They are made of what members have become, and count neither against the budget's trials nor as
-    an interval.
+    They are made of what members have become, and are no trials of the budget.
     """
 
     operators: tuple[Changing, ...]

@@ -12,12 +12,12 @@ from typing import Any
 from hpsearch.cluster.match_dir import Games
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.errors import CorruptError, DiskError
-from hpsearch.population.options import PopulationOptions, Synchronous
+from hpsearch.population.options import Closing, PopulationOptions, Synchronous
 from hpsearch.study.breeding.beginnings import beginning
 from hpsearch.study.breeding.judgement import Judge
 from hpsearch.study.breeding.lateness import is_due
 from hpsearch.study.breeding.programme import Programme
-from hpsearch.study.breeding.records import Match, PopulationRecord
+from hpsearch.study.breeding.records import Match, Origin, PopulationRecord
 from hpsearch.study.jobs import Jobs
 from hpsearch.study.limits import Limits
 from hpsearch.study.observe import BUSY_SECONDS
@@ -152,26 +152,26 @@ class Breeder:
         return are_judged and not may_train and self._limits.allow_gpu_hours()
 
     def _close(self) -> None:
-        """Plan a generation of the closing, by the games of the last match."""
-        closing, population = self._options.closing, self._population
+        """Plan a generation of the closing; it is over where one would have no children."""
+        closing, number = self._options.closing, self._population.closing + 1
         assert closing is not None, "it is what closes"
-        match = population.matches[len(population.matches)]
-        games = self._games(match)
-        children = (
-            []
-            if games is None
-            else self._judge.close(
-                closing, match, self._programme(match), games, self._state.trials, population
-            )
-        )
-        number = population.closing + 1
+        children = self._untrained(closing)
         closed = {
-            "match": match.number,
             "number": number,
             "is_last": not children or number >= closing.generations,
             "children": [asdict(origin) for origin in children],
         }
         self._recorder.record("closing", data=closed)
+
+    def _untrained(self, closing: Closing) -> list[Origin]:
+        """Return the children of a generation of the closing, by the games of the last match."""
+        population = self._population
+        match = population.matches[len(population.matches)]
+        games = self._games(match)
+        if games is None:
+            return []  # gone or damaged since
+        programme, known = self._programme(match), self._state.trials
+        return self._judge.close(closing, match, programme, games, known, population)
 
     def _is_unanswered(self) -> bool:
         """Return whether all is over, but no opponent has trained against the champion yet.
