@@ -30,7 +30,10 @@ def _add_replay(commands: "Commands") -> None:
     parser.add_argument("study", metavar="STUDY", help="study file, or name of a started study")
     add_json(parser)
     parser.add_argument(
-        "--trial", type=count, metavar="N", help="whose schedule; default: the champion's"
+        "--trial",
+        type=count,
+        metavar="N",
+        help="whose schedule; default: the champion's, or of whom a closing made it",
     )
     parser.add_argument(
         "--seeds",

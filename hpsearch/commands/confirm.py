@@ -17,7 +17,6 @@ from hpsearch.population.options import PopulationOptions
 from hpsearch.report.candidates import Candidate, all_candidates, best_candidates
 from hpsearch.report.confirmation import Confirmation, plain_confirmation
 from hpsearch.report.confirmation_text import WIDTH, advice_text, print_confirmation
-from hpsearch.report.text import budget_text
 from hpsearch.report.view import StudyView, open_view
 from hpsearch.study.confirming import (
     begun_study,
@@ -74,8 +73,8 @@ def _say_what_goes_on(view: StudyView) -> None:
     if view.state.unfinished():
         say(
             f"{view.study.spec.name} is {view.status}: what has finished so far is confirmed, "
-            f"{len(view.state.told(COMPLETE))} of "
-            f"{budget_text(view.study.spec.budget.trials, view.state.num_untrained)} trials"
+            f"{sum(trial.trains for trial in view.state.told(COMPLETE))} of "
+            f"{view.study.spec.budget.trials} trials"
         )
 
 

@@ -10,7 +10,7 @@ from hpsearch.report.view import StudyView
 from hpsearch.report.work import cost, failures, waste
 from hpsearch.study.breeding.records import Match
 from hpsearch.study.driver_note import read_note
-from hpsearch.study.records import Trial
+from hpsearch.study.records import FAIL, Trial
 
 
 def status_summary(view: StudyView) -> dict[str, Any]:
@@ -74,7 +74,8 @@ def _answers(judged: Sequence[Match]) -> list[dict[str, Any]]:
 
 def _operators(view: StudyView) -> dict[str, dict[str, int]]:
     """Return the children that each operator made, those that were tried, and the adopted ones."""
-    origins = [one.origin for one in view.state.trials.values() if one.origin is not None]
+    born = [one for one in view.state.trials.values() if one.told != FAIL or one.is_adopted]
+    origins = [one.origin for one in born if one.origin is not None]
     made = Counter(str(one.operator["name"]) for one in origins if one.is_child and one.parents)
     judged = view.state.population.operators
     untried = OperatorRecord(0, 0)

@@ -16,14 +16,14 @@ from hpsearch.study.records import Trial
 STATES = ("finished", "running", "waiting", "pruned", "failed")
 
 
-def counts_text(counts: Mapping[str, int]) -> str:
-    """Return the number of trials by state, those of which there are some."""
-    return ", ".join(f"{counts[state]} {state}" for state in STATES if counts[state]) or "none yet"
+def counts_text(counts: Mapping[str, int], untrained: int = 0) -> str:
+    """Return the number of trials by state, those of which there are some.
 
-
-def budget_text(budget: int, untrained: int) -> str:
-    """Return how many trials there may be, and how many children of a closing came besides."""
-    return f"{budget}" + (f" and {untrained} that did not train" if untrained else "")
+    And how many of them are children of a closing, which are no trials of the budget.
+    """
+    parts = [f"{counts[state]} {state}" for state in STATES if counts[state]]
+    parts += [f"{untrained} of them untrained"] if untrained else []
+    return ", ".join(parts) or "none yet"
 
 
 def print_status(console: Console, view: StudyView, summary: Mapping[str, Any]) -> None:
@@ -31,8 +31,7 @@ def print_status(console: Console, view: StudyView, summary: Mapping[str, Any]) 
     console.print(f"{summary['study']}: {summary['state']}", style="bold", highlight=False)
     lines = [
         *([summary["message"]] if summary["message"] else ()),
-        f"trials: {counts_text(summary['trials'])}, "
-        f"of {budget_text(summary['budget'], summary['untrained'])}",
+        f"trials: {counts_text(summary['trials'], summary['untrained'])}, of {summary['budget']}",
         *population_lines(summary["population"]),
         *cost_lines(summary),
         *waste_lines(summary["waste"]),

@@ -10,7 +10,7 @@ from rich.console import Console
 from hpsearch.report.live import is_live
 from hpsearch.report.progress import LOG_SECONDS
 from hpsearch.report.summary import status_summary
-from hpsearch.report.text import budget_text, counts_text, duration_text, print_status
+from hpsearch.report.text import counts_text, duration_text, print_status
 from hpsearch.report.view import StudyView
 
 
@@ -52,9 +52,9 @@ def watch_text(summary: Mapping[str, Any]) -> str:
     value = "no value yet"
     if best is not None and best["value"] is not None:
         value = f"best {best['value']:.4f} (trial {best['trial']})"
-    allowed = budget_text(summary["budget"], summary["untrained"])
+    counts = counts_text(summary["trials"], summary["untrained"])
     parts = [
-        f"{summary['state']}: {counts_text(summary['trials'])}, of {allowed}",
+        f"{summary['state']}: {counts}, of {summary['budget']}",
         value,
         f"time left {'unknown' if left is None else duration_text(left)}",
     ]

@@ -56,6 +56,8 @@ def cost(view: StudyView) -> Cost:
     if view.state.status not in (*BUSY, PAUSED) or made < SHARE_TO_JUDGE_BY * total:
         return Cost(spent, None, None)
     speed, left = steps_per_second(view), max(0, total - made)
+    if view.state.population.closing:  # whose children take no steps
+        return Cost(spent, None, None)
     hours, cap = spent * left / made, view.study.spec.budget.gpu_hours
     return Cost(
         gpu_hours_spent=spent,

@@ -80,6 +80,11 @@ class Trial:
         return self.origin.member
 
     @property
+    def trains(self) -> bool:
+        """Return whether the trial has steps to make; a child of a closing has none."""
+        return self.origin is None or self.origin.trains
+
+    @property
     def first_step(self) -> int:
         """Return the step at which the trial begins: 0, but for one that inherits a checkpoint."""
         return 0 if self.origin is None else self.origin.first_step

@@ -43,6 +43,7 @@ def test_counts_text_names_what_there_is():
     none = dict.fromkeys(("finished", "running", "waiting", "pruned", "failed"), 0)
     assert counts_text(none) == "none yet"
     assert counts_text(none | {"failed": 1, "finished": 12}) == "12 finished, 1 failed"
+    assert counts_text(none | {"finished": 12}, 4) == "12 finished, 4 of them untrained"
 
 
 def test_operators_that_were_tried_and_that_were_not():

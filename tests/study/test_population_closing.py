@@ -23,6 +23,7 @@ from test_population_ends import check_judged, matches, reread
 from test_population_study import POPULATION, champions, origins, population_study, skill, teaching
 from test_requests import request
 
+from hpsearch.report.summary import status_summary
 from hpsearch.report.view import open_view
 from hpsearch.report.work import steps_in_all, steps_made
 from hpsearch.study.state import CANCELLED, FINISHED, PAUSED, RUNNING, STOPPED
@@ -269,6 +270,16 @@ def test_steps_of_who_does_not_train_are_none(tmp_path):
     steps = {trial: view.steps(one) for trial, one in state.trials.items()}
     assert steps == {trial: 0 if trial >= 8 else 8 for trial in range(12)}
     assert steps_made(view) == steps_in_all(view) == 64
+
+
+def test_children_that_failed_are_not_said_to_be_adopted(tmp_path):
+    study = closing_study(tmp_path)
+    faults = {(trial, 1): Fault("nan", 16) for trial in (8, 9)}
+    state = drive(study, FakeExecutor(teaching=teaching, faults=faults))
+    assert state.counts()["failed"] == 2
+    summary = status_summary(open_view(study.spec.name, tmp_path / "runs"))
+    found = summary["population"]["operators"]["gaussian_mutation"]
+    assert found["made"] == summary["untrained"] - 2
 
 
 def test_spent_gpu_hours_leave_no_closing(tmp_path):

@@ -27,7 +27,7 @@ def importances(view: StudyView, objective: int) -> dict[str, float] | str:
         view: the study.
         objective: place of the objective.
     """
-    trials = finished(view)
+    trials = [trial for trial in finished(view) if trial.trains]
     if len(trials) < MIN_TRIALS:
         return f"importances need {MIN_TRIALS} finished trials, there are {len(trials)}"
     asked = view.study.spec.objectives[objective]

@@ -19,7 +19,7 @@ from hpsearch.report.page.parameters import parameters_section
 from hpsearch.report.page.rungs import rungs_section
 from hpsearch.report.page.trials import reproduction_section, trials_section
 from hpsearch.report.page.yardsticks import yardstick_section
-from hpsearch.report.text import budget_text, counts_text
+from hpsearch.report.text import counts_text
 
 POLICY = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
@@ -114,8 +114,8 @@ def about_text(material: Material) -> str:
     view = material.view
     when = datetime.fromtimestamp(material.at, UTC).strftime("%Y-%m-%d %H:%M UTC")
     message = f" ({view.state.message})" if view.state.message else ""
-    counts = counts_text(view.state.counts())
-    allowed = budget_text(view.study.spec.budget.trials, view.state.num_untrained)
+    counts = counts_text(view.state.counts(), view.state.num_untrained)
+    allowed = view.study.spec.budget.trials
     return f"{view.status}{message}; trials: {counts}, of {allowed}. As of {when}."
 
 
