@@ -167,7 +167,6 @@ LEARNING = {
     "net_arch": [64, 64],
     "encoder.num_points": 2,
     "optim.args.lr": 3e-4,
-    "optim.lr_schedule": {"mode": "cosine", "initial": 1e-2, "steps": 300},
     "max_grad_norm": 10.0,
     "batch_size": 256,
     "rollout_size": 32,
@@ -180,9 +179,10 @@ LEARNING = {
 }
 
 
-def small_game(dimension, max_value):
+def small_game(dimension, max_value, steps):
     return {
         **{f"host.{key}": value for key, value in LEARNING.items()},
+        "host.optim.lr_schedule": {"mode": "cosine", "initial": 1e-2, "steps": steps},
         "dqn.minimax": True,
         "dimension": dimension,
         "max_num_points": 2,
@@ -209,7 +209,7 @@ def test_a_host_without_a_choice_learns_how_long_the_agent_can_survive(tiny_conf
 
     The games are played against an agent that moves at random.
     """
-    trainer = build([tiny_config(small_game(2, 3))])
+    trainer = build([tiny_config(small_game(2, 3, steps=300))])
     trainer.train(300)
     positions = sorted(starts(trainer))
     values = trainer.host_net(rules.observe(torch.tensor(positions, dtype=torch.int32))[None])
@@ -220,10 +220,13 @@ def test_a_host_without_a_choice_learns_how_long_the_agent_can_survive(tiny_conf
 
 
 def test_a_host_learns_to_play_as_the_solver_does(tiny_config):
-    """Its worst game from every start lasts as long as the solver says the best host's does."""
-    trainer = build([tiny_config(small_game(3, 2))])
+    """Its worst game from every start lasts as long as the solver says the best host's does.
+
+    Whatever the machine's rounding comes to: 300 steps leave one start wrong with one seed in five.
+    """
+    trainer = build([tiny_config(small_game(3, 2, steps=600))])
     before, _ = worst_games(trainer)
-    trainer.train(300)
+    trainer.train(600)
     worst, depths = worst_games(trainer)
     assert sum(before) > 1.5 * sum(depths)
     assert max(depths) > 2
