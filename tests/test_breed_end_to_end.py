@@ -102,7 +102,7 @@ def test_a_member_learns_from_another_shape_and_algorithm(searched):
     operators = [one for one in data["population"]["operators"] if one["name"] == "distillation"]
     operators[0]["learning"]["num_steps"] = 5
     tournament = {"name": "tournament", "size": 1, "elites": 0, "confidence": 0.5}
-    changes = {"operators": operators, "selection": tournament, "adoption": None}
+    changes = {"operators": operators, "selection": tournament, "adoption": None, "closing": None}
     data |= {"name": "distilled", "population": data["population"] | changes}
     (searched / "runs/joined/distilled.yaml").write_text(yaml_file.dump(data))
     hpsearch(searched, "run", "runs/joined/distilled.yaml", "--no-export")
