@@ -159,7 +159,7 @@ def test_a_steady_population_ends_with_every_trial_in_one_descent(tmp_path):
     new_study(tmp_path, {"population": steady, "budget": {"trials": 10}})
     hpsearch(tmp_path, "run", "study.yaml", "--no-export")
     lineage = read(tmp_path, "lineage", "tiny")
-    assert len(lineage["trials"]) == 10
+    assert len(lineage["trials"]) == 10 + read(tmp_path, "status", "tiny")["untrained"]
     by_trial = {one["trial"]: one for one in lineage["trials"]}
     for edge in lineage["edges"]:
         assert edge["parent"] in by_trial
