@@ -66,7 +66,7 @@ STUDY = {
         "operators": OPERATORS,
         "floor": 0.2,
         "adoption": {"num_games": 32, "confidence": 0.8},
-        "closing": {"operators": OPERATORS[1:], "generations": 2},
+        "closing": {"operators": OPERATORS[1:], "generations": 1},
     },
 }
 
