@@ -1,7 +1,7 @@
 """The study that breeds what other studies have found: a population that begins with their best."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import ceil, lcm
 from pathlib import Path
@@ -56,17 +56,7 @@ LEARNING: Final = Distillation(
     compare="standardised",  # founders may have learned by other rewards and discounts
 )
 """of who gives way to a member of another shape, and trains on"""
-TOGETHER: Final = Distillation(
-    num_steps=500,
-    batch_size=256,
-    lr=3e-4,
-    beta1=0.9,
-    beta2=0.999,
-    eps=1e-8,
-    temperature=0.03,
-    value_weight=0.5,
-    compare="mean",
-)
+TOGETHER: Final = replace(LEARNING, num_steps=500, lr=3e-4, temperature=0.03, compare="mean")
 """of the closing; as in tests/benchmarks/breeding.py"""
 
 

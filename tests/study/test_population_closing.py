@@ -1,5 +1,7 @@
 """Closings: generations after the last interval, whose children play without having trained."""
 
+import hashlib
+import json
 from collections import Counter
 
 import pytest
@@ -26,6 +28,7 @@ from test_requests import request
 from hpsearch.report.summary import status_summary
 from hpsearch.report.view import open_view
 from hpsearch.report.work import steps_in_all, steps_made
+from hpsearch.study.spec import NOT_PART_OF_THE_SEARCH, spec_hash, spec_json
 from hpsearch.study.state import CANCELLED, FINISHED, PAUSED, RUNNING, STOPPED
 
 MUTATION = {"name": "gaussian_mutation", "strength": 0.1}
@@ -311,3 +314,13 @@ def test_late_members_are_waited_for_before_the_closing(tmp_path):
     asked = [data["origin"] for *_, data in stored_events(study, "asked")]
     first = next(k for k, one in enumerate(asked) if one["steps"] in one["parent_steps"][:1])
     assert first == 8
+
+
+def test_a_population_without_a_closing_is_the_study_that_it_was_before_there_were_any(tmp_path):
+    study = population_study(tmp_path / "none")
+    whole = json.loads(spec_json(study))
+    before = {key: value for key, value in whole["population"].items() if key != "closing"}
+    search = {key: whole[key] for key in whole if key not in NOT_PART_OF_THE_SEARCH}
+    text = json.dumps(search | {"population": before}, sort_keys=True)
+    assert spec_hash(study) == hashlib.sha256(text.encode()).hexdigest()
+    assert spec_hash(study) != spec_hash(closing_study(tmp_path / "closing"))
