@@ -1,6 +1,7 @@
 """Jobs as processes of this machine."""
 
 import signal
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -15,6 +16,8 @@ from hpsearch.errors import DiskError
 
 LOCAL_TIMEOUT_MINUTES = 60 * 24 * 365
 """submitit ends a local job after its timeout; ours end by themselves"""
+NAMING_SECONDS = 1.0
+"""for which a process may have no command line: while it starts, and while it ends"""
 
 
 class LocalExecutor:
@@ -113,7 +116,16 @@ def _controllers(jobs: Sequence[tuple[JobDir, str]]) -> list[psutil.Process]:
 
 
 def _names(process: psutil.Process, folder: Path) -> bool:
-    return any(Path(part) == folder.absolute() for part in process.cmdline())
+    """Return whether a process was given a folder.
+
+    Raises:
+        psutil.Error: if it ends meanwhile, or belongs to another user.
+    """
+    deadline = time.monotonic() + NAMING_SECONDS
+    # Linux fills in the command line only after `Popen` has returned.
+    while not (words := process.cmdline()) and time.monotonic() < deadline:
+        time.sleep(0.001)
+    return any(Path(word) == folder.absolute() for word in words)
 
 
 @contextmanager

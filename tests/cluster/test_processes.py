@@ -121,6 +121,30 @@ def test_local_executor_does_not_take_strangers_for_its_jobs(tmp_path, new_job, 
         executor.cancel([(job, stranger)])
 
 
+def test_a_job_that_has_no_command_line_yet_runs(tmp_path, new_job, plain_config, monkeypatch):
+    """Linux gives a process its command line a moment after it has started."""
+    job = new_job(tmp_path, [plain_config({"steps": 10**9})])
+    executor = LocalExecutor(num_threads=1)
+    job_id = executor.submit([job])[job.name]
+    with monkeypatch.context() as patch:
+        answers = iter([[], [], ["python", str(job.root)]])
+        patch.setattr(psutil.Process, "cmdline", lambda self: next(answers))
+        seen = executor.look([(job, job_id)])
+    executor.interrupt([(job, job_id)])
+    wait_until(lambda: is_gone(executor, job, job_id))
+    assert seen == {job.name: JobStatus(job_id, "running")}
+
+
+def test_a_process_that_never_has_a_command_line_is_no_job(
+    tmp_path, new_job, plain_config, monkeypatch
+):
+    """A thread of the kernel, to which the id has passed."""
+    job, me = new_job(tmp_path, [plain_config()]), str(os.getpid())
+    monkeypatch.setattr(psutil.Process, "cmdline", lambda self: [])
+    ended = LocalExecutor(num_threads=1).look([(job, me)])
+    assert ended == {job.name: JobStatus(me, "ended")}
+
+
 def test_submitting_leaves_this_process_its_handlers(tmp_path, new_job, plain_config):
     before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGHUP)]
     job = new_job(tmp_path, [plain_config({"steps": 1})])
