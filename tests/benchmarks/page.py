@@ -10,6 +10,7 @@ from pathlib import Path
 import breeding_page
 import curve_page
 import driver_page
+import pairs_page
 import plots
 import rows
 
@@ -44,7 +45,11 @@ def write(folder: Path) -> None:
     """Write README.md and the plots of the tables in ``folder``."""
     every = {path.stem: rows.read(path) for path in sorted(folder.glob("*.csv"))}
     tables = {name: newest(found) for name, found in every.items() if "device" in found[0]}
-    for own in ("learning_curves", "breeding"):  # about commits and seeds, not the newest row
+    for own in (
+        "learning_curves",
+        "breeding",
+        "pairs",
+    ):  # about commits and seeds, not the newest row
         tables.pop(own, None)
     sections = [HEAD, *(_timed(tables[name]) for name in TIMED if name in tables)]
     if "memory" in tables:
@@ -56,6 +61,7 @@ def write(folder: Path) -> None:
     sections += [f"![{path.stem}]({path.name})\n" for path in plots.draw(tables, folder)]
     sections += curve_page.sections(every, folder)
     sections += breeding_page.sections(every, folder)
+    sections += pairs_page.sections(every, folder)
     sections += driver_page.sections(every, folder)
     (folder / "README.md").write_text("\n".join(sections))
 

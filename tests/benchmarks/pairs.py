@@ -1,0 +1,123 @@
+"""Does the pair that cross-play chooses beat every member's own pair?
+
+    python tests/benchmarks/pairs.py --seeds 301 302 303
+
+Runs studies/population_pairs.yaml, then lets its champion meet the pair with which each member
+ended its training, on 10,000 starts that nobody used. Everybody of such a pair has trained against
+its own partner, which is therefore the hardest rival to surpass. Each row appended to
+reports/benchmarks/pairs.csv is one member of one study; see `pairs_page` for what it says.
+"""
+
+import argparse
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as the command line does
+
+import breeding
+import numpy as np
+import page
+import rows
+import torch
+
+from hpsearch import yaml_file
+from hpsearch.cores import num_cores
+from hpsearch.population.arrays import Floats
+from hpsearch.population.ratings.resampling import interval, resampled_rho
+from hpsearch.report.entrants import find_entrants
+from hpsearch.report.round_robin import HowToPlay, play_round_robin
+from hpsearch.report.view import StudyView, open_view
+from hpsearch.study.records import COMPLETE
+
+STUDY = rows.ROOT / "studies/population_pairs.yaml"
+NAME = "population_pairs"
+STARTS = 10
+"""seed of the starts, which no match of a study uses"""
+NUM_GAMES = 10_000
+NUM_SAMPLES = 2000
+CONFIDENCE = 0.95
+
+
+def run(seed: int, folder: Path) -> list[dict[str, object]]:
+    """Run one study in an empty folder and return the rows of its members."""
+    spec = yaml_file.load(STUDY)
+    spec |= {
+        "seed": seed,
+        "storage": f"sqlite:///{folder}/{NAME}.db",
+        "base": str(STUDY.parent / spec["base"]),
+    }
+    (folder / "study.yaml").write_text(yaml_file.dump(spec))
+    began = time.perf_counter()
+    breeding.run_command([sys.executable, "-m", "hpsearch.cli", "run", "study.yaml"], folder)
+    seconds = time.perf_counter() - began
+    view = open_view(NAME, folder / "runs")
+    champion = view.state.population.archive[-1]
+    trained = trained_trials(view)
+    context = rows.context("cpu", num_cores())
+    about = {"seed": seed, "seconds": f"{seconds:.0f}", "champion": champion}
+    found = compared(view, champion, list(trained.values()))
+    return [
+        context | about | {"member": member, "trial": trial} | found[trial]
+        for member, trial in trained.items()
+    ]
+
+
+def trained_trials(view: StudyView) -> dict[int, int]:
+    """Return each member's newest trial that has trained."""
+    finished = sorted(view.state.told(COMPLETE), key=lambda trial: trial.number)
+    return {trial.member: trial.number for trial in finished if trial.trains}
+
+
+def compared(view: StudyView, champion: int, trials: Sequence[int]) -> dict[int, dict[str, str]]:
+    """Return what the champion's host, its agent and both gain over each trial's pair."""
+    everybody = list(dict.fromkeys([champion, *trials]))
+    folders = [str(view.folder.trial(number).root) for number in everybody]
+    how = HowToPlay(NUM_GAMES, STARTS, sampled=False, device=torch.device("cpu"))
+    entrants = find_entrants(
+        folders, view.folder.root.parent, top=1, panel=False, device=how.device
+    )
+    played = play_round_robin(entrants, how)
+    rho = resampled_rho(played.moves, NUM_SAMPLES, np.random.default_rng(0))
+    # The first sample is what was measured, the others say how sure that is.
+    logs = np.log(np.concatenate([played.rho()[None], rho]))
+    place = {number: index for index, number in enumerate(everybody)}
+    best = place[champion]
+    gains = {}
+    for number in trials:
+        own = place[number]
+        host = logs[:, best, own] - logs[:, own, own]
+        agent = logs[:, own, own] - logs[:, own, best]
+        gains[number] = _cells("host", host) | _cells("agent", agent) | _cells("both", host + agent)
+    return gains
+
+
+def _cells(name: str, gains: Floats) -> dict[str, str]:
+    low, high = interval(gains[1:], CONFIDENCE)
+    return {
+        f"{name}_gain": f"{gains[0]:.4f}",
+        f"{name}_low": f"{low:.4f}",
+        f"{name}_high": f"{high:.4f}",
+    }
+
+
+def main() -> None:
+    """Run the study with every seed; append the rows."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--seeds", type=int, nargs="+", required=True)
+    parser.add_argument("--out", type=Path, default=rows.REPORTS)
+    options = parser.parse_args()
+    for seed in options.seeds:
+        with tempfile.TemporaryDirectory() as folder:
+            found = run(seed, Path(folder))
+        for one in found:
+            print(", ".join(str(value) for value in one.values()), flush=True)
+        rows.append(options.out / "pairs.csv", found)
+    page.write(options.out)
+
+
+if __name__ == "__main__":
+    main()
