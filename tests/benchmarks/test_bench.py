@@ -7,6 +7,7 @@ from pathlib import Path
 
 import bench
 import page
+import pairs_page
 import pytest
 import rows
 import torch
@@ -165,3 +166,16 @@ def test_the_page_shows_the_newest_rows():
 )
 def test_durations(seconds, text):
     assert page.duration(seconds) == text
+
+
+def test_the_page_counts_whom_the_champion_beats():
+    """Three members: one is beaten surely, one perhaps, one has the champion's own host."""
+    gains = [(0.2, 0.1, 0.3), (0.1, -0.1, 0.3), (0.0, 0.0, 0.0)]
+    rows = [
+        {"machine": "here", "seed": "1", "member": str(member)}
+        | {f"{part}_{end}": str(value) for part in ("host", "agent", "both") for end, value in ends}
+        for member, three in enumerate(gains)
+        for ends in [list(zip(("gain", "low", "high"), three, strict=True))]
+    ]
+    _, text = pairs_page.sections({"pairs": rows}, Path())
+    assert text.splitlines()[-1].startswith("| 1 | 2 of 2, 1 surely | +0.150 [+0.100, +0.200] |")
