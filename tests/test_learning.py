@@ -27,10 +27,13 @@ def train(name: str, changes: dict) -> dict[str, float]:
 
 @pytest.mark.slow
 def test_ppo_at_20x3():
-    """In a third of its steps; zeillinger reaches .079, the best response about .2."""
-    found = train("ppo_20x3.yaml", {"steps": 150, "seed": 11})
-    assert found["rho_sampled/host/choose_first"] > 0.155
-    assert found["rho/host/choose_first"] > 0.14
+    """In three quarters of its steps; zeillinger reaches .079, the best response about .2.
+
+    Earlier, its greedy play still dips now and then, by .03, which its sampled play does not.
+    """
+    found = train("ppo_20x3.yaml", {"steps": 300, "seed": 11})
+    assert found["rho_sampled/host/choose_first"] > 0.165
+    assert found["rho/host/choose_first"] > 0.15
 
 
 @pytest.mark.slow
