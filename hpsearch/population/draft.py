@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hpsearch.population.islands import bridge, joins_islands
-from hpsearch.population.operators.options import Clone, Grow, OperatorOptions
+from hpsearch.population.operators.options import Clone, Grow, HostAndAgent, OperatorOptions
 from hpsearch.population.operators.table import OPERATORS
 from hpsearch.population.options import PopulationOptions, needs_pairs, takes_two_parents
 from hpsearch.population.plan import Member, Next
@@ -47,10 +47,10 @@ class Draft:
         """Return what comes in a place that nobody holds: a child of a good one."""
         everybody = range(len(self.members))
         source = better_of_two(self.scores.strength, everybody, self.rng)
-        assert source is not None, "a match has members"
         return self._child(source)
 
     def _child(self, source: int) -> Next:
+        """Return a child that ``source`` has a part in, as its first parent unless pairs swap."""
         operator, parent = self._operator(), self.members[source]
         params = dict(parent.params)
         if isinstance(operator, Grow) and parent.growths:
@@ -61,10 +61,23 @@ class Draft:
         if not takes_two_parents(operator):
             return Next((source,), operator, params, is_child=True)
         mates = self._mates(source, operator)
-        other = better_of_two(self.scores.strength, mates, self.rng)
-        if other is None:
+        if not mates:
             return Next((source,), Clone(), params, is_child=True)
+        if isinstance(operator, HostAndAgent):
+            return self._pair(source, mates)
+        other = better_of_two(self.scores.strength, mates, self.rng)
         return Next((source, other), operator, params, is_child=True)
+
+    def _pair(self, source: int, mates: Sequence[int]) -> Next:
+        """Return the child of a host and an agent: one of ``source``, the other of a mate.
+
+        Mates are drawn by what their one player adds, whatever their other one is like.
+        """
+        hosts, agents = self.scores.roles.T
+        with_its_host = source, better_of_two(agents, mates, self.rng)
+        with_its_agent = better_of_two(hosts, mates, self.rng), source
+        pair = max(with_its_host, with_its_agent, key=lambda two: hosts[two[0]] + agents[two[1]])
+        return Next(pair, HostAndAgent(), dict(self.members[pair[0]].params), is_child=True)
 
     def _mates(self, source: int, operator: OperatorOptions) -> list[int]:
         """Return who may be the second parent: kin of the first, if any, where weights mix.

@@ -16,6 +16,9 @@ from hpsearch.population.arrays import Floats
 from hpsearch.population.ratings.nash_averaging import nash_averaging
 from hpsearch.population.selection.robustness import mean_of_worst
 
+HOST, AGENT = range(2)
+"""places of the roles where both stand beside each other"""
+
 
 @dataclass(frozen=True)
 class Places:
@@ -67,12 +70,21 @@ def strengths(rho: Floats, members: Sequence[Places], weights: Weights) -> Float
     Raises:
         ValueError: if a member has no opponent.
     """
+    both: Floats = strengths_by_role(rho, members, weights).sum(axis=2)
+    return both
+
+
+def strengths_by_role(rho: Floats, members: Sequence[Places], weights: Weights) -> Floats:
+    """Return how strong each member's host and agent are, float64 (R, K, 2); 0 for none.
+
+    A member's strength is the sum of both: see `strengths`, which takes and raises the same.
+    """
     logs = np.log(rho)
-    columns = [
-        sum(results @ counts for results, counts in _results(logs, member, weights))
-        for member in members
-    ]
-    return np.stack(columns, axis=1)
+    found = np.zeros((len(rho), len(members), 2))
+    for k, member in enumerate(members):
+        for role, results, counts in _results(logs, member, weights):
+            found[:, k, role] = results @ counts
+    return found
 
 
 def robustness(rho: Floats, members: Sequence[Places], share: float) -> Floats:
@@ -85,7 +97,7 @@ def robustness(rho: Floats, members: Sequence[Places], share: float) -> Floats:
     columns = [
         sum(
             mean_of_worst(results[:, counts > 0], share)
-            for results, counts in _results(logs, member, uniform)
+            for _, results, counts in _results(logs, member, uniform)
         )
         for member in members
     ]
@@ -113,12 +125,14 @@ def behaviours(rho: Floats, players: Sequence[Places], panel: Places) -> Floats:
     return np.stack(found)
 
 
-def _results(logs: Floats, member: Places, weights: Weights) -> Iterator[tuple[Floats, Floats]]:
-    """Yield results (R, opponents), high is good, and the opponents' weights, for each role."""
+def _results(
+    logs: Floats, member: Places, weights: Weights
+) -> Iterator[tuple[int, Floats, Floats]]:
+    """Yield each role, its results (R, opponents), high is good, and the opponents' weights."""
     if member.host is not None:
-        yield logs[:, member.host, :], _without(weights.agents, member.agent)
+        yield HOST, logs[:, member.host, :], _without(weights.agents, member.agent)
     if member.agent is not None:
-        yield -logs[:, :, member.agent], _without(weights.hosts, member.host)
+        yield AGENT, -logs[:, :, member.agent], _without(weights.hosts, member.host)
 
 
 def _without(weights: Floats, partner: int | None) -> Floats:

@@ -1,6 +1,7 @@
 """The scores by which members are selected, from the games of a match; with their uncertainty.
 
-Axes: K members, M objectives, R samples, P hosts, Q agents, G games of each pair.
+Axes: K members, M objectives, R samples, P hosts, Q agents, G games of each pair; 2 roles, the host
+and the agent.
 """
 
 from collections.abc import Sequence
@@ -15,7 +16,7 @@ from hpsearch.population.fitness import (
     behaviours,
     opponent_weights,
     robustness,
-    strengths,
+    strengths_by_role,
 )
 from hpsearch.population.options import Matches, Objective, Pareto
 from hpsearch.population.ratings.resampling import resampled_rho
@@ -48,6 +49,8 @@ class Scores:
     """(R, K, M), high is good; M = 0 where strength alone counts"""
     fresh_objectives: Floats
     """(R, K, M)"""
+    roles: Floats
+    """(K, 2), what host and agent add to the strength; 0 of a role that is not learned"""
     weights: Weights
     """of opponents, by the starts that name parents"""
 
@@ -76,12 +79,14 @@ def score(
     """
     named, fresh = (resampled_rho(one, matches.num_samples, rng) for one in moves)
     weights = opponent_weights(1.0 / moves[0].mean(axis=2), matches.weighing)
-    found = [strengths(rho, standing.members, weights) for rho in (named, fresh)]
+    roles = [strengths_by_role(rho, standing.members, weights) for rho in (named, fresh)]
+    found = [one.sum(axis=2) for one in roles]
     objectives = [
         _objectives(pareto, rho, strength, standing)
         for rho, strength in zip((named, fresh), found, strict=True)
     ]
-    return Scores(found[0], found[1], objectives[0], objectives[1], weights)
+    by_role = np.concatenate(roles).mean(axis=0)
+    return Scores(found[0], found[1], objectives[0], objectives[1], by_role, weights)
 
 
 def _objectives(pareto: Pareto | None, rho: Floats, strength: Floats, standing: Standing) -> Floats:

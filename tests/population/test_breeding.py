@@ -69,11 +69,12 @@ def members(
     ]
 
 
-def sure_scores(*strengths):
-    """Return scores without noise."""
+def sure_scores(*strengths, agents=0.0):
+    """Return scores without noise, of which ``agents`` are the agents' part."""
     samples = np.tile(np.array(strengths, dtype=float), (20, 1))
     objectives = samples[:, :, None]
-    return Scores(samples, samples, objectives, objectives, Weights(np.ones(1), np.ones(1)))
+    roles = np.stack(np.broadcast_arrays(samples[0] - agents, agents), axis=1)
+    return Scores(samples, samples, objectives, objectives, roles, Weights(np.ones(1), np.ones(1)))
 
 
 def exploring(history=(), **parameters):
@@ -161,6 +162,36 @@ def test_only_pairs_exchange_their_players(is_pair):
     found = plan(rules, members(4, is_pair=is_pair), sure_scores(3, 1, 4, 2))
     children = [one for one in found.places.values() if one.is_child]
     assert {type(one.operator) for one in children} == {HostAndAgent if is_pair else Clone}
+
+
+@pytest.mark.parametrize(
+    ("hosts", "agents", "parents"), [((3, 1), (0, 1), (0, 1)), ((0, 2), (3, -1), (1, 0))]
+)
+def test_a_pair_keeps_its_better_player_and_gets_the_others(hosts, agents, parents):
+    """Member 0 is the stronger one, by its host or by its agent."""
+    who = members(2, is_pair=True)
+    total = np.add(hosts, agents)
+    found = plan(
+        options(operators=(HostAndAgent(),), explore=Keep("keep")),
+        who,
+        sure_scores(*total, agents=np.array(agents, dtype=float)),
+    )
+    child = found.places[1]
+    assert (child.parents, child.is_child) == (parents, True)
+    assert child.params == who[parents[0]].params  # the host's parent gives all but the agent
+
+
+def test_who_gives_one_player_is_drawn_by_that_player():
+    """The weakest pair has the best agent, which the strongest one lacks."""
+    agents = np.array([0.0, 1.0, 2.0, 9.0])
+    scores = sure_scores(12, 11, 10, 9.5, agents=agents)
+    rules = options(operators=(HostAndAgent(),), selection=Truncation(share=0.25))
+    found = Counter(
+        plan(rules, members(4, is_pair=True), scores, seed=seed).places[3].parents
+        for seed in range(600)
+    )
+    assert set(found) <= {(0, 1), (0, 2), (0, 3)}
+    assert found[0, 3] / 600 == pytest.approx(5 / 9, abs=0.06)
 
 
 GROW = Grow("grow", 0.01)
@@ -394,8 +425,7 @@ def test_without_distillation_an_island_is_judged_by_itself():
 
 def test_an_island_of_equals_keeps_its_members():
     noise = np.tile(np.array([9.0, 2.0, 2.0, 2.0]), (20, 1))
-    scores = Scores(
-        noise, noise, noise[:, :, None], noise[:, :, None], Weights(np.ones(1), np.ones(1))
-    )
+    objectives, roles = noise[:, :, None], np.stack([noise[0], np.zeros(4)], axis=1)
+    scores = Scores(noise, noise, objectives, objectives, roles, Weights(np.ones(1), np.ones(1)))
     found = plan(options(selection=Truncation(share=0.25)), members(4, "abbb"), scores)
     assert not any(one.is_child for one in found.places.values())

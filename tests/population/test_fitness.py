@@ -14,6 +14,7 @@ from hpsearch.population.fitness import (
     opponent_weights,
     robustness,
     strengths,
+    strengths_by_role,
 )
 
 PAIRS = [Places(0, 0), Places(1, 1)]
@@ -58,6 +59,19 @@ def test_strength_is_a_weighted_mean_over_all_but_the_partner(members, seed):
     assert found.shape == (3, len(members))
     for sample, row in zip(rho, found, strict=True):
         assert row == pytest.approx([by_hand(sample, one, weights) for one in members])
+
+
+def test_the_strength_of_one_role_is_that_of_a_member_whose_other_one_does_nothing():
+    """A pair's host meets all agents but its partner, and the other way about."""
+    rho = some_rho(0)
+    found = strengths_by_role(rho, PAIRS, uniform(rho))
+    assert found.shape == (3, 2, 2)
+    for sample, row in zip(rho, found, strict=True):
+        hosts = [np.log(np.delete(sample[k], k)).mean() for k in range(2)]
+        agents = [-np.log(np.delete(sample[:, k], k)).mean() for k in range(2)]
+        assert row == pytest.approx(np.stack([hosts, agents], axis=1))
+    assert (strengths_by_role(rho, HOSTS, uniform(rho))[..., 1] == 0).all()
+    assert (strengths_by_role(rho, AGENTS, uniform(rho))[..., 0] == 0).all()
 
 
 def test_a_partner_that_is_the_whole_equilibrium_leaves_all_others_alike():

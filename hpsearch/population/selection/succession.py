@@ -152,16 +152,14 @@ def by_pareto(
     return successors
 
 
-def better_of_two(scores: Floats, allowed: Sequence[int], rng: np.random.Generator) -> int | None:
-    """Return a parent, the better of two drawn from those ``allowed``; None if none is.
+def better_of_two(scores: Floats, allowed: Sequence[int], rng: np.random.Generator) -> int:
+    """Return a parent, the better of two drawn from those ``allowed``, at least one.
 
     Args:
         scores: (K,).
         allowed: who may be.
         rng: draws.
     """
-    if not allowed:
-        return None
     drawn: Ints = rng.choice(np.array(allowed), size=2)
     return int(max(drawn, key=lambda member: scores[member]))
 
