@@ -1,6 +1,6 @@
 """Does the pair that cross-play chooses beat every member's own pair?
 
-    python tests/benchmarks/pairs.py --seeds 301 302 303
+    python tests/benchmarks/pairs.py --seeds 303 304
 
 Runs studies/population_pairs.yaml, then lets its champion meet the pair with which each member
 ended its training, on 10,000 starts that nobody used. Everybody of such a pair has trained against

@@ -7,7 +7,7 @@ Row = Mapping[str, str]
 
 HEAD = """## pairs
 
-    python tests/benchmarks/pairs.py --seeds 301 302 303
+    python tests/benchmarks/pairs.py --seeds 303 304
 
 studies/population_pairs.yaml, which breeds eight pairs of a host and an agent; its champion against
 the pair with which each member ended its training, 10,000 starts that nobody used, all greedy. A
