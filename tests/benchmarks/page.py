@@ -16,6 +16,8 @@ import rows
 
 Row = dict[str, str]
 
+BY_SEED = ("learning_curves", "breeding", "pairs")
+"""tables of studies and runs, whose sections are pages of their own: no row replaces another"""
 TIMED = ("step", "rollout", "dqn", "ppo", "population", "crossplay", "start_up", "ask")
 HEAD = """# Benchmarks
 
@@ -45,11 +47,7 @@ def write(folder: Path) -> None:
     """Write README.md and the plots of the tables in ``folder``."""
     every = {path.stem: rows.read(path) for path in sorted(folder.glob("*.csv"))}
     tables = {name: newest(found) for name, found in every.items() if "device" in found[0]}
-    for own in (
-        "learning_curves",
-        "breeding",
-        "pairs",
-    ):  # about commits and seeds, not the newest row
+    for own in BY_SEED:
         tables.pop(own, None)
     sections = [HEAD, *(_timed(tables[name]) for name in TIMED if name in tables)]
     if "memory" in tables:
