@@ -1,4 +1,7 @@
-"""Files that are whole or absent: written under a temporary name, flushed, renamed."""
+"""Files that are whole or absent: written under a temporary name, flushed, renamed.
+
+They are read again by `bounded`.
+"""
 
 import json
 import os
@@ -7,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from hpsearch.errors import CorruptError, DiskError
+from hpsearch.errors import DiskError
 
 
 def write_text(path: Path, text: str) -> None:
@@ -21,15 +24,23 @@ def write_bytes(path: Path, data: bytes) -> None:
     Raises:
         DiskError: if the disk is full or not writable; the old file stays.
     """
+    _replace(path, data, is_flushed=True)
+
+
+def _replace(path: Path, data: bytes, *, is_flushed: bool) -> None:
     temporary = path.with_name(f".{path.name}-{uuid4().hex}")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         with temporary.open("wb") as file:
             file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+            if is_flushed:
+                file.flush()
+                os.fsync(file.fileno())
         temporary.replace(path)
-        flush(path.parent)
+        if is_flushed:
+            flush(path.parent)
+            with suppress(PermissionError):  # a folder that others keep need not be readable
+                flush(path.parent.parent)  # a process that made ours may have died before this
     except OSError as error:
         raise DiskError(
             f"{path} cannot be written ({error.strerror}); free some space or make the folder "
@@ -45,30 +56,30 @@ def write_json(path: Path, data: Any) -> None:
     write_text(path, json.dumps(data, indent=1) + "\n")
 
 
-def read_json(path: Path) -> Any:
-    """Return what the JSON file at ``path`` holds, None if there is no file.
+def replace_json(path: Path, data: Any) -> None:
+    """Replace the file at ``path`` by ``data`` as JSON, without waiting for the disk.
+
+    A reader sees the old file or the new one; a loss of power may leave either, or a damaged one.
 
     Raises:
-        CorruptError: if the file is not JSON.
-        DiskError: if it cannot be read.
+        DiskError: if the disk is full or not writable; the old file stays.
     """
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise unreadable(path, error) from error
-    except ValueError as error:
-        raise CorruptError(
-            f"{path} is no JSON ({error}); it was not written by hpsearch"
-        ) from error
+    _replace(path, (json.dumps(data, indent=1) + "\n").encode(), is_flushed=False)
 
 
-def unreadable(path: Path, error: OSError) -> DiskError:
-    """Return the error of a file that is there and cannot be read."""
-    return DiskError(
-        f"{path} cannot be read ({error.strerror}); check the file system and the permissions"
-    )
+def make_folder(folder: Path) -> None:
+    """Make a folder, and those above it that are missing, so that they survive a loss of power.
+
+    Raises:
+        OSError: if that is not possible.
+    """
+    missing, above = [], folder
+    while not above.exists():
+        missing.append(above)
+        above = above.parent
+    folder.mkdir(parents=True, exist_ok=True)
+    for made in missing:
+        flush(made.parent)
 
 
 def flush(path: Path) -> None:

@@ -6,30 +6,38 @@ Exit codes: 0 done, 1 failed, 2 wrong command, 3 wrong file, 4 conflict, 5 datab
 
 import argparse
 import os
+import shlex
 import sys
 import tempfile
 import traceback
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import NoReturn
 
 from hpsearch.arguments import parse
-from hpsearch.errors import INTERRUPTED, DiskError, HpsearchError
+from hpsearch.errors import INTERRUPTED, DiskError, HpsearchError, is_full
+from hpsearch.printable import printable_streams
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; what went wrong is one sentence on stderr."""
+    with printable_streams():
+        return _run(arguments)
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     # Threads that wait for each other by spinning starve where other programs run too. Read when
     # torch is imported, and inherited by jobs.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     # What is written is the user's alone; jobs inherit it, those of a cluster too.
     os.umask(0o077)
-    options = parse(arguments)
-    command: Callable[[argparse.Namespace], int] = options.command
     try:
+        options = parse(arguments)
+        command: Callable[[argparse.Namespace], int] = options.command
         return command(options)
     except HpsearchError as error:
         print(f"hpsearch: {error}", file=sys.stderr)
-        return error.exit_code
+        return _after_full_disk(options) if is_full(error) else error.exit_code
     except KeyboardInterrupt:
         print("hpsearch: interrupted", file=sys.stderr)
         return INTERRUPTED
@@ -39,23 +47,47 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     except OSError as error:
         where = f" {error.filename}" if error.filename else ""
+        remedy = "free some space" if is_full(error) else "check space and permissions"
         print(
             f"hpsearch: a file operation failed{where}: {error.strerror or error}; "
-            "check space and permissions, then run the same command again",
+            f"{remedy}, then run the same command again",
             file=sys.stderr,
         )
-        return DiskError.exit_code
+        return _after_full_disk(options) if is_full(error) else DiskError.exit_code
     except Exception as error:
+        if is_full(error):  # of a library that raises errors of its own
+            print(f"hpsearch: the disk is full ({error}); free some space", file=sys.stderr)
+            return _after_full_disk(options)
         # The last resort: a fault of ours. The user gets a sentence, we get the traceback.
         return _report_fault(error)
 
 
+def _after_full_disk(options: argparse.Namespace) -> int:
+    """Say how trials go on that failed of a full disk, if the command is about a study."""
+    study = vars(options).get("study")
+    if isinstance(study, str):
+        runs = vars(options).get("runs", Path("runs"))
+        where = "" if runs == Path("runs") else f" --runs {shlex.quote(str(runs))}"
+        print(
+            "hpsearch: trials that failed because the disk was full are tried again by: "
+            f"hpsearch retry {shlex.quote(study)} --kind disk{where}",
+            file=sys.stderr,
+        )
+    return DiskError.exit_code
+
+
 def _report_fault(error: Exception) -> int:
-    with tempfile.NamedTemporaryFile("w", prefix="hpsearch-", suffix=".log", delete=False) as file:
-        traceback.print_exception(error, file=file)
+    try:
+        with tempfile.NamedTemporaryFile(
+            "w", prefix="hpsearch-", suffix=".log", delete=False
+        ) as file:
+            traceback.print_exception(error, file=file)
+        report = file.name
+    except OSError as reason:
+        report = f"what led to it; it could not be written down ({reason.strerror})"
     print(
         f"hpsearch: a fault of hpsearch itself ({type(error).__name__}: {error}); nothing already "
-        f"done is lost; please report it with {file.name}",
+        f"done is lost; please report it with {report}",
         file=sys.stderr,
     )
     return HpsearchError.exit_code

@@ -46,6 +46,6 @@ def value_at(config: Config, path: str) -> Any:
 def paths(config: Config, prefix: str = "") -> Iterator[str]:
     """Yield every dotted path of a configuration, a mapping before what it holds."""
     for key, value in config.items():
-        yield prefix + key
+        yield f"{prefix}{key}"
         if isinstance(value, dict):
             yield from paths(value, f"{prefix}{key}.")

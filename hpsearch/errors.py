@@ -2,23 +2,34 @@
 
 HpsearchError                 1   something failed that the user can act on
 ├── UsageError                2   the command or its arguments are wrong
+│   └── SchedulerUnavailableError 2   the scheduler does not answer now
 ├── ConfigError               3   a study or trainer file is wrong (every fault is listed)
 ├── ConflictError             4   another study or another driver holds the name
 ├── StorageError              5   the database cannot be reached or used
 │   └── StorageUnavailableError 5   it is away now and may come back by itself
-├── DiskError                 6   a file cannot be written: disk full, no permission
-├── CorruptError              7   a file on disk is damaged
+├── DiskError                 6   a file cannot be written: disk full, no permission; also a study
+│                                 that failed because its jobs met that
+├── CorruptError              7   a file on disk is damaged; also `audit`, where books disagree
 └── StudyFailedError          8   too many trials of the study failed
     └── TrainingFailedError   8   the training of a single run failed
 
 Ctrl-C ends a command with 130. Messages are one sentence with the rule, the value and the remedy.
 """
 
+import errno
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
+SHOWN_PROBLEMS = 20
+"""faults of a file that a message lists, and for which it is worked out what was meant"""
+MAX_SHOWN = 300
+"""characters of a value in a message"""
 INTERRUPTED = 130
 """exit code after Ctrl-C"""
+
+
+_FULL = ("no space left on device", "quota exceeded", "database or disk is full")
+"""how libraries and databases say it that raise errors of their own"""
 
 
 class HpsearchError(Exception):
@@ -33,8 +44,15 @@ class UsageError(HpsearchError):
     exit_code = 2
 
 
+class SchedulerUnavailableError(UsageError):
+    """The scheduler does not answer: there is none here, or it is away now."""
+
+
 class ConfigError(HpsearchError):
-    """A study or trainer file is wrong; ``problems`` lists every fault with its dotted path."""
+    """A study or trainer file is wrong; ``problems`` lists every fault with its dotted path.
+
+    The message shows the first of them.
+    """
 
     exit_code = 3
 
@@ -44,8 +62,10 @@ class ConfigError(HpsearchError):
         if len(self.problems) == 1:
             message = f"{source}: {self.problems[0]}"
         else:
-            lines = "".join(f"\n  - {problem}" for problem in self.problems)
-            message = f"{source} has {len(self.problems)} problems:{lines}"
+            lines = "".join(f"\n  - {problem}" for problem in self.problems[:SHOWN_PROBLEMS])
+            more = len(self.problems) - SHOWN_PROBLEMS
+            lines += f"\n  - and {more:,} more" if more > 0 else ""
+            message = f"{source} has {len(self.problems):,} problems:{lines}"
         super().__init__(message)
 
 
@@ -87,9 +107,34 @@ class TrainingFailedError(StudyFailedError):
     """The training of a single run failed."""
 
 
+def is_full(error: BaseException) -> bool:
+    """Return whether an error came about because a disk, or what a user may fill of it, is full."""
+    cause: BaseException | None = error
+    seen: set[int] = set()
+    while cause is not None and id(cause) not in seen:
+        seen.add(id(cause))
+        if isinstance(cause, OSError) and cause.errno in (errno.ENOSPC, errno.EDQUOT):
+            return True
+        # Sentences of ours may quote what jobs met, which says nothing of this error.
+        is_foreign = not isinstance(cause, HpsearchError)
+        if is_foreign and any(words in str(cause).lower() for words in _FULL):
+            return True
+        cause = cause.__cause__ or cause.__context__
+    return False
+
+
+def shown(value: object) -> str:
+    """Return a value as a message shows it: its repr, cut where it is long."""
+    try:
+        text = repr(value)
+    except ValueError:  # a whole number of more digits than Python prints
+        return "a number of thousands of digits"
+    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."
+
+
 def unknown_name(kind: str, name: object, valid: Iterable[str]) -> str:
     """Return the sentence for an unknown name: what it is, what was meant, what is valid."""
     names = sorted(valid)
-    close = get_close_matches(str(name), names, n=1)
+    close = get_close_matches(str(name)[:MAX_SHOWN], names, n=1)
     hint = f" (did you mean {close[0]!r}?)" if close else ""
-    return f"unknown {kind} {name!r}{hint}; valid: {', '.join(names)}"
+    return f"unknown {kind} {shown(name)}{hint}; valid: {', '.join(names)}"

@@ -1,6 +1,11 @@
-"""What studies and runs may be called: their names become folders."""
+"""What studies and runs may be called, for their names become folders, and where they may lie."""
 
+import os
 import re
+import unicodedata
+from pathlib import Path
+
+from hpsearch.errors import UsageError
 
 NAME_RULE = (
     "must begin with a letter or digit, and have at most 64 letters, digits, dots, underscores or "
@@ -13,3 +18,27 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 def is_name(text: str) -> bool:
     """Return whether a study or a run may be called so."""
     return _NAME.fullmatch(text) is not None
+
+
+def proposed_name(text: str) -> str:
+    """Return a name that is allowed and reads much like ``text``."""
+    letters = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", letters).strip("._-")[:64] or "study"
+
+
+def check_places(*paths: Path) -> None:
+    """Check that what is written of a place can be read again: files and databases hold UTF-8.
+
+    Raises:
+        UsageError: if a path is not UTF-8.
+    """
+    for path in paths:
+        name = os.fsencode(path.absolute())
+        try:
+            name.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise UsageError(
+                f"paths of studies and runs must be UTF-8, but this one is not: "
+                f"{name.decode('utf-8', errors='backslashreplace')}; rename the folder or file, or "
+                "give another one"
+            ) from error

@@ -28,7 +28,7 @@ from typing import (
     runtime_checkable,
 )
 
-from hpsearch.errors import ConfigError, unknown_name
+from hpsearch.errors import SHOWN_PROBLEMS, ConfigError, shown, unknown_name
 
 T = TypeVar("T")
 
@@ -59,6 +59,14 @@ class PerMember:
 
 
 PER_MEMBER = PerMember()
+
+
+@dataclass(frozen=True)
+class NonFinite:
+    """Marks a number that may be infinite or none at all; JSON of Python has words for both."""
+
+
+Unbounded = Annotated[float, NonFinite()]
 
 Positive = Annotated[int, Range(low=1)]
 NonNegative = Annotated[int, Range(low=0)]
@@ -119,22 +127,27 @@ def _read_value(hint: Any, data: object, path: str, problems: list[str]) -> Any:
 
 
 def _read_annotated(hint: Any, data: object, path: str, problems: list[str]) -> Any:
+    if NonFinite() in metadata_of(hint) and isinstance(data, float):
+        return data
     value = _read_value(get_args(hint)[0], data, path, problems)
     if isinstance(value, int | float):
         for rule in metadata_of(hint):
             if isinstance(rule, Range) and value not in rule:
-                return _fail(problems, path, f"must lie in {rule}, but is {value!r}")
+                return _fail(problems, path, f"must lie in {rule}, but is {shown(value)}")
     return value
 
 
 def _read_dataclass(cls: Any, data: object, path: str, problems: list[str]) -> Any:
     if not isinstance(data, Mapping):
-        return _fail(problems, path, f"must be a mapping of keys, but is {data!r}")
+        return _fail(problems, path, f"must be a mapping of keys, but is {shown(data)}")
     hints = field_hints(cls)
     before = len(problems)
     for key in data:
         if key not in hints:
-            _fail(problems, _join(path, str(key)), unknown_name("key", key, hints))
+            # What was meant is worked out for the faults that are shown: it takes time.
+            is_shown = len(problems) < SHOWN_PROBLEMS
+            fault = unknown_name("key", key, hints) if is_shown else f"unknown key {shown(key)}"
+            _fail(problems, _join(path, str(key)), fault)
     values = {}
     for field in dataclasses.fields(cls):
         key_path = _join(path, field.name)
@@ -160,6 +173,9 @@ def _read_union(alternatives: tuple[Any, ...], data: object, path: str, problems
     options = tuple(option for option in alternatives if option is not type(None))
     if len(options) == 1:
         return _read_value(options[0], data, path, problems)
+    options = tuple(option for option in options if _is_of_kind(option, data)) or options
+    if len(options) == 1:
+        return _read_value(options[0], data, path, problems)
     if all(dataclasses.is_dataclass(option) for option in options):
         return _read_dataclass_union(options, data, path, problems)
     for option in options:
@@ -168,7 +184,17 @@ def _read_union(alternatives: tuple[Any, ...], data: object, path: str, problems
         if not faults:
             return value
     kinds = " or ".join(_kind(option) for option in options)
-    return _fail(problems, path, f"must be {kinds}, but is {data!r}")
+    return _fail(problems, path, f"must be {kinds}, but is {shown(data)}")
+
+
+def _is_of_kind(hint: Any, data: object) -> bool:
+    """Return whether an alternative takes mappings, lists or neither, as ``data`` is one."""
+    if get_origin(hint) is Annotated:
+        return _is_of_kind(get_args(hint)[0], data)
+    takes_mapping = dataclasses.is_dataclass(hint) or get_origin(hint) is dict
+    takes_list = get_origin(hint) is tuple
+    is_list = isinstance(data, Sequence) and not isinstance(data, str)
+    return takes_mapping == isinstance(data, Mapping) and takes_list == is_list
 
 
 def _read_dataclass_union(
@@ -176,7 +202,7 @@ def _read_dataclass_union(
 ) -> Any:
     """Choose by the Literal field that all options share, else by the most keys in common."""
     if not isinstance(data, Mapping):
-        return _fail(problems, path, f"must be a mapping of keys, but is {data!r}")
+        return _fail(problems, path, f"must be a mapping of keys, but is {shown(data)}")
     tag = _shared_tag(options)
     if tag is None:
         best = max(options, key=lambda option: len(field_hints(option).keys() & data.keys()))
@@ -201,7 +227,7 @@ def _read_literal(names: tuple[Any, ...], data: object, path: str, problems: lis
 
 def _read_tuple(item: Any, data: object, path: str, problems: list[str]) -> Any:
     if isinstance(data, str) or not isinstance(data, Sequence):
-        return _fail(problems, path, f"must be a list, but is {data!r}")
+        return _fail(problems, path, f"must be a list, but is {shown(data)}")
     before = len(problems)
     values = tuple(
         _read_value(item, entry, f"{path}[{index}]", problems) for index, entry in enumerate(data)
@@ -211,7 +237,7 @@ def _read_tuple(item: Any, data: object, path: str, problems: list[str]) -> Any:
 
 def _read_dict(item: Any, data: object, path: str, problems: list[str]) -> Any:
     if not isinstance(data, Mapping):
-        return _fail(problems, path, f"must be a mapping of keys, but is {data!r}")
+        return _fail(problems, path, f"must be a mapping of keys, but is {shown(data)}")
     before = len(problems)
     values = {
         str(key): _read_value(item, entry, _join(path, str(key)), problems)
@@ -226,10 +252,10 @@ def _read_scalar(hint: Any, data: object, path: str, problems: list[str]) -> Any
     if hint is float and isinstance(data, int | float) and not isinstance(data, bool):
         if abs(data) <= sys.float_info.max:  # false for NaN, and for whole numbers beyond a float
             return float(data)
-        return _fail(problems, path, f"must be a finite number, but is {data!r}")
+        return _fail(problems, path, f"must be a finite number, but is {shown(data)}")
     if isinstance(data, hint) and (hint is bool or not isinstance(data, bool)):
         return data
-    return _fail(problems, path, f"must be {_kind(hint)}, but is {data!r}{_number_hint(data)}")
+    return _fail(problems, path, f"must be {_kind(hint)}, but is {shown(data)}{_number_hint(data)}")
 
 
 def _number_hint(data: object) -> str:

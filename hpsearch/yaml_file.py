@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from hpsearch.errors import ConfigError
+from hpsearch.bounded import CANNOT_BE_KEPT, MAX_DEPTH, MAX_RECORD, contents
+from hpsearch.errors import ConfigError, CorruptError
 
 if TYPE_CHECKING:
     from yaml import SafeDumper as BaseDumper
@@ -14,8 +15,57 @@ else:  # libyaml, where PyYAML was built with it, writes the same text ten times
     BaseDumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
+MAX_KEYS = 1_000
+"""of one mapping"""
+MAX_NODES = 1_000_000
+"""keys, values and lists of a file, those for which an alias stands counted each time"""
+MAX_BITS = 4096
+"""of a whole number"""
+
+
 class _Loader(yaml.SafeLoader):
-    """YAML 1.1 as PyYAML reads it, except that 1e-3 is a number, off a text, a key stands once."""
+    """YAML 1.1 as PyYAML reads it, except that 1e-3 is a number, off a text, a key stands once.
+
+    What a file stands for is bounded: a few aliases can stand for more than a memory holds.
+    """
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._depth = 0
+        self._sizes: dict[yaml.Node, tuple[int, int]] = {}
+        """how many nodes each stands for, and how deep they are nested"""
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        is_alias = self.check_event(yaml.AliasEvent)
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            raise self._fault(f"it is nested more than {MAX_DEPTH} deep")
+        if isinstance(parent, yaml.MappingNode) and len(parent.value) == MAX_KEYS:
+            raise self._fault(f"a mapping has more than {MAX_KEYS:,} keys")
+        node = super().compose_node(parent, index)
+        if node is not None:
+            self._measure(node, is_alias=is_alias)
+        self._depth -= 1
+        return node
+
+    def _measure(self, node: yaml.Node, *, is_alias: bool) -> None:
+        """Note what a node stands for; its parts have been measured."""
+        if is_alias and node not in self._sizes:
+            raise self._fault("an alias stands within what it stands for")
+        if not is_alias:
+            parts = [self._sizes[part] for part in _parts(node)]
+            height = 1 + max((high for _, high in parts), default=0)
+            self._sizes[node] = 1 + sum(size for size, _ in parts), height
+        size, height = self._sizes[node]
+        if size > MAX_NODES:
+            raise self._fault(f"it stands for more than {MAX_NODES:,} values")
+        if self._depth + height > MAX_DEPTH + 1:
+            raise self._fault(f"it is nested more than {MAX_DEPTH} deep")
+        if isinstance(node, yaml.ScalarNode) and CANNOT_BE_KEPT.search(node.value):
+            raise self._fault("a text holds NUL or half of a surrogate pair")
+
+    def _fault(self, what: str) -> yaml.MarkedYAMLError:
+        return yaml.composer.ComposerError(None, None, what, self.get_mark())
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen = set()
@@ -31,6 +81,24 @@ class _Loader(yaml.SafeLoader):
                 )
             seen.add(key)
         return super().construct_mapping(node, deep)
+
+
+def _parts(node: yaml.Node) -> list[yaml.Node]:
+    """Return what a list holds, or the keys and values of a mapping."""
+    if isinstance(node, yaml.MappingNode):
+        return [part for pair in node.value for part in pair]
+    return list(node.value) if isinstance(node, yaml.SequenceNode) else []
+
+
+def _whole_number(loader: _Loader, node: yaml.ScalarNode) -> int:
+    """Return a whole number that can be printed: Python refuses more than 4,300 digits."""
+    number: int = loader.construct_yaml_int(node)
+    if number.bit_length() > MAX_BITS:
+        raise ValueError("a whole number has more than 1,200 digits")
+    return number
+
+
+_Loader.add_constructor("tag:yaml.org,2002:int", _whole_number)
 
 
 class _Dumper(BaseDumper):
@@ -59,6 +127,17 @@ for _class in (_Loader, _Dumper):
 _PortableDumper.add_implicit_resolver(_FLOAT, _EXPONENT, _FIRST)
 
 
+# PyYAML's own constructors raise all kinds: ValueError for the 13th month, IndexError for !!int ''.
+_FAULTS = (
+    yaml.YAMLError,
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    TypeError,
+    ValueError,
+)
+
+
 def load(path: Path) -> Any:
     """Return what the file holds.
 
@@ -66,7 +145,10 @@ def load(path: Path) -> Any:
         ConfigError: if it can't be read or is no YAML; the sentence names the line.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = contents(path, MAX_RECORD).decode("utf-8")
+    except CorruptError as error:
+        fault = f"cannot be read: it must be a regular file of at most {MAX_RECORD:,} bytes"
+        raise ConfigError(str(path), [fault]) from error
     except UnicodeDecodeError as error:
         raise ConfigError(str(path), [f"is not a text file ({error.reason})"]) from error
     except FileNotFoundError as error:
@@ -80,7 +162,7 @@ def load(path: Path) -> Any:
         mark = error.problem_mark
         where = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
         raise ConfigError(str(path), [f"is not YAML: {error.problem}{where}"]) from error
-    except (yaml.YAMLError, ValueError) as error:  # ValueError: the 13th month
+    except _FAULTS as error:
         sentence = " ".join(str(error).split())
         raise ConfigError(str(path), [f"is not YAML: {sentence}"]) from error
 
@@ -93,7 +175,7 @@ def parse(text: str) -> Any:
     """
     try:
         return yaml.load(text, Loader=_Loader)
-    except (yaml.YAMLError, ValueError) as error:
+    except _FAULTS as error:
         sentence = " ".join(str(error).split())
         raise ConfigError(repr(text), [f"is not YAML: {sentence}"]) from error
 

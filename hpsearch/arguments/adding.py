@@ -33,7 +33,7 @@ def add_runs(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_json(parser: argparse.ArgumentParser) -> None:
+def add_json(parser: argparse._ActionsContainer) -> None:
     """Add the form for programs."""
     parser.add_argument("--json", action="store_true", help="for programs")
 

@@ -47,15 +47,15 @@ def _add_init(commands: "Commands") -> None:
         "--from-hironaka",
         type=Path,
         metavar="OLD",
-        help="turn a configuration of hironaka.trainer into a complete one of ours, and list what "
-        "changed meaning; the file stays as it is",
+        help="turn a configuration of hironaka.trainer into a complete one of ours, with a study "
+        "around it where DIR|FILE is given, and list what changed meaning; OLD stays as it is",
     )
     parser.add_argument(
         "-o",
         "--output",
         type=Path,
         metavar="FILE",
-        help="of --from-hironaka; default: the old name with .yaml, here",
+        help="of --from-hironaka without a study; default: the old name with .yaml, here",
     )
 
 
@@ -67,14 +67,23 @@ def _completion(options: argparse.Namespace) -> int:
 
 
 def _init(options: argparse.Namespace) -> int:
-    from hpsearch.commands.init import from_hironaka, from_template, list_templates
+    from hpsearch.commands.init import (
+        from_hironaka,
+        from_template,
+        list_templates,
+        study_from_hironaka,
+    )
     from hpsearch.errors import UsageError
     from hpsearch.study.templates import DEFAULT
 
     if options.from_hironaka is not None:
-        if options.target is not None:
-            raise UsageError("--from-hironaka writes to the file that -o names, not to DIR|FILE")
-        return from_hironaka(options.from_hironaka, options.output)
+        if options.target is None:
+            return from_hironaka(options.from_hironaka, options.output)
+        if options.output is not None:
+            raise UsageError(
+                "-o names the configuration alone, without a study; leave out -o, or DIR|FILE"
+            )
+        return study_from_hironaka(options.from_hironaka, options.target)
     if options.output is not None:
         raise UsageError("-o belongs to --from-hironaka; name the study file without it")
     if options.list:

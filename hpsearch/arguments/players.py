@@ -85,6 +85,13 @@ def _add_evaluate(commands: "Commands") -> None:
     parser.add_argument(
         "--tree-start", metavar="NAME", help="A1 to A4, D4, D5, E6 to E8; default: E6"
     )
+    parser.add_argument(
+        "--signers",
+        type=Path,
+        metavar="FILE",
+        help="refuse a bundle that none of these signed: lines of NAME KEYTYPE KEY, as ssh-keygen "
+        "reads them",
+    )
     add_json(parser)
 
 
@@ -117,4 +124,4 @@ def _evaluate(options: argparse.Namespace) -> int:
         tree=options.tree,
         tree_start=options.tree_start,
     )
-    return evaluate(options.checkpoint, asked, as_json=options.json)
+    return evaluate(options.checkpoint, asked, options.signers, as_json=options.json)

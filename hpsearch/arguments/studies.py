@@ -4,7 +4,14 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hpsearch.arguments.adding import StudyAdder, positive, seconds
+from hpsearch.arguments.adding import (
+    StudyAdder,
+    add_command,
+    add_json,
+    add_runs,
+    positive,
+    seconds,
+)
 
 if TYPE_CHECKING:
     from hpsearch.arguments.adding import Commands
@@ -15,28 +22,47 @@ def add_study_commands(commands: "Commands") -> None:
     add = StudyAdder(commands, EXAMPLES)
     add("validate", _validate, "check a study file and show what it would search", json=True)
     run = add("run", _run, "run a study in the foreground; again: go on with it")
+    run.add_argument(
+        "--trials",
+        type=positive,
+        metavar="N",
+        help="trials in all, in place of the file's budget.trials; run, submit and resume keep to "
+        "it until that number in the file changes, or --trials gives another",
+    )
     run.add_argument("--no-export", action="store_true", help="don't export the best at the end")
     add("submit", _submit, "start a study and leave it to a driver without a terminal")
     add("tick", _tick, "do one round of the driver and exit")
     add("drive", _drive, "drive a submitted study without a terminal; what submit starts")
     _add_requests(add)
+    ls = add_command(commands, "ls", _ls, "all studies below --runs, a line each", example=LS)
+    add_runs(ls)
+    add_json(ls)
     _add_views(add)
     gc = add("gc", _gc, "free disk space: what ended trials and jobs don't need", json=True)
     gc.add_argument("--dry-run", action="store_true", help="show what would be freed, free nothing")
     gc.add_argument(
         "--traces", action="store_true", help="remove TensorBoard's and the profiler's files too"
     )
+    summary = "check that events, Optuna's tables and files of a study tell the same"
+    audit = add("audit", _audit, summary, json=True)
+    audit.add_argument(
+        "--deep", action="store_true", help="read every checkpoint, not the newest and needed alone"
+    )
     ready = "look whether this machine, or a study on it, is ready to run"
     add("doctor", _doctor, ready, json=True, without_study=True)
 
 
+LS = """\
+hpsearch ls
+hpsearch ls --runs /scratch/me/runs --json"""
 EXAMPLES = {
     "validate": "hpsearch validate studies/quickstart.yaml",
-    "run": "hpsearch run studies/quickstart.yaml",
+    "run": "hpsearch run studies/quickstart.yaml\nhpsearch run studies/quickstart.yaml --trials 32",
     "submit": "hpsearch submit studies/quickstart.yaml",
     "tick": "hpsearch tick studies/quickstart.yaml",
     "drive": "hpsearch drive quickstart",
     "gc": "hpsearch gc quickstart --dry-run",
+    "audit": "hpsearch audit quickstart\nhpsearch audit quickstart --deep --json",
     "doctor": "hpsearch doctor\nhpsearch doctor studies/quickstart.yaml",
     "pause": "hpsearch pause quickstart",
     "resume": "hpsearch resume quickstart",
@@ -44,7 +70,7 @@ EXAMPLES = {
     "cancel": "hpsearch cancel quickstart",
     "retry": "hpsearch retry quickstart --kind oom_host --kind nan",
     "status": "hpsearch status quickstart --watch\nhpsearch status quickstart --json",
-    "trials": "hpsearch trials quickstart",
+    "trials": "hpsearch trials quickstart\nhpsearch trials quickstart --csv > trials.csv",
     "best": "hpsearch best quickstart --json",
     "lineage": "hpsearch lineage population_pairs --all -o lineage.svg",
     "export": "hpsearch export quickstart -o best/\nhpsearch export quickstart --top 3",
@@ -60,7 +86,9 @@ def _add_requests(add: StudyAdder) -> None:
         ("cancel", "end all jobs of a study at once"),
     ):
         add(verb, _request, summary).set_defaults(verb=verb)
-    retry = add("retry", _retry, "try failed trials again, as new ones with the same parameters")
+    retry = add(
+        "retry", _retry, "try failed trials again, as new ones, and start a driver if there is none"
+    )
     retry.add_argument(
         "--kind", action="append", default=[], metavar="KIND", help="of failure; may be repeated"
     )
@@ -79,7 +107,14 @@ def _add_views(add: StudyAdder) -> None:
         metavar="SECONDS",
         help="again and again, until the study ends or Ctrl-C; default: every 2",
     )
-    add("trials", _trials, "all trials of a study", json=True)
+    trials = add("trials", _trials, "all trials of a study")
+    form = trials.add_mutually_exclusive_group()
+    add_json(form)
+    form.add_argument(
+        "--csv",
+        action="store_true",
+        help="for spreadsheets and data frames: number, state, values with intervals, parameters",
+    )
     add("best", _best, "the best finished trial", json=True)
     lineage = add("lineage", _lineage, "who descends from whom in a population", json=True)
     lineage.add_argument(
@@ -123,6 +158,9 @@ def _add_export(add: StudyAdder) -> None:
         metavar="G",
         help="games of the certificate, an opponent and mode; default: 10000",
     )
+    parser.add_argument(
+        "--sign", type=Path, metavar="KEY", help="sign bundles by this SSH key, with ssh-keygen"
+    )
 
 
 def _add_confirm(add: StudyAdder) -> None:
@@ -163,7 +201,9 @@ def _validate(options: argparse.Namespace) -> int:
 def _run(options: argparse.Namespace) -> int:
     from hpsearch.commands.run import run
 
-    return run(options.study, options.runs, export_best=not options.no_export)
+    return run(
+        options.study, options.runs, trials=options.trials, export_best=not options.no_export
+    )
 
 
 def _tick(options: argparse.Namespace) -> int:
@@ -202,10 +242,16 @@ def _retry(options: argparse.Namespace) -> int:
     return retry(options.study, options.runs, options.kind, options.trial)
 
 
+def _ls(options: argparse.Namespace) -> int:
+    from hpsearch.commands.ls import ls
+
+    return ls(options.runs, as_json=options.json)
+
+
 def _trials(options: argparse.Namespace) -> int:
     from hpsearch.commands.read import trials
 
-    return trials(options.study, options.runs, as_json=options.json)
+    return trials(options.study, options.runs, as_json=options.json, as_csv=options.csv)
 
 
 def _best(options: argparse.Namespace) -> int:
@@ -245,6 +291,7 @@ def _export(options: argparse.Namespace) -> int:
         pareto=options.pareto,
         format=options.format,
         num_games=options.games,
+        key=options.sign,
     )
     return export(options.study, options.runs, options.output, wanted, as_json=options.json)
 
@@ -259,6 +306,12 @@ def _gc(options: argparse.Namespace) -> int:
         traces=options.traces,
         as_json=options.json,
     )
+
+
+def _audit(options: argparse.Namespace) -> int:
+    from hpsearch.commands.audit import audit_study
+
+    return audit_study(options.study, options.runs, deep=options.deep, as_json=options.json)
 
 
 def _doctor(options: argparse.Namespace) -> int:

@@ -19,7 +19,7 @@ class DetachedDriver(Protocol):
 
 
 class LocalDriver:
-    """A driver that is a process of this machine, in a session of its own."""
+    """A driver and its supervisor as processes of this machine, in a session of their own."""
 
     def __init__(self, folder: StudyDir, runs: Path) -> None:
         """Drive the study in ``folder``, which lies below ``runs``."""
@@ -27,11 +27,11 @@ class LocalDriver:
         self._runs = runs
 
     def start(self) -> str:
-        """Start the process; what it prints goes to `StudyDir.output`."""
+        """Start the supervisor; what it and the driver print goes to `StudyDir.output`."""
         self._folder.root.mkdir(parents=True, exist_ok=True)
         with self._folder.output.open("ab") as output:
             process = subprocess.Popen(
-                drive_command(self._folder, self._runs),
+                supervise_command(self._folder, self._runs),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -45,5 +45,13 @@ class LocalDriver:
 
 def drive_command(folder: StudyDir, runs: Path) -> Sequence[str]:
     """Return the command line of a driver without a terminal."""
-    where = ["--runs", str(runs.absolute())]
-    return [sys.executable, "-m", "hpsearch.cli", "drive", folder.root.name, *where]
+    return [sys.executable, "-m", "hpsearch.cli", *_drive(folder, runs)]
+
+
+def supervise_command(folder: StudyDir, runs: Path) -> Sequence[str]:
+    """Return the command line of a supervisor, which runs `drive_command`."""
+    return [sys.executable, "-m", "hpsearch.cluster.supervisor", *_drive(folder, runs)]
+
+
+def _drive(folder: StudyDir, runs: Path) -> Sequence[str]:
+    return ["drive", folder.root.name, "--runs", str(runs.absolute())]

@@ -50,6 +50,7 @@ class Executor(Protocol):
         num_threads: threads that a job may use.
         pilot_seconds: for which a job that has trained its trials waits for more; 0 if it leaves.
         gpus_per_job: GPUs that a running job occupies.
+        max_jobs: jobs that can run at once; None where the executor queues those that have to wait.
     """
 
     max_batch: int
@@ -57,6 +58,7 @@ class Executor(Protocol):
     num_threads: int
     pilot_seconds: float
     gpus_per_job: float
+    max_jobs: int | None
 
     @property
     def num_calls(self) -> int:

@@ -1,6 +1,6 @@
 """Kinds of failure, by which the driver decides what becomes of a trial."""
 
-from hpsearch.errors import DiskError, HpsearchError
+from hpsearch.errors import DiskError, HpsearchError, is_full
 
 # Told by the job itself.
 DISK, OOM_GPU, OOM_HOST = "disk", "oom_gpu", "oom_host"
@@ -30,7 +30,7 @@ def kind_of(error: Exception) -> str:
     # By its name, because torch is not imported where failures are only read.
     if type(error).__name__ == "OutOfMemoryError":
         return OOM_GPU
-    return DISK if isinstance(error, OSError | DiskError) else CODE
+    return DISK if isinstance(error, OSError | DiskError) or is_full(error) else CODE
 
 
 def message_of(error: Exception) -> str:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
+from hpsearch.bounded import contents
 from hpsearch.cluster.pins import pinned
 from hpsearch.cluster.study_dir import JobDir, StudyDir
 from hpsearch.cluster.trial_dir import TrialDir
@@ -154,7 +155,7 @@ def _code(study: StudyDir, ended: Ended) -> Iterator[Path]:
     of_live = {path.name.partition("_")[0]: path for path in scripts}
     if ended.is_driven or None in ended.live_ids or not live <= of_live.keys():
         return  # which one is imported next is not known
-    used = "".join(of_live[array].read_text() for array in live)
+    used = b"".join(contents(of_live[array]) for array in live).decode(errors="replace")
     newest = max(copies, key=lambda path: path.lstat().st_ctime, default=None)
     for path in copies:
         if path.name not in used and path != newest:

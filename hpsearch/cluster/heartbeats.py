@@ -1,50 +1,150 @@
-"""The signs of life that a job gives for each of its trials."""
+"""The signs of life that a job gives for its trials: one file for all of them.
+
+The file is replaced whole, and never flushed to disk: a loss of power ends the job too, and a sign
+of life that is lost with it tells nothing that matters afterwards.
+"""
 
 import os
 import socket
 import time
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
 
-from hpsearch.cluster.member import Member
-from hpsearch.cluster.messages import Heartbeat
+from hpsearch.atomic import replace_json
+from hpsearch.cluster.messages import Assignment, JobHeartbeat, MemberHeartbeat
+from hpsearch.cluster.record_file import read_record
+from hpsearch.errors import CorruptError, DiskError
 
-HEARTBEAT_SECONDS = 2.0
+SHORTEST_SECONDS, LONGEST_SECONDS = 2.0, 60.0
+"""between two signs of life of a job"""
+FILES_PER_SECOND = 50
+"""that all jobs of a study may write together, up to the longest interval"""
+BRIEF_SECONDS = 60.0
+"""work that has never taken longer is not announced as long"""
+
+
+def seconds_between(num_jobs: int) -> float:
+    """Return the seconds between two signs of life of each of so many jobs."""
+    return min(LONGEST_SECONDS, max(SHORTEST_SECONDS, num_jobs / FILES_PER_SECOND))
+
+
+@dataclass(frozen=True)
+class HeartbeatFile:
+    """The file of a job's last sign of life."""
+
+    path: Path
+
+    def write(self, heartbeat: JobHeartbeat) -> None:
+        """Replace the last sign of life.
+
+        Raises:
+            DiskError: if the file cannot be written; the one before stays.
+        """
+        replace_json(self.path, asdict(heartbeat))
+
+    def read(self) -> JobHeartbeat | None:
+        """Return the last sign of life, None if there was none or it is damaged."""
+        try:
+            return read_record(JobHeartbeat, self.path)
+        except (CorruptError, DiskError):
+            return None
+
+    def age(self, now: float) -> float | None:
+        """Return the seconds since the last sign of life, None if there was none.
+
+        By the file system's clock: what a job says of its own is not believed.
+        """
+        try:
+            return max(0.0, now - self.path.stat().st_mtime)
+        except OSError:
+            return None
 
 
 class Heartbeats:
-    """Gives signs of life."""
+    """Gives a job's signs of life, at most one in an interval, but before and after long work."""
 
-    def __init__(self) -> None:
-        """Begin with the first one due at once."""
+    def __init__(self, file: HeartbeatFile, seconds: float) -> None:
+        """Write into ``file``, every so many ``seconds``; the first sign is due at once."""
+        self._file = file
+        self._seconds = seconds
         self._next = 0.0
+        self._said_busy = False
+        self._busy_since: float | None = None
+        self._longest_work: float | None = None
+        """seconds, of what gave no sign of life between; None before it has been measured"""
+        self._members: dict[int, MemberHeartbeat] = {}
+        """by trial: what was last said of each"""
+        self._steps_per_second = 0.0
 
-    @property
-    def are_due(self) -> bool:
-        """Whether the last ones are old enough."""
-        return time.monotonic() >= self._next
+    def is_due(self, *, is_busy: bool) -> bool:
+        """Return whether a sign of life is due now.
+
+        Before work that takes long it is, and after it. Every evaluation may be such work; where
+        it has turned out to be brief, the ordinary signs suffice.
+
+        Args:
+            is_busy: whether what follows may take long and gives no sign of life between.
+        """
+        now = time.monotonic()
+        if is_busy:
+            self._busy_since = now if self._busy_since is None else self._busy_since
+            return self._longest_work is None or self._longest_work > BRIEF_SECONDS
+        if self._busy_since is not None:
+            self._longest_work = max(self._longest_work or 0.0, now - self._busy_since)
+            self._busy_since = None
+        return self._said_busy or now >= self._next
 
     def give(
         self,
-        members: Iterable[tuple[Member, int]],
+        members: Iterable[tuple[Assignment, int]],
         saved: Mapping[int, int],
         steps_per_second: float,
         *,
         is_busy: bool,
     ) -> None:
-        """Write one for each member.
+        """Give a sign of life for all that train.
 
         Args:
             members: that train, and the step of each.
             saved: step of the newest checkpoint, by trial, of those that have one.
-            steps_per_second: of all together.
-            is_busy: whether what follows takes long and gives no sign of life between.
+            steps_per_second: of each of them.
+            is_busy: as in `is_due`.
 
         Raises:
-            DiskError: if one cannot be written.
+            DiskError: if it cannot be written.
         """
-        self._next = time.monotonic() + HEARTBEAT_SECONDS
-        now, host, pid = time.time(), socket.gethostname(), os.getpid()
-        for member, step in members:
-            newest = saved.get(member.assignment.trial, 0)
-            beat = Heartbeat(now, step, newest, steps_per_second, host, pid, is_busy)
-            member.attempt.write_heartbeat(beat)
+        self._members.clear()
+        self._add(members, saved)
+        self._steps_per_second = steps_per_second
+        self._write(is_busy=is_busy)
+
+    def announce(self, members: Iterable[tuple[Assignment, int]]) -> None:
+        """Give a sign of life for more trials, which are about to begin, beside those that train.
+
+        Args:
+            members: the trials, and the step of each.
+
+        Raises:
+            DiskError: if it cannot be written.
+        """
+        self._add(members, {})
+        self._write(is_busy=True)
+
+    def _add(self, members: Iterable[tuple[Assignment, int]], saved: Mapping[int, int]) -> None:
+        for one, step in members:
+            self._members[one.trial] = MemberHeartbeat.at(one, step, saved.get(one.trial, 0))
+
+    def _write(self, *, is_busy: bool) -> None:
+        self._next = time.monotonic() + self._seconds
+        self._said_busy = is_busy
+        self._file.write(
+            JobHeartbeat(
+                at=time.time(),
+                host=socket.gethostname(),
+                pid=os.getpid(),
+                is_busy=is_busy,
+                steps_per_second=self._steps_per_second,
+                members=tuple(self._members.values()),
+            )
+        )

@@ -4,23 +4,52 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from hpsearch.cluster.signals import stop_flag
+from hpsearch.cluster.gpus import VISIBLE, Gpu, hold_gpus
+from hpsearch.cluster.signals import StopFlag, stop_flag
 from hpsearch.cluster.study_dir import JobDir
 
 
 def train(job_folder: str) -> None:
-    """Train the trials of a job.
+    """Train the trials of a job, or look around where that is what the job is for."""
+    # Before the imports, which take seconds: a request to stop must not be lost meanwhile.
+    with stop_flag() as flag:
+        _train(job_folder, flag)
+
+
+def train_on_gpus(job_folder: str, gpus: Sequence[Gpu], count: int) -> None:
+    """Train the trials of a job on ``count`` of ``gpus``, which no other job uses until it ends.
+
+    Waits until so many are free.
+    """
+    with stop_flag() as flag:
+        names = ",".join(gpu.name for gpu in gpus)
+        print(f"this job waits for {count} of the GPUs {names}", flush=True)
+        held = hold_gpus(gpus, count, flag)
+        if held is None:
+            return
+        os.environ[VISIBLE] = ",".join(gpu.name for gpu in held)
+        print(f"{VISIBLE}={os.environ[VISIBLE]}", flush=True)
+        JobDir(Path(job_folder)).waits.unlink(missing_ok=True)
+        _train(job_folder, flag)
+
+
+def _train(job_folder: str, flag: StopFlag) -> None:
+    """Train, with threads for no more than the job may use.
 
     The thread pools are sized before they exist: a pool that is larger than what a job uses keeps
     its idle threads spinning, and two such jobs on two cores all but stop each other.
     """
-    # Before the imports, which take seconds: a request to stop must not be lost meanwhile.
-    with stop_flag() as flag:
-        num_threads = JobDir(Path(job_folder)).read().num_threads
-        os.environ["OMP_NUM_THREADS"] = os.environ["NUMBA_NUM_THREADS"] = str(num_threads)
-        from hpsearch.cluster.worker import train_job
+    job = JobDir(Path(job_folder))
+    plan = job.read()
+    os.environ["OMP_NUM_THREADS"] = os.environ["NUMBA_NUM_THREADS"] = str(plan.num_threads)
+    if plan.probes is not None:
+        from hpsearch.cluster.probe import look_around
 
-        train_job(job_folder, flag)
+        look_around(job, plan.probes)
+        return
+    from hpsearch.cluster.worker import train_job
+
+    train_job(job_folder, flag)
 
 
 def train_as_task(job_folders: Sequence[str]) -> None:
@@ -28,10 +57,10 @@ def train_as_task(job_folders: Sequence[str]) -> None:
     task = int(os.environ.get("SLURM_LOCALID", "0"))
     if task >= len(job_folders):  # the last SLURM job of an array may have more tasks than work
         return
-    devices = os.environ.get("CUDA_VISIBLE_DEVICES")
+    devices = os.environ.get(VISIBLE)
     num_tasks = int(os.environ.get("SLURM_NTASKS", "1"))
     if devices and num_tasks > 1:
-        os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(share(devices.split(","), task, num_tasks))
+        os.environ[VISIBLE] = ",".join(share(devices.split(","), task, num_tasks))
     train(job_folders[task])
 
 

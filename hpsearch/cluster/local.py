@@ -2,16 +2,18 @@
 
 import signal
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
 import submitit
 
-from hpsearch.cluster.executor import JobStatus
-from hpsearch.cluster.job_entry import train
+from hpsearch.cluster.executor import JobStatus, Phase, SubmissionRefusedError
+from hpsearch.cluster.gpus import NO_GPUS, GpuShare
+from hpsearch.cluster.job_entry import train, train_on_gpus
 from hpsearch.cluster.study_dir import JobDir
+from hpsearch.cluster.withheld import without_variables
 from hpsearch.errors import DiskError
 
 LOCAL_TIMEOUT_MINUTES = 60 * 24 * 365
@@ -28,31 +30,49 @@ class LocalExecutor:
 
     max_batch = 1
     patience = 0.0
-    gpus_per_job = 0.0
     num_calls = 0
 
-    def __init__(self, num_threads: int, *, pilot_seconds: float = 0.0) -> None:
+    def __init__(
+        self,
+        num_threads: int,
+        *,
+        gpus: GpuShare = NO_GPUS,
+        pilot_seconds: float = 0.0,
+        withheld: Collection[str] = (),
+    ) -> None:
         """Begin with no job of this process; each will use ``num_threads`` threads.
 
-        A job that has trained its trials waits ``pilot_seconds`` for more.
+        A job has its share of ``gpus`` to itself, and sees no others; without GPUs it sees none. A
+        job that has trained its trials waits ``pilot_seconds`` for more. Jobs do not get the
+        environment variables ``withheld``.
         """
         self.num_threads = num_threads
+        self.gpus_per_job = float(gpus.per_job)
+        self.max_jobs = gpus.max_jobs
+        self._gpus = gpus
         self.pilot_seconds = pilot_seconds
+        self._withheld = withheld
         # Python warns of a child that is forgotten before it has ended.
         self._children: list[submitit.Job[None]] = []
 
     def submit(self, jobs: Sequence[JobDir]) -> Mapping[str, str]:
         """Start the jobs' controller processes and return their process ids."""
+        if self._gpus.shortage is not None:
+            raise SubmissionRefusedError(self._gpus.shortage)
         return {job.name: self._start(job) for job in jobs}
 
     def look(self, jobs: Sequence[tuple[JobDir, str | None]]) -> Mapping[str, JobStatus]:
-        """Return which controller processes run, and which have run."""
+        """Return which controller processes run, and which have run.
+
+        A job that waits for GPUs, such as those that another study's jobs use, is queued.
+        """
         seen = {}
         for job, known_id in jobs:
             job_id = known_id if known_id is not None else _recorded_id(job)
             if job_id is not None:
-                runs = _controller(job, job_id) is not None
-                seen[job.name] = JobStatus(job_id, "running" if runs else "ended")
+                lives = _controller(job, job_id) is not None
+                phase: Phase = "queued" if job.waits.exists() else "running"
+                seen[job.name] = JobStatus(job_id, phase if lives else "ended")
         # To ask a child whether it is done is to bury it; else each job would leave a zombie.
         self._children = [child for child in self._children if not child.done()]
         return seen
@@ -80,9 +100,15 @@ class LocalExecutor:
     def _start(self, job: JobDir) -> str:
         executor = submitit.LocalExecutor(folder=job.root)
         executor.update_parameters(timeout_min=LOCAL_TIMEOUT_MINUTES, stderr_to_stdout=True)
+        folder, count = str(job.root), self._gpus.per_job
         try:
-            with _deaf_children():
-                child = executor.submit(train, str(job.root))
+            with _deaf_children(), without_variables(self._withheld):
+                if count == 0:
+                    # submitit lets it see no GPU.
+                    child = executor.submit(train, folder)
+                else:
+                    job.waits.touch()
+                    child = executor.submit(train_on_gpus, folder, self._gpus.gpus, count)
         except OSError as error:
             raise DiskError(
                 f"the job {job.root} cannot be submitted ({error.strerror}); free some space, "

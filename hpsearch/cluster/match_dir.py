@@ -4,7 +4,7 @@ runs/<study>/matches/<number>/
     plan.json          who plays, written by the driver
     response-<role>/   checkpoints of opponents that were trained against the champion's role
     answers.json       how the champion fared against them
-    alive.json         when the job last gave a sign of life
+    alive.json         when the job last gave a sign of life, and how many pairs have played
     games.npz          lengths of all games, written by the job last
 """
 
@@ -12,16 +12,21 @@ import io
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from math import isfinite, prod
 from pathlib import Path
-from typing import TYPE_CHECKING
-from zipfile import BadZipFile
+from typing import TYPE_CHECKING, Any
+from zipfile import ZipFile
 
-from hpsearch.atomic import read_json, unreadable, write_bytes, write_json
-from hpsearch.cluster.record_file import required_record
-from hpsearch.errors import ConfigError, CorruptError, DiskError
-from hpsearch.schema import NonNegative, Positive, read
+from hpsearch.atomic import replace_json, write_bytes, write_json
+from hpsearch.bounded import open_file, read_json, unreadable
+from hpsearch.cluster.record_file import read_record, required_record
+from hpsearch.errors import CorruptError, DiskError
+from hpsearch.schema import NonNegative, Positive
 from hpsearch.trainers.checkpoint_name import PREFIX
 from hpsearch.trainers.config.players import Role
+
+MAX_ARRAY = 2**31
+"""bytes of an array: 32 times 32 players in 500,000 games each"""
 
 if TYPE_CHECKING:  # it takes as long to import as all that validates a study
     import numpy as np
@@ -69,6 +74,16 @@ class MatchPlan:
     responses: tuple[Response, ...] = ()
     """opponents to train and to let play, on the last set of starts"""
 
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        """Return that of its games: sets of starts, hosts, agents, games of each pair."""
+        return len(self.splits), len(self.hosts), len(self.agents), self.num_games
+
+    @property
+    def num_pairs(self) -> int:
+        """Return how often a host meets an agent, in all sets of starts."""
+        return len(self.splits) * len(self.hosts) * len(self.agents)
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -82,6 +97,13 @@ class Answer:
     low: float
     high: float
     """ends of its 95 % interval"""
+
+
+@dataclass(frozen=True)
+class Answers:
+    """How champions fared against all responses of a match."""
+
+    answers: tuple[Answer, ...]
 
 
 @dataclass(frozen=True)
@@ -131,14 +153,20 @@ class MatchDir:
 
         try:
             # Opened here, since numpy leaves a file open in which it finds no archive.
-            with self._games.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-                return Games(arrays["moves"].astype(np.int64), arrays["finished"])
+            with open_file(self._games) as file, ZipFile(file) as archive:
+                moves, finished = (_array(archive, f"{name}.npy") for name in ("moves", "finished"))
         except FileNotFoundError:
             return None
-        except (ValueError, KeyError, EOFError, BadZipFile) as error:
-            raise CorruptError(f"{self._games} holds no games ({error})") from error
         except OSError as error:
             raise unreadable(self._games, error) from error
+        except CorruptError:
+            raise
+        # Neither zipfile nor numpy says what it raises for a damaged file.
+        except Exception as error:
+            raise CorruptError(f"{self._games} holds no games ({error})") from error
+        if moves.dtype.kind != "i" or moves.min(initial=0) < 0 or moves.shape != finished.shape:
+            raise CorruptError(f"{self._games} holds no games, but {moves.dtype} {moves.shape}")
+        return Games(moves.astype(np.int64), finished.astype(np.bool_))
 
     def write_answers(self, answers: Sequence[Answer]) -> None:
         """Say how responses fared; before the games."""
@@ -151,16 +179,26 @@ class MatchDir:
             CorruptError: if the file is damaged.
             DiskError: if it cannot be read.
         """
-        data = read_json(self._answers)
-        try:
-            found = () if data is None else data["answers"]
-            return tuple(read(Answer, one, source=str(self._answers)) for one in found)
-        except (ConfigError, KeyError, TypeError) as error:
-            raise CorruptError(f"{self._answers} holds no answers ({error})") from error
+        found = read_record(Answers, self._answers)
+        return () if found is None else found.answers
 
-    def give_sign(self) -> None:
-        """Say that the job lives."""
-        write_json(self._alive, {"at": time.time()})
+    def give_sign(self, pairs_played: int = 0) -> None:
+        """Say that the job lives, and how far it is."""
+        replace_json(self._alive, {"at": time.time(), "pairs": pairs_played})
+
+    def progress(self) -> tuple[int, int] | None:
+        """Return how many pairs have played, of how many; None while that is not known."""
+        try:
+            plan = read_record(MatchPlan, self._plan)
+            sign = read_json(self._alive)
+        except (CorruptError, DiskError):
+            return None
+        if plan is None:
+            return None
+        match sign:
+            case {"pairs": int(pairs)} if 0 <= pairs <= plan.num_pairs:
+                return pairs, plan.num_pairs
+        return 0, plan.num_pairs
 
     def last_sign(self) -> float:
         """Return when the job last gave a sign of life, 0 if that is not known.
@@ -169,7 +207,7 @@ class MatchDir:
         """
         try:
             match read_json(self._alive):
-                case {"at": float(at)}:
+                case {"at": float(at)} if isfinite(at):
                     return at
         except (CorruptError, DiskError):
             pass
@@ -199,3 +237,23 @@ class MatchDir:
     @property
     def _games(self) -> Path:
         return self.root / "games.npz"
+
+
+def _array(archive: ZipFile, name: str) -> "npt.NDArray[Any]":
+    """Return an array of an archive; it is no larger than the archive says, and than MAX_ARRAY.
+
+    numpy by itself would make room for whatever its header claims before it reads a value.
+    """
+    import numpy as np
+
+    size = archive.getinfo(name).file_size
+    with archive.open(name) as file:
+        version = np.lib.format.read_magic(file)
+        if version != (1, 0):
+            raise ValueError(f"an array of version {version}")
+        shape, in_columns, kind = np.lib.format.read_array_header_1_0(file)
+        needed = kind.itemsize * prod(shape)
+        if kind.hasobject or needed > min(size, MAX_ARRAY):
+            raise ValueError(f"an array of {kind} and shape {shape} in {size} bytes")
+        values = np.frombuffer(file.read(needed), kind)
+        return values.reshape(shape, order="F" if in_columns else "C")

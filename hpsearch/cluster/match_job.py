@@ -3,7 +3,7 @@
 A match is short, so it keeps nothing on the way: it writes all games at once or none.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
@@ -33,7 +33,14 @@ def play_match(study: StudyDir, number: int, flag: StopFlag) -> None:
     plan = match.read_plan()
     if _is_played(match, plan) or flag.is_set:
         return
-    match.give_sign()
+    num_played = 0
+
+    def give_sign(more_pairs: int = 0) -> None:
+        nonlocal num_played
+        num_played += more_pairs
+        match.give_sign(num_played)
+
+    give_sign()
     device = _device(plan)
     hosts = _players(study, plan.hosts, "host", device)
     agents = _players(study, plan.agents, "agent", device)
@@ -51,14 +58,14 @@ def play_match(study: StudyDir, number: int, flag: StopFlag) -> None:
             split=split,
             sampled=False,
             device=device,
+            tell=give_sign,
         )
         parts.append(_in_order(played, plan))
-        match.give_sign()
     answers = []
     for one in plan.responses:
         if flag.is_set:
             return
-        answers.append(_answer(study, match, plan, one, device))
+        answers.append(_answer(study, match, plan, one, device, give_sign))
     if answers:
         match.write_answers(answers)
     match.write_games(
@@ -67,7 +74,12 @@ def play_match(study: StudyDir, number: int, flag: StopFlag) -> None:
 
 
 def _answer(
-    study: StudyDir, match: MatchDir, plan: MatchPlan, one: Response, device: torch.device
+    study: StudyDir,
+    match: MatchDir,
+    plan: MatchPlan,
+    one: Response,
+    device: torch.device,
+    give_sign: Callable[[], None],
 ) -> Answer:
     """Train an opponent against a player and let them meet."""
     champion = study.checkpoint(one.checkpoint)
@@ -78,7 +90,7 @@ def _answer(
         steps=one.steps,
         seed=one.seed,
         device=plan.device,
-        give_sign=match.give_sign,
+        give_sign=give_sign,
     )
     found = measure_response(
         champion,
@@ -99,8 +111,7 @@ def _is_played(match: MatchDir, plan: MatchPlan) -> bool:
     except CorruptError as error:
         print(error, flush=True)
         return False
-    shape = (len(plan.splits), len(plan.hosts), len(plan.agents), plan.num_games)
-    return games is not None and games.moves.shape == games.finished.shape == shape
+    return games is not None and games.moves.shape == plan.shape
 
 
 def _device(plan: MatchPlan) -> torch.device:

@@ -39,6 +39,33 @@ class JobPlan:
     """whether it may be given more while some still train"""
     match: int | None = None
     """number of the match that it plays, instead of training"""
+    probes: str | None = None
+    """device that it tries, instead of training, to say what a job of this kind sees"""
+    heartbeat_seconds: float = 2.0
+    """between two signs of life"""
+
+
+@dataclass(frozen=True)
+class DeviceReport:
+    """What a job sees of devices."""
+
+    visible: str | None
+    """CUDA_VISIBLE_DEVICES of its environment"""
+    torch: str
+    """version"""
+    gpus: tuple[str, ...]
+    """names of the GPUs that torch finds"""
+    fault: str | None
+    """why the device that was tried cannot be used, None if it can"""
+
+
+@dataclass(frozen=True)
+class Given:
+    """What a job is given beside its first trials or after them; nothing at all lets it leave."""
+
+    assignments: tuple[Assignment, ...]
+    match: int | None = None
+    """number of the match that it plays"""
 
 
 @dataclass(frozen=True)
@@ -65,6 +92,62 @@ class Heartbeat:
     pid: NonNegative
     is_busy: bool
     """whether it now measures or saves, which takes long and gives no sign of life between"""
+
+
+@dataclass(frozen=True)
+class MemberHeartbeat:
+    """What a job's sign of life says of one of its trials."""
+
+    trial: NonNegative
+    attempt: NonNegative
+    token: str
+    step: Step
+    saved: Step
+    """step of the newest checkpoint, from which a next attempt would go on"""
+
+    @classmethod
+    def at(cls, assignment: Assignment, step: int, saved: int) -> "MemberHeartbeat":
+        """Return what is said of the attempt of an assignment."""
+        return cls(assignment.trial, assignment.attempt, assignment.token, step, saved)
+
+
+@dataclass(frozen=True)
+class JobHeartbeat:
+    """A sign of life of a job."""
+
+    at: float
+    """seconds since the epoch, by the job's clock"""
+    host: str
+    pid: NonNegative
+    is_busy: bool
+    """whether it may now measure or save, which takes long and gives no sign of life between"""
+    steps_per_second: Annotated[float, Range(low=0.0)]
+    """of each member"""
+    members: tuple[MemberHeartbeat, ...]
+    """the trials that train, or are about to"""
+
+    def of(self, trial: int, attempt: int) -> Heartbeat | None:
+        """Return what it says of an attempt, None if that does not train, or not any more."""
+        for one in self.members:
+            if (one.trial, one.attempt) == (trial, attempt):
+                return Heartbeat(
+                    self.at,
+                    one.step,
+                    one.saved,
+                    self.steps_per_second,
+                    self.host,
+                    self.pid,
+                    self.is_busy,
+                )
+        return None
+
+
+@dataclass(frozen=True)
+class Start:
+    """How an attempt began."""
+
+    step: Step
+    """that of the checkpoint from which it goes on, 0 where there is none"""
 
 
 @dataclass(frozen=True)

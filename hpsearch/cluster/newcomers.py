@@ -68,7 +68,7 @@ class Newcomers:
     def _begin(self, member: Member) -> None:
         """Let one begin; what is wrong with it alone ends no other."""
         # The driver takes one without a sign of life for one that never began.
-        self._heartbeats.give([(member, 0)], {}, 0.0, is_busy=True)
+        self._heartbeats.announce([(member.assignment, 0)])
         row = self._slots.seat(member)
         begun = go_on(self._slots.trainer, {row: member}, in_step=False)
         self._keeper.note(begun.saved)

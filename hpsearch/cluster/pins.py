@@ -4,11 +4,24 @@ Who needs one says so in the folder of the study that it comes from, in a file o
 holds for as long as its own folder is there.
 """
 
+import os
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
-from hpsearch.atomic import read_json, write_json
+from hpsearch.atomic import write_json
+from hpsearch.cluster.record_file import read_record
 from hpsearch.cluster.study_dir import StudyDir
+
+
+@dataclass(frozen=True)
+class Pin:
+    """What a study needs of another one."""
+
+    study: str
+    """its folder"""
+    checkpoints: tuple[str, ...]
+    """folders, from that of the study that has them"""
 
 
 def pin(owner: StudyDir, heir: StudyDir, checkpoints: Iterable[Path]) -> None:
@@ -45,9 +58,9 @@ def pinned(owner: StudyDir) -> Mapping[str, frozenset[Path]]:
     """
     found: dict[str, frozenset[Path]] = {}
     for file in owner.pin_files:
-        said = read_json(file)
-        if said is not None and Path(said["study"]).is_dir():
-            places = frozenset(owner.checkpoint(place) for place in said["checkpoints"])
-            name = Path(said["study"]).name
+        said = read_record(Pin, file)
+        if said is not None and os.path.isdir(said.study):
+            places = frozenset(owner.checkpoint(place) for place in said.checkpoints)
+            name = Path(said.study).name
             found[name] = found.get(name, frozenset()) | places
     return found

@@ -59,13 +59,15 @@ class Population:
         watcher: Watcher,
         trainer: AnyTrainer | None,
         supply: Supply | None,
+        heartbeats: Heartbeats,
     ) -> None:
         """Build the trainer of the ``members``' trials, which `run` then trains.
 
         ``flag`` asks it to stop, ``place`` is where the job's observations go, ``watcher`` is told
         after every few steps how far it is. A ``trainer`` whose members have all ended is taken
         over where it fits, with what it has compiled. From a ``supply`` others take the rows of
-        those that end; without one, or when it is over, the trainer shrinks.
+        those that end; without one, or when it is over, the trainer shrinks. It lives as long as
+        it gives ``heartbeats``.
         """
         self._flag = flag
         self._place = place
@@ -77,7 +79,7 @@ class Population:
         self._measuring = Measuring(self._slots, self._config.evaluation)
         self._local_matches = LocalMatches(self._slots, self._keeper)
         self._steps_per_second = 0.0
-        self._heartbeats = Heartbeats()
+        self._heartbeats = heartbeats
         self._newcomers = Newcomers(supply, self._slots, self._keeper, self._heartbeats)
         self._places: dict[int, MemberPlace] = {}
         """where the observations of each member go, by trial"""
@@ -122,9 +124,10 @@ class Population:
 
     def _announce_births(self) -> None:
         """Give a sign of life before children are made, which may take minutes."""
-        children = [(one, first_step(one)) for one in self._slots.members.values() if one.parents]
+        members = self._slots.members.values()
+        children = [(one.assignment, first_step(one)) for one in members if one.parents]
         if children:
-            self._heartbeats.give(children, {}, 0.0, is_busy=True)
+            self._heartbeats.announce(children)
 
     def _train_all(self) -> None:
         self._finish()  # a kill may have come between the last checkpoint and the result
@@ -267,9 +270,9 @@ class Population:
             os._exit(TrainingFailedError.exit_code)
 
     def _beat(self, *, is_busy: bool = False) -> None:
-        """Give a sign of life, at once before something long."""
-        if self._slots.members and (is_busy or self._heartbeats.are_due):
+        """Give a sign of life if one is due, as it is before something long."""
+        if self._slots.members and self._heartbeats.is_due(is_busy=is_busy):
             steps = self._slots.steps
-            members = [(member, steps[row]) for row, member in self._slots.members.items()]
+            members = [(one.assignment, steps[row]) for row, one in self._slots.members.items()]
             saved, speed = self._keeper.saved, self._steps_per_second
             self._heartbeats.give(members, saved, speed, is_busy=is_busy)

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TypeVar
 
-from hpsearch.atomic import read_json
+from hpsearch.bounded import MAX_RECORD, read_json
 from hpsearch.errors import ConfigError, CorruptError
 from hpsearch.schema import read
 
@@ -17,7 +17,7 @@ def read_record(kind: type[T], path: Path) -> T | None:
         CorruptError: if the file holds something else.
         DiskError: if it cannot be read.
     """
-    data = read_json(path)
+    data = read_json(path, MAX_RECORD)
     try:
         return None if data is None else read(kind, data, source=str(path))
     except ConfigError as error:

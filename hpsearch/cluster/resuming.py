@@ -72,6 +72,7 @@ def _begin_or_load(trainer: AnyTrainer, row: int, member: Member, step: int | No
     member.trial.forget_metrics_after(first or 0)
     if member.island is not None:
         _forget_island_after(member, first or 0)
+    member.attempt.write_start(first or 0)
     print(f"{member.name} {_where(member, step, first)}", flush=True)
     return first
 

@@ -61,7 +61,8 @@ class SchedulerCalls:
             done = subprocess.run(
                 command,
                 capture_output=True,
-                text=True,
+                encoding="utf-8",
+                errors="replace",
                 check=True,
                 timeout=CALL_SECONDS,
                 input=script,

@@ -12,7 +12,7 @@ from pathlib import Path
 from random import Random
 
 from hpsearch.cluster.executor import JobStatus, SchedulerSilentError, SubmissionRefusedError
-from hpsearch.cluster.simulated_cluster import SimulatedCluster, Task
+from hpsearch.cluster.simulated_cluster import SimulatedCluster, Task, Work
 from hpsearch.cluster.simulated_job import Course, SimulatedJob
 from hpsearch.cluster.slurm_states import meaning
 from hpsearch.cluster.study_dir import JobDir
@@ -41,6 +41,8 @@ class CallFaults:
 
 class SimulatedExecutor:
     """Jobs of one study on a simulated cluster."""
+
+    max_jobs: int | None = None
 
     def __init__(
         self,
@@ -124,11 +126,15 @@ class SimulatedExecutor:
         return job.root / f"{job_id}_0_log.out"
 
     def _enter(self, jobs: Sequence[JobDir]) -> None:
-        works = [SimulatedJob(job, self._course) for job in jobs]
+        works = [self._work(job) for job in jobs]
         names = [job.name for job in jobs]
         ids = self._cluster.submit(names, works, int(self.gpus_per_job))
         for name, job_id in zip(names, ids, strict=True):
             self._by_name[name] = self._cluster.tasks[job_id]
+
+    def _work(self, job: JobDir) -> Work:
+        """Return what runs in a job."""
+        return SimulatedJob(job, self._course)
 
     def _statuses(self, names: set[str]) -> dict[str, JobStatus]:
         known = (self._by_name[name] for name in sorted(names) if name in self._by_name)

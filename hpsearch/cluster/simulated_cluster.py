@@ -170,6 +170,13 @@ class SimulatedCluster:
         if task.is_live:
             self._end(task, "CANCELLED")
 
+    def lose_power(self) -> None:
+        """End every process at once, in the middle of whatever it is doing."""
+        for task in self.tasks.values():
+            task.is_zombie = False
+        for task in list(self.live.values()):
+            self._break(task, "NODE_FAIL")
+
     # Starting.
 
     def _wait(self, task: Task) -> float:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from hpsearch.cluster.member import Member
-from hpsearch.cluster.messages import Heartbeat, JobPlan
+from hpsearch.cluster.messages import JobHeartbeat, JobPlan, MemberHeartbeat
 from hpsearch.cluster.simulated_match import Teaching, simulated_games
 from hpsearch.cluster.study_dir import JobDir
 from hpsearch.cluster.supply import (
@@ -166,6 +166,7 @@ class SimulatedJob:
                 self._course.furthest.get(member.assignment.trial, 0) - step
             )
             member.trial.forget_metrics_after(step)
+            member.attempt.write_start(step)
 
     def _next(self, now: float) -> float | None:
         """Give signs of life and return the seconds to the next step at which something is due."""
@@ -174,9 +175,17 @@ class SimulatedJob:
         self._stride = self._steps_until_due()
         slowest = max(self._course.seconds(one.config) / one.config.steps for one in self._members)
         self._since, self._seconds = now, slowest * self._stride
-        for member in self._members:
-            _beat(member, self._step_of(member), now, 1 / slowest)
+        self._beat(now, 1 / slowest)
         return self._seconds
+
+    def _beat(self, now: float, speed: float) -> None:
+        members = tuple(
+            MemberHeartbeat.at(one.assignment, self._step_of(one), _newest(one))
+            for one in self._members
+        )
+        file = self._job.heartbeat
+        file.write(JobHeartbeat(now, "simulated", 1, False, speed, members))
+        os.utime(file.path, (now, now))
 
     def _steps_until_due(self) -> int:
         due = [
@@ -259,9 +268,3 @@ def _saved(member: Member) -> set[int]:
 
 def _newest(member: Member) -> int:
     return max(_saved(member), default=member.lineage.first_step)
-
-
-def _beat(member: Member, step: int, now: float, speed: float) -> None:
-    beat = Heartbeat(now, step, _newest(member), speed, "simulated", 1, False)
-    member.attempt.write_heartbeat(beat)
-    os.utime(member.attempt.heartbeat, (now, now))

@@ -14,6 +14,7 @@ from uuid import uuid4
 
 from hpsearch import yaml_file
 from hpsearch.atomic import write_text
+from hpsearch.cluster.heartbeats import SHORTEST_SECONDS, Heartbeats
 from hpsearch.cluster.lineage import Fresh, Lineage
 from hpsearch.cluster.member import Member
 from hpsearch.cluster.messages import Assignment, AttemptResult, Control
@@ -43,7 +44,10 @@ class SingleRun:
         """
         trial, name = self.member.trial, self.member.name
         place = JobPlace(study=name, job=name, textfile=trial.textfile, traces=trial.traces)
-        population = Population([self.member], flag, place, watcher, trainer=None, supply=None)
+        heartbeats = Heartbeats(trial.heartbeat, SHORTEST_SECONDS)
+        population = Population(
+            [self.member], flag, place, watcher, trainer=None, supply=None, heartbeats=heartbeats
+        )
         try:
             population.run()
         except HpsearchError as error:

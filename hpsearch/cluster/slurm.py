@@ -4,7 +4,7 @@ One job is one attempt: SLURM is told not to requeue it, since two runs of one a
 told apart. What was preempted goes on as the next attempt, in another job.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
@@ -22,7 +22,8 @@ from hpsearch.cluster.slurm_profile import SlurmProfile, sbatch_parameters, setu
 from hpsearch.cluster.slurm_queue import SlurmQueue, job_id
 from hpsearch.cluster.slurm_states import meaning
 from hpsearch.cluster.study_dir import JobDir, StudyDir
-from hpsearch.errors import DiskError, UsageError
+from hpsearch.cluster.withheld import without_variables
+from hpsearch.errors import DiskError, SchedulerUnavailableError
 
 PATIENCE = 300.0
 """seconds from its announcement for which an array that sbatch did not confirm may still appear in
@@ -33,16 +34,23 @@ class SlurmExecutor:
     """Jobs of one study on a SLURM cluster."""
 
     patience = PATIENCE
+    max_jobs: int | None = None
 
     def __init__(
-        self, profile: SlurmProfile, study: StudyDir, *, pilot_seconds: float = 0.0
+        self,
+        profile: SlurmProfile,
+        study: StudyDir,
+        *,
+        pilot_seconds: float = 0.0,
+        withheld: Collection[str] = (),
     ) -> None:
         """Submit as ``profile`` says, for the study in one folder.
 
-        A job that has trained its trials waits ``pilot_seconds`` for more.
+        A job that has trained its trials waits ``pilot_seconds`` for more, and does not get the
+        environment variables ``withheld``.
 
         Raises:
-            UsageError: if this machine has no SLURM.
+            SchedulerUnavailableError: if this machine has no SLURM that answers.
         """
         self._profile = profile
         self._study = study
@@ -53,6 +61,7 @@ class SlurmExecutor:
         self._strays: set[str] = set()
         """SLURM jobs of this study's that nobody knew at the last look"""
         self.pilot_seconds = pilot_seconds
+        self._withheld = withheld
         self.num_threads = profile.cpus_per_task
         self.gpus_per_job = float(profile.gpus_per_task)
         self.max_batch = _max_array_size(self._calls) * profile.tasks_per_job
@@ -72,7 +81,8 @@ class SlurmExecutor:
         self._calls.take_turn()
         executor = self._submitter(jobs)
         try:
-            submitted = executor.map_array(train_as_task, groups)
+            with without_variables(self._withheld):
+                submitted = executor.map_array(train_as_task, groups)
         except FailedJobError as error:
             raise refusal(str(error)) from error
         except FailedSubmissionError as error:  # sbatch said something, but no id
@@ -160,12 +170,12 @@ def _max_array_size(calls: SchedulerCalls) -> int:
     """Return how many jobs an array may hold: indices run from 0 to MaxArraySize - 1.
 
     Raises:
-        UsageError: if this machine has no SLURM.
+        SchedulerUnavailableError: if this machine has no SLURM that answers.
     """
     try:
         config = read_config(calls)
     except SchedulerSilentError as error:
-        raise UsageError(
+        raise SchedulerUnavailableError(
             f"SLURM does not answer here ({error}); run this on a login node of the cluster, or "
             "give the study the executor local"
         ) from error

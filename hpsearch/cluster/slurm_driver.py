@@ -2,38 +2,33 @@
 
 import os
 import shlex
+import signal
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from hpsearch.cluster.code_snapshot import take_snapshot
-from hpsearch.cluster.detached import drive_command
+from hpsearch.cluster.detached import supervise_command
 from hpsearch.cluster.executor import SchedulerSilentError
 from hpsearch.cluster.sbatch import driver_options
 from hpsearch.cluster.scheduler_calls import SchedulerCalls
 from hpsearch.cluster.slurm_profile import SlurmProfile, setup_lines
 from hpsearch.cluster.study_dir import StudyDir
-from hpsearch.errors import ConflictError, UsageError
+from hpsearch.errors import UsageError
 
-WALLTIME_SIGNAL = "USR1"
-"""tells the driver that its walltime ends; SIGTERM is what a user's scancel sends"""
-WARNING_SECONDS = 60
-"""before the walltime"""
+WALLTIME_SIGNAL = signal.SIGUSR1
+"""tells the supervisor that its walltime ends; SIGTERM is what a user's scancel sends"""
+LONGEST_WARNING = 300
+"""seconds before the walltime, in which the driver leaves and SLURM takes the job back"""
+LEAVE_SECONDS = 30
+"""of them, after which a driver that does not leave is killed"""
 
-
+# exec: SLURM sends its signals to the shell alone, so the supervisor takes its place.
 _SCRIPT = """\
 #!/bin/bash
 {setup}
 export PYTHONUNBUFFERED=1
-while :; do
-    {command} &
-    driver=$!
-    trap 'kill -USR1 $driver' USR1
-    trap 'kill -TERM $driver' TERM
-    wait $driver; code=$?
-    while kill -0 $driver 2>/dev/null; do wait $driver; code=$?; done
-    [ $code -eq 137 ] || exit $code
-    sleep 5
-done
+exec {command}
 """
 
 
@@ -48,22 +43,13 @@ class SlurmDriver:
         self._calls = SchedulerCalls(profile.max_calls_per_minute)
 
     def start(self) -> str:
-        """Submit the job unless it is there.
+        """Submit the job.
 
         Raises:
-            ConflictError: if a job of this name waits or runs.
             UsageError: if SLURM does not take it.
         """
-        name = f"hpsearch-driver-{self._folder.key}"
-        listed = ["squeue", "--me", "--noheader", f"--name={name}"]
         try:
-            waiting = self._calls.run([*listed, "--format=%i"]).split()
-            if waiting:
-                raise ConflictError(
-                    f"the driver of {self._folder.root.name} is in the queue already, as job "
-                    f"{waiting[0]}; end it with: scancel {waiting[0]}"
-                )
-            submit = ["sbatch", "--parsable", *self._arguments(name)]
+            submit = ["sbatch", "--parsable", *self._arguments()]
             job_id = self._calls.run(submit, self._script()).strip()
         except SchedulerSilentError as error:
             raise UsageError(
@@ -72,32 +58,34 @@ class SlurmDriver:
             ) from error
         return f"job {job_id.partition(';')[0]}"
 
-    def _arguments(self, name: str) -> list[str]:
+    def _arguments(self) -> list[str]:
+        warning = min(LONGEST_WARNING, 30 * self._profile.driver.walltime_minutes)
         return [
             *driver_options(self._profile.driver),
-            *(f"--job-name={name}", "--requeue", "--open-mode=append"),
-            f"--signal=B:{WALLTIME_SIGNAL}@{WARNING_SECONDS}",
+            *(f"--job-name=hpsearch-driver-{self._folder.key}", "--requeue", "--open-mode=append"),
+            "--dependency=singleton",  # a second one of this name waits until the first has ended
+            f"--signal=B:{WALLTIME_SIGNAL.name.removeprefix('SIG')}@{warning}",
             f"--output={self._folder.output}",
             f"--chdir={os.getcwd()}",
         ]
 
     def _script(self) -> str:
-        """Return what the job runs: the driver, and again wherever it was killed.
-
-        The shell passes on the signals that SLURM sends to it alone.
-        """
+        """Return what the job runs."""
         code = take_snapshot(self._folder.code).folder
         setup = "\n".join(setup_lines(self._profile, code))
-        command = shlex.join(drive_command(self._folder, self._runs))
+        command = shlex.join(supervise_command(self._folder, self._runs))
         return _SCRIPT.format(setup=setup, command=command)
 
 
-def requeue_own_job() -> None:
-    """Let SLURM start the job that this process is once more."""
+def requeue_own_job() -> bool:
+    """Let SLURM start the job that this process is once more; return whether it will."""
     job_id = os.environ.get("SLURM_JOB_ID")
     if job_id is None:
-        return
+        return True
     try:
         SchedulerCalls(60).run(["scontrol", "requeue", job_id])
     except SchedulerSilentError as error:
-        print(f"hpsearch: {error}; start the driver again with: hpsearch resume", file=sys.stderr)
+        with suppress(OSError):  # a disk that is full
+            print(f"hpsearch: {error}; asking again", file=sys.stderr)
+        return False
+    return True

@@ -2,13 +2,17 @@
 
 runs/<study>/
     study.json                   what the study was started from
+    given-total.json             the number of trials that `run --trials` gave
     driver.log                   what the driver did, a line each
     driver.out                   what a driver without a terminal printed
     driver-start.json            the driver that was last started without a terminal
+    driver-start.lock            held by the command that starts one
+    driver-retry.json            why the driver tries again, there as long as it cannot get on
     driver.json                  where the driver runs, its last round, its calls to the scheduler
     dashboard.db                 a copy of the trials for the dashboard, which may be removed
     tensorboard/                 what `tensorboard` shows of the trials, which may be removed
-    requests/                    what users ask of the driver, a file each, gone once it is heard
+    requests/                    what users ask of the driver, a file each, gone once it is heard;
+                                 *.damaged: what lay there and was no request
     code/<hash>/                 the code that jobs on a cluster run
     best/                        the exported bundle of the best
     top/, front/                 bundles of the best few, of those that no other one beats
@@ -19,8 +23,10 @@ runs/<study>/
     study.yaml, base-<algorithm>.yaml
                                  what the study was started from, where a command wrote it
     jobs/<job>/                  job.json (the trials it trains), next-<k>.json (those it trains
-                                 beside or after them, or a match), the executor's log files,
-                                 traces/, hpsearch.prom (gauges for Prometheus)
+                                 beside or after them, or a match), heartbeat.json (its last sign
+                                 of life, with the step of each trial), the executor's log files,
+                                 traces/, hpsearch.prom (gauges for Prometheus), waits-for-gpus
+                                 (there while it does), devices.json (what `doctor` asked for)
     matches/<number>/            see `match_dir`
     trials/<number>/
         config.yaml              the complete trainer configuration
@@ -36,21 +42,23 @@ runs/<study>/
         tensorboard/             the same for TensorBoard
         checkpoints/             step-<n>/, and best.json: which one is the best
         result.json              written by the driver when the trial is told
-        attempt-<k>/             heartbeat.json, result.json: written by the job
+        attempt-<k>/             start.json (the step from which it goes on), result.json: written
+                                 by the job
 
-A run of its own, runs/<name>/, is laid out as a trial, with traces/ and hpsearch.prom, lock (held
-by the process that trains it) and fault.log beside.
+A run of its own, runs/<name>/, is laid out as a trial, with heartbeat.json, traces/ and
+hpsearch.prom, lock (held by the process that trains it) and fault.log beside.
 """
 
 import hashlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
-from hpsearch.atomic import read_json, write_json
+from hpsearch.atomic import write_json
+from hpsearch.cluster.heartbeats import HeartbeatFile
 from hpsearch.cluster.match_dir import MatchDir
-from hpsearch.cluster.messages import Assignment, JobPlan
+from hpsearch.cluster.messages import Assignment, DeviceReport, Given, Heartbeat, JobPlan
+from hpsearch.cluster.record_file import read_record, required_record
 from hpsearch.cluster.trial_dir import TEXTFILE, TRACES, TrialDir
 from hpsearch.trainers.checkpoint_name import name_of
 
@@ -65,6 +73,11 @@ class StudyDir:
     def spec(self) -> Path:
         """Return the file that holds what the study was started from."""
         return self.root / "study.json"
+
+    @property
+    def given_total(self) -> Path:
+        """Return the file that says which number of trials a command gave."""
+        return self.root / "given-total.json"
 
     @property
     def log(self) -> Path:
@@ -97,6 +110,16 @@ class StudyDir:
         return self.root / "driver-start.json"
 
     @property
+    def driver_start_lock(self) -> Path:
+        """Return the file that a command holds while it starts a driver."""
+        return self.root / "driver-start.lock"
+
+    @property
+    def driver_retry(self) -> Path:
+        """Return the file that says why the driver tries again."""
+        return self.root / "driver-retry.json"
+
+    @property
     def key(self) -> str:
         """Return a name that no study in another folder has, for a queue that many share."""
         digest = hashlib.sha256(str(self.root.absolute()).encode()).hexdigest()
@@ -125,6 +148,11 @@ class StudyDir:
     def report(self) -> Path:
         """Return the page that `report` writes by default."""
         return self.root / "report.html"
+
+    @property
+    def measured(self) -> Path:
+        """Return the file that keeps what was measured for the last page."""
+        return self.root / "measured.json"
 
     @property
     def top(self) -> Path:
@@ -189,6 +217,18 @@ class StudyDir:
         """Return the folder of one job."""
         return JobDir(self.jobs / name)
 
+    def heartbeat(self, trial: int, attempt: int) -> Heartbeat | None:
+        """Return the last sign of life of an attempt whose job is not known, None if there is none.
+
+        It reads the files of all jobs, the newest first, until one names the attempt.
+        """
+        for folder in sorted(self.jobs.glob("*"), reverse=True):
+            heard = JobDir(folder).heartbeat.read()
+            beat = None if heard is None else heard.of(trial, attempt)
+            if beat is not None:
+                return beat
+        return self.trial(trial).attempt(attempt).read_heartbeat()
+
 
 def owner_of(checkpoint: Path) -> tuple[str, int] | None:
     """Return the study and the trial whose checkpoint this is, None if it is no trial's."""
@@ -235,6 +275,11 @@ class JobDir:
         return sorted(self.root.glob("*_submission.sh"))
 
     @property
+    def heartbeat(self) -> HeartbeatFile:
+        """Return the file of the job's last sign of life."""
+        return HeartbeatFile(self.root / "heartbeat.json")
+
+    @property
     def textfile(self) -> Path:
         """Return the file of the job's gauges for Prometheus."""
         return self.root / TEXTFILE
@@ -249,15 +294,29 @@ class JobDir:
         write_json(self.root / "job.json", asdict(plan))
 
     def read(self) -> JobPlan:
-        """Return what the job is for."""
-        plan = read_json(self.root / "job.json")
-        return JobPlan(
-            _assignments(plan),
-            plan["num_threads"],
-            plan["pilot_seconds"],
-            plan["refills"],
-            plan.get("match"),  # which jobs of an older version lack
-        )
+        """Return what the job is for.
+
+        Raises:
+            CorruptError, DiskError: as `required_record`.
+        """
+        return required_record(JobPlan, self.root / "job.json")
+
+    @property
+    def waits(self) -> Path:
+        """Return the file that is there while the job waits for GPUs of this machine."""
+        return self.root / "waits-for-gpus"
+
+    def write_report(self, report: DeviceReport) -> None:
+        """Say what the job sees of devices."""
+        write_json(self.root / "devices.json", asdict(report))
+
+    def read_report(self) -> DeviceReport | None:
+        """Return what the job sees of devices, None if it has not said so.
+
+        Raises:
+            CorruptError, DiskError: as `read_record`.
+        """
+        return read_record(DeviceReport, self.root / "devices.json")
 
     def write_next(self, number: int, assignments: Sequence[Assignment]) -> None:
         """Give the job more trials, for beside or after its first ones; none let it leave.
@@ -267,23 +326,26 @@ class JobDir:
         write_json(self._next(number), {"assignments": [asdict(one) for one in assignments]})
 
     def read_next(self, number: int) -> tuple[Assignment, ...] | None:
-        """Return what the job is given beside or after that, None while it has not been said."""
-        given = read_json(self._next(number))
-        return None if given is None else _assignments(given)
+        """Return what the job is given beside or after that, None while it has not been said.
+
+        Raises:
+            CorruptError, DiskError: as `read_record`.
+        """
+        given = read_record(Given, self._next(number))
+        return None if given is None else given.assignments
 
     def write_next_match(self, number: int, match: int) -> None:
         """Give the job a match to play when it has trained what it has; counted like trials."""
         write_json(self._next(number), {"assignments": [], "match": match})
 
     def read_next_match(self, number: int) -> int | None:
-        """Return the match that the job is given at this count, None if there is none."""
-        given = read_json(self._next(number))
-        match: int | None = None if given is None else given.get("match")
-        return match
+        """Return the match that the job is given at this count, None if there is none.
+
+        Raises:
+            CorruptError, DiskError: as `read_record`.
+        """
+        given = read_record(Given, self._next(number))
+        return None if given is None else given.match
 
     def _next(self, number: int) -> Path:
         return self.root / f"next-{number}.json"
-
-
-def _assignments(plan: Any) -> tuple[Assignment, ...]:
-    return tuple(Assignment(**one) for one in plan["assignments"])

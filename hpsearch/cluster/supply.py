@@ -7,7 +7,7 @@ waits when the job ends has left no sign of life, and the driver gives it to ano
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 
-from hpsearch.cluster.failures import CODE
+from hpsearch.cluster.failures import CODE, DISK
 from hpsearch.cluster.member import Member
 from hpsearch.cluster.messages import Assignment, AttemptResult, JobPlan
 from hpsearch.cluster.study_dir import JobDir, StudyDir
@@ -141,5 +141,7 @@ def _open(study: StudyDir, assignment: Assignment) -> Member | None:
     except HpsearchError as error:
         print(error, flush=True)
         attempt = study.trial(assignment.trial).attempt(assignment.attempt)
-        attempt.write_result(AttemptResult(assignment.token, "failed", 0, CODE, str(error), {}))
+        # What cannot be read now may be a moment later, and says nothing of the trial.
+        kind = DISK if isinstance(error.__cause__, OSError) else CODE
+        attempt.write_result(AttemptResult(assignment.token, "failed", 0, kind, str(error), {}))
         return None

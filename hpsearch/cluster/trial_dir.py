@@ -1,19 +1,23 @@
 """The folders of a trial and of its attempts, see `study_dir` for what lies in them."""
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from hpsearch.atomic import write_json, write_text
+from hpsearch.atomic import flush, write_json, write_text
 from hpsearch.cluster.curve import Curve
+from hpsearch.cluster.heartbeats import HeartbeatFile
 from hpsearch.cluster.island import Exchanges, Island
 from hpsearch.cluster.lineage import Birth, Lineage
-from hpsearch.cluster.messages import AttemptResult, Control, Heartbeat
+from hpsearch.cluster.messages import AttemptResult, Control, Heartbeat, Start
 from hpsearch.cluster.record_file import read_record, required_record
 from hpsearch.errors import CorruptError, DiskError
+from hpsearch.printable import printable
 
 TEXTFILE, TRACES = "hpsearch.prom", "traces"
+MAX_KIND, MAX_MESSAGE = 64, 4000
+"""characters of what an attempt may say of its failure, which becomes an event"""
 
 
 @dataclass(frozen=True)
@@ -160,6 +164,11 @@ class TrialDir:
         return self.root / "lock"
 
     @property
+    def heartbeat(self) -> HeartbeatFile:
+        """Return the file of the last sign of life of a run of its own."""
+        return HeartbeatFile(self.root / "heartbeat.json")
+
+    @property
     def textfile(self) -> Path:
         """Return the file of a single run's gauges for Prometheus."""
         return self.root / TEXTFILE
@@ -213,31 +222,48 @@ class AttemptDir:
 
     root: Path
 
-    def write_heartbeat(self, heartbeat: Heartbeat) -> None:
-        """Give a sign of life."""
-        write_json(self.heartbeat, asdict(heartbeat))
-
     def read_heartbeat(self) -> Heartbeat | None:
-        """Return the last sign of life, None if there was none or it is damaged."""
+        """Return the last sign of life that an attempt of an older version gave here.
+
+        None if there was none or it is damaged. Needed until no job runs that was submitted by a
+        version which knew no `JobDir.heartbeat`.
+        """
         try:
-            return read_record(Heartbeat, self.heartbeat)
+            return read_record(Heartbeat, self.own_heartbeat.path)
         except (CorruptError, DiskError):
             return None
 
-    def seconds_since_heartbeat(self, now: float) -> float | None:
-        """Return the age of the last sign of life, None if there was none.
+    @property
+    def own_heartbeat(self) -> HeartbeatFile:
+        """Return the file of these signs of life."""
+        return HeartbeatFile(self.root / "heartbeat.json")
 
-        By the file system's clock: what a job says of its own is not believed.
+    def write_start(self, step: int) -> None:
+        """Say from which step the attempt goes on, 0 where it begins."""
+        write_json(self._start, asdict(Start(step)))
+
+    def has_begun(self) -> bool:
+        """Return whether the attempt has said from which step it goes on.
+
+        Raises:
+            DiskError: if that cannot be known now.
         """
         try:
-            return max(0.0, now - self.heartbeat.stat().st_mtime)
-        except OSError:
-            return None
+            return self.read_start() is not None
+        except CorruptError:
+            return True
+
+    def read_start(self) -> Start | None:
+        """Return from which step the attempt went on, None if it has not come so far.
+
+        Raises:
+            CorruptError, DiskError: as `read_record`.
+        """
+        return read_record(Start, self._start)
 
     @property
-    def heartbeat(self) -> Path:
-        """Return the file of the last sign of life."""
-        return self.root / "heartbeat.json"
+    def _start(self) -> Path:
+        return self.root / "start.json"
 
     def write_result(self, result: AttemptResult) -> None:
         """Say how the attempt ended."""
@@ -246,10 +272,32 @@ class AttemptDir:
     def read_result(self) -> AttemptResult | None:
         """Return how the attempt ended, None if it has not said so.
 
+        Its message, which people will read, is made printable, and cut where it is too long.
+
         Raises:
             CorruptError, DiskError: as `read_record`.
         """
-        return read_record(AttemptResult, self._result)
+        found = read_record(AttemptResult, self._result)
+        if found is None:
+            return None
+        kind = None if found.kind is None else printable(found.kind)[:MAX_KIND]
+        return replace(found, kind=kind, message=printable(found.message)[:MAX_MESSAGE])
+
+    def flush(self) -> None:
+        """Make sure that what lies here survives a loss of power, before others point to it.
+
+        A job may have died after it gave its result a name, but before it could flush that.
+
+        Raises:
+            DiskError: if that is not possible now.
+        """
+        try:
+            for folder in (self.root, self.root.parent):
+                flush(folder)
+        except OSError as error:
+            raise DiskError(
+                f"{self.root} cannot be flushed ({error.strerror}); check the file system"
+            ) from error
 
     @property
     def _result(self) -> Path:

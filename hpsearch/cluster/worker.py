@@ -11,6 +11,7 @@ from pathlib import Path
 
 import torch
 
+from hpsearch.cluster.heartbeats import Heartbeats
 from hpsearch.cluster.match_job import play_match
 from hpsearch.cluster.member import Member
 from hpsearch.cluster.population import Population
@@ -43,11 +44,13 @@ def train_job(job_folder: str, flag: StopFlag) -> None:
     plan = job.read()
     torch.set_num_threads(plan.num_threads)
     supply = Supply(job, plan)
+    heartbeats = Heartbeats(job.heartbeat, plan.heartbeat_seconds)
     trainer = None
     while True:
         # Also when the flag is set: each of the first attempts says how it ended.
         if members := supply.take():
-            population = _begin(members, flag, job, trainer, supply if plan.refills else None)
+            refills = supply if plan.refills else None
+            population = _begin(members, flag, job, trainer, refills, heartbeats)
             _run(population)
             trainer = population.trainer
         elif (match := supply.take_match()) is not None:
@@ -86,10 +89,11 @@ def _begin(
     job: JobDir,
     trainer: AnyTrainer | None,
     supply: Supply | None,
+    heartbeats: Heartbeats,
 ) -> Population:
     place = JobPlace(job.study.root.name, job.name, job.textfile, job.traces)
     try:
-        return Population(members, flag, place, lambda standing: None, trainer, supply)
+        return Population(members, flag, place, lambda standing: None, trainer, supply, heartbeats)
     except Exception as error:
         for member in members:
             with suppress(DiskError):  # the others may still be told

@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich.console import Console
-
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.commands.deriving import refuse_driven
 from hpsearch.commands.find import runs_option
@@ -13,6 +11,7 @@ from hpsearch.commands.run import drive_here, say_the_end
 from hpsearch.commands.submit import leave_to_driver
 from hpsearch.errors import INTERRUPTED, ConflictError, UsageError
 from hpsearch.names import NAME_RULE, is_name
+from hpsearch.report.terminal import Terminal
 from hpsearch.report.view import StudyView, open_view
 from hpsearch.study.bred import (
     MEMBERS,
@@ -55,7 +54,7 @@ def breed(studies: Sequence[str], runs: Path, wanted: Wanted) -> int:
             print(f"{name}: nothing is left to do")
         return 0
     again = f"hpsearch breed {' '.join(names)} --name {name}{runs_option(runs)}"
-    view = drive_here(study, runs, Console(), again=again)
+    view = drive_here(study, runs, Terminal(), again=again)
     return INTERRUPTED if view is None else say_the_end(view, export_best=True)
 
 

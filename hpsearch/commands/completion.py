@@ -54,6 +54,7 @@ BY_METAVAR: dict[str, Any] = {
     "DIR|FILE": YAML,
     "FILE": shtab.FILE,
     "FOLDER": shtab.DIRECTORY,
+    "KEY": shtab.FILE,
     "OLD": YAML,
     "PLAYER": STUDIES,
     "STUDY": STUDIES,

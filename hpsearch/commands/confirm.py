@@ -10,13 +10,13 @@ from rich.console import Console
 from hpsearch import atomic
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.commands.deriving import Training, trained
-from hpsearch.commands.driving import say
 from hpsearch.commands.find import runs_option
 from hpsearch.errors import ConflictError, UsageError
 from hpsearch.population.options import PopulationOptions
 from hpsearch.report.candidates import Candidate, all_candidates, best_candidates
 from hpsearch.report.confirmation import Confirmation, plain_confirmation
 from hpsearch.report.confirmation_text import WIDTH, advice_text, print_confirmation
+from hpsearch.report.terminal import Terminal, say
 from hpsearch.report.view import StudyView, open_view
 from hpsearch.study.confirming import (
     begun_study,
@@ -54,7 +54,7 @@ def confirm(name_or_file: str, runs: Path, wanted: Wanted, *, as_json: bool) -> 
     _say_what_goes_on(view)
     options = view.study.spec.population
     if options is None:
-        found = _train_and_compare(view, runs, wanted, Console(stderr=as_json))
+        found = _train_and_compare(view, runs, wanted, Terminal(stderr=as_json))
     else:
         found = _play(view, options, wanted)
     if isinstance(found, int):
@@ -65,7 +65,7 @@ def confirm(name_or_file: str, runs: Path, wanted: Wanted, *, as_json: bool) -> 
     if as_json:
         print(json.dumps(plain, indent=1))
     else:
-        print_confirmation(Console(width=max(Console().width, WIDTH)), found, advice)
+        print_confirmation(Terminal(width=max(Terminal().width, WIDTH)), found, advice)
     return 0
 
 

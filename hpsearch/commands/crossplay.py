@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import torch
-from rich.console import Console
 
 from hpsearch import atomic
 from hpsearch.errors import UsageError
@@ -16,6 +15,7 @@ from hpsearch.report.standings import standings
 from hpsearch.report.standings_data import csv_text, plain_standings
 from hpsearch.report.standings_picture import write_matrix
 from hpsearch.report.standings_text import WIDTH, print_standings
+from hpsearch.report.terminal import Terminal
 
 DATA = (".csv", ".json")
 MIN_GAMES = 2
@@ -61,9 +61,9 @@ def crossplay(
     if as_json:
         print(json.dumps(plain, indent=1))
     else:
-        terminal = Console()
+        terminal = Terminal()
         width = terminal.width if terminal.is_terminal else None
-        console = Console(width=WIDTH, markup=False, emoji=False)
+        console = Terminal(width=WIDTH)
         print_standings(console, found, intervals=intervals, width=width)
     if output is not None and output.suffix == ".json":
         atomic.write_json(output, plain)

@@ -9,17 +9,20 @@ from pathlib import Path
 from typing import Any
 
 from hpsearch.cluster.signals import StopFlag, stop_flag
-from hpsearch.commands.driving import say
 from hpsearch.commands.serving import Place, tell_address
 from hpsearch.errors import DiskError, StorageUnavailableError, UsageError
+from hpsearch.report.certified import standing_verdict
 from hpsearch.report.dashboard.champion import champion_text
 from hpsearch.report.dashboard.figures import figure_attrs
 from hpsearch.report.dashboard.files import OfferedFiles, study_files, trial_files
+from hpsearch.report.dashboard.importance_figures import importance_text
 from hpsearch.report.dashboard.read_only import ReadOnly
 from hpsearch.report.dashboard.remembering import Remembering
 from hpsearch.report.dashboard.shown import ShownStudy
 from hpsearch.report.dashboard.source import Source
-from hpsearch.report.web.guard import Guard
+from hpsearch.report.importances import known_importances
+from hpsearch.report.terminal import say
+from hpsearch.report.web.guard import Guard, Names
 from hpsearch.report.web.server import Server, bind, serving
 from hpsearch.report.work import known_until
 from hpsearch.study.copy.keeper import REFRESH_SECONDS
@@ -49,13 +52,13 @@ def dashboard(study: str, runs: Path, place: Place, *, writes: bool) -> int:
     source = Source(study, runs)
     try:
         with stop_flag((signal.SIGINT, signal.SIGTERM)) as flag:
-            _serve(source, server, flag, writes=writes)
+            _serve(source, server, flag, place, writes=writes)
     finally:
         source.close()
     return 0
 
 
-def _serve(source: Source, server: Server, flag: StopFlag, *, writes: bool) -> None:
+def _serve(source: Source, server: Server, flag: StopFlag, place: Place, *, writes: bool) -> None:
     from optuna_dashboard import wsgi
 
     shown = ShownStudy(source.head, source.write_note if writes else None)
@@ -66,7 +69,9 @@ def _serve(source: Source, server: Server, flag: StopFlag, *, writes: bool) -> N
     token = secrets.token_urlsafe(16)
     remembering = Remembering(wsgi(shown, artifact_store=files), lambda: shown.changed_at)
     cookie = f"hpsearch-{server.server_port}"
-    guard = Guard(ReadOnly(remembering, writes=writes), token=token, cookie=cookie)
+    names = Names(place.host, server.server_name)
+    inner = ReadOnly(remembering, writes=writes)
+    guard = Guard(inner, token=token, cookie=cookie, names=names)
     first = f"/api/studies/{source.head.study_id}"
     with serving(server, guard):
         threading.Thread(target=remembering.prepare, args=(first,), daemon=True).start()
@@ -98,7 +103,8 @@ def _add(source: Source, shown: ShownStudy, files: OfferedFiles) -> None:
     """Show our figures and files beside what Optuna knows."""
     view = source.view
     of_trials = {number: files.offer(found) for number, found in trial_files(view).items()}
-    of_study: dict[str, Any] = figure_attrs(view, known_until(view))
+    measured = known_importances(view)
+    of_study: dict[str, Any] = figure_attrs(view, known_until(view), measured)
     told = {
         "status": view.status,
         "folder": str(view.folder.root),
@@ -106,7 +112,12 @@ def _add(source: Source, shown: ShownStudy, files: OfferedFiles) -> None:
     }
     champion = champion_text(view)
     told |= {"champion": champion} if champion else {}
-    shown.remark(champion)
+    mattered = importance_text(measured)
+    told |= {"importances": mattered} if mattered else {}
+    best = view.best()
+    verdict = "" if best is None else " ".join(standing_verdict(view, best))
+    told |= {"verdict": verdict} if verdict else {}
+    shown.remark("\n\n".join(text for text in (verdict, champion, mattered) if text))
     shown.add(
         system_attrs=of_study | files.offer(study_files(view)),
         user_attrs=told | {name: str(number) for name, number in view.state.counts().items()},

@@ -6,11 +6,12 @@ from pathlib import Path
 from rich.console import Console
 
 from hpsearch.cluster.study_dir import StudyDir
-from hpsearch.commands.driving import broken, say
+from hpsearch.commands.driving import broken
 from hpsearch.commands.find import runs_option
 from hpsearch.commands.run import drive_here
 from hpsearch.commands.submit import leave_to_driver
 from hpsearch.errors import INTERRUPTED, ConflictError, HpsearchError
+from hpsearch.report.terminal import say
 from hpsearch.report.view import StudyView, open_view
 from hpsearch.study.records import COMPLETE
 from hpsearch.study.spec import Study

@@ -8,9 +8,11 @@ from pathlib import Path
 
 from rich.console import Console
 
+from hpsearch.commands.executors import build_executor
 from hpsearch.report.doctor.finding import Finding, has_error
 from hpsearch.report.doctor.mounts import read_table
 from hpsearch.report.doctor.preflight import examine_all
+from hpsearch.report.terminal import Terminal
 
 MARKS = {"ok": "✓", "warning": "!", "error": "✗", "skipped": "-"}
 STYLES = {"ok": "green", "warning": "yellow", "error": "red", "skipped": "dim"}
@@ -18,11 +20,11 @@ STYLES = {"ok": "green", "warning": "yellow", "error": "red", "skipped": "dim"}
 
 def doctor(study: str | None, runs: Path, *, as_json: bool) -> int:
     """Print what all checks found; return 1 if something keeps a study from running."""
-    findings = examine_all(study, runs, read_table())
+    findings = examine_all(study, runs, read_table(), build_executor)
     if as_json:
         print(json.dumps([asdict(finding) for finding in findings], indent=1))
     else:
-        _print(Console(soft_wrap=True), findings)
+        _print(Terminal(soft_wrap=True), findings)
     return 1 if has_error(findings) else 0
 
 

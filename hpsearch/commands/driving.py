@@ -1,27 +1,34 @@
 """Driving a study to its end, whatever happens to the database meanwhile."""
 
-import sys
+import shlex
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
+from hpsearch.cluster.driver_retry import forget_retry, note_retry
+from hpsearch.cluster.failures import DISK
 from hpsearch.cluster.pins import pin_founders
 from hpsearch.cluster.signals import StopFlag
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.commands.executors import build_executor, poll_seconds
-from hpsearch.errors import DiskError, StudyFailedError
+from hpsearch.errors import DiskError, HpsearchError, StudyFailedError
 from hpsearch.report.driver_log import DriverLog
 from hpsearch.report.gauge_keeper import GaugeKeeper
 from hpsearch.report.gauges import DriverFigures
+from hpsearch.report.terminal import say
+from hpsearch.report.trial_list import trial_line
 from hpsearch.report.view import StudyView
 from hpsearch.study import requests
 from hpsearch.study.copy.keeper import CopyKeeper
 from hpsearch.study.driver import Driver
 from hpsearch.study.driver_note import DriverNotes
+from hpsearch.study.driver_start import forget_start
 from hpsearch.study.opening import open_driver
 from hpsearch.study.outage import Outage
 from hpsearch.study.records import FAIL
+from hpsearch.study.snapshot_keeper import SnapshotKeeper
 from hpsearch.study.spec import Study
 
 GLANCE_SECONDS = 0.2
@@ -53,6 +60,7 @@ def drive(
     flag: StopFlag,
     *,
     resume: bool,
+    waits_at_start: bool,
     watch: Watch,
     leave: Leave,
 ) -> StudyView:
@@ -63,6 +71,7 @@ def drive(
         runs: the folder of the studies' folders.
         flag: ends the driving.
         resume: whether to go on with a study that a user has paused, stopped or cancelled.
+        waits_at_start: whether to wait for a database or scheduler that does not answer yet.
         watch: called after every round.
         leave: called when the flag ended the driving, while the driver still holds the study.
 
@@ -71,8 +80,10 @@ def drive(
         StorageError: if the database cannot be used, or stayed away for a day.
     """
     folder = StudyDir((runs / study.spec.name).absolute())
-    executor = build_executor(study, folder)
-    outage = Outage(say, should_stop=lambda: flag.is_set)
+    executor = open_outage(folder, flag, waits_at_start=waits_at_start).run(
+        lambda: build_executor(study, folder)
+    )
+    outage = open_outage(folder, flag, waits_at_start=waits_at_start)
     notes = DriverNotes(folder)
     gauges = GaugeKeeper(study.spec.prometheus, lambda sentence: _tell(folder, sentence))
 
@@ -82,16 +93,18 @@ def drive(
             open_driver(study, runs, executor, on_event=log.write) as driver,
         ):
             outage.reached()
+            forget_retry(folder)
             _keep_founders(study, folder)
             driver.start(resume=resume)
             view = StudyView(study, folder, driver.state, is_driven=True)
-            copies = CopyKeeper(folder)
+            copies, snapshots = CopyKeeper(folder), SnapshotKeeper(partial(trial_line, study))
             while (driver.is_busy or requests.waiting(folder)) and not flag.is_set:
                 began = time.perf_counter()
                 driver.tick()
                 seconds, calls = time.perf_counter() - began, executor.num_calls
                 notes.write(tick_seconds=seconds, num_calls=calls, refusal=driver.refusal)
                 copies.keep(driver)
+                snapshots.keep(driver)
                 is_refused = driver.refusal is not None
                 gauges.keep(view, DriverFigures(seconds, calls, is_refused, driver.beats))
                 watch(view)
@@ -99,10 +112,23 @@ def drive(
                     _rest(poll_seconds(study), flag, folder)
             if flag.is_set:
                 leave(driver)
+            else:
+                forget_start(folder)
+            snapshots.write(driver)
             return view
 
     with closing(gauges):  # they outlast an outage of the database
         return outage.run(work)
+
+
+def open_outage(folder: StudyDir, flag: StopFlag, *, waits_at_start: bool) -> Outage:
+    """Return what waits for what is away, says so, and notes it for `hpsearch status`."""
+    return Outage(
+        say,
+        note=lambda sentence: note_retry(folder, sentence),
+        waits_at_start=waits_at_start,
+        should_stop=lambda: flag.is_set,
+    )
 
 
 def _keep_founders(study: Study, folder: StudyDir) -> None:
@@ -115,11 +141,6 @@ def _keep_founders(study: Study, folder: StudyDir) -> None:
         say(f"{error}; hpsearch gc of that study may remove the founders of {study.spec.name}")
 
 
-def say(sentence: str) -> None:
-    """Tell the user something that is no result."""
-    print(f"hpsearch: {sentence}", file=sys.stderr, flush=True)
-
-
 def _tell(folder: StudyDir, sentence: str) -> None:
     """Tell the user something, and whoever reads the driver's log afterwards."""
     say(sentence)
@@ -127,8 +148,11 @@ def _tell(folder: StudyDir, sentence: str) -> None:
         log.note(sentence)
 
 
-def broken(view: StudyView) -> StudyFailedError:
-    """Return the error of a study that failed, its causes grouped."""
+def broken(view: StudyView) -> HpsearchError:
+    """Return the error of a study that failed, its causes grouped.
+
+    It is a DiskError where the study would have gone on but for what its jobs met on the disk.
+    """
     if view.state.message:
         return StudyFailedError(f"the study {view.study.spec.name} stopped: {view.state.message}")
     causes: dict[str, list[int]] = {}
@@ -138,11 +162,32 @@ def broken(view: StudyView) -> StudyFailedError:
         f"\n  - {cause} (trials {', '.join(map(str, numbers))})"
         for cause, numbers in causes.items()
     )
-    return StudyFailedError(
+    stopped = (
         f"the study {view.study.spec.name} stopped: more than "
         f"{view.study.spec.max_failures} trials failed:{grouped}\n"
-        f"see the logs under {view.folder.root / 'jobs'}; raise max_failures to go on all the same"
+        f"see the logs under {view.folder.root / 'jobs'}"
     )
+    again = {trial.retry_of for trial in view.state.trials.values()} | {*view.state.retries}
+    num_disk = sum(
+        trial.failure == DISK and trial.number not in again for trial in view.state.told(FAIL)
+    )
+    if num_disk == 0:
+        return StudyFailedError(f"{stopped}; raise max_failures to go on all the same")
+    remedy = f"free some space, then {_once_more(view)}"
+    if view.state.num_failures() - num_disk <= view.study.spec.max_failures:
+        return DiskError(f"{stopped}; {remedy}")
+    return StudyFailedError(
+        f"{stopped}; raise max_failures to go on all the same; for those of kind disk, {remedy}"
+    )
+
+
+def _once_more(view: StudyView) -> str:
+    """Return what goes on with a study whose jobs met a full disk."""
+    name, runs = view.study.spec.name, view.folder.root.absolute().parent
+    where = "" if runs == Path("runs").absolute() else f" --runs {shlex.quote(str(runs))}"
+    if view.study.spec.population is None:
+        return f"try these trials again with: hpsearch retry {name} --kind disk{where}"
+    return f"raise max_failures in {view.study.path} and go on with: hpsearch resume {name}{where}"
 
 
 def _rest(seconds: float, flag: StopFlag, folder: StudyDir) -> None:

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Final
 
 import torch
-from rich.console import Console
 
 from hpsearch import atomic
 from hpsearch.commands.certificate import evaluate_bundles
@@ -20,6 +19,7 @@ from hpsearch.report.evaluation_text import WIDTH, plain_report, print_report
 from hpsearch.report.examination import CPU, Plan, examine
 from hpsearch.report.host_tree import host_tree
 from hpsearch.report.picture_files import PICTURES
+from hpsearch.report.terminal import Terminal
 from hpsearch.report.tree_picture import write_picture
 from hpsearch.trainers.policies import ScriptedAgentPolicy, ScriptedHostPolicy
 from hpsearch.trainers.transcript import record_game, transcript
@@ -51,12 +51,13 @@ NOTHING_MORE: Final = Asked(
 )
 
 
-def evaluate(player: Path, asked: Asked, *, as_json: bool) -> int:
+def evaluate(player: Path, asked: Asked, signers: Path | None, *, as_json: bool) -> int:
     """Measure a player and print what was found.
 
     Args:
         player: a checkpoint, a folder of some, a bundle, or the name of a scripted player.
         asked: what is measured; of a bundle always what it certifies.
+        signers: the file that lists who may have signed a bundle; None asks for no signature.
         as_json: print plain data instead of tables.
     """
     if bundles := bundles_in(player):
@@ -64,9 +65,11 @@ def evaluate(player: Path, asked: Asked, *, as_json: bool) -> int:
             raise UsageError(
                 f"{player} is a bundle, of which what it certifies is measured again and nothing "
                 "else; name the folder of its trial instead, such as runs/STUDY/trials/0, or leave "
-                "out every option but --json"
+                "out every option but --json and --signers"
             )
-        return evaluate_bundles(bundles, as_json=as_json)
+        return evaluate_bundles(bundles, signers, as_json=as_json)
+    if signers is not None:
+        raise UsageError(f"{player} is no bundle, and only bundles are signed; leave out --signers")
     return _examine(player, asked, as_json=as_json)
 
 
@@ -79,7 +82,7 @@ def _examine(player: Path, asked: Asked, *, as_json: bool) -> int:
     if as_json:
         print(json.dumps({**plain_report(report), "sample_games": shown}, indent=1))
     else:
-        print_report(Console(width=max(Console().width, WIDTH)), report)
+        print_report(Terminal(width=max(Terminal().width, WIDTH)), report)
         for game in shown:
             print(f"\n{game}")
     if tree is not None and drawn is not None:

@@ -1,17 +1,20 @@
 """The executor that a study names, and how a driver without a terminal is started there."""
 
+import sys
+import unicodedata
 from pathlib import Path
 from typing import assert_never
 
 from hpsearch.cluster.detached import DetachedDriver, LocalDriver
 from hpsearch.cluster.executor import Executor, SchedulerSilentError, SubmissionRefusedError
+from hpsearch.cluster.gpus import NO_GPUS, GpuShare, find_gpus
 from hpsearch.cluster.local import LocalExecutor
 from hpsearch.cluster.slurm_profile import SlurmProfile, load_profile
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.cores import num_cores
 from hpsearch.errors import UsageError
 from hpsearch.study.options import LocalOptions, SlurmOptions
-from hpsearch.study.spec import Study
+from hpsearch.study.spec import Study, secret_variables
 
 LOCAL_POLL_SECONDS = 0.5
 LOCAL_PILOT_SECONDS = 10.0
@@ -24,44 +27,53 @@ def build_executor(study: Study, folder: StudyDir) -> Executor:
         ConfigError: if the cluster's profile is wrong.
         UsageError: if the study wants SLURM and this machine has none.
     """
+    withheld = secret_variables(study.spec)
     match study.spec.executor:
         case LocalOptions() as options:
-            share = max(1, num_cores() // options.jobs)
+            gpus = gpu_share(study)
+            at_once = min(options.jobs, gpus.max_jobs or options.jobs)
+            threads = options.cpus_per_job or max(1, num_cores() // at_once)
             wait = LOCAL_PILOT_SECONDS if options.pilot else 0.0
-            return LocalExecutor(options.cpus_per_job or share, pilot_seconds=wait)
+            return LocalExecutor(threads, gpus=gpus, pilot_seconds=wait, withheld=withheld)
         case SlurmOptions() as options:
             # Imported here: to submit elsewhere needs none of it.
             from hpsearch.cluster.slurm import SlurmExecutor
 
             # Three rounds of the driver, one of which may be slow.
             wait = 3 * options.poll_seconds if options.pilot else 0.0
-            return SlurmExecutor(_profile(study, options), folder, pilot_seconds=wait)
+            profile = _profile(study, options)
+            return SlurmExecutor(profile, folder, pilot_seconds=wait, withheld=withheld)
         case other:
             assert_never(other)
 
 
+def gpu_share(study: Study) -> GpuShare:
+    """Return the GPUs that jobs of a study on this machine share; they are looked for if needed."""
+    return GpuShare(find_gpus(), study.gpus_per_job) if study.gpus_per_job else NO_GPUS
+
+
 def check_submission(study: Study, folder: StudyDir, *, with_driver: bool) -> None:
-    """Ask the scheduler whether it would take the jobs of a study, before anything is begun.
+    """Make sure, before anything is begun, that the jobs of a study would be taken.
+
+    Of a cluster the scheduler is asked; this machine must have the GPUs that a job wants. Fewer
+    than all jobs together want are told of.
 
     ``with_driver`` says whether the driver is to be one of them. Limits on what may wait are left
     to the driver, which tries again.
 
     Raises:
         ConfigError: if the cluster's profile is wrong.
-        UsageError: if it would never take them, or gives no answer.
+        UsageError: if they would never be taken, or the scheduler gives no answer.
     """
-    if not isinstance(study.spec.executor, SlurmOptions):
+    if isinstance(study.spec.executor, LocalOptions):
+        _check_gpus(gpu_share(study), study.spec.executor.jobs, study.spec.name)
         return
     from hpsearch.cluster.sbatch import driver_options, may_pass, trial_options, try_submission
     from hpsearch.cluster.scheduler_calls import SchedulerCalls
 
     options = study.spec.executor
     profile = _profile(study, options)
-    if "%" in str(folder.root):
-        raise UsageError(
-            f"SLURM replaces % in names of files, but the study would lie in {folder.root}; give "
-            "--runs a folder without it"
-        )
+    _check_paths(folder)
     wanted = [trial_options(profile), *([driver_options(profile.driver)] if with_driver else [])]
     calls = SchedulerCalls(profile.max_calls_per_minute)
     try:
@@ -78,6 +90,32 @@ def check_submission(study: Study, folder: StudyDir, *, with_driver: bool) -> No
             f"SLURM does not answer here ({error}); run this on a login node of the cluster, or "
             "give the study the executor local"
         ) from error
+
+
+def _check_paths(folder: StudyDir) -> None:
+    """Refuse folders that sbatch, or the lines of a job's script, would take for something else.
+
+    Raises:
+        UsageError: if the study lies in one, or the command is given in one.
+    """
+    if "%" in str(folder.root):
+        raise UsageError(
+            f"SLURM replaces % in names of files, but the study would lie in {folder.root}; give "
+            "--runs a folder without it"
+        )
+    for path in (str(folder.root), str(Path.cwd())):
+        if any(unicodedata.category(letter) == "Cc" for letter in path):
+            raise UsageError(
+                "SLURM's scripts have a path on one line, without control characters, but a path "
+                f"here is {path!r}; rename the folder, or give --runs another one"
+            )
+
+
+def _check_gpus(gpus: GpuShare, num_jobs: int, name: str) -> None:
+    if gpus.shortage is not None:
+        raise UsageError(f"{name} cannot train here: {gpus.shortage}")
+    if gpus.max_jobs is not None and gpus.max_jobs < num_jobs:
+        print(f"hpsearch: {gpus.jobs_text(num_jobs)}", file=sys.stderr)
 
 
 def detached_driver(study: Study, folder: StudyDir, runs: Path) -> DetachedDriver:

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from hpsearch import atomic
-from hpsearch.commands.driving import say
 from hpsearch.commands.find import runs_option
 from hpsearch.errors import UsageError
+from hpsearch.names import check_places
 from hpsearch.report.bundle.choice import Best, the_best, the_front, the_top, unconfirmed
 from hpsearch.report.bundle.config_text import Format, config_text
-from hpsearch.report.bundle.rows_text import print_rows
+from hpsearch.report.bundle.rows_text import print_rows, print_verdict
+from hpsearch.report.terminal import Terminal, say
 from hpsearch.report.view import StudyView, open_view
 from hpsearch.study.records import Trial
 
@@ -39,37 +40,44 @@ class Wanted:
     """the configuration alone, in this form; None: bundles"""
     num_games: int
     """of a certificate, an opponent and mode"""
+    key: Path | None
+    """by which bundles are signed; None leaves them unsigned"""
 
 
 def export(study: str, runs: Path, output: Path | None, wanted: Wanted, *, as_json: bool) -> int:
     """Export the best, another or several trials, and print what they measure."""
     view = open_view(study, runs)
+    if output is not None:
+        check_places(output)
     if wanted.format is not None and as_json:
         raise UsageError("--json describes bundles; for a configuration: --format json")
+    if wanted.format is not None and wanted.key is not None:
+        raise UsageError("--sign signs bundles; leave out --format, or --sign")
     if wanted.format is not None:
         return _export_config(view, runs, output, wanted, wanted.format)
     if wanted.top is not None or wanted.pareto:
         return _export_several(view, runs, output, wanted, as_json=as_json)
     one = _one(view, wanted.trial, runs)
-    folder, measures = write_export(view, one.trial, output, wanted.num_games)
+    folder, measures = write_export(view, one.trial, output, wanted.num_games, wanted.key)
     if as_json:
         print(json.dumps({**measures, "folder": str(folder)}, indent=1))
     else:
-        print_export(Console(), folder, measures)
+        print_verdict(Terminal(), measures["rows"], one.trial.number, view.config(one.trial))
+        print_export(Terminal(), folder, measures)
     if one.remark is not None:
         say(one.remark)
     return 0
 
 
 def write_export(
-    view: StudyView, trial: Trial, output: Path | None, num_games: int
+    view: StudyView, trial: Trial, output: Path | None, num_games: int, key: Path | None
 ) -> tuple[Path, dict[str, Any]]:
     """Write the bundle of a trial; return its folder and what was measured."""
     # Imported here: it loads torch.
     from hpsearch.report.bundle.writing import export_bundle
 
     folder = view.folder.best if output is None else output.absolute()
-    return folder, export_bundle(view, trial, folder, _how(num_games))
+    return folder, export_bundle(view, trial, folder, _how(num_games, key))
 
 
 def print_export(console: Console, folder: Path, measures: dict[str, Any]) -> None:
@@ -86,12 +94,13 @@ def _export_several(
     trials, remark = _several(view, wanted, runs)
     default = view.folder.front if wanted.pareto else view.folder.top
     folder = default if output is None else output.absolute()
-    found = export_bundles(view, trials, folder, _how(wanted.num_games))
+    found = export_bundles(view, trials, folder, _how(wanted.num_games, wanted.key))
     if as_json:
         print(json.dumps({"bundles": found, "folder": str(folder)}, indent=1))
     else:
-        for measures, name in zip(found, bundle_names(trials), strict=True):
-            print_export(Console(), folder / name, measures)
+        for trial, measures, name in zip(trials, found, bundle_names(trials), strict=True):
+            print_verdict(Terminal(), measures["rows"], trial.number, view.config(trial))
+            print_export(Terminal(), folder / name, measures)
     if remark is not None:
         say(remark)
     return 0
@@ -140,8 +149,8 @@ def _confirm(view: StudyView, runs: Path) -> str:
     return f"hpsearch confirm {view.study.spec.name}{runs_option(runs)}"
 
 
-def _how(num_games: int) -> "How":
+def _how(num_games: int, key: Path | None) -> "How":
     from hpsearch.report.bundle.origin import made_by
     from hpsearch.report.bundle.writing import How
 
-    return How(num_games, made_by(sys.argv[1:]))
+    return How(num_games, made_by(sys.argv[1:]), key)

@@ -11,6 +11,7 @@ from rich.table import Table
 
 from hpsearch.cluster.garbage import KINDS, Ended, Garbage, find_garbage, remove
 from hpsearch.cluster.pins import pinned
+from hpsearch.report.terminal import Terminal
 from hpsearch.report.view import StudyView, open_view
 from hpsearch.study.breeding.dead_ends import dead_ends
 from hpsearch.study.records import COMPLETE, FAIL, PRUNED
@@ -29,7 +30,7 @@ def gc(study: str, runs: Path, *, dry_run: bool, traces: bool, as_json: bool) ->
     if as_json:
         print(json.dumps(summary, indent=1))
     else:
-        _print(Console(), summary)
+        _print(Terminal(), summary)
     return 0
 
 

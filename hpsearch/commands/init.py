@@ -6,6 +6,7 @@ from pathlib import Path
 from hpsearch import yaml_file
 from hpsearch.atomic import write_text
 from hpsearch.errors import UsageError
+from hpsearch.study.from_hironaka import write_study_around
 from hpsearch.study.templates import TEMPLATES, write_template
 from hpsearch.trainers.from_hironaka import CHANGED, CHOSEN, LEFT_OUT, Remark, convert
 
@@ -34,6 +35,18 @@ def list_templates() -> int:
     return 0
 
 
+def study_from_hironaka(old: Path, target: Path) -> int:
+    """Write a study around a configuration of hironaka.trainer; print what changed in that."""
+    converted = convert(yaml_file.load(old), source=str(old))
+    files = write_study_around(converted.config, old, target)
+    print(f"{files.study}: searches rates and discounts around those of {old}")
+    print(f"{files.trainer}: {old} as a complete trainer configuration")
+    print(f"look: hpsearch validate {files.study}")
+    print(f"run:  hpsearch run {files.study}")
+    _print_remarks(converted.remarks)
+    return 0
+
+
 def from_hironaka(old: Path, output: Path | None) -> int:
     """Write a complete configuration from one of hironaka.trainer; print what changed."""
     target = output or Path(f"{old.stem}.yaml")
@@ -43,9 +56,13 @@ def from_hironaka(old: Path, output: Path | None) -> int:
     header = f"# {old.name} of hironaka.trainer, converted.\n# hpsearch train {target}\n"
     write_text(target, header + yaml_file.dump(converted.config))
     print(f"{target} is a complete configuration; train it with: hpsearch train {target}")
-    for kind, heading in HEADINGS.items():
-        _print_list(heading, [one for one in converted.remarks if one.kind == kind])
+    _print_remarks(converted.remarks)
     return 0
+
+
+def _print_remarks(remarks: Sequence[Remark]) -> None:
+    for kind, heading in HEADINGS.items():
+        _print_list(heading, [remark for remark in remarks if remark.kind == kind])
 
 
 def _print_list(heading: str, remarks: Sequence[Remark]) -> None:

@@ -3,17 +3,14 @@
 import json
 from pathlib import Path
 
-from rich.console import Console
-
 from hpsearch import atomic
-from hpsearch.commands.driving import say
 from hpsearch.errors import UsageError
 from hpsearch.report.lineage import read_lineage
 from hpsearch.report.lineage_picture import write_lineage
-from hpsearch.report.lineage_text import lineage_table, plain_lineage
+from hpsearch.report.lineage_text import plain_lineage, print_lineage
 from hpsearch.report.picture_files import PICTURES, check_matplotlib
+from hpsearch.report.terminal import Terminal, say
 from hpsearch.report.view import open_view
-from hpsearch.report.whole_lines import print_whole
 
 
 def lineage(
@@ -46,7 +43,7 @@ def lineage(
         print(f"no trial of {study} has finished yet; look at it with: hpsearch status {study}")
     else:
         listed = list(found.relatives.values()) if everybody or not line else line
-        print_whole(Console(), lineage_table(listed))
+        print_lineage(Terminal(), listed, found.champion)
     if output is not None and output.suffix == ".json":
         atomic.write_json(output, plain)
     elif output is not None:

@@ -2,29 +2,36 @@
 
 import json
 import signal
+import sys
 from pathlib import Path
 
-from rich.console import Console
-
 from hpsearch.cluster.signals import stop_flag
+from hpsearch.cluster.study_dir import StudyDir
+from hpsearch.commands.find import runs_option
+from hpsearch.errors import StorageUnavailableError
+from hpsearch.printable import PrintableStream
 from hpsearch.report.best import best_trial
+from hpsearch.report.certified import standing_verdict
 from hpsearch.report.summary import status_summary, trial_summary
-from hpsearch.report.text import print_best, print_status, trials_table
-from hpsearch.report.view import StudyView, open_view
+from hpsearch.report.terminal import Terminal
+from hpsearch.report.text import awaited_text, print_best, print_status
+from hpsearch.report.trial_csv import write_csv
+from hpsearch.report.trial_list import list_lines
+from hpsearch.report.view import StudyView, find_awaited, open_view
 from hpsearch.report.watching import Watcher
-from hpsearch.report.whole_lines import print_whole
+from hpsearch.study.spec import load_spec
 from hpsearch.study.state import BUSY, PAUSED
 
 
 def status(study: str, runs: Path, *, as_json: bool, every: float | None) -> int:
     """Print how far a study is; every so many seconds, if given, until it ends."""
     if every is None:
-        _print_status(open_view(study, runs), as_json=as_json)
+        _print_status(_look(study, runs), as_json=as_json)
         return 0
-    watcher = Watcher(Console(), as_json=as_json)
+    watcher = Watcher(Terminal(), as_json=as_json)
     with stop_flag((signal.SIGINT,)) as flag:
         while not flag.is_set:
-            view = open_view(study, runs)
+            view = _look(study, runs)
             is_over = view.state.status not in (*BUSY, PAUSED)
             watcher.show(view, is_over=is_over)
             if is_over:
@@ -33,22 +40,46 @@ def status(study: str, runs: Path, *, as_json: bool, every: float | None) -> int
     raise KeyboardInterrupt  # by itself it may get lost in what Python does behind our back
 
 
+def _look(name_or_file: str, runs: Path) -> StudyView:
+    """Look at a study; while its database is away, say at least what its driver does.
+
+    Raises:
+        StorageUnavailableError: if the database does not answer.
+    """
+    try:
+        return open_view(name_or_file, runs)
+    except StorageUnavailableError as error:
+        path = Path(name_or_file)
+        name = load_spec(path).spec.name if path.suffix in (".yaml", ".yml") else name_or_file
+        folder = StudyDir((runs / name).absolute())
+        start = find_awaited(folder)
+        driver = "no driver is there" if start is None else f"driver: {awaited_text(folder, start)}"
+        raise StorageUnavailableError(f"{error}; {driver}") from error
+
+
 def _print_status(view: StudyView, *, as_json: bool) -> None:
     summary = status_summary(view)
     if as_json:
         print(json.dumps(summary), flush=True)
     else:
-        print_status(Console(), view, summary)
+        print_status(Terminal(), view, summary)
 
 
-def trials(study: str, runs: Path, *, as_json: bool) -> int:
+def trials(study: str, runs: Path, *, as_json: bool, as_csv: bool) -> int:
     """Print all trials of a study."""
     view = open_view(study, runs)
-    listed = list(view.state.trials.values())
+    if as_csv:
+        # Its lines end in CRLF, of which a printable stream drops the CR; its cells are printable.
+        out = sys.stdout
+        write_csv(view, out.stream if isinstance(out, PrintableStream) else out)
+        return 0
     if as_json:
+        listed = view.state.trials.values()
         print(json.dumps([trial_summary(view, trial) for trial in listed], indent=1))
-    else:
-        print_whole(Console(), trials_table(view, listed))
+        return 0
+    header, *lines = list_lines(view)
+    Terminal().print(header, style="bold", highlight=False, soft_wrap=True)
+    print("\n".join(lines))  # which rich would take a minute for, were they very many
     return 0
 
 
@@ -59,5 +90,10 @@ def best(study: str, runs: Path, *, as_json: bool) -> int:
     if as_json:
         print(json.dumps(trial_summary(view, trial), indent=1))
     else:
-        print_best(Console(), view, trial)
+        console = Terminal()
+        sentences = standing_verdict(view, trial)
+        export = f"hpsearch export {view.study.spec.name}{runs_option(runs)}"
+        for sentence in sentences or [f"beside other players it is measured by: {export}"]:
+            console.print(sentence, highlight=False, markup=False, soft_wrap=True)
+        print_best(console, view, trial)
     return 0

@@ -4,18 +4,16 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich.console import Console
-
 from hpsearch import atomic
 from hpsearch.cluster.pins import pin
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.commands.deriving import Training, trained
-from hpsearch.commands.driving import say
 from hpsearch.commands.find import runs_option
 from hpsearch.errors import ConflictError, HpsearchError, UsageError
 from hpsearch.report.confirmation_text import WIDTH
 from hpsearch.report.lineage import Descent, read_lineage
 from hpsearch.report.schedule import num_mixed, schedule_of
+from hpsearch.report.terminal import Terminal, say
 from hpsearch.report.view import StudyView, open_view
 from hpsearch.study.replaying import begun_replay, population_of, replay_name, write_replay
 from hpsearch.study.spec import Study
@@ -53,7 +51,7 @@ def replay(name_or_file: str, runs: Path, wanted: Wanted, *, as_json: bool) -> i
     study = _study(view, descent, trial, folder, wanted)
     pin(view.folder, folder, [original])
     again = f"hpsearch replay {name} --trial {trial}{runs_option(runs)}"
-    how = Training(runs, again, wanted.submit, Console(stderr=as_json))
+    how = Training(runs, again, wanted.submit, Terminal(stderr=as_json))
     after = trained(study, folder, how)
     if isinstance(after, int):
         return after
@@ -64,7 +62,7 @@ def replay(name_or_file: str, runs: Path, wanted: Wanted, *, as_json: bool) -> i
     if as_json:
         print(json.dumps(plain, indent=1))
     else:
-        print_replay(Console(width=max(Console().width, WIDTH)), found, conclusion)
+        print_replay(Terminal(width=max(Terminal().width, WIDTH)), found, conclusion)
     return 0
 
 

@@ -2,12 +2,14 @@
 
 import time
 from pathlib import Path
+from tempfile import TemporaryFile
 
 from hpsearch import atomic
 from hpsearch.commands.find import runs_option
-from hpsearch.errors import UsageError
+from hpsearch.errors import DiskError, UsageError
 from hpsearch.report.page.material import Measured, gather
 from hpsearch.report.page.page import page_text, plotly_js
+from hpsearch.report.terminal import say
 from hpsearch.report.view import StudyView, open_view
 from hpsearch.study.records import Trial
 
@@ -26,6 +28,7 @@ def report(study: str, runs: Path, *, output: Path | None, num_games: int) -> in
 
     Raises:
         UsageError: if the file is no page or has no folder, or plotly is missing.
+        DiskError: if the page cannot be written.
     """
     if output is not None and output.suffix not in (".html", ".htm"):
         raise UsageError(f"a page is an .html file, got {str(output)!r}; change the file's name")
@@ -33,6 +36,8 @@ def report(study: str, runs: Path, *, output: Path | None, num_games: int) -> in
         raise UsageError(f"there is no folder {output.parent} for the page; make it first")
     program = plotly_js()
     view = open_view(study, runs)
+    path = view.folder.report if output is None else output
+    _try(path)
 
     elsewhere = runs_option(runs)
 
@@ -43,9 +48,30 @@ def report(study: str, runs: Path, *, output: Path | None, num_games: int) -> in
         from hpsearch.report.examination import Plan
         from hpsearch.report.page.measuring import measured
 
-        return measured(view, trial, Plan(num_games=num_games, match_moves=MATCH_MOVES))
+        plan = Plan(num_games=num_games, match_moves=MATCH_MOVES)
+        return measured(view, trial, plan, say)
 
-    path = view.folder.report if output is None else output
-    atomic.write_text(path, page_text(gather(view, time.time(), elsewhere, measure), program))
+    material = gather(view, time.time(), elsewhere, measure)
+    say("drawing the page")
+    atomic.write_text(path, page_text(material, program))
     print(path)
     return 0
+
+
+def _try(path: Path) -> None:
+    """Find out whether a file can be written, before the work of half a minute begins.
+
+    Raises:
+        UsageError: if a folder has that name.
+        DiskError: if nothing can be written there.
+    """
+    if path.is_dir():
+        raise UsageError(f"the page is a file, but {path} is a folder; choose another name")
+    try:
+        with TemporaryFile(dir=path.absolute().parent):
+            pass
+    except OSError as error:
+        raise DiskError(
+            f"the page cannot be written to {path.absolute().parent} ({error.strerror}); choose "
+            "another place with -o"
+        ) from error

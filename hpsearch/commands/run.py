@@ -2,22 +2,34 @@
 
 import signal
 import time
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
 
 from hpsearch.cluster.signals import StopFlag, stop_flag
 from hpsearch.cluster.study_dir import StudyDir
-from hpsearch.commands.driving import broken, drive, held, say
+from hpsearch.commands.driving import broken, drive, held, open_outage
 from hpsearch.commands.executors import check_submission, outlives_the_driver
 from hpsearch.commands.export import NUM_GAMES, print_export, write_export
 from hpsearch.commands.find import find_study, runs_option
-from hpsearch.errors import INTERRUPTED, ConflictError, DiskError
+from hpsearch.errors import (
+    INTERRUPTED,
+    ConflictError,
+    DiskError,
+    HpsearchError,
+    StorageError,
+    StudyFailedError,
+)
 from hpsearch.report.best import best_trial
+from hpsearch.report.bundle.rows_text import print_verdict
 from hpsearch.report.progress import Meter, open_display
-from hpsearch.report.text import counts_text, print_best
+from hpsearch.report.terminal import Terminal, say
+from hpsearch.report.text import print_best, standing_text
+from hpsearch.report.trial_list import trial_line
 from hpsearch.report.view import StudyView
 from hpsearch.study.driver import Driver
+from hpsearch.study.outage import AWAY
 from hpsearch.study.spec import Study
 from hpsearch.study.state import FAILED, FINISHED
 
@@ -27,16 +39,16 @@ ASK_AGAIN_SECONDS = 0.5
 LEASE_PATIENCE = 3600.0
 """seconds for which a submitted driver waits for the lease, which one that was cut off may hold"""
 LEASE_GLANCE_SECONDS = 10.0
-DISK_SECONDS = 60.0
-MAX_DISK_PAUSES = 60
-"""of a driver without a terminal, together"""
 
 
-def run(name_or_file: str, runs: Path, *, export_best: bool) -> int:
-    """Drive a study to its end, or until Ctrl-C; the same command goes on with it."""
-    study, _ = find_study(name_or_file, runs)
+def run(name_or_file: str, runs: Path, *, trials: int | None, export_best: bool) -> int:
+    """Drive a study to its end, or until Ctrl-C; the same command goes on with it.
+
+    ``trials`` is a total in place of the file's, which `study.given_total` remembers.
+    """
+    study, _ = find_study(name_or_file, runs, trials=trials)
     again = f"hpsearch run {study.path}{runs_option(runs)}"
-    view = drive_here(study, runs, Console(), again=again)
+    view = drive_here(study, runs, Terminal(), again=again)
     return INTERRUPTED if view is None else say_the_end(view, export_best=export_best)
 
 
@@ -64,19 +76,30 @@ def drive_here(study: Study, runs: Path, console: Console, *, again: str) -> Stu
 
 
 def drive_detached(name: str, runs: Path) -> int:
-    """Drive a study that was submitted, without a terminal."""
-    study, _ = find_study(name, runs)
-    with stop_flag((signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)) as flag:
+    """Drive a study that was submitted, without a terminal; `cluster.supervisor` starts it."""
+    folder = StudyDir((runs / name).absolute())
+    with stop_flag((signal.SIGTERM, signal.SIGINT)) as flag:
         try:
+            outage = open_outage(folder, flag, waits_at_start=True)
+            study, _ = outage.run(lambda: find_study(name, runs))
             view = _patiently(study, runs, flag)
-        finally:
-            if flag.signal == signal.SIGUSR1:
-                from hpsearch.cluster.slurm_driver import requeue_own_job
-
-                requeue_own_job()
+        except (*AWAY, ConflictError):
+            if flag.is_set:
+                return INTERRUPTED
+            raise
         if flag.is_set:
             return INTERRUPTED
-    return say_the_end(view, export_best=True)
+    if view.state.status == FAILED:
+        # Final, even where a full disk was the cause, for which a driver is started again else.
+        say(f"{broken(view)}")
+        return StudyFailedError.exit_code
+    try:
+        return say_the_end(view, export_best=True)
+    except (DiskError, StorageError, StudyFailedError):
+        raise
+    except HpsearchError as error:  # such as that no trial has finished: to start again is no help
+        say(f"{error}")
+        return 0
 
 
 def tick(name_or_file: str, runs: Path) -> int:
@@ -85,34 +108,25 @@ def tick(name_or_file: str, runs: Path) -> int:
     with held(study, folder, runs) as driver:
         driver.start(resume=False)
         driver.tick()
+        driver.write_snapshot(partial(trial_line, study))
         view = StudyView(study, folder, driver.state, is_driven=True)
     if view.state.status == FAILED:
         raise broken(view)
-    print(f"{study.spec.name}: {view.state.status}, {counts_text(view.state.counts())}")
+    print(f"{study.spec.name}: {view.state.status}, {standing_text(view.state)}")
     return 0
 
 
 def _patiently(study: Study, runs: Path, flag: StopFlag) -> StudyView:
-    """Drive as soon as no other driver does: one that died elsewhere, or lost its network.
-
-    Nobody watches, so a file system that fails is given some time to recover.
-    """
-    disk_pauses = 0
+    """Drive as soon as no other driver does: one that died elsewhere, or lost its network."""
     deadline = time.monotonic() + LEASE_PATIENCE
     while True:
         try:
-            return _watched(study, runs, flag, Console(), resume=False)
+            return _watched(study, runs, flag, Terminal(), resume=False)
         except ConflictError as error:
             if time.monotonic() > deadline or flag.is_set:
                 raise
             say(f"{error}")
-            time.sleep(LEASE_GLANCE_SECONDS)
-        except DiskError as error:
-            if flag.is_set or disk_pauses == MAX_DISK_PAUSES:
-                raise
-            disk_pauses += 1
-            say(f"{error}; trying again in {DISK_SECONDS:.0f} seconds")
-            flag.rest(DISK_SECONDS)
+            flag.rest(LEASE_GLANCE_SECONDS)
 
 
 def _watched(
@@ -131,7 +145,9 @@ def _watched(
             if not outlives_the_driver(study) and resume:
                 _leave(driver, flag)
 
-        return drive(study, runs, flag, resume=resume, watch=watch, leave=leave)
+        return drive(
+            study, runs, flag, resume=resume, waits_at_start=not resume, watch=watch, leave=leave
+        )
 
 
 def _leave(driver: Driver, flag: StopFlag) -> None:
@@ -155,12 +171,19 @@ def say_the_end(view: StudyView, *, export_best: bool) -> int:
     if view.state.status == FAILED:
         raise broken(view)
     if view.state.status != FINISHED:
-        print(f"{view.study.spec.name}: {view.state.status}, {counts_text(view.state.counts())}")
+        print(f"{view.study.spec.name}: {view.state.status}, {standing_text(view.state)}")
         return 0
-    console = Console()
+    console = Terminal()
     trial = best_trial(view)
+    if not export_best:
+        print_best(console, view, trial)
+        return 0
+    try:
+        folder, measures = write_export(view, trial, None, NUM_GAMES, key=None)
+    except HpsearchError:
+        print_best(console, view, trial)
+        raise
+    print_verdict(console, measures["rows"], trial.number, view.config(trial))
     print_best(console, view, trial)
-    if export_best:
-        folder, measures = write_export(view, trial, None, NUM_GAMES)
-        print_export(console, folder, measures)
+    print_export(console, folder, measures)
     return 0

@@ -4,10 +4,9 @@ import getpass
 import socket
 from dataclasses import dataclass
 
-from hpsearch.commands.driving import say
+from hpsearch.report.terminal import say
+from hpsearch.report.web.guard import EVERY_ADDRESS, LOOPBACK
 from hpsearch.report.web.server import Server
-
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 @dataclass(frozen=True)
@@ -30,7 +29,7 @@ def tell_address(server: Server, what: str, path: str) -> None:
     host, port = server.server_name, server.server_port
     shown_host = f"[{host}]" if ":" in host else host
     is_local = host in LOOPBACK
-    at = shown_host if is_local or host not in ("0.0.0.0", "::") else socket.gethostname()
+    at = shown_host if is_local or host not in EVERY_ADDRESS else socket.gethostname()
     print(f"{what}, until Ctrl-C:")
     print(f"  http://{at}:{port}{path}", flush=True)
     if is_local:

@@ -4,6 +4,7 @@ import time
 from collections.abc import Collection
 from pathlib import Path
 
+from hpsearch.cluster.driver_retry import forget_retry
 from hpsearch.cluster.failures import KINDS
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.commands.driving import held
@@ -12,12 +13,12 @@ from hpsearch.commands.executors import (
     detached_driver,
     poll_seconds,
 )
-from hpsearch.commands.find import find_study, runs_option
+from hpsearch.commands.find import find_study, grows, runs_option, study_to_resume
 from hpsearch.errors import ConflictError, HpsearchError, UsageError, unknown_name
-from hpsearch.report.text import counts_text
-from hpsearch.report.view import StudyView, open_view
+from hpsearch.report.text import standing_text
+from hpsearch.report.view import StudyView, find_awaited, open_view
 from hpsearch.study import requests
-from hpsearch.study.driver_start import note_start
+from hpsearch.study.driver_start import driver_start_locked, note_start
 from hpsearch.study.records import FAIL, Trial
 from hpsearch.study.requests import Request, Verb
 from hpsearch.study.spec import Study
@@ -52,8 +53,9 @@ def leave_to_driver(study: Study, folder: StudyDir, runs: Path) -> bool:
 def request(name: str, runs: Path, verb: Verb) -> int:
     """Pause, resume, stop or cancel a study."""
     view = open_view(name, runs)
-    _refuse_what_changes_nothing(view, verb)
-    return _ask(view, runs, Request(verb))
+    study = study_to_resume(view) if verb == "resume" else view.study
+    _refuse_what_changes_nothing(view, study, verb)
+    return _ask(view, study, runs, Request(verb))
 
 
 def retry(name: str, runs: Path, kinds: Collection[str], numbers: Collection[int]) -> int:
@@ -79,59 +81,75 @@ def retry(name: str, runs: Path, kinds: Collection[str], numbers: Collection[int
         raise UsageError(
             f"no failed trial of {name} is left to try again; hpsearch status {name} lists them"
         )
-    print(f"{name}: trying {len(chosen)} failed trials again, as new ones")
-    return _ask(view, runs, Request("retry", chosen))
+    who = "its driver takes them up" if view.is_driven else "a driver is started for them"
+    trials = "1 failed trial" if len(chosen) == 1 else f"{len(chosen)} failed trials"
+    print(f"{name}: trying {trials} again, with the same parameters as new ones; {who}")
+    return _ask(view, view.study, runs, Request("retry", chosen))
 
 
 def _is_meant(trial: Trial, kinds: Collection[str], numbers: Collection[int]) -> bool:
     return (not kinds or trial.failure in kinds) and (not numbers or trial.number in numbers)
 
 
-def _refuse_what_changes_nothing(view: StudyView, verb: Verb) -> None:
+def _refuse_what_changes_nothing(view: StudyView, study: Study, verb: Verb) -> None:
     name, status = view.study.spec.name, view.state.status
     over = {FINISHED, FAILED, STOPPED, CANCELLED}
     if verb in ("pause", "stop", "cancel") and status in over:
         raise UsageError(f"the study {name} is {status}; there is nothing to {verb}")
     if verb == "pause" and status == PAUSED:
         raise UsageError(f"the study {name} is paused already; go on with: hpsearch resume {name}")
-    if verb == "resume" and status == FINISHED:
+    if verb == "resume" and status == FINISHED and not grows(view.study, study):
         raise UsageError(
-            f"the study {name} is finished; raise budget.trials in {view.study.path} and submit it"
+            f"the study {name} is finished; raise budget.trials in {view.study.path} and resume it"
         )
-    if verb == "resume" and view.state.num_failures() > view.study.spec.max_failures:
+    if verb == "resume" and view.state.num_failures() > study.spec.max_failures:
         raise UsageError(
             f"the study {name} failed, and would again: raise max_failures in {view.study.path} "
-            f"and submit it, or try its failed trials again with: hpsearch retry {name}"
+            f"and resume it, or try its failed trials again with: hpsearch retry {name}"
         )
     if verb == "resume" and view.is_driven and view.state.status not in {PAUSED, *over}:
         raise UsageError(f"the study {name} is {view.status}; there is nothing to resume")
 
 
-def _ask(view: StudyView, runs: Path, asked: Request) -> int:
-    """Leave a request for the driver, or do what is asked where there is none."""
+def _ask(view: StudyView, study: Study, runs: Path, asked: Request) -> int:
+    """Leave a request for the driver, or do what is asked where there is none.
+
+    ``study`` is driven from then on: as it was, or as its file is now.
+    """
+    name = study.spec.name
     requests.leave(view.folder, asked)
     if view.is_driven:
         _wait_to_be_heard(view, asked)
     else:
-        try:
-            _act(view, runs)
-        except HpsearchError:
-            # What was refused must not be done by a driver of tomorrow.
-            requests.forget(view.folder, asked)
-            raise
-    after = open_view(view.study.spec.name, runs)
+        _act_or_wait(view, study, runs, asked)
+    after = open_view(name, runs)
     if asked.verb in ("resume", "retry") and not after.is_driven:
         try:
-            _start_driver(view.study, view.folder, runs)
-        except ConflictError:  # one waits in the queue, and will find what was asked
-            print(f"{view.study.spec.name}: {_standing(after)}; its driver waits in the queue")
+            _start_driver(study, view.folder, runs)
+        except ConflictError as error:  # it will see what was asked
+            print(f"{name}: {_standing(after)}; {error}")
     else:
-        print(f"{view.study.spec.name}: {_standing(after)}")
+        print(f"{name}: {_standing(after)}")
     return 0
 
 
+def _act_or_wait(view: StudyView, study: Study, runs: Path, asked: Request) -> None:
+    """Do what is asked, or let a driver hear it that has begun to drive meanwhile."""
+    try:
+        _act(study, view.folder, runs, asked.verb)
+    except ConflictError:
+        if not open_view(study.spec.name, runs).is_driven:
+            requests.forget(view.folder, asked)
+            raise
+        _wait_to_be_heard(view, asked)
+    except HpsearchError:
+        # What was refused must not be done by a driver of tomorrow.
+        requests.forget(view.folder, asked)
+        raise
+
+
 def _standing(view: StudyView) -> str:
-    return f"{view.state.status}, {counts_text(view.state.counts())}"
+    return f"{view.state.status}, {standing_text(view.state)}"
 
 
 def _wait_to_be_heard(view: StudyView, asked: Request) -> None:
@@ -145,11 +163,12 @@ def _wait_to_be_heard(view: StudyView, asked: Request) -> None:
         )
 
 
-def _act(view: StudyView, runs: Path) -> None:
+def _act(study: Study, folder: StudyDir, runs: Path, verb: Verb) -> None:
     """Be the driver for a moment: hear the request, and see the jobs of a cancelled study end."""
-    study, folder = view.study, view.folder
     deadline = time.monotonic() + END_SECONDS
     with held(study, folder, runs) as driver:
+        if verb == "resume":
+            driver.start()  # reopens what a grown budget lets go on
         driver.collect()
         while (
             driver.state.status == CANCELLED
@@ -161,8 +180,21 @@ def _act(view: StudyView, runs: Path) -> None:
 
 
 def _start_driver(study: Study, folder: StudyDir, runs: Path) -> None:
-    driver = detached_driver(study, folder, runs).start()
-    note_start(folder, driver)
+    """Start a driver without a terminal, one at a time.
+
+    Raises:
+        ConflictError: if one was started before and is there.
+    """
     name = study.spec.name
+    with driver_start_locked(folder):
+        there = find_awaited(folder)
+        if there is not None:
+            raise ConflictError(
+                f"the driver of {name} is there already, as {there.who}, and drives as soon as it "
+                f"can; look at it with: hpsearch status {name}{runs_option(runs)}"
+            )
+        forget_retry(folder)
+        driver = detached_driver(study, folder, runs).start()
+        note_start(folder, driver)
     look = f"hpsearch status {name} --watch{runs_option(runs)}"
     print(f"{name}: driven by {driver}; look at it with: {look}", flush=True)

@@ -6,13 +6,13 @@ from contextlib import closing
 from pathlib import Path
 
 from hpsearch.cluster.signals import StopFlag, stop_flag
-from hpsearch.commands.driving import say
 from hpsearch.commands.serving import Place, tell_address
 from hpsearch.errors import DiskError, StorageUnavailableError
 from hpsearch.monitor.event_file import check_tensorboard
 from hpsearch.report.following import Followed
 from hpsearch.report.tensorboard.board import Board
-from hpsearch.report.web.guard import Guard
+from hpsearch.report.terminal import say
+from hpsearch.report.web.guard import Guard, Names
 from hpsearch.report.web.server import Server, bind, serving
 
 REFRESH_SECONDS = 10.0
@@ -39,11 +39,11 @@ def tensorboard(study: str, runs: Path, place: Place, *, output: Path | None) ->
             return 0
         server = bind(place.host, place.port)
         with stop_flag((signal.SIGINT, signal.SIGTERM)) as flag:
-            _serve(followed, server, flag)
+            _serve(followed, server, flag, place)
     return 0
 
 
-def _serve(followed: Followed, server: Server, flag: StopFlag) -> None:
+def _serve(followed: Followed, server: Server, flag: StopFlag, place: Place) -> None:
     from hpsearch.report.tensorboard.server import application
 
     folder = followed.view.folder.tensorboard
@@ -51,7 +51,9 @@ def _serve(followed: Followed, server: Server, flag: StopFlag) -> None:
     board.write(followed.view)
     # On a machine with other users every port is everybody's, as in `hpsearch dashboard`.
     token, cookie = secrets.token_urlsafe(16), f"hpsearch-{server.server_port}"
-    with serving(server, Guard(application(folder), token=token, cookie=cookie)):
+    names = Names(place.host, server.server_name)
+    guard = Guard(application(folder), token=token, cookie=cookie, names=names)
+    with serving(server, guard):
         tell_address(server, f"TensorBoard on {folder}", f"/?token={token}")
         while not flag.is_set:
             flag.rest(REFRESH_SECONDS)

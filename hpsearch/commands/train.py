@@ -8,17 +8,24 @@ from typing import Any
 
 import numba
 import torch
-from rich.console import Console
 
 from hpsearch import yaml_file
-from hpsearch.cluster.failures import CODE
+from hpsearch.cluster.failures import CODE, DISK
 from hpsearch.cluster.signals import STOP_SIGNALS, stop_flag
 from hpsearch.cluster.single_run import open_run
 from hpsearch.cluster.trial_dir import TrialDir
 from hpsearch.cores import num_cores
-from hpsearch.errors import INTERRUPTED, ConfigError, TrainingFailedError, UsageError, unknown_name
-from hpsearch.names import NAME_RULE, is_name
+from hpsearch.errors import (
+    INTERRUPTED,
+    ConfigError,
+    DiskError,
+    TrainingFailedError,
+    UsageError,
+    unknown_name,
+)
+from hpsearch.names import NAME_RULE, check_places, is_name
 from hpsearch.plain import to_plain
+from hpsearch.report.terminal import Terminal
 from hpsearch.report.training import open_training_display, plain_metrics_table
 from hpsearch.trainers.config import read_config
 
@@ -33,6 +40,7 @@ def train(
     num_threads: int | None,
 ) -> int:
     """Train what a configuration says, from where it was interrupted; Ctrl-C saves and leaves."""
+    check_places(file, runs)
     plain = to_plain(yaml_file.load(file))  # copied: what the file says by an alias is one object
     for override in overrides:
         _override(plain, override)
@@ -44,7 +52,7 @@ def train(
         raise UsageError(f"the name of a run {NAME_RULE}, but is {name!r}; choose one with --name")
     folder = (runs / name).absolute()
     _use_threads(num_threads or num_cores())
-    console = Console()
+    console = Terminal()
     with (
         stop_flag((signal.SIGINT, *STOP_SIGNALS)) as flag,
         open_run(config, folder) as run,
@@ -59,6 +67,10 @@ def train(
             file=sys.stderr,
         )
         return INTERRUPTED
+    if result.kind == DISK:
+        raise DiskError(
+            f"training stopped ({result.message}); free some space, then run the same command again"
+        )
     if result.status != "finished":
         fault = TrialDir(folder).fault
         where = f"; {fault} tells it in full" if result.kind == CODE else ""

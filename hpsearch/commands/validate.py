@@ -2,6 +2,7 @@
 
 import json
 import shlex
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -10,18 +11,24 @@ from hpsearch import yaml_file
 from hpsearch.cluster.sbatch import driver_options, trial_options
 from hpsearch.cluster.slurm_profile import load_profile
 from hpsearch.cluster.study_dir import StudyDir
+from hpsearch.errors import ConfigError, HpsearchError, StorageError
+from hpsearch.names import check_places
 from hpsearch.report.forecast import Forecast, forecast
+from hpsearch.report.gauge_token import read_token
 from hpsearch.study.example import Example, example_trial
 from hpsearch.study.options import SlurmOptions
 from hpsearch.study.remarks import remarks
-from hpsearch.study.spec import Study, load_spec
+from hpsearch.study.sections import read_sections
+from hpsearch.study.spec import Study, StudySpec, load_spec, storage_url
+from hpsearch.study.spec_checks import section_problems
 
 JOBS = {"trials": "a job of trials", "driver": "the driver"}
 
 
 def validate(path: Path, runs: Path, *, as_json: bool) -> int:
     """Print the size of the search, its cost and one example; every fault is raised at once."""
-    study = load_spec(path)
+    check_places(path, runs)
+    study = _load(path)
     example, cost = example_trial(study), forecast(study, StudyDir(runs / study.spec.name))
     if as_json:
         print(json.dumps(_plain(study, example, cost), indent=1))
@@ -40,6 +47,39 @@ def validate(path: Path, runs: Path, *, as_json: bool) -> int:
     print("its complete trainer configuration:\n")
     print(yaml_file.dump(example.config))
     return 0
+
+
+def _load(path: Path) -> Study:
+    """Return the study of a file, which this machine has the secrets for.
+
+    Raises:
+        ConfigError: listing every fault of the file, and every secret that is not there.
+    """
+    missing = list(_missing_secrets(path))
+    try:
+        study = load_spec(path)
+    except ConfigError as error:
+        raise ConfigError(str(path), [*error.problems, *missing]) from error
+    if missing:
+        raise ConfigError(str(path), missing)
+    return study
+
+
+def _missing_secrets(path: Path) -> Iterator[str]:
+    """Yield what the study file takes from elsewhere and is not there, or open to others."""
+    sections = read_sections(StudySpec, yaml_file.load(path))
+    storage, prometheus = sections.get("storage"), sections.get("prometheus")
+    if storage is not None and not any(section_problems({"storage": storage})):
+        try:
+            storage_url(sections.get("name", path.stem), storage)
+        except StorageError as error:
+            yield f"storage: {error}"
+    if prometheus is not None:
+        try:
+            read_token(prometheus, path.parent)
+        except HpsearchError as error:
+            key = "prometheus.token"
+            yield f"{error}" if str(error).startswith(key) else f"{key}: {error}"
 
 
 def cost_text(cost: Forecast) -> str:

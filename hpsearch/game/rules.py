@@ -48,7 +48,7 @@ def sort_points(points: Tensor) -> Tensor:
     """Order the rows of int32 (..., N, D) descending lexicographically, padding last."""
     for coordinate in reversed(range(points.shape[-1])):
         order = points[..., coordinate].argsort(dim=-1, descending=True, stable=True)
-        points = points.take_along_dim(order.unsqueeze(-1), dim=-2)
+        points = points.gather(-2, order.unsqueeze(-1).expand_as(points))
     return points
 
 

@@ -1,13 +1,17 @@
 """Metrics as plain data, and how Prometheus comes to them: what jobs and drivers share."""
 
+import hmac
 import threading
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from hpsearch.errors import ConflictError
 from hpsearch.monitor.packages import needed
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
 LabelValues = tuple[str, ...]
 
@@ -70,33 +74,54 @@ class Snapshot:
 class Endpoint:
     """Serves a snapshot at http://host:port/metrics, in a thread of its own."""
 
-    def __init__(self, snapshot: Snapshot, host: str, port: int, *, remedy: str) -> None:
+    def __init__(
+        self, snapshot: Snapshot, host: str, port: int, *, token: str | None, remedy: str
+    ) -> None:
         """Begin to serve.
 
         Args:
             snapshot: what is served.
             host: name or address of this machine.
             port: of it.
+            token: what a request must show as ``Authorization: Bearer TOKEN``; None asks for none.
             remedy: what to do where the port is taken, as the end of a sentence.
 
         Raises:
             ConflictError: if the port is taken or may not be used.
         """
-        from prometheus_client import start_http_server
+        from prometheus_client import CollectorRegistry, make_wsgi_app, start_http_server
 
         start: Callable[..., tuple[Any, threading.Thread]] = start_http_server
         try:
-            self._server, self._thread = start(port, addr=host, registry=snapshot.registry)
+            # It answers at once, so with nothing until it asks for the token.
+            self._server, self._thread = start(port, addr=host, registry=CollectorRegistry())
         except OSError as error:
             raise ConflictError(
                 f"port {port} of {host} cannot be used ({error.strerror}); {remedy}"
             ) from error
+        application = make_wsgi_app(snapshot.registry)
+        self._server.set_app(application if token is None else _behind(token, application))
 
     def close(self) -> None:
         """Give the port back."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
+
+
+def _behind(token: str, inner: "WSGIApplication") -> "WSGIApplication":
+    """Return an application that lets through to another one what shows the token."""
+
+    def answer(environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
+        scheme, _, shown = environ.get("HTTP_AUTHORIZATION", "").partition(" ")
+        if scheme.lower() == "bearer" and hmac.compare_digest(shown.encode(), token.encode()):
+            return inner(environ, start_response)
+        body = b"the metrics of this study need its token, as authorization in Prometheus\n"
+        headers = [("WWW-Authenticate", "Bearer"), ("Content-Length", str(len(body)))]
+        start_response("401 Unauthorized", [("Content-Type", "text/plain"), *headers])
+        return [body]
+
+    return answer
 
 
 def _family(metric: Metric | Histogram) -> Any:

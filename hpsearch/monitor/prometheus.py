@@ -14,7 +14,7 @@ from hpsearch.monitor.look import Look
 from hpsearch.monitor.places import JobPlace
 
 ADDRESS = "127.0.0.1"
-"""what is served is for this machine alone; Prometheus has no passwords"""
+"""what a job serves is for this machine alone, and nothing is asked for it"""
 MEMBER_LABELS = ("study", "trial", "role")
 JOB_LABELS = ("study", "job")
 SECTION_LABELS = ("study", "job", "section")
@@ -58,7 +58,7 @@ class Server:
         """
         self._job = job
         self._snapshot = Snapshot()
-        self._endpoint = Endpoint(self._snapshot, ADDRESS, port, remedy=PORT_REMEDY)
+        self._endpoint = Endpoint(self._snapshot, ADDRESS, port, token=None, remedy=PORT_REMEDY)
 
     def write(self, look: Look) -> None:
         """Serve this look from now on."""

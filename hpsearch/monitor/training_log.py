@@ -5,7 +5,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TextIO
 
-from hpsearch.atomic import write_text
+from hpsearch.atomic import write_bytes
+from hpsearch.bounded import parse_json, read_lines
 from hpsearch.monitor.look import Look, MemberLook, finite_or_none
 from hpsearch.monitor.places import MemberPlace
 
@@ -60,16 +61,15 @@ def forget_after(path: Path, step: int) -> None:
     """Drop the lines of later steps than ``step``, and a last one that was cut off."""
     if not path.exists():
         return
-    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
-    kept = [line for line in lines if (found := _step(line)) is not None and found <= step]
-    if kept != lines:
-        write_text(path, "".join(kept))
+    kept = [line for line in read_lines(path) if (at := _step(line)) is not None and at <= step]
+    if sum(len(line) + 1 for line in kept) != path.stat().st_size:
+        write_bytes(path, b"".join(line + b"\n" for line in kept))
 
 
-def _step(line: str) -> int | None:
+def _step(line: bytes) -> int | None:
     """Return the step of a line, None if it is damaged."""
     try:
-        step = json.loads(line)["step"]
+        step = parse_json(line)["step"]
     except (ValueError, TypeError, KeyError):
         return None
-    return step if isinstance(step, int) and line.endswith("\n") else None
+    return step if isinstance(step, int) else None

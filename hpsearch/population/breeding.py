@@ -24,7 +24,7 @@ from hpsearch.population.options import (
 )
 from hpsearch.population.plan import Member, Next, Plan
 from hpsearch.population.scores import Scores
-from hpsearch.population.selection.operator_choice import OperatorRecord
+from hpsearch.population.selection.operator_record import OperatorRecord
 from hpsearch.population.selection.succession import (
     Successor,
     by_pareto,

@@ -11,11 +11,8 @@ from hpsearch.population.operators.table import OPERATORS
 from hpsearch.population.options import PopulationOptions, needs_pairs, takes_two_parents
 from hpsearch.population.plan import Member, Next
 from hpsearch.population.scores import Scores
-from hpsearch.population.selection.operator_choice import (
-    OperatorRecord,
-    operator_chances,
-    pick_operators,
-)
+from hpsearch.population.selection.operator_choice import operator_chances, pick_operators
+from hpsearch.population.selection.operator_record import OperatorRecord
 from hpsearch.population.selection.succession import Successor, better_of_two
 
 

@@ -3,7 +3,7 @@
 Axes: P hosts, Q agents, G games of each pair.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final
@@ -56,6 +56,7 @@ def play_everybody(
     split: str,
     sampled: bool,
     device: torch.device,
+    tell: Callable[[int], None] = lambda num_pairs: None,
 ) -> CrossPlay:
     """Let every host play every agent, from the same starts in every cell.
 
@@ -71,28 +72,32 @@ def play_everybody(
         split: name of the set of starts.
         sampled: whether learned players draw their moves, as often as in their own evaluations.
         device: where the players' networks are.
+        tell: called with the number of pairs whenever some have played.
 
     Raises:
         ValueError: if a side is empty.
     """
+
+    def play(some_hosts: Players, some_agents: Players) -> CrossPlay:
+        played = crossplay(
+            _hosts(some_hosts, sampled=sampled),
+            _agents(some_agents, sampled=sampled),
+            game,
+            num_games=num_games,
+            max_steps=max_steps,
+            split=split,
+            device=device,
+        )
+        tell(some_hosts.count * some_agents.count)
+        return played
+
     of_a_pair = num_games * game.max_num_points * game.dimension
     pairs = max(1, MAX_COORDINATES // of_a_pair)
     agents_at_once = min(pairs, agents.count)
     hosts_at_once = max(1, pairs // max(1, agents_at_once))
     return _stacked(
         [
-            [
-                crossplay(
-                    _hosts(some_hosts, sampled=sampled),
-                    _agents(some_agents, sampled=sampled),
-                    game,
-                    num_games=num_games,
-                    max_steps=max_steps,
-                    split=split,
-                    device=device,
-                )
-                for some_agents in _batches(agents, agents_at_once)
-            ]
+            [play(some_hosts, some_agents) for some_agents in _batches(agents, agents_at_once)]
             for some_hosts in _batches(hosts, hosts_at_once)
         ]
     )

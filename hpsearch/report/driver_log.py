@@ -6,6 +6,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from hpsearch.errors import DiskError
+from hpsearch.printable import printable
 from hpsearch.study.events import NewEvent
 
 
@@ -69,7 +70,7 @@ def line(event: NewEvent) -> str:
         if value is not None
     ]
     details = [f"{k}={v}" for k, v in event.data.items() if k in SHOWN and v not in (None, "")]
-    return " ".join(" ".join([when, event.kind, *which, *details]).splitlines())
+    return printable(" ".join(" ".join([when, event.kind, *which, *details]).splitlines()))
 
 
 SHOWN = ("status", "state", "kind", "step", "value", "failure", "message", "id")

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import median
 
-from hpsearch.atomic import read_json
+from hpsearch.bounded import read_json
 from hpsearch.cluster.messages import JobPlan
 from hpsearch.cluster.slurm_profile import load_profile
 from hpsearch.cluster.study_dir import JobDir, StudyDir
@@ -115,12 +115,16 @@ def _jobs(folder: StudyDir) -> Iterator[tuple[JobDir, JobPlan]]:
         job = JobDir(path)
         try:
             yield job, job.read()
-        except (CorruptError, DiskError, TypeError, KeyError):  # half of a job that never began
+        except (CorruptError, DiskError):  # half of a job that never began
             continue
 
 
 def _speed(job: JobDir, plan: JobPlan) -> float:
-    """Return the member steps a second of a job, by the last signs of life of its members."""
+    """Return the member steps a second of a job, by its last sign of life."""
+    said = job.heartbeat.read()
+    if said is not None:
+        return said.steps_per_second * len(said.members)
+    # A job of an older version, see `AttemptDir.read_heartbeat`.
     beats = (
         job.study.trial(one.trial).attempt(one.attempt).read_heartbeat() for one in plan.assignments
     )
@@ -130,5 +134,5 @@ def _speed(job: JobDir, plan: JobPlan) -> float:
 def _gpus(study: Study) -> int:
     options = study.spec.executor
     if not isinstance(options, SlurmOptions):
-        return 1
+        return study.gpus_per_job
     return load_profile(study.path.parent / options.profile).gpus_per_task

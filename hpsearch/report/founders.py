@@ -4,13 +4,12 @@ from collections.abc import Sequence
 from itertools import chain, islice, zip_longest
 from typing import TypeVar
 
-from hpsearch.atomic import read_json
 from hpsearch.errors import ConflictError
 from hpsearch.report.strongest import Found, strongest_checkpoints
 from hpsearch.report.view import StudyView
 from hpsearch.study.bred import Founder
 from hpsearch.study.state import FINISHED, STOPPED
-from hpsearch.trainers.checkpoint_name import STATE
+from hpsearch.trainers.checkpoint import saved_config
 
 T = TypeVar("T")
 
@@ -50,7 +49,7 @@ def _best(view: StudyView, count: int) -> list[Founder]:
 
 
 def _founder(view: StudyView, found: Found) -> Founder:
-    config = read_json(found.checkpoint / STATE)["config"]
+    config = saved_config(found.checkpoint)
     return Founder(view.study.spec.name, found.trial, found.checkpoint.absolute(), config)
 
 

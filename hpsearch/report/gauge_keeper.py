@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Final
 
 from hpsearch.monitor.exposition import (
@@ -13,6 +14,7 @@ from hpsearch.monitor.exposition import (
     Metrics,
     Snapshot,
 )
+from hpsearch.report.gauge_token import read_token
 from hpsearch.report.gauges import DriverFigures, gauges
 from hpsearch.report.view import StudyView
 from hpsearch.study.options import PrometheusOptions
@@ -45,7 +47,7 @@ class GaugeKeeper:
             return
         try:
             if self._served is None:
-                self._served = _Served(self._options)
+                self._served = _Served(self._options, view.study.path.parent)
             self._served.show(gauges(view, driver, time.time()))
         except Exception as error:
             self._options = None
@@ -64,9 +66,12 @@ class GaugeKeeper:
 class _Served:
     """An endpoint, whose counters never fall."""
 
-    def __init__(self, options: PrometheusOptions) -> None:
+    def __init__(self, options: PrometheusOptions, folder: Path) -> None:
         self._snapshot = Snapshot()
-        self._endpoint = Endpoint(self._snapshot, options.host, options.port, remedy=REMEDY)
+        token = read_token(options, folder)
+        self._endpoint = Endpoint(
+            self._snapshot, options.host, options.port, token=token, remedy=REMEDY
+        )
         self._highest: dict[str, Mapping[LabelValues, float]] = {}
 
     def show(self, metrics: Metrics) -> None:

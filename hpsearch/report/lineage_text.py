@@ -4,11 +4,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from rich.console import Console
 from rich.table import Table
 
 from hpsearch.report.lineage import Descent, Relative
 from hpsearch.report.parameter_names import short_names
 from hpsearch.report.text import setting_text
+from hpsearch.report.whole_lines import print_whole
 
 
 def plain_lineage(found: Descent, line: Sequence[Relative]) -> dict[str, Any]:
@@ -23,6 +25,17 @@ def plain_lineage(found: Descent, line: Sequence[Relative]) -> dict[str, Any]:
             for position, parent in enumerate(one.parents)
         ],
     }
+
+
+def print_lineage(console: Console, relatives: Sequence[Relative], champion: int | None) -> None:
+    """Print a row a trial, as wide as a terminal; in a file or pipe, rows are not broken."""
+    table = lineage_table(relatives)
+    if console.is_terminal:
+        console.print(table)
+    else:
+        print_whole(console, table)
+    for remark in lineage_remarks(relatives, champion):
+        console.print(remark, highlight=False, soft_wrap=not console.is_terminal)
 
 
 def lineage_table(relatives: Sequence[Relative]) -> Table:
@@ -45,6 +58,20 @@ def lineage_table(relatives: Sequence[Relative]) -> Table:
             changes_text(one.changes, names),
         )
     return table
+
+
+def lineage_remarks(relatives: Sequence[Relative], champion: int | None) -> list[str]:
+    """Return what the words of the table mean that need it, the champion's own first."""
+    return [
+        f"{_whose(one, champion)} not adopted: the child that {one.operator} made lost against a "
+        "copy of its first parent, so that copy trained in its place, with the changes"
+        for one in sorted(relatives, key=lambda one: one.trial != champion)
+        if one.adopted is False
+    ][:1]
+
+
+def _whose(one: Relative, champion: int | None) -> str:
+    return f"trial {one.trial}{', the champion,' if one.trial == champion else ''} was"
 
 
 def operator_text(one: Relative) -> str:

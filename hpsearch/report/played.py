@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hpsearch.errors import CorruptError
 from hpsearch.population.arrays import Floats
 from hpsearch.report.confirmed import last_match
 from hpsearch.report.view import StudyView
@@ -39,6 +40,8 @@ def read_played(view: StudyView) -> Played | str:
     if games is None:
         return f"the games of match {number} are gone from {files.root}"
     plan = files.read_plan()
+    if games.moves.shape != plan.shape:
+        raise CorruptError(f"the games of match {number} in {files.root} are not those of its plan")
     moves = np.concatenate(list(games.moves), axis=2)  # (P, Q, S * G)
     return Played(
         number,

@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from math import ceil
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -12,7 +13,8 @@ from rich.text import Text
 
 from hpsearch.report.interval_text import interval_text
 from hpsearch.report.live import is_live
-from hpsearch.report.text import counts_text, duration_text
+from hpsearch.report.text import counts_text, duration_text, time_left_text
+from hpsearch.report.time_left import Pacer, TimeLeft
 from hpsearch.report.view import StudyView
 from hpsearch.report.work import steps_in_all, steps_made, steps_per_second
 
@@ -24,16 +26,22 @@ class Progress:
     """How far a study is."""
 
     elapsed: float
-    """seconds since this run began"""
+    """seconds in which its jobs were at work, before this run too, and those of this run"""
     done: float
     """share of the budget's training steps that are made, 0 to 1"""
     steps_per_second: float
     """training steps of all members together; where they pause, to measure or to begin, the last
     that was known"""
-    time_left: float | None
-    """seconds, None while there is nothing to judge by"""
+    time_left: TimeLeft | None
+    """None while it is being measured"""
     counts: dict[str, int]
+    trials: str
+    """how many of the budget's have ended"""
+    best_word: str
+    """best, or champion, which may be worse than the one before"""
     best: str
+    generation: str = ""
+    """of a population, and how far its match is; empty for a search"""
 
 
 class Meter:
@@ -42,43 +50,93 @@ class Meter:
     def __init__(self, view: StudyView) -> None:
         """Remember where the study stood."""
         self._began = time.monotonic()
-        self._steps_before = steps_made(view)
+        self._seconds_before = seconds_at_work(view, time.time())
+        self._pacer = Pacer(steps_made(view))
         self._speed = 0.0
 
     def read(self, view: StudyView) -> Progress:
         """Return how far the study is now."""
         elapsed = time.monotonic() - self._began
-        total = steps_in_all(view)
-        made = steps_made(view)
-        gained = made - self._steps_before
-        left = (total - made) * elapsed / gained if gained > 0 else None
+        total, made = steps_in_all(view), steps_made(view)
         counts = view.state.counts()
         self._speed = steps_per_second(view) or (self._speed if counts["running"] else 0.0)
         return Progress(
-            elapsed=elapsed,
+            elapsed=self._seconds_before + elapsed,
             done=made / total,
             steps_per_second=self._speed,
-            time_left=left,
+            time_left=self._pacer.read(elapsed, made, total),
             counts=counts,
+            trials=f"{view.state.num_done} of {view.study.spec.budget.trials}",
+            best_word=view.best_word,
             best=_best_text(view),
+            generation=generation_text(view),
         )
+
+
+def generation_text(view: StudyView) -> str:
+    """Return which generation of a population trains or plays, empty for a search.
+
+    Members that fail or come late make more generations than the budget's, which then count.
+    """
+    options, record = view.study.spec.population, view.state.population
+    if options is None:
+        return ""
+    match, number = record.match, record.num_judged + 1
+    planned = ceil(view.study.spec.budget.trials / options.members)
+    if match is None and not view.state.untold and number > planned:
+        number = planned  # all have been judged
+    if record.closing:
+        text = f"closing generation {record.closing}"
+    else:
+        text = f"generation {number} of {max(number, planned)}"
+    if match is None:
+        return text
+    played = view.folder.match(match.number).progress()
+    if played is None:
+        return f"{text}, match: waiting"
+    return f"{text}, match: {played[0]} of {played[1]} pairs"
+
+
+def seconds_at_work(view: StudyView, now: float) -> float:
+    """Return for how long at least one job of the study was there, also before interruptions."""
+    total, until = 0.0, 0.0
+    for job in sorted(view.state.jobs.values(), key=lambda job: job.announced_at):
+        end = now if job.ended_at is None else job.ended_at
+        total += max(0.0, end - max(job.announced_at, until))
+        until = max(until, end)
+    return total
 
 
 def progress_text(progress: Progress) -> str:
     """Return the progress as one line."""
-    left = "unknown" if progress.time_left is None else duration_text(progress.time_left)
-    return (
-        f"{counts_text(progress.counts)} | {progress.best} | "
-        f"{speed_text(progress)} | time left {left}"
-    )
+    parts = [
+        f"{progress.trials} ({counts_text(progress.counts)})",
+        *([progress.generation] if progress.generation else []),
+        progress.best if progress.best_word == "best" else f"{progress.best_word} {progress.best}",
+        *speed_texts(progress),
+        *left_texts(progress),
+    ]
+    return " | ".join(parts)
 
 
-def speed_text(progress: Progress) -> str:
-    """Return the speed, with decimals where it is low: large networks make a step in seconds."""
+def left_texts(progress: Progress) -> list[str]:
+    """Return the time left; nothing while a match is played, in which no steps are made."""
+    if "match" in progress.generation and not progress.counts["running"]:
+        return []
+    return [f"time left: {time_left_text(progress.time_left)}"]
+
+
+def speed_texts(progress: Progress) -> list[str]:
+    """Return the speed, with decimals where it is low: large networks make a step in seconds.
+
+    Nothing while nothing trains, when the study is over or plays a match.
+    """
     speed = progress.steps_per_second
-    if progress.counts["running"] and not speed:
-        return "starting"
-    return f"{speed:,.0f} steps/s" if speed >= 10 else f"{speed:.2g} steps/s"
+    if not progress.counts["running"]:
+        return []
+    if not speed:
+        return ["starting"]
+    return [f"{speed:,.0f} steps/s" if speed >= 10 else f"{speed:.2g} steps/s"]
 
 
 class Display:
@@ -115,12 +173,13 @@ def open_display(console: Console) -> Iterator[Display]:
 
 
 def _panel(progress: Progress) -> RenderableType:
-    left = "" if progress.time_left is None else duration_text(progress.time_left)
+    times = [f"{duration_text(progress.elapsed)} passed", *left_texts(progress)]
     return Group(
-        Text(f"trials: {counts_text(progress.counts)}"),
-        Text(f"best:   {progress.best}"),
-        Text(f"speed:  {speed_text(progress)}, all members together"),
-        Text(f"time:   {duration_text(progress.elapsed)} passed, {left or 'unknown'} left"),
+        Text(f"trials: {progress.trials} ({counts_text(progress.counts)})"),
+        *([Text(progress.generation)] if progress.generation else []),
+        Text(f"{f'{progress.best_word}:':<7} {progress.best}"),
+        *(Text(f"speed:  {speed}, all members together") for speed in speed_texts(progress)),
+        Text(f"time:   {', '.join(times)}"),
         ProgressBar(total=1.0, completed=progress.done, width=60),
     )
 

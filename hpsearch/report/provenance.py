@@ -8,7 +8,10 @@ from typing import Final
 import hpsearch
 from hpsearch.cluster.code_snapshot import commit_of
 
-PACKAGES: Final = ("torch", "optuna", "numpy", "numba", "safetensors", "onnx", "onnxruntime")
+PACKAGES: Final = (
+    *("torch", "optuna", "numpy", "numba", "safetensors"),
+    *("onnx", "onnxscript", "onnx-ir", "onnxruntime"),
+)
 
 
 def versions() -> dict[str, str]:

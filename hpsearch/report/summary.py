@@ -1,29 +1,33 @@
 """What a study has come to, as plain data: the keys here are published and stay."""
 
-from collections import Counter
-from collections.abc import Sequence
+import time
 from dataclasses import asdict
 from typing import Any
 
-from hpsearch.population.selection.operator_choice import OperatorRecord
+from hpsearch.cluster.driver_retry import read_retry
+from hpsearch.population.selection.operator_record import OperatorRecord
+from hpsearch.report.time_left import time_left
 from hpsearch.report.view import StudyView
 from hpsearch.report.work import cost, failures, waste
-from hpsearch.study.breeding.records import Match
+from hpsearch.study.breeding.records import Match, PopulationRecord
 from hpsearch.study.driver_note import read_note
-from hpsearch.study.records import FAIL, Trial
+from hpsearch.study.records import Trial
 
 
 def status_summary(view: StudyView) -> dict[str, Any]:
     """Return how a study is: see the keys."""
     best = view.best()
     so_far, note = cost(view), read_note(view.folder) if view.is_driven else None
+    retry = None if view.awaited is None else read_retry(view.folder)
     return {
         "study": view.study.spec.name,
         "state": view.status,
         "message": view.state.message,
         "trials": view.state.counts(),
         "budget": view.study.spec.budget.trials,
+        "done": view.state.num_done,
         "untrained": view.state.num_untrained,
+        "tried_again": view.state.num_retries,
         "failures": failures(view),
         "gpu_hours": {
             "spent": so_far.gpu_hours_spent,
@@ -31,9 +35,11 @@ def status_summary(view: StudyView) -> dict[str, Any]:
             "budget": view.study.spec.budget.gpu_hours,
         },
         "seconds_left": so_far.seconds_left,
+        "seconds_left_range": time_left(view, time.time()),
         "jobs": _jobs(view),
         "waste": {kind: asdict(lost) for kind, lost in waste(view).items()},
         "driver": None if note is None else asdict(note),
+        "driver_retry": None if retry is None else asdict(retry),
         "best": None if best is None else trial_summary(view, best),
         "population": population_summary(view),
         "folder": str(view.folder.root),
@@ -48,35 +54,31 @@ def population_summary(view: StudyView) -> dict[str, Any] | None:
     options, record = view.study.spec.population, view.state.population
     if options is None:
         return None
-    judged = [match for match in record.matches.values() if match.is_over]
-    last = judged[-1] if judged else None
+    last = record.matches[record.num_judged] if record.num_judged else None
     return {
         "members": options.members,
-        "matches": len(judged),
+        "matches": record.num_judged,
         "match": None if record.match is None else record.match.number,
         "champion": None if last is None else last.champion,
         "standings": [] if last is None else _standings(last),
         "game": None if last is None else last.game,
-        "answers": _answers(judged),
+        "answers": [] if last is None else _answers(record, last),
         "operators": _operators(view),
     }
 
 
-def _answers(judged: Sequence[Match]) -> list[dict[str, Any]]:
+def _answers(record: PopulationRecord, last: Match) -> list[dict[str, Any]]:
     """Return how a champion fared against opponents trained for it alone.
 
     The last champion, or where that is not known yet, the latest of whom it is.
     """
-    known = [match.answers for match in reversed(judged) if match.answers]
-    ours = [one for one in known if one[0]["trial"] == judged[-1].champion]
-    return next(iter(ours or known), [])
+    latest = next(reversed(record.answers.values()), [])
+    return latest if last.champion is None else record.answers.get(last.champion, latest)
 
 
 def _operators(view: StudyView) -> dict[str, dict[str, int]]:
     """Return the children that each operator made, those that were tried, and the adopted ones."""
-    born = [one for one in view.state.trials.values() if one.told != FAIL or one.is_adopted]
-    origins = [one.origin for one in born if one.origin is not None]
-    made = Counter(str(one.operator["name"]) for one in origins if one.is_child and one.parents)
+    made = view.state.tally.children
     judged = view.state.population.operators
     untried = OperatorRecord(0, 0)
     return {

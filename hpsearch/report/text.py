@@ -5,25 +5,41 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
+from hpsearch.bounded import last_lines
+from hpsearch.cluster.driver_retry import read_retry
+from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.report.interval_text import interval_text
-from hpsearch.report.parameter_names import short_names
-from hpsearch.report.summary import trial_state
 from hpsearch.report.view import INTERRUPTED, STARTING, StudyView
+from hpsearch.study.driver_start import DriverStart
 from hpsearch.study.records import Trial
+from hpsearch.study.state import StudyState
 
 STATES = ("finished", "running", "waiting", "pruned", "failed")
 
 
-def counts_text(counts: Mapping[str, int], untrained: int = 0) -> str:
+def counts_text(counts: Mapping[str, int], untrained: int = 0, tried_again: int = 0) -> str:
     """Return the number of trials by state, those of which there are some.
 
-    And how many of them are children of a closing, which are no trials of the budget.
+    Two kinds are no trials of the budget, so they are named apart: children of a closing, and
+    failed trials that another trial has tried again.
     """
-    parts = [f"{counts[state]} {state}" for state in STATES if counts[state]]
+    left = {**counts, "failed": counts["failed"] - tried_again}
+    parts = [f"{left[state]} {state}" for state in STATES if left[state]]
     parts += [f"{untrained} of them untrained"] if untrained else []
-    return ", ".join(parts) or "none yet"
+    again = f" ({tried_again} more failed and were tried again)" if tried_again else ""
+    return (", ".join(parts) or "none yet") + again
+
+
+def standing_text(state: StudyState) -> str:
+    """Return the number of a study's trials by state; see `counts_text`."""
+    return counts_text(state.counts(), state.num_untrained, state.num_retries)
+
+
+def trials_text(summary: Mapping[str, Any]) -> str:
+    """Return how many of the budget's trials have ended, and the number of trials by state."""
+    counts = counts_text(summary["trials"], summary["untrained"], summary["tried_again"])
+    return f"{summary['done']} of {summary['budget']} ({counts})"
 
 
 def print_status(console: Console, view: StudyView, summary: Mapping[str, Any]) -> None:
@@ -31,7 +47,7 @@ def print_status(console: Console, view: StudyView, summary: Mapping[str, Any]) 
     console.print(f"{summary['study']}: {summary['state']}", style="bold", highlight=False)
     lines = [
         *([summary["message"]] if summary["message"] else ()),
-        f"trials: {counts_text(summary['trials'], summary['untrained'])}, of {summary['budget']}",
+        f"trials: {trials_text(summary)}",
         *population_lines(summary["population"]),
         *cost_lines(summary),
         *waste_lines(summary["waste"]),
@@ -41,9 +57,8 @@ def print_status(console: Console, view: StudyView, summary: Mapping[str, Any]) 
     ]
     for line in lines:
         console.print(line, highlight=False, markup=False, soft_wrap=True)
-    for trial in view.state.told("failed"):
-        for line in failure_lines(trial):
-            console.print(line, style="red", highlight=False, markup=False, soft_wrap=True)
+    for line in failures_lines(view):
+        console.print(line, style="red", highlight=False, markup=False, soft_wrap=True)
     best = view.best()
     if best is not None:
         print_best(console, view, best)
@@ -123,16 +138,21 @@ def cost_lines(summary: Mapping[str, Any]) -> list[str]:
     jobs, hours = summary["jobs"], summary["gpu_hours"]
     lines = []
     if jobs["running"] or jobs["queued"]:
-        left = summary["seconds_left"]
-        when = "" if left is None else f", about {duration_text(left)} left"
-        lines.append(f"jobs: {jobs['running']} running, {jobs['queued']} queued{when}")
+        lines.append(f"jobs: {jobs['running']} running, {jobs['queued']} queued")
+        lines += left_lines(summary)
     if hours["spent"]:
-        left = "" if hours["left"] is None else f", about {hours['left']:.2f} more to come"
+        more = "" if hours["left"] is None else f", about {hours['left']:.2f} more to come"
         cap = "" if hours["budget"] is None else f", of {hours['budget']:g}"
-        lines.append(f"GPU-hours: {hours['spent']:.2f} spent{left}{cap}")
+        lines.append(f"GPU-hours: {hours['spent']:.2f} spent{more}{cap}")
     if hours["budget"] is not None and hours["spent"] >= hours["budget"]:
         lines.append("budget.gpu_hours is spent: no more jobs are started")
     return lines
+
+
+def left_lines(summary: Mapping[str, Any]) -> list[str]:
+    """Return the time left, nothing while no job runs."""
+    left = time_left_text(summary["seconds_left_range"])
+    return [f"time left: {left}"] if summary["jobs"]["running"] else []
 
 
 def waste_lines(waste: Mapping[str, Mapping[str, float]]) -> list[str]:
@@ -145,13 +165,26 @@ def waste_lines(waste: Mapping[str, Mapping[str, float]]) -> list[str]:
 
 
 def awaited_lines(view: StudyView) -> list[str]:
-    """Return which driver was started and has not been heard of."""
+    """Return which driver was started and does not hold the study, and why it does not."""
     if view.awaited is None:
         return []
     job = view.awaited.slurm_job
     how = "" if job is None else f"; how it is says: squeue --job {job}"
-    ago = duration_text(time.time() - view.awaited.at)
-    return [f"driver: {view.awaited.who}, started {ago} ago and not heard of yet{how}"]
+    return [f"driver: {awaited_text(view.folder, view.awaited)}; it does not drive yet{how}"]
+
+
+def awaited_text(folder: StudyDir, start: DriverStart) -> str:
+    """Return which driver was started, and if it tries again, since when and why."""
+    retry = read_retry(folder)
+    if retry is None:
+        return f"{start.who}, started {duration_text(time.time() - start.at)} ago"
+    return f"{start.who}, trying again since {clock_text(retry.since)} ({retry.reason})"
+
+
+def clock_text(at: float) -> str:
+    """Return a time of today as hh:mm, an earlier one with its date."""
+    day, clock = time.strftime("%Y-%m-%d %H:%M", time.localtime(at)).split()
+    return clock if day == time.strftime("%Y-%m-%d") else f"{day} {clock}"
 
 
 def driver_lines(driver: Mapping[str, Any] | None) -> list[str]:
@@ -170,11 +203,20 @@ def driver_lines(driver: Mapping[str, Any] | None) -> list[str]:
 
 def last_words(view: StudyView) -> list[str]:
     """Return the last lines that a driver without a terminal printed, now that none is there."""
-    try:
-        lines = view.folder.output.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
+    if not view.folder.output.exists():
         return []
-    return ["no driver is there; what the last one printed:", *(f"    {one}" for one in lines[-3:])]
+    said = last_lines(view.folder.output, 3)
+    return ["no driver is there; what the last one printed:", *(f"    {line}" for line in said)]
+
+
+def failures_lines(view: StudyView) -> list[str]:
+    """Return why trials failed: the last of them one by one, and how many more there are."""
+    shown, num_failed = view.state.tally.newest_failed, view.state.tally.failed.total()
+    lines = [line for number in sorted(shown) for line in failure_lines(view.state.trials[number])]
+    if num_failed > len(shown):
+        every = f"hpsearch trials {view.study.spec.name} --json"
+        lines.append(f"{num_failed - len(shown):,} more trials failed before; see: {every}")
+    return lines
 
 
 def failure_lines(trial: Trial) -> list[str]:
@@ -193,11 +235,27 @@ def duration_text(seconds: float) -> str:
     return f"{hours}:{minute:02}:{second:02}" if hours else f"{minute}:{second:02}"
 
 
+def time_left_text(left: Sequence[float] | None) -> str:
+    """Return a range of seconds as text, rounded as far as it is known; or that it is measured."""
+    if left is None:
+        return "measuring"
+    low, high = (duration_text(_rounded(seconds)) for seconds in left)
+    return low if low == high else f"{low} to {high}"
+
+
+def _rounded(seconds: float) -> float:
+    """Return a time to five seconds, of ten minutes or more to a minute, of hours to five."""
+    step = 5 if seconds < 600 else 60 if seconds < 3600 else 300
+    return max(step, round(seconds / step) * step) if seconds else 0.0
+
+
 def print_best(console: Console, view: StudyView, trial: Trial) -> None:
     """Print a trial's number, values and parameters."""
     metric = view.study.spec.objectives[0].metric
-    value = interval_text(trial.metrics[metric])
-    console.print(f"best: trial {trial.number}, {metric} {value}", style="bold", highlight=False)
+    value, games = interval_text(trial.metrics[metric]), trial.metrics[metric]["games"]
+    line = f"{view.best_word}: trial {trial.number}, {metric} {value}"
+    line = f"{line} on {games:,.0f} games of the search"
+    console.print(line, style="bold", highlight=False, soft_wrap=True)
     for name, setting in view.study.space.decode(trial.last_params).items():
         console.print(f"  {name}: {setting_text(setting)}", highlight=False, markup=False)
 
@@ -205,18 +263,3 @@ def print_best(console: Console, view: StudyView, trial: Trial) -> None:
 def setting_text(setting: Any) -> str:
     """Return a parameter's value, floats with four significant digits."""
     return f"{setting:.4g}" if isinstance(setting, float) else str(setting)
-
-
-def trials_table(view: StudyView, trials: Sequence[Trial]) -> Table:
-    """Return a row a trial: number, state, value with interval, parameters."""
-    metric = view.study.spec.objectives[0].metric
-    names = list(view.study.space.parameters)
-    table = Table(box=None, header_style="bold")
-    for column in ("trial", "state", metric, *short_names(names).values()):
-        table.add_column(column, justify="left" if column == "state" else "right")
-    for trial in trials:
-        settings = view.study.space.decode(trial.last_params)
-        value = interval_text(trial.metrics[metric]) if metric in trial.metrics else ""
-        row = (setting_text(settings[name]) if name in settings else "" for name in names)
-        table.add_row(str(trial.number), trial_state(trial), value, *row)
-    return table

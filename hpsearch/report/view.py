@@ -6,21 +6,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hpsearch.atomic import read_json
+from hpsearch.bounded import MAX_RECORD, read_json
 from hpsearch.cluster.executor import SchedulerSilentError
 from hpsearch.cluster.scheduler_calls import SchedulerCalls
 from hpsearch.cluster.slurm_states import meaning
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.errors import CorruptError, HpsearchError, StorageError, UsageError
 from hpsearch.study.database import Database, StudyRecords
-from hpsearch.study.driver_start import DriverStart, awaited_driver
-from hpsearch.study.events import EventLog
+from hpsearch.study.driver_start import DriverStart, awaited_driver, may_be_there
 from hpsearch.study.holder import is_dead
 from hpsearch.study.leases import Lease, Leases
-from hpsearch.study.records import COMPLETE, Trial
+from hpsearch.study.records import Trial
+from hpsearch.study.snapshots import read_state
 from hpsearch.study.space_checks import ALGORITHM
 from hpsearch.study.spec import Study, load_spec, storage_url, stored_study
 from hpsearch.study.state import BUSY, StudyState
+from hpsearch.study.tally import Length, length
 from hpsearch.study.url import sqlite_file
 
 STARTING, INTERRUPTED = "starting", "interrupted"
@@ -38,7 +39,7 @@ class StudyView:
     is_driven: bool
     """whether a driver holds the study"""
     awaited: DriverStart | None = None
-    """the driver that was started and has not been heard of"""
+    """the driver that was started and does not hold the study yet, or not any more"""
 
     @property
     def status(self) -> str:
@@ -55,7 +56,14 @@ class StudyView:
         champions = self.state.population.archive
         if champions:
             return self.state.trials[champions[-1]]
-        return next(iter(self.ranked(self.state.told(COMPLETE))), None)
+        is_high = self.study.spec.objectives[0].goal == "maximize"
+        best = self.state.tally.greatest if is_high else self.state.tally.least
+        return None if best is None else self.state.trials[best[1]]
+
+    @property
+    def best_word(self) -> str:
+        """Return what `best` is: a population's champion may be worse than one before."""
+        return "champion" if self.state.population.archive else "best"
 
     def ranked(self, trials: Iterable[Trial]) -> list[Trial]:
         """Return those of some trials that have a value, best first by the first objective."""
@@ -69,9 +77,18 @@ class StudyView:
 
     def steps(self, trial: Trial) -> int:
         """Return the training steps of a whole trial; cheap, for it is asked every moment."""
-        if trial.origin is not None:
-            return trial.origin.steps - trial.first_step
-        values: dict[str, Any] = self.study.space.decode(trial.last_params)
+        return self._steps(length(trial))
+
+    def steps_told(self) -> int:
+        """Return the training steps of all trials that have been told, however far they came."""
+        lengths = self.state.tally.lengths
+        return sum(number * self._steps(each) for each, number in lengths.items())
+
+    def _steps(self, length: Length) -> int:
+        if isinstance(length, int):
+            return length
+        params = zip(("steps", ALGORITHM), length, strict=True)
+        values = self.study.space.decode({name: it for name, it in params if it is not None})
         base = self.study.bases[values.get(ALGORITHM, next(iter(self.study.bases)))]
         return int(values["steps"] if "steps" in values else base["steps"])
 
@@ -88,9 +105,9 @@ def open_view(name_or_file: str, runs: Path) -> StudyView:
     if path.suffix in (".yaml", ".yml"):
         spec = load_spec(path).spec
         return _look(spec.name, storage_url(spec.name, spec.storage), path, runs)
-    where = _read_note(StudyDir(runs / name_or_file).spec)
+    where = read_study_note(StudyDir(runs / name_or_file).spec)
     if where is None:
-        names = sorted(folder.parent.name for folder in runs.glob("*/study.json"))
+        names = started_studies(runs)
         if path.is_dir():
             raise UsageError(f"{path} is a folder; name a study file in it, or a started study")
         there = f"there are: {', '.join(names)}" if names else f"there are none under {runs}"
@@ -101,15 +118,27 @@ def open_view(name_or_file: str, runs: Path) -> StudyView:
     return _look(where["name"], url, Path(where["file"]), runs)
 
 
-def _read_note(path: Path) -> dict[str, str] | None:
-    """Return what the study's folder says of it: its name, its file and its storage."""
+def started_studies(runs: Path) -> list[str]:
+    """Return the names of the studies that were started below a folder."""
+    return sorted(note.parent.name for note in runs.glob("*/study.json"))
+
+
+def read_study_note(path: Path) -> dict[str, str] | None:
+    """Return what the study's folder says of it: its name, its file and its storage.
+
+    Raises:
+        CorruptError: if it is damaged.
+    """
+    keys = ("name", "file", "storage")
     try:
-        note = read_json(path)
-        return None if note is None else {key: note[key] for key in ("name", "file", "storage")}
-    except (CorruptError, KeyError, TypeError) as error:
-        raise CorruptError(
-            f"{path} is damaged; run the study file again, which writes it anew"
-        ) from error
+        note = read_json(path, MAX_RECORD)
+    except CorruptError:
+        note = {}
+    if note is None:
+        return None
+    if not isinstance(note, dict) or not all(isinstance(note.get(key), str) for key in keys):
+        raise CorruptError(f"{path} is damaged; run the study file again, which writes it anew")
+    return {key: note[key] for key in keys}
 
 
 def _look(name: str, url: str, path: Path, runs: Path) -> StudyView:
@@ -122,14 +151,13 @@ def _look(name: str, url: str, path: Path, runs: Path) -> StudyView:
         record = StudyRecords(database).get(name)
         if record is None:
             raise _not_started(name, path)
-        state = StudyState()
-        state.apply(EventLog(database).read(record.id))
+        state = read_state(database, record.id)
         lease = Leases(database).current(record.id)
     finally:
         database.close()
     is_driven = holds(lease)
-    study = stored_study(record.spec, path)
-    return StudyView(study, folder, state, is_driven, None if is_driven else _awaited(folder))
+    awaited = None if is_driven or state.status not in BUSY else find_awaited(folder)
+    return StudyView(stored_study(record.spec, path), folder, state, is_driven, awaited)
 
 
 def holds(lease: Lease | None) -> bool:
@@ -137,8 +165,8 @@ def holds(lease: Lease | None) -> bool:
     return lease is not None and lease.expires_at > time.time() and not is_dead(lease.holder)
 
 
-def _awaited(folder: StudyDir) -> DriverStart | None:
-    """Return the driver that was started and may still begin to drive."""
+def find_awaited(folder: StudyDir) -> DriverStart | None:
+    """Return the driver that was started and may still begin to drive, or begin again."""
     start = awaited_driver(folder, time.time())
     if start is None or start.slurm_job is None:
         return start
@@ -147,7 +175,8 @@ def _awaited(folder: StudyDir) -> DriverStart | None:
             ["squeue", "--noheader", f"--job={start.slurm_job}", "--format=%T"]
         )
     except SchedulerSilentError as error:
-        return None if "invalid job id" in str(error).lower() else start
+        is_gone = "invalid job id" in str(error).lower()
+        return start if not is_gone and may_be_there(folder, start, time.time()) else None
     return start if state and meaning(state.strip())[0] != "ended" else None
 
 

@@ -10,7 +10,7 @@ from rich.console import Console
 from hpsearch.report.live import is_live
 from hpsearch.report.progress import LOG_SECONDS
 from hpsearch.report.summary import status_summary
-from hpsearch.report.text import counts_text, duration_text, print_status
+from hpsearch.report.text import duration_text, left_lines, print_status, trials_text
 from hpsearch.report.view import StudyView
 
 
@@ -48,14 +48,16 @@ class Watcher:
 
 def watch_text(summary: Mapping[str, Any]) -> str:
     """Return a status as one line."""
-    best, left = summary["best"], summary["seconds_left"]
+    best = summary["best"]
     value = "no value yet"
     if best is not None and best["value"] is not None:
-        value = f"best {best['value']:.4f} (trial {best['trial']})"
-    counts = counts_text(summary["trials"], summary["untrained"])
+        population = summary["population"]
+        is_champion = population is not None and population["champion"] is not None
+        word = "champion" if is_champion else "best"
+        value = f"{word} {best['value']:.4f} (trial {best['trial']})"
     parts = [
-        f"{summary['state']}: {counts}, of {summary['budget']}",
+        f"{summary['state']}: {trials_text(summary)}",
         value,
-        f"time left {'unknown' if left is None else duration_text(left)}",
+        *left_lines(summary),
     ]
     return " | ".join([*parts, *filter(None, [summary["message"]])])

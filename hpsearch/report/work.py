@@ -1,14 +1,13 @@
 """The work of a study: training steps made and to come, and what they have cost."""
 
 import time
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from hpsearch.cluster.messages import Heartbeat
 from hpsearch.report.view import StudyView
 from hpsearch.study.driver_note import read_note
-from hpsearch.study.records import FAIL, Trial
+from hpsearch.study.observe import signs
 from hpsearch.study.state import BUSY, PAUSED
 
 SHARE_TO_JUDGE_BY = 0.01
@@ -79,20 +78,15 @@ def known_until(view: StudyView) -> float:
 
 def waste(view: StudyView) -> dict[str, Waste]:
     """Return what was lost, by kind of failure."""
-    found: dict[str, Waste] = {}
-    for trial in view.state.trials.values():
-        for loss in trial.losses:
-            before = found.get(loss.kind, Waste(0, 0.0, 0.0))
-            hours = loss.seconds / 3600
-            found[loss.kind] = Waste(
-                before.attempts + 1, before.hours + hours, before.gpu_hours + hours * loss.gpus
-            )
-    return dict(sorted(found.items()))
+    return {
+        kind: Waste(lost.attempts, lost.seconds / 3600, lost.gpu_seconds / 3600)
+        for kind, lost in sorted(view.state.tally.lost.items())
+    }
 
 
 def failures(view: StudyView) -> dict[str, int]:
     """Return how many trials failed, by kind."""
-    return dict(Counter(trial.failure or "unknown" for trial in view.state.told(FAIL)))
+    return dict(view.state.tally.failed)
 
 
 def pace(view: StudyView, beats: Mapping[int, Heartbeat]) -> Pace:
@@ -108,12 +102,12 @@ def pace(view: StudyView, beats: Mapping[int, Heartbeat]) -> Pace:
 
 def steps_per_second(view: StudyView) -> float:
     """Return the training steps of all running members together."""
-    return sum(beat.steps_per_second for beat in _heartbeats(view))
+    return sum(beat.steps_per_second for beat in _heartbeats(view).values())
 
 
 def steps_in_all(view: StudyView) -> int:
     """Return the training steps of the whole budget; trials to come count as the base."""
-    asked = sum(view.steps(trial) for trial in view.state.trials.values())
+    asked = view.steps_told() + sum(view.steps(trial) for trial in view.state.unfinished())
     to_come = max(0, view.study.spec.budget.trials - view.state.num_asked)
     population, base = view.study.spec.population, next(iter(view.study.bases.values()))
     each = int(base["steps"]) if population is None else population.interval
@@ -122,25 +116,25 @@ def steps_in_all(view: StudyView) -> int:
 
 def steps_made(view: StudyView) -> int:
     """Return the training steps made; a trial that has ended counts in full."""
-    trials = view.state.trials.values()
-    ended = sum(view.steps(trial) for trial in trials if trial.told is not None)
     waiting = sum(max(0, trial.step - trial.first_step) for trial in view.state.waiting())
-    return ended + waiting + sum(_steps_of(view))
+    return view.steps_told() + waiting + sum(_steps_of(view))
+
+
+def running_steps(view: StudyView, now: float) -> Iterator[tuple[int, float]]:
+    """Yield what each running attempt has gained, and the seconds since it began."""
+    for number, beat in _heartbeats(view).items():
+        trial = view.state.trials[number]
+        if trial.began_at is not None:
+            yield max(0, beat.step - max(trial.step, trial.first_step)), now - trial.began_at
 
 
 def _steps_of(view: StudyView) -> Iterator[int]:
     """Yield the steps that each running trial has made itself, not its ancestors."""
-    for trial, _ in view.state.live_attempts():
-        beat = _heartbeat(view, trial)
-        yield 0 if beat is None else max(0, beat.step - trial.first_step)
+    for number, beat in _heartbeats(view).items():
+        yield max(0, beat.step - view.state.trials[number].first_step)
 
 
-def _heartbeats(view: StudyView) -> Iterator[Heartbeat]:
-    for trial, _ in view.state.live_attempts():
-        beat = _heartbeat(view, trial)
-        if beat is not None:
-            yield beat
-
-
-def _heartbeat(view: StudyView, trial: Trial) -> Heartbeat | None:
-    return view.folder.trial(trial.number).attempt(trial.attempts).read_heartbeat()
+def _heartbeats(view: StudyView) -> dict[int, Heartbeat]:
+    """Return the last signs of life of the trials that run, by trial."""
+    heard = signs(view.folder, list(view.state.live_attempts()), now=time.time())
+    return {number: sign.beat for number, sign in heard.items()}

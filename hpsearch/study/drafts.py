@@ -11,12 +11,14 @@ that none waits; and what was written as it stands is not read back.
 import copy
 import itertools
 import json
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Container, Sequence
 from datetime import datetime
 from typing import Any
 
 from optuna.distributions import BaseDistribution
 from optuna.trial import FrozenTrial, TrialState, create_trial
+from sqlalchemy import event
+from sqlalchemy.orm import Session
 
 from hpsearch.study.optuna_rows import CurveValue, insert_curve_values, insert_trial
 from hpsearch.study.storage import MirroredStorage
@@ -32,8 +34,18 @@ class DraftStorage(MirroredStorage):
     _some_wait = True
 
     @classmethod
-    def over(cls, storage: MirroredStorage) -> "DraftStorage":
-        """Return a storage on the connections of another one, which stays to be closed."""
+    def over(
+        cls, storage: MirroredStorage, fence: Callable[[Session], None] | None = None
+    ) -> "DraftStorage":
+        """Return a storage on the connections of another one, which stays to be closed.
+
+        ``fence`` is called in each transaction that creates, changes or ends a trial, and raises if
+        this process may not write any more: another driver may take the study at any moment.
+        """
+        if fence is not None:
+            event.listen(
+                storage._backend.scoped_session, "before_flush", lambda session, *_: fence(session)
+            )
         return cls(storage.url, storage._backend)
 
     # Drafts.

@@ -11,6 +11,7 @@ from typing import Any
 
 from hpsearch.cluster.executor import Executor
 from hpsearch.cluster.failures import CANCELLED as BY_USER
+from hpsearch.cluster.heartbeats import seconds_between
 from hpsearch.cluster.messages import Heartbeat
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.study import requests
@@ -19,11 +20,11 @@ from hpsearch.study.breeding.judgement import Judge
 from hpsearch.study.dispatch import groups
 from hpsearch.study.jobs import Jobs
 from hpsearch.study.limits import Limits
-from hpsearch.study.observe import Curves, Observation, observe
+from hpsearch.study.observe import Curves, Observation, Silences, observe
 from hpsearch.study.options import SlurmOptions
 from hpsearch.study.pilots import Pilots
 from hpsearch.study.recorder import Recorder
-from hpsearch.study.records import FAIL
+from hpsearch.study.records import FAIL, Trial
 from hpsearch.study.requests import Request
 from hpsearch.study.results import Results
 from hpsearch.study.spec import Study
@@ -64,7 +65,15 @@ class Driver:
         self._executor = executor
         self._clock = clock
         refills = self._refills = study.refills
-        self._jobs = Jobs(folder, trials, recorder, executor, refills=refills, clock=clock)
+        self._jobs = Jobs(
+            folder,
+            trials,
+            recorder,
+            executor,
+            refills=refills,
+            heartbeat_seconds=seconds_between(spec.executor.jobs),
+            clock=clock,
+        )
         self._pilots = Pilots(
             folder,
             trials,
@@ -74,7 +83,7 @@ class Driver:
             looks_ahead=isinstance(spec.executor, SlurmOptions),
         )
         self._limits = Limits(spec, recorder, clock)
-        self._curves = Curves()
+        self._curves, self._silences = Curves(), Silences()
         self._beats: Mapping[int, Heartbeat] = {}
         self._results = Results(folder, trials, recorder, executor)
         self._breeder: Breeder | None = None
@@ -131,7 +140,7 @@ class Driver:
 
     def tick(self) -> None:
         """Do one round."""
-        self._recorder.keep_lease()
+        self._recorder.renew_lease()
         self._heed()
         self._look()
         self._pilots.repair()
@@ -147,9 +156,13 @@ class Driver:
 
     def collect(self) -> None:
         """Do one round without starting anything."""
-        self._recorder.keep_lease()
+        self._recorder.renew_lease()
         self._heed()
         self._look()
+
+    def write_snapshot(self, line: Callable[[Trial], str]) -> None:
+        """Write what is known for readers; ``line`` gives what a list of trials shows of one."""
+        self._recorder.write_snapshot(line)
 
     def close(self) -> None:
         """Let another driver take over at once."""
@@ -159,6 +172,8 @@ class Driver:
 
     def _heed(self) -> None:
         """Do what users have asked for; asked twice, it is done once."""
+        for sentence in requests.put_aside(self._folder):
+            self._recorder.note(sentence)
         for request in requests.waiting(self._folder):
             if request.id not in self.state.requests:
                 data = {"id": request.id, "verb": request.verb, "trials": self._failed(request)}
@@ -197,6 +212,7 @@ class Driver:
             self._trials.metric,
             self._trials.is_rung,
             self._curves,
+            self._silences,
             now=self._clock(),
         )
 
@@ -211,7 +227,10 @@ class Driver:
             self._breeder.submit(self._free_jobs())
 
     def _free_jobs(self) -> int:
-        return self._spec.executor.jobs - len(self.state.live_jobs())
+        at_once, room = self._spec.executor.jobs, self._executor.max_jobs
+        # With no room for even one, a job is submitted all the same: its refusal says why.
+        allowed = at_once if room is None else min(at_once, max(1, room))
+        return allowed - len(self.state.live_jobs())
 
     def _ask(self) -> None:
         """Ask for as many trials as the free jobs can hold, and the pilots besides.

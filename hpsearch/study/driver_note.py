@@ -7,7 +7,8 @@ from collections import deque
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 
-from hpsearch.atomic import read_json, write_json
+from hpsearch.atomic import write_json
+from hpsearch.bounded import read_json
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.errors import ConfigError, CorruptError, DiskError
 from hpsearch.schema import read

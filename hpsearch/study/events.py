@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from hpsearch.bounded import parse_json
 from hpsearch.study.database import Database
 from hpsearch.study.descent import Node, add_node
 from hpsearch.study.leases import Lease, check_lease
@@ -74,14 +75,19 @@ class EventLog:
 
     def read(self, study_id: int, after_id: int = 0) -> list[Event]:
         """Return the events of a study, those with a higher id than ``after_id`` alone."""
+        # Columns instead of objects, which take several times as long to make.
+        row = EventRow.__table__.c
         query = (
-            select(EventRow)
-            .where(EventRow.study_id == study_id, EventRow.id > after_id)
-            .order_by(EventRow.id)
+            select(row.id, row.kind, row.at, row.trial, row.attempt, row.job, row.data)
+            .where(row.study_id == study_id, row.id > after_id)
+            .order_by(row.id)
         )
 
         def work(session: Session) -> list[Event]:
-            return [_event(row) for row in session.scalars(query)]
+            return [
+                Event(number, kind, float(at), trial, attempt, job, parse_json(data))
+                for number, kind, at, trial, attempt, job, data in session.execute(query)
+            ]
 
         return self._database.transaction(work)
 
@@ -106,5 +112,5 @@ def _event(row: EventRow) -> Event:
         trial=row.trial,
         attempt=row.attempt,
         job=row.job,
-        data=json.loads(row.data),
+        data=parse_json(row.data),
     )

@@ -141,8 +141,8 @@ def translate(fault: Exception, url: str, patience: float) -> HpsearchError:
     if isinstance(fault, ImportError):
         return StorageError(
             f"the driver of the database {hide_password(url)} is not installed "
-            f"({fault.name or fault}); pip install psycopg[binary] for PostgreSQL, "
-            f"PyMySQL for MySQL, and name it: postgresql+psycopg://, mysql+pymysql://"
+            f"({fault.name or fault}); pip install 'hpsearch[postgresql]' and name it "
+            f"postgresql+psycopg://, or pip install 'hpsearch[mysql]' and name it mysql+pymysql://"
         )
     if isinstance(fault, ArgumentError):  # also an unknown dialect
         return StorageError(

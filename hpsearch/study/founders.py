@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from hpsearch.atomic import read_json
+from hpsearch.bounded import read_json
 from hpsearch.config_paths import Config, paths
 from hpsearch.errors import ConfigError, CorruptError, DiskError
 from hpsearch.plain import to_plain

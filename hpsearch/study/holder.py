@@ -11,8 +11,22 @@ CLOCK_TOLERANCE = 60.0
 
 def own_name() -> str:
     """Return a name of this process that no later process has: host, process id, start."""
-    process = psutil.Process(os.getpid())
+    return name_of(os.getpid())
+
+
+def name_of(pid: int) -> str:
+    """Return such a name of another process of this host.
+
+    Raises:
+        psutil.NoSuchProcess: if it has ended.
+    """
+    process = psutil.Process(pid)
     return f"{socket.gethostname()}/{process.pid}/{process.create_time():.2f}"
+
+
+def is_of_this_host(name: str) -> bool:
+    """Return whether the process ``name`` ran on this host."""
+    return name.partition("/")[0] == socket.gethostname()
 
 
 def is_dead(name: str) -> bool:
@@ -20,12 +34,15 @@ def is_dead(name: str) -> bool:
 
     Of a process on another host nothing is known; its lease must expire.
     """
-    host, _, rest = name.partition("/")
+    rest = name.partition("/")[2]
     pid = rest.partition("/")[0]
-    if host != socket.gethostname() or not pid.isdigit():
+    if not is_of_this_host(name) or not pid.isdigit():
         return False
     try:
-        started: float = psutil.Process(int(pid)).create_time()
+        process = psutil.Process(int(pid))
+        started: float = process.create_time()
+        if process.status() == psutil.STATUS_ZOMBIE:
+            return True
     except psutil.NoSuchProcess:
         return True
     return abs(started - float(rest.partition("/")[2])) > CLOCK_TOLERANCE

@@ -40,17 +40,20 @@ class Jobs:
         executor: Executor,
         *,
         refills: bool,
+        heartbeat_seconds: float,
         clock: Callable[[], float],
     ) -> None:
         """Take where the study lies and where its jobs run.
 
-        ``refills`` says whether a pilot may be given more while it trains.
+        ``refills`` says whether a pilot may be given more while it trains, ``heartbeat_seconds``
+        how often a job gives a sign of life.
         """
         self._folder = folder
         self._trials = trials
         self._recorder = recorder
         self._executor = executor
         self._refills = refills
+        self._heartbeat_seconds = heartbeat_seconds
         self._clock = clock
         self._pause = FIRST_PAUSE
         self._batch = executor.max_batch
@@ -98,7 +101,7 @@ class Jobs:
             ConflictError: if another driver has taken the study.
         """
         left = list(groups)
-        while left and self._clock() >= self._not_before:
+        while left and not self._rests():
             size = min(self._executor.max_batch, self._batch)
             self._start(self._announce(left[:size]))
             del left[:size]
@@ -110,7 +113,7 @@ class Jobs:
             DiskError: if its file cannot be written.
             ConflictError: if another driver has taken the study.
         """
-        if self._clock() >= self._not_before:
+        if not self._rests():
             self._start([self._announce_match(number)])
 
     def interrupt(self) -> None:
@@ -141,7 +144,7 @@ class Jobs:
 
     def cancel_strays(self) -> None:
         """End jobs in the queue that nobody has announced, or that were given up."""
-        self._recorder.keep_lease()  # one that was replaced would take its successor's for strays
+        self._recorder.renew_lease()  # one that was replaced would take its successor's for strays
         with suppress(SchedulerSilentError):
             self._executor.cancel_strays()
 
@@ -204,7 +207,8 @@ class Jobs:
             threads, seconds = self._executor.num_threads, self._executor.pilot_seconds
             # Trials that nobody joins train in step, and go on so after a kill.
             refills = self._refills and seconds > 0
-            job.write(JobPlan(plan, threads, seconds, refills=refills))
+            pause = self._heartbeat_seconds
+            job.write(JobPlan(plan, threads, seconds, refills, heartbeat_seconds=pause))
         return jobs
 
     def _announce_match(self, number: int) -> JobDir:
@@ -227,6 +231,10 @@ class Jobs:
                 events.append(ended)
             events.append(event("job_ended", job=job.name))
         self._recorder.record_all(events)
+
+    def _rests(self) -> bool:
+        """Return whether the executor needs a rest; a clock set back prolongs none."""
+        return 0 < self._not_before - self._clock() <= LONGEST_PAUSE
 
     def _rest(self) -> None:
         self._not_before = self._clock() + self._pause

@@ -1,6 +1,6 @@
 """What the driver sees of the outside world in one look: jobs, and what attempts wrote."""
 
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
 from pathlib import Path
@@ -9,15 +9,18 @@ from hpsearch.cluster.executor import Executor, JobStatus, SchedulerSilentError
 from hpsearch.cluster.failures import LOST, SILENT
 from hpsearch.cluster.messages import AttemptResult, Heartbeat
 from hpsearch.cluster.study_dir import StudyDir
-from hpsearch.cluster.trial_dir import AttemptDir
 from hpsearch.errors import CorruptError, DiskError
 from hpsearch.study.records import Job, Trial
 from hpsearch.study.state import StudyState
 
 SILENCE_SECONDS = 600.0
-"""for which a training attempt may give no sign of life; it gives one every two seconds"""
+"""for which a training attempt may give no sign of life; its job gives one a minute at least"""
 BUSY_SECONDS = 3600.0
 """the same of one that starts, measures or saves, which it does without a sign between"""
+LISTENING_SHARE = 0.2
+"""of this time, for which the driver itself must have heard nothing; two minutes at least"""
+ROUND_SECONDS = 60.0
+"""that a round counts at most towards it, however far the clock went on since the one before"""
 
 
 @dataclass(frozen=True, order=True)
@@ -45,6 +48,42 @@ class Observation:
     """by trial: the last sign of life of its running attempt; for who shows how far they are"""
 
 
+@dataclass(frozen=True)
+class Sign:
+    """The last sign of life of a running attempt."""
+
+    beat: Heartbeat
+    age: float
+    """seconds, by the file system's clock"""
+
+
+class Silences:
+    """For how long this driver itself has heard nothing new of attempts.
+
+    The age of a file follows from two clocks, of the file system and of this machine, and either
+    may be wrong by minutes, or jump when a machine wakes up. So what is old counts as silent only
+    where this driver has waited for something new, in rounds that came one after the other.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[Heartbeat | None, float, float]] = {}
+        """by trial: its last sign of life, the seconds without a newer one, when that was so"""
+
+    def listen(self, heard: Mapping[int, Heartbeat | None], now: float) -> dict[int, float]:
+        """Return the seconds without a newer sign of life, by trial; called once a round.
+
+        Args:
+            heard: the last sign of life of each attempt, None of one without any.
+            now: seconds since the epoch.
+        """
+        known, self._known = self._known, {}
+        for number, beat in heard.items():
+            before, seconds, at = known.get(number, (beat, 0.0, now))
+            passed = min(max(0.0, now - at), ROUND_SECONDS) if beat == before else -seconds
+            self._known[number] = (beat, seconds + passed, now)
+        return {number: seconds for number, (_, seconds, _) in self._known.items()}
+
+
 IsRung = Callable[[Trial, int], bool]
 
 
@@ -65,7 +104,7 @@ class Curves:
             return []
         try:
             reports = [one for one in _reports(folder, trial, metric) if is_rung(trial, one.step)]
-        except DiskError:  # no news: a file system that is shared may fail for a moment
+        except (CorruptError, DiskError):  # no news: a shared file system may fail for a moment
             return []
         if not reports:
             self._known[trial.number] = stamp
@@ -96,6 +135,7 @@ def observe(
     metric: str,
     is_rung: IsRung,
     curves: Curves,
+    silences: Silences,
     *,
     now: float,
 ) -> Observation:
@@ -115,13 +155,13 @@ def observe(
     except SchedulerSilentError:
         jobs, gone = {}, frozenset()
     attempts = sorted(state.live_attempts(), key=lambda pair: pair[0].number, reverse=True)
-    results, beats = {}, {}
+    results, heard = {}, signs(folder, attempts, now=now)
+    beats = {number: sign.beat for number, sign in heard.items()}
+    listened = silences.listen({one.number: beats.get(one.number) for one, _ in attempts}, now)
     for trial, job in attempts:
-        beat = folder.trial(trial.number).attempt(trial.attempts).read_heartbeat()
-        if beat is not None:
-            beats[trial.number] = beat
-        is_gone, status = job.name in gone, jobs.get(job.name)
-        result = _result(folder, trial, job, status, beat, is_gone=is_gone, now=now)
+        is_gone, status, sign = job.name in gone, jobs.get(job.name), heard.get(trial.number)
+        silence = _silence(trial, job, sign, listened[trial.number], now)
+        result = _result(folder, trial, job, status, sign, silence, is_gone=is_gone)
         if result is not None:
             results[trial.number] = result
     reports = [
@@ -131,7 +171,27 @@ def observe(
         for report in curves.news(folder, trial, metric, is_rung)
     ]
     curves.forget_all_but({trial.number for trial, _ in attempts})
+    # Whose result cannot be read now is asked again: with its job gone, it never would be.
+    gone -= {job.name for trial, job in attempts if trial.number not in results}
     return Observation(jobs, gone, dict(sorted(results.items())), tuple(sorted(reports)), beats)
+
+
+def signs(
+    folder: StudyDir, attempts: Sequence[tuple[Trial, Job]], *, now: float
+) -> dict[int, Sign]:
+    """Return the last signs of life of running attempts, by trial; a job's file is read once."""
+    files = {job.name: folder.job(job.name).heartbeat for _, job in attempts}
+    said_by = {name: (file.read(), file.age(now)) for name, file in files.items()}
+    heard = {}
+    for trial, job in attempts:
+        said, age = said_by[job.name]
+        beat = None if said is None else said.of(trial.number, trial.attempts)
+        if said is None:  # a job of an older version, see `AttemptDir.read_heartbeat`
+            attempt = folder.trial(trial.number).attempt(trial.attempts)
+            beat, age = attempt.read_heartbeat(), attempt.own_heartbeat.age(now)
+        if beat is not None and age is not None:
+            heard[trial.number] = Sign(beat, age)
+    return heard
 
 
 def _is_gone(job: Job, jobs: Mapping[str, JobStatus], executor: Executor, now: float) -> bool:
@@ -146,10 +206,10 @@ def _result(
     trial: Trial,
     job: Job,
     status: JobStatus | None,
-    beat: Heartbeat | None,
+    sign: Sign | None,
+    silence: float | None,
     *,
     is_gone: bool,
-    now: float,
 ) -> AttemptResult | None:
     """Return how the running attempt ended; one whose job is gone without a word is lost.
 
@@ -159,22 +219,23 @@ def _result(
     assert trial.token is not None
     attempt = folder.trial(trial.number).attempt(trial.attempts)
     try:
-        result = attempt.read_result()
+        result, has_begun = attempt.read_result(), attempt.has_begun()
+        if result is not None:
+            attempt.flush()
         message = "the job ended without a result"
     except DiskError:
         return None  # no news, as above
     except CorruptError as error:
-        result, message = None, str(error)
+        result, has_begun, message = None, True, str(error)
     if result is not None and result.token == trial.token:
         return result
     if not is_gone:
-        silence = _silence(trial, job, attempt, beat, now)
         if status is None or status.phase != "running" or silence is None:
             return None
         message = f"the job gave no sign of life for {silence:.0f} seconds"
-        return AttemptResult(trial.token, "lost", _last_step(beat), SILENT, message, {})
-    step = _last_step(beat)
-    if job.interrupted or _never_began(trial, job, status, beat):
+        return AttemptResult(trial.token, "lost", _last_step(sign), SILENT, message, {})
+    step = _last_step(sign)
+    if job.interrupted or _never_began(trial, job, status, has_begun=has_begun or sign is not None):
         return AttemptResult(trial.token, "interrupted", step, None, message, {})
     kind = status.failure if status is not None and status.failure is not None else LOST
     message = f"{message}; see {folder.job(job.name).logs}"
@@ -182,19 +243,24 @@ def _result(
 
 
 def _silence(
-    trial: Trial, job: Job, attempt: AttemptDir, beat: Heartbeat | None, now: float
+    trial: Trial, job: Job, sign: Sign | None, listened: float, now: float
 ) -> float | None:
-    """Return for how long nothing was heard of an attempt, None while that is no wonder."""
-    silence = attempt.seconds_since_heartbeat(now)
-    if beat is None or silence is None:
+    """Return for how long nothing was heard of an attempt, None while that is no wonder.
+
+    ``listened`` are the seconds for which this driver has waited for something new.
+    """
+    if sign is None:
         is_first = any(number == trial.number for number, _, _ in job.groups[0])
         silence = now - job.began_at if is_first and job.began_at is not None else 0.0
-        return silence if silence >= BUSY_SECONDS else None
-    limit = BUSY_SECONDS if beat.is_busy else SILENCE_SECONDS
-    return silence if silence >= limit else None
+        # One look that finds no file, or cannot read it, says little.
+        is_silent = silence >= BUSY_SECONDS and listened >= LISTENING_SHARE * BUSY_SECONDS
+        return silence if is_silent else None
+    limit = BUSY_SECONDS if sign.beat.is_busy else SILENCE_SECONDS
+    is_silent = sign.age >= limit and listened >= LISTENING_SHARE * limit
+    return sign.age if is_silent else None
 
 
-def _never_began(trial: Trial, job: Job, status: JobStatus | None, beat: Heartbeat | None) -> bool:
+def _never_began(trial: Trial, job: Job, status: JobStatus | None, *, has_begun: bool) -> bool:
     """Return whether a job was never submitted, or ended before it took up a trial given later.
 
     It gives a sign of life before it does anything else with one, so whatever ended the job before
@@ -203,11 +269,11 @@ def _never_began(trial: Trial, job: Job, status: JobStatus | None, beat: Heartbe
     if job.id is None and status is None:
         return True
     is_first = any(number == trial.number for number, _, _ in job.groups[0])
-    return not is_first and beat is None
+    return not is_first and not has_begun
 
 
-def _last_step(beat: Heartbeat | None) -> int:
-    return beat.step if beat is not None else 0
+def _last_step(sign: Sign | None) -> int:
+    return sign.beat.step if sign is not None else 0
 
 
 def _reports(folder: StudyDir, trial: Trial, metric: str) -> list[Report]:

@@ -17,11 +17,13 @@ from hpsearch.study.database import Database, StudyRecords
 from hpsearch.study.drafts import DraftStorage
 from hpsearch.study.driver import Driver
 from hpsearch.study.events import EventLog, NewEvent
+from hpsearch.study.given_total import note_given_total
 from hpsearch.study.holder import is_dead, own_name
 from hpsearch.study.leases import Lease, Leases
 from hpsearch.study.pruners import build_pruner
 from hpsearch.study.recorder import LEASE_SECONDS, Recorder
 from hpsearch.study.samplers import blind, build_sampler
+from hpsearch.study.snapshots import SnapshotWriter
 from hpsearch.study.spec import Study, spec_hash, spec_json, storage_url
 from hpsearch.study.state import RUNNING
 from hpsearch.study.storage import MirroredStorage, open_storage
@@ -51,9 +53,15 @@ def open_driver(
         lease = _acquire(leases, study_id, clock())
         StudyRecords(database).set_spec(study_id, spec_json(study))
         recorder = Recorder(
-            EventLog(database), leases, lease, clock, on_event, StudyRecords(database)
+            EventLog(database),
+            leases,
+            lease,
+            clock,
+            on_event,
+            StudyRecords(database),
+            SnapshotWriter(database),
         )
-        drafts = DraftStorage.over(storage)
+        drafts = DraftStorage.over(storage, fence=recorder.check_lease)
         with closing(recorder):
             yield Driver(
                 study,
@@ -114,6 +122,7 @@ def _make_folder(study: Study, runs: Path) -> StudyDir:
     folder = StudyDir((runs / study.spec.name).absolute())
     where = {"file": str(study.path.absolute()), "storage": study.spec.storage}
     write_json(folder.spec, {"name": study.spec.name, **where})
+    note_given_total(study, folder)
     return folder
 
 

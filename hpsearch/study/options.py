@@ -6,6 +6,7 @@ pruners.py, which import Optuna, and in commands/executors.py.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from ipaddress import ip_address
 from typing import Annotated, Any, Literal
 
 from hpsearch.monitor.config import Port
@@ -175,6 +176,8 @@ class LocalOptions:
     """trials that train together in one process, if their shapes agree"""
     cpus_per_job: Positive | None = None
     """threads of a process; none shares the machine out evenly"""
+    gpus_per_job: NonNegative | None = None
+    """GPUs that a process has to itself; none is 1 where a trial may train on cuda, else 0"""
     pilot: bool = False
     """whether a process takes more trials of their shape than its first ones"""
 
@@ -220,9 +223,26 @@ class PrometheusOptions:
     port: Port
     """of the machine where the driver runs; each study there needs its own"""
     host: str = "127.0.0.1"
-    """address that the driver listens on; 0.0.0.0 for all, where everybody can read them"""
+    """address that the driver listens on; all but those of the loopback interface need a token"""
+    token: str | None = None
+    """what Prometheus must show: path, from the study file, of a file that you alone can read, or
+    env: and the name of an environment variable; null: nothing, which other users of the machine
+    can do too"""
+
+    @property
+    def is_local(self) -> bool:
+        """Return whether the host is one of the loopback interface; other names may not be."""
+        try:
+            return ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host == "localhost"
 
     def check(self) -> Iterator[str]:
-        """Yield that there is no address."""
+        """Yield that there is no address, or no name of a token."""
         if not self.host.strip():
             yield "host must be a name or an address of the machine, but is empty"
+        if self.token is not None and not self.token.removeprefix("env:").strip():
+            yield (
+                "token must be the path of a file, or env: and the name of an environment "
+                f"variable, but is {self.token!r}"
+            )

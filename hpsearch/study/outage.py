@@ -1,4 +1,4 @@
-"""Waiting out a database that goes away while a study is driven.
+"""Waiting out a database that goes away while a study is driven, or is away when it begins.
 
 Nothing is lost meanwhile: jobs write files alone, and a driver that begins anew decides from what
 the database and the files say.
@@ -8,11 +8,18 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
-from hpsearch.errors import ConflictError, StorageUnavailableError
+from hpsearch.errors import (
+    ConflictError,
+    HpsearchError,
+    SchedulerUnavailableError,
+    StorageUnavailableError,
+)
 from hpsearch.study.recorder import LEASE_SECONDS
 
 T = TypeVar("T")
 
+AWAY = (StorageUnavailableError, SchedulerUnavailableError)
+"""what may come back by itself; only a driver that begins meets a scheduler that is away"""
 PATIENCE = 24 * 3600.0
 """seconds for which a database that was reached once may stay away"""
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
@@ -28,6 +35,8 @@ class Outage:
         self,
         tell: Callable[[str], None],
         *,
+        note: Callable[[str], None] = lambda sentence: None,
+        waits_at_start: bool = False,
         should_stop: Callable[[], bool] = lambda: False,
         patience: float = PATIENCE,
         clock: Callable[[], float] = time.monotonic,
@@ -35,11 +44,16 @@ class Outage:
     ) -> None:
         """``tell`` is given a sentence when the database goes away, and one when it is back.
 
-        ``should_stop`` ends the waiting.
+        ``note`` is given what is the matter before each pause, of half a minute at most.
+
+        ``waits_at_start`` says to wait, without end, for one that was never reached too: where
+        no user does, who may have mistyped its address. ``should_stop`` ends the waiting.
         """
         self._tell = tell
+        self._note = note
         self._should_stop = should_stop
-        self._patience = patience
+        self._waits_at_start = waits_at_start
+        self._patience = float("inf") if waits_at_start else patience
         self._clock = clock
         self._sleep = sleep
         self._was_reached = False
@@ -63,14 +77,15 @@ class Outage:
         The work opens the study itself, each time anew, and calls `reached` once that was done.
 
         Raises:
-            StorageUnavailableError: if the database was never reached, or stayed away for longer
-                than the patience.
+            StorageUnavailableError: if the database was never reached and is not waited for, or
+                stayed away for longer than the patience.
+            SchedulerUnavailableError: the same of the scheduler.
             ConflictError: if somebody else has taken the study.
         """
         while True:
             try:
                 return work()
-            except StorageUnavailableError as error:
+            except AWAY as error:
                 self._lost_at = self._clock()
                 self._wait(error)
             except ConflictError:
@@ -81,12 +96,13 @@ class Outage:
                     raise
                 self._sleep(FIRST_PAUSE)
 
-    def _wait(self, error: StorageUnavailableError) -> None:
-        if not self._was_reached:
+    def _wait(self, error: HpsearchError) -> None:
+        if not (self._was_reached or self._waits_at_start):
             raise error
         if self._since is None:
             self._since = self._clock()
             self._tell(f"{error}; running jobs go on, and this waits until it is back")
+        self._note(str(error))
         pause = next(self._pauses)
         end = self._clock() + pause
         if self._away() + pause > self._patience:

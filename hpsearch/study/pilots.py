@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from hpsearch.cluster.messages import Assignment
-from hpsearch.cluster.study_dir import StudyDir
+from hpsearch.cluster.study_dir import JobDir, StudyDir
+from hpsearch.errors import CorruptError
 from hpsearch.study.jobs import new_attempts, write_trials
 from hpsearch.study.recorder import Recorder
 from hpsearch.study.records import Job, Trial
@@ -124,9 +125,9 @@ class Pilots:
             given = len(job.groups) - 1
             files = self._folder.job(job.name)
             # What was announced before has been written: one died at the newest.
-            if given and files.read_next(given) is None:
+            if given and _lacks(files, given):
                 self._rewrite(job)
-            if job.closed and files.read_next(given + 1) is None:
+            if job.closed and _lacks(files, given + 1):
                 files.write_next(given + 1, ())
         self._is_repaired = True
 
@@ -195,3 +196,11 @@ class Pilots:
         going = [(t, a) for t, a in zip(group, attempts, strict=True) if t.told is None]
         write_trials(self._folder, self._trials, [t for t, _ in going], [a for _, a in going])
         self._folder.job(job.name).write_next(len(job.groups) - 1, attempts)
+
+
+def _lacks(files: JobDir, number: int) -> bool:
+    """Return whether a job cannot read what it is given at a count: it is missing or damaged."""
+    try:
+        return files.read_next(number) is None
+    except CorruptError:
+        return True

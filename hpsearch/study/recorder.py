@@ -3,9 +3,13 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from sqlalchemy.orm import Session
+
 from hpsearch.study.database import StudyRecords
 from hpsearch.study.events import EventLog, NewEvent
-from hpsearch.study.leases import Lease, Leases
+from hpsearch.study.leases import Lease, Leases, check_lease
+from hpsearch.study.records import Trial
+from hpsearch.study.snapshots import SnapshotWriter
 from hpsearch.study.state import StudyState
 
 LEASE_SECONDS = 300.0
@@ -27,6 +31,7 @@ class Recorder:
         clock: Callable[[], float],
         on_event: Callable[[NewEvent], None],
         records: StudyRecords,
+        snapshots: SnapshotWriter,
     ) -> None:
         """Read what has happened; ``on_event`` is told of everything new."""
         self._log = log
@@ -35,6 +40,7 @@ class Recorder:
         self._clock = clock
         self._on_event = on_event
         self._records = records
+        self._snapshots = snapshots
         self.state = StudyState()
         self.state.apply(log.read(lease.study_id))
         self._show_status()  # a driver may have died before it could
@@ -83,15 +89,45 @@ class Recorder:
         for event in events:
             self._on_event(event)
 
+    def note(self, sentence: str) -> None:
+        """Write a line to the driver's log; nothing is decided by it."""
+        self._on_event(self.event("note", data={"message": sentence}))
+
     def keep_lease(self) -> None:
         """Renew the lease when half of it has passed.
 
         Raises:
             ConflictError: if another driver has taken the study.
         """
-        now = self._clock()
-        if self._lease.expires_at - now < LEASE_SECONDS / 2:
-            self._lease = self._leases.renew(self._lease, now=now, ttl=LEASE_SECONDS)
+        if self._lease.expires_at - self._clock() < LEASE_SECONDS / 2:
+            self.renew_lease()
+
+    def renew_lease(self) -> None:
+        """Ask the database whether this driver still holds the study, and renew the lease.
+
+        Another one may have taken it although half of the lease is left by this driver's clock: the
+        clocks of two machines may differ by minutes.
+
+        Raises:
+            ConflictError: if another driver has taken the study.
+        """
+        self._lease = self._leases.renew(self._lease, now=self._clock(), ttl=LEASE_SECONDS)
+
+    def check_lease(self, session: Session) -> None:
+        """Make sure that a transaction is written only while this driver holds the study.
+
+        Raises:
+            ConflictError: if another driver has taken the study.
+        """
+        check_lease(session, self._lease)
+
+    def write_snapshot(self, line: Callable[[Trial], str]) -> None:
+        """Write for readers what the events so far add up to; ``line`` as in a list of trials.
+
+        Raises:
+            ConflictError: if another driver has taken the study.
+        """
+        self._snapshots.write(self._lease, self.state, line)
 
     def _show_status(self) -> None:
         """Bring up to date what is for readers of the table alone; we read the events."""

@@ -43,6 +43,8 @@ class Trial:
     """attempts in a row that vanished without getting further"""
     step: int = 0
     """the furthest that an ended attempt got"""
+    kept: int | None = None
+    """the step from which the next attempt should go on, None where that is not known"""
     told: str | None = None
     """how the trial ended: finished, pruned or failed; None while it has not"""
     value: float | None = None

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from importlib.util import find_spec
 
+from hpsearch.cluster.gpus import GpuShare, find_gpus
 from hpsearch.cluster.slurm_profile import load_profile
 from hpsearch.parameters import CategoricalParameter
 from hpsearch.population.options import PopulationOptions
@@ -11,6 +12,7 @@ from hpsearch.study.options import (
     CMAESOptions,
     GPOptions,
     GridOptions,
+    LocalOptions,
     SlurmOptions,
 )
 from hpsearch.study.spec import Study
@@ -20,16 +22,31 @@ GP_TRIALS = 500
 
 def remarks(study: Study) -> list[str]:
     """Return one sentence for everything that is allowed but may surprise."""
-    found = [*_device_remarks(study)]
+    found = [*_device_remarks(study), *_prometheus_remarks(study)]
     if study.spec.population is not None:
         return [*found, *_population_remarks(study, study.spec.population)]
     return [*found, *_cmaes_remarks(study), *_gp_remarks(study), *_grid_remarks(study)]
 
 
 def _device_remarks(study: Study) -> Iterator[str]:
-    if not isinstance(study.spec.executor, SlurmOptions):
-        return
-    asked = load_profile(study.path.parent / study.spec.executor.profile).gpus_per_task
+    if isinstance(study.spec.executor, SlurmOptions):
+        yield from _profile_remarks(study, study.spec.executor)
+    elif study.gpus_per_job:
+        yield from _local_gpu_remarks(study, study.spec.executor)
+
+
+def _local_gpu_remarks(study: Study, options: LocalOptions) -> Iterator[str]:
+    if not study.uses_gpus:
+        yield (
+            f"executor.gpus_per_job is {study.gpus_per_job}, but all trials train on device cpu, "
+            "which leaves the GPUs idle; leave it out, or set device: cuda"
+        )
+    gpus = GpuShare(find_gpus(), study.gpus_per_job)
+    yield gpus.jobs_text(options.jobs) if gpus.shortage is None else gpus.shortage
+
+
+def _profile_remarks(study: Study, options: SlurmOptions) -> Iterator[str]:
+    asked = load_profile(study.path.parent / options.profile).gpus_per_task
     for name, base in study.bases.items():
         if asked and base["device"] == "cpu":
             yield (
@@ -41,6 +58,15 @@ def _device_remarks(study: Study) -> Iterator[str]:
                 f"jobs ask for no GPU, but the base configuration of {name} trains on device cuda; "
                 "set device: cpu, or gpus_per_task: 1"
             )
+
+
+def _prometheus_remarks(study: Study) -> Iterator[str]:
+    options = study.spec.prometheus
+    if options is not None and options.token is None and not options.is_local:
+        yield (
+            f"no metrics are served at prometheus.host {options.host}, which other machines reach, "
+            "without a prometheus.token; write one, or leave host out"
+        )
 
 
 def _population_remarks(study: Study, population: PopulationOptions) -> Iterator[str]:

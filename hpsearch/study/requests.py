@@ -4,14 +4,20 @@ A request lies in the study's folder until the driver has recorded it, however l
 """
 
 import time
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Literal
 from uuid import uuid4
 
-from hpsearch.atomic import read_json, write_json
+from hpsearch.atomic import write_json
+from hpsearch.cluster.record_file import read_record
 from hpsearch.cluster.study_dir import StudyDir
-from hpsearch.errors import ConfigError, CorruptError, DiskError
-from hpsearch.schema import NonNegative, read
+from hpsearch.errors import CorruptError, DiskError
+from hpsearch.schema import NonNegative
+
+DAMAGED = ".damaged"
+"""behind the name of a file that was no request"""
 
 Verb = Literal["pause", "resume", "stop", "cancel", "retry"]
 
@@ -40,19 +46,42 @@ def leave(folder: StudyDir, request: Request) -> None:
 
 
 def waiting(folder: StudyDir) -> list[Request]:
-    """Return the requests that the driver has not taken, the oldest first.
-
-    A file that is no request, or another one's, is not heard and stays, for whoever wonders.
-    """
+    """Return the requests that the driver has not taken, the oldest first."""
     found = []
     for path in folder.requests.glob("*.json"):
+        with suppress(CorruptError, DiskError):
+            found.append(_read(folder, path))
+    there = (request for request in found if request is not None)
+    return sorted(there, key=lambda request: (request.at, request.id))
+
+
+def put_aside(folder: StudyDir) -> list[str]:
+    """Rename what lies among the requests and is none; return a sentence on each such file."""
+    sentences = []
+    for path in sorted(folder.requests.glob("*.json")):
         try:
-            request = read(Request, read_json(path), source=str(path))
-        except (ConfigError, CorruptError, DiskError):
-            continue
-        if folder.request(request.id) == path:
-            found.append(request)
-    return sorted(found, key=lambda request: (request.at, request.id))
+            _read(folder, path)
+        except CorruptError as error:
+            aside = path.with_name(f"{path.name}{DAMAGED}")
+            with suppress(OSError):  # in a folder that cannot be changed it stays, and is not heard
+                path.replace(aside)
+                sentences.append(f"{error}; it is not heard, and lies in {aside.name} now")
+        except DiskError:
+            continue  # a file system that is shared may fail for a moment
+    return sentences
+
+
+def _read(folder: StudyDir, path: Path) -> Request | None:
+    """Return the request that a file holds, None if it was taken meanwhile.
+
+    Raises:
+        CorruptError: if the file holds none, or that of another name.
+        DiskError: if it cannot be read.
+    """
+    request = read_record(Request, path)
+    if request is not None and folder.request(request.id) != path:
+        raise CorruptError(f"{path} holds the request {request.id!r}, which has another file")
+    return request
 
 
 def forget(folder: StudyDir, request: Request) -> None:

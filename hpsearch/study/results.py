@@ -4,11 +4,13 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from hpsearch.bounded import last_lines
 from hpsearch.cluster.executor import Executor
 from hpsearch.cluster.failures import CODE
-from hpsearch.cluster.messages import AttemptResult, Control, Stop
+from hpsearch.cluster.messages import AttemptResult, Control, Heartbeat, Stop
 from hpsearch.cluster.study_dir import StudyDir, final_checkpoint
-from hpsearch.errors import CorruptError
+from hpsearch.errors import CorruptError, DiskError
+from hpsearch.printable import printable
 from hpsearch.study.breeding.descents import Descent
 from hpsearch.study.breeding.records import Origin
 from hpsearch.study.events import NewEvent
@@ -96,7 +98,7 @@ class Results:
                     events.append(self._tell(trial, FAIL, result))
                 case Verdict.REQUEUE | Verdict.NOTHING:
                     pass
-            events.append(self._end_attempt(trial, result, decided))
+            events.append(self._end_attempt(trial, result, decided, seen.beats.get(number)))
             if len(events) >= AT_ONCE:
                 self._recorder.record_all(events)
                 events = []
@@ -108,29 +110,41 @@ class Results:
             failed = AttemptResult("", "failed", trial.step, kind, message, {})
             self._recorder.record_all([self._tell(trial, FAIL, failed)])
 
-    def _end_attempt(self, trial: Trial, result: AttemptResult, decided: Verdict) -> NewEvent:
+    def _end_attempt(
+        self, trial: Trial, result: AttemptResult, decided: Verdict, beat: Heartbeat | None
+    ) -> NewEvent:
         failed = result.status in ("failed", "lost")
+        kept, speed = _kept(trial, result, decided, beat), self._steps_per_second(trial, beat)
+        lost = 0 if kept is None else max(0, result.step - kept)
         ended = {
             "status": result.status,
             "kind": trial.failure if decided is Verdict.NOTHING and trial.failure else result.kind,
             "message": result.message,
             "step": result.step,
-            "lost_seconds": self._lost_seconds(trial, result, decided),
+            "lost_seconds": lost / speed if speed else 0.0,
+            "kept": kept,
+            "repeated_seconds": self._num_repeated(trial) / speed if speed else 0.0,
             "log": self._last_words(trial) if failed else [],
         }
         return self._recorder.event(
             "attempt_ended", trial=trial.number, attempt=trial.attempts, data=ended
         )
 
-    def _lost_seconds(self, trial: Trial, result: AttemptResult, decided: Verdict) -> float:
-        """Return the seconds of training that the attempt made and nobody will use."""
-        if decided is Verdict.TELL or result.status in ("interrupted", "pruned"):
-            return 0.0
-        heartbeat = self._folder.trial(trial.number).attempt(trial.attempts).read_heartbeat()
-        if heartbeat is None or heartbeat.steps_per_second <= 0:
-            return 0.0
-        kept = 0 if decided is Verdict.FAIL else heartbeat.saved
-        return max(0, result.step - kept) / heartbeat.steps_per_second
+    def _steps_per_second(self, trial: Trial, beat: Heartbeat | None) -> float:
+        """Return how fast the attempt made steps, 0 if that is not known."""
+        if beat is not None:
+            return beat.steps_per_second
+        # A member that has ended is in no sign of life any more, but its job made as many steps.
+        said = self._folder.job(trial.job or "").heartbeat.read()
+        return 0.0 if said is None else said.steps_per_second
+
+    def _num_repeated(self, trial: Trial) -> int:
+        """Return the steps that the attempt made again although they were thought to be kept."""
+        try:
+            start = self._folder.trial(trial.number).attempt(trial.attempts).read_start()
+        except (CorruptError, DiskError):  # not known
+            return 0
+        return 0 if start is None or trial.kept is None else max(0, trial.kept - start.step)
 
     def _last_words(self, trial: Trial) -> list[str]:
         """Return the last lines that the trial's job printed."""
@@ -139,12 +153,16 @@ class Results:
             return []
         try:
             log = self._executor.log(self._folder.job(job.name), job.id)
-            lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
         except OSError:
             return []
-        return [line[:LOG_WIDTH] for line in lines[-LOG_LINES:]]
+        return [printable(line)[:LOG_WIDTH] for line in last_lines(log, LOG_LINES)]
 
     def _tell_values(self, trial: Trial, result: AttemptResult) -> NewEvent:
+        kind = self._trials.failure(trial)
+        if kind is not None:
+            message = "its result came after Optuna had been told that it failed"
+            failed = AttemptResult("", "failed", result.step, kind, message, {})
+            return self._tell(trial, FAIL, failed)
         missing = [metric for metric in self._trials.metrics if metric not in result.metrics]
         if missing:
             message = f"the trainer measured no {', '.join(missing)}"
@@ -199,3 +217,18 @@ class Results:
 
     def _seed(self, trial: Trial) -> int:
         return int(self._trials.plain_config(trial)["seed"])
+
+
+def _kept(
+    trial: Trial, result: AttemptResult, decided: Verdict, beat: Heartbeat | None
+) -> int | None:
+    """Return the step up to which an attempt's training will be used, None if not known.
+
+    As far as the job said: its newest checkpoint may turn out to be damaged, or to be one that the
+    others in its job lack. The next attempt tells from which step it went on.
+    """
+    if decided is Verdict.TELL or result.status in ("interrupted", "pruned"):
+        return result.step or None  # 0 where it never began, which changes nothing
+    if decided is Verdict.FAIL:
+        return trial.first_step
+    return None if beat is None else max(beat.saved, trial.first_step)

@@ -1,6 +1,6 @@
 """What can be wrong between the parameters of a study file and the base configurations."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -39,6 +39,28 @@ def base_problems(space: SearchSpace, bases: Mapping[str, Config]) -> Iterator[s
                 if problem not in seen:
                     yield problem
                 seen.add(problem)
+
+
+def unread_problems(
+    names: Iterable[str], bases: Sequence[Config], faults: Sequence[str]
+) -> Iterator[str]:
+    """Yield the parameters that no base has, of those that nothing else could be checked of.
+
+    Args:
+        names: of parameters that are wrong themselves, or whose base is.
+        bases: the base configurations as their files hold them, right or wrong.
+        faults: of the wrong ones, each beginning with its path: what is missing there, or is no
+            mapping, is no fault of the space.
+    """
+    names = [name for name in names if name != ALGORITHM]
+    known = {path for base in bases for path in paths(base)}
+    for name in names:
+        # The choices of a parameter above it may bring it along.
+        above = {name.rsplit(".", count)[0] for count in range(1, name.count(".") + 1)}
+        at_fault = {fault.partition(" ")[0] for fault in faults}
+        if name not in known and above.isdisjoint(names) and at_fault.isdisjoint({name, *above}):
+            algorithms = {str(base.get(ALGORITHM, "given")) for base in bases}
+            yield _unknown_path(name, " or ".join(sorted(algorithms)), known, searched=False)
 
 
 def algorithm_problems(

@@ -5,6 +5,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -37,12 +38,15 @@ from hpsearch.study.space_checks import (
     algorithm_problems,
     base_problems,
     condition_problems,
+    unread_problems,
 )
 from hpsearch.study.spec_checks import (
     FROM_ENVIRONMENT,
+    gpu_problems,
     metric_problems,
     resume_problems,
     section_problems,
+    use_gpus,
 )
 from hpsearch.study.url import url_problem
 from hpsearch.trainers.config import read_config
@@ -50,6 +54,8 @@ from hpsearch.trainers.config import read_config
 if TYPE_CHECKING:  # it needs numpy, for which a study file must not wait
     from hpsearch.study.records import Trial
 
+ENOUGH_PROBLEMS = 100
+"""after which no more are looked for: each takes time to explain"""
 SEEDS_PER_STUDY = 1_000_000
 NOT_PART_OF_THE_SEARCH = ("storage", "budget", "max_failures", "executor", "prometheus")
 """What may change between two runs of one study."""
@@ -123,6 +129,21 @@ class Study:
     space: SearchSpace
     founders: tuple[Config, ...] = ()
     """complete trainer configurations of the checkpoints with which a population begins"""
+    trials_in_file: int | None = None
+    """budget.trials of the file, where a command gave another total in its place"""
+
+    @property
+    def uses_gpus(self) -> bool:
+        """Return whether a trial may train on a GPU."""
+        return use_gpus((*self.bases.values(), *self.founders), self.space.parameters)
+
+    @property
+    def gpus_per_job(self) -> int:
+        """Return how many GPUs a job has to itself where jobs run on this machine."""
+        options = self.spec.executor
+        if isinstance(options, LocalOptions) and options.gpus_per_job is not None:
+            return options.gpus_per_job
+        return int(self.uses_gpus)
 
     @property
     def refills(self) -> bool:
@@ -165,33 +186,42 @@ class Study:
         return apply(self.bases[algorithm], settings)
 
 
-def load_spec(path: Path) -> Study:
-    """Return the study that a file describes.
+def load_spec(path: Path, *, trials: int | None = None) -> Study:
+    """Return the study that a file describes, with ``trials`` in place of its budget's, if given.
 
     Raises:
         ConfigError: listing every fault of the file and of the base configurations it names.
     """
-    data = yaml_file.load(path)
+    data, trials_in_file = yaml_file.load(path), None
+    if trials is not None and isinstance(data, dict) and isinstance(data.get("budget"), dict):
+        trials_in_file = data["budget"].get("trials")
+        data = data | {"budget": data["budget"] | {"trials": trials}}
     problems: list[str] = []
     try:
         spec = read(StudySpec, data, source=str(path))
     except ConfigError as error:
         problems += error.problems
+    if len(problems) > ENOUGH_PROBLEMS:
+        raise ConfigError(str(path), problems)
     sections = read_sections(StudySpec, data)
     problems += section_problems(sections)
-    bases = _read_bases(sections.get("base", {}), path.parent, problems)
+    wrong = _WrongBases()
+    bases = _read_bases(sections.get("base", {}), path.parent, problems, wrong)
     parameters = sections.get("space", {})
     problems += metric_problems(sections.get("objectives", ()), parameters, bases)
     problems += resume_problems(bases)
     problems += population_problems(sections, bases)
     problems += _profile_problems(sections.get("executor"), path.parent)
-    problems += _space_problems(parameters, bases)
+    problems += islice(_space_problems(parameters, bases), ENOUGH_PROBLEMS)
+    problems += islice(_unread_problems(data, parameters, bases, wrong), ENOUGH_PROBLEMS)
     founders = read_founders(sections, path.parent, problems)
-    problems += listed_problems(sections.get("sampler"), parameters, data)
+    configs = (*bases.values(), *founders)
+    problems += gpu_problems(sections.get("executor"), configs, parameters)
+    problems += islice(listed_problems(sections.get("sampler"), parameters, data), ENOUGH_PROBLEMS)
     problems += schedule_problems(sections, bases, data)
     if problems:
         raise ConfigError(str(path), problems)
-    return Study(path, spec, bases, SearchSpace(spec.space), founders)
+    return Study(path, spec, bases, SearchSpace(spec.space), founders, trials_in_file)
 
 
 def spec_json(study: Study) -> str:
@@ -232,7 +262,8 @@ def storage_url(name: str, storage: str) -> str:
     if not url:
         raise StorageError(
             f"the database URL of study {name} stands in the environment variable "
-            f"{variable}, which is not set; export {variable}=postgresql://user:password@host/name"
+            f"{variable}, which is not set; "
+            f"export {variable}=postgresql+psycopg://user:password@host/name"
         )
     problem = url_problem(url)
     if problem:
@@ -240,20 +271,51 @@ def storage_url(name: str, storage: str) -> str:
     return url
 
 
+def secret_variables(spec: StudySpec) -> frozenset[str]:
+    """Return the environment variables from which the driver takes what no job may know."""
+    token = None if spec.prometheus is None else spec.prometheus.token
+    return frozenset(
+        said.removeprefix(FROM_ENVIRONMENT)
+        for said in (spec.storage, token)
+        if said is not None and said.startswith(FROM_ENVIRONMENT)
+    )
+
+
+@dataclass
+class _WrongBases:
+    """What was read of base configurations that are wrong."""
+
+    configs: list[Config] = field(default_factory=list)
+    """as their files hold them"""
+    faults: list[str] = field(default_factory=list)
+    """of all of them, each beginning with its path"""
+
+
 def _space_problems(
     parameters: Mapping[str, Parameter], bases: Mapping[str, Config]
 ) -> Iterator[str]:
-    problems = list(condition_problems(parameters))
-    yield from problems
-    if not bases:
-        return
-    yield from algorithm_problems(parameters, bases)
-    checkable = {
-        name: parameter
-        for name, parameter in parameters.items()
-        if not problems or not parameter.when
-    }
-    yield from base_problems(SearchSpace(checkable), bases)
+    yield from islice(condition_problems(parameters), ENOUGH_PROBLEMS)
+    if bases:
+        yield from algorithm_problems(parameters, bases)
+        yield from base_problems(SearchSpace(_checkable(parameters)), bases)
+
+
+def _checkable(parameters: Mapping[str, Parameter]) -> dict[str, Parameter]:
+    """Return the parameters of which it is known in which trials they are."""
+    is_wrong = any(condition_problems(parameters))
+    return {name: one for name, one in parameters.items() if not (is_wrong and one.when)}
+
+
+def _unread_problems(
+    data: Any, parameters: Mapping[str, Parameter], bases: Mapping[str, Config], wrong: _WrongBases
+) -> Iterator[str]:
+    """Yield the parameters that no base has, of those that `_space_problems` had to leave out."""
+    space = data.get("space") if isinstance(data, Mapping) else None
+    configs = [*bases.values(), *wrong.configs]
+    if isinstance(space, Mapping) and configs:
+        checked = _checkable(parameters) if bases else {}
+        left = [str(name) for name in space if name not in checked]
+        yield from unread_problems(left, configs, wrong.faults)
 
 
 def _profile_problems(executor: Any, directory: Path) -> Iterator[str]:
@@ -265,18 +327,25 @@ def _profile_problems(executor: Any, directory: Path) -> Iterator[str]:
 
 
 def _read_bases(
-    base: str | dict[str, str], directory: Path, problems: list[str]
+    base: str | dict[str, str], directory: Path, problems: list[str], wrong: _WrongBases
 ) -> dict[str, Config]:
-    """Return the base configurations by algorithm; faults are added to ``problems``."""
+    """Return the base configurations by algorithm; faults are added to ``problems``.
+
+    Of those that are wrong, what was read is added to ``wrong``.
+    """
     named = {None: base} if isinstance(base, str) else dict(base)
     bases: dict[str, Config] = {}
     for algorithm, file in named.items():
         path = directory / file
+        data = None
         try:
             data = yaml_file.load(path)
             config = read_config(data, source=str(path))
         except ConfigError as error:
             problems += [f"base {path}: {problem}" for problem in error.problems]
+            if isinstance(data, dict):
+                wrong.configs.append(data)
+                wrong.faults += error.problems
             continue
         if algorithm not in (None, config.algorithm):
             problems.append(f"base.{algorithm} names {path}, whose algorithm is {config.algorithm}")

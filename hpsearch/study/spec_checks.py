@@ -1,14 +1,21 @@
 """What can be wrong within a study file, beyond the type of each value."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from hpsearch.config_paths import Config
 from hpsearch.errors import unknown_name
-from hpsearch.names import NAME_RULE, is_name
-from hpsearch.parameters import Parameter
-from hpsearch.study.options import CMAESOptions, GridOptions, NoPruning, Pruner, Sampler
+from hpsearch.names import NAME_RULE, is_name, proposed_name
+from hpsearch.parameters import CategoricalParameter, Parameter
+from hpsearch.study.options import (
+    CMAESOptions,
+    GridOptions,
+    LocalOptions,
+    NoPruning,
+    Pruner,
+    Sampler,
+)
 from hpsearch.study.url import password, url_problem
 from hpsearch.trainers.config import read_config
 from hpsearch.trainers.metrics import metric_names
@@ -16,6 +23,9 @@ from hpsearch.trainers.metrics import metric_names
 FROM_ENVIRONMENT = "env:"
 WHO_PLAYS = frozenset({"host", "agent", "evaluation.opponents"})
 """paths of a trainer configuration that decide what is measured"""
+
+DEVICE, GPU = "device", "cuda"
+"""key of a trainer configuration, and its value for a GPU"""
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -58,9 +68,29 @@ def resume_problems(bases: Mapping[str, Config]) -> Iterator[str]:
             )
 
 
+def use_gpus(configs: Sequence[Config], space: Mapping[str, Parameter]) -> bool:
+    """Return whether a trial may train on a GPU."""
+    searched = space.get(DEVICE)
+    choices = searched.choices if isinstance(searched, CategoricalParameter) else ()
+    return GPU in choices or any(config[DEVICE] == GPU for config in configs)
+
+
+def gpu_problems(
+    executor: Any, configs: Sequence[Config], space: Mapping[str, Parameter]
+) -> Iterator[str]:
+    """Yield that trials are to train on GPUs of this machine, and their jobs to have none."""
+    if not isinstance(executor, LocalOptions) or executor.gpus_per_job != 0:
+        return
+    if use_gpus(configs, space):
+        yield (
+            "executor.gpus_per_job must be 1 or more where trials train on device cuda, but is 0; "
+            "leave it out, or set device: cpu"
+        )
+
+
 def _name_problems(name: str) -> Iterator[str]:
     if not is_name(name):
-        yield f"name {NAME_RULE}, but is {name!r}"
+        yield f"name {NAME_RULE}, but is {name!r}; {proposed_name(name)} would do"
 
 
 def _storage_problems(storage: str) -> Iterator[str]:

@@ -1,8 +1,8 @@
 """The state of a study: a fold over its events, and nothing that is not in them."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, MutableMapping
+from dataclasses import dataclass, field, replace
 
 from hpsearch.cluster.failures import DIVERGED, FREE, NAN, OOM_GPU, SILENT
 from hpsearch.cluster.island import Takeover
@@ -10,6 +10,7 @@ from hpsearch.study.breeding import fold
 from hpsearch.study.breeding.records import Origin, PopulationRecord
 from hpsearch.study.events import Event
 from hpsearch.study.records import COMPLETE, FAIL, PRUNED, Job, Loss, Trial
+from hpsearch.study.tally import Tally
 
 RUNNING, FINISHED, FAILED = "running", "finished", "failed"
 PAUSED, STOPPING, STOPPED, CANCELLED = "paused", "stopping", "stopped", "cancelled"
@@ -22,8 +23,9 @@ BUSY = (RUNNING, STOPPING)
 class StudyState:
     """Everything that the driver decides from."""
 
-    trials: dict[int, Trial] = field(default_factory=dict)
-    jobs: dict[str, Job] = field(default_factory=dict)
+    trials: MutableMapping[int, Trial] = field(default_factory=dict)
+    """by number; of a state from a `snapshot` those that have ended are read when asked for"""
+    jobs: MutableMapping[str, Job] = field(default_factory=dict)
     untold: dict[int, Trial] = field(default_factory=dict)
     """trials that have not ended: what a driver looks at in each round, however many have"""
     live: dict[str, Job] = field(default_factory=dict)
@@ -49,6 +51,8 @@ class StudyState:
     """failed trials to try again, as new ones"""
     population: PopulationRecord = field(default_factory=PopulationRecord)
     """empty where there is none"""
+    tally: Tally = field(default_factory=Tally)
+    """what the trials add up to"""
 
     def apply(self, events: Iterable[Event]) -> None:
         """Take events into account, oldest first."""
@@ -87,6 +91,14 @@ class StudyState:
     def num_asked(self) -> int:
         """Return how many trials count against the budget: no retries, none of a closing."""
         return len(self.trials) - self.num_retries - self.num_untrained
+
+    @property
+    def num_done(self) -> int:
+        """Return how many of the trials that count against the budget have ended.
+
+        One that failed and is tried again has not.
+        """
+        return self.num_asked - sum(trial.trains for trial in self.untold.values())
 
     def num_failures(self) -> int:
         """Return how many trials have failed, of those that count against `max_failures`."""
@@ -150,6 +162,7 @@ def _asked(state: StudyState, event: Event) -> None:
     params = event.data["params"]
     trial = Trial(number, params, asked_at=event.at, retry_of=retry_of, origin=origin)
     state.trials[number] = state.untold[number] = trial
+    state.tally.ask(trial)
     if origin is not None:
         fold.asked(state.population, number, origin)
         state.num_untrained += not origin.trains
@@ -236,6 +249,7 @@ def _attempt_ended(state: StudyState, event: Event) -> None:
     status, kind = event.data["status"], event.data["kind"]
     progressed = event.data["step"] > trial.step
     trial.step = max(trial.step, event.data["step"])
+    _note_repeated(state, trial, event)
     if progressed or status == "interrupted":
         trial.lost = 0
     elif kind not in FREE:
@@ -247,6 +261,17 @@ def _attempt_ended(state: StudyState, event: Event) -> None:
         lost, log = event.data.get("lost_seconds", 0.0), event.data.get("log", ())
         gpus = job.gpus / job.slots
         trial.losses.append(Loss(trial.attempts, kind or status, lost, gpus, tuple(log)))
+        state.tally.lose(trial.losses[-1])
+
+
+def _note_repeated(state: StudyState, trial: Trial, event: Event) -> None:
+    """Count what an attempt had to make again as lost by the one before it."""
+    repeated, kept = event.data.get("repeated_seconds", 0.0), event.data.get("kept")
+    if repeated and trial.losses:
+        before = trial.losses[-1]
+        trial.losses[-1] = replace(before, seconds=before.seconds + repeated)
+        state.tally.lose_more(before, repeated)
+    trial.kept = trial.kept if kept is None else kept
 
 
 def _told(state: StudyState, event: Event) -> None:
@@ -271,12 +296,13 @@ def _told(state: StudyState, event: Event) -> None:
             seconds=_seconds(trial, event.at),
             has_finished=trial.told == COMPLETE,
         )
+    state.tally.tell(trial)
 
 
 def _seconds(trial: Trial, now: float) -> float:
     """Return for how long a trial trained; where nobody saw that, the time since it was given."""
     if trial.token is not None and trial.began_at is None:
-        return trial.seconds + now - trial.announced_at
+        return trial.seconds + max(0.0, now - trial.announced_at)
     return trial.seconds_trained(now)
 
 

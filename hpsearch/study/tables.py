@@ -78,6 +78,25 @@ class LeaseRow(Base):
     """seconds since the epoch"""
 
 
+class SnapshotRow(Base):
+    """A part of what the events up to one of them add up to; see `snapshots`."""
+
+    __tablename__ = "hpsearch_snapshots"
+
+    study_id: Mapped[int] = mapped_column(
+        ForeignKey("hpsearch_studies.id"), primary_key=True, autoincrement=False
+    )
+    kind: Mapped[str] = mapped_column(String(16), primary_key=True)
+    """trial, job or match of one that changes no more; lines of many such trials, as the list of
+    all trials prints them; head, which is all the rest"""
+    name: Mapped[str] = mapped_column(String(255), primary_key=True)
+    """of a job; the number of a trial or match; the place in the head, which is cut in pieces"""
+    event: Mapped[int] = mapped_column(Id)
+    """the last that was known when the row was written"""
+    data: Mapped[str] = mapped_column(LongText)
+    """JSON text, but for lines"""
+
+
 class CheckpointRow(Base):
     """A checkpoint that others may descend from: a node of the graph of descent.
 

@@ -1,5 +1,6 @@
 """Studies to begin with: those of studies/, written with an explanation of every key."""
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 from hpsearch.atomic import write_text
 from hpsearch.errors import UsageError, unknown_name
 from hpsearch.explained import explained, remark
-from hpsearch.names import NAME_RULE, is_name
+from hpsearch.names import NAME_RULE, is_name, proposed_name
 from hpsearch.shipped import shipped
 from hpsearch.study.spec import load_spec
 from hpsearch.trainers.config import read_config
@@ -36,7 +37,11 @@ class Template:
 TEMPLATES: Mapping[str, Template] = {
     "search": Template(
         "quickstart.yaml",
-        "four numbers of a small DQN host by TPE, two minutes on two cores",
+        "four numbers of a small DQN host against a panel by TPE, two minutes on two cores",
+    ),
+    "choose_first": Template(
+        "choose_first.yaml",
+        "the same against choose_first alone, the setting of the published figures",
     ),
     "ppo": Template(
         "ppo_20x3.yaml",
@@ -82,7 +87,7 @@ def write_template(name: str, target: Path) -> Written:
     """
     if name not in TEMPLATES:
         raise UsageError(unknown_name("template", name, TEMPLATES))
-    files = _places(name, target)
+    files = places(name, target)
     source = shipped(f"studies/{TEMPLATES[name].file}")
     study = load_spec(source)
     (base,) = study.bases.values()
@@ -92,22 +97,31 @@ def write_template(name: str, target: Path) -> Written:
         storage=f"sqlite:///runs/{files.study.stem}.db",
         base=files.trainer.name,
     )
-    head = _header([f"hpsearch run {files.study}", *_about(source), STUDY_WORDS])
+    head = header([f"hpsearch run {files.study}", *_about(source), STUDY_WORDS])
     write_text(files.study, head + explained(spec))
     words = f"The configuration that {files.study.name} searches around."
-    head = _header([f"hpsearch train {files.trainer}", words, TRAINER_WORDS])
+    head = header([f"hpsearch train {files.trainer}", words, TRAINER_WORDS])
     write_text(files.trainer, head + explained(read_config(base, source=str(source))))
     return files
 
 
-def _places(name: str, target: Path) -> Written:
+def places(name: str, target: Path) -> Written:
+    """Return where a new study of this name, or of the file ``target``, is to be written.
+
+    Raises:
+        UsageError: if the file would be no name for a study, or one of the files exists.
+    """
     if target.suffix not in ("", ".yaml", ".yml") and not target.is_dir():
         raise UsageError(
             f"a study is a .yaml file, got {str(target)!r}; change its ending, or name a folder"
         )
     study = target if target.suffix in (".yaml", ".yml") else target / f"{name}.yaml"
     if not is_name(study.stem):
-        raise UsageError(f"the name of a study {NAME_RULE}, but is {study.stem!r}; choose another")
+        allowed = study.with_name(f"{proposed_name(study.stem)}{study.suffix}")
+        raise UsageError(
+            f"the name of a study {NAME_RULE}, but is {study.stem!r}; name the file "
+            f"{shlex.quote(str(allowed))}, for example"
+        )
     trainer = study.with_name(f"{study.stem}_trainer.yaml")
     for file in (study, trainer):
         if file.exists():
@@ -123,6 +137,7 @@ def _about(source: Path) -> list[str]:
     return [" ".join(one.split()) for one in text.split("\n\n") if one.strip()]
 
 
-def _header(paragraphs: list[str]) -> str:
+def header(paragraphs: list[str]) -> str:
+    """Return paragraphs as the comment at the head of a file."""
     blocks = ("\n".join(remark(one)) for one in paragraphs)
     return "\n#\n".join(blocks) + "\n"

@@ -1,18 +1,21 @@
 """The trials of a study in Optuna: asked, reported, told."""
 
-from collections.abc import Collection, Container, Hashable, Mapping, Sequence
+from collections.abc import Collection, Container, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
 import optuna
+from optuna.exceptions import UpdateFinishedTrialError
 from optuna.pruners import NopPruner
 from optuna.trial import FrozenTrial, TrialState
 
-from hpsearch.cluster.failures import OOM_GPU
+from hpsearch.cluster.failures import LOST, OOM_GPU
 from hpsearch.cluster.island import Island
 from hpsearch.cluster.lineage import Fresh, Lineage
 from hpsearch.config_paths import Config
+from hpsearch.errors import ConflictError
 from hpsearch.study.breeding.islands import island_number, island_of
 from hpsearch.study.breeding.lineages import lineage_of
 from hpsearch.study.breeding.records import Origin
@@ -28,6 +31,9 @@ MAX_RUNGS = 20
 
 RETRY_OF = "retry_of"
 """user attribute of a trial that tries a failed one again"""
+
+FAILURE = "failure"
+"""user attribute of a trial that failed: the kind of its failure"""
 
 ORIGIN = "origin"
 """user attribute of a trial of a population: the key of its origin"""
@@ -53,6 +59,22 @@ class Asked:
     """the failed trial whose parameters these are"""
     origin: Origin | None
     """which of the planned ones it is"""
+
+
+@contextmanager
+def _only_writer() -> Iterator[None]:
+    """Tell of another writer: a trial that has ended, of which the mirror knows nothing.
+
+    Raises:
+        ConflictError: if there is one.
+    """
+    try:
+        yield
+    except UpdateFinishedTrialError as error:
+        raise ConflictError(
+            f"another driver has taken the study and told a trial ({error}); stop this one, or "
+            "wait until that one ends"
+        ) from error
 
 
 class Trials:
@@ -176,7 +198,8 @@ class Trials:
         """
         trial_id = self._id(trial.number)
         if report.step not in self._storage.get_trial(trial_id).intermediate_values:
-            self._storage.set_trial_intermediate_value(trial_id, report.step, report.value)
+            with _only_writer():
+                self._storage.set_trial_intermediate_value(trial_id, report.step, report.value)
         several = len(self.metrics) > 1  # Optuna prunes by one objective alone
         if several or last:
             return False
@@ -190,13 +213,13 @@ class Trials:
         """Tell values of learning curves of which none can prune its trial."""
         of_trial = {report.trial: self._id(report.trial) for report in reports}
         values = ((of_trial[one.trial], one.step, one.value) for one in reports)
-        self._storage.set_curve_values(
-            [
-                one
-                for one in values
-                if one[1] not in self._storage.get_trial(one[0]).intermediate_values
-            ]
-        )
+        news = [
+            one
+            for one in values
+            if one[1] not in self._storage.get_trial(one[0]).intermediate_values
+        ]
+        with _only_writer():
+            self._storage.set_curve_values(news)
 
     def num_rungs(self, trial: Trial) -> int:
         """Return how many rungs the pruner has noted for a trial."""
@@ -220,18 +243,29 @@ class Trials:
         trial_id = self._id(trial.number)
         if self._storage.get_trial(trial_id).state.is_finished():
             return
-        for name in self.metrics:
-            if name in metrics:
-                interval = [metrics[name]["low"], metrics[name]["high"]]
-                self._storage.set_trial_user_attr(trial_id, f"{name} 95%", interval)
-        if failure is not None:
-            self._storage.set_trial_user_attr(trial_id, "failure", failure)
         values = [metrics[name]["value"] for name in self.metrics] if how == COMPLETE else None
         state = _OPTUNA_STATES[how]
-        if failure == OOM_GPU:
-            optuna.trial.Trial(self._optuna, trial_id).set_constraint("gpu_memory", 1.0)
-            state = TrialState.PRUNED
-        self._optuna.tell(trial.number, values, state)
+        with _only_writer():
+            for name in self.metrics:
+                if name in metrics:
+                    interval = [metrics[name]["low"], metrics[name]["high"]]
+                    self._storage.set_trial_user_attr(trial_id, f"{name} 95%", interval)
+            if failure is not None:
+                self._storage.set_trial_user_attr(trial_id, FAILURE, failure)
+            if failure == OOM_GPU:
+                optuna.trial.Trial(self._optuna, trial_id).set_constraint("gpu_memory", 1.0)
+                state = TrialState.PRUNED
+            self._optuna.tell(trial.number, values, state)
+
+    def failure(self, trial: Trial) -> str | None:
+        """Return the kind of failure that Optuna was told of a trial, None if of none.
+
+        By a driver that did not live to record it: what it told stands.
+        """
+        stored = self._storage.get_trial(self._id(trial.number))
+        if not stored.state.is_finished() or stored.state == TrialState.COMPLETE:
+            return None
+        return str(stored.user_attrs.get(FAILURE, LOST))
 
     def plain_config(self, trial: Trial) -> Config:
         """Return the complete trainer configuration of a trial as plain data."""

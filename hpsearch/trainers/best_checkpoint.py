@@ -1,10 +1,13 @@
 """Which checkpoint of a folder is the best, by a metric; it outlives newer ones."""
 
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from hpsearch.atomic import read_json, write_json
-from hpsearch.errors import CorruptError
+from hpsearch.atomic import write_json
+from hpsearch.bounded import read_json
+from hpsearch.errors import ConfigError, CorruptError
+from hpsearch.schema import NonNegative, read
 from hpsearch.trainers import checkpoint
 
 RECORD = "best.json"
@@ -14,9 +17,14 @@ RECORD = "best.json"
 class Best:
     """The best checkpoint so far."""
 
-    step: int
+    step: NonNegative
     metric: str
     value: float
+
+    def check(self) -> Iterator[str]:
+        """Yield what is wrong with the metric's name."""
+        if "/" not in self.metric:
+            yield f"metric must say whose it is, as rho/host/random does, but is {self.metric!r}"
 
     def is_beaten_by(self, value: float) -> bool:
         """Return whether ``value`` is better: high for hosts, low for agents."""
@@ -32,8 +40,8 @@ def read_best(folder: Path) -> Best | None:
     """Return the best checkpoint of ``folder``, None if none is known or it is not whole."""
     try:
         data = read_json(folder / RECORD)
-        best = None if data is None else Best(**data)
-    except (CorruptError, TypeError):
+        best = None if data is None else read(Best, data, source=str(folder / RECORD))
+    except (CorruptError, ConfigError):
         return None
     if best is None or not checkpoint.is_whole(checkpoint.path_of(folder, best.step)):
         return None

@@ -22,7 +22,9 @@ from uuid import uuid4
 from torch import Tensor
 
 from hpsearch.atomic import flush
-from hpsearch.errors import CorruptError
+from hpsearch.bounded import MAX_FILE, contents, is_for_good, open_file, parse_json
+from hpsearch.errors import ConfigError, CorruptError
+from hpsearch.schema import NonNegative, read
 from hpsearch.trainers import checkpoint_name
 from hpsearch.trainers.checkpoint_name import MANIFEST, PREFIX, STATE, name_of
 
@@ -46,6 +48,16 @@ class Checkpoint:
     """sha256 of the checkpoints that this one descends from"""
     kind: str
     """why it was written"""
+
+
+@dataclass(frozen=True)
+class _State:
+    """What a checkpoint holds beside its tensors."""
+
+    step: NonNegative
+    config: dict[str, Any]
+    parents: tuple[str, ...]
+    kind: str
 
 
 def save(folder: Path, checkpoint: Checkpoint) -> Path:
@@ -91,15 +103,13 @@ def load(path: Path, prefix: str = "") -> Checkpoint:
 
     verify(path)
     try:
-        plain = _plain(path)
+        plain = _state(path)
         with safe_open(path / TENSORS, framework="pt") as file:
             every = file.keys()  # no mapping: it has no iterator
             names = [name for name in every if name.startswith(prefix)]
             tensors = {name: file.get_tensor(name) for name in names}
-        return Checkpoint(
-            plain["step"], tensors, plain["config"], tuple(plain["parents"]), plain["kind"]
-        )
-    except (SafetensorError, ValueError, KeyError, TypeError) as error:
+        return Checkpoint(plain.step, tensors, plain.config, plain.parents, plain.kind)
+    except SafetensorError as error:
         raise CorruptError(
             f"the checkpoint {path} cannot be read by this version of hpsearch: {error!r}"
         ) from error
@@ -120,7 +130,7 @@ def identity(path: Path) -> str:
 def parents_below(folder: Path) -> tuple[str, ...]:
     """Return what the newest whole checkpoint below ``folder`` descends from, if there is one."""
     for step in valid_steps(folder):
-        return tuple(_plain(path_of(folder, step))["parents"])
+        return _state(path_of(folder, step)).parents
     return ()
 
 
@@ -130,11 +140,7 @@ def saved_config(path: Path) -> dict[str, Any]:
     Raises:
         CorruptError: if it cannot be read.
     """
-    try:
-        config: dict[str, Any] = _plain(path)["config"]
-    except (FileNotFoundError, ValueError, KeyError, TypeError) as error:
-        raise CorruptError(f"{path} is no whole checkpoint: {error!r}") from error
-    return config
+    return _state(path).config
 
 
 def saved_step(path: Path) -> int:
@@ -145,10 +151,7 @@ def saved_step(path: Path) -> int:
     """
     with suppress(ValueError):
         return checkpoint_name.step_of(str(path))
-    try:
-        return int(_plain(path)["step"])
-    except (FileNotFoundError, ValueError, KeyError, TypeError) as error:
-        raise CorruptError(f"{path} is no whole checkpoint: {error!r}") from error
+    return _state(path).step
 
 
 def verify(path: Path) -> None:
@@ -159,7 +162,7 @@ def verify(path: Path) -> None:
         OSError: if a file cannot be read, which says nothing about what it holds.
     """
     try:
-        manifest = json.loads((path / MANIFEST).read_text())
+        manifest = parse_json(contents(path / MANIFEST))
         for name in (TENSORS, STATE):
             if manifest[name] != _sha256(path / name):
                 raise CorruptError(
@@ -229,8 +232,10 @@ def is_whole(path: Path) -> bool:
     """Return whether a checkpoint is whole; files that have not changed are not read again."""
     try:
         files = [(path / name).stat() for name in (TENSORS, STATE, MANIFEST)]
-    except FileNotFoundError:
-        return False
+    except OSError as error:
+        if is_for_good(error):
+            return False
+        raise
     return _was_whole(path, tuple((file.st_mtime_ns, file.st_size, file.st_ino) for file in files))
 
 
@@ -252,8 +257,10 @@ def remove_leftovers(folder: Path) -> None:
 def _steps(folder: Path) -> list[int]:
     if not folder.is_dir():
         return []
-    names = (path.name.removeprefix(PREFIX) for path in folder.glob(f"{PREFIX}*"))
-    return sorted((int(name) for name in names if name.isdigit()), reverse=True)
+    names = {path.name for path in folder.glob(f"{PREFIX}*") if path.is_dir()}
+    numbers = (name.removeprefix(PREFIX) for name in names)
+    steps = (int(number) for number in numbers if number.isdecimal())
+    return sorted((step for step in steps if name_of(step) in names), reverse=True)
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
@@ -271,8 +278,18 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
         raise OSError(f"{path} cannot be written: {error}") from error
 
 
-def _plain(path: Path) -> Any:
-    return json.loads((path / STATE).read_text())
+def _state(path: Path) -> _State:
+    """Return what a checkpoint holds beside its tensors.
+
+    Raises:
+        CorruptError: if it cannot be read by this version.
+    """
+    try:
+        return read(_State, parse_json(contents(path / STATE)), source=str(path / STATE))
+    except (FileNotFoundError, ValueError, ConfigError) as error:
+        raise CorruptError(
+            f"the checkpoint {path} cannot be read by this version of hpsearch: {error}"
+        ) from error
 
 
 def _write(path: Path, data: Mapping[str, Any]) -> None:
@@ -283,5 +300,5 @@ def _write(path: Path, data: Mapping[str, Any]) -> None:
 
 
 def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
+    with open_file(path, None if path.name == TENSORS else MAX_FILE) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -3,7 +3,7 @@
 import hashlib
 from pathlib import Path
 
-from hpsearch.atomic import unreadable
+from hpsearch.bounded import MAX_RECORD, contents, unreadable
 
 PREFIX = "step-"
 MANIFEST = "manifest.json"
@@ -31,11 +31,12 @@ def manifest_sha256(path: Path) -> str | None:
     """Return the sha256 of a checkpoint's manifest, which holds those of its files; None if absent.
 
     Raises:
+        CorruptError: if it is no regular file, or too large.
         DiskError: if it cannot be read.
     """
     manifest = path / MANIFEST
     try:
-        return hashlib.sha256(manifest.read_bytes()).hexdigest()
+        return hashlib.sha256(contents(manifest, MAX_RECORD)).hexdigest()
     except FileNotFoundError:
         return None
     except OSError as error:

@@ -4,7 +4,7 @@ Mnih et al., Nature 518 (2015); double: van Hasselt et al., arXiv 1509.06461; n-
 Barto, Reinforcement Learning (2018), section 7.1. Axes: P members, B transitions, A actions.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -18,7 +18,7 @@ from hpsearch.trainers.policies import legal_values
 from hpsearch.trainers.q_learner import QLearner
 from hpsearch.trainers.replay_buffer import ReplayBuffer
 from hpsearch.trainers.ring import Batch
-from hpsearch.trainers.saved_player import SavedPlayer
+from hpsearch.trainers.roles import SavedPlayers
 from hpsearch.trainers.schedulers import Scheduler
 from hpsearch.trainers.trainer import Trainer
 
@@ -38,7 +38,7 @@ class DQNTrainer(Trainer[DQNConfig, QLearner]):
     """Learns the value of each action from remembered transitions."""
 
     def __init__(
-        self, configs: Sequence[DQNConfig], saved_players: Mapping[str, SavedPlayer] | None = None
+        self, configs: Sequence[DQNConfig], saved_players: SavedPlayers | None = None
     ) -> None:
         """Build a fresh population; see `Rollouts`."""
         super().__init__(configs, saved_players)

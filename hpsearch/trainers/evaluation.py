@@ -15,7 +15,7 @@ from hpsearch.game.fused_game import FusedGame, GameConfig
 from hpsearch.game.kernels import default_backend
 from hpsearch.game.philox import Stream, derive_key
 from hpsearch.trainers.histograms import ActionTally, Games, games, pooled_entropy
-from hpsearch.trainers.metrics import MODES, PANELS, entropy_name, panel_name
+from hpsearch.trainers.metrics import MODES, PANELS, entropy_name, panel_name, worst_name
 from hpsearch.trainers.playing import play
 from hpsearch.trainers.policies import (
     AgentPolicy,
@@ -23,7 +23,7 @@ from hpsearch.trainers.policies import (
     ScriptedAgentPolicy,
     ScriptedHostPolicy,
 )
-from hpsearch.trainers.rho import Lengths, Rho, panel, rho
+from hpsearch.trainers.rho import Lengths, Rho, panel, rho, worst
 from hpsearch.trainers.role_nets import num_actions
 
 Metrics = dict[str, Rho]
@@ -65,7 +65,8 @@ class Evaluation:
     """What was measured of one role of one member."""
 
     metrics: Metrics
-    """rho/ROLE/NAME, rho_sampled/ROLE/NAME and, against a whole panel, panel/ROLE and its like"""
+    """rho/ROLE/NAME, rho_sampled/ROLE/NAME and, against a whole panel, panel/ROLE, worst/ROLE and
+    their like"""
     games: Counted
     """by the names of rho: the games that it was measured on"""
     entropies: dict[str, float]
@@ -199,5 +200,6 @@ def _evaluation(role: str, by_name: Mapping[str, list[list[_Played]]], member: i
         if set(PANELS[role]) <= set(played):
             panel_games = [played[name].lengths for name in PANELS[role]]
             metrics[panel_name(mode, role)] = panel(panel_games, BOOTSTRAP_SEED)
+            metrics[worst_name(mode, role)] = worst(role, panel_games, BOOTSTRAP_SEED)
         entropies[entropy_name(mode, role)] = pooled_entropy(one.games for one in played.values())
     return Evaluation(metrics, counted, entropies)

@@ -16,11 +16,20 @@ def metric_names(opponents: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
             yield from (f"{mode}/{role}/{name}" for name in names)
             if set(PANELS[role]) <= set(names):
                 yield panel_name(mode, role)
+                yield worst_name(mode, role)
 
 
 def panel_name(mode: str, role: str) -> str:
     """Return the metric of a role against its whole panel."""
     return f"{mode.replace('rho', 'panel')}/{role}"
+
+
+def worst_name(mode: str, role: str) -> str:
+    """Return the metric of a role against that opponent of its panel which it does worst against.
+
+    The least rho for a host, the greatest for an agent.
+    """
+    return f"{mode.replace('rho', 'worst')}/{role}"
 
 
 def entropy_name(mode: str, role: str) -> str:

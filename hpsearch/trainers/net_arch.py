@@ -8,7 +8,8 @@ norms) or ``{repeat: k, net_arch: [...]}``. The output layer is added by the rol
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import islice
+from typing import Any, Final
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,8 @@ class Residual:
 
 Layer = Linear | Norm | Residual
 
+MAX_LAYERS: Final = 10_000
+"""of a network, repetitions unrolled; a few characters could ask for any number"""
 GRAMMAR = "a width N, 'b', 'l', 'rN', 'rlN' or {repeat: k, net_arch: [...]}"
 
 
@@ -48,9 +51,12 @@ def parse(net_arch: Sequence[Any]) -> tuple[Layer, ...]:
     """Return the layers that ``net_arch`` stands for, repetitions unrolled.
 
     Raises:
-        ValueError: naming the item that is not of the grammar.
+        ValueError: naming the item that is not of the grammar, or if there are too many layers.
     """
-    return tuple(_layers(net_arch))
+    layers = tuple(islice(_layers(net_arch), MAX_LAYERS + 1))
+    if len(layers) > MAX_LAYERS:
+        raise ValueError(f"a net_arch has at most {MAX_LAYERS} layers; repeat fewer")
+    return layers
 
 
 def _layers(items: Sequence[Any]) -> Iterator[Layer]:
@@ -75,5 +81,6 @@ def _repeated(item: Mapping[str, Any]) -> Iterator[Layer]:
     is_count = isinstance(repeat, int) and not isinstance(repeat, bool) and repeat >= 1
     if set(item) != {"repeat", "net_arch"} or not is_list or not is_count:
         raise ValueError(f"a repetition is {{repeat: k, net_arch: [...]}}, but got {dict(item)!r}")
-    for _ in range(item["repeat"]):
-        yield from _layers(item["net_arch"])
+    if layers := parse(item["net_arch"]):
+        for _ in range(item["repeat"]):
+            yield from layers

@@ -91,6 +91,11 @@ class ScriptedAgentPolicy:
         return agent_player(self.name)(position.points, subset, noise[..., 1])
 
 
+def scripted(role: str, name: str) -> HostPolicy | AgentPolicy:
+    """Return the scripted player of ``role`` with a name."""
+    return ScriptedHostPolicy(name) if role == "host" else ScriptedAgentPolicy(name)
+
+
 def agent_features(observation: Tensor, subset: Tensor) -> Tensor:
     """Return what an agent sees: the points' observation, then the host's subset."""
     return torch.cat([observation, subset.to(observation.dtype)], dim=-1)

@@ -3,7 +3,7 @@
 Axes: P members, T moves, B games, M = T * B moves of a step, m of them in a minibatch, A actions.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -15,7 +15,7 @@ from hpsearch.trainers.compiling import compiled
 from hpsearch.trainers.config import PPOConfig, PPORole
 from hpsearch.trainers.gae import advantages
 from hpsearch.trainers.policies import legal_values
-from hpsearch.trainers.saved_player import SavedPlayer
+from hpsearch.trainers.roles import SavedPlayers
 from hpsearch.trainers.trainer import Trainer
 from hpsearch.trainers.transitions import Transitions, stack
 
@@ -67,7 +67,7 @@ class PPOTrainer(Trainer[PPOConfig, ActorCritic]):
     """Learns a policy from what it has just played, never moving far in one step."""
 
     def __init__(
-        self, configs: Sequence[PPOConfig], saved_players: Mapping[str, SavedPlayer] | None = None
+        self, configs: Sequence[PPOConfig], saved_players: SavedPlayers | None = None
     ) -> None:
         """Build a fresh population; see `Rollouts`."""
         super().__init__(configs, saved_players)

@@ -53,6 +53,18 @@ def panel(opponents: Sequence[Lengths], seed: int) -> Rho:
     return _summary(value, np.exp(np.mean(logs, axis=0)), opponents)
 
 
+def worst(role: str, opponents: Sequence[Lengths], seed: int) -> Rho:
+    """Return a player's rho against the opponent that it does worst against.
+
+    The interval is that of the worst of each sample, over all opponents, so that an opponent that
+    is nearly the worst counts too.
+    """
+    worst_of = np.min if role == "host" else np.max
+    value = worst_of([1.0 / lengths.moves.mean() for lengths in opponents])
+    samples = [bootstrap(lengths, seed + k) for k, lengths in enumerate(opponents)]
+    return _summary(value, worst_of(samples, axis=0), opponents)
+
+
 def bootstrap(lengths: Lengths, seed: int) -> Floats:
     """Return rho of the games resampled with replacement, (R,).
 

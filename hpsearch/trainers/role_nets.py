@@ -9,7 +9,7 @@ from hpsearch.game.encoding import HostActionEncoder
 from hpsearch.game.philox import Stream, derive_key
 from hpsearch.trainers import net_arch
 from hpsearch.trainers.config import CommonConfig, DQNConfig, LearningRole, PPORole
-from hpsearch.trainers.networks import Arithmetic, Inputs, Network, Tower
+from hpsearch.trainers.networks import Arithmetic, Inputs, Network, Tower, num_weights
 from hpsearch.trainers.policies import Weigh, softmax, uniform
 
 POLICY, VALUE = 0, 1
@@ -35,9 +35,8 @@ def build_net(
     name: str, role: LearningRole, config: CommonConfig, seeds: Sequence[int], device: torch.device
 ) -> Network:
     """Return the fresh networks of the role ``name``, one member for each seed."""
-    num_more = config.dimension if name == "agent" else 0
     return Network(
-        Inputs(config.max_num_points, config.dimension, num_more),
+        _inputs(name, config),
         _towers(role, num_actions(name, config.dimension), config),
         Arithmetic(config.precision, config.compile),
         member_stream(seeds, device, name, "weights"),
@@ -49,10 +48,21 @@ def num_actions(name: str, dimension: int) -> int:
     return HostActionEncoder(dimension).num_actions if name == "host" else dimension
 
 
+def net_size(name: str, role: LearningRole, config: CommonConfig) -> int:
+    """Return how many weights one member of `build_net` has, without drawing them."""
+    towers = _towers(role, num_actions(name, config.dimension), config)
+    return num_weights(_inputs(name, config), towers)
+
+
 def member_stream(seeds: Sequence[int], device: torch.device, *purpose: str) -> Stream:
     """Return the random stream that each member's seed gives for one purpose."""
     keys = torch.tensor([derive_key(seed, *purpose) for seed in seeds], device=device)
     return Stream(keys, torch.zeros_like(keys))
+
+
+def _inputs(name: str, config: CommonConfig) -> Inputs:
+    num_more = config.dimension if name == "agent" else 0
+    return Inputs(config.max_num_points, config.dimension, num_more)
 
 
 def _towers(role: LearningRole, num_outputs: int, config: CommonConfig) -> list[Tower]:

@@ -7,30 +7,35 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar, cast
 
 import torch
+from torch import Tensor
 
 from hpsearch.trainers import saved_player
 from hpsearch.trainers.config import (
     CommonConfig,
-    LearningRole,
     SavedPlayer,
     ScriptedAgent,
     ScriptedHost,
 )
+from hpsearch.trainers.config.opponents import (
+    LEARNER,
+    ListedCheckpoint,
+    ListedOpponent,
+    ListedPlayer,
+    ListedSnapshots,
+)
 from hpsearch.trainers.learner import Learner
+from hpsearch.trainers.mixture import Draws, mixed
 from hpsearch.trainers.networks import Network
 from hpsearch.trainers.optim import Optimizer
-from hpsearch.trainers.policies import (
-    AgentPolicy,
-    HostPolicy,
-    ScriptedAgentPolicy,
-    ScriptedHostPolicy,
-)
+from hpsearch.trainers.policies import AgentPolicy, HostPolicy, scripted
 from hpsearch.trainers.role_nets import member_stream, style
 from hpsearch.trainers.schedulers import Scheduler
 from hpsearch.trainers.seats import regrouped, seat_of
 from hpsearch.trainers.snapshots import Snapshots
 
 L = TypeVar("L", bound=Learner)
+SavedPlayers = Mapping[tuple[str, str], saved_player.SavedPlayer]
+"""by role and path"""
 
 
 @dataclass(frozen=True)
@@ -42,6 +47,16 @@ class Table(Generic[L]):
     """which of all games"""
     host: HostPolicy
     agent: AgentPolicy
+    draws: Draws | None
+    """which of several opponents each game has; None where there is one"""
+    snapshots_at: int
+    """the place of the other role's snapshots among them, -1 where they are not"""
+
+    def meets_snapshots(self, done: Tensor) -> Tensor:
+        """Return which of the games bool (P, B) are against snapshots."""
+        if self.draws is None:
+            return torch.ones_like(done)
+        return self.draws.opponent == self.snapshots_at
 
 
 class Roles(ABC, Generic[L]):
@@ -50,9 +65,10 @@ class Roles(ABC, Generic[L]):
     Attributes:
         host, agent: the learning roles; None where a role does not learn.
         learners: those of them that there are.
-        host_policy, agent_policy: how the roles play as they are now.
-        tables: the games of each learner.
-        saved_players: by role, those that a checkpoint holds.
+        tables: the games of each learner, the host's first.
+        host_policy, agent_policy: how the roles play as they are now; one that does not learn, as
+            its opponent meets it.
+        saved_players: those that checkpoints hold, by role and path.
         snapshots: by role, what the other role trains against; empty without a pool.
     """
 
@@ -60,48 +76,31 @@ class Roles(ABC, Generic[L]):
         self,
         configs: Sequence[CommonConfig],
         device: torch.device,
-        saved_players: Mapping[str, saved_player.SavedPlayer],
+        saved_players: SavedPlayers,
     ) -> None:
         """Build the roles of one member for each configuration.
 
-        ``saved_players`` by role have been loaded already; others are loaded now.
+        ``saved_players`` by role and path have been loaded already; others are loaded now.
         """
         self.saved_players = dict(saved_players)
         learning = {name: self._learner(name, configs, device) for name in configs[0].learning()}
         self.host = learning.get("host")
         self.agent = learning.get("agent")
         self.learners = tuple(learning.values())
-        self.host_policy = cast(HostPolicy, self._policy("host", configs[0], device))
-        self.agent_policy = cast(AgentPolicy, self._policy("agent", configs[0], device))
+        self._device = device
         self.snapshots = self._snapshots(configs, device)
-        self.tables = tuple(self._tables(configs[0]))
+        self.tables = tuple(self._tables(configs))
+        self.host_policy = self.tables[0].host
+        self.agent_policy = self.tables[-1].agent
 
     @abstractmethod
     def _learner(self, name: str, configs: Sequence[Any], device: torch.device) -> L:
         """Return what the role ``name`` learns with by this algorithm."""
 
-    def _policy(
-        self, name: str, config: CommonConfig, device: torch.device
-    ) -> HostPolicy | AgentPolicy:
-        match config.players()[name]:
-            case ScriptedHost(player=script):
-                return ScriptedHostPolicy(script)
-            case ScriptedAgent(player=script):
-                return ScriptedAgentPolicy(script)
-            case SavedPlayer(checkpoint=path):
-                if name not in self.saved_players:
-                    player = saved_player.load_opponent(Path(path), name, config, device)
-                    self.saved_players[name] = player
-                saved = self.saved_players[name]
-                return seat_of(name, regrouped(name, saved.policy, 1), saved.style.rate)
-            case _:
-                learner = self._learning(name)
-                return learner.policy(learner.net)
-
     def _snapshots(
         self, configs: Sequence[CommonConfig], device: torch.device
     ) -> dict[str, Snapshots]:
-        pools = [config.opponents for config in configs if config.opponents is not None]
+        pools = [pool for config in configs if (pool := config.snapshots()) is not None]
         if not pools:
             return {}
         seeds = [config.seed for config in configs]
@@ -112,29 +111,78 @@ class Roles(ABC, Generic[L]):
             for one in self.learners
         }
 
-    def _tables(self, config: CommonConfig) -> Iterator[Table[L]]:
+    def _tables(self, configs: Sequence[CommonConfig]) -> Iterator[Table[L]]:
         first = 0
         for learner in self.learners:
-            lanes = slice(first, first + config.learning()[learner.name].rollout_size)
+            num_games = configs[0].learning()[learner.name].rollout_size
+            lanes = slice(first, first + num_games)
             first = lanes.stop
-            if learner.name == "host":
-                agent = cast(AgentPolicy, self._opposite("agent", self.agent_policy, config))
-                yield Table(learner, lanes, self.host_policy, agent)
-            else:
-                host = cast(HostPolicy, self._opposite("host", self.host_policy, config))
-                yield Table(learner, lanes, host, self.agent_policy)
+            yield self._table(learner, lanes, configs)
 
-    def _opposite(
-        self, name: str, now: HostPolicy | AgentPolicy, config: CommonConfig
+    def _table(self, learner: L, lanes: slice, configs: Sequence[CommonConfig]) -> Table[L]:
+        own, config = learner.policy(learner.net), configs[0]
+        other = "agent" if learner.name == "host" else "host"
+        listed = config.listed_against(learner.name)
+        draws: Draws | None = None
+        if listed:
+            seeds = [member.seed for member in configs]
+            stream = member_stream(seeds, self._device, learner.name, "opponents")
+            draws = Draws([one.weight for one in listed], stream.keys, lanes.stop - lanes.start)
+            policies = [self._listed(other, one, config) for one in listed]
+            opponent = mixed(other, policies, draws)
+        else:
+            opponent = self._opponent(other, config)
+        is_earlier = [isinstance(one, ListedSnapshots) for one in listed]
+        at = is_earlier.index(True) if any(is_earlier) else -1
+        if learner.name == "host":
+            host, agent = cast(HostPolicy, own), cast(AgentPolicy, opponent)
+        else:
+            host, agent = cast(HostPolicy, opponent), cast(AgentPolicy, own)
+        return Table(learner, lanes, host, agent, draws, at)
+
+    def _opponent(self, name: str, config: CommonConfig) -> HostPolicy | AgentPolicy:
+        """Return the role ``name`` as the other one meets it."""
+        match config.players()[name]:
+            case ScriptedHost(player=script) | ScriptedAgent(player=script):
+                return scripted(name, script)
+            case SavedPlayer(checkpoint=path):
+                return self._saved(name, path, config)
+            case _ if name in self.snapshots:
+                return self._earlier(name, config)
+            case _:
+                return self._present(name, config)
+
+    def _listed(
+        self, name: str, opponent: ListedOpponent, config: CommonConfig
     ) -> HostPolicy | AgentPolicy:
-        """Return the role ``name``, which plays by ``now``, as the other one meets it."""
-        role = config.players()[name]
-        if not isinstance(role, LearningRole):
-            return now
-        rate = style(role).rate
-        if name not in self.snapshots:
-            return seat_of(name, now, rate)
+        """Return a player of the role ``name`` that a list of opponents holds."""
+        match opponent:
+            case ListedCheckpoint(checkpoint=path):
+                return self._saved(name, path, config)
+            case ListedSnapshots():
+                return self._earlier(name, config)
+            case ListedPlayer(player=script) if script == LEARNER:
+                return self._present(name, config)
+            case ListedPlayer(player=script):
+                return scripted(name, script)
+
+    def _saved(self, name: str, path: str, config: CommonConfig) -> HostPolicy | AgentPolicy:
+        """Return the player of a checkpoint."""
+        if (name, path) not in self.saved_players:
+            player = saved_player.load_opponent(Path(path), name, config, self._device)
+            self.saved_players[name, path] = player
+        saved = self.saved_players[name, path]
+        return seat_of(name, regrouped(name, saved.policy, 1), saved.style.rate)
+
+    def _present(self, name: str, config: CommonConfig) -> HostPolicy | AgentPolicy:
+        """Return a learning role as it is."""
+        learner = self._learning(name)
+        return seat_of(name, learner.policy(learner.net), style(config.learning()[name]).rate)
+
+    def _earlier(self, name: str, config: CommonConfig) -> HostPolicy | AgentPolicy:
+        """Return the snapshots of a learning role that are met now."""
         net = self.snapshots[name].net
+        rate = style(config.learning()[name]).rate
         policy = seat_of(name, self._learning(name).policy(net), rate)
         return regrouped(name, policy, net.weights.shape[0])
 

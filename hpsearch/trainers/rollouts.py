@@ -5,7 +5,7 @@ observation, I inputs of a network.
 """
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Generic, TypeVar
@@ -22,8 +22,7 @@ from hpsearch.trainers.config import CommonConfig, RewardName, shape_key
 from hpsearch.trainers.policies import agent_features
 from hpsearch.trainers.position import Position
 from hpsearch.trainers.role_nets import member_stream
-from hpsearch.trainers.roles import L, Roles, Table
-from hpsearch.trainers.saved_player import SavedPlayer
+from hpsearch.trainers.roles import L, Roles, SavedPlayers, Table
 from hpsearch.trainers.transitions import Transitions
 
 C = TypeVar("C", bound=CommonConfig)
@@ -38,12 +37,10 @@ class Rollouts(Roles[L], Generic[C, L]):
         fused_game: P x B games; the first lanes are the host's, the last ones the agent's.
     """
 
-    def __init__(
-        self, configs: Sequence[C], saved_players: Mapping[str, SavedPlayer] | None = None
-    ) -> None:
+    def __init__(self, configs: Sequence[C], saved_players: SavedPlayers | None = None) -> None:
         """Build a fresh population, one member for each of ``configs``.
 
-        ``saved_players`` by role have been loaded already, as `Roles` says.
+        ``saved_players`` have been loaded already, as `Roles` says.
 
         Raises:
             ValueError: if the configurations are not of one shape.
@@ -112,6 +109,9 @@ class Rollouts(Roles[L], Generic[C, L]):
         game = self.fused_game
         # The game goes on in place.
         points, observation = game.points.clone(), game.observation.clone()
+        for table in self.tables:
+            if table.draws is not None:
+                table.draws.draw(game.starts[:, table.lanes], self.kernel.uniform)
         before = Position(points, lambda: observation)
         noise = self._play_stream.uniform(game.num_games * 6).unflatten(1, (game.num_games, 6))
         chosen = [self._choose(table, before, noise) for table in self.tables]
@@ -163,7 +163,7 @@ class Rollouts(Roles[L], Generic[C, L]):
             if name == table.learner.name:
                 snapshots.count_own(done)
             else:
-                snapshots.count(done)
+                snapshots.count(done, table.meets_snapshots(done))
 
     def features(self, learner: L, observation: Tensor, subset: Tensor) -> Tensor:
         """Return what a role sees, float32 (P, R, I), of positions and the host's choices."""

@@ -81,11 +81,11 @@ class Snapshots:
         """Return whether `sync` does anything at these steps of the members."""
         return any(step > 0 and step % self._options.sync.interval == 0 for step in steps)
 
-    def count(self, done: Tensor) -> None:
-        """Take in which games bool (P, B) against the snapshots ended with this move."""
-        by_snapshot = done.unflatten(1, (self._options.at_once, -1))
-        self._moves += by_snapshot.shape[2]
-        self._finished += by_snapshot.sum(dim=2)
+    def count(self, done: Tensor, meets: Tensor) -> None:
+        """Take in which games ended with this move, of those that meet a snapshot; bool (P, B)."""
+        places = (self._options.at_once, -1)
+        self._moves += meets.unflatten(1, places).sum(dim=2)
+        self._finished += (done & meets).unflatten(1, places).sum(dim=2)
 
     def count_own(self, done: Tensor) -> None:
         """Take in which games bool (P, B) that the role itself learns in ended with this move."""

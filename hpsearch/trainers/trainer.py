@@ -31,9 +31,9 @@ from hpsearch.trainers.evaluation import (
 )
 from hpsearch.trainers.graphs import Graphs, recorder_of
 from hpsearch.trainers.metrics import MODES
-from hpsearch.trainers.roles import L
+from hpsearch.trainers.roles import L, SavedPlayers
 from hpsearch.trainers.rollouts import C, Rollouts, game_config
-from hpsearch.trainers.saved_player import SavedPlayer, load_opponent
+from hpsearch.trainers.saved_player import load_opponent
 
 
 class Trainer(Rollouts[C, L], Generic[C, L]):
@@ -45,9 +45,7 @@ class Trainer(Rollouts[C, L], Generic[C, L]):
         sections: names the parts of a step for whoever measures their times.
     """
 
-    def __init__(
-        self, configs: Sequence[C], saved_players: Mapping[str, SavedPlayer] | None = None
-    ) -> None:
+    def __init__(self, configs: Sequence[C], saved_players: SavedPlayers | None = None) -> None:
         """Build a fresh population; see `Rollouts`."""
         super().__init__(configs, saved_players)
         self.sections: Sections = NO_SECTIONS
@@ -177,6 +175,9 @@ class Trainer(Rollouts[C, L], Generic[C, L]):
         }
         for learner in self.learners:
             found |= prefixed(learner.name, learner.settings())
+        for table in self.tables:
+            if table.draws is not None:
+                found[f"{table.learner.name}.opponents.keys"] = table.draws.keys
         for role, snapshots in self.snapshots.items():
             found |= prefixed(f"{role}.snapshots", snapshots.settings())
         return found

@@ -21,6 +21,7 @@ from hpsearch.game.best_response import Lengths, SearchLimits, longest_game, sho
 from hpsearch.game.kernels import BACKENDS
 from hpsearch.game.philox import derive_key
 from hpsearch.game.solver import Solver
+from hpsearch.schema import Unbounded
 from hpsearch.trainers.policies import (
     AgentPolicy,
     HostPolicy,
@@ -49,9 +50,9 @@ class NamedDepths:
 
     name: str
     exact: int
-    reference: float
+    reference: Unbounded
     """of the role's reference player"""
-    player: float
+    player: Unbounded
 
 
 @dataclass(frozen=True)
@@ -61,9 +62,9 @@ class RandomDepths:
     starts: int
     exact: float
     """mean value of the starts"""
-    player: float
+    player: Unbounded
     """mean worst case where it is bounded; nan if it never is"""
-    regret: float
+    regret: Unbounded
     """mean distance to the exact value where it is bounded; nan if it never is"""
     unbounded: float
     """share of starts from which the games need not end"""

@@ -6,18 +6,20 @@ elsewhere.
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from dataclasses import asdict, dataclass, replace
+from typing import Annotated, Any, Final, Literal
 
 import torch
 
-from hpsearch.report.compare import SPLIT, compare, plain_rows
-from hpsearch.schema import NonNegative, Positive
+from hpsearch.report.compare import SPLIT, Row, compare
+from hpsearch.schema import NonNegative, Positive, Range
 from hpsearch.trainers.evaluation import BOOTSTRAP_SEED, noise_key_of, starts_key
+from hpsearch.trainers.metrics import MODES, PANELS, worst_name
 from hpsearch.trainers.saved_player import SavedPlayer
 
-Rows = list[dict[str, Any]]
-"""as `compare.Row`, plain"""
+Rows = tuple[Row, ...]
+WORST: Final = frozenset(worst_name(mode, role) for mode in MODES for role in PANELS)
+"""names of metrics"""
 
 
 @dataclass(frozen=True)
@@ -47,8 +49,28 @@ class Conditions:
     seeds: Seeds
     device: Literal["cpu", "cuda"]
     """where the games were played"""
-    threads: Positive
+    threads: Annotated[int, Range(low=1, high=1024)]
     """of torch, on the CPU"""
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What evaluation.json holds."""
+
+    study: str
+    trial: NonNegative
+    objective: str
+    """the metric that the study looks at first"""
+    params: dict[str, Any]
+    """of the trial, by the dotted path in its configuration"""
+    search_metrics: Any
+    """what the search measured of it"""
+    conditions: Conditions
+    rows: Rows
+    crossplay: Any
+    """its row of the last cross-play; None outside of populations"""
+    provenance: dict[str, str]
+    """versions of what played, by package"""
 
 
 def certify(players: Mapping[str, SavedPlayer], num_games: int) -> tuple[Conditions, Rows]:
@@ -64,7 +86,7 @@ def certify(players: Mapping[str, SavedPlayer], num_games: int) -> tuple[Conditi
         device="cuda" if is_gpu else "cpu",
         threads=torch.get_num_threads(),
     )
-    return conditions, plain_rows(compare(players, num_games))
+    return conditions, tuple(compare(players, num_games))
 
 
 def differences(
@@ -76,14 +98,28 @@ def differences(
         A line for everything that is not as certified, every number bit for bit.
     """
     with _threads(conditions.threads):
-        now, measured = certify(players, conditions.games)
+        now, found = certify(players, conditions.games)
+    measured = found if _names_worst(rows) else tuple(map(_without_worst, found))
     before = {**_flat(asdict(conditions)), **_numbers(rows)}
     after = {**_flat(asdict(now)), **_numbers(measured)}
-    return [
+    lines = [
         f"{name}: certified {before.get(name)}, measured {after.get(name)}"
         for name in dict.fromkeys((*before, *after))
         if before.get(name) != after.get(name)
     ]
+    if not lines and rows != measured:  # a row twice, of which the second one is right
+        return ["rows: certified are others than are measured, or in another order"]
+    return lines
+
+
+def _names_worst(rows: Rows) -> bool:
+    return any(name in WORST for row in rows for name in row.metrics)
+
+
+def _without_worst(row: Row) -> Row:
+    """Return a row as versions before 0.2 certified it, which did not know the worst of a panel."""
+    kept = {name: numbers for name, numbers in row.metrics.items() if name not in WORST}
+    return replace(row, metrics=kept)
 
 
 def _flat(conditions: Mapping[str, Any]) -> dict[str, Any]:
@@ -93,9 +129,9 @@ def _flat(conditions: Mapping[str, Any]) -> dict[str, Any]:
 
 def _numbers(rows: Rows) -> dict[str, float]:
     return {
-        f"{row['player']}, {metric}, {key}": number
+        f"{row.player}, {metric}, {key}": number
         for row in rows
-        for metric, numbers in row["metrics"].items()
+        for metric, numbers in row.metrics.items()
         for key, number in numbers.items()
     }
 

@@ -1,5 +1,9 @@
 """A role's greedy policy as a torch module, to be written as a program that needs nothing of ours.
 
+`RawHost` and `RawAgent` are what bundles hold; `GreedyHost` and `GreedyAgent` are inside, and alone
+were what bundles of the first format held. A program holds the names of these classes and of their
+modules, so other names give other bytes, and bundles that were written would not be certified.
+
 Axes: B games, N points, D coordinates, A actions. The member axis of our networks is 1 inside.
 """
 
@@ -9,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from hpsearch.game import rules
+from hpsearch.report.bundle.files import SORTED_POINTS
 from hpsearch.trainers.networks import Network
 from hpsearch.trainers.networks.reader import Reader
 from hpsearch.trainers.networks.tower import apply_tower
@@ -90,10 +95,71 @@ class GreedyAgent(_Greedy):
         return points, torch.ones(len(points), self._inputs.dimension, dtype=torch.bool)
 
 
-Greedy = GreedyHost | GreedyAgent
+class RawHost(nn.Module):
+    """A host that takes points as they come: in any order, duplicates and dominated ones too."""
+
+    def __init__(self, greedy: GreedyHost) -> None:
+        super().__init__()
+        self.greedy = greedy
+
+    def forward(self, points: Tensor) -> Tensor:
+        """Return the action's index int64 (B,) for points int32 or int64 (B, N, D)."""
+        action: Tensor = self.greedy(_canonical(points))
+        return action
+
+    def ranking(self, points: Tensor) -> Tensor:
+        """Return the value of every action, float32 (B, A)."""
+        return self.greedy.ranking(_canonical(points))
+
+    def example(self) -> tuple[Tensor, ...]:
+        """Return arguments of the shapes and dtypes that it takes: points."""
+        (points,) = self.greedy.example()
+        return (points.to(torch.int64),)
 
 
-def greedy_policy(role: str, net: Network, *, autocast: bool) -> Greedy:
-    """Return the greedy policy of a role by ``net`` of one member; see `_Greedy`."""
-    kind = GreedyHost if role == "host" else GreedyAgent
-    return kind(net, autocast=autocast)
+class RawAgent(nn.Module):
+    """An agent that takes points as they come; coordinates keep their order, so subsets do too."""
+
+    def __init__(self, greedy: GreedyAgent) -> None:
+        super().__init__()
+        self.greedy = greedy
+
+    def forward(self, points: Tensor, subset: Tensor) -> Tensor:
+        """Return the axis int64 (B,) for points int32 or int64 (B, N, D), a subset bool (B, D)."""
+        axis: Tensor = self.greedy(_canonical(points), subset)
+        return axis
+
+    def ranking(self, points: Tensor, subset: Tensor) -> Tensor:
+        """Return the value of every axis, float32 (B, D), minus infinity outside the subset."""
+        return self.greedy.ranking(_canonical(points), subset)
+
+    def example(self) -> tuple[Tensor, ...]:
+        """Return arguments of the shapes and dtypes that it takes: points and subsets."""
+        points, subset = self.greedy.example()
+        return points.to(torch.int64), subset
+
+
+Greedy = GreedyHost | GreedyAgent | RawHost | RawAgent
+
+
+def greedy_policy(role: str, net: Network, bundle_format: int, *, autocast: bool) -> Greedy:
+    """Return the greedy policy of a role by ``net`` of one member, as a bundle of a format has it.
+
+    Args:
+        role: "host" or "agent".
+        net: the role's network.
+        bundle_format: one of `FORMATS`.
+        autocast: see `_Greedy`.
+    """
+    if role == "host":
+        host = GreedyHost(net, autocast=autocast)
+        return host if bundle_format == SORTED_POINTS else RawHost(host)
+    agent = GreedyAgent(net, autocast=autocast)
+    return agent if bundle_format == SORTED_POINTS else RawAgent(agent)
+
+
+def _canonical(points: Tensor) -> Tensor:
+    """Return points int32 or int64 (B, N, D) as int64, reduced and sorted."""
+    # A sum, because an exported program refuses all but the dtype that it saw being converted.
+    whole = points + torch.zeros(1, dtype=torch.int64)
+    return rules.newton_polytope(whole)

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch.onnx.errors import OnnxExporterError
 
+from hpsearch.report.bundle.files import FORMAT
 from hpsearch.report.bundle.greedy import Greedy, greedy_policy
 from hpsearch.report.bundle.positions import BATCHES, Positions
 from hpsearch.report.bundle.programs import traced, without_places
@@ -36,17 +37,14 @@ def write_onnx(path: Path, player: SavedPlayer, role: str, positions: Positions)
     Raises:
         OSError: if it cannot be written.
     """
-    try:
-        import onnxruntime  # noqa: F401
-        import onnxscript  # noqa: F401
-    except ImportError:
+    if not can_write():
         return MISSING
-    greedy = greedy_policy(role, player.net, autocast=False)
+    greedy = greedy_policy(role, player.net, FORMAT, autocast=False)
     try:
-        _write(path, greedy)
+        save_onnx(path, greedy, torch.__version__)
     except OnnxExporterError as error:
         return f"no ONNX policy of the {role}: torch cannot write it ({str(error).splitlines()[0]})"
-    some = positions.of(role)
+    some = positions.raw().of(role)
     differing = _differing(path, some, _clear_actions(greedy, some))
     if differing == 0:
         return None
@@ -55,12 +53,36 @@ def write_onnx(path: Path, player: SavedPlayer, role: str, positions: Positions)
     return f"no ONNX policy of the {role}: onnxruntime plays otherwise on {differing} of {total}"
 
 
-def _write(path: Path, greedy: Greedy) -> None:
-    attention = torch.ops.aten.scaled_dot_product_attention.default
+def can_write() -> bool:
+    """Return whether the packages that write ONNX policies, and play them, are installed."""
+    try:
+        import onnxruntime  # noqa: F401
+        import onnxscript  # noqa: F401
+    except ImportError:
+        return False
+    return True
+
+
+def save_onnx(path: Path, greedy: Greedy, build: str) -> None:
+    """Write a policy in ONNX: the same bytes for the same weights and versions.
+
+    Args:
+        path: of the file.
+        greedy: the policy, in float32.
+        build: of torch, by which the file says that it was written.
+
+    Raises:
+        OnnxExporterError: if torch cannot.
+    """
+    unknown_to_onnx = {
+        torch.ops.aten.scaled_dot_product_attention.default: _attention,
+        torch.ops.aten.argsort.stable: _stable_argsort,
+    }
     with _without_remarks():
-        program = without_places(traced(greedy).run_decompositions({attention: _attention}))
+        program = without_places(traced(greedy).run_decompositions(unknown_to_onnx))
         written = torch.onnx.export(program, dynamo=True, verbose=False)
     assert written is not None, "without a path it is returned"
+    written.model.producer_version = build
     written.save(path)
 
 
@@ -96,6 +118,11 @@ def _attention(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor) -> 
     weights = weights.masked_fill(~attn_mask, -torch.inf).softmax(dim=-1)
     attended: Tensor = weights @ value
     return attended
+
+
+def _stable_argsort(values: Tensor, *, stable: bool, dim: int = -1, descending: bool) -> Tensor:
+    """Return what torch's argsort does; of equal values, ONNX's TopK takes the earlier first."""
+    return values.topk(values.shape[dim], dim=dim, largest=descending).indices
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from typing import Final, cast
 import torch
 from torch import Tensor
 
+from hpsearch.game import rules
 from hpsearch.game.config import GameConfig
 from hpsearch.game.encoding import HostActionEncoder
 from hpsearch.game.fused_game import FusedGame
@@ -35,13 +36,22 @@ class Positions:
     """What players can be asked."""
 
     points: Tensor
-    """int32 (B, N, D)"""
+    """int32 (B, N, D), or int64 where they are raw"""
     subset: Tensor
     """bool (B, D), a host's choice for the agent to answer"""
 
     def of(self, role: str) -> tuple[Tensor, ...]:
         """Return what the policy of a role takes."""
         return (self.points,) if role == "host" else (self.points, self.subset)
+
+    def raw(self) -> "Positions":
+        """Return the same positions as they may come: rows reversed, no row empty, int64.
+
+        What fills the rows lies above the first point in all coordinates, so it counts for nothing.
+        """
+        above = self.points[:, :1] + 1
+        filled = self.points.where(rules.is_live(self.points).unsqueeze(-1), above)
+        return Positions(filled.flip(-2).to(torch.int64), self.subset)
 
     def first(self, count: int) -> "Positions":
         """Return the first positions."""

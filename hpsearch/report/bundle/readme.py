@@ -56,6 +56,7 @@ _FILES = """
 - `evaluation.json`: the certificate: rho on starts that the search never used, beside the scripted
   players, with seeds and intervals; of a population's player also its row of the last cross-play.
   `hpsearch evaluate` with this folder measures all but that row again and compares every number.
+  Until then load no policy from a maker you do not know: torch.export.load runs what a file says.
 - `lineage.json`: who a population's player descends from.
 - `provenance.json`: study, trial, checkpoint, command, commit, versions, machine, and the sha256 of
   every other file.
@@ -64,8 +65,11 @@ _FILES = """
 _POSITIONS = """
 ## Playing
 
-Positions are integers (B, {num_points}, {dimension}), of any number B of games: points that do not
-lie above each other, sorted descending, then rows of -1. This bundle plays: {roles}.
+Positions are integers (B, {num_points}, {dimension}), of any number B of games: up to {num_points}
+points in any order, and rows of -1 where there are fewer. A policy takes them as they come: it
+leaves out duplicates and points that lie above another one in all coordinates, sorts the others,
+and divides them by their largest coordinate. torch's policies take int32 and int64; onnxruntime's
+take int64, so pass `points.astype(np.int64)`. This bundle plays: {roles}.
 """
 
 _WEIGHTS = """
@@ -80,8 +84,9 @@ from safetensors.torch import load_file
 weights = load_file("weights.safetensors")
 ```
 
-Every network takes the N x D points divided by their largest coordinate, rows sorted descending,
-empty rows -1, flattened; an agent's takes the D bits of the host's subset after them. The `encoder`
+Every network takes the N x D points that a policy is left with (above), divided by their largest
+coordinate, rows sorted descending, empty rows -1 at the end, flattened; an agent's takes the D bits
+of the host's subset after them. The `encoder`
 of `config.yaml` says what it makes of them: `flatten` keeps the first `num_points` rows. A network
 of Q-learning returns the value of every action; one of PPO has two towers, `0` gives the logarithm
 of each action's odds, `1` the value of the position.
@@ -103,8 +108,8 @@ The {role}, by torch alone:
 import torch
 
 policy = torch.export.load("policy-{role}.pt2").module()
-points = torch.full({shape}, -1, dtype=torch.int32)
-points[0, :{rows}] = torch.eye({config.dimension}, dtype=torch.int32)[:{rows}]
+points = torch.full({shape}, -1)
+points[0, :{rows}] = torch.eye({config.dimension}, dtype=torch.int64)[:{rows}]
 {subset}action = policy({arguments})
 ```
 
@@ -125,8 +130,8 @@ import numpy as np
 import onnxruntime
 
 session = onnxruntime.InferenceSession("policy-{role}.onnx")
-points = np.full({_shape(config)}, -1, dtype=np.int32)
-points[0, :{rows}] = np.eye({dimension}, dtype=np.int32)[:{rows}]
+points = np.full({_shape(config)}, -1, dtype=np.int64)
+points[0, :{rows}] = np.eye({dimension}, dtype=np.int64)[:{rows}]
 (action,) = session.run(None, {{"points": points{subset}}})
 ```
 """

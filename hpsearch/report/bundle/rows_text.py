@@ -1,16 +1,25 @@
 """The rows of a certificate as tables."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
 from hpsearch.report.interval_text import interval_text
+from hpsearch.report.verdict import certified_verdict
 from hpsearch.report.whole_lines import print_whole
 
 MODES = {"rho": "", "rho_sampled": ", sampled"}
 """how a player plays, by the first part of a metric's name; greedily where nothing is said"""
+
+
+def print_verdict(
+    console: Console, rows: Sequence[Mapping[str, Any]], trial: int, config: Mapping[str, Any]
+) -> None:
+    """Print what the certificate of a trial with a configuration comes to, in sentences."""
+    for sentence in certified_verdict(f"trial {trial}", rows, config):
+        console.print(sentence, highlight=False, markup=False, soft_wrap=True)
 
 
 def print_rows(console: Console, trained: str, rows: Sequence[dict[str, Any]]) -> None:

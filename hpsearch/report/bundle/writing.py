@@ -12,7 +12,7 @@ from hpsearch.errors import ConflictError, CorruptError, UsageError
 from hpsearch.game.philox import derive_key
 from hpsearch.report.bundle.certificate import certify
 from hpsearch.report.bundle.config_text import config_text
-from hpsearch.report.bundle.files import INDEX, BundleDir
+from hpsearch.report.bundle.files import FORMAT, INDEX, BundleDir
 from hpsearch.report.bundle.met import crossplay
 from hpsearch.report.bundle.onnx_program import write_onnx
 from hpsearch.report.bundle.origin import Made, lineage, provenance
@@ -20,6 +20,8 @@ from hpsearch.report.bundle.placing import replacing
 from hpsearch.report.bundle.positions import sample_positions
 from hpsearch.report.bundle.programs import write_program
 from hpsearch.report.bundle.readme import readme_text
+from hpsearch.report.bundle.signature import sign
+from hpsearch.report.compare import plain_rows
 from hpsearch.report.devices import device_of
 from hpsearch.report.provenance import versions
 from hpsearch.report.view import StudyView
@@ -40,13 +42,16 @@ class How:
     num_games: int
     """games an opponent and mode"""
     made: Made
+    key: Path | None
+    """by which they are signed; None leaves them unsigned"""
 
 
 def export_bundle(view: StudyView, trial: Trial, folder: Path, how: How) -> Measures:
     """Write the bundle of a finished trial; return its certificate.
 
     Raises:
-        UsageError: if the trial has not finished, or the folder holds something else.
+        UsageError: if the trial has not finished, the folder holds something else, or the key does
+            not sign.
         CorruptError: if its last checkpoint is missing or damaged.
         DiskError: if the folder cannot be written; an older bundle stays.
     """
@@ -66,7 +71,6 @@ def export_bundles(
     _check_finished(trials)
     found = []
     with replacing(folder) as temporary:
-        temporary.mkdir(parents=True)
         names = bundle_names(trials)
         for trial, name in zip(trials, names, strict=True):
             found.append(_write(BundleDir(temporary / name), view, trial, how))
@@ -104,11 +108,11 @@ def _write(bundle: BundleDir, view: StudyView, trial: Trial, how: How) -> Measur
         "params": view.study.space.decode(trial.last_params),
         "search_metrics": trial.metrics,
         "conditions": asdict(conditions),
-        "rows": rows,
+        "rows": plain_rows(rows),
         "crossplay": crossplay(view, trial),
         "provenance": versions(),
     }
-    bundle.root.mkdir(parents=True)
+    bundle.root.mkdir(exist_ok=True)
     bundle.config.write_text(config_text(config, "yaml"), encoding="utf-8")
     _write_json(bundle.certificate, measures)
     if (line := lineage(view, trial)) is not None:
@@ -116,6 +120,7 @@ def _write(bundle: BundleDir, view: StudyView, trial: Trial, how: How) -> Measur
     title = f"Trial {trial.number} of the study {view.study.spec.name}"
     _write_players(bundle, players, title)
     origin = {
+        "format": FORMAT,
         "study": view.study.spec.name,
         "trial": trial.number,
         "checkpoint": {
@@ -126,6 +131,8 @@ def _write(bundle: BundleDir, view: StudyView, trial: Trial, how: How) -> Measur
         "files": bundle.digests(),
     }
     _write_json(bundle.provenance, origin)
+    if how.key is not None:
+        sign(bundle.provenance, how.key)
     return measures
 
 

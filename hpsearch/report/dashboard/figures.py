@@ -1,7 +1,7 @@
 """Our figures in the dashboard, as plotly draws them: plain data, and little of it."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -9,7 +9,9 @@ import numpy as np
 from hpsearch.errors import HpsearchError
 from hpsearch.report.colours import BLUE, COLOURS, GREEN, ORANGE, SKY, VERMILLION
 from hpsearch.report.dashboard.drawn import Figure, figure, short
+from hpsearch.report.dashboard.importance_figures import importance_figures
 from hpsearch.report.dashboard.learning import learning_curves
+from hpsearch.report.importances import Importances
 from hpsearch.report.job_times import FAILED, LEFT, PLAYED, TRAINED, kind_of
 from hpsearch.report.lineage import Descent, Relative, read_lineage
 from hpsearch.report.page.charts import MAX_TICKS
@@ -37,11 +39,14 @@ ATTR: Final = "dashboard:plot_data:{name}:0"
 which the dashboard passes by for every trial"""
 
 
-def figure_attrs(view: StudyView, until: float) -> dict[str, str]:
+def figure_attrs(
+    view: StudyView, until: float, measured: Mapping[str, Importances]
+) -> dict[str, str]:
     """Return the attributes that make the dashboard draw our figures of a study.
 
     Args:
         view: the study.
+        measured: the importances for each metric for which they are known.
         until: when what runs was last seen to run, in seconds since the epoch.
     """
     made: dict[str, Callable[[], Figure | None]] = {
@@ -58,6 +63,8 @@ def figure_attrs(view: StudyView, until: float) -> dict[str, str]:
             continue
         if drawn is not None:
             found[ATTR.format(name=name)] = json.dumps(drawn)
+    for name, drawn in importance_figures(view, measured):
+        found[ATTR.format(name=name)] = json.dumps(drawn)
     return found
 
 

@@ -10,7 +10,8 @@ from uuid import NAMESPACE_URL, uuid5
 
 from optuna.artifacts.exceptions import ArtifactNotFound
 
-from hpsearch.errors import UsageError
+from hpsearch.bounded import open_file
+from hpsearch.errors import CorruptError, UsageError
 from hpsearch.report.view import StudyView
 
 NUM_TRIALS: Final = 20
@@ -64,8 +65,8 @@ class OfferedFiles:
             ArtifactNotFound: if it is not offered, or gone.
         """
         try:
-            return self._paths[artifact_id].open("rb")
-        except (KeyError, OSError) as error:
+            return open_file(self._paths[artifact_id])
+        except (KeyError, OSError, CorruptError) as error:
             raise ArtifactNotFound(f"no file {artifact_id} is offered any more") from error
 
     def write(self, artifact_id: str, content_body: BinaryIO) -> None:

@@ -102,7 +102,7 @@ def check_space(runs: Path) -> Iterator[Finding]:
 def check_probes(runs: Path) -> Iterator[Finding]:
     """Try what files of the folder must be able to, in a folder that is removed afterwards."""
     try:
-        with _scratch(nearest(runs)) as scratch:
+        with scratch_folder(nearest(runs)) as scratch:
             for name, probe in _PROBES.items():
                 yield _tried(name, probe, scratch)
     except OSError as error:
@@ -188,7 +188,8 @@ _PROBES: dict[str, Callable[[Path], Finding]] = {
 
 
 @contextmanager
-def _scratch(parent: Path) -> Iterator[Path]:
+def scratch_folder(parent: Path) -> Iterator[Path]:
+    """Give a new folder in ``parent``, and remove it afterwards with all that is in it."""
     folder = Path(mkdtemp(prefix=".hpsearch-doctor-", dir=parent))
     try:
         yield folder

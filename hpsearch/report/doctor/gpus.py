@@ -1,28 +1,19 @@
 """The GPUs that a study would train on."""
 
-from collections import Counter
-
+from hpsearch.cluster.gpus import GpuShare, find_gpus
 from hpsearch.cluster.slurm_profile import SlurmProfile
 from hpsearch.report.doctor.finding import Finding
 from hpsearch.study.spec import Study
 
 
 def check_local_gpus(study: Study) -> Finding:
-    """Look for CUDA where a base configuration wants it; torch is imported only then."""
-    wanted = [name for name, base in study.bases.items() if str(base["device"]).startswith("cuda")]
-    if not wanted:
+    """Look for the GPUs that jobs on this machine want; whether they work, a job finds out."""
+    if study.gpus_per_job == 0:
         return Finding("GPUs", "skipped", "no base configuration has a device of cuda")
-    import torch
-
-    if not torch.cuda.is_available():
-        return Finding(
-            "GPUs",
-            "error",
-            f"the {' and the '.join(wanted)} base wants device cuda, but torch {torch.__version__} "
-            "finds no GPU here; look at nvidia-smi, install a torch with CUDA, or set device: cpu",
-        )
-    names = Counter(torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count()))
-    return Finding("GPUs", "ok", ", ".join(f"{count} {name}" for name, count in names.items()))
+    gpus = GpuShare(find_gpus(), study.gpus_per_job)
+    if gpus.shortage is not None:
+        return Finding("GPUs", "error", gpus.shortage)
+    return Finding("GPUs", "ok", gpus.jobs_text(study.spec.executor.jobs))
 
 
 def check_asked_gpus(study: Study, profile: SlurmProfile) -> Finding:

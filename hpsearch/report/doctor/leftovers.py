@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from hpsearch.atomic import read_json
+from hpsearch.bounded import read_json
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.cluster.trial_dir import TrialDir
 from hpsearch.errors import CorruptError, DiskError
@@ -18,7 +18,7 @@ OLD_SECONDS = 600.0
 def check_requests(folder: StudyDir, now: float | None = None) -> Iterator[Finding]:
     """Look for requests that wait for long, and for files that are no requests."""
     requests = waiting(folder)
-    unread = len(list(folder.requests.glob("*.json"))) - len(requests)
+    unread = len(list(folder.requests.glob("*.json*"))) - len(requests)
     if unread > 0:
         said = f"{unread} files in {folder.requests} are no requests and are not heard; remove them"
         yield Finding("requests", "warning", said)

@@ -10,7 +10,7 @@ from hpsearch.cluster.scheduler_calls import SchedulerCalls
 from hpsearch.cluster.slurm_config import read_config
 from hpsearch.cluster.slurm_profile import SlurmProfile, load_profile
 from hpsearch.report.doctor.database import check_database
-from hpsearch.report.doctor.finding import Check, Finding, examine
+from hpsearch.report.doctor.finding import Check, Finding, examine, has_error
 from hpsearch.report.doctor.folder import (
     check_file_system,
     check_mode,
@@ -20,6 +20,7 @@ from hpsearch.report.doctor.folder import (
     check_space,
 )
 from hpsearch.report.doctor.gpus import check_asked_gpus, check_local_gpus
+from hpsearch.report.doctor.inside import NAME, MakeExecutor, check_inside
 from hpsearch.report.doctor.leftovers import check_files, check_requests
 from hpsearch.report.doctor.partitions import check_partitions, read_partitions
 from hpsearch.report.doctor.scheduler import check_accounting, check_config
@@ -32,17 +33,29 @@ CALLS_PER_MINUTE = 60
 """of the scheduler's programs, where no profile says how many the site bears"""
 
 
-def examine_all(study: str | None, runs: Path, table: str) -> list[Finding]:
+def examine_all(
+    study: str | None, runs: Path, table: str, make_executor: MakeExecutor
+) -> list[Finding]:
     """Return what all checks find, of a study or of the machine alone.
 
-    ``table`` is the table of mounts.
+    Args:
+        study: a study file, or the name of a study below ``runs``.
+        runs: the folder of the studies' folders.
+        table: of mounts.
+        make_executor: gives what runs the study's jobs, one of which looks around.
     """
     findings = _run(_machine_checks(runs, table))
     if study is None:
         return findings + _run({"SLURM": _slurm_alone})
     subject, found = find_subject(study, runs)
     findings += found
-    return findings if subject is None else findings + _run(_study_checks(subject, runs, table))
+    if subject is None:
+        return findings
+    findings += _run(_study_checks(subject, runs, table))
+    if has_error(findings):
+        said = "put the errors right before a job is tried"
+        return [*findings, Finding(NAME, "skipped", said)]
+    return findings + examine(NAME, lambda: check_inside(subject.study, runs, make_executor))
 
 
 def _run(checks: dict[str, Check]) -> list[Finding]:

@@ -1,12 +1,13 @@
 """The study that is looked at, as far as it can be found: what is wrong with it is a finding."""
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from hpsearch.atomic import read_json
+from hpsearch.bounded import read_json
 from hpsearch.cluster.study_dir import StudyDir
-from hpsearch.errors import ConfigError, HpsearchError
+from hpsearch.errors import SHOWN_PROBLEMS, ConfigError, HpsearchError
 from hpsearch.report.doctor.finding import Finding
 from hpsearch.report.view import open_view
 from hpsearch.study.spec import Study, load_spec
@@ -41,14 +42,14 @@ def _load(name_or_file: str, runs: Path) -> Study:
     if path.suffix in (".yaml", ".yml"):
         return load_spec(path)
     note = read_json(StudyDir(runs / name_or_file).spec)
-    file = Path(note["file"]) if isinstance(note, dict) and "file" in note else None
-    if file is not None and file.exists():
-        study = load_spec(file)
+    file = note.get("file") if isinstance(note, dict) else None
+    if isinstance(file, str) and os.path.exists(file):
+        study = load_spec(Path(file))
         if study.spec.name == name_or_file:  # else the file has become another study's
             return study
     return open_view(name_or_file, runs).study
 
 
 def _faults(error: ConfigError) -> Iterator[Finding]:
-    for problem in error.problems:
+    for problem in error.problems[:SHOWN_PROBLEMS]:
         yield Finding("study", "error", f"{error.source}: {problem}")

@@ -1,6 +1,7 @@
 """The question and the answer: the best configuration, and how strong it is beside all others."""
 
 from collections.abc import Iterator
+from dataclasses import asdict
 
 from hpsearch.report.interval_text import interval_text
 from hpsearch.report.page.charts import Chart, axis, chart, colour, intervals, symbol
@@ -18,6 +19,7 @@ from hpsearch.report.page.html import (
 )
 from hpsearch.report.page.material import Material
 from hpsearch.report.text import setting_text
+from hpsearch.report.verdict import measures, opponents_of, verdict
 from hpsearch.report.view import StudyView
 from hpsearch.study.records import Trial
 
@@ -63,6 +65,7 @@ def _parts(material: Material) -> Iterator[Html]:
         return
     sentence = answer_text(view, best, is_confirmed=material.is_confirmed)
     yield Html(f'<p class="lead">{text(sentence)}</p>')
+    yield from (paragraph(one) for one in _verdict(material, best))
     settings = view.study.space.decode(best.last_params)
     rows = [(name, setting_text(value)) for name, value in settings.items()]
     yield table(("parameter", "value"), rows, strong=None)
@@ -72,7 +75,23 @@ def _parts(material: Material) -> Iterator[Html]:
         yield heading(f"Rho as {found.role}, with 95 % intervals")
         yield paragraph(_reading(found))
         yield _comparison_table(found)
-        yield figure(comparison_chart(found), f"rho-{found.role}", "The same numbers drawn.")
+        if len(found.rows) > 1:
+            yield figure(comparison_chart(found), f"rho-{found.role}", "The same numbers drawn.")
+
+
+def _verdict(material: Material, best: Trial) -> Iterator[str]:
+    """Yield how strong the best trial's players are, as far as they were measured for the page."""
+    if isinstance(material.measured, str):
+        return
+    config = material.view.config(best)
+    for role in material.measured.report.roles:
+        own, *others = (
+            measures(role.role, {name: asdict(rho) for name, rho in found.metrics.items()})
+            for found in (role.evaluation, *role.references.values())
+        )
+        named = dict(zip(role.references, others, strict=True))
+        trained_on = opponents_of(role.role, config)
+        yield from verdict(f"trial {best.number}", role.role, own, named, trained_on)
 
 
 def comparison_chart(found: Comparison) -> Chart:

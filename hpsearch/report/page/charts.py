@@ -19,6 +19,8 @@ QUIET: Final = "rgba(128,128,128,0.45)"
 GRID: Final = "rgba(128,128,128,0.25)"
 SCALE: Final = "Cividis"
 """from dark to bright, told apart also without red or green and in grey"""
+STANDOFF: Final = 6
+"""pixels between an axis's title and the labels of its ticks"""
 HEIGHT: Final = 380
 """pixels"""
 OVER: Final = {"fillmode": "overlay", "fgcolor": "rgba(255,255,255,0.8)", "size": 6}
@@ -49,7 +51,7 @@ def chart(data: Sequence[Trace], layout: Mapping[str, Any]) -> Chart:
 def axis(title: str, more: Mapping[str, Any]) -> dict[str, Any]:
     """Return an axis; ``more`` are further keys of it."""
     return {
-        "title": {"text": title},
+        "title": {"text": title, "standoff": STANDOFF},
         "automargin": True,
         "gridcolor": GRID,
         "zeroline": False,

@@ -102,7 +102,7 @@ def _values(metrics: Mapping[str, "Rho"], mode: str, role: str) -> dict[str, Val
 def _searched(best: Trial, published: tuple[Row, ...]) -> Iterator[Comparison]:
     """Yield what the search itself measured of the best trial."""
     for role in PANELS:
-        named = {name: _place(name) for name in best.metrics if name.split("/")[1] == role}
+        named = {name: _place(name) for name in best.metrics if name.split("/")[1:2] == [role]}
         opponents = tuple(dict.fromkeys(column for _, column in named.values()))
         rows = [
             Row(
@@ -129,9 +129,12 @@ def _searched(best: Trial, published: tuple[Row, ...]) -> Iterator[Comparison]:
 
 
 def _place(metric: str) -> tuple[str, str]:
-    """Return the mode and the opponent that a metric's name tells."""
+    """Return the mode and the column that a metric's name tells: an opponent, panel or worst."""
     mode, _, *opponent = metric.split("/")
-    return mode.replace(PANEL, MODES[0]), opponent[0] if opponent else PANEL
+    if opponent:
+        return mode, opponent[0]
+    column = mode.partition("_")[0]
+    return mode.replace(column, MODES[0]), column
 
 
 def _plain(rho: Mapping[str, float]) -> Value:

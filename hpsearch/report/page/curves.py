@@ -14,15 +14,16 @@ from hpsearch.report.page.charts import (
     shared_lines,
     thinner,
 )
-from hpsearch.report.page.html import Html, Section, figure, join, missing
+from hpsearch.report.page.html import Html, Section, figure, join
 from hpsearch.report.page.learning import Curve, Seeds
 from hpsearch.report.page.material import Material
 from hpsearch.report.view import StudyView
 
 
-def curves_section(material: Material) -> Section:
-    """Return the section on learning."""
-    return Section("learning", "How they learned", join(_parts(material)))
+def curves_section(material: Material) -> Section | None:
+    """Return the section on learning; None where nothing was measured while it trained."""
+    parts = list(_parts(material))
+    return Section("learning", "How they learned", join(parts)) if parts else None
 
 
 def _parts(material: Material) -> Iterator[Html]:
@@ -30,10 +31,7 @@ def _parts(material: Material) -> Iterator[Html]:
     metric = view.study.spec.objectives[0].metric
     if learning.best or any(trial.reported for trial in view.state.trials.values()):
         yield figure(curves_chart(view, learning.best), "curves", _caption(material, metric))
-    else:
-        yield missing("No trial has measured anything while it trained.")
     if isinstance(learning.seeds, str):
-        yield missing(f"No bands over seeds: {learning.seeds}")
         return
     yield figure(
         seeds_chart(learning.seeds, metric),

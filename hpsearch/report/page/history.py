@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from hpsearch.report.colours import BLUE, GREEN, VERMILLION
 from hpsearch.report.objectives import finished
 from hpsearch.report.page.charts import Chart, axis, chart, intervals
-from hpsearch.report.page.html import Html, Section, figure, join, missing
+from hpsearch.report.page.html import Html, Section, figure, join
 from hpsearch.report.page.material import Material
 from hpsearch.report.page.strengths import strength_chart
 from hpsearch.report.view import StudyView
@@ -13,9 +13,10 @@ from hpsearch.study.records import FAIL, PRUNED
 from hpsearch.study.spec import Objective
 
 
-def history_section(material: Material) -> Section:
-    """Return the section on how the search went."""
-    return Section("history", "How the search went", join(_parts(material.view)))
+def history_section(material: Material) -> Section | None:
+    """Return the section on how the search went; None where nothing has finished."""
+    parts = list(_parts(material.view))
+    return Section("history", "How the search went", join(parts)) if parts else None
 
 
 def _parts(view: StudyView) -> Iterator[Html]:
@@ -29,7 +30,6 @@ def _parts(view: StudyView) -> Iterator[Html]:
             "who change from match to match; 95 % intervals, the champion's place bold.",
         )
     if not finished(view):
-        yield missing("No trial has finished yet, so there is nothing to draw.")
         return
     for place, objective in enumerate(view.study.spec.objectives):
         yield figure(
@@ -60,6 +60,7 @@ def history_chart(view: StudyView, objective: Objective) -> Chart:
         "name": "finished",
         "x": numbers,
         "y": values,
+        "text": [f"trial {number}" for number in numbers],
         "error_y": {
             **intervals(values, [one["low"] for one in found], [one["high"] for one in found]),
             "color": "rgba(128,128,128,0.5)",
@@ -106,6 +107,7 @@ def _marks(view: StudyView) -> Iterator[dict[str, object]]:
                 "x": numbers,
                 "y": [height] * len(numbers),
                 "yaxis": "y2",
+                "text": [f"trial {number}" for number in numbers],
                 "hovertemplate": "trial %{x}<extra></extra>",
                 "marker": {"color": colour, "symbol": symbol, "size": 8},
             }

@@ -52,17 +52,16 @@ MAX_LOGS: Final = 10
 """failed trials of which the last words are shown"""
 
 
-def hours_section(material: Material) -> Section:
-    """Return the section on jobs and hours."""
-    body = join(_parts(material.view, material.elsewhere))
+def hours_section(material: Material) -> Section | None:
+    """Return the section on jobs and hours; None before the first job."""
+    found = spans(material.view, known_until(material.view))
+    if not found:
+        return None
+    body = join(_parts(material.view, found, material.elsewhere))
     return Section("hours", "Where the hours went", body)
 
 
-def _parts(view: StudyView, elsewhere: str) -> Iterator[Html]:
-    found = spans(view, known_until(view))
-    if not found:
-        yield missing("No job has been started yet.")
-        return
+def _parts(view: StudyView, found: Sequence[Span], elsewhere: str) -> Iterator[Html]:
     yield paragraph(_cost_text(view, found))
     yield table(("jobs that", "times", "hours", "GPU-hours"), _rows(found), strong=None)
     yield figure(states_chart(found), "jobs", "Jobs by what they did, over time (UTC).")
@@ -70,7 +69,6 @@ def _parts(view: StudyView, elsewhere: str) -> Iterator[Html]:
         yield figure(timeline_chart(found), "timeline", "The same jobs, a line each (UTC).")
     else:
         yield missing(f"The jobs are not drawn one by one, for they are more than {MAX_BARS}.")
-    yield heading("What failed, and what was lost with it")
     yield from _failures(view, elsewhere)
 
 
@@ -163,8 +161,8 @@ def moment(seconds: float) -> str:
 def _failures(view: StudyView, elsewhere: str) -> Iterator[Html]:
     failed, lost = view.state.told(FAIL), waste(view)
     if not failed and not lost:
-        yield paragraph("Nothing.")
         return
+    yield heading("What failed, and what was lost with it")
     ends = Counter(trial.failure or "unknown" for trial in failed)
     kinds = sorted({*ends, *lost})
     if lost:

@@ -1,12 +1,14 @@
 """Learning curves as files hold them: of the best trials, and of configurations on many seeds."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any, Final, TypeVar
 
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.cluster.trial_dir import TrialDir
-from hpsearch.errors import DiskError
+from hpsearch.errors import CorruptError, DiskError
 from hpsearch.report.lineage import Descent, Relative
 from hpsearch.report.view import StudyView
 from hpsearch.study.records import Trial
@@ -111,11 +113,13 @@ def _by_step(curve: Curve) -> dict[int, tuple[float, float, float]]:
 
 def read_curve(files: TrialDir, trial: int, metric: str) -> Curve:
     """Return a trial's curve, the last of several lines of one step; empty if there is none."""
-    try:
-        rows = [row for row in files.read_metrics() if metric in row.get("metrics", {})]
-    except DiskError:
-        rows = []
-    by_step = {row["step"]: row["metrics"][metric] for row in rows}
+    by_step: dict[int, Any] = {}
+    with suppress(CorruptError, DiskError):
+        for row in files.read_metrics():
+            match row:
+                case {"step": step, "metrics": {**metrics}}:
+                    if _is_measured(metrics.get(metric)):
+                        by_step[step] = metrics[metric]
     found = [by_step[step] for step in sorted(by_step)]
     return Curve(
         trial,
@@ -124,6 +128,12 @@ def read_curve(files: TrialDir, trial: int, metric: str) -> Curve:
         tuple(one["low"] for one in found),
         tuple(one["high"] for one in found),
     )
+
+
+def _is_measured(found: Any) -> bool:
+    """Return whether there is a value with its interval."""
+    ends = [found.get(key) for key in ("value", "low", "high")] if isinstance(found, dict) else [""]
+    return all(isinstance(end, float | int) and isfinite(end) for end in ends)
 
 
 def _top(view: StudyView, best: Trial | None) -> Sequence[Trial]:

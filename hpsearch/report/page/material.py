@@ -7,9 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from hpsearch.atomic import read_json
 from hpsearch.errors import CorruptError, HpsearchError
-from hpsearch.report.confirmed import read_confirmed
+from hpsearch.report.confirmed import read_confirmed, whole_confirmation
 from hpsearch.report.lineage import Descent, read_lineage
 from hpsearch.report.page.learning import Learning, read_learning
 from hpsearch.report.page.reproduction import Reproduction, read_reproduction
@@ -110,8 +109,7 @@ def _confirmation(view: StudyView, elsewhere: str) -> Mapping[str, Any] | str:
             f"the best of the search may be the luckiest; compare the best on held-out seeds with: "
             f"hpsearch confirm {name}{elsewhere}"
         )
-    data: Mapping[str, Any] = read_json(view.folder.confirmation)
-    return data
+    return whole_confirmation(view)
 
 
 def _or_why(read: Callable[[], T | str]) -> T | str:

@@ -51,7 +51,97 @@
     for (const one of unfolded) one.open = false;
   }
 
-  document.querySelectorAll("script[data-for]").forEach(draw);
+  // The table of trials: a click on a header sorts, words in the field filter its rows.
+
+  function cellOf(row, column) {
+    return row.cells[column].textContent.trim();
+  }
+
+  // Numbers before words and empty cells, whichever way they are sorted.
+  function compare(one, other, sign) {
+    const a = parseFloat(one), b = parseFloat(other);
+    if (isNaN(a) !== isNaN(b)) return isNaN(a) ? 1 : -1;
+    return sign * (isNaN(a) ? one.localeCompare(other) : a - b);
+  }
+
+  function sortBy(header, column, body) {
+    const sign = header.getAttribute("aria-sort") === "ascending" ? -1 : 1;
+    for (const other of header.parentNode.cells) other.removeAttribute("aria-sort");
+    header.setAttribute("aria-sort", sign === 1 ? "ascending" : "descending");
+    const rows = [...body.rows];
+    rows.sort((a, b) => compare(cellOf(a, column), cellOf(b, column), sign));
+    body.append(...rows);
+  }
+
+  function filterBy(text, body) {
+    const words = text.toLowerCase().split(/\s+/);
+    for (const row of body.rows) {
+      const cells = [...row.cells].map((cell) => cell.textContent).join(" ").toLowerCase();
+      row.hidden = !words.every((word) => cells.includes(word));
+    }
+  }
+
+  function makeSortable(box) {
+    const body = box.querySelector("tbody");
+    [...box.querySelectorAll("thead th")].forEach(function (header, column) {
+      header.tabIndex = 0;
+      header.addEventListener("click", function () { sortBy(header, column, body); });
+      header.addEventListener("keydown", function (event) {
+        if (event.key === "Enter") sortBy(header, column, body);
+      });
+    });
+    const field = document.createElement("input");
+    field.type = "search";
+    field.placeholder = "filter: finished 0.94";
+    field.setAttribute("aria-label", "show the trials that hold these words");
+    field.addEventListener("input", function () { filterBy(field.value, body); });
+    box.prepend(field);
+  }
+
+  // A click on a point whose text is "trial 7" leads to that row of the table.
+
+  function goTo(trial) {
+    const box = document.querySelector(".sortable");
+    const rows = box ? [...box.querySelectorAll("tbody tr")] : [];
+    const row = rows.find((one) => cellOf(one, 0) === trial);
+    if (!row) return;
+    box.closest("details").open = true;
+    for (const one of rows) one.classList.toggle("chosen", one === row);
+    row.hidden = false;
+    row.scrollIntoView({block: "center"});
+  }
+
+  function linkTrials(place) {
+    place.on("plotly_click", function (event) {
+      const point = event.points[0];
+      const said = /^trial (\d+)$/.exec(point.text || point.data.name || "");
+      if (said) goTo(said[1]);
+    });
+  }
+
+  // The program that draws the charts is packed, because it is most of the page.
+  async function unpack(packed) {
+    const bytes = Uint8Array.from(atob(packed.textContent), (one) => one.charCodeAt(0));
+    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+    const program = document.createElement("script");
+    program.textContent = await new Response(stream).text();
+    document.head.append(program);
+  }
+
+  function drawAll() {
+    document.querySelectorAll("script[data-for]").forEach(draw);
+    plots.forEach(linkTrials);
+  }
+
+  function tellWhy(error) {
+    const why = document.createElement("p");
+    why.className = "missing";
+    why.textContent = "The charts cannot be drawn; open the page in a newer browser. " + error;
+    document.querySelector("header").append(why);
+  }
+
+  unpack(document.querySelector("script[data-packed]")).then(drawAll, tellWhy);
+  document.querySelectorAll(".sortable").forEach(makeSortable);
   centre();
   dark.addEventListener("change", recolour);
   print.addEventListener("change", function () { recolour(); fit(); });

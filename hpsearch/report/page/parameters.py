@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from hpsearch.parameters import CategoricalParameter, Parameter, label_of
 from hpsearch.report.colours import BLUE, VERMILLION
+from hpsearch.report.importances import Importances, importances
 from hpsearch.report.objectives import finished
 from hpsearch.report.page.charts import Chart, axis, chart, words
 from hpsearch.report.page.coordinates import coordinates_chart
@@ -20,8 +21,13 @@ from hpsearch.report.page.html import (
     paragraph,
     wide_figure,
 )
+from hpsearch.report.page.importance_chart import (
+    importance_bars,
+    importance_layout,
+    importance_sentence,
+    reading,
+)
 from hpsearch.report.page.material import Material
-from hpsearch.report.page.optuna_view import importances
 from hpsearch.report.view import StudyView
 from hpsearch.study.records import Trial
 
@@ -33,32 +39,27 @@ DIGITS: Final = ((1,), (1, 2, 5), (1, 2, 3, 5, 7), tuple(range(1, 10)))
 """of ticks on a logarithmic axis, from few ticks to many"""
 
 
-def parameters_section(material: Material) -> Section:
-    """Return the section on the parameters."""
+def parameters_section(material: Material) -> Section | None:
+    """Return the section on the parameters; None where nothing has finished."""
+    if not finished(material.view):
+        return None
     return Section("parameters", "Which parameters mattered", join(_parts(material)))
 
 
 def _parts(material: Material) -> Iterator[Html]:
     view = material.view
     for place, objective in enumerate(view.study.spec.objectives):
-        found = importances(view, place)
-        if isinstance(found, str):
-            yield missing(f"{found[0].upper()}{found[1:]}.")
+        measured = importances(view, place)
+        if isinstance(measured, str):
+            yield missing(f"{measured[0].upper()}{measured[1:]}.")
             continue
-        yield figure(
-            importance_chart(found),
-            f"importances-{place}",
-            f"Importances for {objective.metric} by Optuna's PED-ANOVA: how unlike a parameter's "
-            "values in the best tenth of the trials are to those in all. They add up to 1.",
-        )
+        yield paragraph(importance_sentence(measured, objective.metric))
+        yield figure(importance_chart(measured), f"importances-{place}", reading(measured))
     if view.study.spec.population is not None:
         yield paragraph(
             "A trial of a population goes on from its parents, so its value says as much of them "
             "as of its own parameters."
         )
-    if not finished(view):
-        yield missing("No trial has finished yet, so there is nothing to draw.")
-        return
     metric = view.study.spec.objectives[0].metric
     yield heading("All parameters at once")
     yield wide_figure(
@@ -85,26 +86,10 @@ def _star_text(material: Material) -> str:
     return "the best trial"
 
 
-def importance_chart(found: dict[str, float]) -> Chart:
+def importance_chart(measured: Importances) -> Chart:
     """Return a bar a parameter, the most important one above."""
-    names = sorted(found, key=lambda name: found[name])
-    bars = {
-        "type": "bar",
-        "orientation": "h",
-        "x": [found[name] for name in names],
-        "y": names,
-        "marker": {"color": BLUE},
-        "text": [f"{found[name]:.2f}" for name in names],
-        "textposition": "outside",
-        "cliponaxis": False,
-    }
-    top = max(found.values())
-    layout = {
-        "height": 110 + 26 * len(names),
-        "xaxis": axis("importance", {"range": [0, 1.15 * top]}),
-        "yaxis": axis("", {}),
-    }
-    return chart([bars], layout)
+    height = 136 + 28 * len(measured.by_name)
+    return chart(importance_bars(measured), {"height": height, **importance_layout(measured)})
 
 
 def slice_chart(view: StudyView, name: str, best: Trial | None) -> Chart:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from hpsearch import yaml_file
-from hpsearch.atomic import read_json
+from hpsearch.bounded import read_json
 from hpsearch.errors import HpsearchError
 from hpsearch.plain import to_plain
 from hpsearch.report.provenance import code_commit, versions
@@ -63,5 +63,6 @@ def _snapshots(view: StudyView) -> list[str]:
             data = read_json(path)
         except HpsearchError:
             continue
-        found.append(f"{data['hash']} (commit {data['commit']})")
+        if isinstance(data, dict):
+            found.append(f"{data.get('hash')} (commit {data.get('commit')})")
     return found

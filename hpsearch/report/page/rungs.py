@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from hpsearch.report.colours import BLUE, ORANGE, VERMILLION
 from hpsearch.report.page.charts import OVER, Chart, axis, chart
-from hpsearch.report.page.html import Html, Section, figure, join, missing, paragraph
+from hpsearch.report.page.html import Html, Section, figure, join, paragraph
 from hpsearch.report.page.material import Material
 from hpsearch.report.view import StudyView
 from hpsearch.study.options import NoPruning
@@ -23,25 +23,19 @@ class Rungs:
     """trials that were given up at a step"""
 
 
-def rungs_section(material: Material) -> Section:
-    """Return the section on pruning."""
-    return Section("rungs", "Rungs and pruning", join(_parts(material.view)))
+def rungs_section(material: Material) -> Section | None:
+    """Return the section on pruning; None where nothing can be pruned, or could be as yet."""
+    spec = material.view.study.spec
+    is_pruned = not isinstance(spec.pruner, NoPruning) and len(spec.objectives) == 1
+    if spec.population is not None or not is_pruned:
+        return None
+    counted = rungs(material.view)
+    if not counted.reached and not counted.pruned:
+        return None
+    return Section("rungs", "Rungs and pruning", join(_parts(material.view, counted)))
 
 
-def _parts(view: StudyView) -> Iterator[Html]:
-    if view.study.spec.population is not None:
-        yield missing("In a population nobody is pruned: the weak give way after a match.")
-        return
-    if isinstance(view.study.spec.pruner, NoPruning):
-        yield missing("The study has no pruner, so every trial trains to its end.")
-        return
-    if len(view.study.spec.objectives) > 1:
-        yield missing("Nothing is pruned where there are several objectives.")
-        return
-    found = rungs(view)
-    if not found.reached and not found.pruned:
-        yield missing("No trial has reported a value yet.")
-        return
+def _parts(view: StudyView, found: Rungs) -> Iterator[Html]:
     pruned = view.state.told(PRUNED)
     steps = sum(max(trial.reported, default=0) for trial in pruned)
     saved = sum(view.steps(trial) for trial in pruned) - steps

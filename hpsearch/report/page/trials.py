@@ -22,15 +22,23 @@ from hpsearch.report.text import setting_text
 from hpsearch.report.view import StudyView
 
 
-def trials_section(material: Material) -> Section:
-    """Return the section that lists all trials."""
+def trials_section(material: Material) -> Section | None:
+    """Return the section that lists all trials; None where there are none."""
     view = material.view
     if not view.state.trials:
-        return Section("trials", "All trials", missing("None has been asked for yet."))
+        return None
     names, metrics = view.study.space.order, [one.metric for one in view.study.spec.objectives]
     header = ("trial", "state", *metrics, *names)
-    body = folded(
-        f"{len(view.state.trials):,} trials", table(header, _rows(view), strong=None), is_open=False
+    listed = Html(f'<div class="sortable">{table(header, _rows(view), strong=None)}</div>')
+    body = folded(f"{len(view.state.trials):,} trials", listed, is_open=False)
+    body = join(
+        [
+            paragraph(
+                "A click on a column's name sorts by it, again the other way round; a click on a "
+                "trial's point in a chart leads to its row."
+            ),
+            body,
+        ]
     )
     return Section("trials", "All trials", body)
 

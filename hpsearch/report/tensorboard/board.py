@@ -7,11 +7,12 @@ vanishes may never look for another. Where a trial's job wrote event files itsel
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
 
 from hpsearch.cluster.trial_dir import TrialDir
-from hpsearch.errors import DiskError
+from hpsearch.errors import CorruptError, DiskError
 from hpsearch.monitor.event_file import EventFile, event_file_name
 from hpsearch.report.tensorboard.curves import final_values, points
 from hpsearch.report.tensorboard.hparams import end_summary, experiment_summary, start_summary
@@ -86,9 +87,10 @@ def _write_experiment(file: EventFile, view: StudyView) -> None:
 def _write_trial(file: EventFile, view: StudyView, trial: Trial, files: TrialDir) -> None:
     file.write_summary(trial.asked_at, 0, start_summary(view.study, trial))
     step, at = 0, trial.asked_at
-    for point in points(trial, files.read_metrics()):
-        file.write(point.at, point.step, point.values)
-        step, at = max(step, point.step), point.at
+    with suppress(CorruptError):  # no curve, where something else lies in its place
+        for point in points(trial, files.read_metrics()):
+            file.write(point.at, point.step, point.values)
+            step, at = max(step, point.step), point.at
     if trial.told is not None:
         file.write(at, max(step, trial.step), final_values(trial))
         file.write_summary(at, max(step, trial.step), end_summary(trial, at))

@@ -53,4 +53,5 @@ def _mapping(data: Any) -> dict[str, Any]:
 
 
 def _is_number(value: Any) -> TypeGuard[float]:
-    return type(value) in (float, int)  # not bool; quicker than isinstance
+    # Not bool; quicker than isinstance. No whole number that is too large for a float.
+    return type(value) is float or (type(value) is int and abs(value) < 2**63)

@@ -238,8 +238,10 @@ class Breeder:
 
     def _games(self, match: Match) -> Games | None:
         """Return the games of a match, None while they have not been played whole."""
+        files = self._folder.match(match.number)
         try:
-            return self._folder.match(match.number).read_games()
+            games = files.read_games()
+            return games if games is None or games.moves.shape == files.read_plan().shape else None
         except (CorruptError, DiskError):
             return None
 

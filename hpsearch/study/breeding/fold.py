@@ -2,15 +2,15 @@
 
 from collections.abc import Iterable
 
-from hpsearch.population.selection.operator_choice import OperatorRecord
+from hpsearch.population.selection.operator_record import OperatorRecord
 from hpsearch.study.breeding.records import Ended, Match, Origin, PopulationRecord
 from hpsearch.study.events import Event
 
 
 def started(population: PopulationRecord) -> None:
     """A driver was started: what failed before may have been mended meanwhile."""
-    for match in population.matches.values():
-        match.failures = 0
+    if population.match is not None:
+        population.match.failures = 0
 
 
 def asked(population: PopulationRecord, trial: int, origin: Origin) -> None:
@@ -61,8 +61,9 @@ def given(population: PopulationRecord, match: int, job: str, at: float) -> None
 def left(population: PopulationRecord, match: int, *, is_failure: bool) -> None:
     """The job of a match has ended, whether or not it played."""
     found = population.matches[match]
-    found.job = None
-    found.failures += is_failure and not found.is_over
+    if not found.is_over:  # else a pilot that played it has gone on training
+        found.job = None
+        found.failures += is_failure
 
 
 def bred(population: PopulationRecord, event: Event) -> None:
@@ -79,6 +80,21 @@ def bred(population: PopulationRecord, event: Event) -> None:
         match.intervals = {int(trial): one for trial, one in event.data["intervals"].items()}
         match.game = event.data["game"]
         match.answers = event.data["answers"]
+        if match.champion is not None:
+            _over(population, match, match.champion)
+
+
+def _over(population: PopulationRecord, match: Match, champion: int) -> None:
+    """A match has been judged, and does not change any more."""
+    match.job = None
+    population.num_judged += 1
+    if champion in population.archive:
+        population.archive.remove(champion)
+    population.archive.append(champion)
+    if match.answers:
+        answering = match.answers[0]["trial"]
+        population.answers.pop(answering, None)
+        population.answers[answering] = match.answers
 
 
 def closing(population: PopulationRecord, event: Event) -> None:

@@ -1,10 +1,10 @@
 """What is known of a population: the records that the study's state folds events into."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from hpsearch.population.selection.operator_choice import OperatorRecord
+from hpsearch.population.selection.operator_record import OperatorRecord
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,14 @@ class PopulationRecord:
     planned: list[Origin] = field(default_factory=list)
     """trials that are to be asked for, in this order"""
     has_begun: bool = False
-    matches: dict[int, Match] = field(default_factory=dict)
+    matches: MutableMapping[int, Match] = field(default_factory=dict)
+    """by number; of a state from a `snapshot` those that are over are read when asked for"""
+    num_judged: int = 0
+    """matches that are over"""
+    archive: list[int] = field(default_factory=list)
+    """the champions of all matches, each once, the latest last"""
+    answers: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
+    """see `Match.answers`: the latest that are known, by the champion, the latest last"""
     newest: dict[int, int] = field(default_factory=dict)
     """each member's newest trial"""
     finished: dict[int, int] = field(default_factory=dict)
@@ -131,12 +138,6 @@ class PopulationRecord:
     def untrained(self) -> list[Origin]:
         """Return the planned children of the closing, which the budget's trials don't limit."""
         return [one for one in self.planned if not one.trains]
-
-    @property
-    def archive(self) -> list[int]:
-        """Return the champions of all matches, each once, the latest last."""
-        champions = [one.champion for one in self.matches.values() if one.champion is not None]
-        return list(reversed(dict.fromkeys(reversed(champions))))
 
 
 def key_after(member: int, population: PopulationRecord) -> str:

@@ -9,7 +9,14 @@ from hpsearch.monitor.config import MonitorConfig
 from hpsearch.schema import PER_MEMBER, Positive, Range
 from hpsearch.trainers.config.measuring import Checkpointing, Evaluation
 from hpsearch.trainers.config.numbers import MemberSteps, PositiveNumber, Rate
-from hpsearch.trainers.config.opponents import OpponentPool
+from hpsearch.trainers.config.opponents import (
+    LEARNER,
+    ListedCheckpoint,
+    ListedOpponent,
+    ListedPlayer,
+    ListedSnapshots,
+    OpponentPool,
+)
 from hpsearch.trainers.config.optim import Optim
 from hpsearch.trainers.config.players import (
     AgentName,
@@ -37,6 +44,9 @@ class LearningRole(NetworkFields):
     """discount a move"""
     rollout_size: Positive
     """games played at once in which this role learns, B"""
+
+
+Player = LearningRole | ScriptedHost | ScriptedAgent | SavedPlayer
 
 
 @dataclass(frozen=True)
@@ -76,20 +86,41 @@ class CommonConfig:
     """what a host earns: 1 for the last move, -1 for each, or the share of the points it removes"""
     rollout_length: Positive
     """moves of every game a step, T"""
-    opponents: OpponentPool | None
-    """snapshots that two learning roles meet; none: each meets the other as it is"""
+    opponents: OpponentPool | tuple[ListedOpponent, ...] | None
+    """snapshots that two learning roles meet; or a list of players, of which each game draws one by
+    their weights; none: each role meets the other one"""
     evaluation: Evaluation
     checkpoint: Checkpointing
     monitor: MonitorConfig
 
-    def players(self) -> Mapping[str, LearningRole | ScriptedHost | ScriptedAgent | SavedPlayer]:
-        """Return host and agent by name; every algorithm has both."""
+    def players(self) -> Mapping[str, Player | None]:
+        """Return host and agent by name; None for one that ``opponents`` lists."""
         raise NotImplementedError
 
     def learning(self) -> dict[str, LearningRole]:
         """Return the roles that learn, by name."""
         players = self.players().items()
         return {name: role for name, role in players if isinstance(role, LearningRole)}
+
+    def listed_against(self, role: str) -> tuple[ListedOpponent, ...]:
+        """Return those of a list of opponents that a learning role meets."""
+        if not isinstance(self.opponents, tuple):
+            return ()
+        known = get_args(AgentName if role == "host" else HostName)
+        return tuple(
+            opponent
+            for opponent in self.opponents
+            if not isinstance(opponent, ListedPlayer)
+            or opponent.player in known
+            or opponent.player == LEARNER
+        )
+
+    def snapshots(self) -> OpponentPool | None:
+        """Return which snapshots of learning roles are met, None if none are."""
+        if not isinstance(self.opponents, tuple):
+            return self.opponents
+        pools = [one.snapshots for one in self.opponents if isinstance(one, ListedSnapshots)]
+        return pools[0] if pools else None
 
     def measured_against(self) -> dict[str, tuple[str, ...]]:
         """Return the scripted players that each learning role is measured against."""
@@ -112,6 +143,7 @@ class CommonConfig:
         if self.checkpoint.best is not None and self.checkpoint.best not in metrics:
             fault = unknown_name("metric", self.checkpoint.best, metrics)
             yield f"checkpoint.best {fault}"
+        yield from self._list_faults(learning)
         yield from self._pool_faults(learning)
 
     def _network_faults(self, name: str, role: LearningRole) -> Iterator[str]:
@@ -122,14 +154,48 @@ class CommonConfig:
                 f"but is {encoder.num_points}"
             )
 
+    def _list_faults(self, learning: Mapping[str, LearningRole]) -> Iterator[str]:
+        others = {name: player for name, player in self.players().items() if name not in learning}
+        if not isinstance(self.opponents, tuple):
+            for name in (name for name, player in others.items() if player is None):
+                yield (
+                    f"{name} is null, so opponents must list those that the other role meets; "
+                    f"write such a list, or a player as {name}"
+                )
+            return
+        for name in (name for name, player in others.items() if player is not None):
+            yield f"{name} must be null where opponents lists those that the other role meets"
+        for name in learning:
+            if not self.listed_against(name):
+                yield f"opponents lists no player that the {name} can meet"
+        scripts = [one.player for one in self.opponents if isinstance(one, ListedPlayer)]
+        for player in sorted({player for player in scripts if scripts.count(player) > 1}):
+            yield f"opponents must list {player} once, with the sum of its weights"
+        paths = [one.checkpoint for one in self.opponents if isinstance(one, ListedCheckpoint)]
+        for path in sorted({path for path in paths if paths.count(path) > 1}):
+            yield f"opponents must list the checkpoint {path} once, with the sum of its weights"
+        for player in scripts:
+            if player != LEARNER and not any(
+                player in get_args(HostName if name == "agent" else AgentName) for name in learning
+            ):
+                yield f"opponents lists {player}, which no learning role can meet"
+        if LEARNER in scripts and len(learning) < 2:
+            yield f"opponents lists the {LEARNER}, but only one role learns"
+        if sum(isinstance(one, ListedSnapshots) for one in self.opponents) > 1:
+            yield "opponents must list snapshots once"
+
     def _pool_faults(self, learning: Mapping[str, LearningRole]) -> Iterator[str]:
-        if self.opponents is None:
+        pool = self.snapshots()
+        if pool is None:
             return
         if len(learning) < 2:
-            yield "opponents holds snapshots of two learning roles, but only one learns; write null"
+            yield (
+                "opponents holds snapshots of two learning roles, but only one learns; leave them "
+                "out, or write null"
+            )
         for name, role in learning.items():
-            if role.rollout_size % self.opponents.at_once:
+            if role.rollout_size % pool.at_once:
                 yield (
                     f"opponents.at_once must divide {name}.rollout_size={role.rollout_size}, "
-                    f"but is {self.opponents.at_once}"
+                    f"but is {pool.at_once}"
                 )

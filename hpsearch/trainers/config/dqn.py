@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from hpsearch.schema import NonNegative, Positive, Range
-from hpsearch.trainers.config.common import CommonConfig, LearningRole
+from hpsearch.trainers.config.common import CommonConfig, LearningRole, Player
 from hpsearch.trainers.config.numbers import MemberSteps, PositiveNumber, PositiveRate, Rate
 from hpsearch.trainers.config.players import SavedPlayer, ScriptedAgent, ScriptedHost
 from hpsearch.trainers.config.schedules import Schedule
@@ -78,12 +78,14 @@ class DQNConfig(CommonConfig):
     """gradient updates a step"""
     learning_starts: NonNegative
     """steps before the first update; batch norms follow what they see from the start"""
-    host: DQNRole | ScriptedHost | SavedPlayer
-    agent: DQNRole | ScriptedAgent | SavedPlayer
+    host: DQNRole | ScriptedHost | SavedPlayer | None
+    """who chooses subsets; null: those that opponents lists"""
+    agent: DQNRole | ScriptedAgent | SavedPlayer | None
+    """who chooses a coordinate of the subset; null: those that opponents lists"""
     replay_buffer: ReplayBuffer
     dqn: DQNOptions
 
-    def players(self) -> Mapping[str, LearningRole | ScriptedHost | ScriptedAgent | SavedPlayer]:
+    def players(self) -> Mapping[str, Player | None]:
         """Return host and agent by name."""
         return {"host": self.host, "agent": self.agent}
 

@@ -1,11 +1,17 @@
-"""Whom two learning roles meet: each other as they are, or as they were."""
+"""Opponents of a learning role: the other role as it is or as it was, or several players."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from hpsearch.schema import Positive, Range
 from hpsearch.trainers.config.numbers import NonNegativeNumber, PositiveNumber
+from hpsearch.trainers.config.players import OpponentName
+
+LEARNER: Final = "learner"
+"""the other learning role, in a list of opponents"""
+Weight = Annotated[float, Range(low=0.0, open_low=True)]
+"""how often a player is drawn, beside the weights of the others"""
 
 
 @dataclass(frozen=True)
@@ -66,3 +72,36 @@ class OpponentPool:
                 f"max_staleness must be at least sync.interval={self.sync.interval}, "
                 f"but is {self.max_staleness}"
             )
+
+
+@dataclass(frozen=True)
+class ListedPlayer:
+    """A player that follows a rule, or the other learning role as it is."""
+
+    player: Literal[OpponentName, "learner"]
+    """the rule; or learner: the other role, which learns too"""
+    weight: Weight
+    """how often a game is played against it, beside the weights of the others"""
+
+
+@dataclass(frozen=True)
+class ListedCheckpoint:
+    """A player that learned before, unchanging; both of a pair where both roles learn."""
+
+    checkpoint: str
+    """path of a checkpoint's folder, from the folder that the command is given in"""
+    weight: Weight
+    """how often a game is played against it, beside the weights of the others"""
+
+
+@dataclass(frozen=True)
+class ListedSnapshots:
+    """The other learning role as it was."""
+
+    snapshots: OpponentPool
+    """which of its snapshots are kept and met"""
+    weight: Weight
+    """how often a game is played against one of them, beside the weights of the others"""
+
+
+ListedOpponent = ListedPlayer | ListedCheckpoint | ListedSnapshots

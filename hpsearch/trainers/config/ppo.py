@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from hpsearch.schema import Positive, Range
-from hpsearch.trainers.config.common import CommonConfig, LearningRole
+from hpsearch.trainers.config.common import CommonConfig, LearningRole, Player
 from hpsearch.trainers.config.numbers import (
     NonNegativeNumber,
     PositiveNumber,
@@ -71,11 +71,13 @@ class PPOConfig(CommonConfig):
     """Everything that a PPOTrainer is built from."""
 
     algorithm: Literal["ppo"]
-    host: PPORole | ScriptedHost | SavedPlayer
-    agent: PPORole | ScriptedAgent | SavedPlayer
+    host: PPORole | ScriptedHost | SavedPlayer | None
+    """who chooses subsets; null: those that opponents lists"""
+    agent: PPORole | ScriptedAgent | SavedPlayer | None
+    """who chooses a coordinate of the subset; null: those that opponents lists"""
     ppo: PPOOptions
 
-    def players(self) -> Mapping[str, LearningRole | ScriptedHost | ScriptedAgent | SavedPlayer]:
+    def players(self) -> Mapping[str, Player | None]:
         """Return host and agent by name."""
         return {"host": self.host, "agent": self.agent}
 

@@ -198,6 +198,11 @@ class Network:
         return {"weights": self.weights, "statistics": self.statistics}
 
 
+def num_weights(inputs: Inputs, towers: Sequence[Tower]) -> int:
+    """Return how many weights a network has, W, without drawing them."""
+    return _plan(inputs, towers)[0].size
+
+
 @dataclass(frozen=True)
 class _Place:
     """Where a tower's weights and statistics lie."""

@@ -1,0 +1,307 @@
+"""What the files of a study say: read whole, one after another, and judged by nothing here."""
+
+import hashlib
+import re
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import Any
+from zipfile import ZipFile
+
+from hpsearch import yaml_file
+from hpsearch.audit.faults import MALFORMED
+from hpsearch.bounded import contents, open_file, parse_json, read_lines
+from hpsearch.errors import ConfigError, CorruptError, DiskError
+
+ARRAYS = ("moves", "finished")
+"""of a match"""
+MAX_ARRAY = 2**31
+"""bytes of one of them"""
+CHUNK = 2**20
+"""bytes of it that are read at once"""
+
+_NUMBERED = re.compile(r"(attempt|next|step)-(\d+)(\.json)?")
+
+
+@dataclass(frozen=True)
+class File:
+    """A file of plain data."""
+
+    path: str
+    """from the study's folder"""
+    data: Any = None
+    problem: str | None = None
+    """why it cannot be read"""
+
+    @property
+    def exists(self) -> bool:
+        """Return whether there is such a file, readable or not."""
+        return self.data is not None or self.problem is not None
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """The folder of a checkpoint."""
+
+    path: str
+    """from the study's folder"""
+    sha256: str | None
+    """of its manifest, by which others know it; None if there is none"""
+    state: Mapping[str, Any]
+    """step and parents, empty if it was not examined"""
+    problem: str | None
+    """in what it differs from its manifest; None also where that was not examined"""
+
+
+@dataclass(frozen=True)
+class TrialFiles:
+    """The folder of a trial."""
+
+    config: File
+    lineage: File
+    birth: File
+    exchanges: File
+    control: File
+    result: File
+    best: File
+    """which checkpoint is the best"""
+    attempts: Mapping[int, File]
+    """results of attempts, by number"""
+    curve: tuple[Mapping[str, Any], ...]
+    """whole lines of the learning curve"""
+    checkpoints: Mapping[int, Checkpoint]
+    """by step"""
+
+
+@dataclass(frozen=True)
+class JobFiles:
+    """The folder of a job."""
+
+    plan: File
+    later: Mapping[int, File]
+    """what it was given later, counted from 1"""
+
+
+@dataclass(frozen=True)
+class MatchFiles:
+    """The folder of a match."""
+
+    plan: File
+    games: File
+    """its data: shapes of the arrays by name"""
+
+
+@dataclass(frozen=True)
+class Disk:
+    """The folder of a study."""
+
+    root: Path
+    trials: Mapping[int, TrialFiles]
+    jobs: Mapping[str, JobFiles]
+    matches: Mapping[int, MatchFiles]
+    requests: tuple[File, ...]
+    pins: tuple[File, ...]
+    confirmation: File
+
+    def trial(self, number: int) -> TrialFiles:
+        """Return the files of a trial, all missing where it has no folder."""
+        return self.trials[number] if number in self.trials else _trial(self.root, number, {}, "")
+
+    def job(self, name: str) -> JobFiles:
+        """Return the files of a job, all missing where it has no folder."""
+        return self.jobs[name] if name in self.jobs else _job(self.root, name)
+
+    def match(self, number: int) -> MatchFiles:
+        """Return the files of a match, all missing where it has no folder."""
+        return self.matches.get(number) or _match(self.root, number)
+
+    def holds(self, place: str) -> bool:
+        """Return whether a checkpoint is there, named from the study's folder or absolute."""
+        return (self.root / place / "manifest.json").exists()
+
+
+def read_disk(root: Path, *, pointed_to: Mapping[int, Collection[int]], deep: bool) -> Disk:
+    """Return what lies in the folder of a study.
+
+    Args:
+        root: the folder.
+        pointed_to: steps of checkpoints, by trial, whose files are compared with their manifests
+            besides the newest and the best of each trial.
+        deep: whether those of all others are, too.
+    """
+    numbers = _names(root / "trials")
+    every = "every" if deep else "some"
+    return Disk(
+        root=root,
+        trials={
+            int(name): _trial(root, int(name), pointed_to, every)
+            for name in numbers
+            if name.isdecimal()
+        },
+        jobs={name: _job(root, name) for name in _names(root / "jobs")},
+        matches={
+            int(name): _match(root, int(name))
+            for name in _names(root / "matches")
+            if name.isdecimal()
+        },
+        requests=tuple(_json(root, f"requests/{name}") for name in _names(root / "requests")),
+        pins=tuple(_json(root, f"pins/{name}") for name in _names(root / "pins")),
+        confirmation=_json(root, "confirmation.json"),
+    )
+
+
+def _trial(
+    root: Path, number: int, pointed_to: Mapping[int, Collection[int]], depth: str
+) -> TrialFiles:
+    own = f"trials/{number}"
+    best = _json(root, f"{own}/checkpoints/best.json")
+    return TrialFiles(
+        config=_yaml(root, f"{own}/config.yaml"),
+        lineage=_json(root, f"{own}/lineage.json"),
+        birth=_json(root, f"{own}/birth.json"),
+        exchanges=_json(root, f"{own}/exchanges.json"),
+        control=_json(root, f"{own}/control.json"),
+        result=_json(root, f"{own}/result.json"),
+        best=best,
+        attempts={
+            attempt: _json(root, f"{own}/{name}/result.json")
+            for attempt, name in _numbered(root / own, "attempt")
+        },
+        curve=tuple(_lines(root / own / "metrics.jsonl")),
+        checkpoints=_checkpoints(root, own, best, pointed_to.get(number, ()), depth == "every"),
+    )
+
+
+def _checkpoints(
+    root: Path, own: str, best: File, wanted: Collection[int], deep: bool
+) -> dict[int, Checkpoint]:
+    steps = dict(_numbered(root / own / "checkpoints", "step"))
+    chosen = {max(steps, default=-1), *wanted}
+    if isinstance(best.data, dict):
+        step = best.data.get("step")
+        if type(step) is int:  # any other names none, and may have no hash
+            chosen.add(step)
+    return {
+        number: _checkpoint(root, f"{own}/checkpoints/{name}", whole=deep or number in chosen)
+        for number, name in steps.items()
+    }
+
+
+def _checkpoint(root: Path, path: str, *, whole: bool) -> Checkpoint:
+    try:
+        manifest = contents(root / path / "manifest.json")
+    except (CorruptError, OSError) as error:
+        # An older one that nothing needs may be what a job was removing when it was killed.
+        why = error.strerror if isinstance(error, OSError) else "no regular file, or too large"
+        problem = f"its manifest cannot be read ({why})" if whole else None
+        return Checkpoint(path, None, {}, problem)
+    sha256 = hashlib.sha256(manifest).hexdigest()
+    if not whole:
+        return Checkpoint(path, sha256, {}, None)
+    try:
+        listed = parse_json(manifest)
+        for name in ("tensors.safetensors", "state.json"):
+            with open_file(root / path / name) as file:
+                if hashlib.file_digest(file, "sha256").hexdigest() != listed[name]:
+                    return Checkpoint(path, sha256, {}, f"{name} differs from its manifest")
+        state = parse_json(contents(root / path / "state.json"))
+        return Checkpoint(path, sha256, {key: state[key] for key in ("step", "parents")}, None)
+    except OSError as error:
+        return Checkpoint(path, sha256, {}, f"a file of it cannot be read ({error.strerror})")
+    except (CorruptError, ValueError, LookupError, TypeError) as error:
+        return Checkpoint(path, sha256, {}, f"it is damaged ({type(error).__name__})")
+
+
+def _job(root: Path, name: str) -> JobFiles:
+    own = f"jobs/{name}"
+    later = {count: _json(root, f"{own}/{file}") for count, file in _numbered(root / own, "next")}
+    return JobFiles(_json(root, f"{own}/job.json"), later)
+
+
+def _match(root: Path, number: int) -> MatchFiles:
+    own = f"matches/{number}"
+    return MatchFiles(_json(root, f"{own}/plan.json"), _shapes(root, f"{own}/games.npz"))
+
+
+def _shapes(root: Path, path: str) -> File:
+    try:
+        # Opened here, since numpy leaves a file open in which it finds no archive.
+        with open_file(root / path) as file, ZipFile(file) as archive:
+            return File(path, {name: _shape(archive, f"{name}.npy") for name in ARRAYS})
+    except FileNotFoundError:
+        return File(path)
+    # Neither zipfile nor numpy says what it raises for a damaged file.
+    except Exception as error:
+        return File(path, problem=f"cannot be read ({type(error).__name__})")
+
+
+def _shape(archive: ZipFile, name: str) -> list[int]:
+    """Return the shape of an array, whose values are all there and are not held in memory.
+
+    numpy by itself would make room for whatever the array's header claims before it reads a value.
+    """
+    import numpy as np
+
+    size = archive.getinfo(name).file_size
+    with archive.open(name) as file:
+        version = np.lib.format.read_magic(file)
+        if version != (1, 0):
+            raise ValueError(f"an array of version {version}")
+        shape, _, kind = np.lib.format.read_array_header_1_0(file)
+        needed = kind.itemsize * prod(shape)
+        if kind.hasobject or needed > size or size > MAX_ARRAY:
+            raise ValueError(f"an array of {kind} and shape {shape} in {size} bytes")
+        # To the end, where the archive compares its checksum.
+        there = sum(map(len, iter(lambda: file.read(CHUNK), b"")))
+    if there != needed:
+        raise ValueError(f"an array of {needed} bytes, of which {there} are there")
+    return list(shape)
+
+
+def _json(root: Path, path: str) -> File:
+    try:
+        data = parse_json(contents(root / path))
+    except FileNotFoundError:
+        return File(path)
+    except OSError as error:
+        return File(path, problem=f"cannot be read ({error.strerror})")
+    except CorruptError:
+        return File(path, problem="is too large, or no regular file")
+    except ValueError:
+        return File(path, problem="is no JSON")
+    return File(path, data, "holds nothing" if data is None else None)
+
+
+def _yaml(root: Path, path: str) -> File:
+    if not (root / path).exists():
+        return File(path)
+    try:
+        return File(path, yaml_file.load(root / path))
+    except (ConfigError, *MALFORMED):
+        return File(path, problem="cannot be read as YAML")
+
+
+def _lines(path: Path) -> Iterator[Mapping[str, Any]]:
+    """Yield the lines that are whole and say of which step they are."""
+    with suppress(FileNotFoundError, CorruptError, DiskError):
+        for line in read_lines(path):
+            with suppress(ValueError):
+                row = parse_json(line)
+                if isinstance(row, dict) and type(row.get("step")) is int:
+                    yield row
+
+
+def _numbered(folder: Path, kind: str) -> Iterator[tuple[int, str]]:
+    for name in _names(folder):
+        match = _NUMBERED.fullmatch(name)
+        if match and match[1] == kind:
+            yield int(match[2]), name
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))
+    except (OSError, ValueError):
+        return []

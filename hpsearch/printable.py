@@ -1,0 +1,53 @@
+"""Text from files and programs as a terminal may show it."""
+
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, TextIO
+
+_MISLEADING = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # all control characters but tab and the end of a line
+    "\u202a-\u202e\u2066-\u2069"  # what turns the direction of writing
+    "\ud800-\udfff]"  # what cannot be encoded
+)
+
+
+def printable(text: str) -> str:
+    """Return a text in which U+FFFD stands for whatever steers a terminal or cannot be encoded.
+
+    A carriage return before the end of a line is dropped.
+    """
+    return _MISLEADING.sub("\ufffd", text.replace("\r\n", "\n"))
+
+
+class PrintableStream:
+    """A text stream in which everything that is written becomes printable."""
+
+    def __init__(self, stream: TextIO) -> None:
+        """Write to ``stream``."""
+        self.stream = stream
+
+    def write(self, text: str) -> int:
+        """Write a text, made printable."""
+        return self.stream.write(printable(text))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
+
+
+@contextmanager
+def printable_streams() -> Iterator[None]:
+    """Let print write printable text alone while the block runs, in any encoding."""
+    before = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = (_made_printable(stream) for stream in before)
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = before
+
+
+def _made_printable(stream: Any) -> Any:
+    if hasattr(stream, "reconfigure"):  # else it is no file: what a test or a notebook put there
+        stream.reconfigure(errors="backslashreplace")
+    return stream if stream is None else PrintableStream(stream)

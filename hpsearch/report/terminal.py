@@ -1,0 +1,49 @@
+"""The console that all commands print tables and displays on."""
+
+import sys
+from collections.abc import Iterable
+from typing import IO
+
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
+
+from hpsearch.printable import PrintableStream, printable
+
+
+def say(sentence: str) -> None:
+    """Tell the user something that is no result."""
+    print(f"hpsearch: {sentence}", file=sys.stderr, flush=True)
+
+
+class Terminal(Console):
+    """A console on which texts from files and programs steer nothing.
+
+    rich alone would let the escape sequences of a text through to the terminal, and take brackets
+    in it for markup.
+    """
+
+    def __init__(
+        self, *, stderr: bool = False, width: int | None = None, soft_wrap: bool = False
+    ) -> None:
+        """Print on stdout or stderr, as wide as the terminal or ``width`` columns."""
+        super().__init__(stderr=stderr, width=width, soft_wrap=soft_wrap, markup=False, emoji=False)
+
+    @property
+    def file(self) -> IO[str]:
+        """Return the stream itself: what rich makes of a printable text is not printable."""
+        file = super().file
+        return file.stream if isinstance(file, PrintableStream) else file
+
+    @file.setter
+    def file(self, new_file: IO[str]) -> None:
+        self._file = new_file
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        """Yield what is printed; the controls that rich itself makes stay as they are."""
+        for segment in super().render(renderable, options):
+            if segment.control:
+                yield segment
+            else:
+                yield Segment(printable(segment.text), segment.style)
