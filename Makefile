@@ -5,6 +5,8 @@ BIN := $(VENV)/bin
 
 # What `make bench` is given, such as BENCH="--only step --only dqn".
 BENCH ?=
+# For how long `make simulate` draws fresh seeds.
+MINUTES ?= 10
 
 # Tests write in memory where there is plenty of it: at every event a study waits for its disk.
 FREE_GB := $(shell df --output=avail --block-size=1G /dev/shm 2>/dev/null | tail -1)
@@ -15,7 +17,7 @@ endif
 # As many as there are cores, each with one thread; a module's tests mostly stay together.
 BESIDE := --numprocesses auto --dist worksteal
 
-.PHONY: install dev quickstart test slow beside alone exhaustive slurm bench lint format types layers check clean
+.PHONY: install dev quickstart test slow beside alone exhaustive slurm simulate bench model-check lint format types layers check clean
 
 install: $(VENV)/.installed            ## hpsearch and what it needs, in tested versions
 dev: $(VENV)/.dev                      ## and what its tests need
@@ -50,8 +52,18 @@ exhaustive: dev                        ## every combination of what the slow tes
 slurm: dev                             ## the tests on a SLURM cluster that they bring up; needs root
 	$(BIN)/python -m pytest -m slurm
 
+simulate: dev                          ## studies on which everything fails, fresh seeds for MINUTES
+	$(BIN)/python tests/simulate.py --minutes $(MINUTES)
+
 bench: dev                             ## what is fast, side by side with plain ways; on a quiet machine
 	$(BIN)/python tests/benchmarks/bench.py $(BENCH)
+
+model-check:                           ## the drivers' protocol in TLA+, by TLC; see docs/protocol
+	@test -f "$(TLA2TOOLS_JAR)" || { echo "set TLA2TOOLS_JAR to a tla2tools.jar, see docs/protocol/README.md"; exit 1; }
+	cd docs/protocol && for model in hpsearch liveness; do \
+		java -XX:+UseParallelGC -cp "$(abspath $(TLA2TOOLS_JAR))" tlc2.TLC -workers auto -noGenerateSpecTE \
+			-metadir "$$(mktemp -d)" -config $$model.cfg hpsearch.tla || exit 1; \
+	done
 
 check: lint types layers               ## what needs no running
 

@@ -9,6 +9,7 @@ import sys
 import tempfile
 import time
 import warnings
+from contextlib import suppress
 from pathlib import Path
 
 import optuna
@@ -198,6 +199,22 @@ def kill_jobs(folder: Path) -> None:
             except psutil.NoSuchProcess:
                 continue
         psutil.wait_procs(jobs, timeout=5)
+
+
+def kill_study(folder: Path) -> None:
+    """Kill what drives the studies in a folder, then their jobs."""
+    kill_drivers(folder)
+    kill_jobs(folder)
+
+
+def kill_drivers(folder: Path) -> None:
+    """Kill what drives the studies in a folder, supervisors first."""
+    for process in psutil.process_iter(["cmdline"]):  # by their numbers: supervisors come first
+        words = process.info["cmdline"] or []
+        if "drive" in words and any(str(folder) in word for word in words):
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+                process.wait(10)
 
 
 def no_jobs_left(folder: Path) -> bool:

@@ -3,6 +3,8 @@
 `tests/contract/test_executors.py` holds it against the real one.
 """
 
+import hashlib
+import json
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -13,7 +15,7 @@ from hpsearch.cluster.executor import JobStatus
 from hpsearch.cluster.failures import NAN
 from hpsearch.cluster.island import Loan, Takeover
 from hpsearch.cluster.member import FENCED, Member
-from hpsearch.cluster.messages import Heartbeat, JobPlan
+from hpsearch.cluster.messages import JobHeartbeat, JobPlan, MemberHeartbeat
 from hpsearch.cluster.simulated_match import Teaching, simulated_games
 from hpsearch.cluster.study_dir import JobDir
 from hpsearch.cluster.supply import (
@@ -24,12 +26,13 @@ from hpsearch.cluster.supply import (
 )
 from hpsearch.config_paths import value_at
 from hpsearch.plain import to_plain
-from hpsearch.trainers.checkpoint_name import MANIFEST, manifest_sha256, name_of
+from hpsearch.trainers.checkpoint_name import MANIFEST, STATE, manifest_sha256, name_of
 from hpsearch.trainers.config import TrainerConfig, shape_key
 from hpsearch.trainers.evaluation import Evaluation
 from hpsearch.trainers.metrics import metric_names
 from hpsearch.trainers.rho import Rho
 
+TENSORS = "tensors.safetensors"
 Curve = Callable[[TrainerConfig, int], float]
 """what a trial measures at a step"""
 
@@ -93,6 +96,7 @@ class FakeExecutor:
         pilot_seconds: float = 0.0,
         teaching: Teaching = lambda config, first: 0.0,
         lost_matches: Collection[int] = (),
+        max_jobs: int | None = None,
     ) -> None:
         """``faults`` are by trial and attempt; ``twice`` adds each line of a curve twice.
 
@@ -104,6 +108,7 @@ class FakeExecutor:
         self.max_batch = max_batch
         self.num_threads = num_threads
         self.gpus_per_job = gpus_per_job
+        self.max_jobs = max_jobs
         self.pilot_seconds = pilot_seconds
         self._curve = curve
         self._faults = dict(faults or {})
@@ -222,8 +227,7 @@ class FakeExecutor:
             for member in list(known.left):
                 if member in known.left:  # the fault of a neighbour takes the whole job with it
                     write(known, member)
-        for member in known.left:
-            _beat(member, known.step[member.assignment.trial])
+        _beat(known)
 
     def _waits(self, known: FakeJob) -> bool:
         """Return whether a job without trials stays for more."""
@@ -254,6 +258,7 @@ class FakeExecutor:
             if step is None and member.lineage.parents:
                 _save(member, first)
             member.trial.forget_metrics_after(first)
+            member.attempt.write_start(first)
         self._end_round(known)
 
     def _stride(self, known: FakeJob) -> int:
@@ -353,9 +358,8 @@ class FakeExecutor:
             path.write_text('{"status": "finished", "value": 7}')
         elif kind == "zombie":
             known.zombies = list(known.left)
-        for one in known.left:
-            if step > 0:
-                _beat(one, known.step[one.assignment.trial])
+        if step > 0:
+            _beat(known)
         known.left.clear()
         known.lives = False
 
@@ -380,9 +384,14 @@ def _names(member: Member) -> tuple[str, ...]:
     return tuple(metric_names(member.config.measured_against()))
 
 
-def _beat(member: Member, step: int) -> None:
-    beat = Heartbeat(time.time(), step, _newest(member), 1.0, "fake", 1, False)
-    member.attempt.write_heartbeat(beat)
+def _beat(known: FakeJob) -> None:
+    members = [
+        MemberHeartbeat.at(one.assignment, known.step[one.assignment.trial], _newest(one))
+        for one in known.left
+    ]
+    if members:
+        beat = JobHeartbeat(time.time(), "fake", 1, False, 1.0, tuple(members))
+        known.job.heartbeat.write(beat)
 
 
 def _checkpoints(member: Member) -> Path:
@@ -392,7 +401,26 @@ def _checkpoints(member: Member) -> Path:
 def _save(member: Member, step: int) -> None:
     folder = _checkpoints(member) / name_of(step)
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / MANIFEST).write_text(f"trial {member.assignment.trial} at {step}")
+    state = {
+        "step": step,
+        "config": to_plain(member.config),
+        "parents": _parents(member, step),
+        "kind": "periodic",
+    }
+    (folder / STATE).write_text(json.dumps(state))
+    (folder / TENSORS).write_text(f"trial {member.assignment.trial} at {step}")
+    sums = {
+        name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in (TENSORS, STATE)
+    }
+    (folder / MANIFEST).write_text(json.dumps(sums))
+
+
+def _parents(member: Member, step: int) -> list[str]:
+    """Return what the checkpoint descends from, as a real one says it."""
+    takeovers = member.trial.read_exchanges().before(step).takeovers
+    if takeovers:
+        return [takeovers[-1].sha256]
+    return [manifest_sha256(path) or "" for path in member.parents]
 
 
 def _saved(member: Member) -> list[int]:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from hpsearch.atomic import read_json, write_json, write_text
+from hpsearch.atomic import write_json, write_text
+from hpsearch.bounded import read_json
 from hpsearch.errors import CorruptError, DiskError
 
 
@@ -72,6 +73,10 @@ def test_what_is_not_json_is_corrupt(tmp_path, content):
         read_json(tmp_path / "data.json")
 
 
-def test_what_cannot_be_read_is_not_called_damaged(tmp_path):
+def test_what_cannot_be_read_is_not_called_damaged(tmp_path, monkeypatch):
+    def broken(*arguments):
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(os, "open", broken)
     with pytest.raises(DiskError, match="cannot be read"):
-        read_json(tmp_path)
+        read_json(tmp_path / "data.json")

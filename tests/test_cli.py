@@ -1,5 +1,7 @@
 """The command line on a study that has finished: what it prints, publishes and exports."""
 
+import csv
+import io
 import json
 import re
 import shutil
@@ -153,7 +155,7 @@ def test_status_publishes_its_keys(finished):
     assert data["trials"] == counts
     assert data["best"] == best_of(finished)
     text = hpsearch(finished, "status", "tiny").stdout
-    assert text.startswith("tiny: finished\ntrials: 6 finished, of 6\nbest: trial ")
+    assert text.startswith("tiny: finished\ntrials: 6 of 6 (6 finished)\nbest: trial ")
 
 
 def test_trials_and_best_publish_their_keys(finished):
@@ -184,8 +186,23 @@ def test_trials_and_best_print_tables(finished):
     ):
         assert line.split()[:3] == [str(number), "finished", f"{trial['value']:.4f}"]
     best = best_of(finished)
-    text = hpsearch(finished, "best", "tiny").stdout
-    assert text.startswith(f"best: trial {best['trial']}, {METRIC} {best['value']:.4f} [")
+    verdict, lines = hpsearch(finished, "best", "tiny").stdout.split("best: ")
+    assert verdict.startswith(f"Trial {best['trial']}, as host, is ")
+    assert lines.startswith(f"trial {best['trial']}, {METRIC} {best['value']:.4f} [")
+
+
+def test_trials_prints_csv(finished):
+    process = [sys.executable, "-m", "hpsearch.cli", "trials", "tiny", "--csv"]
+    text = subprocess.run(process, cwd=finished, capture_output=True, check=True).stdout.decode()
+    assert text.count("\r\n") == text.count("\n") == 7
+    rows = csv.DictReader(io.StringIO(text, newline=""), strict=True)
+    for row, trial in zip(rows, read(finished, "trials", "tiny"), strict=True):
+        measured = trial["metrics"][METRIC]
+        assert (int(row["number"]), row["state"]) == (trial["trial"], trial["state"])
+        assert float(row[METRIC]) == measured["value"]
+        assert float(row[f"{METRIC} low"]) == measured["low"]
+        assert float(row[f"{METRIC} high"]) == measured["high"]
+        assert {name: float(row[name]) for name in trial["params"]} == trial["params"]
 
 
 def test_a_file_names_the_study_as_well_as_its_name_does(finished):

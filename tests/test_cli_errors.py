@@ -56,8 +56,6 @@ def finished(tmp_path_factory):
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        ([], "required: COMMAND"),
-        (["runn", "study.yaml"], "invalid choice: 'runn'"),
         (["run"], "required: STUDY"),
         (["run", "study.yaml", "--exprt"], "unrecognized arguments: --exprt"),
         (["export", "tiny", "--trial", "best"], "invalid int value: 'best'"),
@@ -131,6 +129,19 @@ def test_a_metric_that_is_not_measured_is_refused_before_anything_runs(
     assert not (folder / "runs").exists()
 
 
+@pytest.mark.parametrize("command", ["run", "submit"])
+def test_a_gpu_that_this_machine_has_not_is_refused_before_anything_runs(folder, command):
+    write_trainer(folder, {"device": "cuda"})
+    write_study(folder)
+    message = refused(folder, command, "study.yaml", code=2, env={"CUDA_VISIBLE_DEVICES": ""})
+    assert message == (
+        "tiny cannot train here: each job is to have 1 GPU, but there is none here "
+        "(CUDA_VISIBLE_DEVICES is ''); set device: cpu in the trainer configuration, or run the "
+        "study on a machine with a GPU"
+    )
+    assert not (folder / "runs").exists()
+
+
 def test_a_metric_that_the_base_measures_is_accepted(folder):
     write_trainer(folder, {"evaluation/opponents": ["choose_first", "choose_last", "random"]})
     for metric in ("panel/host", "panel_sampled/host", "rho_sampled/host/random"):
@@ -185,7 +196,7 @@ def test_a_file_that_is_not_there(folder):
     assert message == "study.yaml: does not exist; check the path"
     (folder / "study.yaml").mkdir()
     message = refused(folder, "run", "study.yaml", code=3)
-    assert message == "study.yaml: cannot be read: Is a directory"
+    assert "study.yaml: cannot be read: it must be a regular file" in message
 
 
 def test_a_study_that_is_not_known(folder, finished):
@@ -269,7 +280,8 @@ def test_a_server_that_does_not_answer(folder, scheme):
     assert message.splitlines() == [message]
     assert "cret" not in message
     if "is not installed" in message:
-        assert "pip install psycopg[binary] for PostgreSQL, PyMySQL for MySQL" in message
+        assert "pip install 'hpsearch[postgresql]' and name it postgresql+psycopg://" in message
+        assert "pip install 'hpsearch[mysql]' and name it mysql+pymysql://" in message
     else:
         assert "cannot be used" in message
         assert "check the URL and the server" in message
@@ -281,7 +293,7 @@ def test_a_database_url_that_is_not_set_or_none(folder):
     write_study(folder, {"storage": "env:HPSEARCH_TEST_STORAGE"})
     message = refused(folder, "run", "study.yaml", code=5)
     assert "the environment variable HPSEARCH_TEST_STORAGE, which is not set" in message
-    assert "export HPSEARCH_TEST_STORAGE=postgresql://" in message
+    assert "export HPSEARCH_TEST_STORAGE=postgresql+psycopg://" in message
     env = {"HPSEARCH_TEST_STORAGE": "orcl://me:secret@host/db"}
     message = refused(folder, "run", "study.yaml", code=5, env=env)
     assert "HPSEARCH_TEST_STORAGE must be a database URL such as sqlite:///" in message

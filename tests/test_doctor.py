@@ -10,15 +10,18 @@ from pathlib import Path
 import pytest
 import yaml
 from cli_tools import hpsearch, write_study, write_trainer
+from fakes import FakeExecutor
+from gpu_tools import install_nvidia_smi, new_uuid
 
 from hpsearch import yaml_file
+from hpsearch.cluster.executor import JobStatus, SubmissionRefusedError
+from hpsearch.cluster.messages import DeviceReport
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.commands.doctor import doctor, summary
-from hpsearch.report.doctor import gpus, preflight
+from hpsearch.report.doctor import inside, preflight
 from hpsearch.report.doctor.database import newest_version
 from hpsearch.report.doctor.finding import Finding, has_error
 from hpsearch.report.doctor.preflight import examine_all
-from hpsearch.study.spec import load_spec
 
 ROOT = Path(__file__).parents[1]
 PROFILE = ROOT / "slurm" / "dev-cluster.yaml"
@@ -73,10 +76,41 @@ def nfs(path):
     return LOCAL + f"server:/home {path} nfs4 rw 0 0\n"
 
 
-def look(study=None, table=LOCAL):
+class Looking(FakeExecutor):
+    """Jobs that look around at once, and say that all is well unless something else is given."""
+
+    WELL = DeviceReport(visible="", torch="2.13", gpus=(), fault=None)
+
+    def __init__(self, report=WELL, phase="ended", log="", refusal=None):
+        super().__init__()
+        self._report, self._phase, self._log, self._refusal = report, phase, log, refusal
+        self.devices, self.cancelled = [], []
+
+    def submit(self, jobs):
+        if self._refusal is not None:
+            raise SubmissionRefusedError(self._refusal)
+        [job] = jobs
+        self.devices.append(job.read().probes)
+        if self._report is not None:
+            job.write_report(self._report)
+        self.log(job, "7").write_text(self._log)
+        return {job.name: "7"}
+
+    def look(self, jobs):
+        return {job.name: JobStatus("7", self._phase) for job, _ in jobs}
+
+    def cancel(self, jobs):
+        self.cancelled += [job_id for _, job_id in jobs]
+
+    def log(self, job, job_id):
+        return job.root / f"{job_id}.out"
+
+
+def look(study=None, table=LOCAL, executor=None):
     """Return the findings by name; those of one name in a list."""
     found = {}
-    for finding in examine_all(study, Path("runs"), table):
+    made = executor or Looking()
+    for finding in examine_all(study, Path("runs"), table, lambda study, folder: made):
         found.setdefault(finding.name, []).append(finding)
     return found
 
@@ -138,7 +172,9 @@ def test_the_summary_counts(given, text):
     assert summary([Finding("x", level, "y") for level in given]) == text
 
 
-def test_nothing_heavy_is_imported_without_need(place):
+def test_a_job_is_tried_while_nothing_heavy_is_imported_here(place):
+    """A real job, as the study's own would be: it sees no GPU, since it asks for none."""
+    before = sorted(place.iterdir())
     script = """
 import sys
 from pathlib import Path
@@ -150,6 +186,8 @@ print(sorted({"torch", "numba"} & set(sys.modules)), file=sys.stderr)
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
     assert done.stderr == "[]\n"
+    assert "can train on cpu: CUDA_VISIBLE_DEVICES is ''" in done.stdout
+    assert sorted(place.iterdir()) == before
 
 
 # The runs folder.
@@ -254,19 +292,68 @@ def test_sqlite_on_a_network_file_system(place, install):
     assert only(look("study.yaml", LOCAL), "SQLite").level == "ok"
 
 
-def test_a_gpu_that_is_wanted_is_looked_for(place, monkeypatch):
-    import torch
+# What a job sees.
 
+
+def test_a_job_names_the_fault_of_a_gpu_that_it_was_given(place, monkeypatch):
+    """What nvidia-smi knows, torch may not: the GPU of this test is nowhere."""
+    uuid = new_uuid()
+    monkeypatch.setenv("PATH", f"{install_nvidia_smi(place / 'bin', [uuid])}:{os.environ['PATH']}")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", uuid)
     write_trainer(place, {"device": "cuda"})
-    study = load_spec(place / "study.yaml")
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    found = gpus.check_local_gpus(study)
-    assert found.level == "error"
-    assert "the dqn base wants device cuda" in found.sentence
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
-    monkeypatch.setattr(torch.cuda, "get_device_name", lambda i: "A100" if i else "H200")
-    assert gpus.check_local_gpus(study).sentence == "1 H200, 2 A100"
+    done = hpsearch(place, "doctor", "study.yaml", "--json", code=1)
+    found = {finding["name"]: finding for finding in json.loads(done.stdout)}
+    assert found["GPUs"]["level"] == "ok", found["GPUs"]
+    assert found["GPUs"]["sentence"].startswith("1 job trains at once, each on 1 of 1 GPU (GPU")
+    assert found["job"]["level"] == "error"
+    said = found["job"]["sentence"]
+    assert "cannot train on cuda, since torch says: it " in said
+    assert f"CUDA_VISIBLE_DEVICES is '{uuid}'" in said
+
+
+@pytest.mark.parametrize(
+    ("uuids", "visible", "said"),
+    [([], None, "nvidia-smi shows none"), (["GPU-1"], "", "CUDA_VISIBLE_DEVICES is ''")],
+)
+def test_a_machine_without_the_gpus_that_are_wanted(place, monkeypatch, uuids, visible, said):
+    monkeypatch.setenv("PATH", f"{install_nvidia_smi(place / 'bin', uuids)}:{os.environ['PATH']}")
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    write_trainer(place, {"device": "cuda"})
+    found = look("study.yaml")
+    assert only(found, "GPUs").level == "error"
+    assert said in only(found, "GPUs").sentence
+    assert only(found, "job").level == "skipped"
+
+
+def test_a_job_tries_the_device_of_the_study(place, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    monkeypatch.setenv("PATH", f"{install_nvidia_smi(place / 'bin', ['GPU-1'])}:/bin")
+    executor = Looking(DeviceReport("0", "2.13", ("H200",), None))
+    assert only(look("study.yaml", executor=executor), "job").level == "ok"
+    write_trainer(place, {"device": "cuda"})
+    found = only(look("study.yaml", executor=executor), "job")
+    assert found.sentence.endswith("CUDA_VISIBLE_DEVICES is '0', torch is 2.13, GPUs: H200")
+    assert executor.devices == ["cpu", "cuda"]
+
+
+@pytest.mark.parametrize(
+    ("executor", "level", "said"),
+    [
+        (Looking(refusal="no more of yours"), "error", "no job is taken: no more of yours"),
+        (Looking(report=None, log="a\nNo module named x\n\n"), "error", "(No module named x)"),
+        (Looking(report=None), "error", "(it printed nothing)"),
+        (Looking(report=None, phase="queued"), "warning", "still waited for its turn after"),
+        (Looking(report=None, phase="running"), "warning", "had not ended after"),
+    ],
+)
+def test_a_job_that_says_nothing(place, monkeypatch, executor, level, said):
+    monkeypatch.setattr(inside, "JOB_SECONDS", 0.2)
+    found = only(look("study.yaml", executor=executor), "job")
+    assert found.level == level
+    assert said in found.sentence
+    assert executor.cancelled == (["7"] if level == "warning" else [])
 
 
 # SLURM.

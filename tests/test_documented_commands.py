@@ -41,6 +41,8 @@ GIVEN = [*commands(README), *commands(PAGES["reports/README.md"])]
 """what is given here, in this order"""
 ELSEWHERE = {
     "hpsearch init my_study.yaml": "tests/test_init.py::test_a_new_study_runs",
+    "make model-check": "tests/study/test_tla.py::test_no_invariant_is_violated",
+    "make simulate MINUTES=10": "tests/test_simulate.py::test_fresh_seeds",
     "make quickstart": "tests/test_readme.py::test_the_quick_start_does_what_it_says",
     "sudo slurm/dev-cluster up": "tests/slurm/conftest.py::slurm_cluster",
     "slurm/dev-cluster up": "tests/slurm/conftest.py::slurm_cluster",
@@ -61,6 +63,9 @@ def folder(tmp_path_factory):
     for path in (folder / "studies").rglob("*.yaml"):
         shrink(path)
     (folder / "reports/quickstart").mkdir(parents=True)
+    make_key = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / "key")]
+    subprocess.run(make_key, check=True)
+    (folder / "signers").write_text(f"ada@lab {(folder / 'key.pub').read_text()}")
     return folder
 
 

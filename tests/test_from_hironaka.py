@@ -6,7 +6,11 @@ import pytest
 from cli_tools import hpsearch, refused
 
 from hpsearch import yaml_file
+from hpsearch.cli import main
+from hpsearch.config_paths import value_at
 from hpsearch.errors import ConfigError
+from hpsearch.study.from_hironaka import write_study_around
+from hpsearch.study.spec import load_spec
 from hpsearch.trainers.config import read_config
 from hpsearch.trainers.from_hironaka import CHANGED, CHOSEN, LEFT_OUT, convert
 
@@ -240,6 +244,43 @@ def test_a_network_out_of_the_grammar_is_told():
 def test_somebody_must_learn():
     (problem,) = problems(old(host=...))
     assert "both are missing" in problem
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_a_study_around_an_old_file_is_one_to_run(kind, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "old.yml").write_text(FILES[kind])
+    assert main(["init", "new.yaml", "--from-hironaka", "old.yml"]) == 0
+    said = capsys.readouterr().out
+    assert "run:  hpsearch run new.yaml" in said
+    assert "has another meaning or place:" in said
+    study = load_spec(tmp_path / "new.yaml")
+    (base,) = study.bases.values()
+    assert base == convert(old(kind), source="").config
+    assert study.spec.name == "new"
+    roles = ("host", "agent") if kind == "both" else (kind,)
+    keys = ("optim.lr_schedule.initial", "gamma")
+    assert set(study.spec.space) == {f"{role}.{key}" for role in roles for key in keys}
+    for path, parameter in study.spec.space.items():
+        assert parameter.low < value_at(base, path) < parameter.high
+    (objective,) = study.spec.objectives
+    assert objective.metric.startswith(f"rho/{roles[0]}/")
+    assert objective.goal == ("minimize" if kind == "agent" else "maximize")
+    assert main(["validate", "new.yaml"]) == 0
+
+
+def test_without_a_schedule_the_rate_itself_is_searched(tmp_path):
+    config = convert(old(host__optim__lr_schedule=..., host__gamma=1.0), source="").config
+    files = write_study_around(config, tmp_path / "old.yml", tmp_path)
+    assert files.study == tmp_path / "old.yaml"
+    assert set(load_spec(files.study).spec.space) == {"host.optim.args.lr"}
+
+
+def test_o_is_of_a_configuration_without_a_study(tmp_path):
+    (tmp_path / "old.yml").write_text(FILES["host"])
+    options = ("--from-hironaka", "old.yml", "-o", "other.yaml")
+    assert "-o names" in refused(tmp_path, "init", "new.yaml", *options, code=2)
+    assert [path.name for path in tmp_path.iterdir()] == ["old.yml"]
 
 
 def test_no_file_is_overwritten(tmp_path):

@@ -2,6 +2,7 @@
 
 import dataclasses
 import re
+import shlex
 import tomllib
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from cli_tools import hpsearch, read, refused
 
 from hpsearch import shipped as shipped_module
 from hpsearch import yaml_file
+from hpsearch.errors import UsageError
 from hpsearch.explained import explained
 from hpsearch.field_notes import class_note, field_notes
 from hpsearch.population.options import PopulationOptions
@@ -102,7 +104,7 @@ def test_comments_are_what_the_code_says(tmp_path):
     assert "n_startup_trials: 8 # finished trials before the first that is not random (def" in text
     assert "(default: 10)" in text
     text = " ".join(re.sub(r"\n *#", "", files.trainer.read_text()).split())
-    assert "gamma: 0.9 # discount a move; P" in text
+    assert "gamma: 0.93 # discount a move; P" in text
     assert "batch_size: 256 # transitions an update rollout" not in text
     assert "rollout_size: 256 # games played at once in which this role learns, B batch" in text
 
@@ -131,15 +133,15 @@ def test_nothing_is_overwritten(tmp_path):
 
 def test_what_cannot_be_written_is_refused(tmp_path):
     message = refused(tmp_path, "init", "--template", "sarch", code=2)
-    assert message.startswith("unknown template 'sarch' (did you mean 'search'?); valid: popul")
+    assert message.startswith(
+        "unknown template 'sarch' (did you mean 'search'?); valid: choose_first, popul"
+    )
     message = refused(tmp_path, "init", "_a.yaml", code=2)
     assert message.startswith("the name of a study must begin with a letter or digit")
     message = refused(tmp_path, "init", "x.txt", code=2)
     assert message.startswith("a study is a .yaml file, got 'x.txt'; change its ending")
     message = refused(tmp_path, "init", "-o", "x.yaml", code=2)
     assert message.startswith("-o belongs to --from-hironaka")
-    message = refused(tmp_path, "init", "x.yaml", "--from-hironaka", "y.yaml", code=2)
-    assert message.startswith("--from-hironaka writes to the file that -o names")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -252,3 +254,22 @@ def test_a_wheel_holds_what_is_shipped(tmp_path, monkeypatch):
     (tmp_path / "files/studies").mkdir(parents=True)
     (tmp_path / "files/studies/quickstart.yaml").write_text("")
     assert shipped_module.shipped("studies/quickstart.yaml").parent.parent.name == "files"
+
+
+@pytest.mark.parametrize(
+    ("name", "proposed"),
+    [
+        ("my study", "my-study"),
+        ("Études für Ødipus (2)", "Etudes-fur-dipus-2"),
+        ("_hidden", "hidden"),
+        ("многочлен", "study"),
+        ("a" * 70, "a" * 64),
+    ],
+)
+def test_a_name_that_is_allowed_is_proposed(tmp_path, name, proposed):
+    with pytest.raises(UsageError, match=r"name the file .*, for example") as raised:
+        write_template("search", tmp_path / f"{name}.yaml")
+    said = str(raised.value).partition("name the file ")[2].removesuffix(", for example")
+    (target,) = shlex.split(said)
+    assert Path(target) == tmp_path / f"{proposed}.yaml"
+    assert write_template("search", Path(target)).study == Path(target)

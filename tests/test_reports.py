@@ -47,6 +47,8 @@ def test_the_bundle_plays_as_it_is_certified():
     bundle = read_bundle(STUDY / "best")
     for line in reproduce(bundle):
         name, _, numbers = line.partition(": certified ")
+        # A torch of another version writes other programs.
+        assert "is not the program of the weights" not in line, line
         if numbers:
             before, after = map(float, re.findall(r"[\d.e-]+", numbers))
             assert after == pytest.approx(before, rel=0.02), name

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from hpsearch.errors import ConfigError
 from hpsearch.plain import leaves, to_plain
-from hpsearch.schema import PER_MEMBER, NonNegative, Positive, Range, read, read_hint
+from hpsearch.schema import PER_MEMBER, NonNegative, Positive, Range, Unbounded, read, read_hint
 
 Share = Annotated[float, Range(low=0.0, high=1.0, open_low=True)]
 
@@ -391,3 +391,12 @@ def test_no_data_raises_anything_else(key, data):
     except ConfigError as error:
         problems = error.problems
     assert all(problem.startswith(key) for problem in problems)
+
+
+@pytest.mark.parametrize("value", [math.inf, -math.inf, 2.5])
+def test_a_number_that_may_be_infinite_is_read_as_it_was_written(value):
+    assert read_hint(dict[str, Unbounded], {"worst": value}, source="file") == {"worst": value}
+    assert math.isnan(read_hint(Unbounded, math.nan, source="file"))
+    for wrong in ("inf", None, True, [1.0]):
+        with pytest.raises(ConfigError):
+            read_hint(Unbounded, wrong, source="file")

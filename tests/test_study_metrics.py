@@ -35,9 +35,19 @@ MONITORING = Path(__file__).parents[1] / "monitoring"
 ENDLESS = 10**7
 SPEED = "hpsearch_study_steps_per_second"
 STEPS = (60, 60, ENDLESS, ENDLESS)
+TOKEN = "5f1d-only-for-Prometheus"
 
 
-def study_file(folder: Path, port: int, steps: tuple[int, ...] = STEPS) -> Path:
+def write_token(folder: Path) -> Path:
+    path = folder / "token"
+    path.write_text(f"{TOKEN}\n")
+    path.chmod(0o600)
+    return path
+
+
+def study_file(
+    folder: Path, port: int, steps: tuple[int, ...] = STEPS, token: str | None = None
+) -> Path:
     """Write a study whose trials train for so many steps, two at a time."""
     configurations = [
         {"host.optim.args.lr": 1e-3 / (1 + number), "host.gamma": 0.9, "steps": one}
@@ -48,7 +58,7 @@ def study_file(folder: Path, port: int, steps: tuple[int, ...] = STEPS) -> Path:
         "sampler": {"name": "listed", "configurations": configurations},
         "budget": {"trials": len(steps)},
         "executor": {"name": "local", "jobs": 1, "members_per_job": 2, "cpus_per_job": 1},
-        "prometheus": {"port": port},
+        "prometheus": {"port": port, "token": token},
     }
     return write_study(folder, changes)
 
@@ -60,7 +70,8 @@ def free_port() -> int:
 
 
 def get(address: str) -> str:
-    with urllib.request.urlopen(address, timeout=10) as response:
+    request = urllib.request.Request(address, headers={"Authorization": f"Bearer {TOKEN}"})
+    with urllib.request.urlopen(request, timeout=10) as response:
         return response.read().decode()
 
 
@@ -82,7 +93,8 @@ class Served:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.port = folder, free_port()
-        study_file(folder, self.port)
+        self.token = write_token(folder)
+        study_file(folder, self.port, token=self.token.name)
         self.run = Run(folder)
 
     def lose_a_job(self) -> None:
@@ -145,8 +157,14 @@ def test_what_is_scraped_is_the_studys_state(served, monkeypatch):
     assert abs(time.time() - found["hpsearch_study_look_timestamp_seconds",]) < 60
     assert found["hpsearch_study_round_seconds",] > 0
     folder = StudyDir(served.folder / "runs/tiny")
-    beats = [folder.trial(number).attempt(2).read_heartbeat() for number in (2, 3)]
+    beats = [folder.heartbeat(number, 2) for number in (2, 3)]
     assert 120 < found["hpsearch_study_training_steps_total",] <= 120 + sum(b.step for b in beats)
+
+
+def test_without_the_token_nothing_is_told(served):
+    with pytest.raises(urllib.error.HTTPError, match="401") as refused:
+        urllib.request.urlopen(f"http://127.0.0.1:{served.port}/metrics", timeout=10)
+    assert b"hpsearch_study" not in refused.value.read()
 
 
 def test_another_driver_leaves_the_port_to_the_first(served):
@@ -170,7 +188,9 @@ def prometheus(served, tmp_path_factory):
     config = config.replace("9464", str(served.port)).replace(
         "scrape_interval: 15s", "scrape_interval: 1s"
     )
+    config = config.replace("# authorization:", "authorization:")
     (folder / "prometheus.yml").write_text(config)
+    (folder / "token").symlink_to(served.token)
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(
             [

@@ -11,7 +11,16 @@ from typing import Any
 
 import psutil
 import pytest
-from cli_tools import events, hpsearch, kill_jobs, read, refused, write_study, write_trainer
+from cli_tools import (
+    events,
+    hpsearch,
+    kill_drivers,
+    kill_study,
+    read,
+    refused,
+    write_study,
+    write_trainer,
+)
 
 from hpsearch.commands import driving
 from hpsearch.commands.submit import request
@@ -48,12 +57,7 @@ def submitted(tmp_path: Path) -> Iterator[Callable[..., Path]]:
         return tmp_path
 
     yield submit
-    for process in psutil.process_iter(["cmdline"]):
-        if "drive" in (process.info["cmdline"] or []) and str(tmp_path) in " ".join(
-            process.info["cmdline"]
-        ):
-            process.kill()
-    kill_jobs(tmp_path)
+    kill_study(tmp_path)
 
 
 @pytest.mark.slow
@@ -84,12 +88,12 @@ def test_submit_returns_within_five_seconds(tmp_path: Path) -> None:
             hpsearch(tmp_path, "submit", "study.yaml")
             seconds.append(time.monotonic() - began)
             wait_for(tmp_path, lambda seen: seen["driver"] is not None)
-            driver(tmp_path).kill()
+            kill_drivers(tmp_path)
             if seconds[-1] < 5:
                 return
         raise AssertionError(seconds)
     finally:
-        kill_jobs(tmp_path)
+        kill_study(tmp_path)
 
 
 @pytest.mark.slow
@@ -100,14 +104,28 @@ def test_a_driver_that_was_killed_is_missed_and_replaced(submitted) -> None:
     assert "nothing to resume" in refused(folder, "resume", "tiny", code=2)
     wait_for(folder, lambda seen: seen["jobs"]["running"] == 2)
     first.kill()
-    first.wait(10)
+    seen = [read(folder, "status", "tiny")["state"]]
+    wait_for(folder, lambda now: seen.append(now["state"]) or now["state"] == "running")
+    assert set(seen) <= {"starting", "running"}  # its supervisor started another one
+    assert driver(folder) != first
+    kill_drivers(folder)
     assert read(folder, "status", "tiny")["state"] == "interrupted"
     assert "driven by process" in hpsearch(folder, "resume", "tiny").stdout
     wait_for(folder, lambda seen: seen["state"] == "running")
-    assert driver(folder) != first
     hpsearch(folder, "cancel", "tiny")
     seen = wait_for(folder, lambda seen: seen["jobs"]["running"] == 0)
     assert seen["jobs"]["ended"] == 2  # none was started twice
+
+
+@pytest.mark.slow
+def test_a_request_while_the_driver_is_started_again(submitted) -> None:
+    """It is done at once, or heard by the driver that begins meanwhile."""
+    folder = submitted(ENDLESS)
+    wait_for(folder, lambda seen: seen["jobs"]["running"] == 2)
+    driver(folder).kill()
+    assert "is there already, as process" in hpsearch(folder, "resume", "tiny").stdout
+    hpsearch(folder, "cancel", "tiny")
+    wait_for(folder, lambda seen: seen["state"] == "cancelled" and seen["jobs"]["running"] == 0)
 
 
 @pytest.mark.slow
@@ -123,10 +141,9 @@ def test_pause_resume_cancel_retry(submitted) -> None:
     assert "nothing to cancel" in refused(folder, "cancel", "tiny", code=2)
     unknown = refused(folder, "retry", "tiny", "--kind", "canceled", code=2)
     assert "did you mean 'cancelled'?" in unknown
-    assert (
-        "trying 1 failed trials again"
-        in hpsearch(folder, "retry", "tiny", "--kind", "cancelled", "--trial", "1").stdout
-    )
+    said = hpsearch(folder, "retry", "tiny", "--kind", "cancelled", "--trial", "1").stdout
+    assert "trying 1 failed trial again, with the same parameters as new ones" in said
+    assert "; a driver is started for them\ntiny: driven by process" in said
     seen = wait_for(folder, lambda seen: seen["trials"]["running"] > 0)
     again = [one for one in read(folder, "trials", "tiny") if one["retry_of"] == 1]
     assert len(again) == 1
@@ -135,9 +152,7 @@ def test_pause_resume_cancel_retry(submitted) -> None:
 def test_requests_without_a_driver_are_done_at_once(submitted) -> None:
     folder = submitted(ENDLESS)
     wait_for(folder, lambda seen: seen["jobs"]["running"] == 2)
-    process = driver(folder)
-    process.kill()
-    process.wait(10)
+    kill_drivers(folder)
     assert hpsearch(folder, "pause", "tiny").stdout == "tiny: paused, 2 running\n"
     assert hpsearch(folder, "cancel", "tiny").stdout == "tiny: cancelled, 2 failed\n"
     assert read(folder, "status", "tiny")["jobs"]["running"] == 0
@@ -164,9 +179,7 @@ def test_what_was_refused_is_not_done_later(submitted, monkeypatch) -> None:
     """A request that nobody can carry out now is taken back, not left for tomorrow's driver."""
     folder = submitted(ENDLESS)
     wait_for(folder, lambda seen: seen["jobs"]["running"] == 2)
-    process = driver(folder)
-    process.kill()
-    process.wait(10)
+    kill_drivers(folder)
 
     def silent(study: object, folder: object) -> None:
         raise UsageError("SLURM does not answer here")

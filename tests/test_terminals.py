@@ -78,7 +78,7 @@ def test_a_run_on_a_terminal_is_drawn_over(study):
     assert re.search(r"\x1b\[\dA", text)  # up, to draw again
     plain = CONTROL.sub("", text)
     assert not LINE.search(plain)
-    assert "trials: 3 finished" in plain
+    assert "trials: 3 of 3 (3 finished)" in plain
     assert re.search(r"^best: trial \d", plain.rpartition("passed, ")[2], flags=re.MULTILINE)
     # Where it ended, others see it too; both ways of watching end with it.
     text = on_terminal(study, "status", "tiny", "--watch")

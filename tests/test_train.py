@@ -1,5 +1,6 @@
 """hpsearch train and hpsearch checkpoint, as a user meets them."""
 
+import errno
 import json
 import os
 import pty
@@ -17,6 +18,7 @@ from cli_tools import PATIENCE_SECONDS, hpsearch, refused
 
 from hpsearch import yaml_file
 from hpsearch.cli import main
+from hpsearch.cluster.messages import JobHeartbeat, MemberHeartbeat
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.cluster.trial_dir import TrialDir
 from hpsearch.trainers import checkpoint
@@ -244,7 +246,7 @@ def test_one_process_trains_and_saves_on_request(write, train):
     folder = write(ENDLESS)
     trial = TrialDir(folder / "runs/mine")
     with Training(folder) as training:
-        training.wait_until(lambda: trial.attempt(1).read_heartbeat() is not None)
+        training.wait_until(lambda: trial.heartbeat.read() is not None)
         before = trial.config.read_bytes()
         for arguments in ([], ["--resume", "never"], ["seed=9"]):
             code, _, err = train(*arguments)
@@ -457,6 +459,18 @@ def test_a_folder_that_is_not_writable(write, train):
     assert "check space and permissions" in err
 
 
+def test_a_full_disk_ends_as_one(write, train, monkeypatch):
+    def full(*_: object) -> None:
+        raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))
+
+    monkeypatch.setattr("safetensors.torch.save_file", full)
+    write()
+    code, _, err = train()
+    assert code == 6
+    assert "Disk quota exceeded" in err
+    assert "free some space, then run the same command again" in err
+
+
 def test_the_folder_of_a_study_is_refused(write, train):
     folder = write()
     spec = StudyDir(folder / "runs" / "tiny").spec
@@ -502,7 +516,7 @@ def test_ctrl_c_of_a_run_that_begins_anew_says_how_to_go_on(write):
     folder = write(ENDLESS)
     with Training(folder, "--resume", "never") as training:
         trial = TrialDir(folder / "runs/mine")
-        training.wait_until(lambda: trial.attempt(1).read_heartbeat() is not None)
+        training.wait_until(lambda: trial.heartbeat.read() is not None)
         code, output = training.end(signal.SIGINT)
     assert code == 130
     assert "the same command goes on with --resume auto\n" in output
@@ -609,3 +623,15 @@ def test_nobody_can_be_asked_for_a_checkpoint_where_nobody_trains(write, train, 
     assert main(["checkpoint", str(folder / "runs/mine")]) == 2
     assert "nobody trains in" in capsys.readouterr().err
     assert not (folder / "runs/mine/save").exists()
+
+
+@pytest.mark.parametrize(("is_busy", "code"), [(False, 2), (True, 0)])
+def test_a_job_that_has_long_work_to_do_is_asked_though_it_is_silent(write, train, is_busy, code):
+    folder = write({"steps": 4})
+    assert train()[0] == 0
+    trial = TrialDir(folder / "runs/mine")
+    number = trial.newest_attempt()
+    (trial.attempt(number).root / "result.json").unlink()
+    member = MemberHeartbeat(0, number, "token", 2, 0)
+    trial.heartbeat.write(JobHeartbeat(time.time() - 3600, "here", 1, is_busy, 1.0, (member,)))
+    assert main(["checkpoint", str(folder / "runs/mine")]) == code

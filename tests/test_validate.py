@@ -7,12 +7,13 @@ import time
 from pathlib import Path
 
 import pytest
-from cli_tools import STUDY, hpsearch, read, write_study, write_trainer
+from cli_tools import STUDY, hpsearch, read, refused, write_study, write_trainer
 from profiles import plain_profile
 
 from hpsearch import yaml_file
-from hpsearch.cluster.messages import Assignment, Heartbeat, JobPlan
+from hpsearch.cluster.messages import Assignment, JobHeartbeat, JobPlan, MemberHeartbeat
 from hpsearch.cluster.study_dir import StudyDir
+from hpsearch.errors import ConfigError
 from hpsearch.report import measured_shapes
 from hpsearch.report.forecast import forecast
 from hpsearch.study.example import example_trial
@@ -198,21 +199,21 @@ def test_what_was_never_measured_is_unknown(tmp_path, changes):
 
 
 def begun(folder: Path, jobs: dict[str, list[float]], threads: int = 3) -> StudyDir:
-    """Write the folder of a study that had these jobs: the speed of each member of each."""
+    """Write the folder of a study that had these jobs, whose members were as fast as each other."""
     study = StudyDir(folder / "runs/tiny")
     study.root.mkdir(parents=True)
     study.spec.write_text(json.dumps({"name": "tiny", "storage": STUDY["storage"]}))
     number = 0
     for name, speeds in jobs.items():
         assignments = []
-        for speed in speeds:
-            beat = Heartbeat(0.0, 60, 60, speed, "here", 1, False)
-            study.trial(number).attempt(1).root.mkdir(parents=True)
-            study.trial(number).attempt(1).write_heartbeat(beat)
+        for _ in speeds:
             assignments.append(Assignment(number, 1, "token"))
             number += 1
         study.job(name).root.mkdir(parents=True)
         study.job(name).write(JobPlan(tuple(assignments), threads, 0.0, False))
+        members = tuple(MemberHeartbeat.at(one, 60, 60) for one in assignments)
+        beat = JobHeartbeat(0.0, "here", 1, False, speeds[0], members)
+        study.job(name).heartbeat.write(beat)
     return study
 
 
@@ -252,6 +253,51 @@ def test_gpus_that_nobody_would_use_are_told(tmp_path):
     assert "jobs ask for no GPU" in said
 
 
+@pytest.mark.parametrize(
+    ("visible", "executor", "said"),
+    [
+        ("0,1", {"jobs": 1}, ["1 job trains at once, each on 1 of 2 GPUs (0,1)"]),
+        (
+            "0,1",
+            {"jobs": 3},
+            ["2 jobs train at once, each on 1 of 2 GPUs (0,1); executor.jobs is 3"],
+        ),
+        (
+            "",
+            {},
+            ["each job is to have 1 GPU, but there is none here (CUDA_VISIBLE_DEVICES is '')"],
+        ),
+        ("0", {"gpus_per_job": 2}, ["each job is to have 2 GPUs, but this machine has 1 GPU (0)"]),
+    ],
+)
+def test_how_many_jobs_the_gpus_of_this_machine_allow(
+    tmp_path, monkeypatch, visible, executor, said
+):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    monkeypatch.setenv("PATH", str(tmp_path))  # no nvidia-smi
+    write_trainer(tmp_path, {"device": "cuda"})
+    found = remarks(load(tmp_path, {"executor": {"name": "local", **executor}}))
+    assert [one.partition(";")[0] for one in found] == [one.partition(";")[0] for one in said]
+    assert all(one in found[0] for one in said)
+
+
+def test_gpus_of_this_machine_that_nobody_would_use(tmp_path, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    write_trainer(tmp_path)
+    idle, at_once = remarks(load(tmp_path, {"executor": {"name": "local", "gpus_per_job": 1}}))
+    assert "which leaves the GPUs idle" in idle
+    assert at_once == "1 job trains at once, each on 1 of 1 GPU (0)"
+    assert remarks(load(tmp_path)) == []
+
+
+def test_metrics_for_others_without_a_token_are_told(tmp_path):
+    served = {"port": 9464, "host": "0.0.0.0"}
+    (said,) = remarks(load(tmp_path, {"prometheus": served}))
+    assert "no metrics are served at prometheus.host 0.0.0.0" in said
+    assert remarks(load(tmp_path, {"prometheus": served | {"token": "token"}})) == []
+
+
 def test_another_study_of_the_name_says_nothing(tmp_path):
     folder = begun(tmp_path, {"00000": [10.0]})
     study = load(tmp_path, {"storage": "sqlite:///elsewhere.db"})
@@ -280,7 +326,7 @@ def test_every_measured_shape_can_be_read():
 
 def test_work_is_weights_times_rows():
     """(24+1)64 + (64+1)64 + (64+1)4 weights, two batches of 256, as the file says by hand."""
-    config = read_config(yaml_file.load(ROOT / "studies/trainers/quickstart.yaml"), source="")
+    config = read_config(yaml_file.load(ROOT / "studies/trainers/choose_first.yaml"), source="")
     work = measured_shapes._work(config, "host", config.host)
     assert work == (25 * 64 + 65 * 64 + 65 * 4) * 512
 
@@ -298,3 +344,69 @@ def test_validate_stays_quick_with_all_of_it(tmp_path):
         if times[-1] < 0.5:
             return
     raise AssertionError(times)
+
+
+# All faults at once.
+
+
+def faults_of(folder: Path, *options: str) -> str:
+    return refused(folder, "validate", "study.yaml", *options, code=3)
+
+
+def test_unknown_paths_are_listed_beside_the_faults_of_the_base(tmp_path):
+    write_trainer(tmp_path, {"host/gamma": 3.0, "host/optim/args": ..., "steps": "many"})
+    number = {"type": "float", "low": 0.1, "high": 0.2}
+    names = ["host.gama", "host.optim.args.lr", "replay.size", "host.gamma"]
+    space = dict.fromkeys(names, number) | {"hosst.tau": {"type": "flot"}}
+    write_study(tmp_path, {"space": space, "budget/trials": 0})
+    with pytest.raises(ConfigError) as raised:
+        load_spec(tmp_path / "study.yaml")
+    problems = raised.value.problems
+    for words in ("host.gamma must", "host.optim.args is missing", "steps must", "budget.trials"):
+        assert any(words in problem for problem in problems), words
+    unknown = [problem for problem in problems if " is no path of the dqn base" in problem]
+    assert [problem.split()[0] for problem in unknown] == [
+        *("space.host.gama", "space.replay.size", "space.hosst.tau")
+    ]
+    assert "did you mean host.gamma" in unknown[0]
+
+
+def test_an_unknown_path_of_an_unreadable_parameter_is_listed_once(tmp_path):
+    write_trainer(tmp_path)
+    space = {"host.gama": {"type": "flot"}, "hosst.tau": {"type": "float", "low": 0, "high": 1}}
+    write_study(tmp_path, {"space": space})
+    with pytest.raises(ConfigError) as raised:
+        load_spec(tmp_path / "study.yaml")
+    unknown = [one.split()[0] for one in raised.value.problems if "is no path" in one]
+    assert sorted(unknown) == ["space.hosst.tau", "space.host.gama"]
+
+
+def test_secrets_that_are_not_there_are_listed_with_all_other_faults(tmp_path):
+    write_trainer(tmp_path)
+    prometheus = {"port": 9464, "host": "0.0.0.0", "token": "env:HPSEARCH_NO_TOKEN"}
+    changes = {"storage": "env:HPSEARCH_NO_URL", "prometheus": prometheus}
+    write_study(tmp_path, changes)
+    sentences = (
+        "environment variable HPSEARCH_NO_URL, which is not set; export HPSEARCH_NO_URL=",
+        "environment variable HPSEARCH_NO_TOKEN, which is not set; export HPSEARCH_NO_TOKEN=",
+    )
+    said = faults_of(tmp_path)
+    assert "has 2 problems" in said
+    assert all(sentence in said for sentence in sentences)
+    write_study(tmp_path, {**changes, "seed": -1})
+    said = faults_of(tmp_path)
+    assert "has 3 problems" in said
+    assert "seed must" in said
+    assert all(sentence in said for sentence in sentences)
+
+
+def test_a_token_that_others_may_read_is_refused(tmp_path):
+    write_trainer(tmp_path)
+    write_study(tmp_path, {"prometheus": {"port": 9464, "token": "token"}})
+    (tmp_path / "token").write_text("secret")
+    (tmp_path / "token").chmod(0o644)
+    said = faults_of(tmp_path)
+    assert "prometheus.token: the token " in said
+    assert "its mode is 0644; run: chmod 600 " in said
+    (tmp_path / "token").chmod(0o600)
+    hpsearch(tmp_path, "validate", "study.yaml")

@@ -101,6 +101,9 @@ def test_dump_quotes_what_would_be_read_as_something_else(load, value):
         ("a: *nowhere", "found undefined alias"),
         ("day: 2024-13-45", "is not YAML: "),
         ("number: !!int many", "is not YAML: "),
+        ("number: !!int ''", "is not YAML: "),
+        ("truth: !!bool perhaps", "is not YAML: "),
+        ("time: !!timestamp noon", "is not YAML: "),
         (b"a: \xff\xfe", "is not a text file"),
     ],
 )
@@ -115,7 +118,7 @@ def test_a_fault_is_one_sentence(load, text, fault):
 def test_a_missing_file_and_a_folder(tmp_path):
     with pytest.raises(ConfigError, match=r"nothing\.yaml: does not exist"):
         yaml_file.load(tmp_path / "nothing.yaml")
-    with pytest.raises(ConfigError, match="cannot be read: Is a directory"):
+    with pytest.raises(ConfigError, match="cannot be read: it must be a regular file"):
         yaml_file.load(tmp_path)
 
 

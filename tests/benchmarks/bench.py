@@ -39,6 +39,12 @@ def _ask(setting: Setting) -> Iterator[dict[str, object]]:
     yield from ask(setting)
 
 
+def _looks(setting: Setting) -> Iterator[dict[str, object]]:
+    from looks_suite import looks  # as above
+
+    yield from looks(setting)
+
+
 ON_EVERY_DEVICE: dict[str, Suite] = {
     "step": step,
     "rollout": rollout,
@@ -49,7 +55,7 @@ ON_EVERY_DEVICE: dict[str, Suite] = {
     "memory": memory,
     "shares": shares,
 }
-ON_THE_CPU: dict[str, Suite] = {"start_up": start_up, "ask": _ask}
+ON_THE_CPU: dict[str, Suite] = {"start_up": start_up, "ask": _ask, "looks": _looks}
 SUITES = ON_EVERY_DEVICE | ON_THE_CPU
 DISPENSABLE = {"optuna", "sqlalchemy", "yaml", "psycopg"}
 """modules that a GPU node may lack; what needs them is not measured there"""

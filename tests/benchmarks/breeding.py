@@ -40,7 +40,7 @@ GAMES = {
 }
 """points and dimension; at 10x4 hosts still learn fast when the budget ends, at 20x3 hardly"""
 METRIC = "rho/host/choose_first"
-BASE = rows.ROOT / "studies/trainers/quickstart.yaml"
+BASE = rows.ROOT / "studies/trainers/choose_first.yaml"
 MEMBERS, GENERATIONS, INTERVAL = 8, 6, 400
 MEMBERS_PER_JOB = 4
 WHOLE = GENERATIONS * INTERVAL

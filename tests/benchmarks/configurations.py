@@ -54,7 +54,7 @@ _COMMON: Plain = {
     },
 }
 
-# studies/trainers/quickstart.yaml.
+# studies/trainers/choose_first.yaml.
 _DQN: Plain = {
     **_COMMON,
     "algorithm": "dqn",

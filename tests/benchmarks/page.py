@@ -18,7 +18,7 @@ Row = dict[str, str]
 
 BY_SEED = ("learning_curves", "breeding", "pairs")
 """tables of studies and runs, whose sections are pages of their own: no row replaces another"""
-TIMED = ("step", "rollout", "dqn", "ppo", "population", "crossplay", "start_up", "ask")
+TIMED = ("step", "rollout", "dqn", "ppo", "population", "crossplay", "start_up", "ask", "looks")
 HEAD = """# Benchmarks
 
 ```

@@ -123,7 +123,7 @@ def _folder(given: str | None) -> Iterator[Path]:
 
 def new_study(folder: Path, arguments: argparse.Namespace) -> Study:
     """Write a study file and return what it says."""
-    quickstart = yaml_file.load(TESTS.parent / "studies/trainers/quickstart.yaml")
+    quickstart = yaml_file.load(TESTS.parent / "studies/trainers/choose_first.yaml")
     (folder / "base.yaml").write_text(yaml_file.dump(apply(quickstart, TRAINER)))
     jobs = round(arguments.gpus * (1 + arguments.waiting))
     given = {

@@ -136,7 +136,7 @@ def test_both_learn_in_a_loop():
 
 @pytest.mark.parametrize(
     ("config", "name"),
-    [(dqn_config({}, {}), "quickstart"), (ppo_config({}, {}), "ppo_20x3")],
+    [(dqn_config({}, {}), "choose_first"), (ppo_config({}, {}), "ppo_20x3")],
     ids=["dqn", "ppo"],
 )
 def test_configurations_are_those_that_are_shipped(config, name):

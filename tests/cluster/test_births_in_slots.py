@@ -120,5 +120,5 @@ def test_a_child_shows_life_before_it_is_born(story, parent, monkeypatch):
     monkeypatch.setattr("hpsearch.cluster.births.offspring", die)
     with pytest.raises(KeyboardInterrupt):
         work(str(job_of(study, given).root))
-    beat = study.trial(0).attempt(1).read_heartbeat()
+    beat = study.heartbeat(0, 1)
     assert (beat.is_busy, beat.step) == (True, BIRTH)

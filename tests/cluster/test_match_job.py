@@ -12,7 +12,7 @@ import torch
 from birth_stories import PAIR, parents_in
 
 from hpsearch.cluster import match_job
-from hpsearch.cluster.match_dir import Entrant, MatchPlan, Response
+from hpsearch.cluster.match_dir import Entrant, MatchDir, MatchPlan, Response
 from hpsearch.cluster.messages import JobPlan
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.cluster.worker import work
@@ -109,6 +109,27 @@ def test_a_match_gives_signs_of_life(study, plan):
     assert study.match(2).last_sign() == 0.0
     (study.match(1).root / "alive.json").write_text("{")
     assert study.match(1).last_sign() == 0.0
+
+
+def test_a_match_says_how_many_pairs_have_played(study, plan, monkeypatch):
+    monkeypatch.setattr(round_robin, "MAX_COORDINATES", 2 * NUM_GAMES * 4 * 3)
+    match, told = study.match(1), []
+    give_sign = MatchDir.give_sign
+
+    def listen(self, pairs=0):
+        give_sign(self, pairs)
+        told.append(self.progress())
+
+    monkeypatch.setattr(MatchDir, "give_sign", listen)
+    assert match.progress() is None
+    work(str(job_for(study, plan).root))
+    pairs = len(plan.splits) * len(plan.hosts) * len(plan.agents)
+    assert told[0] == (0, pairs)
+    assert told[-1] == (pairs, pairs)
+    assert len({played for played, _ in told}) > len(plan.splits) + 1
+    assert told == sorted(told)
+    (match.root / "alive.json").write_text('{"at": 1.0}')  # of a job of an older version
+    assert match.progress() == (0, pairs)
 
 
 def test_a_cell_is_what_two_players_do_by_hand(study, plan, checkpoints):

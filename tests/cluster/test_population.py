@@ -18,9 +18,9 @@ import pytest
 import torch
 
 from hpsearch import yaml_file
-from hpsearch.atomic import read_json
+from hpsearch.bounded import read_json
 from hpsearch.cluster import trial_dir as trial_dir_module
-from hpsearch.cluster.heartbeats import HEARTBEAT_SECONDS
+from hpsearch.cluster.heartbeats import SHORTEST_SECONDS
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.cluster.worker import work
 from hpsearch.errors import ConflictError, CorruptError
@@ -417,7 +417,7 @@ def test_a_request_reaches_the_worker_of_a_study(tmp_path, new_job, plain_config
         [sys.executable, "-m", "hpsearch.cluster.worker", str(job.root)], stdout=subprocess.DEVNULL
     )
     try:
-        wait_until(lambda: trial.attempt(1).read_heartbeat() is not None, worker)
+        wait_until(lambda: job.study.heartbeat(0, 1) is not None, worker)
         ask = [sys.executable, "-m", "hpsearch.cli", "checkpoint", str(trial.root)]
         done = subprocess.run(ask, capture_output=True, text=True, check=True)
         assert str(trial.checkpoints) in done.stdout
@@ -434,7 +434,7 @@ def test_a_request_reaches_the_worker_of_a_study(tmp_path, new_job, plain_config
     assert ended.status == "interrupted"
     path = checkpoint.path_of(trial.checkpoints, ended.step)
     assert checkpoint.load(path).kind == "preempted"
-    assert trial.attempt(1).read_heartbeat().at > time.time() - 60 * HEARTBEAT_SECONDS
+    assert job.study.heartbeat(0, 1).at > time.time() - 60 * SHORTEST_SECONDS
 
 
 def wait_until(condition, process) -> None:

@@ -99,7 +99,7 @@ def test_local_executor(tmp_path, new_job, plain_config):
         assert stranger.look([(job, None)]) == {job.name: JobStatus(job_id, "running")}
         trial = job.study.trial(0)
         wait_until(lambda: list(trial.read_metrics()))
-        assert trial.attempt(1).read_heartbeat() is not None
+        assert job.study.heartbeat(0, 1) is not None
     finally:
         executor.interrupt([(job, job_id)])
     wait_until(lambda: is_gone(executor, job, job_id))

@@ -25,7 +25,7 @@ def test_a_newcomer_shows_life_before_it_takes_its_row(pilot, monkeypatch) -> No
     monkeypatch.setattr(Trainer, "begin", die)
     with pytest.raises(Killed):
         work(str(job.root))
-    assert job.study.trial(2).attempt(1).read_heartbeat().is_busy
+    assert job.study.heartbeat(2, 1).is_busy
 
 
 @pytest.mark.parametrize("n", [3, 5, 7, 9])

@@ -1,10 +1,22 @@
 """The files of a trial: what is written is read, what is damaged is told apart."""
 
+from dataclasses import asdict
+
 import pytest
 
+from hpsearch import bounded
+from hpsearch.atomic import write_json
 from hpsearch.cluster.lineage import Birth, Lineage, Parent
-from hpsearch.cluster.messages import Assignment, AttemptResult, Control, Heartbeat, JobPlan
+from hpsearch.cluster.messages import (
+    Assignment,
+    AttemptResult,
+    Control,
+    Heartbeat,
+    JobPlan,
+    Start,
+)
 from hpsearch.cluster.study_dir import StudyDir
+from hpsearch.cluster.supply import Supply
 from hpsearch.errors import CorruptError
 from hpsearch.population.operators.options import GaussianMutation
 
@@ -71,11 +83,18 @@ def test_control_round_trip(trial):
         assert trial.read_control() == control
 
 
-def test_heartbeat_round_trip(trial):
+def test_heartbeat_of_an_older_version(trial):
+    """As versions wrote it whose jobs gave a sign of life for each attempt."""
     attempt = trial.attempt(1)
     assert attempt.read_heartbeat() is None
-    attempt.write_heartbeat(HEARTBEAT)
+    write_json(attempt.own_heartbeat.path, asdict(HEARTBEAT))
     assert attempt.read_heartbeat() == HEARTBEAT
+
+
+def test_a_start_is_read_as_it_was_written(trial):
+    assert trial.attempt(1).read_start() is None
+    trial.attempt(1).write_start(8)
+    assert trial.attempt(1).read_start() == Start(8)
 
 
 def test_result_round_trip(trial):
@@ -91,8 +110,8 @@ DAMAGED = ["", "{", "[]", "[1]", "3", '{"at": 1}', '{"at": 1, "more": 2}', "\x00
 @pytest.mark.parametrize("text", DAMAGED)
 def test_a_damaged_heartbeat_is_none(trial, text):
     attempt = trial.attempt(1)
-    attempt.write_heartbeat(HEARTBEAT)
-    (attempt.root / "heartbeat.json").write_text(text)
+    write_json(attempt.own_heartbeat.path, asdict(HEARTBEAT))
+    attempt.own_heartbeat.path.write_text(text)
     assert attempt.read_heartbeat() is None
 
 
@@ -147,5 +166,26 @@ def test_the_newest_attempt_is_not_the_number_of_folders(trial):
     """One that was announced and never began leaves none."""
     assert trial.newest_attempt() == 0
     for number in (2, 10):
-        trial.attempt(number).write_heartbeat(HEARTBEAT)
+        trial.attempt(number).write_start(0)
     assert trial.newest_attempt() == 10
+
+
+def test_a_job_whose_file_was_lost_is_told(study):
+    with pytest.raises(CorruptError, match=r"j/job\.json is missing"):
+        study.job("j").read()
+
+
+def test_what_cannot_be_read_now_is_no_fault_of_the_trial(study, trial, monkeypatch):
+    """Before, a server that did not answer for a moment failed the trial for good."""
+    job = study.job("j")
+    (study.root / "trials" / "3").mkdir(parents=True)
+    trial.create("seed: 1\n", CHILD)
+    plan = JobPlan((Assignment(3, 1, "a"),), 1, pilot_seconds=0.0, refills=False)
+
+    def fail(path, limit=None):
+        raise OSError(116, "Stale file handle")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(bounded, "open_file", fail)
+        assert Supply(job, plan).waiting == ()
+    assert trial.attempt(1).read_result().kind == "disk"

@@ -120,9 +120,11 @@ def test_a_job_trains_measures_saves_and_tells(tmp_path, new_job, configs, unint
         assert [step for step, _ in curve(job.study, number)] == [4, 8, 12]
         folder = job.study.trial(number).checkpoints
         assert list(checkpoint.valid_steps(folder)) == [steps, {12: 8, 14: 12}[steps]]
-        heartbeat = job.study.trial(number).attempt(1).read_heartbeat()
-        assert heartbeat.pid == os.getpid()
+        assert job.study.trial(number).attempt(1).read_start().step == 0
         assert outcome(job.study, number, 1) == uninterrupted[number]
+    said = job.heartbeat.read()
+    assert said.pid == os.getpid()
+    assert {one.trial for one in said.members} <= {0, 1}
 
 
 @pytest.mark.parametrize("calls", [1, 2, 5])

@@ -11,9 +11,11 @@ from typing import Any
 
 import pytest
 from fakes import FakeExecutor, smooth_curve
+from gpu_tools import new_probe, new_share
 
 from hpsearch import yaml_file
-from hpsearch.cluster.executor import Executor, JobStatus
+from hpsearch.cluster.executor import Executor, JobStatus, SubmissionRefusedError
+from hpsearch.cluster.gpus import NO_GPUS, GpuShare
 from hpsearch.cluster.lineage import Fresh, Lineage
 from hpsearch.cluster.local import LocalExecutor
 from hpsearch.cluster.messages import Assignment, AttemptResult, Control, JobPlan
@@ -54,7 +56,11 @@ def executor(request: pytest.FixtureRequest) -> Iterator[Executor]:
         return
     executor = LocalExecutor(num_threads=1)
     yield executor
-    # A process that is just ending has lost its command line, by which a job is told to live.
+    forget_children(executor)
+
+
+def forget_children(executor: LocalExecutor) -> None:
+    """A process that is just ending has lost its command line, by which a job is told to live."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while executor._children and time.monotonic() < deadline:
         executor.look([])
@@ -95,8 +101,12 @@ def found_id(executor: Executor, job: JobDir) -> str | None:
     return None if status is None else status.id
 
 
+def wait_for_phase(executor: Executor, job: JobDir, job_id: str, expected: str) -> None:
+    wait_until(executor, job, job_id, lambda: phase(executor, job, job_id) == expected)
+
+
 def wait_for_end(executor: Executor, job: JobDir, job_id: str) -> None:
-    wait_until(executor, job, job_id, lambda: phase(executor, job, job_id) == "ended")
+    wait_for_phase(executor, job, job_id, "ended")
 
 
 @dataclass(frozen=True)
@@ -170,7 +180,7 @@ def test_a_finished_trial(ended: Ended) -> None:
         assert set(row) == {"step", "attempt", "at", "metrics", "entropies"}
         assert row["attempt"] == 1
         assert set(row["metrics"]) == METRICS
-    assert trial.attempt(1).read_heartbeat() is not None
+    assert ended.job.heartbeat.read() is not None
 
 
 def test_a_trial_that_the_driver_stopped(ended: Ended) -> None:
@@ -236,4 +246,67 @@ def test_a_cancelled_job_ends_without_a_word(
     executor.cancel([(job, job_id)])
     wait_for_end(executor, job, job_id)
     assert trial.attempt(1).read_result() is None
-    assert trial.attempt(1).read_heartbeat() is not None
+    assert job.study.heartbeat(0, 1) is not None
+
+
+# GPUs. What jobs on SLURM see is in tests/slurm.
+
+
+def test_a_local_job_sees_the_gpus_that_it_was_given(tmp_path: Path) -> None:
+    executors = [LocalExecutor(num_threads=1, gpus=gpus) for gpus in (NO_GPUS, new_share(3, 2))]
+    assert [executor.gpus_per_job for executor in executors] == [0, 2]
+    jobs = [new_probe(StudyDir(tmp_path), name) for name in ("00001", "00002")]
+    pairs = list(zip(executors, jobs, strict=True))
+    ids = [executor.submit([job])[job.name] for executor, job in pairs]
+    for (executor, job), job_id in zip(pairs, ids, strict=True):
+        wait_for_end(executor, job, job_id)
+        forget_children(executor)
+    reports = [job.read_report() for job in jobs]
+    assert [report and report.visible for report in reports] == ["", "0,1"]
+    assert [report and report.fault for report in reports] == [None, None]
+
+
+def test_a_job_that_no_gpu_is_there_for_is_refused(tmp_path: Path) -> None:
+    executor = LocalExecutor(num_threads=1, gpus=GpuShare((), 1))
+    with pytest.raises(SubmissionRefusedError, match="each job is to have 1 GPU, but there is"):
+        executor.submit([new_probe(StudyDir(tmp_path), "00001")])
+
+
+@pytest.mark.parametrize("kind", ["simulated", "local"])
+def test_no_more_jobs_run_than_there_are_gpus_for(
+    kind: str, tmp_path: Path, plain_config: PlainConfig
+) -> None:
+    """Also between studies and after a driver has died: the jobs alone know what is taken."""
+    gpus, endless, cluster = new_share(2), plain_config(LONG | {"steps": 10**9}), Passing()
+    of_local = (LocalExecutor(num_threads=1, gpus=gpus) for _ in range(3))
+    drivers = list(of_local) if kind == "local" else [cluster] * 3
+    places = (("one", "00001"), ("other", "00002"), ("one", "00003"))
+    jobs = [
+        write_job(StudyDir(tmp_path / study), name, 1, {number: endless})
+        for number, (study, name) in enumerate(places)
+    ]
+    asked = []
+    for driver, job, expected in zip(drivers, jobs, ("running", "running", "queued"), strict=True):
+        asked.append((driver, job, driver.submit([job])[job.name]))
+        wait_for_phase(*asked[-1], expected)
+    time.sleep(0.3 if kind == "local" else 0)  # for a third job that would not wait
+    try:
+        assert phase(*asked[2]) == "queued"
+        drivers[2].cancel([asked[0][1:]])
+        wait_for_end(*asked[0])
+        wait_for_phase(*asked[2], "running")
+        if kind == "local":
+            assert [shown_gpus(*one) for one in asked] == ["0", "1", "0"]
+    finally:
+        for driver, job, job_id in asked:
+            driver.cancel([(job, job_id)])
+            wait_for_end(driver, job, job_id)
+            if isinstance(driver, LocalExecutor):
+                forget_children(driver)
+
+
+def shown_gpus(executor: Executor, job: JobDir, job_id: str) -> str:
+    """Return the GPUs that a job says in its log that it trains on."""
+    lines = executor.log(job, job_id).read_text().splitlines()
+    [shown] = [line for line in lines if line.startswith("CUDA_VISIBLE_DEVICES=")]
+    return shown.partition("=")[2]

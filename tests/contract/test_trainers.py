@@ -37,6 +37,8 @@ POOL = {
     "sync": {"mode": "fixed", "interval": 2},
     "max_staleness": 4,
 }
+AGENTS = [{"player": "choose_first", "weight": 1.0}, {"player": "random", "weight": 3.0}]
+LISTED = [*AGENTS, {"player": "learner", "weight": 2.0}, {"snapshots": POOL, "weight": 2.0}]
 ADAMW = {"lr": 1e-3, "beta1": 0.9, "beta2": 0.99, "eps": 1e-6, "weight_decay": 0.01}
 SGD = {"lr": 1e-2, "momentum": 0.9, "weight_decay": 0.01}
 PRIORITISED = {"alpha": 0.6, "beta": 0.4, "beta_steps": 8, "eps": 1e-3}
@@ -98,6 +100,12 @@ CASES = {
             },
         ),
     ),
+    "several agents": ("dqn ppo", Case("host", {}, {"agent": None, "opponents": AGENTS})),
+    "several hosts": (
+        "dqn ppo",
+        Case("agent", {}, {"host": None, "opponents": [{"player": "zeillinger", "weight": 1.0}]}),
+    ),
+    "now, earlier and scripted": ("dqn ppo", Case("both", {}, {"opponents": LISTED})),
     "n-step, prioritised, dueling": (
         "dqn",
         Case(

@@ -34,7 +34,7 @@ from hpsearch.population.options import (
 )
 from hpsearch.population.plan import Member
 from hpsearch.population.scores import Scores
-from hpsearch.population.selection.operator_choice import OperatorRecord
+from hpsearch.population.selection.operator_record import OperatorRecord
 
 LR = FloatParameter("float", 1e-5, 1.0, log=True)
 GAMMA = FloatParameter("float", 0.5, 1.0)

@@ -3,11 +3,8 @@
 import numpy as np
 import pytest
 
-from hpsearch.population.selection.operator_choice import (
-    OperatorRecord,
-    operator_chances,
-    pick_operators,
-)
+from hpsearch.population.selection.operator_choice import operator_chances, pick_operators
+from hpsearch.population.selection.operator_record import OperatorRecord
 
 
 def test_chances_by_hand():

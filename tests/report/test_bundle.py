@@ -29,7 +29,7 @@ from hpsearch.trainers.algorithms import build
 from hpsearch.trainers.config import read_config
 from hpsearch.trainers.match import one_thread
 
-HOW = How(60, Made("hpsearch export tiny", datetime(2026, 1, 2, tzinfo=UTC)))
+HOW = How(60, Made("hpsearch export tiny", datetime(2026, 1, 2, tzinfo=UTC)), key=None)
 FILES = {
     *("README.md", "config.yaml", "evaluation.json", "provenance.json", "weights.safetensors"),
     *("policy-host.pt2", "policy-agent.pt2"),
@@ -149,7 +149,7 @@ def test_it_certifies_what_the_trainer_measures(told, bundle):
 def test_it_says_where_it_comes_from(told, bundle):
     origin = json.loads((bundle / "provenance.json").read_text())
     path = told.view.folder.root / origin["checkpoint"]["path"]
-    assert (origin["study"], origin["trial"]) == ("tiny", 0)
+    assert (origin["format"], origin["study"], origin["trial"]) == (2, "tiny", 0)
     assert origin["checkpoint"]["sha256"] == checkpoint.identity(path)
     assert (origin["command"], origin["at"]) == (
         "hpsearch export tiny",
@@ -216,17 +216,32 @@ def test_its_policies_do_not_tell_where_our_code_lay(bundle):
         assert not any(here in part for part in held), path
 
 
-def test_the_same_trial_gives_the_same_bytes(told, bundle, tmp_path):
-    export_bundle(told.view, told.view.state.trials[0], tmp_path / "again", HOW)
+def test_the_same_trial_gives_the_same_bytes_and_a_signature(told, bundle, tmp_path):
+    command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", tmp_path / "key"]
+    subprocess.run(command, check=True)
+    how = dataclasses.replace(HOW, key=tmp_path / "key")
+    export_bundle(told.view, told.view.state.trials[0], tmp_path / "again", how)
     for path in bundle.iterdir():
         assert (tmp_path / "again" / path.name).read_bytes() == path.read_bytes(), path.name
+    (tmp_path / "signers").write_text(f"ada {(tmp_path / 'key.pub').read_text()}")
+    assert read_bundle(tmp_path / "again", tmp_path / "signers").signer == "ada"
+
+
+def test_a_key_that_does_not_sign_leaves_the_older_bundle(told, copied, monkeypatch):
+    before = {path: path.read_bytes() for path in copied.iterdir()}
+    monkeypatch.setattr(writing, "_write_players", lambda *_: None)
+    (copied.parent / "key").write_text("no key")
+    for name, words in (("none", "there is no key"), ("key", "ssh-keygen cannot sign with")):
+        how = dataclasses.replace(HOW, key=copied.parent / name)
+        with pytest.raises(UsageError, match=words):
+            export_bundle(told.view, told.view.state.trials[0], copied, how)
+    assert {path: path.read_bytes() for path in copied.iterdir()} == before
 
 
 # What is measured again.
 
 
 def test_it_is_what_it_certifies(bundle, capsys):
-    assert reproduce(read_bundle(bundle)) == []
     assert main(["evaluate", str(bundle)]) == 0
     said = capsys.readouterr()
     assert said.err == ""
@@ -234,6 +249,8 @@ def test_it_is_what_it_certifies(bundle, capsys):
     assert main(["evaluate", str(bundle), "--json"]) == 0
     (plain,) = json.loads(capsys.readouterr().out)
     assert (plain["reproduced"], plain["differences"]) == (True, [])
+    assert (plain["signer"], plain["uncompared"]) == (None, [])
+    assert plain["rows"] == json.loads((bundle / "evaluation.json").read_text())["rows"]
 
 
 def test_another_number_is_found_out(copied, capsys):
@@ -273,9 +290,8 @@ def test_other_weights_are_found_out(copied):
     certify_anew(copied)
     found = reproduce(read_bundle(copied))
     assert any(line.startswith(f"trained, {METRIC}, value") for line in found)
-    assert any(
-        line.startswith("policy-host.pt2 plays otherwise than the weights") for line in found
-    )
+    for role in ("host", "agent"):
+        assert any(f"policy-{role}.pt2 is not the program of the weights" in line for line in found)
 
 
 @pytest.mark.parametrize("name", sorted(FILES - {"provenance.json"}))
@@ -298,7 +314,7 @@ def test_what_lists_no_files_or_other_layers(copied):
     with pytest.raises(CorruptError, match="is not of the networks"):
         read_bundle(copied)
     (copied / "provenance.json").unlink()
-    with pytest.raises(CorruptError, match="export it again"):
+    with pytest.raises(CorruptError, match=r"provenance\.json is missing"):
         read_bundle(copied)
 
 

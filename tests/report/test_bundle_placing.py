@@ -1,11 +1,12 @@
 """A bundle's folder is whole or absent, whatever the disk does."""
 
+import errno
 import os
 
 import pytest
 from full_disk import fill_disk_at
 
-from hpsearch.errors import DiskError
+from hpsearch.errors import DiskError, UsageError
 from hpsearch.report.bundle.files import MARK
 from hpsearch.report.bundle.placing import replacing
 
@@ -46,3 +47,59 @@ def test_a_disk_that_is_full_leaves_the_older_bundle(tmp_path, monkeypatch, fata
         write(folder, "new")
     assert content(folder) == {MARK: "old", "host.txt": "old"}
     assert [one.name for one in tmp_path.iterdir()] == ["best"]
+
+
+def refuse(folder, error, words):
+    """Check that a place is refused before anything would be measured, and nothing is left."""
+    before = sorted(folder.parent.parent.rglob("*"))
+    with pytest.raises(error, match=words), replacing(folder):
+        pytest.fail("it was measured")
+    assert sorted(folder.parent.parent.rglob("*")) == before
+
+
+def test_what_is_in_the_way_is_refused_before_anything_is_measured(tmp_path):
+    (tmp_path / "file").write_text("")
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "others").mkdir()
+    (tmp_path / "others/thesis.tex").write_text("")
+    for name in ("file", "file/best", "file/a/best", "pipe", "pipe/best"):
+        refuse(tmp_path / name, UsageError, f"{name.partition('/')[0]} is a file; choose another")
+    for name in ("link", "link/best"):
+        refuse(tmp_path / name, UsageError, "link is a link to nothing; choose another folder")
+    refuse(tmp_path / "others", UsageError, "holds other files; choose another folder with -o")
+
+
+@pytest.mark.parametrize(
+    ("code", "remedy"),
+    [
+        (errno.ENOSPC, "free some space"),
+        (errno.EDQUOT, "free some space"),
+        (errno.EROFS, "make it writable"),
+        (errno.EACCES, "make it writable"),
+    ],
+)
+@pytest.mark.parametrize("call", ["mkdir", "fsync"])
+def test_a_place_that_takes_nothing_is_refused_before_anything_is_measured(
+    tmp_path, monkeypatch, call, code, remedy
+):
+    def refuse_it(*_: object) -> None:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(os, call, refuse_it)
+    words = f"{os.strerror(code)}.*; {remedy}, or choose another folder with -o"
+    refuse(tmp_path / "best", DiskError, words)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_without_permission_is_refused_before_anything_is_measured(tmp_path):
+    write(tmp_path / "shared/best", "old")
+    for locked in (tmp_path / "shared", tmp_path / "shared/best"):
+        locked.chmod(0o500)
+        refuse(tmp_path / "shared/best", DiskError, "Permission denied.*; make it writable")
+        locked.chmod(0o700)
+
+
+def test_folders_that_are_missing_are_made(tmp_path):
+    write(tmp_path / "a/b/best", "new")
+    assert content(tmp_path / "a/b/best") == {MARK: "new", "host.txt": "new"}

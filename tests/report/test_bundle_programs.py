@@ -2,20 +2,22 @@
 
 import sys
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
-from hpsearch.errors import CorruptError
 from hpsearch.game import rules
 from hpsearch.game.encoding import subset_bits
+from hpsearch.game.kernels.cpu_rows import reduce_rows, unrolled
 from hpsearch.report.bundle import onnx_program
+from hpsearch.report.bundle.files import FORMAT, SORTED_POINTS
 from hpsearch.report.bundle.greedy import greedy_policy
 from hpsearch.report.bundle.onnx_program import MISSING, write_onnx
 from hpsearch.report.bundle.positions import sample_positions
 from hpsearch.report.bundle.programs import (
     differing_actions,
-    load_program,
+    save_program,
     traced,
     write_program,
 )
@@ -125,7 +127,7 @@ def test_onnx_plays_as_the_trainer(trained, tmp_path, case, role):
     session = onnxruntime.InferenceSession(tmp_path / "policy.onnx")
     points, subset = asked(trainer)
     for batch in (1, 7, 3000):
-        named = {"points": points[:batch].numpy()}
+        named = {"points": points[:batch].to(torch.int64).numpy()}
         if role == "agent":
             named["subset"] = subset[:batch].numpy()
         answers = torch.from_numpy(session.run(None, named)[0])
@@ -149,15 +151,106 @@ def test_a_program_of_another_player_is_found_out(trained, tmp_path):
     _, other = player_of(trained, "ppo, attention", "host")
     positions = sample_positions(game_config(trainer.config), 1)
     write_program(tmp_path / "policy.pt2", player, "host", positions)
-    assert differing_actions(tmp_path / "policy.pt2", player, "host", positions) == 0
-    assert differing_actions(tmp_path / "policy.pt2", other, "host", positions) > 0
+    assert differing_actions(tmp_path / "policy.pt2", player, "host", FORMAT, positions) == 0
+    assert differing_actions(tmp_path / "policy.pt2", other, "host", FORMAT, positions) > 0
 
 
-def test_what_is_no_program(tmp_path):
-    (tmp_path / "policy.pt2").write_text("no program")
-    for name in ("policy.pt2", "nothing.pt2"):
-        with pytest.raises(CorruptError, match="holds no policy"):
-            load_program(tmp_path / name)
+# Raw points.
+
+
+def raw_points(num_points: int, dimension: int) -> Tensor:
+    """Return points int64 (B, N, D) as users may have them, the awkward ones first."""
+    largest = rules.MAX_COORDINATE
+    origin, ones = [0] * dimension, [1] * dimension
+    axes = torch.eye(dimension, dtype=torch.int64).tolist()
+    above = [[largest - k] * dimension for k in range(num_points)]
+    rows = [
+        [ones] * num_points,  # one point, again and again
+        [[4] * dimension, *above[1:-1], ones],  # all above the last
+        [origin, *above[1:]],
+        [*above[1:], origin],  # all above the origin
+        [[largest, *origin[1:]], [*origin[1:], largest], [largest] * dimension],
+        [[largest, *origin[1:]], [largest - 1, *ones[1:]]],
+        [[7] * dimension],  # a single point, which ends the game
+        [origin],
+        [*axes, *axes, ones],
+        [],
+    ]
+    generator = torch.Generator().manual_seed(8)
+    empty = [-1] * dimension
+    awkward = torch.tensor([(game + [empty] * num_points)[:num_points] for game in rows])
+    drawn = torch.cat(
+        [
+            torch.randint(0, most, (700, num_points, dimension), generator=generator)
+            for most in (3, 9, largest + 1)
+        ]
+    )
+    is_empty = torch.rand(drawn.shape[:2], generator=generator) < 0.3
+    every = torch.cat([awkward, drawn.masked_fill(is_empty[..., None], -1)])
+    order = torch.rand(every.shape[:2], generator=generator).argsort(dim=1)
+    return torch.cat([every, every.gather(1, order[..., None].expand_as(every))])
+
+
+def reduced(points: Tensor) -> Tensor:
+    """Return points as the solver reduces them, int32 (B, N, D), row by row."""
+    known = torch.full_like(points, -1, dtype=torch.int32)
+    for game, rows in zip(known, points.numpy(), strict=True):
+        live = np.ascontiguousarray(rows[rows[:, 0] >= 0], dtype=np.int32)
+        count = reduce_rows(live, len(live), unrolled(points.shape[-1]))
+        game[:count] = torch.from_numpy(live[:count])
+    return known
+
+
+def any_subsets(points: Tensor) -> Tensor:
+    """Return a subset bool (B, D) for each game."""
+    dimension = points.shape[-1]
+    actions = torch.tensor(subset_bits(dimension))
+    some = actions[torch.arange(len(points)) % len(actions)]
+    return (some[:, None] >> torch.arange(dimension) & 1).bool()
+
+
+def test_the_solver_and_the_rules_reduce_alike():
+    points = raw_points(6, 3)
+    assert torch.equal(reduced(points), rules.newton_polytope(points).to(torch.int32))
+
+
+@pytest.mark.parametrize("case", ["dqn", "ppo in five dimensions"])
+@both_roles
+def test_the_program_takes_raw_points_of_both_dtypes(trained, tmp_path, case, role):
+    trainer, player = player_of(trained, case, role)
+    points = raw_points(trainer.config.max_num_points, trainer.config.dimension)
+    subset = any_subsets(points)
+    wanted = played(trainer, role, reduced(points), subset)
+    answers = {}
+    for bundle_format in (SORTED_POINTS, FORMAT):
+        path = tmp_path / f"{bundle_format}.pt2"
+        save_program(path, player, role, bundle_format)
+        policy = torch.export.load(path).module()
+        for dtype in (torch.int32, torch.int64) if bundle_format == FORMAT else (torch.int32,):
+            given = points.to(dtype), subset
+            answers[bundle_format, dtype] = policy(*(given if role == "agent" else given[:1]))
+    assert torch.equal(answers[FORMAT, torch.int32], wanted)
+    assert torch.equal(answers[FORMAT, torch.int64], wanted)
+    # These points do tell a policy that reduces from one that does not.
+    assert not torch.equal(answers[SORTED_POINTS, torch.int32], wanted)
+
+
+@both_roles
+def test_onnx_takes_raw_points(trained, tmp_path, role):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    trainer, player = player_of(trained, "dqn", role)
+    positions = sample_positions(game_config(trainer.config), 1)
+    assert write_onnx(tmp_path / "policy.onnx", player, role, positions) is None
+    session = onnxruntime.InferenceSession(tmp_path / "policy.onnx")
+    points = raw_points(trainer.config.max_num_points, trainer.config.dimension)
+    subset = any_subsets(points)
+    wanted = played(trainer, role, reduced(points), subset)
+    for dtype in (np.int32, np.int64):
+        named = {"points": points.numpy().astype(dtype).astype(np.int64)}
+        if role == "agent":
+            named["subset"] = subset.numpy()
+        answers = torch.from_numpy(session.run(None, named)[0])
+        assert torch.equal(answers, wanted)
 
 
 def test_without_the_packages_of_onnx(trained, tmp_path, monkeypatch):
@@ -185,7 +278,7 @@ def test_an_onnx_policy_of_another_player_is_not_left(trained, tmp_path, monkeyp
     pytest.importorskip("onnxruntime")
     trainer, player = player_of(trained, "dqn", "host")
     _, other = player_of(trained, "ppo, attention", "host")
-    wrong = traced(greedy_policy("host", other.net, autocast=False))
+    wrong = traced(greedy_policy("host", other.net, FORMAT, autocast=False))
     monkeypatch.setattr(onnx_program, "traced", lambda _: wrong)
     positions = sample_positions(game_config(trainer.config), 1)
     said = write_onnx(tmp_path / "policy.onnx", player, "host", positions)

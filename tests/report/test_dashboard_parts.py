@@ -3,7 +3,10 @@
 import gzip
 import json
 import random
+import re
+import socket
 from itertools import pairwise
+from urllib.parse import urljoin, urlsplit
 
 import pytest
 from optuna.distributions import FloatDistribution
@@ -16,19 +19,31 @@ from hpsearch.report.dashboard.learning import learning_curves
 from hpsearch.report.dashboard.read_only import ReadOnly
 from hpsearch.report.dashboard.remembering import MAX_REMEMBERED, MEMORY_SECONDS, SHARE, Remembering
 from hpsearch.report.dashboard.shown import MAX_CURVES, ShownStudy
-from hpsearch.report.web.guard import Guard
-from hpsearch.report.web.server import bind
+from hpsearch.report.web.guard import Guard, Names
+from hpsearch.report.web.server import bind, serving
 from hpsearch.study.copy.head import Head
 from hpsearch.study.copy.reader import Mark, News
 
 HEAD = Head(3, "large", (StudyDirection.MAXIMIZE,), ("rho",))
 
 
-def ask(application, method="GET", path="/api/studies/3", cookie=None, query="", packed=True):
+HOST = "127.0.0.1:8080"
+
+
+def ask(
+    application,
+    method="GET",
+    path="/api/studies/3",
+    cookie=None,
+    query="",
+    packed=True,
+    host=HOST,
+):
     """Return status, headers and body of an answer."""
     began = []
     environ = {"REQUEST_METHOD": method, "PATH_INFO": path, "QUERY_STRING": query}
     environ |= {"HTTP_COOKIE": cookie} if cookie else {}
+    environ |= {} if host is None else {"HTTP_HOST": host}
     environ |= {"HTTP_ACCEPT_ENCODING": "gzip, br"} if packed else {}
     body = b"".join(application(environ, lambda *said: began.append(said)))
     (status, headers), *_ = began
@@ -60,9 +75,12 @@ class Clock:
 # Who is let through.
 
 
-def guarded(writes=False):
+def guarded(writes=False, said="127.0.0.1", bound="127.0.0.1"):
     inner = Counting()
-    return inner, Guard(ReadOnly(inner, writes=writes), token="secret", cookie="hpsearch-1")
+    names = Names(said, bound)
+    return inner, Guard(
+        ReadOnly(inner, writes=writes), token="secret", cookie="hpsearch-1", names=names
+    )
 
 
 @pytest.mark.parametrize(
@@ -86,12 +104,74 @@ def test_the_token_is_given_for_a_cookie_that_then_passes():
     assert inner.asked == [("GET", "/api/studies/3")]
 
 
-def test_the_token_leads_nowhere_else():
+@pytest.fixture(scope="module")
+def served():
+    """Return a function from a path as it stands in a request to the head of the answer."""
+    server = bind("127.0.0.1", 0)
     _, guard = guarded()
-    assert (
-        ask(guard, path="//elsewhere.org/x", query="token=secret")[1]["Location"]
-        == "/elsewhere.org/x"
-    )
+
+    def get(path: str) -> list[str]:
+        with socket.create_connection(("127.0.0.1", server.server_port), timeout=10) as line:
+            line.sendall(f"GET {path} HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n".encode())
+            answer = b"".join(iter(lambda: line.recv(4096), b""))
+        return answer.decode("latin-1").split("\r\n\r\n")[0].split("\r\n")
+
+    with serving(server, guard):
+        yield get
+
+
+def opened(location: str) -> str:
+    """Return what a browser opens: it takes \\ for / and passes over tabs and ends of lines."""
+    return urljoin("http://here/", re.sub(r"[\t\r\n]", "", location).replace("\\", "/"))
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("//elsewhere.org/x", "///elsewhere.org", "/%2F/elsewhere.org", "/%2felsewhere.org"),
+        *("/%5Celsewhere.org", "/%5C%5Celsewhere.org", "/%09/elsewhere.org", "/%0A/elsewhere.org"),
+        *("http://elsewhere.org/x", "//user@elsewhere.org", "/.//elsewhere.org", "/%3Fa=b#c"),
+        *("/x%0D%0ASet-Cookie:%20stolen=1", "/x%0ASet-Cookie:%20stolen=1", "/%0D%0A%0D%0A<script>"),
+        *("/x%00y", "/%E4%BD%A0", "/%FF", "/a%20b"),
+    ],
+)
+def test_the_token_leads_nowhere_else(served, path):
+    status, *lines = served(f"{path}?token=secret")
+    assert status.split()[1] == "303"
+    headers = [line.partition(": ")[::2] for line in lines]
+    assert sorted(name for name, _ in headers) == ["Content-Length", "Date", "Location", "Server",
+                                                   "Set-Cookie"]  # fmt: skip
+    said = dict(headers)
+    assert "stolen" not in said["Set-Cookie"]
+    assert said["Location"].isascii()
+    assert said["Location"].isprintable()
+    assert urlsplit(opened(said["Location"])).netloc == "here"
+
+
+@pytest.mark.parametrize(
+    ("said", "bound", "allowed", "refused"),
+    [
+        ("127.0.0.1", "127.0.0.1", ["127.0.0.1", "127.0.0.1:8080", "localhost:1", "[::1]:80",
+                                    "LocalHost"], ["10.0.0.7", "box"]),
+        ("box.site.org", "10.0.0.7", ["box.site.org:8080", "10.0.0.7", "localhost"],
+         ["10.0.0.8", "site.org", "evil.box.site.org"]),
+        ("0.0.0.0", "0.0.0.0", [socket.gethostname(), "10.0.0.7:80", "[fe80::1]:80"], ["site.org"]),
+    ],
+)  # fmt: skip
+def test_only_names_of_its_own_are_answered(said, bound, allowed, refused):
+    """A name of an attacker's can be made to lead here, and a browser then believes its pages."""
+    for host in allowed:
+        inner, guard = guarded(said=said, bound=bound)
+        assert ask(guard, cookie="hpsearch-1=secret", host=host)[0] == 200, host
+        assert len(inner.asked) == 1
+    evil = ["evil.example", "127.0.0.1.evil.example", "evil.example:127", "", None, ":80"]
+    for host in [*refused, *evil, "evil.example,127.0.0.1", "127.0.0.1,evil.example", "a@b"]:
+        inner, guard = guarded(said=said, bound=bound)
+        for query in ("", "token=secret"):
+            status, headers, body = ask(guard, cookie="hpsearch-1=secret", query=query, host=host)
+            assert (status, inner.asked) == (403, []), host
+            assert "Set-Cookie" not in headers
+            assert "--host" in json.loads(body)["reason"]
 
 
 @pytest.mark.parametrize(
@@ -319,7 +399,7 @@ def test_the_timeline_of_ten_thousand_jobs_is_small(story):
 
 
 def test_a_study_of_which_nothing_has_happened_has_no_figures(story):
-    assert figure_attrs(story.view, until=0.0) == {}
+    assert figure_attrs(story.view, 0.0, {}) == {}
 
 
 def test_curves_of_the_best_and_of_those_that_run(story):
@@ -331,7 +411,7 @@ def test_curves_of_the_best_and_of_those_that_run(story):
         if number < 40:
             story.run(number, job=f"job-{number}")
             story.tell(number, "finished", float(number))
-    (text,) = figure_attrs(story.view, until=0.0).values()
+    (text,) = figure_attrs(story.view, 0.0, {}).values()
     drawn = {one["name"]: one for one in json.loads(text)["data"]}
     assert drawn.keys() == {f"trial {number}" for number in range(30, 50)}
     assert drawn["trial 35"]["y"] == [35.2, 35.4]

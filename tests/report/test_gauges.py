@@ -1,8 +1,10 @@
 """The metrics of a study, read by Prometheus' own parser and counted by hand."""
 
 import json
+import os
 import socket
 import sys
+import urllib.error
 import urllib.request
 from pathlib import Path
 
@@ -263,12 +265,84 @@ def test_a_port_that_is_taken_is_told_once(story, port):
 
 
 @pytest.mark.parametrize("host", ["192.0.2.1", "no.such.host.invalid"])
-def test_an_address_of_another_machine_is_told(story, port, host):
+def test_an_address_of_another_machine_is_told(story, port, host, monkeypatch):
     told = []
-    keeper = GaugeKeeper(PrometheusOptions(port, host), told.append)
+    monkeypatch.setenv(VARIABLE, TOKEN)
+    keeper = GaugeKeeper(PrometheusOptions(port, host, f"env:{VARIABLE}"), told.append)
     keeper.keep(story.view, QUIET)
     (sentence,) = told
     assert f"port {port} of {host} cannot be used" in sentence
+
+
+VARIABLE, TOKEN = "HPSEARCH_TEST_TOKEN", "5f1d-only-for-Prometheus"
+
+
+def status(port: int, authorization: str | None) -> int:
+    headers = {} if authorization is None else {"Authorization": authorization}
+    request = urllib.request.Request(f"http://127.0.0.1:{port}/metrics", headers=headers)
+    try:
+        with urllib.request.urlopen(request, timeout=10) as response:
+            assert b"hpsearch_study_trials" in response.read()
+            return response.status
+    except urllib.error.HTTPError as error:
+        told = error.read()
+        code = error.code
+    assert b"hpsearch_study" not in told
+    return code
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
+@pytest.mark.parametrize("source", ["file", "variable"])
+def test_with_a_token_nothing_is_told_without_it(story, port, host, source, monkeypatch):
+    monkeypatch.setenv(VARIABLE, TOKEN)
+    path = story.view.study.path.parent / "token"
+    path.write_text(f"{TOKEN}\n")
+    path.chmod(0o600)
+    token = "token" if source == "file" else f"env:{VARIABLE}"
+    keeper = GaugeKeeper(PrometheusOptions(port, host, token), pytest.fail)
+    try:
+        keeper.keep(story.view, QUIET)
+        for wrong in (None, "", TOKEN, f"Basic {TOKEN}", "Bearer", "Bearer ", f"Bearer {TOKEN}x"):
+            assert status(port, wrong) == 401
+        assert status(port, "Bearer \xe9") == 401
+        assert status(port, f"Bearer {TOKEN}") == status(port, f"bearer {TOKEN}") == 200
+    finally:
+        keeper.close()
+
+
+@pytest.mark.parametrize(
+    ("host", "token", "words"),
+    [
+        ("0.0.0.0", None, ["host 0.0.0.0 is reached from other machines", "prometheus.token must"]),
+        ("::", None, ["is reached from other machines"]),
+        ("box", None, ["is reached from other machines"]),
+        ("127.0.0.1", "env:HPSEARCH_NOT_SET", ["variable HPSEARCH_NOT_SET", "openssl rand"]),
+        ("0.0.0.0", "missing", ["missing cannot be read (No such file or directory)"]),
+        ("0.0.0.0", "open", ["but its mode is 0644", "chmod 600"]),
+        ("0.0.0.0", "empty", ["1 to 1024 letters", "has 0 characters"]),
+        ("0.0.0.0", "two", ["without spaces"]),
+        ("0.0.0.0", "long", ["1 to 1024 letters"]),
+        ("0.0.0.0", "pipe", ["pipe is no regular file"]),
+    ],
+)
+def test_without_a_token_of_its_own_nothing_is_served(story, port, host, token, words):
+    folder = story.view.study.path.parent
+    for name, text in {"open": TOKEN, "empty": "\n", "two": "a b", "long": "x" * 1025}.items():
+        (folder / name).write_text(text)
+        (folder / name).chmod(0o644 if name == "open" else 0o600)
+    os.mkfifo(folder / "pipe", 0o600)
+    told = []
+    keeper = GaugeKeeper(PrometheusOptions(port, host, token), told.append)
+    keeper.keep(story.view, QUIET)
+    (sentence,) = told
+    assert all(word in sentence for word in words), sentence
+    with socket.socket() as free:  # nothing listens
+        free.bind(("127.0.0.1", port))
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.3.2.1", "localhost", "::1"])
+def test_loopback_needs_no_token(host):
+    assert PrometheusOptions(9464, host).is_local
 
 
 def test_a_missing_package_is_told(story, port, monkeypatch):

@@ -131,6 +131,55 @@ def test_words_are_seen_on_dark_and_on_light(folder):
     assert brightness(dark["paper"]) < 0.1
 
 
+TABLE = """<!doctype html><html><body>
+<iframe id="frame" src="page.html" width="1000" height="900"></iframe><pre id="found"></pre>
+<script>
+document.getElementById("frame").onload = function () {
+  setTimeout(function () {
+    const page = document.getElementById("frame").contentDocument;
+    const rows = () => [...page.querySelectorAll(".sortable tbody tr")];
+    const shown = () => rows().filter((one) => !one.hidden).map((one) => one.cells[0].textContent);
+    const [trial, state, value] = page.querySelectorAll(".sortable thead th");
+    const found = {};
+    value.click();
+    found.upward = shown();
+    value.click();
+    found.downward = shown();
+    trial.click();
+    found.byNumber = shown();
+    const field = page.querySelector(".sortable input");
+    const write = function (words) {
+      field.value = words;
+      field.dispatchEvent(new Event("input"));
+    };
+    write("FINISHED 0.87");
+    found.filtered = shown();
+    write("");
+    found.unfiltered = shown().length;
+    page.getElementById("history-0").emit("plotly_click", {points: [{text: "trial 7", data: {}}]});
+    found.chosen = [...page.querySelectorAll("tr.chosen")].map((one) => one.cells[0].textContent);
+    found.isOpen = page.querySelector(".sortable").closest("details").open;
+    document.getElementById("found").textContent = JSON.stringify(found);
+  }, 2000);
+};
+</script></body></html>
+"""
+
+
+def test_the_table_of_trials_sorts_filters_and_is_led_to(folder):
+    """Values and gamma grow with the number; texts alone would sort 10 before 9."""
+    (folder / "table.html").write_text(TABLE)
+    done = chromium(folder, "--dump-dom", (folder / "table.html").as_uri())
+    found = json.loads(unescape(re.search(r'<pre id="found">(.*?)</pre>', done.stdout)[1]))
+    numbers = [str(number) for number in range(12)]
+    assert found["upward"] == found["byNumber"] == numbers
+    assert found["downward"] == numbers[::-1]
+    assert found["filtered"] == ["7"]
+    assert found["unfiltered"] == 12
+    assert found["chosen"] == ["7"]
+    assert found["isOpen"]
+
+
 def brightness(colour: str) -> float:
     """Return the relative luminance of rgb(...), as WCAG defines it."""
     parts = [int(one) / 255 for one in re.findall(r"\d+", colour)[:3]]

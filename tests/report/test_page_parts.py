@@ -196,6 +196,7 @@ def test_captions_tell_the_champion_from_the_best_value(story, is_population):
     if is_population:
         judged = Match(1, {0: 0}, ended=(0,), archive=(), strengths={0: -2.0}, champion=0)
         story.view.state.population.matches[1] = judged
+        story.view.state.population.archive.append(judged.champion)
     _, page = page_of(story)
     (star,) = trace(page.charts["slice-0"], "best")["y"]
     assert star == (0.1 if is_population else 0.2)
@@ -302,6 +303,37 @@ def test_published_numbers_stand_beside_games_of_that_size_alone(tmp_path):
     }
 
 
+# What is left out.
+
+
+def test_sections_and_charts_with_nothing_in_them_are_left_out(story):
+    _, empty = page_of(story)
+    assert set(empty.ids) == {"answer", "confirmation", "again"}
+    told(story, 0, 0.1)
+    _, page = page_of(story)
+    assert {"history", "parameters", "trials", "hours"} <= set(page.ids)
+    assert not {"rungs", "learning", "yardsticks"} & set(page.ids)
+    assert "What failed" not in page.words
+    assert "rho-host" not in page.charts, "one point says no more than its table"
+    story.ask(1)
+    story.run(1, job="b")
+    story.tell(1, "failed", failure="code", message="a fault")
+    assert "What failed" in page_of(story)[1].words
+
+
+def test_titles_stand_at_their_ticks(story):
+    told(story, 0, 0.1)
+    _, page = page_of(story)
+    axes = [
+        axis
+        for chart in page.charts.values()
+        for name, axis in chart["layout"].items()
+        if name in ("xaxis", "yaxis") and axis.get("title", {}).get("text")
+    ]
+    assert axes
+    assert {axis["title"]["standoff"] for axis in axes} == {6}
+
+
 # The page as a file.
 
 
@@ -338,6 +370,13 @@ def test_of_many_failures_the_first_are_shown_and_where_the_others_are(tmp_path)
     assert shown == list(range(MAX_LOGS))
     name = story.view.study.spec.name
     assert f"2 more trials failed; see: hpsearch status {name} --runs here" in words
+
+
+def test_the_program_that_draws_takes_two_megabytes(story):
+    """Packed; plotly.js alone has 4.8. The tests of the page in a browser draw with it."""
+    told(story, 0, 0.1)
+    text, _ = page_of(story, plotly_js())
+    assert len(text.encode()) < 2.1 * MEGABYTE
 
 
 def test_a_page_of_a_thousand_trials(tmp_path):

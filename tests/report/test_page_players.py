@@ -15,9 +15,10 @@ from hpsearch.report.blowup_tree import Tree, tree_text
 from hpsearch.report.contestants import find_contestant
 from hpsearch.report.examination import CPU, Plan, examine
 from hpsearch.report.host_tree import STARTS, best_tree, host_tree
+from hpsearch.report.page import measuring
 from hpsearch.report.page.ade import AdeTrees, Pair, ade_trees
 from hpsearch.report.page.comparison import comparisons
-from hpsearch.report.page.material import gather
+from hpsearch.report.page.material import Measured, gather
 from hpsearch.report.page.measuring import measured
 from hpsearch.report.page.page import page_text
 from hpsearch.report.page.tree_svg import boxes_of, tree_svg
@@ -51,7 +52,7 @@ def story(tmp_path_factory):
 
 
 def test_players_are_measured_as_evaluate_does(story):
-    material = gather(story.view, 0.0, "", lambda view, trial: measured(view, trial, PLAN))
+    material = gather(story.view, 0.0, "", lambda view, trial: measured(view, trial, PLAN, print))
     contestant = find_contestant(story.view.folder.trial(0).checkpoints, CPU)
     report = examine(contestant, PLAN)
     (found,) = comparisons(material)
@@ -75,7 +76,7 @@ def test_a_trial_without_a_checkpoint_says_so(story, tmp_path):
     other.ask(0)
     other.run(0, job="a")
     other.tell(0, "finished", 0.1)
-    found = measured(other.view, other.view.state.trials[0], PLAN)
+    found = measured(other.view, other.view.state.trials[0], PLAN, print)
     assert isinstance(found, str)
     assert "no folder" in found or "holds no whole checkpoint" in found
 
@@ -112,6 +113,58 @@ def test_trees_of_a_host_lie_beside_those_of_best_play():
             assert pair.host.depth == case.zeillinger
 
 
+def measure_again(story, plan: Plan = PLAN) -> tuple[Measured, bool]:
+    """Return what is measured for another page, and whether games were played for it."""
+    said: list[str] = []
+    found = measured(story.view, story.view.state.trials[0], plan, said.append)
+    assert isinstance(found, Measured)
+    return found, not any("not played again" in sentence for sentence in said)
+
+
+def test_what_was_measured_is_not_played_again(story, monkeypatch):
+    story.view.folder.measured.unlink(missing_ok=True)
+    first, has_played = measure_again(story)
+    assert has_played
+    monkeypatch.setattr(measuring, "examine", lambda *_: pytest.fail("games were played again"))
+    again, has_played = measure_again(story)
+    assert not has_played
+    assert repr(again) == repr(first)  # nan, which a worst case without end has, equals nothing
+
+
+def test_another_measurement_or_checkpoint_is_played(story):
+    measure_again(story)
+    more = replace(PLAN, num_games=60)
+    assert measure_again(story, more)[0].report.num_games == 60
+    assert measure_again(story)[1], "the last measurement had other games"
+    trainer = build([read_config(TRAINER, source="")])
+    trainer.train(2)
+    trainer.save(story.view.folder.trial(0).checkpoints, 0)
+    found, has_played = measure_again(story)
+    assert has_played
+    assert found.report.name.endswith("step 2")
+
+
+@pytest.mark.parametrize("damage", ["", "{", "[1]", '{"format": 1}', "\0", "no"])
+def test_a_damaged_measurement_is_ignored(story, damage):
+    whole, _ = measure_again(story)
+    text = story.view.folder.measured.read_text()
+    story.view.folder.measured.write_text(damage if damage != "no" else text[: len(text) // 2])
+    again, has_played = measure_again(story)
+    assert has_played
+    assert again.report.name == whole.report.name
+    assert not measure_again(story)[1]
+
+
+def test_a_study_that_may_only_be_read_is_measured_each_time(story):
+    story.view.folder.measured.unlink(missing_ok=True)
+    story.view.folder.measured.mkdir()  # nothing can be written in its place
+    try:
+        assert measure_again(story)[1]
+        assert measure_again(story)[1]
+    finally:
+        story.view.folder.measured.rmdir()
+
+
 def test_a_worst_case_without_end_is_named_so_above_its_tree():
     cut = Tree(tuple(replace(one, state="cut") for one in best_tree("A1").nodes))
     pairs = AdeTrees(tuple(Pair(start, cut, best_tree(start)) for start in ("A1", "A2", "A3")))
@@ -143,3 +196,14 @@ def test_an_agent_alone_has_no_trees():
 
     contestant = find_contestant(Path("choose_first"), torch.device("cpu"))
     assert ade_trees(contestant) == "only an agent learned here, and a tree is of a host"
+
+
+def test_positions_and_names_of_starts_are_explained_where_they_stand(story):
+    words = page_words(story, PLAN)
+    assert "200 030 004 are (2, 0, 0), (0, 3, 0) and (0, 0, 4)" in words
+    assert "A1 to E8 name the simple singularities of surfaces" in words
+
+
+def page_words(story, plan: Plan) -> str:
+    material = gather(story.view, 0.0, "", lambda view, trial: measured(view, trial, plan, print))
+    return read_page(page_text(material, "")).words

@@ -8,10 +8,12 @@ from rich.console import Console
 from screens import Screen
 from views import METRIC
 
-from hpsearch.cluster.messages import Heartbeat
+from hpsearch.cluster.messages import JobHeartbeat, MemberHeartbeat
 from hpsearch.report import progress as module
-from hpsearch.report.progress import Meter, Progress, open_display, progress_text, speed_text
-from hpsearch.report.text import duration_text
+from hpsearch.report.progress import Meter, Progress, open_display, progress_text, speed_texts
+from hpsearch.report.summary import status_summary
+from hpsearch.report.text import cost_lines, duration_text, time_left_text
+from hpsearch.report.time_left import Pacer
 
 NOTHING = dict.fromkeys(("finished", "running", "waiting", "pruned", "failed"), 0)
 
@@ -25,8 +27,13 @@ def clock(monkeypatch):
 
 
 def beat(story, number: int, step: int, speed: float) -> None:
-    attempt = story.view.folder.trial(number).attempt(1)
-    attempt.write_heartbeat(Heartbeat(0.0, step, 0, speed, "here", 1, False))
+    """Give a sign of life of the trial beside those before."""
+    trial = story.view.state.trials[number]
+    member = MemberHeartbeat(number, trial.attempts, trial.token, step, 0)
+    file = story.view.folder.job(trial.job).heartbeat
+    known = file.read()
+    members = (*(known.members if known is not None else ()), member)
+    file.write(JobHeartbeat(0.0, "here", 1, False, speed, members))
 
 
 @pytest.mark.parametrize(
@@ -44,14 +51,70 @@ def test_duration_text(seconds, text):
     assert duration_text(seconds) == text
 
 
+@pytest.mark.parametrize(
+    ("left", "text"),
+    [
+        (None, "measuring"),
+        ((0.0, 0.0), "0:00"),
+        ((1.0, 2.0), "0:05"),
+        ((101.0, 183.0), "1:40 to 3:05"),
+        ((590.0, 671.0), "9:50 to 11:00"),
+        ((2e4, 3e4), "5:35:00 to 8:20:00"),
+    ],
+)
+def test_a_range_is_no_more_exact_than_it_is_known(left, text):
+    assert time_left_text(left) == text
+
+
 def test_before_anything_is_known(story, clock):
     first = Meter(story.view).read(story.view)
-    assert first == Progress(0.0, 0.0, 0.0, None, NOTHING, "no value yet")
-    assert progress_text(first) == "none yet | no value yet | 0 steps/s | time left unknown"
+    assert first == Progress(0.0, 0.0, 0.0, None, NOTHING, "0 of 6", "best", "no value yet")
+    assert progress_text(first) == "0 of 6 (none yet) | no value yet | time left: measuring"
 
 
-def test_time_left_follows_the_steps_made(story, clock):
-    """Six trials of 60 steps are 360; a tenth of them in 20 s leaves 180 s."""
+@pytest.mark.parametrize("starting", [0, 5, 30, 90])
+@pytest.mark.parametrize("interval", [0.5, 10.0])
+def test_time_left_is_measured_until_it_is_nearly_true(starting, interval):
+    """Jobs start for a while, then make ten steps a second, seen every five seconds, of 6,000."""
+    pacer, shown = Pacer(0), []
+    for look in range(1, round((starting + 600) / interval)):
+        elapsed = look * interval
+        trained = max(0.0, elapsed - starting)
+        left = pacer.read(elapsed, 10 * int(trained // 5 * 5), 6000)
+        truth = starting + 600 - elapsed
+        if left is not None and truth > 30:
+            shown.append(elapsed)
+            low, high = left
+            assert low / 1.3 <= truth <= high * 1.3, (elapsed, left)
+            assert high <= 2 * low
+    assert shown[0] >= starting  # before, 4:59:10 was shown of ten minutes of work
+    assert shown[0] <= 2 * starting + 40
+    assert len(shown) > 0.9 * (600 - 30 - starting - 40) / interval  # and hardly ever hidden again
+
+
+def test_a_burst_is_no_speed():
+    """44:00 was shown, then 1:41: a wave of trials ended at once, the next one has begun."""
+    pacer = Pacer(0)
+    seen = [pacer.read(look / 2, look * 2, 6000) for look in range(1, 121)]
+    assert seen[-1] == pytest.approx((1440, 1440), rel=0.01)
+    assert pacer.read(61.0, 1500, 6000) is None
+
+
+def test_the_end_leaves_no_time(story, clock):
+    meter = Meter(story.view)
+    for number in range(6):
+        story.ask(number)
+        story.run(number, job=str(number))
+        story.tell(number, "finished", 0.1)
+    clock[0] += 5
+    seen = meter.read(story.view)
+    assert (seen.done, seen.time_left, seen.trials) == (1.0, (0.0, 0.0), "6 of 6")
+    assert progress_text(seen).endswith("(trial 0) | time left: 0:00")
+    assert "steps/s" not in progress_text(seen)
+
+
+def test_speed_and_share_follow_the_steps_made(story, clock):
+    """Six trials of 60 steps are 360."""
     meter = Meter(story.view)
     for number in range(3):
         story.ask(number)
@@ -60,16 +123,26 @@ def test_time_left_follows_the_steps_made(story, clock):
         beat(story, number, 12, 2.5)
     clock[0] += 20
     seen = meter.read(story.view)
-    assert (seen.elapsed, seen.done, seen.time_left) == (20, 0.1, 180)
-    assert seen.steps_per_second == 7.5
+    assert (seen.done, seen.steps_per_second) == (0.1, 7.5)
     story.tell(0, "finished", 0.1)  # all of its 60 steps count
     story.tell(1, "pruned")
     story.end(2, "interrupted", 24)
     seen = meter.read(story.view)
     assert seen.done == (60 + 60 + 24) / 360
-    assert seen.time_left == pytest.approx(20 * 216 / 144)
-    assert seen.steps_per_second == 0.0
+    assert (seen.trials, seen.steps_per_second) == ("2 of 6", 0.0)
     assert seen.counts["waiting"] == 1
+
+
+def test_time_passed_counts_what_was_before_an_interruption(story, clock):
+    """Two jobs together for 100 s, a night without any, one for 50 s, and 7 s of this run."""
+    hour = 3600.0
+    for name, begin, end in (("1", 0, 80), ("2", 20, 100), ("3", 9 * hour, 9 * hour + 50)):
+        story.add("announced", job=name, trials=[], gpus=0.0, at=1e6 + begin)
+        story.add("job_began", job=name, at=1e6 + begin + 5)
+        story.add("job_ended", job=name, at=1e6 + end)
+    meter = Meter(story.view)
+    clock[0] += 7
+    assert meter.read(story.view).elapsed == 157
 
 
 def test_a_study_that_goes_on_is_judged_from_where_it_stood(story, clock):
@@ -84,23 +157,26 @@ def test_a_study_that_goes_on_is_judged_from_where_it_stood(story, clock):
     beat(story, 3, 45, 1.0)
     clock[0] += 15
     seen = meter.read(story.view)
-    assert (seen.time_left, seen.done) == (45, 225 / 360)
+    assert (seen.time_left, seen.done) == ((45, 45), 225 / 360)
     assert seen.best == f"{METRIC} 0.1000 [0.0900, 0.1100] (trial 0)"
 
 
-def test_the_end_leaves_no_time(story, clock):
-    meter = Meter(story.view)
-    for number in range(6):
-        story.ask(number)
-        story.run(number, job=str(number))
-        story.tell(number, "finished", 0.1)
-    clock[0] += 5
-    seen = meter.read(story.view)
-    assert (seen.done, seen.time_left) == (1.0, 0.0)
+@pytest.mark.parametrize(
+    ("speed", "line"), [(1.0, "time left: 5:20 to 6:25"), (5.0, "time left: measuring")]
+)
+def test_status_gives_a_range_once_two_ways_to_judge_agree(story, monkeypatch, speed, line):
+    """320 steps are left; 40 were made in 48 s, at 5/6 of a step a second, or as the job says."""
+    monkeypatch.setattr(time, "time", lambda: 1048.0)
+    story.ask(0)
+    story.run(0, job="00001")
+    story.add("job_began", job="00001", at=1000.0)
+    beat(story, 0, 40, speed)
+    assert line in cost_lines(status_summary(story.view))
 
 
 def progress(finished: int) -> Progress:
-    return Progress(5.0, 0.5, 1234.0, 65.0, NOTHING | {"finished": finished}, "rho 0.1")
+    counts = NOTHING | {"finished": finished, "running": 1}
+    return Progress(5.0, 0.5, 1234.0, (65.0, 90.0), counts, f"{finished} of 6", "best", "rho 0.1")
 
 
 def test_a_log_gets_a_line_when_something_changed_or_time_passed(clock):
@@ -109,8 +185,11 @@ def test_a_log_gets_a_line_when_something_changed_or_time_passed(clock):
         for passed, finished in ((0, 1), (1, 1), (2, 2), (3, 2), (12.5, 2)):
             clock[0] = 100 + passed
             display.show(progress(finished))
-    texts = [f"[0:05] {n} finished | rho 0.1 | 1,234 steps/s | time left 1:05" for n in (1, 2, 2)]
-    assert console.file.getvalue().splitlines() == texts
+    assert console.file.getvalue().splitlines() == [
+        f"[0:05] {n} of 6 ({n} finished, 1 running) | rho 0.1 | 1,234 steps/s | "
+        "time left: 1:05 to 1:30"
+        for n in (1, 2, 2)
+    ]
 
 
 def test_a_terminal_gets_a_live_panel(terminal):
@@ -122,7 +201,7 @@ def test_a_terminal_gets_a_live_panel(terminal):
     assert "trials: " in text
     assert "2 finished" in text
     assert "1,234 steps/s, all members together" in text
-    assert "0:05 passed, 1:05 left" in text
+    assert "0:05 passed, time left: 1:05 to 1:30" in text
     assert "\x1b[?25h" in text  # the cursor is given back
     assert module.LOG_SECONDS > 0
 
@@ -143,14 +222,14 @@ def test_a_broken_block_gives_the_terminal_back(terminal):
 @pytest.mark.parametrize(
     ("speed", "running", "text"),
     [
-        (0.0, 0, "0 steps/s"),
-        (0.0, 3, "starting"),
-        (0.043, 3, "0.043 steps/s"),
-        (9.4, 3, "9.4 steps/s"),
-        (10.4, 3, "10 steps/s"),
-        (1234.5, 3, "1,234 steps/s"),
+        (0.0, 0, []),
+        (0.0, 3, ["starting"]),
+        (0.043, 3, ["0.043 steps/s"]),
+        (9.4, 3, ["9.4 steps/s"]),
+        (10.4, 3, ["10 steps/s"]),
+        (1234.5, 3, ["1,234 steps/s"]),
     ],
 )
 def test_slow_steps_are_told_too(speed, running, text):
     counts = NOTHING | {"running": running}
-    assert speed_text(Progress(1.0, 0.5, speed, None, counts, "")) == text
+    assert speed_texts(Progress(1.0, 0.5, speed, None, counts, "0 of 6", "best", "")) == text

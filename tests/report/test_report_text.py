@@ -17,10 +17,13 @@ from hpsearch.report.text import (
     operator_line,
     print_status,
     setting_text,
-    trials_table,
+    standing_text,
 )
+from hpsearch.report.trial_list import list_lines
 from hpsearch.report.view import StudyView
-from hpsearch.study.events import NewEvent
+from hpsearch.study.events import Event, NewEvent
+from hpsearch.study.records import FAIL
+from hpsearch.study.state import StudyState
 
 
 def printed(show) -> str:
@@ -44,6 +47,21 @@ def test_counts_text_names_what_there_is():
     assert counts_text(none) == "none yet"
     assert counts_text(none | {"failed": 1, "finished": 12}) == "12 finished, 1 failed"
     assert counts_text(none | {"finished": 12}, 4) == "12 finished, 4 of them untrained"
+
+
+def test_failed_trials_that_were_tried_again_are_no_more_of_the_budget():
+    """A budget of 4, of which all failed twice, and one of them once more."""
+    state, failure = StudyState(), {"state": FAIL, "value": None, "metrics": {}}
+    failure |= {"failure": "code", "message": ""}
+    for number in range(9):
+        retry_of = None if number < 4 else number - 4
+        state.retries += [] if retry_of is None else [retry_of]
+        asked = {"params": {}, "retry_of": retry_of}
+        state.apply([Event(2 * number, "asked", 0.0, number, None, None, asked)])
+        if number < 8:
+            state.apply([Event(2 * number + 1, "told", 0.0, number, None, None, failure)])
+    assert standing_text(state) == "1 waiting, 3 failed (5 more failed and were tried again)"
+    assert state.num_asked == 4
 
 
 def test_operators_that_were_tried_and_that_were_not():
@@ -131,9 +149,7 @@ def test_a_study_that_nobody_drives_is_interrupted_until_it_ends(story):
 
 def test_the_table_has_a_row_a_trial(story):
     fill(story)
-    trials = list(story.view.state.trials.values())
-    text = printed(lambda console: console.print(trials_table(story.view, trials)))
-    lines = [line.split() for line in text.splitlines()]
+    lines = [line.split() for line in list_lines(story.view)]
     assert lines[0] == ["trial", "state", METRIC, "lr", "gamma"]
     assert lines[2] == ["1", "finished", "0.2000", "[0.1900,", "0.2100]", "0.001", "0.81"]
     assert lines[5] == ["4", "running", "0.001", "0.84"]
@@ -145,13 +161,14 @@ def test_the_status_shows_failures_as_they_are(story):
     text = printed(lambda console: print_status(console, story.view, summary))
     assert text.splitlines()[:6] == [
         "tiny: running",
-        "trials: 2 finished, 1 running, 1 waiting, 1 pruned, 1 failed, of 6",
+        "trials: 4 of 6 (2 finished, 1 running, 1 waiting, 1 pruned, 1 failed)",
         "jobs: 0 running, 2 queued",
         "failed: 1 attempts, 0:00 of training (0.00 GPU-hours) lost with them",
         "interrupted: 1 attempts, 0:00 of training (0.00 GPU-hours) lost with them",
         "trial 3 failed (nan): the weights became [NaN]",
     ]
-    assert f"best: trial 1, {METRIC} 0.2000 [0.1900, 0.2100]" in text.splitlines()
+    best = f"best: trial 1, {METRIC} 0.2000 [0.1900, 0.2100] on 9 games of the search"
+    assert best in text.splitlines()
 
 
 def test_what_a_study_costs_and_what_was_lost(story, tmp_path):

@@ -74,12 +74,12 @@ def test_a_log_gets_a_line_now_and_then_and_the_status_at_the_end(story, clock, 
     lines = text.splitlines()
     state = story.view.state.status
     assert lines[:3] == [
-        f"[0:00] {state}: 1 running, of 6 | no value yet | time left unknown",
-        f"[0:05] {state}: 1 finished, of 6 | best 0.1250 (trial 0) | time left unknown",
-        f"[0:15] {state}: 1 finished, of 6 | best 0.1250 (trial 0) | time left unknown",
+        f"[0:00] {state}: 0 of 6 (1 running) | no value yet",
+        f"[0:05] {state}: 1 of 6 (1 finished) | best 0.1250 (trial 0)",
+        f"[0:15] {state}: 1 of 6 (1 finished) | best 0.1250 (trial 0)",
     ]
     assert f"tiny: {story.view.status}" in lines[3]
-    assert lines[4] == "trials: 1 finished, of 6"
+    assert lines[4] == "trials: 1 of 6 (1 finished)"
 
 
 def test_a_terminal_shows_the_status_in_one_place(story, clock, terminal):

@@ -1,5 +1,7 @@
 """What tests ask of a cluster that slurm/dev-cluster made."""
 
+import os
+import signal
 import subprocess
 import sys
 import time
@@ -20,6 +22,11 @@ class SlurmCluster:
         """Run a command of slurm/dev-cluster."""
         command = [sys.executable, str(DEV_CLUSTER), *arguments, "--dir", str(self.folder)]
         return subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
+
+    def stop_controller(self) -> None:
+        """Let the scheduler go away; ``dev("up")`` brings it back."""
+        pid = int((self.folder / "run" / "slurmctld.pid").read_text())
+        os.kill(pid, signal.SIGKILL)
 
     def submit(self, command: str, *options: str) -> str:
         """Submit a line of shell and return the job's id; its output lies in the folder."""

@@ -4,9 +4,12 @@ from pathlib import Path
 
 import pytest
 import yaml
-from cli_tools import write_study
+from cli_tools import write_study, write_trainer
+from slurm_tools import ask
 
 from hpsearch import yaml_file
+from hpsearch.commands.executors import build_executor
+from hpsearch.report.doctor import inside
 from hpsearch.report.doctor.preflight import examine_all
 
 pytestmark = [pytest.mark.slurm, pytest.mark.timeout(180)]
@@ -24,7 +27,8 @@ def look(slurm_cluster, tmp_path, monkeypatch):
         profile.write_text(yaml.safe_dump(yaml_file.load(PROFILE) | changes))
         executor = {"name": "slurm", "profile": "site.yaml", "jobs": 4}
         write_study(tmp_path, {"executor": executor})
-        return {one.name: one for one in examine_all("study.yaml", Path("runs"), "")}
+        findings = examine_all("study.yaml", Path("runs"), "", build_executor)
+        return {one.name: one for one in findings}
 
     return look_with
 
@@ -37,10 +41,32 @@ def test_the_cluster_is_well(look):
         assert found[name].level == "ok", found[name]
     assert found["preemption"].sentence == "PreemptMode REQUEUE, preempted jobs are told to save"
     assert found["partition of jobs"].sentence == "normal takes jobs of 10 minutes"
+    assert "can train on cpu: CUDA_VISIBLE_DEVICES is '0'" in found["job"].sentence
+
+
+def test_a_gpu_that_does_not_work_is_found_in_a_job(look, tmp_path):
+    """The cluster's GPUs are names without a device behind them."""
+    write_trainer(tmp_path, {"device": "cuda"})
+    found = look()
+    assert found["GPUs"].level == "ok"
+    assert found["job"].level == "error"
+    assert "cannot train on cuda" in found["job"].sentence
+    assert "CUDA_VISIBLE_DEVICES is '0'" in found["job"].sentence
+
+
+def test_a_job_that_waits_is_taken_back(look, monkeypatch):
+    monkeypatch.setattr(inside, "JOB_SECONDS", 5.0)
+    blocker = ask("sbatch", "--parsable", "-N4", "--gres=gpu:8", "--wrap", "sleep 60").strip()
+    try:
+        assert "still waited for its turn" in look()["job"].sentence
+        assert ask("squeue", "--noheader", "--format=%F").split() == [blocker]
+    finally:
+        ask("scancel", blocker)
 
 
 def test_without_a_study_too(slurm_cluster, tmp_path):
-    found = {one.name: one.level for one in examine_all(None, tmp_path / "runs", "")}
+    findings = examine_all(None, tmp_path / "runs", "", build_executor)
+    found = {one.name: one.level for one in findings}
     assert (found["SLURM"], found["accounting"]) == ("ok", "ok")
 
 

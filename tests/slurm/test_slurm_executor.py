@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from gpu_tools import new_probe
 from slurm_tools import SlurmCluster, ask, wait_until
 
 from hpsearch import yaml_file
@@ -195,3 +196,17 @@ def test_several_tasks_a_job(executor, study, plain_config) -> None:
         assert result.status == "finished"
     logs = [slurm.log(job, ids[job.name]).read_text() for job in jobs]
     assert [f"trial {n} begins" in log for n, log in enumerate(logs, 1)] == [True] * 4
+
+
+def test_a_job_sees_the_gpus_that_it_was_given(executor, study) -> None:
+    """As tests/contract holds the executor of this machine to it."""
+    with_gpus = executor(tasks_per_job=2, gpus_per_task=2)
+    without = executor(gpus_per_task=0, gpu_type=None)
+    jobs = [new_probe(study, f"{number:05d}") for number in (1, 2, 3)]
+    ids = dict(with_gpus.submit(jobs[:2])) | without.submit(jobs[2:])
+    wait_for(with_gpus, jobs, ids, j1="ended", j2="ended", j3="ended")
+    reports = [job.read_report() for job in jobs]
+    assert [report and report.fault for report in reports] == [None] * 3
+    seen = [report and report.visible for report in reports]
+    assert seen[:2] == ["0,1", "2,3"]
+    assert seen[2] in (None, "", "NoDevFiles")

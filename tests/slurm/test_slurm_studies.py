@@ -10,6 +10,8 @@ import json
 import os
 import re
 import signal
+import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -18,14 +20,25 @@ from pathlib import Path
 from typing import Any
 
 import optuna
+import psutil
 import pytest
-from cli_tools import METRIC, damage, hpsearch, kill_jobs, refused, write_study, write_trainer
+from cli_tools import (
+    METRIC,
+    damage,
+    hpsearch,
+    jobs_of,
+    kill_jobs,
+    refused,
+    write_study,
+    write_trainer,
+)
 from optuna.storages import RDBStorage
 from optuna.trial import TrialState
 from servers import Server
 from slurm_tools import SlurmCluster, ask, wait_until
 
 from hpsearch import yaml_file
+from hpsearch.cluster.driver_retry import read_retry
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.trainers import checkpoint
 
@@ -35,6 +48,7 @@ VARIABLE = "HPSEARCH_TEST_STORAGE"
 PROFILE = Path(__file__).parents[2] / "slurm" / "dev-cluster.yaml"
 NUM_TRIALS = int(os.environ.get("HPSEARCH_TEST_TRIALS", "12"))
 OUTAGE_SECONDS = float(os.environ.get("HPSEARCH_TEST_OUTAGE", "10"))
+DRIVER = "hpsearch-driver-"
 INTERVAL = 100
 """steps between two checkpoints"""
 TRAINER = {
@@ -78,7 +92,7 @@ class Sweep:
         return self.files.output.read_text() if self.files.output.exists() else ""
 
     def kill_driver(self) -> None:
-        """Kill the driver's process as if its node had run out of memory."""
+        """Kill the driver's process as if its node had run out of memory, and see the next one."""
         note = json.loads(self.files.driver.read_text())
         os.kill(note["pid"], signal.SIGKILL)
         wait_until(
@@ -87,22 +101,44 @@ class Sweep:
             lambda: f"no new driver; {self.output()}",
         )
 
+    def kill_driver_process(self) -> None:
+        """The same, while no other one may be able to drive."""
+        wait_until(lambda: bool(self._drivers()), 60, self.output)
+        for process in self._drivers():
+            process.kill()
+
+    def _drivers(self) -> list[psutil.Process]:
+        """Return the driver's process, which its supervisor would start again."""
+        words = ["hpsearch.cli", "drive", str(self.files.root.parent)]
+        return [
+            process
+            for process in psutil.process_iter(["cmdline"])
+            if all(word in (process.info["cmdline"] or []) for word in words)
+        ]
+
+    def driver_jobs(self) -> list[str]:
+        """Return the ids of the jobs that drive, waiting or running."""
+        lines = ask("squeue", "--noheader", "--format=%i %j").splitlines()
+        return [line.split()[0] for line in lines if line.split()[1].startswith(DRIVER)]
+
     def wait_for_a_round(self) -> None:
         """Wait until the driver has done one from now on."""
         now = time.time()
         self.wait(lambda seen: seen["driver"] is not None and seen["driver"]["at"] > now)
 
     def node_of_a_job(self) -> str:
-        """Return a node on which trials train."""
+        """Return a node on which trials train, as soon as there is one."""
+        wait_until(lambda: bool(self._busy_nodes()), 120, self.output)
+        return self._busy_nodes()[0]
+
+    def _busy_nodes(self) -> list[str]:
         lines = ask("squeue", "--noheader", "--states=RUNNING", "--format=%j %N").splitlines()
-        return next(line.split()[1] for line in lines if line.startswith("hps-"))
+        return [line.split()[1] for line in lines if line.startswith("hps-")]
 
     def start_driver_now(self) -> None:
         """Spare the driver the two minutes for which SLURM lets a requeued job wait."""
-        waiting = ask("squeue", "--noheader", "--states=PENDING", "--format=%i %j").splitlines()
-        for line in waiting:
-            job, name = line.split()
-            if name.startswith("hpsearch-driver-"):
+        for job in self.driver_jobs():
+            if self.cluster.state(job) == "PENDING":
                 ask("scontrol", "update", f"JobId={job}", "StartTime=now")
 
     def trials(self) -> list[optuna.trial.FrozenTrial]:
@@ -172,7 +208,7 @@ def repeated_steps(sweep: Sweep, number: int) -> list[int]:
     reached = [
         beat.step
         for k in range(1, files.newest_attempt())
-        if (beat := files.attempt(k).read_heartbeat()) is not None
+        if (beat := sweep.files.heartbeat(number, k)) is not None
     ]
     return [before - after for before, after in zip(reached[-len(begun) :], begun, strict=False)]
 
@@ -189,7 +225,9 @@ def test_everything_goes_wrong(sweep, postgresql: Server, slurm_cluster: SlurmCl
     study.kill_driver()
 
     postgresql.kill()
+    study.kill_driver_process()
     time.sleep(OUTAGE_SECONDS)
+    study.kill_driver_process()  # one that began while the database was away
     postgresql.start()
     study.wait_for_a_round()
     study.kill_driver()
@@ -221,6 +259,76 @@ def test_everything_goes_wrong(sweep, postgresql: Server, slurm_cluster: SlurmCl
         assert not path.is_file() or password.encode() not in path.read_bytes(), path
 
 
+@pytest.mark.parametrize("when", ["at the start", "in the middle"])
+def test_killed_while_the_scheduler_is_away(sweep, slurm_cluster: SlurmCluster, when: str) -> None:
+    study = sweep(**{"budget/trials": 4, "trainer": {"steps": 2000}})
+    seen = "driver" if when == "at the start" else "jobs"
+    study.wait(
+        lambda now: now["driver"] is not None and (seen == "driver" or now["jobs"]["running"])
+    )
+    slurm_cluster.stop_controller()
+    try:
+        study.kill_driver_process()
+        wait_until(lambda: read_retry(study.files) is not None, 120, study.output)
+        wait_until(lambda: "does not answer" in read_retry(study.files).reason, 120, study.output)
+        study.kill_driver_process()
+        time.sleep(OUTAGE_SECONDS)
+    finally:
+        up = slurm_cluster.dev("up")
+        assert up.returncode == 0, up.stderr
+    study.wait(lambda now: now["state"] == "finished")
+    assert [trial.state for trial in study.trials()] == [TrialState.COMPLETE] * 4
+    told = re.findall(r" told trial (\d+) ", study.files.log.read_text())
+    assert Counter(map(int, told)) == Counter(range(4))
+
+
+def test_a_driver_goes_on_after_its_walltime(sweep, slurm_cluster: SlurmCluster) -> None:
+    study = sweep({"driver": {**yaml_file.load(PROFILE)["driver"], "walltime_minutes": 2}})
+    (job,) = study.driver_jobs()
+    wait_until(lambda: "Restarts=1" in ask("scontrol", "show", "job", job), 180, study.output)
+    assert study.status()["state"] == "starting"
+    study.start_driver_now()
+    study.wait(lambda now: now["state"] == "running" and now["driver"]["slurm_job"] == job, 120)
+    study.do("cancel", "tiny")
+
+
+def test_six_submits_at_once_queue_one_driver(sweep) -> None:
+    study = sweep()
+    wait_until(lambda: study.files.driver_start.exists(), 10, study.output)
+    ask("scancel", *study.driver_jobs())
+    wait_until(lambda: not study.driver_jobs(), 60, lambda: ask("squeue"))
+    command = [sys.executable, "-m", "hpsearch.cli", "submit", "study.yaml"]
+    env = os.environ | {VARIABLE: study.url}
+    submits = [subprocess.Popen(command, cwd=study.folder, env=env) for _ in range(6)]
+    assert Counter(one.wait(120) for one in submits) == {0: 1, 4: 5}
+    assert len(study.driver_jobs()) == 1
+
+
+def test_trial_jobs_do_not_get_the_password(sweep, slurm_cluster: SlurmCluster) -> None:
+    """Neither in the environment of their processes, nor where SLURM keeps what they were
+    submitted with."""
+    study = sweep(**{"budget/trials": 4, "executor/jobs": 2, "trainer": {"steps": 10**7}})
+    study.wait(lambda seen: seen["jobs"]["running"] == 2)
+    (password,) = re.findall(r"://[^:]*:([^@]*)@", study.url)
+    of_jobs = [process.environ() for process in jobs_of(study.folder)]
+    assert len(of_jobs) >= 2
+    for environment in of_jobs:
+        assert environment["SLURM_JOB_NAME"].startswith("hps-")
+        assert VARIABLE not in environment
+        assert password not in "".join(environment.values())
+
+    stored = [path for path in (slurm_cluster.folder / "state").rglob("*") if path.is_file()]
+    holding = {path.parent.name for path in stored if password.encode() in path.read_bytes()}
+    listed = ask("squeue", "--noheader", "--format=%F %j").splitlines()
+    (driver,) = {line.split()[0] for line in listed if "hpsearch-driver-" in line}
+    of_trials = {f"job.{line.split()[0]}" for line in listed if line.split()[1].startswith("hps-")}
+    assert of_trials
+    assert of_trials <= {path.parent.name for path in stored}, "SLURM keeps environments elsewhere"
+    assert f"job.{driver}" in holding, "the driver's job needs the database"
+    assert not of_trials & holding, "and no other one"
+    study.do("cancel", "tiny")
+
+
 def test_a_process_that_lies(sweep) -> None:
     """A result cut in half, a sign of life from the future, a checkpoint with one wrong byte."""
     study = sweep(
@@ -238,8 +346,10 @@ def test_a_process_that_lies(sweep) -> None:
     # The next attempt needs seconds to begin.
     damage(checkpoint.path_of(trial.checkpoints, newest()) / "tensors.safetensors")
     (attempt.root / "result.json").write_text('{"token": "x", "status": "finished", "metr')
-    beat = attempt.root / "heartbeat.json"
-    beat.write_text(json.dumps(json.loads(beat.read_text()) | {"at": 4e9, "step": 10**15}))
+    (beat,) = study.files.jobs.glob("*/heartbeat.json")
+    lies = json.loads(beat.read_text()) | {"at": 4e9}
+    lies["members"][0]["step"] = 10**15
+    beat.write_text(json.dumps(lies))
     os.utime(beat, (4e9, 4e9))
     study.wait(lambda seen: seen["state"] == "finished", 300)
     assert [one.state for one in study.trials()] == [TrialState.COMPLETE] * 2

@@ -22,6 +22,11 @@ from sqlalchemy.pool import NullPool
 from study_files import BASE, load
 
 from hpsearch import yaml_file
+from hpsearch.audit.auditing import find_faults
+from hpsearch.audit.books import read_books
+from hpsearch.audit.disk import read_disk
+from hpsearch.audit.faults import Fault
+from hpsearch.audit.ledger import read_ledger
 from hpsearch.config_paths import apply
 from hpsearch.study import space as space_module
 from hpsearch.study.database import Database
@@ -266,6 +271,16 @@ def refills(study: Study) -> list[tuple[str, tuple[int, ...]]]:
 
 def check_books(study: Study, executor: FakeExecutor) -> None:
     """Assert what holds whatever happened: nothing is lost, told or submitted twice."""
+    check_study(study, with_checkpoints=isinstance(executor, FakeExecutor))
+    _check_jobs(study, executor)
+
+
+def check_study(study: Study, *, with_files: bool = True, with_checkpoints: bool = True) -> None:
+    """Assert what holds of the study alone.
+
+    Without its files where a disk may have lost them, and without checkpoints where jobs leave
+    empty folders for them.
+    """
     trials = stored_trials(study)
     told = stored_events(study, "told")
     assert [one.number for one in trials] == list(range(len(trials)))
@@ -276,9 +291,22 @@ def check_books(study: Study, executor: FakeExecutor) -> None:
     assert {event[1] for event in told} == {t.number for t in trials if t.state.is_finished()}
     for _, number, _, data in told:
         _check_told(study, trials[number], data)
+        if with_files:
+            _check_files(study, number, data)
     for one in trials:
         _check_curve(study, one)
-    _check_jobs(study, executor)
+    if with_files:
+        found = faults(study)
+        rules = () if with_checkpoints else ("checkpoints", "ancestry")
+        assert [one for one in found if one.check not in rules] == []
+
+
+def faults(study: Study) -> list[Fault]:
+    """Return what `hpsearch audit` finds, without a second look."""
+    books = read_books(study.spec.name, url_of(study))
+    disk = read_disk(study.path.parent / "runs" / study.spec.name, pointed_to={}, deep=True)
+    findings = find_faults(books, read_ledger(books.events), disk)
+    return [one for one in findings if isinstance(one, Fault)]
 
 
 def trial_folder(study: Study, number: int) -> Path:
@@ -286,12 +314,9 @@ def trial_folder(study: Study, number: int) -> Path:
 
 
 def _check_told(study: Study, trial: FrozenTrial, data: dict[str, Any]) -> None:
-    folder = trial_folder(study, trial.number)
-    assert json.loads((folder / "result.json").read_text()) == data
-    assert json.loads((folder / "control.json").read_text())["stop"] == data["state"]
     assert trial.state == STATES[data["state"]]
     if data["state"] == "finished":
-        config = read_config(yaml_file.load(folder / "config.yaml"), source="")
+        config = read_config(_config(study, trial), source="")
         value = smooth_curve(config, config.steps)
         assert trial.values == [value]
         assert data["value"] == value
@@ -302,18 +327,36 @@ def _check_told(study: Study, trial: FrozenTrial, data: dict[str, Any]) -> None:
         )
 
 
-def _check_curve(study: Study, trial: FrozenTrial) -> None:
-    reported = [e[3] for e in stored_events(study, "reported") if e[1] == trial.number]
-    assert len(reported) <= 20
-    assert len({data["step"] for data in reported}) == len(reported)
-    assert {data["step"]: data["value"] for data in reported} == trial.intermediate_values
+def _check_files(study: Study, number: int, data: dict[str, Any]) -> None:
+    """Assert that a trial was told with what the attempt wrote that held its token."""
+    folder = trial_folder(study, number)
+    assert json.loads((folder / "result.json").read_text()) == data
+    assert json.loads((folder / "control.json").read_text())["stop"] == data["state"]
+    if data["state"] == "finished":
+        given = [one for *_, job in stored_events(study, "announced") for one in job["trials"]]
+        attempt = [one for one in given if one["trial"] == number][-1]
+        wrote = json.loads((folder / f"attempt-{attempt['attempt']}/result.json").read_text())
+        assert (wrote["token"], wrote["status"]) == (attempt["token"], "finished")
+        assert wrote["metrics"] == data["metrics"]
+
+
+def _config(study: Study, trial: FrozenTrial) -> dict[str, Any]:
+    """Return the configuration of a trial, from what Optuna holds of it."""
     config = study.trial_config(trial.number, trial.params)
     if study.spec.population is not None:  # an interval ends at a step of its own
         config |= {
             "steps": yaml_file.load(trial_folder(study, trial.number) / "config.yaml")["steps"]
         }
+    return config
+
+
+def _check_curve(study: Study, trial: FrozenTrial) -> None:
+    reported = [e[3] for e in stored_events(study, "reported") if e[1] == trial.number]
+    assert len(reported) <= 20
+    assert len({data["step"] for data in reported}) == len(reported)
+    assert {data["step"]: data["value"] for data in reported} == trial.intermediate_values
     for step, value in trial.intermediate_values.items():
-        assert value == smooth_curve(read_config(config, source=""), step)
+        assert value == smooth_curve(read_config(_config(study, trial), source=""), step)
 
 
 def _check_jobs(study: Study, executor: FakeExecutor) -> None:

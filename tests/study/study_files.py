@@ -6,7 +6,7 @@ from typing import Any
 from hpsearch import yaml_file
 from hpsearch.study.spec import Study, load_spec
 
-BASE = Path(__file__).parents[2] / "studies/trainers/quickstart.yaml"
+BASE = Path(__file__).parents[2] / "studies/trainers/choose_first.yaml"
 
 LR = {"type": "float", "low": 1e-5, "high": 1e-2, "log": True}
 BATCH_SIZE = {"type": "int", "low": 64, "high": 512, "step": 64}

@@ -40,7 +40,7 @@ class Place:
         self._patch, self._capsys = monkeypatch, capsys
         monkeypatch.setattr(driving, "poll_seconds", lambda study: 0.0)
         monkeypatch.setattr(report, "strongest_checkpoints", self._strongest)
-        monkeypatch.setattr(run, "write_export", lambda *_: (folder, {"rows": []}))
+        monkeypatch.setattr(run, "write_export", lambda *_, key: (folder, {"rows": []}))
         monkeypatch.setattr(run, "print_export", lambda *_: None)
         self.jobs()
 
@@ -67,9 +67,8 @@ class Place:
         return [self._found(view, trial) for trial in ranked[:count]]
 
     def _found(self, view, trial):
-        config = view.config(trial)
-        path = view.folder.trial(trial.number).checkpoints / name_of(config["steps"])
-        (path / "state.json").write_text(json.dumps({"config": config}))
+        steps = view.config(trial)["steps"]
+        path = view.folder.trial(trial.number).checkpoints / name_of(steps)
         return Found(trial.number, path, ("host",))
 
     def run(self, *arguments, code=0):
@@ -206,9 +205,9 @@ def test_gc_keeps_founders_for_as_long_as_their_heirs_are_there(place):
     place.run("breed", "quick", "--members", 12, "--trials", 12, "--name", "heirs")
     folder = StudyDir(place.runs / "quick")
     held = pinned(StudyDir(folder.root.absolute()))["heirs"]
-    assert held == {
-        path.parent for path in folder.root.absolute().glob("trials/*/checkpoints/*/state.json")
-    }
+    assert sorted(held) == sorted(
+        max(trial.glob("checkpoints/step-*")) for trial in folder.trials.absolute().iterdir()
+    )
     kept = json.loads(place.run("gc", "quick", "--dry-run", "--json").out)
     assert kept["pinned"] == {"heirs": 12}
     assert 0 < free["kinds"]["checkpoints"]["count"] - kept["kinds"]["checkpoints"]["count"] <= 12

@@ -10,7 +10,7 @@ from test_population_study import population_study
 
 from hpsearch.cluster.match_dir import Games
 from hpsearch.population.options import Matches
-from hpsearch.population.selection.operator_choice import OperatorRecord
+from hpsearch.population.selection.operator_record import OperatorRecord
 from hpsearch.study.breeding import fold, history
 from hpsearch.study.breeding.history import improvements
 from hpsearch.study.breeding.judgement import Judge
@@ -209,7 +209,11 @@ def test_the_archive_holds_each_champion_once_the_latest_last():
     for champions in product((None, 1, 2, 3), repeat=4):
         population = PopulationRecord()
         for number, champion in enumerate(champions, 1):
-            population.matches[number] = Match(number, {}, (), (), champion=champion)
+            population.matches[number] = Match(number, {}, (), ())
+            nothing = {"children": [], "strengths": {}, "intervals": {}, "game": {}, "answers": []}
+            if champion is not None:
+                judged = event("bred", match=number, champion=champion, **nothing)
+                fold.bred(population, judged)
         expected = []
         for champion in champions:
             if champion is not None:

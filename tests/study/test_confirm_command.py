@@ -278,7 +278,7 @@ def test_json_is_what_the_file_holds(place):
 def test_export_goes_by_a_confirmation_that_is_current(place, monkeypatch):
     exported = []
 
-    def write(view, trial, output, num_games):
+    def write(view, trial, output, num_games, key):
         exported.append(trial.number)
         return place.folder, {"rows": []}
 

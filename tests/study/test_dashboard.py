@@ -93,7 +93,13 @@ def test_the_figures_hold_the_studys_numbers(dashboard, study, folder):
         one["id"]: json.loads(one["graph_object"])
         for one in dashboard.study()["plotly_graph_objects"]
     }
-    assert shown.keys() == {"learning-curves", "cluster-timeline", "lineage", "cross-play"}
+    assert shown.keys() == {
+        "learning-curves",
+        "cluster-timeline",
+        "lineage",
+        "cross-play",
+        "importances-0",
+    }
     trials = stored_trials(study)
     parents = {number: one["parents"] for number, one in origins(study).items()}
     for curve in shown["learning-curves"]["data"]:
@@ -119,12 +125,24 @@ def test_the_figures_hold_the_studys_numbers(dashboard, study, folder):
 def test_the_champion_is_named_beside_the_best_trial(dashboard, study):
     shown = dashboard.study()
     champion = stored_events(study, "bred")[-1][-1]["champion"]
-    said = {one["key"]: one["value"] for one in shown["user_attrs"]}["champion"]
-    assert said.startswith(f"The champion is trial {champion}, ")
-    assert shown["note"] == {"version": 0, "body": said}
+    told = {one["key"]: one["value"] for one in shown["user_attrs"]}
+    assert told["champion"].startswith(f"The champion is trial {champion}, ")
+    body = f"{told['champion']}\n\n{told['importances']}"
+    assert shown["note"] == {"version": 0, "body": body}
     kept = query(study.path.parent / "study.db", "SELECT key FROM study_system_attributes")
     assert kept
     assert not [key for (key,) in kept if "note" in key]
+
+
+def test_importances_are_shown_with_their_noise(dashboard):
+    """Optuna's own chart shows none; the note says what may be concluded."""
+    shown = dashboard.study()
+    figures = {one["id"]: json.loads(one["graph_object"]) for one in shown["plotly_graph_objects"]}
+    noise, bars = figures["importances-0"]["data"]
+    assert (noise["name"], bars["name"]) == ("noise", "importance, 95 % interval")
+    above = any(share > limit for share, limit in zip(bars["x"], noise["x"], strict=True))
+    assert ("Too few trials to tell" in shown["note"]["body"]) == (not above)
+    assert "Optuna's own chart of importances shows no noise." in shown["note"]["body"]
 
 
 def test_a_browser_draws_the_figures_without_complaint(dashboard):

@@ -375,6 +375,21 @@ def test_no_job_is_started_after_the_hours_of_gpus(tmp_path: Path) -> None:
     check_books(study, executor)
 
 
+@pytest.mark.parametrize(("room", "at_once"), [(9, 4), (2, 2), (0, 1)])
+def test_no_more_jobs_than_the_executor_has_room_for(
+    tmp_path: Path, room: int, at_once: int
+) -> None:
+    """Nor are more trials asked for; with no room at all the executor says why it takes none."""
+    study = new_study(tmp_path, budget={"trials": 8}, executor=ALONE | {"jobs": 4})
+    executor = FakeExecutor(max_jobs=room)
+    with opened(study, executor) as driver:
+        driver.tick()
+        assert len(driver.state.trials) == at_once
+        tick_until(driver, lambda: driver.state.status == "finished")
+    assert executor.most_alive == at_once
+    check_books(study, executor)
+
+
 def test_the_threads_of_a_job(tmp_path: Path) -> None:
     study = new_study(tmp_path)
     with opened(study, FakeExecutor(num_threads=3)) as driver:

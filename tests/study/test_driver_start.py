@@ -1,51 +1,122 @@
-"""A driver that was started: awaited until it drives, prints, or is overdue."""
+"""A driver that was started: whether it is there, as its process, its job or its signs say."""
 
 import os
+import socket
+import subprocess
+import threading
+import time
 
 import pytest
 
+from hpsearch.atomic import write_json
+from hpsearch.cluster.driver_retry import note_retry, read_retry
 from hpsearch.cluster.study_dir import StudyDir
-from hpsearch.study.driver_start import awaited_driver, note_start
+from hpsearch.study.driver_start import (
+    SILENCE_SECONDS,
+    DriverStart,
+    awaited_driver,
+    driver_start_locked,
+    forget_start,
+    may_be_there,
+    note_start,
+)
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch) -> StudyDir:
-    monkeypatch.setattr("hpsearch.study.driver_start.time.time", lambda: 1000.0)
+def folder(tmp_path) -> StudyDir:
     return StudyDir(tmp_path)
 
 
-def test_nobody_is_awaited_where_nobody_was_started(folder):
-    assert awaited_driver(folder, 1000.0) is None
+def test_nothing_is_awaited_where_nothing_was_started(folder):
+    assert awaited_driver(folder, time.time()) is None
 
 
-def test_a_job_may_wait_for_hours_and_a_process_for_a_minute(folder):
+def test_a_process_is_awaited_as_long_as_it_lives(folder):
+    """However often its driver drove, printed something and died."""
+    process = subprocess.Popen(["sleep", "60"])
+    note_start(folder, f"process {process.pid}")
+    folder.driver.touch()
+    folder.output.write_text("hpsearch: the database is away\n")
+    assert awaited_driver(folder, time.time() + 90_000).who == f"process {process.pid}"
+    process.kill()
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    assert awaited_driver(folder, time.time()) is None  # a zombie, of which its parent knows not
+    process.wait()
+    assert awaited_driver(folder, time.time()) is None
+
+
+def test_a_process_of_another_host_is_believed_by_its_signs(folder):
+    start = DriverStart("process 17", 1000.0, process="elsewhere/17/900.00")
+    write_json(folder.driver_start, vars(start))
+    assert awaited_driver(folder, 1000.0 + SILENCE_SECONDS - 1) == start
+    assert awaited_driver(folder, 1000.0 + SILENCE_SECONDS + 1) is None
+    note_retry(folder, "the disk is full")
+    assert awaited_driver(folder, time.time() + SILENCE_SECONDS - 1) == start
+
+
+def test_a_job_waits_in_the_queue_for_hours(folder):
+    """Its scheduler knows; where that gives no answer, a job that has begun gives signs."""
     note_start(folder, "job 17")
-    assert awaited_driver(folder, 90_000.0).who == "job 17"
-    note_start(folder, "process 17")
-    assert awaited_driver(folder, 1059.0).who == "process 17"
-    assert awaited_driver(folder, 1061.0) is None
+    start = awaited_driver(folder, time.time() + 90_000)
+    assert start.slurm_job == "17"
+    assert may_be_there(folder, start, start.at + 90_000)
+    folder.driver.touch()
+    os.utime(folder.driver, (start.at + 5, start.at + 5))
+    assert may_be_there(folder, start, start.at + SILENCE_SECONDS)
+    assert not may_be_there(folder, start, start.at + SILENCE_SECONDS + 6)
 
 
-def test_one_that_drove_is_awaited_no_more(folder):
-    """Not even if it died afterwards."""
-    for at, is_awaited in ((990.0, True), (1002.0, False)):  # of the driver before; its own
-        folder.driver.touch()
-        os.utime(folder.driver, (at, at))
-        note_start(folder, "job 17")
-        assert (awaited_driver(folder, 1003.0) is not None) == is_awaited
+def test_a_driver_that_is_done_is_awaited_no_more(folder):
+    note_start(folder, f"process {os.getpid()}")
+    forget_start(folder)
+    forget_start(folder)
+    assert awaited_driver(folder, time.time()) is None
 
 
-def test_one_that_printed_something_is_awaited_no_more(folder):
-    """SLURM makes the file, empty, before the job's first line has run."""
-    folder.output.write_text("of the driver before\n")
-    note_start(folder, "job 17")
-    folder.output.touch()
-    assert awaited_driver(folder, 1001.0) is not None
-    folder.output.write_text("of the driver before\nmodule: command not found\n")
-    assert awaited_driver(folder, 1002.0) is None
+def test_a_note_of_an_older_version(folder):
+    """Its process was the driver itself, which nothing starts again."""
+    write_json(folder.driver_start, {"who": "process 17", "at": time.time(), "printed": 4})
+    assert awaited_driver(folder, time.time()) is None
+    write_json(folder.driver_start, {"who": "job 17", "at": time.time(), "printed": 4})
+    assert awaited_driver(folder, time.time()).slurm_job == "17"
 
 
-def test_a_damaged_note_awaits_nobody(folder):
+def test_a_damaged_note_awaits_nothing(folder):
     note_start(folder, "job 17")
     folder.driver_start.write_text("{")
-    assert awaited_driver(folder, 1001.0) is None
+    assert awaited_driver(folder, time.time()) is None
+
+
+def test_a_driver_is_started_by_one_command_at_a_time(folder):
+    began, order = threading.Event(), []
+
+    def second() -> None:
+        began.set()
+        with driver_start_locked(folder):
+            order.append("second")
+
+    thread = threading.Thread(target=second)
+    with driver_start_locked(folder):
+        thread.start()
+        began.wait()
+        time.sleep(0.1)
+        order.append("first")
+    thread.join()
+    assert order == ["first", "second"]
+
+
+def test_a_retry_is_counted_from_the_first_time_in_a_row(folder, monkeypatch):
+    now = [1000.0]
+    monkeypatch.setattr("hpsearch.cluster.driver_retry.time.time", lambda: now[0])
+    note_retry(folder, "the database is away")
+    now[0] = 1010.0
+    note_retry(folder, "the disk is full")
+    retry = read_retry(folder)
+    assert (retry.since, retry.at, retry.reason) == (1000.0, 1010.0, "the disk is full")
+
+
+def test_the_process_is_named_with_its_host(folder):
+    note_start(folder, f"process {os.getpid()}")
+    assert awaited_driver(folder, time.time()).process.startswith(
+        f"{socket.gethostname()}/{os.getpid()}/"
+    )

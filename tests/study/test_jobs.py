@@ -1,5 +1,6 @@
 """Submissions in batches, that are refused, or of which nothing is known."""
 
+import shutil
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -138,6 +139,33 @@ def test_seconds_that_were_lost_with_an_attempt(tmp_path: Path) -> None:
     assert [state.trials[number].losses[0].seconds for number in (0, 1)] == [6.0, 14.0]
 
 
+class Damaging(FakeExecutor):
+    """Removes the newest checkpoint of a trial before its next attempt begins."""
+
+    def submit(self, jobs: Sequence[JobDir]) -> dict[str, str]:
+        for job in jobs:
+            for one in job.read().assignments:
+                saved = sorted(job.study.trial(one.trial).checkpoints.glob("step-*"))
+                if saved:
+                    shutil.rmtree(saved[-1])
+        return super().submit(jobs)
+
+
+def test_what_a_damaged_checkpoint_costs_is_lost_too(tmp_path: Path) -> None:
+    """The job said that step 12 was saved; the next attempt found 8 to be the newest whole one."""
+    study = new_study(
+        tmp_path,
+        {"steps": 16, "evaluation.interval": 2, "checkpoint.interval": 4},
+        budget={"trials": 1},
+        executor={"name": "local", "jobs": 1, "members_per_job": 1},
+    )
+    state = drive(study, Damaging(faults={(0, 1): Fault("vanish", 14)}))
+    (loss,) = state.trials[0].losses
+    assert loss.seconds == 6.0  # one step a second; before, two
+    starts = [data["repeated_seconds"] for *_, data in stored_events(study, "attempt_ended")]
+    assert starts == [0.0, 4.0]
+
+
 class Narrow(FakeExecutor):
     """Takes no more than four jobs of a user."""
 
@@ -225,3 +253,15 @@ def test_a_job_that_a_stale_answer_lacks_is_not_given_up(study: Study) -> None:
     assert state.status == "finished"
     assert [trial.attempts for trial in state.trials.values()] == [1] * 12
     check_books(study, executor)
+
+
+def test_a_clock_set_back_prolongs_no_rest(study: Study) -> None:
+    """Before, nothing was submitted until the clock came to where it had been."""
+    executor, clock = Unwilling("refuse", 1), Clock()
+    with opened(study, executor, clock) as driver:
+        driver.tick()
+        assert driver.refusal is not None
+        clock.now -= 3600
+        driver.tick()
+        assert driver.refusal is None
+        assert executor.submitted

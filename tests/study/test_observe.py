@@ -1,30 +1,41 @@
 """What the driver sees of jobs and files, whatever state they are in."""
 
+import os
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
+from io import BufferedReader
 from pathlib import Path
+from random import Random
 
 import pytest
+from drives import Killed
 from fakes import FakeExecutor
+from faulty_files import FaultyFiles, FileFaults
 
+from hpsearch import bounded
+from hpsearch.atomic import write_json
 from hpsearch.cluster.executor import Executor, JobStatus, SchedulerSilentError
 from hpsearch.cluster.failures import LOST, NODE_FAIL, OOM_HOST, SILENT
-from hpsearch.cluster.messages import AttemptResult, Heartbeat
+from hpsearch.cluster.heartbeats import HeartbeatFile
+from hpsearch.cluster.messages import AttemptResult, Heartbeat, JobHeartbeat, MemberHeartbeat
 from hpsearch.cluster.study_dir import JobDir, StudyDir
+from hpsearch.cluster.trial_dir import AttemptDir
+from hpsearch.errors import DiskError
 from hpsearch.study.observe import (
     BUSY_SECONDS,
     SILENCE_SECONDS,
     Curves,
     Observation,
     Report,
+    Silences,
     observe,
 )
 from hpsearch.study.records import Job, Trial
 from hpsearch.study.state import StudyState
 
 BEAT = (
-    '{"at": 1.0, "step": STEP, "saved": 0, "steps_per_second": 1.0, "host": "h", "pid": 1, '
-    '"is_busy": false}'
+    '{"at": 1.0, "steps_per_second": 1.0, "host": "h", "pid": 1, "is_busy": false, "members": '
+    '[{"trial": 0, "attempt": 1, "token": "token-0", "step": STEP, "saved": 0}]}'
 )
 
 
@@ -62,9 +73,27 @@ def folder(tmp_path: Path) -> StudyDir:
     return StudyDir(tmp_path)
 
 
-def look(state: StudyState, folder: StudyDir, executor: Executor, now: float = 0.0) -> Observation:
+def look(
+    state: StudyState,
+    folder: StudyDir,
+    executor: Executor,
+    now: float = 0.0,
+    silences: Silences | None = None,
+) -> Observation:
+    """Look for the first time, or in one of several rounds that share ``silences``."""
     curves, is_rung = Curves(), lambda trial, step: step % 2 == 0
-    return observe(state, folder, executor, "m", is_rung, curves, now=now)
+    silences = silences or Silences()
+    return observe(state, folder, executor, "m", is_rung, curves, silences, now=now)
+
+
+def look_after_long(
+    state: StudyState, folder: StudyDir, executor: Executor, now: float
+) -> Observation:
+    """Look at last, as a driver does that has listened for a quarter of an hour."""
+    silences = Silences()
+    for before in range(900, 0, -30):
+        look(state, folder, executor, now - before, silences)
+    return look(state, folder, executor, now, silences)
 
 
 def add_row(folder: StudyDir, number: int, step: int, value: float, metric: str = "m") -> None:
@@ -72,8 +101,40 @@ def add_row(folder: StudyDir, number: int, step: int, value: float, metric: str 
     folder.trial(number).append_metrics(row)
 
 
+def give_sign(
+    folder: StudyDir, number: int, step: int, *, is_busy: bool = False, at: float = 0.0
+) -> float:
+    """Give a sign of life of a trial's first attempt; return when, by the file system's clock."""
+    member = MemberHeartbeat(number, 1, f"token-{number}", step, 0)
+    file = folder.job("00001").heartbeat
+    file.write(JobHeartbeat(at, "here", 1, is_busy, 1.0, (member,)))
+    return file.path.stat().st_mtime
+
+
 def result(number: int, status: str = "finished", token: str | None = None) -> AttemptResult:
     return AttemptResult(token or f"token-{number}", status, 8, None, "", {})
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_result_that_was_seen_survives_a_loss_of_power(tmp_path: Path, seed: int) -> None:
+    """Its job died before it could flush the folder. Before, events pointed to files that went."""
+    folder = StudyDir(tmp_path / "runs")
+    folder.root.mkdir()
+    files = FaultyFiles(folder.root, FileFaults(), Random(seed), lambda: 0.0)
+    attempt = folder.trial(0).attempt(1)
+
+    def die_once_named() -> None:
+        if (attempt.root / "result.json").exists():
+            raise Killed
+
+    with files.mounted():
+        files.strike = die_once_named
+        with pytest.raises(Killed):
+            attempt.write_result(AttemptResult("token-0", "finished", 8, None, "", {}))
+        files.strike = lambda: None
+        assert look(state_of(0), folder, Looking()).results[0].status == "finished"
+        files.crash()
+    assert attempt.read_result() is not None
 
 
 def test_nothing_has_happened(folder: StudyDir) -> None:
@@ -118,7 +179,7 @@ def test_a_result_counts_as_soon_as_it_is_there(folder: StudyDir) -> None:
 
 
 def test_a_job_that_is_gone_without_a_word_has_lost_its_trials(folder: StudyDir) -> None:
-    folder.trial(0).attempt(1).write_heartbeat(Heartbeat(0.0, 6, 0, 1.0, "here", 1, False))
+    give_sign(folder, 0, 6)
     folder.trial(2).attempt(1).write_result(result(2, "interrupted"))
     seen = look(state_of(0, 1, 2), folder, Looking())
     assert seen.gone == {"00001"}
@@ -210,29 +271,75 @@ def test_what_was_given_later_and_never_begun_is_no_loss(
     state.jobs["00001"].groups = [first, later]
     seen = look(state, folder, executor).results
     assert (seen[0].status, seen[1].status) == (LOST, "interrupted")
-    folder.trial(1).attempt(1).write_heartbeat(Heartbeat(0.0, 0, 0, 1.0, "here", 1, True))
+    give_sign(folder, 1, 0, is_busy=True)
     assert look(state, folder, executor).results[1].kind == (failure or LOST)
 
 
 def test_a_running_attempt_of_which_nothing_is_heard(folder: StudyDir) -> None:
-    attempt = folder.trial(0).attempt(1)
     in_the_future = 4e9  # by the job's own clock, which is not believed
-    attempt.write_heartbeat(Heartbeat(in_the_future, 6, 4, 1.0, "here", 1, False))
-    beat = (attempt.root / "heartbeat.json").stat().st_mtime
+    beat = give_sign(folder, 0, 6, at=in_the_future)
     running = Looking("00001")
-    assert look(state_of(0), folder, running, now=beat + SILENCE_SECONDS - 1).results == {}
-    found = look(state_of(0), folder, running, now=beat + SILENCE_SECONDS).results[0]
+    assert (
+        look_after_long(state_of(0), folder, running, now=beat + SILENCE_SECONDS - 1).results == {}
+    )
+    found = look_after_long(state_of(0), folder, running, now=beat + SILENCE_SECONDS).results[0]
     assert (found.status, found.kind, found.step) == (LOST, SILENT, 6)
+
+
+def test_a_clock_that_is_wrong_or_jumps_makes_no_job_silent(folder: StudyDir) -> None:
+    """Before, all jobs were cancelled by a driver whose clock was ten minutes ahead of the file
+    system's, or whose machine had slept."""
+    running, silences = Looking("00001"), Silences()
+    now = give_sign(folder, 0, 0) + 3600.0
+    for step in range(1, 60):
+        beat = give_sign(folder, 0, step, at=float(step))
+        os.utime(folder.job("00001").heartbeat.path, (beat, beat))
+        now += 3600.0 if step == 30 else 30.0
+        assert look(state_of(0), folder, running, now, silences).results == {}
+    for seconds in (1e5, 30.0):  # it has slept, and the job may have as well
+        now += seconds
+        assert look(state_of(0), folder, running, now, silences).results == {}
+    assert look(state_of(0), folder, running, now + 30.0, silences).results[0].kind == SILENT
 
 
 def test_one_that_measures_may_be_silent_for_longer(folder: StudyDir) -> None:
-    attempt = folder.trial(0).attempt(1)
-    attempt.write_heartbeat(Heartbeat(0.0, 6, 4, 1.0, "here", 1, True))
-    beat = (attempt.root / "heartbeat.json").stat().st_mtime
+    beat = give_sign(folder, 0, 6, is_busy=True)
     running = Looking("00001")
-    assert look(state_of(0), folder, running, now=beat + BUSY_SECONDS - 1).results == {}
-    found = look(state_of(0), folder, running, now=beat + BUSY_SECONDS).results[0]
+    assert look_after_long(state_of(0), folder, running, now=beat + BUSY_SECONDS - 1).results == {}
+    found = look_after_long(state_of(0), folder, running, now=beat + BUSY_SECONDS).results[0]
     assert (found.status, found.kind, found.step) == (LOST, SILENT, 6)
+
+
+def test_a_job_of_an_older_version_is_heard(folder: StudyDir) -> None:
+    """It gives signs of life for each attempt, beside which those of its job are missing."""
+    file = folder.trial(0).attempt(1).own_heartbeat
+    write_json(file.path, asdict(Heartbeat(0.0, 6, 4, 1.0, "here", 1, False)))
+    beat = file.path.stat().st_mtime
+    state, running = state_of(0), Looking("00001")
+    state.jobs["00001"].began_at = 0.0
+    seen = look_after_long(state, folder, running, now=beat + SILENCE_SECONDS - 1)
+    assert (seen.results, seen.beats[0].step) == ({}, 6)
+    found = look_after_long(state, folder, running, now=beat + SILENCE_SECONDS).results[0]
+    assert (found.kind, found.step) == (SILENT, 6)
+
+
+def test_the_file_of_a_job_is_read_once_a_round(
+    folder: StudyDir, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before, a round read a file for each of its trials."""
+    members = tuple(MemberHeartbeat(n, 1, f"token-{n}", n, 0) for n in range(8))
+    file = folder.job("00001").heartbeat
+    file.write(JobHeartbeat(0.0, "here", 1, False, 2.5, members))
+    reads, read = [], HeartbeatFile.read
+
+    def counted(self: HeartbeatFile) -> JobHeartbeat | None:
+        reads.append(self.path)
+        return read(self)
+
+    monkeypatch.setattr(HeartbeatFile, "read", counted)
+    seen = look(state_of(*range(8)), folder, Looking("00001"))
+    assert [seen.beats[n].step for n in range(8)] == [*range(8)]
+    assert reads == [file.path]
 
 
 def test_one_that_never_begins_is_missed_at_last(folder: StudyDir) -> None:
@@ -240,8 +347,35 @@ def test_one_that_never_begins_is_missed_at_last(folder: StudyDir) -> None:
     state, running = state_of(0), Looking("00001")
     assert look(state, folder, running, now=1e12).results == {}  # it waits in the queue
     state.jobs["00001"].began_at = 1000.0
-    assert look(state, folder, running, now=1000.0 + BUSY_SECONDS - 1).results == {}
-    assert look(state, folder, running, now=1000.0 + BUSY_SECONDS).results[0].kind == SILENT
+    assert look_after_long(state, folder, running, now=1000.0 + BUSY_SECONDS - 1).results == {}
+    seen = look_after_long(state, folder, running, now=1000.0 + BUSY_SECONDS)
+    assert seen.results[0].kind == SILENT
+
+
+def test_one_look_that_finds_no_sign_makes_no_old_job_silent(folder: StudyDir) -> None:
+    """Before, a job older than an hour was cancelled when its file could not be read once."""
+    state, running, silences = state_of(0), Looking("00001"), Silences()
+    state.jobs["00001"].began_at = 0.0
+    now = give_sign(folder, 0, 1) + BUSY_SECONDS
+    file = folder.job("00001").heartbeat.path
+    for step in range(2, 60):
+        if step % 3:
+            give_sign(folder, 0, step)
+            os.utime(file, (now, now))
+        else:
+            file.write_text("torn")
+        assert look(state, folder, running, now, silences).results == {}
+        now += 30.0
+
+
+def test_what_was_given_later_and_said_where_it_goes_on_has_begun(folder: StudyDir) -> None:
+    """Its sign of life leaves the job's file when it ends; before, a result that is damaged every
+    time was made again without end."""
+    state = state_of(0, 1)
+    first, later = ((plan,) for plan in state.jobs["00001"].groups[0])
+    state.jobs["00001"].groups = [first, later]
+    folder.trial(1).attempt(1).write_start(0)
+    assert look(state, folder, Looking()).results[1].status == LOST
 
 
 def test_a_file_system_that_fails_for_a_moment_is_no_news(
@@ -250,15 +384,32 @@ def test_a_file_system_that_fails_for_a_moment_is_no_news(
     add_row(folder, 0, 2, 0.5)
     folder.trial(0).attempt(1).write_result(result(0))
 
-    def fail(path: Path, **options: object) -> str:
+    def fail(path: Path, limit: int | None = None) -> BufferedReader:
         raise OSError(116, "Stale file handle")
 
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "read_text", fail)
+        patch.setattr(bounded, "open_file", fail)
         seen = look(state_of(0), folder, Looking("00001"))
     assert (seen.results, seen.reports) == ({}, ())
     seen = look(state_of(0), folder, Looking("00001"))
     assert (seen.results, seen.reports) == ({0: result(0)}, (Report(2, 0, 0.5),))
+
+
+def test_a_job_is_not_gone_before_its_results_can_be_read(
+    folder: StudyDir, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before, its trials counted as running for ever, in a job that had ended."""
+    folder.trial(0).attempt(1).write_result(result(0))
+
+    def fail(self: AttemptDir) -> AttemptResult:
+        raise DiskError("Stale file handle")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(AttemptDir, "read_result", fail)
+        seen = look(state_of(0), folder, Looking())
+    assert (seen.results, seen.gone) == ({}, frozenset())
+    seen = look(state_of(0), folder, Looking())
+    assert (seen.results, seen.gone) == ({0: result(0)}, {"00001"})
 
 
 def test_a_damaged_line_is_left_out(folder: StudyDir) -> None:
@@ -293,7 +444,7 @@ def test_values_that_are_not_whole_are_none(folder: StudyDir) -> None:
     ],
 )
 def test_a_sign_of_life_that_cannot_be_is_none(folder: StudyDir, text: str) -> None:
-    path = folder.trial(0).attempt(1).root / "heartbeat.json"
+    path = folder.job("00001").heartbeat.path
     path.parent.mkdir(parents=True)
     path.write_text(text)
     assert look(state_of(0), folder, Looking()).results[0].step == 0

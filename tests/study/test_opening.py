@@ -21,13 +21,16 @@ from drives import (
     query,
     schedule,
     stored_events,
+    stored_trials,
     tick_until,
 )
 from fakes import FakeExecutor
 from optuna.storages import RDBStorage
+from optuna.trial import TrialState
 
 from hpsearch.errors import ConflictError
 from hpsearch.study.database import Database
+from hpsearch.study.drafts import DraftStorage
 from hpsearch.study.driver import Driver
 from hpsearch.study.events import NewEvent
 from hpsearch.study.holder import is_dead, own_name
@@ -155,6 +158,75 @@ def test_a_driver_that_slept_too_long_writes_nothing_more(tmp_path: Path) -> Non
             assert (everything(study), files(study), executor.submitted) == before
             assert tick_until(other, lambda: other.state.status != "running").status == "finished"
     check_books(study, executor)
+
+
+def test_of_two_drivers_whose_clocks_differ_by_minutes_one_drives(tmp_path: Path) -> None:
+    """The other one thinks that it holds the study for minutes to come. Before, it looked for jobs
+    that it did not know, which were its successor's, and cancelled them."""
+
+    class Cancelling(FakeExecutor):
+        num_looks_for_strays = 0
+
+        def cancel_strays(self) -> None:
+            self.num_looks_for_strays += 1
+
+    study = new_study(tmp_path, budget={"trials": 6})
+    executor, clock, ahead = Cancelling(), Clock(), Clock()
+    ahead.now += LEASE_SECONDS
+    with opened(study, executor, clock) as first:
+        first.tick()
+        with opened(study, executor, ahead) as second:
+            second.tick()
+            before = everything(study), files(study), list(executor.submitted)
+            looks = executor.num_looks_for_strays
+            with pytest.raises(ConflictError, match="no longer driven by"):
+                first.tick()
+            assert (everything(study), files(study), executor.submitted) == before
+            assert executor.num_looks_for_strays == looks
+            with pytest.raises(ConflictError), opened(study, executor, clock):
+                pass
+            assert tick_until(second, lambda: second.state.status != "running")
+    check_books(study, executor)
+
+
+def test_a_driver_that_is_overtaken_while_it_asks_creates_no_trial(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half of the lease is left by its clock, so it does not renew it. Before, it created trials
+    beyond the budget, which stayed without an end in Optuna."""
+    study, clock = new_study(tmp_path, budget={"trials": 6}), Clock()
+    keep = DraftStorage.keep
+
+    def overtaken(storage: DraftStorage, study_id: int) -> None:
+        if storage.get_n_trials(study_id, [TrialState.RUNNING]) == 3:  # the draft is one of them
+            hold(study, "elsewhere/1/2.00", clock.now)
+        keep(storage, study_id)
+
+    monkeypatch.setattr(DraftStorage, "keep", overtaken)
+    with (
+        opened(study, FakeExecutor(), clock) as driver,
+        pytest.raises(ConflictError, match="no longer driven by"),
+    ):
+        driver.tick()
+    assert len(stored_trials(study)) == 2
+    monkeypatch.undo()
+    give_free(study)
+    drive(study, FakeExecutor())
+    assert len(stored_trials(study)) == 6
+
+
+def test_a_trial_that_another_driver_told_is_no_fault_of_the_program(tmp_path: Path) -> None:
+    """Before, a driver that another one replaced amid a round ended with a traceback."""
+    study = new_study(tmp_path, budget={"trials": 1})
+    with opened(study, FakeExecutor()) as driver:
+        driver.tick()
+        trial = driver.state.trials[0]
+        storage = RDBStorage(study.spec.storage)
+        optuna.load_study(study_name="quick", storage=storage).tell(0, state=TrialState.FAIL)
+        storage.remove_session()
+        storage.engine.dispose()
+        with pytest.raises(ConflictError, match="another driver has taken the study"):
+            driver.trials.tell(trial, "failed", {}, failure="nan")
 
 
 @pytest.mark.parametrize("number", [1, 3, 5, 12, 20, 30])

@@ -5,7 +5,12 @@ from itertools import pairwise
 
 import pytest
 
-from hpsearch.errors import ConflictError, StorageError, StorageUnavailableError
+from hpsearch.errors import (
+    ConflictError,
+    SchedulerUnavailableError,
+    StorageError,
+    StorageUnavailableError,
+)
 from hpsearch.study.outage import Outage
 from hpsearch.study.recorder import LEASE_SECONDS
 
@@ -30,12 +35,22 @@ class Time:
 class World:
     """A database that is away at some times, and an outage that waits for it."""
 
-    def __init__(self, *, away: tuple[float, float], patience: float = 86_400.0) -> None:
+    def __init__(
+        self,
+        *,
+        away: tuple[float, float],
+        patience: float = 86_400.0,
+        waits_at_start: bool = False,
+    ) -> None:
         self.time = Time()
         self.told: list[str] = []
         self.away = away
         self.outage = Outage(
-            self.told.append, patience=patience, clock=self.time, sleep=self.time.sleep
+            self.told.append,
+            waits_at_start=waits_at_start,
+            patience=patience,
+            clock=self.time,
+            sleep=self.time.sleep,
         )
         self.num_done = 0
         self.tried: list[float] = []
@@ -76,11 +91,52 @@ def test_five_minutes_are_waited_for_with_growing_pauses() -> None:
     assert world.told[1] == "the database is back, 301 seconds after it was missed"
 
 
+def test_what_is_the_matter_is_noted_before_each_pause() -> None:
+    """Before, it was noted once, and a driver that waited for long was taken for gone."""
+    time, notes, tries = Time(), list[tuple[float, str]](), iter(range(20))
+
+    def work() -> None:
+        if next(tries) < 12:
+            raise AWAY
+
+    outage = Outage(
+        lambda sentence: None,
+        note=lambda sentence: notes.append((time.now, sentence)),
+        waits_at_start=True,
+        clock=time,
+        sleep=time.sleep,
+    )
+    outage.run(work)
+    assert [sentence for _, sentence in notes] == [str(AWAY)] * 12
+    assert max(after - before for (before, _), (after, _) in pairwise(notes)) <= 30.0
+
+
 def test_a_database_that_was_never_reached_is_not_waited_for() -> None:
     world = World(away=(0.0, 5.0))
     with pytest.raises(StorageUnavailableError):
         world.outage.run(world.work)
     assert (world.time.slept, world.told) == ([], [])
+
+
+def test_a_driver_without_a_terminal_waits_without_end_for_one_that_was_never_reached() -> None:
+    world = World(away=(0.0, 5 * 86_400.0), waits_at_start=True)
+    assert world.outage.run(world.work) == "done"
+    assert world.tried[:4] == [0.0, 1.0, 3.0, 7.0]
+
+
+def test_a_scheduler_that_is_away_when_a_driver_begins() -> None:
+    time, told = Time(), []
+    outage = Outage(told.append, waits_at_start=True, clock=time, sleep=time.sleep)
+    away = [SchedulerUnavailableError("SLURM does not answer here")] * 3
+
+    def build() -> str:
+        if away:
+            raise away.pop()
+        return "executor"
+
+    assert outage.run(build) == "executor"
+    assert time.now == 1.0 + 2.0 + 4.0
+    assert told[0].startswith("SLURM does not answer here; ")
 
 
 def test_patience_ends() -> None:

@@ -3,6 +3,7 @@
 import json
 import sys
 
+import numpy as np
 import optuna
 import pytest
 from drives import (
@@ -17,12 +18,14 @@ from drives import (
     tick_until,
 )
 from fakes import FakeExecutor, Fault
+from optuna.importance import PedAnovaImportanceEvaluator
 from optuna.trial import TrialState
 from pages import check_page, trace
 from test_population_study import population_study, teaching
 
 from hpsearch.cli import main
 from hpsearch.cluster.study_dir import StudyDir
+from hpsearch.commands import report as command
 from hpsearch.study.state import RUNNING
 
 FAULTS = {(3, 1): Fault("nan", 8), (5, 1): Fault("error", 4), (7, 1): Fault("vanish", 4)}
@@ -97,21 +100,54 @@ def test_the_answer_stands_first(search, search_page):
     assert float(rows["host.gamma"]) == pytest.approx(best.params["host.gamma"], rel=1e-3)
 
 
-def test_importances_are_those_of_optuna(search, search_page):
-    expected = importances(search, 0, "maximize")
-    (bars,) = search_page.charts["importances-0"]["data"]
-    assert dict(zip(bars["y"], bars["x"], strict=True)) == pytest.approx(expected)
+def test_importances_are_those_of_optuna_beyond_chance(search, search_page):
+    check_importances(search_page, 0, importances(search, 0, "maximize"))
+
+
+def check_importances(page, place: int, expected: dict[str, float]) -> None:
+    bars = trace(page.charts[f"importances-{place}"], "importance, 95 % interval")
+    drawn = dict(zip(bars["y"], bars["x"], strict=True))
+    assert drawn == pytest.approx(expected, abs=0.1)  # other shuffles give another chance
 
 
 def importances(study, objective: int, direction: str) -> dict[str, float]:
-    """Return what Optuna says of the finished trials as plain SQL holds them."""
+    """Return what Optuna says of the trials as plain SQL holds them, beyond what chance gives."""
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    alone = optuna.create_study(direction=direction)
-    for one in stored_trials(study):
-        if one.state == TrialState.COMPLETE:
-            one.values = [one.values[objective]]
-            alone.add_trial(one)
-    return optuna.importance.get_param_importances(alone)
+    trials = [one for one in stored_trials(study) if one.state == TrialState.COMPLETE]
+    values = [one.values[objective] for one in trials]
+    evaluator = PedAnovaImportanceEvaluator(target_quantile=min(0.4, 10 / len(trials)))
+    rng = np.random.default_rng(11)
+
+    def by_name(shown) -> dict[str, float]:
+        alone = optuna.create_study(direction=direction)
+        for trial, value in zip(trials, shown, strict=True):
+            trial.values = [float(value)]
+            alone.add_trial(trial)
+        return evaluator.evaluate(alone)
+
+    measured = by_name(values)
+    shuffled = [by_name(rng.permutation(values)) for _ in range(60)]
+    beyond = {
+        name: max(0.0, measured[name] - np.mean([row[name] for row in shuffled]))
+        for name in measured
+    }
+    return {name: value / sum(beyond.values()) for name, value in beyond.items()}
+
+
+def test_the_page_says_where_chance_explains_the_importances(search, search_page, tmp_path):
+    """In the search the step alone sets the value, so what parameters there are is noise."""
+    noise = trace(search_page.charts["importances-0"], "noise")
+    bars = trace(search_page.charts["importances-0"], "importance, 95 % interval")
+    above = [
+        name
+        for name, limit, share in zip(noise["y"], noise["x"], bars["x"], strict=True)
+        if share > limit
+    ]
+    said = "Too few trials to tell which parameters mattered" in search_page.words
+    assert said == (not above)
+    assert "100 shuffles" in search_page.words
+    assert "100 resamples" in search_page.words
+    assert all(end >= 0 for end in (*bars["error_x"]["array"], *bars["error_x"]["arrayminus"]))
 
 
 def test_slices_are_the_values_by_parameter(search, search_page):
@@ -288,9 +324,7 @@ def test_several_objectives(tmp_path):
     assert {int(one.removeprefix("trial ")) for one in drawn["text"]} == set(front)
     for place, direction in enumerate(("maximize", "minimize")):
         assert f"history-{place}" in page.charts
-        (bars,) = page.charts[f"importances-{place}"]["data"]
-        found = dict(zip(bars["y"], bars["x"], strict=True))
-        assert found == pytest.approx(importances(study, place, direction))
+        check_importances(page, place, importances(study, place, direction))
 
 
 def test_an_empty_study(tmp_path):
@@ -324,6 +358,26 @@ def test_what_is_no_page_is_refused(search, capsys):
     assert "a page is an .html file, got 'page.pdf'" in capsys.readouterr().err
     assert main(["report", "quick", "-o", "nowhere/page.html"]) == 2
     assert "there is no folder nowhere for the page; make it first" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("place", ["folder.html", "/proc/page.html"])
+def test_a_page_that_cannot_be_written_costs_no_work(search, capsys, tmp_path, monkeypatch, place):
+    (tmp_path / "folder.html").mkdir()
+    monkeypatch.setattr(command, "gather", lambda *_: pytest.fail("the work began"))
+    runs = str(search.path.parent / "runs")
+    path = tmp_path / place  # which is the place itself where it begins with /
+    assert main(["report", str(search.path), "--runs", runs, "-o", str(path)]) in (2, 6)
+    err = capsys.readouterr().err
+    assert "choose another" in err
+    assert len(err.splitlines()) == 1
+
+
+def test_progress_is_told_beside_the_path(search, capsys):
+    page_of(search)
+    out, err = capsys.readouterr()
+    assert out.endswith("page.html\n")
+    assert len(out.splitlines()) == 1
+    assert "hpsearch: drawing the page" in err
 
 
 def test_without_plotly_a_sentence_says_what_to_do(search, monkeypatch, capsys):

@@ -19,14 +19,16 @@ from optuna.trial import TrialState
 from servers import PASSWORD, Server, plain_trials
 from tried import tried
 
-from hpsearch.errors import StorageError, StorageUnavailableError
-from hpsearch.study import engine, opening, outage, recorder
+from hpsearch.errors import ConflictError, StorageError, StorageUnavailableError
+from hpsearch.study import engine, opening, outage, recorder, snapshots
 from hpsearch.study.database import Database, StudyRecords
 from hpsearch.study.events import EventLog, NewEvent
+from hpsearch.study.leases import Leases
 from hpsearch.study.opening import open_driver
 from hpsearch.study.outage import Outage
+from hpsearch.study.snapshots import SnapshotWriter, StoredTrials, read_state
 from hpsearch.study.spec import Study
-from hpsearch.study.state import RUNNING
+from hpsearch.study.state import RUNNING, StudyState
 from hpsearch.study.storage import open_storage
 
 STORAGE = "HPSEARCH_TEST_STORAGE"
@@ -250,6 +252,35 @@ def test_a_transaction_arrives_once_or_is_said_to_be_unknown(
     database.close()
     assert len(set(found)) == len(found)
     assert set(range(number + 1)) - unknown <= set(found)
+
+
+def test_a_snapshot_is_written_and_read(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(snapshots, "PIECE", 1000)
+    database = Database.open(url)
+    database.migrate()
+    study = StudyRecords(database).create_or_get(
+        name="one", spec="{}", spec_hash="", state="", now=0.0
+    )
+    log, writer, state = EventLog(database), SnapshotWriter(database), StudyState()
+    lease = Leases(database).acquire(study.id, holder="a", now=0.0, ttl=10.0)
+    for first in (0, 100):
+        for number in range(first, first + 100):
+            asked = NewEvent("asked", 0.0, number, data={"params": {"x": "\u00fc" * 30}})
+            told = {"state": "finished", "value": 0.5, "metrics": {}, "failure": None}
+            ended = NewEvent("told", 0.0, number, data=told | {"message": ""})
+            state.apply(log.append(study.id, [asked, ended] if number % 3 else [asked]))
+        writer.write(lease, state, lambda trial: f"\u00fc {trial.number}")
+        seen = read_state(database, study.id)
+        assert isinstance(seen.trials, StoredTrials)
+        numbers = {line.partition("\t")[0] for line in seen.trials.lines().split("\n")}
+        assert numbers == {str(n) for n, trial in state.trials.items() if trial.told}
+        assert (seen.trials[1], seen) == (state.trials[1], state)
+    Leases(database).acquire(study.id, holder="b", now=100.0, ttl=10.0)
+    state.apply(log.append(study.id, [NewEvent("started", 0.0)]))
+    with pytest.raises(ConflictError, match="no longer driven by a"):
+        writer.write(lease, state, lambda trial: "")
+    assert read_state(database, study.id) == state
+    database.close()
 
 
 # Driving.

@@ -117,6 +117,8 @@ def test_all_faults_are_listed_at_once(tmp_path: Path) -> None:
         ({"objectives": [{"metric": "a", "goal": "minimize"}] * 2}, "stands twice"),
         ({"prometheus": {"port": 0}}, "prometheus.port must lie in"),
         ({"prometheus": {"port": 9464, "host": ""}}, "host must be a name or an address"),
+        ({"executor": {"name": "local", "gpus_per_job": -1}}, "gpus_per_job must lie in [0, inf)"),
+        ({"prometheus": {"port": 9464, "token": "env:"}}, "token must be the path of a file"),
         ({"space": {}}, "space must name at least one parameter"),
         ({"sampler": {"name": "grid"}}, "space.host.optim.args.lr must have a step"),
         ({"pruner": {"name": "hyperband"}}, "pruner.max_resource is missing"),
@@ -243,6 +245,28 @@ def test_file_that_is_no_mapping(tmp_path: Path) -> None:
     path.write_text("- 1\n")
     with pytest.raises(ConfigError, match="must be a mapping"):
         load_spec(path)
+
+
+@pytest.mark.parametrize("where", ["base", "space"])
+def test_gpus_of_a_job_on_this_machine(tmp_path: Path, where: str) -> None:
+    """One where a trial may train on a GPU, unless the file says otherwise; none would be wrong."""
+    device = {"type": "categorical", "choices": ["cpu", "cuda"]}
+    cuda: dict[str, Any] = {"space": {"host.gamma": GAMMA, "device": device}}
+    if where == "base":
+        base = yaml_file.load(BASE) | {"device": "cuda"}
+        (tmp_path / "cuda.yaml").write_text(yaml_file.dump(base))
+        cuda = {"base": str(tmp_path / "cuda.yaml")}
+
+    def gpus(number: int | None, **changes: Any) -> int:
+        executor = {"name": "local", "gpus_per_job": number}
+        return load(tmp_path, executor=executor, **changes).gpus_per_job
+
+    assert [gpus(None), gpus(0), gpus(2)] == [0, 0, 2]
+    assert [gpus(None, **cuda), gpus(2, **cuda)] == [1, 2]
+    assert problems(tmp_path, executor={"name": "local", "gpus_per_job": 0}, **cuda) == (
+        "executor.gpus_per_job must be 1 or more where trials train on device cuda, but is 0; "
+        "leave it out, or set device: cpu",
+    )
 
 
 def test_hash_is_of_what_defines_the_search(tmp_path: Path) -> None:

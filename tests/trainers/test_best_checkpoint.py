@@ -34,6 +34,8 @@ def folder(tmp_path):
         ("panel/host", True),
         ("rho/agent/zeillinger", False),
         ("panel_sampled/agent", False),
+        ("worst/host", True),
+        ("worst/agent", False),
     ],
 )
 def test_hosts_are_maximised_and_agents_minimised(metric, maximized):

@@ -97,7 +97,50 @@ DISAGREEMENTS = [
     (
         "dqn ppo",
         {"opponents": POOL},
-        ["opponents holds snapshots of two learning roles, but only one learns; write null"],
+        [
+            "opponents holds snapshots of two learning roles, but only one learns; leave them out, "
+            "or write null"
+        ],
+    ),
+    (
+        "dqn ppo",
+        {"agent": None},
+        [
+            "agent is null, so opponents must list those that the other role meets; write such a "
+            "list, or a player as agent"
+        ],
+    ),
+    (
+        "dqn ppo",
+        {"opponents": [{"player": "random", "weight": 1.0}]},
+        ["agent must be null where opponents lists those that the other role meets"],
+    ),
+    (
+        "dqn ppo",
+        {"agent": None, "opponents": []},
+        ["opponents lists no player that the host can meet"],
+    ),
+    (
+        "dqn ppo",
+        {
+            "agent": None,
+            "opponents": [
+                {"player": "zeillinger", "weight": 1.0},
+                {"player": "learner", "weight": 1.0},
+                {"player": "random", "weight": 1.0},
+                {"player": "random", "weight": 2.0},
+                {"snapshots": POOL, "weight": 1.0},
+                {"snapshots": POOL, "weight": 1.0},
+            ],
+        },
+        [
+            "opponents must list random once, with the sum of its weights",
+            "opponents lists zeillinger, which no learning role can meet",
+            "opponents lists the learner, but only one role learns",
+            "opponents must list snapshots once",
+            "opponents holds snapshots of two learning roles, but only one learns; leave them out, "
+            "or write null",
+        ],
     ),
     (
         "dqn ppo",
@@ -182,6 +225,7 @@ def test_what_nearly_disagrees_is_read(tiny_config, algorithm):
     tiny_config({"host.encoder.num_points": 4}, algorithm)
     tiny_config({"agent": "learn", "opponents": {**POOL, "max_staleness": 2}}, algorithm)
     tiny_config({"agent": "learn", "opponents": {**POOL, "at_once": 8}}, algorithm)
+    tiny_config({"agent": None, "opponents": [{"player": "random", "weight": 1e-9}]}, algorithm)
     tiny_config({"checkpoint.best": "rho_sampled/host/choose_first"}, algorithm)
     encoder = {"name": "attention", "width": 8, "heads": 8, "blocks": 1}
     tiny_config({"host.encoder": encoder}, algorithm)
@@ -588,3 +632,20 @@ def dataclasses_below(hint) -> set[type]:
     if get_origin(hint) is None:
         return set()
     return set().union(*(dataclasses_below(inner) for inner in get_args(hint)))
+
+
+@pytest.mark.parametrize(
+    ("opponents", "sentence"),
+    [
+        (3, "opponents must be a mapping of keys or a list, but is 3"),
+        ([{"player": "random"}], "opponents[0].weight is missing"),
+        ([{"player": "random", "weight": 0}], "opponents[0].weight must lie in (0, inf), but is 0"),
+        ([{"player": "rndom", "weight": 1}], "opponents[0].player unknown player 'rndom'"),
+        ([{"checkpoint": 1, "weight": 1}], "opponents[0].checkpoint must be a text, but is 1"),
+        ([{"snapshots": {}, "weight": 1}], "opponents[0].snapshots.size is missing"),
+        ({**POOL, "size": 0}, "opponents.size must lie in [1, inf), but is 0"),
+    ],
+)
+def test_the_fault_in_a_list_of_opponents_is_named(problems_of, opponents, sentence):
+    problems = list(problems_of({"agent": None, "opponents": opponents}))
+    assert any(problem.startswith(sentence) for problem in problems), problems

@@ -12,7 +12,7 @@ from hpsearch.trainers.evaluation import (
     measure_hosts,
     play,
 )
-from hpsearch.trainers.metrics import MODES, metric_names
+from hpsearch.trainers.metrics import MODES, PANELS, metric_names
 from hpsearch.trainers.policies import ScriptedAgentPolicy, ScriptedHostPolicy
 from hpsearch.trainers.position import Position
 
@@ -208,6 +208,27 @@ def test_panel_is_the_geometric_mean_over_the_three():
     assert "panel/agent" not in metrics
 
 
+@pytest.mark.parametrize(("role", "extreme"), [("host", min), ("agent", max)])
+def test_worst_is_rho_against_the_opponent_that_beats_a_player_most(role, extreme):
+    how = measurement(num_games=100)
+    if role == "host":
+        names = AGENTS
+        (metrics,) = measure_hosts(ScriptedHostPolicy("zeillinger"), names, 1, how)
+    else:
+        names = HOSTS
+        (metrics,) = measure_agents(ScriptedAgentPolicy("choose_first"), names, 1, how)
+    against = {name: metrics[f"rho/{role}/{name}"] for name in PANELS[role]}
+    found = metrics[f"worst/{role}"]
+    weakest = extreme(against.values(), key=lambda rho: rho.value)
+    assert found.value == weakest.value
+    assert found.games == 300
+    assert found.low <= found.value <= found.high
+    # Where one opponent is far worse than the others, its interval is the worst one's.
+    assert found.low == pytest.approx(weakest.low, rel=0.05)
+    assert found.high == pytest.approx(weakest.high, rel=0.05)
+    assert f"worst_sampled/{role}" in metrics
+
+
 def test_without_the_sampled_mode_the_greedy_one_is_the_same():
     for names, measure, policy in (
         (AGENTS, measure_hosts, ScriptedHostPolicy("zeillinger")),
@@ -215,9 +236,9 @@ def test_without_the_sampled_mode_the_greedy_one_is_the_same():
     ):
         (both,) = measure(policy, names, 1, measurement())
         (greedy,) = measure(policy, names, 1, measurement(modes=MODES[:1]))
-        assert len(both) == 2 * len(greedy) == 8
+        assert len(both) == 2 * len(greedy) == 10
         for name, measured in greedy.items():
-            assert not name.startswith(("rho_sampled", "panel_sampled"))
+            assert not name.startswith(("rho_sampled", "panel_sampled", "worst_sampled"))
             # The noise of a game differs with the number of lanes; its start does not.
             assert measured.low < both[name].high
             assert both[name].low < measured.high

@@ -25,6 +25,11 @@ POOL = {
 }
 PRIORITIES = {"alpha": 0.6, "beta": 0.4, "beta_steps": 8, "eps": 1e-3}
 BOTH = {"agent": "learn"}
+LISTED = [
+    {"player": "random", "weight": 1.0},
+    {"player": "learner", "weight": 1.0},
+    {"snapshots": POOL, "weight": 2.0},
+]
 CASES = {
     "a host": ("dqn", {}),
     "both": ("dqn", BOTH),
@@ -32,6 +37,7 @@ CASES = {
     "minimax and dueling": ("dqn", {"dqn.minimax": True, "dqn.dueling": True}),
     "batch norm": ("dqn", {**BOTH, "host.net_arch": [8, "b"]}),
     "a pool": ("dqn", {**BOTH, "opponents": POOL}),
+    "several opponents": ("dqn", {**BOTH, "opponents": LISTED}),
     "schedules": (
         "dqn",
         {
@@ -42,6 +48,7 @@ CASES = {
     "a late start": ("dqn", {"learning_starts": 5, "host.steps_before_update_target": 3}),
     "policies": ("ppo", {}),
     "both policies": ("ppo", {**BOTH, "ppo.target_kl": 0.01, "ppo.recompute_advantages": True}),
+    "policies and several opponents": ("ppo", {**BOTH, "opponents": LISTED}),
     "policies and a pool": ("ppo", {**BOTH, "opponents": POOL}),
 }
 STEPS = 7

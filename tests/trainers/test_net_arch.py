@@ -82,3 +82,17 @@ def test_an_error_names_the_repetition(repetition):
 def test_a_fault_inside_a_repetition_is_found():
     with pytest.raises(ValueError, match="got 'x'"):
         parse([{"repeat": 3, "net_arch": [8, "x"]}])
+
+
+def test_a_few_characters_do_not_ask_for_any_number_of_layers():
+    inner = {"repeat": 100, "net_arch": [8]}
+    assert len(parse([{"repeat": 100, "net_arch": [inner]}])) == 10_000
+    empty = [{"repeat": 10**12, "net_arch": [{"repeat": 10**12, "net_arch": []}]}]
+    assert parse(empty) == ()
+    for more in (
+        [{"repeat": 101, "net_arch": [inner]}],
+        [8] * 10_001,
+        [{**inner, "repeat": 10**12}],
+    ):
+        with pytest.raises(ValueError, match="at most 10000 layers"):
+            parse(more)

@@ -298,6 +298,11 @@ def games(*ended: int) -> torch.Tensor:
     return done.flatten(1)
 
 
+def count(opponents, done: torch.Tensor) -> None:
+    """Let all games be against snapshots."""
+    opponents.count(done, torch.ones_like(done))
+
+
 def set_met(opponents, *places: int) -> None:
     opponents.met.copy_(torch.tensor(places).expand(NUM_MEMBERS, -1))
 
@@ -317,14 +322,14 @@ def test_results_are_rho_of_the_games_against_each_snapshot():
     """Moves in which a game ended, over all moves; of none at least half a game."""
     net, opponents = with_three()
     set_met(opponents, 1, 2)
-    opponents.count(games(2, 0))
-    opponents.count(games(1, 0))
+    count(opponents, games(2, 0))
+    count(opponents, games(1, 0))
     opponents.sync(at(net, 30), steps(30, 30))
     found = results(opponents)
     assert found[10] == pytest.approx(3 / 8)
     assert found[20] == pytest.approx(0.5 / 8)
     set_met(opponents, 1, 2)
-    opponents.count(games(1, 1))
+    count(opponents, games(1, 1))
     opponents.sync(at(net, 40), steps(40, 40))
     assert results(opponents)[20] == pytest.approx(1 / 4)  # counted from 0 again
 
@@ -332,7 +337,7 @@ def test_results_are_rho_of_the_games_against_each_snapshot():
 def test_a_snapshot_that_is_met_twice_is_judged_by_all_its_games():
     net, opponents = with_three()
     set_met(opponents, 1, 1)
-    opponents.count(games(4, 1))
+    count(opponents, games(4, 1))
     opponents.sync(at(net, 30), steps(30, 30))
     assert results(opponents)[10] == pytest.approx(5 / 8)
 
@@ -341,12 +346,12 @@ def test_a_snapshot_that_is_met_twice_is_judged_by_all_its_games():
 def test_a_new_snapshot_counts_as_the_hardest_so_far(role):
     """Of those there are: places that hold none yet say nothing."""
     net, opponents = network(), snapshots(pool(fixed(10), size=4), role)
-    opponents.count(games(1, 1))
+    count(opponents, games(1, 1))
     opponents.sync(at(net, 10), steps(10, 10))
     assert results(opponents)[0] == pytest.approx(1 / 4)
     assert results(opponents)[10] == pytest.approx(1 / 4)
     set_met(opponents, 1, 1)
-    opponents.count(games(2, 2))
+    count(opponents, games(2, 2))
     opponents.sync(at(net, 20), steps(20, 20))
     assert results(opponents)[20] == pytest.approx(1 / 2 if role == "host" else 1 / 4)
 

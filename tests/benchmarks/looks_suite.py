@@ -1,0 +1,59 @@
+"""How long the process of a look at a study of many trials takes, with a snapshot and without."""
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import rows
+from measuring import Case, Contender
+from setting import Setting
+
+sys.path.append(str(rows.ROOT / "tests"))
+from long_study import long_study, write_snapshot
+
+START = "from hpsearch.cli import entry; entry()"
+
+
+def looks(setting: Setting) -> Iterator[dict[str, object]]:
+    """Measure `hpsearch status` and `hpsearch trials` into a file."""
+    for trials in setting.pick(full=(4_118, 100_000), quick=(20, 80)):
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            without, with_one = folder / "without", folder / "with"
+            for each in (without, with_one):
+                each.mkdir()
+            write_snapshot(long_study(with_one, trials))
+            contenders = {"python": _run(folder, "-c", "pass")}
+            for command in ("status", "trials"):
+                contenders[command] = _look(with_one, command)
+            if trials == setting.pick(full=4_118, quick=20):
+                long_study(without, trials)
+                contenders["status, no snapshot"] = _look(without, "status")
+                contenders["trials, no snapshot"] = _look(without, "trials")
+            case = Case(
+                name="look at a study",
+                sizes=f"{trials:,} trials, SQLite",
+                unit="look",
+                contenders={key: Contender(run, calls=1) for key, run in contenders.items()},
+                baselines=("python",),
+                goal="1 s",
+            )
+            yield from setting.time([case])
+
+
+def _look(folder: Path, command: str) -> Callable[[], int]:
+    return _run(folder, "-c", START, command, "long", "--runs", str(folder / "runs"))
+
+
+def _run(folder: Path, *command: str) -> Callable[[], int]:
+    environment = os.environ | {"PYTHONPATH": str(rows.ROOT)}
+
+    def run() -> int:
+        with (folder / "output").open("w") as output:
+            subprocess.run([sys.executable, *command], env=environment, check=True, stdout=output)
+        return 1
+
+    return run

@@ -1,0 +1,166 @@
+"""The GPUs of this machine: which there are, and that no two processes hold the same."""
+
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+
+import pytest
+import torch
+from gpu_tools import install_nvidia_smi, new_probe, new_uuid
+
+from hpsearch.cluster.gpus import GpuShare, find_gpus
+from hpsearch.cluster.study_dir import StudyDir
+
+UUIDS = [f"GPU-{digit * 8}-1111-2222-3333-444444444444" for digit in "abc"]
+HOLD = """
+import sys, time
+from hpsearch.cluster.gpus import Gpu, hold_gpus
+from hpsearch.cluster.signals import stop_flag
+with stop_flag() as flag:
+    print("asks", flush=True)
+    held = hold_gpus([Gpu(key[-1], key) for key in sys.argv[2:]], int(sys.argv[1]), flag)
+print(*[gpu.name for gpu in held] if held else ["left"], flush=True)
+time.sleep(0 if held is None else 60)
+"""
+
+
+@pytest.fixture
+def machine(tmp_path, monkeypatch):
+    """Return a function: a machine with these UUIDs and this CUDA_VISIBLE_DEVICES."""
+
+    def make(uuids, visible=None):
+        programs = install_nvidia_smi(tmp_path / "bin", uuids)
+        monkeypatch.setenv("PATH", f"{programs}:/bin:/usr/bin")
+        monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+        if visible is not None:
+            monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+        return find_gpus()
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("visible", "seen"),
+    [
+        (None, {"0": 0, "1": 1, "2": 2}),
+        ("", {}),
+        ("-1", {}),
+        ("NoDevFiles", {}),
+        ("2", {"2": 2}),
+        (" 2, 0", {"2": 2, "0": 0}),
+        (f"{UUIDS[1]},0", {UUIDS[1]: 1, "0": 0}),
+        ("GPU-bbbb", {"GPU-bbbb": 1}),
+        ("GPU-", {}),  # of all three
+        (f"1,{UUIDS[1]}", {"1": 1}),  # the same twice
+        ("0,7,1", {"0": 0}),  # CUDA hides what follows a name that is none
+        ("0,-1,1", {"0": 0}),
+        ("0,,1", {"0": 0}),
+        (f"0,{UUIDS[0][:-1]}5,1", {"0": 0}),
+    ],
+)
+def test_the_gpus_that_a_process_may_use(machine, visible, seen):
+    """The same GPU has the same key, named by its index or by its UUID."""
+    gpus = machine(UUIDS, visible)
+    assert [(gpu.name, gpu.key) for gpu in gpus] == [(n, UUIDS[i]) for n, i in seen.items()]
+
+
+def test_parts_of_gpus_are_gpus_of_their_own(machine):
+    parts = ["MIG-5c89852c-d268-c3f3-1b07-005d5ae1dc3f", "MIG-GPU-a/1/0"]
+    assert [gpu.key for gpu in machine(UUIDS, ",".join(parts))] == parts
+
+
+def test_a_machine_whose_driver_does_not_answer_has_none(machine):
+    assert machine(None) == machine(None, "0") == machine([]) == ()
+
+
+def test_without_nvidia_smi_the_environment_is_believed(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "03,GPU-abc")
+    assert [(gpu.name, gpu.key) for gpu in find_gpus()] == [("03", "3"), ("GPU-abc", "GPU-abc")]
+
+
+def test_how_many_jobs_train_at_once_and_why_none_does(machine, monkeypatch):
+    three = GpuShare(machine(UUIDS), 1)
+    assert (three.max_jobs, three.shortage) == (3, None)
+    assert three.jobs_text(2) == "2 jobs train at once, each on 1 of 3 GPUs (0,1,2)"
+    pairs = GpuShare(three.gpus, 2)
+    assert (pairs.max_jobs, pairs.shortage) == (1, None)
+    assert pairs.jobs_text(4) == (
+        "1 job trains at once, each on 2 of 3 GPUs (0,1,2); executor.jobs is 4"
+    )
+    assert GpuShare(three.gpus, 4).shortage == (
+        "each job is to have 4 GPUs, but this machine has 3 GPUs (0,1,2); "
+        "lower executor.gpus_per_job"
+    )
+    assert GpuShare(machine([]), 1).shortage == (
+        "each job is to have 1 GPU, but there is none here (nvidia-smi shows none); set device: "
+        "cpu in the trainer configuration, or run the study on a machine with a GPU"
+    )
+    assert "CUDA_VISIBLE_DEVICES is ''" in GpuShare(machine(UUIDS, ""), 1).shortage
+    assert (GpuShare((), 0).max_jobs, GpuShare((), 0).shortage) == (None, None)
+
+
+@contextmanager
+def holder(count, keys):
+    """Give a process that holds so many GPUs until it is killed; it has begun to ask."""
+    command = [sys.executable, "-c", HOLD, str(count), *keys]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout.readline() == "asks\n"
+            yield process
+        finally:
+            process.kill()
+
+
+def told(process):
+    return process.stdout.readline().split()
+
+
+def test_two_processes_hold_different_gpus_and_a_third_waits_for_a_death():
+    keys = [new_uuid() + digit for digit in "01"]
+    with holder(1, keys) as first:
+        assert told(first) == ["0"]
+        with holder(1, keys) as second:
+            assert told(second) == ["1"]
+            with holder(1, keys) as third:
+                first.send_signal(signal.SIGKILL)
+                assert told(third) == ["0"]
+
+
+def test_who_needs_two_takes_none_while_there_is_one():
+    keys = [new_uuid() + digit for digit in "01"]
+    with holder(1, keys[:1]) as first:
+        assert told(first) == ["0"]
+        with holder(2, keys) as greedy:
+            time.sleep(0.2)
+            with holder(1, keys[1:]) as second:
+                assert told(second) == ["1"]
+                second.kill()
+                first.kill()
+                assert told(greedy) == ["0", "1"]
+
+
+def test_who_waits_can_be_asked_to_leave():
+    key = new_uuid()
+    with holder(1, [key]) as first:
+        assert told(first) == [key[-1]]
+        with holder(1, [key]) as second:
+            second.send_signal(signal.SIGTERM)
+            assert told(second) == ["left"]
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_a_job_trains_on_a_real_gpu(tmp_path):
+    pytest.importorskip("submitit")  # which a bare node lacks
+    from hpsearch.cluster.local import LocalExecutor
+
+    job = new_probe(StudyDir(tmp_path), "00001", "cuda")
+    executor = LocalExecutor(num_threads=1, gpus=GpuShare(find_gpus(), 1))
+    job_id = executor.submit([job])[job.name]
+    while executor.look([(job, job_id)])[job.name].phase != "ended":
+        time.sleep(0.1)
+    report = job.read_report()
+    assert (report.fault, len(report.gpus)) == (None, 1)

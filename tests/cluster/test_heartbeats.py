@@ -1,0 +1,121 @@
+"""Signs of life: how often a job gives them, and what that costs the file system."""
+
+import os
+import time
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hpsearch.cluster.heartbeats import BRIEF_SECONDS, HeartbeatFile, Heartbeats, seconds_between
+from hpsearch.cluster.messages import Assignment, JobHeartbeat, MemberHeartbeat
+from hpsearch.cluster.worker import work
+
+FIRST, SECOND = Assignment(3, 1, "a"), Assignment(4, 2, "b")
+BEAT = JobHeartbeat(12.5, "node", 42, False, 100.0, (MemberHeartbeat(3, 1, "a", 8, 4),))
+
+
+@pytest.fixture
+def file(tmp_path):
+    return HeartbeatFile(tmp_path / "job" / "heartbeat.json")
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """A clock that goes forward when told to."""
+    now = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    return now
+
+
+def test_a_sign_of_life_is_read_as_it_was_written(file):
+    assert (file.read(), file.age(0.0)) == (None, None)
+    file.write(BEAT)
+    assert file.read() == BEAT
+    assert BEAT.of(3, 1).step == 8
+    assert BEAT.of(3, 2) is None
+    assert BEAT.of(4, 1) is None
+    os.utime(file.path, (50.0, 50.0))
+    assert (file.age(60.0), file.age(40.0)) == (10.0, 0.0)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"at": 1}', "\x00\x00"])
+def test_a_damaged_one_is_none(file, text):
+    file.write(BEAT)
+    file.path.write_text(text)
+    assert file.read() is None
+
+
+def test_all_jobs_together_write_fifty_files_a_second_up_to_a_minute_between_two():
+    assert [seconds_between(n) for n in (1, 100, 1000, 3000, 8000)] == [2, 2, 20, 60, 60]
+
+
+def test_one_is_due_every_so_many_seconds(file, clock):
+    beats = Heartbeats(file, 20.0)
+    assert beats.is_due(is_busy=False)
+    beats.give([(FIRST, 0)], {}, 1.0, is_busy=False)
+    clock[0] += 19.9
+    assert not beats.is_due(is_busy=False)
+    clock[0] += 0.1
+    assert beats.is_due(is_busy=False)
+
+
+def test_long_work_is_announced_and_brief_work_is_not_for_long(file, clock):
+    beats = Heartbeats(file, 20.0)
+
+    def after_work(seconds: float) -> tuple[bool, bool]:
+        """Return whether signs of life were due before and after work of so many seconds."""
+        due = []
+        for is_busy in (True, False):
+            due.append(beats.is_due(is_busy=is_busy))
+            if due[-1]:
+                beats.give([(FIRST, 0)], {}, 1.0, is_busy=is_busy)
+            clock[0] += seconds if is_busy else 0.0
+        return due[0], due[1]
+
+    beats.give([(FIRST, 0)], {}, 1.0, is_busy=False)
+    assert after_work(1.0) == (True, True)  # how long it takes is not known before
+    assert not file.read().is_busy
+    assert after_work(1.0) == (False, False)
+    assert after_work(BRIEF_SECONDS + 1) == (False, True)
+    assert after_work(1.0) == (True, True)
+
+
+def test_one_more_is_announced_beside_the_others(file):
+    beats = Heartbeats(file, 2.0)
+    beats.give([(FIRST, 8)], {3: 4}, 5.0, is_busy=False)
+    beats.announce([(SECOND, 0)])
+    said = file.read()
+    assert (said.is_busy, said.of(3, 1).saved, said.of(4, 2).step) == (True, 4, 0)
+    assert said.steps_per_second == 5.0
+    assert beats.is_due(is_busy=False)
+    beats.give([(SECOND, 1)], {}, 5.0, is_busy=False)
+    assert file.read().of(3, 1) is None
+
+
+def test_eight_members_cost_a_write_an_interval_and_no_flush(
+    tmp_path, new_job, plain_config, monkeypatch
+):
+    """Before, every member had a file of its own, with two flushes, at every evaluation too."""
+    rules = {"steps": 40, "evaluation.interval": 4, "checkpoint.interval": 20}
+    job = new_job(tmp_path, [plain_config({**rules, "seed": seed}) for seed in range(8)])
+    job.write(replace(job.read(), heartbeat_seconds=60.0))
+    counts: Counter[str] = Counter()
+    fsync, rename = os.fsync, Path.replace
+
+    def flushed(descriptor):
+        path = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
+        counts["flushes"] += path.is_relative_to(job.root) or "heartbeat" in path.name
+        fsync(descriptor)
+
+    def replaced(path, target):
+        counts["writes"] += Path(target).name == "heartbeat.json"
+        return rename(path, target)
+
+    monkeypatch.setattr(os, "fsync", flushed)
+    monkeypatch.setattr(Path, "replace", replaced)
+    work(str(job.root))
+    # At the beginning, before the first of ten evaluations, and after it.
+    assert (counts["flushes"], counts["writes"]) == (0, 3)
+    assert len(job.heartbeat.read().members) == 8

@@ -1,0 +1,190 @@
+"""The supervisor of a driver: which ends are final, how long it waits, what signals do."""
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from hpsearch.cluster import supervisor
+from hpsearch.cluster.driver_retry import read_retry
+from hpsearch.cluster.signals import StopFlag
+from hpsearch.cluster.slurm_driver import requeue_own_job
+from hpsearch.cluster.study_dir import StudyDir
+from hpsearch.cluster.supervisor import Supervisor
+
+SCRIPT = """
+read -r end < ends
+sed -i 1d ends
+case $end in
+    wait) trap 'echo asked >> starts; exit 130' TERM ;;
+    hang) trap '' TERM ;;
+esac
+echo begun >> starts
+case $end in
+    "") exit 0 ;;
+    wait|hang) while :; do sleep 0.02; done ;;
+    -*) kill $end $$ ;;
+    *) echo "hpsearch: said at $end" >> driver.out; exit $end ;;
+esac
+"""
+HANDLED = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGALRM)
+
+
+class Place:
+    """A study's folder, and drivers that end as they are told, one after the other."""
+
+    def __init__(self, folder: Path) -> None:
+        self.files = StudyDir(folder)
+        self.files.spec.write_text("{}")
+        self.requeues = [True]
+        """what SLURM answers, one after the other"""
+
+    def run(self, *ends: str) -> int:
+        (self.files.root / "ends").write_text("".join(f"{end}\n" for end in ends))
+        return Supervisor(
+            self.files,
+            ["bash", "-c", SCRIPT],
+            first_pause=0.01,
+            requeue=lambda: self.requeues.pop(0),
+        ).run()
+
+    @property
+    def starts(self) -> list[str]:
+        path = self.files.root / "starts"
+        return path.read_text().split() if path.exists() else []
+
+    def signal_when(self, number: signal.Signals, condition: Callable[[], bool]) -> None:
+        """Send this process a signal as soon as a condition holds."""
+
+        def send() -> None:
+            while not condition():
+                time.sleep(0.01)
+            os.kill(os.getpid(), number)
+
+        threading.Thread(target=send, daemon=True).start()
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
+    before = {number: signal.getsignal(number) for number in HANDLED}
+    monkeypatch.chdir(tmp_path)
+    yield Place(tmp_path)
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.parametrize("code", [0, 2, 3, 4, 7, 8, 130])
+def test_final_ends(place: Place, code: int) -> None:
+    assert place.run(str(code), "0") == code
+    assert len(place.starts) == 1
+    assert read_retry(place.files) is None
+
+
+@pytest.mark.parametrize("end", ["1", "5", "6", "120", "-9", "-11", "-6"])
+def test_ends_that_are_not_final(place: Place, end: str) -> None:
+    assert place.run(end, end, "0") == 0
+    assert len(place.starts) == 3
+    retry = read_retry(place.files)
+    assert retry is not None
+    expected = f"killed by signal {end[1:]}" if end.startswith("-") else f"said at {end}"
+    assert expected in retry.reason
+
+
+@pytest.mark.parametrize("code", ["2", "3", "7"])
+def test_a_folder_that_is_missing_may_come_back(place: Place, code: str) -> None:
+    place.files.spec.unlink()
+    assert place.run(code, code, "0") == 0
+    assert len(place.starts) == 3
+
+
+def test_a_folder_that_stays_missing_has_been_removed(place: Place, monkeypatch) -> None:
+    monkeypatch.setattr(supervisor, "MISSING_SECONDS", 0.3)
+    place.files.spec.unlink()
+    assert place.run(*["2"] * 100) == 2
+    assert len(place.starts) < 20
+
+
+def test_pauses_grow_until_a_driver_got_on(place: Place, monkeypatch) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr(StopFlag, "rest", lambda self, seconds: pauses.append(seconds))
+    monkeypatch.setattr(supervisor, "LONGEST_PAUSE", 0.05)
+    place.run(*["6"] * 5)
+    assert pauses == [0.01, 0.02, 0.04, 0.05, 0.05]
+    pauses.clear()
+    monkeypatch.setattr(supervisor, "STEADY_SECONDS", 0.0)
+    place.run(*["6"] * 3)
+    assert pauses == [0.01] * 3
+
+
+def test_an_interpreter_that_is_away(place: Place, monkeypatch) -> None:
+    """Its file system may come back."""
+    away = Supervisor(place.files, ["/nowhere/python"], first_pause=0.01)
+    monkeypatch.setattr(
+        StopFlag, "rest", lambda self, _: setattr(away, "_command", ["bash", "-c", SCRIPT])
+    )
+    (place.files.root / "ends").write_text("\n")
+    assert away.run() == 0
+    assert place.starts == ["begun"]
+
+
+def test_a_full_disk_ends_no_supervisor(place: Place, monkeypatch) -> None:
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    assert place.run("6", "6", "0") == 0
+    assert len(place.starts) == 3
+
+
+def test_a_signal_stops_the_driver_for_good(place: Place) -> None:
+    place.signal_when(signal.SIGTERM, lambda: place.starts == ["begun"])
+    assert place.run("wait", "0") == 130
+    assert place.starts == ["begun", "asked"]
+
+
+def test_a_signal_in_a_pause_ends_it(place: Place, monkeypatch) -> None:
+    place.signal_when(signal.SIGTERM, lambda: read_retry(place.files) is not None)
+    monkeypatch.setattr(supervisor, "LONGEST_PAUSE", 60.0)
+    assert place.run(*["6"] * 50) == 130
+    assert len(place.starts) < 50
+
+
+def test_a_driver_that_hangs_is_killed(place: Place, monkeypatch) -> None:
+    monkeypatch.setattr(supervisor, "LEAVE_SECONDS", 1)
+    place.signal_when(signal.SIGTERM, lambda: place.starts == ["begun"])
+    assert place.run("hang", "0") == 130
+
+
+def test_the_walltime_starts_the_job_again_however_often_slurm_must_be_asked(place: Place) -> None:
+    place.requeues = [False, False, True]
+    place.signal_when(signal.SIGUSR1, lambda: place.starts == ["begun"])
+    assert place.run("wait", "0") == 130
+    assert place.requeues == []
+
+
+def test_the_walltime_in_a_pause(place: Place) -> None:
+    place.signal_when(signal.SIGUSR1, lambda: read_retry(place.files) is not None)
+    assert place.run(*["6"] * 50) == 130
+    assert place.requeues == []
+
+
+def test_a_study_that_ends_at_the_walltime_needs_no_other_job(place: Place) -> None:
+    ends = 'trap "exit 0" TERM; echo begun >> starts; while :; do sleep 0.02; done'
+    place.signal_when(signal.SIGUSR1, lambda: place.starts == ["begun"])
+    waiting = Supervisor(place.files, ["bash", "-c", ends], requeue=lambda: pytest.fail("requeued"))
+    assert waiting.run() == 0
+
+
+def test_scontrol_that_fails_is_asked_again(tmp_path: Path, monkeypatch) -> None:
+    scontrol = tmp_path / "scontrol"
+    scontrol.write_text('#!/bin/sh\n[ -e asked ] && echo "$@" > done && exit 0; > asked; exit 1\n')
+    scontrol.chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setenv("SLURM_JOB_ID", "17")
+    assert [requeue_own_job(), requeue_own_job()] == [False, True]
+    assert (tmp_path / "done").read_text() == "requeue 17\n"

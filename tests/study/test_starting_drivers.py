@@ -1,0 +1,196 @@
+"""Commands around the start of a driver: submit, resume, and what status says meanwhile."""
+
+import json
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from drives import drive, new_study, opened
+from fakes import FakeExecutor
+
+from hpsearch import yaml_file
+from hpsearch.cluster.driver_retry import note_retry, read_retry
+from hpsearch.cluster.study_dir import StudyDir
+from hpsearch.commands import driving, read, run, submit
+from hpsearch.commands.executors import check_submission
+from hpsearch.errors import ConflictError, StorageUnavailableError, UsageError
+from hpsearch.report.text import clock_text
+from hpsearch.report.view import open_view
+from hpsearch.study.driver_start import forget_start, note_start
+from hpsearch.study.spec import Study
+
+
+class Drivers:
+    """Stands for the processes or jobs that are started: as slow as sbatch, they do nothing."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self.processes: list[subprocess.Popen[bytes]] = []
+        self.studies: list[Study] = []
+
+    def detached(self, study: Study, folder: StudyDir, runs: Path) -> "Drivers":
+        self.studies.append(study)
+        return self
+
+    def start(self) -> str:
+        time.sleep(0.1)
+        self.processes.append(subprocess.Popen(["sleep", "60"]))
+        return f"{self.kind} {self.processes[-1].pid}"
+
+
+@pytest.fixture
+def drivers(monkeypatch, request) -> Iterator[Drivers]:
+    drivers = Drivers(getattr(request, "param", "process"))
+    monkeypatch.setattr(submit, "detached_driver", drivers.detached)
+    monkeypatch.setattr(driving, "build_executor", lambda study, folder: FakeExecutor())
+    yield drivers
+    for process in drivers.processes:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.parametrize("drivers", ["process", "job"], indirect=True)
+def test_six_submits_at_once_start_one_driver(tmp_path, drivers, monkeypatch) -> None:
+    squeue = tmp_path / "squeue"
+    squeue.write_text("#!/bin/sh\necho RUNNING\n")
+    squeue.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    study = new_study(tmp_path)
+    folder = StudyDir(tmp_path / "runs" / study.spec.name)
+    refusals: list[ConflictError] = []
+
+    def start() -> None:
+        try:
+            submit._start_driver(study, folder, tmp_path / "runs")
+        except ConflictError as error:
+            refusals.append(error)
+
+    threads = [threading.Thread(target=start) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(drivers.processes) == 1
+    assert len(refusals) == 5
+    assert f"{drivers.kind} {drivers.processes[0].pid}" in str(refusals[0])
+
+
+def finished(folder: Path) -> tuple[Study, Path]:
+    """Return a study of three trials that has finished, and the folder of studies."""
+    study = new_study(folder, budget={"trials": 3})
+    drive(study, FakeExecutor())
+    return study, folder / "runs"
+
+
+def rewrite(study: Study, **changes: object) -> None:
+    study.path.write_text(yaml_file.dump(yaml_file.load(study.path) | changes))
+
+
+def test_resume_takes_up_a_raised_budget(tmp_path, drivers, capsys) -> None:
+    study, runs = finished(tmp_path)
+    with pytest.raises(UsageError, match=r"is finished; raise budget\.trials"):
+        submit.request(study.spec.name, runs, "resume")
+    rewrite(study, budget={"trials": 5})
+    submit.request(study.spec.name, runs, "resume")
+    assert capsys.readouterr().err == ""
+    assert [one.spec.budget.trials for one in drivers.studies] == [5]
+    view = open_view(study.spec.name, runs)
+    assert (view.study.spec.budget.trials, view.state.status) == (5, "running")
+    state = drive(replace(study, spec=view.study.spec), FakeExecutor())
+    assert len(state.told("finished")) == 5
+
+
+def test_a_file_that_allows_no_more_reopens_nothing(tmp_path, drivers, capsys) -> None:
+    """Less, or something else; what else is named, and the study goes on as it was."""
+    study, runs = finished(tmp_path)
+    text = study.path.read_text()
+    rewrite(study, budget={"trials": 3, "gpu_hours": 1.0})  # less than no cap
+    with pytest.raises(UsageError, match="is finished"):
+        submit.request(study.spec.name, runs, "resume")
+    assert capsys.readouterr().err == ""
+    for change in ({"seed": 17}, {"storage": "sqlite:///other.db"}, {"sampler": None}, None):
+        study.path.write_text(text)
+        if change is None:
+            study.path.unlink()
+        else:
+            rewrite(study, budget={"trials": 9}, **change)
+        with pytest.raises(UsageError, match="is finished"):
+            submit.request(study.spec.name, runs, "resume")
+        said = capsys.readouterr().err
+        assert said.startswith("hpsearch: ")
+        assert said.endswith("quick goes on as it was started\n")
+        assert str(study.path) in said
+
+
+def test_status_says_what_the_driver_does(tmp_path, capsys, monkeypatch) -> None:
+    study, runs = new_study(tmp_path), tmp_path / "runs"
+    with opened(study, FakeExecutor()) as driver:
+        driver.tick()
+    folder = StudyDir(runs / study.spec.name)
+
+    def status(*, as_json: bool) -> str:
+        read.status(study.spec.name, runs, as_json=as_json, every=None)
+        return capsys.readouterr().out
+
+    assert "quick: interrupted\n" in status(as_json=False)
+    note_start(folder, f"process {os.getpid()}")
+    assert "quick: starting\n" in (said := status(as_json=False))
+    assert f"driver: process {os.getpid()}, started 0:0" in said
+    note_retry(folder, "the disk is full")
+    summary = json.loads(status(as_json=True))
+    assert summary["driver_retry"]["reason"] == "the disk is full"
+    since = summary["driver_retry"]["since"]
+    retry = f"process {os.getpid()}, trying again since {clock_text(since)} (the disk is full)"
+    assert f"driver: {retry}; it does not drive yet\n" in status(as_json=False)
+
+    def away(name_or_file: str, runs: Path) -> None:
+        raise StorageUnavailableError("the database is away")
+
+    monkeypatch.setattr(read, "open_view", away)
+    for named in (study.spec.name, str(study.path)):
+        with pytest.raises(StorageUnavailableError) as error:
+            read.status(named, runs, as_json=False, every=None)
+        assert str(error.value) == f"the database is away; driver: {retry}"
+    forget_start(folder)
+    with pytest.raises(StorageUnavailableError, match="; no driver is there"):
+        status(as_json=False)
+
+
+@pytest.mark.parametrize("letter", ["\n", "\r", "\x1b", "\x7f"])
+@pytest.mark.parametrize("place", ["runs", "working folder"])
+def test_control_characters_in_a_path_of_a_script_are_refused(
+    tmp_path, monkeypatch, letter, place
+) -> None:
+    profile = Path(__file__).parents[2] / "slurm" / "dev-cluster.yaml"
+    executor = {"name": "slurm", "profile": str(profile), "jobs": 1, "members_per_job": 1}
+    study = new_study(tmp_path, executor=executor)
+    strange = tmp_path / f"a{letter}#SBATCH --qos=high"
+    strange.mkdir()
+    root = strange if place == "runs" else tmp_path
+    monkeypatch.chdir(strange if place == "working folder" else tmp_path)
+    with pytest.raises(UsageError, match="without control characters") as error:
+        check_submission(study, StudyDir(root / "runs" / "quick"), with_driver=True)
+    assert letter not in str(error.value)
+
+
+def test_a_driver_that_waits_at_its_start_leaves_when_it_is_told_to(tmp_path, monkeypatch) -> None:
+    def away(name: str, runs: Path) -> None:
+        raise StorageUnavailableError("the database is away")
+
+    monkeypatch.setattr(run, "find_study", away)
+    StudyDir(tmp_path / "quick").root.mkdir()
+    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGTERM)).start()
+    assert run.drive_detached("quick", tmp_path) == 130
+    assert read_retry(StudyDir(tmp_path / "quick")).reason == "the database is away"
+
+
+def test_a_study_that_cannot_be_exported_does_not_start_its_driver_again(tmp_path, capsys) -> None:
+    _, runs = finished(tmp_path)  # of fake jobs, which leave no checkpoints
+    assert run.drive_detached("quick", runs) == 0
+    assert "checkpoints is missing or damaged" in capsys.readouterr().err
