@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from hpsearch.errors import DiskError
+from hpsearch.errors import unwritten
 
 
 def write_text(path: Path, text: str) -> None:
@@ -22,7 +22,7 @@ def write_bytes(path: Path, data: bytes) -> None:
     """Replace the file at ``path`` by ``data``.
 
     Raises:
-        DiskError: if the disk is full or not writable; the old file stays.
+        DiskError: if the disk is full or not writable, or a folder lies there; the old file stays.
     """
     _replace(path, data, is_flushed=True)
 
@@ -42,10 +42,7 @@ def _replace(path: Path, data: bytes, *, is_flushed: bool) -> None:
             with suppress(PermissionError):  # a folder that others keep need not be readable
                 flush(path.parent.parent)  # a process that made ours may have died before this
     except OSError as error:
-        raise DiskError(
-            f"{path} cannot be written ({error.strerror}); free some space or make the folder "
-            "writable, then run the same command again"
-        ) from error
+        raise unwritten(path, error) from error
     finally:
         with suppress(OSError):  # where nothing can be written, nothing can be removed either
             temporary.unlink()

@@ -15,8 +15,11 @@ from pathlib import Path
 from typing import NoReturn
 
 from hpsearch.arguments import parse
-from hpsearch.errors import INTERRUPTED, DiskError, HpsearchError, is_full
+from hpsearch.errors import INTERRUPTED, DiskError, HpsearchError, is_full, remedy
 from hpsearch.printable import printable_streams
+
+_TRAINING = ("run", "submit", "resume", "retry", "tick", "drive")
+"""commands that let trials of a study train"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -47,10 +50,9 @@ def _run(arguments: Sequence[str] | None) -> int:
         return 1
     except OSError as error:
         where = f" {error.filename}" if error.filename else ""
-        remedy = "free some space" if is_full(error) else "check space and permissions"
         print(
             f"hpsearch: a file operation failed{where}: {error.strerror or error}; "
-            f"{remedy}, then run the same command again",
+            f"{remedy(error)}, then run the same command again",
             file=sys.stderr,
         )
         return _after_full_disk(options) if is_full(error) else DiskError.exit_code
@@ -63,10 +65,9 @@ def _run(arguments: Sequence[str] | None) -> int:
 
 
 def _after_full_disk(options: argparse.Namespace) -> int:
-    """Say how trials go on that failed of a full disk, if the command is about a study."""
-    study = vars(options).get("study")
-    if isinstance(study, str):
-        runs = vars(options).get("runs", Path("runs"))
+    """Say how trials go on that failed of a full disk, if the command let any train."""
+    if options.command_name in _TRAINING:
+        study, runs = options.study, options.runs
         where = "" if runs == Path("runs") else f" --runs {shlex.quote(str(runs))}"
         print(
             "hpsearch: trials that failed because the disk was full are tried again by: "

@@ -123,6 +123,31 @@ def is_full(error: BaseException) -> bool:
     return False
 
 
+def unwritten(what: object, error: OSError, then: str = "run the same command again") -> DiskError:
+    """Return the error of something that cannot be written, with the remedy for its cause.
+
+    Args:
+        what: cannot be written; the sentence begins with it.
+        error: what the system said of it.
+        then: what to do once the remedy has been applied.
+    """
+    why = error.strerror or str(error)
+    return DiskError(f"{what} cannot be written ({why}); {remedy(error)}, then {then}")
+
+
+def remedy(error: OSError) -> str:
+    """Return what to do about a file that cannot be written."""
+    if is_full(error):
+        return "free some space"
+    if error.errno == errno.EISDIR:
+        return "move away the folder that lies where this file belongs"
+    if error.errno in (errno.ENOTDIR, errno.EEXIST):
+        return "move away the file that lies where a folder belongs"
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return "make its folder writable"
+    return "check the file system"
+
+
 def shown(value: object) -> str:
     """Return a value as a message shows it: its repr, cut where it is long."""
     try:

@@ -456,7 +456,7 @@ def test_a_folder_that_is_not_writable(write, train):
     (folder / "runs").mkdir(mode=0o500)
     code, _, err = train()
     assert code == 6
-    assert "check space and permissions" in err
+    assert "make its folder writable" in err
 
 
 def test_a_full_disk_ends_as_one(write, train, monkeypatch):

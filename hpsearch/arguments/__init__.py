@@ -103,7 +103,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.set_defaults(command=lambda _: _no_command(parser))
     parser.add_argument("--version", action="version", version=f"hpsearch {__version__}")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command_name")
     add_beginning_commands(commands)
     add_study_commands(commands)
     add_page_commands(commands)

@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import hpsearch
 from hpsearch.atomic import write_json
-from hpsearch.errors import DiskError
+from hpsearch.errors import DiskError, remedy
 
 _IS_LEFT_OUT = {"__pycache__", ".mypy_cache", ".ruff_cache"}
 
@@ -57,7 +57,7 @@ def _copy(package: Path, snapshot: CodeSnapshot) -> None:
         if not snapshot.folder.exists():  # else another driver was faster
             why = error.strerror or _reason(error)
             raise DiskError(
-                f"{snapshot.folder} cannot be written ({why}); free some space, then run the same "
+                f"{snapshot.folder} cannot be written ({why}); {remedy(error)}, then run the same "
                 "command again"
             ) from error
 

@@ -14,7 +14,7 @@ from hpsearch.cluster.gpus import NO_GPUS, GpuShare
 from hpsearch.cluster.job_entry import train, train_on_gpus
 from hpsearch.cluster.study_dir import JobDir
 from hpsearch.cluster.withheld import without_variables
-from hpsearch.errors import DiskError
+from hpsearch.errors import unwritten
 
 LOCAL_TIMEOUT_MINUTES = 60 * 24 * 365
 """submitit ends a local job after its timeout; ours end by themselves"""
@@ -110,10 +110,7 @@ class LocalExecutor:
                     job.waits.touch()
                     child = executor.submit(train_on_gpus, folder, self._gpus.gpus, count)
         except OSError as error:
-            raise DiskError(
-                f"the job {job.root} cannot be submitted ({error.strerror}); free some space, "
-                "then run the same command again"
-            ) from error
+            raise unwritten(f"the job {job.root}", error) from error
         self._children.append(child)
         return str(child.job_id)
 

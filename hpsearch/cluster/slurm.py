@@ -23,7 +23,7 @@ from hpsearch.cluster.slurm_queue import SlurmQueue, job_id
 from hpsearch.cluster.slurm_states import meaning
 from hpsearch.cluster.study_dir import JobDir, StudyDir
 from hpsearch.cluster.withheld import without_variables
-from hpsearch.errors import DiskError, SchedulerUnavailableError
+from hpsearch.errors import SchedulerUnavailableError, unwritten
 
 PATIENCE = 300.0
 """seconds from its announcement for which an array that sbatch did not confirm may still appear in
@@ -88,10 +88,7 @@ class SlurmExecutor:
         except FailedSubmissionError as error:  # sbatch said something, but no id
             raise SchedulerSilentError(str(error)) from error
         except OSError as error:
-            raise DiskError(
-                f"the job {jobs[0].root} cannot be submitted ({error.strerror}); free some space, "
-                "then run the same command again"
-            ) from error
+            raise unwritten(f"the job {jobs[0].root}", error) from error
         ids = [str(one.job_id) for one in submitted]
         return {job.name: job_id(ids[n // tasks], n % tasks) for n, job in enumerate(jobs)}
 

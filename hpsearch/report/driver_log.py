@@ -5,7 +5,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from hpsearch.errors import DiskError
+from hpsearch.errors import unwritten
 from hpsearch.printable import printable
 from hpsearch.study.events import NewEvent
 
@@ -55,10 +55,7 @@ class DriverLog:
                 self._file = self._path.open("a", encoding="utf-8", buffering=1)
             self._file.write(text + "\n")
         except OSError as error:
-            raise DiskError(
-                f"{self._path} cannot be written ({error.strerror}); free some space, then run "
-                "the same command again"
-            ) from error
+            raise unwritten(self._path, error) from error
 
 
 def line(event: NewEvent) -> str:

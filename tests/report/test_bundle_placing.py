@@ -75,8 +75,8 @@ def test_what_is_in_the_way_is_refused_before_anything_is_measured(tmp_path):
     [
         (errno.ENOSPC, "free some space"),
         (errno.EDQUOT, "free some space"),
-        (errno.EROFS, "make it writable"),
-        (errno.EACCES, "make it writable"),
+        (errno.EROFS, "make its folder writable"),
+        (errno.EACCES, "make its folder writable"),
     ],
 )
 @pytest.mark.parametrize("call", ["mkdir", "fsync"])
@@ -87,7 +87,7 @@ def test_a_place_that_takes_nothing_is_refused_before_anything_is_measured(
         raise OSError(code, os.strerror(code))
 
     monkeypatch.setattr(os, call, refuse_it)
-    words = f"{os.strerror(code)}.*; {remedy}, or choose another folder with -o"
+    words = f"{os.strerror(code)}.*; {remedy}, then export again, or choose another folder"
     refuse(tmp_path / "best", DiskError, words)
 
 
@@ -96,7 +96,7 @@ def test_a_folder_without_permission_is_refused_before_anything_is_measured(tmp_
     write(tmp_path / "shared/best", "old")
     for locked in (tmp_path / "shared", tmp_path / "shared/best"):
         locked.chmod(0o500)
-        refuse(tmp_path / "shared/best", DiskError, "Permission denied.*; make it writable")
+        refuse(tmp_path / "shared/best", DiskError, "Permission denied.*; make its folder writable")
         locked.chmod(0o700)
 
 

@@ -27,7 +27,7 @@ def ends(monkeypatch, error: Exception, **said: object) -> int:
     def command(options: argparse.Namespace) -> int:
         raise error
 
-    options = argparse.Namespace(command=command, **said)
+    options = argparse.Namespace(command=command, **({"command_name": "report"} | said))
     monkeypatch.setattr(cli, "parse", lambda arguments: options)
     return cli.main([])
 
@@ -48,15 +48,16 @@ def caused_by(error: Exception, cause: Exception) -> Exception:
     ],
 )
 def test_a_full_disk_ends_with_code_6(monkeypatch, capsys, error):
-    assert ends(monkeypatch, error, study="my study.yaml", runs=Path("else where")) == 6
+    place = {"study": "my study.yaml", "runs": Path("else where")}
+    assert ends(monkeypatch, error, command_name="run", **place) == 6
     said = capsys.readouterr().err
     assert "free some space" in said
     assert "hpsearch retry 'my study.yaml' --kind disk --runs 'else where'\n" in said
     assert "fault of hpsearch" not in said
 
 
-def test_without_a_study_there_is_nothing_to_try_again(monkeypatch, capsys):
-    assert ends(monkeypatch, FULL) == 6
+def test_a_command_that_trains_no_trials_has_nothing_to_try_again(monkeypatch, capsys):
+    assert ends(monkeypatch, FULL, study="tiny") == 6
     assert "free some space, then run the same command again\n" in capsys.readouterr().err
 
 

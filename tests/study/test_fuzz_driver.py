@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from drives import METRIC, Clock, drive, new_study, opened, stored_events, stored_trials, tick_until
 from fakes import FakeExecutor, Fault
-from hostile import ESCAPE, damage
+from hostile import ESCAPE, damage, remove
 from test_population_study import population_study, teaching
 
 from hpsearch import cli
@@ -75,7 +75,7 @@ def ended(study: Study, rng: random.Random, **options) -> None:
     runs = study.path.parent / "runs"
     executor = Damaging(runs / study.spec.name, rng, times=20, **options)
     clock = Clock()
-    for _ in range(40):  # a driver that ends by a sentence is started again
+    for _ in range(40):  # a driver that ends by a sentence is started again, as the sentence says
         try:
             with open_driver(
                 study, runs, executor, on_event=lambda event: None, clock=clock
@@ -86,7 +86,9 @@ def ended(study: Study, rng: random.Random, **options) -> None:
                         break
                     driver.tick()
                     clock.now += 400.0
-        except DiskError:
+        except DiskError as error:
+            if "move away" in str(error):
+                remove(Path(str(error).partition(" cannot be written")[0]))
             continue
         if driver.state.status != RUNNING:
             break

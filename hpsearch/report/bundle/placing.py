@@ -10,7 +10,7 @@ from typing import Final
 from uuid import uuid4
 
 from hpsearch.atomic import flush, flush_tree, make_folder
-from hpsearch.errors import DiskError, UsageError, is_full
+from hpsearch.errors import UsageError, unwritten
 from hpsearch.report.bundle.files import INDEX, MARK
 
 _SMALL_BUNDLE: Final = 2**17
@@ -38,11 +38,8 @@ def replacing(folder: Path) -> Iterator[Path]:
         _put_in_place(temporary, folder)
         flush(folder.parent)
     except OSError as error:
-        remedy = "free some space" if is_full(error) else "make it writable"
-        raise DiskError(
-            f"{folder} cannot be written ({error.strerror or error}); {remedy}, or choose another "
-            "folder with -o, then export again"
-        ) from error
+        then = "export again, or choose another folder with -o"
+        raise unwritten(folder, error, then) from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 

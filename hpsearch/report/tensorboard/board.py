@@ -12,7 +12,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from hpsearch.cluster.trial_dir import TrialDir
-from hpsearch.errors import CorruptError, DiskError
+from hpsearch.errors import CorruptError, unwritten
 from hpsearch.monitor.event_file import EventFile, event_file_name
 from hpsearch.report.tensorboard.curves import final_values, points
 from hpsearch.report.tensorboard.hparams import end_summary, experiment_summary, start_summary
@@ -45,10 +45,8 @@ class Board:
                 self._has_begun = True
             return sum(self._refresh(view, trial) for trial in view.state.trials.values())
         except OSError as error:
-            raise DiskError(
-                f"{self._folder} cannot be written ({error.strerror}); free some space, or give "
-                "another folder by -o"
-            ) from error
+            then = "run the same command again, or give another folder by -o"
+            raise unwritten(self._folder, error, then) from error
 
     def _refresh(self, view: StudyView, trial: Trial) -> bool:
         files = view.folder.trial(trial.number)
