@@ -266,22 +266,19 @@ class AttemptDir:
         return self.root / "start.json"
 
     def write_result(self, result: AttemptResult) -> None:
-        """Say how the attempt ended."""
-        write_json(self._result, asdict(result))
+        """Say how the attempt ended; its words are written as they will be read."""
+        write_json(self._result, asdict(_legible(result)))
 
     def read_result(self) -> AttemptResult | None:
         """Return how the attempt ended, None if it has not said so.
 
-        Its message, which people will read, is made printable, and cut where it is too long.
+        Whatever wrote it, its words are printable, and cut where they are too long.
 
         Raises:
             CorruptError, DiskError: as `read_record`.
         """
         found = read_record(AttemptResult, self._result)
-        if found is None:
-            return None
-        kind = None if found.kind is None else printable(found.kind)[:MAX_KIND]
-        return replace(found, kind=kind, message=printable(found.message)[:MAX_MESSAGE])
+        return None if found is None else _legible(found)
 
     def flush(self) -> None:
         """Make sure that what lies here survives a loss of power, before others point to it.
@@ -302,3 +299,9 @@ class AttemptDir:
     @property
     def _result(self) -> Path:
         return self.root / "result.json"
+
+
+def _legible(result: AttemptResult) -> AttemptResult:
+    """Return a result with words that any terminal shows, of a length that people read."""
+    kind = None if result.kind is None else printable(result.kind)[:MAX_KIND]
+    return replace(result, kind=kind, message=printable(result.message)[:MAX_MESSAGE])

@@ -1,6 +1,7 @@
 """The files of a trial: what is written is read, what is damaged is told apart."""
 
-from dataclasses import asdict
+import json
+from dataclasses import asdict, replace
 
 import pytest
 
@@ -102,6 +103,17 @@ def test_result_round_trip(trial):
     assert attempt.read_result() is None
     attempt.write_result(RESULT)
     assert attempt.read_result() == RESULT
+
+
+def test_what_an_attempt_says_is_written_as_it_will_be_read(trial):
+    """Else `audit`, which reads the file itself, would find that events tell something else."""
+    attempt = trial.attempt(1)
+    attempt.write_result(replace(RESULT, message="no \x1b[2Jway, " * 1000, kind="n\ran" * 50))
+    wrote = json.loads((attempt.root / "result.json").read_text())
+    read = attempt.read_result()
+    assert (read.message, read.kind) == (wrote["message"], wrote["kind"])
+    assert (len(read.message), len(read.kind)) == (4000, 64)
+    assert read.message.startswith("no \ufffd[2Jway, no ")
 
 
 DAMAGED = ["", "{", "[]", "[1]", "3", '{"at": 1}', '{"at": 1, "more": 2}', "\x00\x00"]
