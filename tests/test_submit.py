@@ -118,6 +118,17 @@ def test_a_driver_that_was_killed_is_missed_and_replaced(submitted) -> None:
 
 
 @pytest.mark.slow
+def test_a_budget_that_is_raised_while_a_driver_lives_is_read_again(submitted) -> None:
+    folder = submitted(ENDLESS, **{"budget/trials": 2, "executor/jobs": 3})
+    wait_for(folder, lambda seen: seen["trials"]["running"] == 2)
+    write_study(folder, TWO_JOBS | {"budget/trials": 3, "executor/jobs": 3})
+    hpsearch(folder, "resume", "tiny")
+    seen = wait_for(folder, lambda seen: seen["trials"]["running"] == 3)
+    assert seen["budget"] == 3
+    assert "nothing to resume" in refused(folder, "resume", "tiny", code=2)
+
+
+@pytest.mark.slow
 def test_a_request_while_the_driver_is_started_again(submitted) -> None:
     """It is done at once, or heard by the driver that begins meanwhile."""
     folder = submitted(ENDLESS)

@@ -13,6 +13,7 @@ from hpsearch.cluster.pins import pin_founders
 from hpsearch.cluster.signals import StopFlag
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.commands.executors import build_executor, poll_seconds
+from hpsearch.commands.find import study_to_resume
 from hpsearch.errors import DiskError, HpsearchError, StudyFailedError
 from hpsearch.report.driver_log import DriverLog
 from hpsearch.report.gauge_keeper import GaugeKeeper
@@ -29,7 +30,7 @@ from hpsearch.study.opening import open_driver
 from hpsearch.study.outage import Outage
 from hpsearch.study.records import FAIL
 from hpsearch.study.snapshot_keeper import SnapshotKeeper
-from hpsearch.study.spec import Study
+from hpsearch.study.spec import Study, spec_json
 
 GLANCE_SECONDS = 0.2
 """between two looks at signals and requests"""
@@ -70,7 +71,8 @@ def drive(
         study: to drive.
         runs: the folder of the studies' folders.
         flag: ends the driving.
-        resume: whether to go on with a study that a user has paused, stopped or cancelled.
+        resume: whether to go on with a study that a user has paused, stopped or cancelled. A user
+            who does that while it is driven lets its file be read again.
         waits_at_start: whether to wait for a database or scheduler that does not answer yet.
         watch: called after every round.
         leave: called when the flag ended the driving, while the driver still holds the study.
@@ -80,14 +82,12 @@ def drive(
         StorageError: if the database cannot be used, or stayed away for a day.
     """
     folder = StudyDir((runs / study.spec.name).absolute())
-    executor = open_outage(folder, flag, waits_at_start=waits_at_start).run(
-        lambda: build_executor(study, folder)
-    )
     outage = open_outage(folder, flag, waits_at_start=waits_at_start)
     notes = DriverNotes(folder)
     gauges = GaugeKeeper(study.spec.prometheus, lambda sentence: _tell(folder, sentence))
 
-    def work() -> StudyView:
+    def work() -> StudyView | Study:
+        """Return how the study is at the end, or its changed file, to be driven from then on."""
         with (
             DriverLog(folder.log) as log,
             open_driver(study, runs, executor, on_event=log.write) as driver,
@@ -99,6 +99,7 @@ def drive(
             view = StudyView(study, folder, driver.state, is_driven=True)
             copies, snapshots = CopyKeeper(folder), SnapshotKeeper(partial(trial_line, study))
             while (driver.is_busy or requests.waiting(folder)) and not flag.is_set:
+                is_resumed = any(one.verb == "resume" for one in requests.waiting(folder))
                 began = time.perf_counter()
                 driver.tick()
                 seconds, calls = time.perf_counter() - began, executor.num_calls
@@ -108,6 +109,8 @@ def drive(
                 is_refused = driver.refusal is not None
                 gauges.keep(view, DriverFigures(seconds, calls, is_refused, driver.beats))
                 watch(view)
+                if is_resumed and spec_json(changed := study_to_resume(view)) != spec_json(study):
+                    return changed
                 if driver.is_busy:
                     _rest(poll_seconds(study), flag, folder)
             if flag.is_set:
@@ -118,7 +121,14 @@ def drive(
             return view
 
     with closing(gauges):  # they outlast an outage of the database
-        return outage.run(work)
+        while True:
+            executor = open_outage(folder, flag, waits_at_start=waits_at_start).run(
+                partial(build_executor, study, folder)
+            )
+            end = outage.run(work)
+            if isinstance(end, StudyView):
+                return end
+            study = end
 
 
 def open_outage(folder: StudyDir, flag: StopFlag, *, waits_at_start: bool) -> Outage:

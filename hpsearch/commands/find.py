@@ -8,7 +8,7 @@ from hpsearch.names import check_places
 from hpsearch.report.terminal import say
 from hpsearch.report.view import StudyView, open_view
 from hpsearch.study.given_total import load_study
-from hpsearch.study.spec import Budget, Study, spec_hash, spec_json
+from hpsearch.study.spec import Budget, Study, spec_hash
 
 
 def find_study(
@@ -39,7 +39,7 @@ def study_to_resume(view: StudyView) -> Study:
     """Return a started study as its file is now, with a budget that was raised, for instance.
 
     It is returned as it was, which is said, where the file is missing, wrong or searches something
-    else, and where a driver goes on with what it began with.
+    else.
     """
     was, path = view.study, view.study.path
     goes_on = f"{was.spec.name} goes on as it was started"
@@ -53,9 +53,6 @@ def study_to_resume(view: StudyView) -> Study:
         say(f"{path} searches something else by now, or keeps it elsewhere; {goes_on}")
         return was
     _say_total(now)
-    if view.is_driven and spec_json(now) != spec_json(was):
-        say(f"{path} has changed, and is read again when no driver is there any more; {goes_on}")
-        return was
     return now
 
 

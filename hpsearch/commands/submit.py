@@ -107,14 +107,15 @@ def _refuse_what_changes_nothing(view: StudyView, study: Study, verb: Verb) -> N
             f"the study {name} failed, and would again: raise max_failures in {view.study.path} "
             f"and resume it, or try its failed trials again with: hpsearch retry {name}"
         )
-    if verb == "resume" and view.is_driven and view.state.status not in {PAUSED, *over}:
+    goes_on = view.is_driven and status not in {PAUSED, *over} and not grows(view.study, study)
+    if verb == "resume" and goes_on:
         raise UsageError(f"the study {name} is {view.status}; there is nothing to resume")
 
 
 def _ask(view: StudyView, study: Study, runs: Path, asked: Request) -> int:
     """Leave a request for the driver, or do what is asked where there is none.
 
-    ``study`` is driven from then on: as it was, or as its file is now.
+    ``study`` is driven from then on: as it was, or as its file is now, which a driver reads itself.
     """
     name = study.spec.name
     requests.leave(view.folder, asked)
