@@ -141,7 +141,8 @@ def test_an_interrupted_study_goes_on_where_it_was(folder, whole, stop):
     assert all(saved.values())
     assert read(folder, "best", "tiny")["trial"] in finished
     text = hpsearch(folder, "status", "tiny").stdout
-    assert text.startswith(f"tiny: interrupted\ntrials: {len(finished)} finished, {len(left)} wai")
+    counts = f"({len(finished)} finished, {len(left)} waiting)"
+    assert text.startswith(f"tiny: interrupted\ntrials: {len(finished)} of 4 {counts}\n")
 
     again = hpsearch(folder, "run", "study.yaml", "--no-export")
     assert again.stderr == ""
@@ -242,7 +243,7 @@ def test_looking_at_a_study_before_its_first_finished_trial(folder):
 
     code, out, _ = run.end(signal.SIGINT)
     assert code == 130
-    assert "3 running | no value yet" in out
+    assert "0 of 6 (3 running) | no value yet" in out
     assert jobs_of(folder) == []
     status = read(folder, "status", "tiny")
     assert (status["state"], status["trials"]["waiting"]) == ("interrupted", 3)

@@ -362,7 +362,7 @@ def test_a_process_that_lies(sweep) -> None:
 def test_submit_twice_pause_resume_stop(sweep) -> None:
     study = sweep(**{"trainer": {"steps": 1500}})
     again = refused(study.folder, "submit", "study.yaml", code=4, env={VARIABLE: study.url})
-    assert "driven by" in again or "in the queue already" in again
+    assert "driven by" in again or "is there already" in again
     study.wait(lambda seen: seen["jobs"]["running"] > 0)
     study.do("pause", "tiny")
     study.wait(lambda seen: seen["trials"]["running"] == 0, 180)
