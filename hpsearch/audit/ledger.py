@@ -138,7 +138,8 @@ def read_ledger(events: tuple[Event, ...]) -> Ledger:
             ledger.blame(event, event.trial, f"is of an unknown kind, {shown(event.kind)}")
             continue
         if not isinstance(event.data, dict) or UNREADABLE in event.data:
-            ledger.blame(event, event.trial, f"holds no JSON object, but {shown(event.data)}")
+            held = event.data[UNREADABLE] if isinstance(event.data, dict) else event.data
+            ledger.blame(event, event.trial, f"holds no JSON object, but {shown(held)}")
             continue
         columns, apply = rule
         named = {"trial": event.trial, "attempt": event.attempt, "job": event.job}

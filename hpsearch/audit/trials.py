@@ -258,7 +258,7 @@ def _ended(trial: Trial, files: TrialFiles) -> Findings:
                 "told",
                 trial.number,
                 f"it was told as finished, but {wrote.path}, of the attempt that held the token, "
-                f"{'says' if wrote.exists else ''} {_content(wrote)}",
+                f"{'says ' if wrote.exists else ''}{_content(wrote)}",
             )
         for name in differing(_floats(data["metrics"]), _floats(said.get("metrics", {}))):
             yield Fault(

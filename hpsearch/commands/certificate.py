@@ -76,7 +76,10 @@ def _print(console: Console, folder: Path, bundle: Bundle) -> None:
     trial = bundle.certificate.trial
     print_verdict(console, bundle.rows, trial, bundle.config)
     print_rows(console, f"trial {trial}", bundle.rows)
-    sentence = f"{folder}: measured again, every number as certified, bit for bit"
+    sentence = (
+        f"{folder}: measured again, every number as certified, bit for bit; what the search "
+        "measured (search_metrics) and README.md are not part of that"
+    )
     console.print(sentence, highlight=False, markup=False, soft_wrap=True)
     if bundle.signer is not None:
         signed = f"{folder}: signed by {bundle.signer}"

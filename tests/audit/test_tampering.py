@@ -561,6 +561,15 @@ def test_what_the_driver_put_aside_is_no_fault(copy_of):
     assert told.message.endswith("was put aside; remove it")
 
 
+def test_what_cannot_be_read_is_shown_as_it_stands(copy_of):
+    study = copy_of("plain")
+    study.sql(f"UPDATE hpsearch_events SET data = '[[' WHERE {TOLD}")
+    study.remove(ATTEMPT)
+    said = "\n".join(one.message for one in study.faults())
+    assert "holds no JSON object, but '[['" in said
+    assert "  " not in said
+
+
 def check(study, tamper, rule, trial):
     tamper(study)
     found = study.faults()

@@ -179,7 +179,9 @@ def plain_json(content: bytes, path: Path) -> Any:
     try:
         data = json.loads(content.decode("utf-8"), object_pairs_hook=_once)
     except (ValueError, RecursionError) as error:
-        raise CorruptError(f"{path} is no JSON ({error}); export the bundle again") from error
+        # Python's own words for the latter speak of Python.
+        why = "nested too deeply" if isinstance(error, RecursionError) else error
+        raise CorruptError(f"{path} is no JSON ({why}); export the bundle again") from error
     _check_plain(data, path)
     return data
 
