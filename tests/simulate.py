@@ -23,8 +23,9 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, redirect_stderr
 from dataclasses import dataclass, field
+from io import StringIO
 from pathlib import Path
 from random import Random, SystemRandom
 from typing import Any
@@ -415,7 +416,8 @@ def main() -> int:
     seeds = iter([wanted.seed]) if wanted.seed is not None else _fresh(end)
     num_played = 0
     for seed in seeds:
-        with tempfile.TemporaryDirectory() as folder:
+        # What drivers say of the faults that they meet is no fault.
+        with tempfile.TemporaryDirectory() as folder, redirect_stderr(StringIO()):
             run = simulate(seed, Path(folder))
         num_played += 1
         print(f"seed {seed}: {run.world.trials} trials, {dict(run.counts)}", flush=True)

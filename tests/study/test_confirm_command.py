@@ -12,7 +12,7 @@ from fakes import FakeExecutor, Fault
 from hpsearch import yaml_file
 from hpsearch.cli import main
 from hpsearch.cluster.study_dir import StudyDir
-from hpsearch.commands import driving, export
+from hpsearch.commands import driving, export, submit
 from hpsearch.report import retraining
 from hpsearch.report.candidates import all_candidates
 from hpsearch.report.view import open_view
@@ -256,12 +256,13 @@ def test_a_file_that_was_changed_to_something_else(place):
     assert "lists configurations that no finished trial of quick has" in said.err
 
 
-def test_every_trial_counts_once_by_its_configuration(place):
+def test_every_trial_counts_once_by_its_configuration(place, monkeypatch):
     """A failed training that is tried again is another trial, of another place in the turn."""
     place.search()
     place.jobs(faults={(0, 1): Fault("nan", 4)})
     place.confirm("--top", 2, "--seeds", 2)
     place.jobs()
+    monkeypatch.setattr(submit, "_start_driver", lambda *_: None)
     place.run("retry", "quick-confirm", "--trial", 0)
     place.confirm()
     counts = Counter(place.seeds())
