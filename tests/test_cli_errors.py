@@ -462,7 +462,9 @@ def test_a_best_trial_without_a_whole_checkpoint(finished):
 def test_a_damaged_note_of_where_the_study_is(finished):
     note = StudyDir(finished / "runs/tiny").spec
     before = note.read_text()
-    for text in ("{", "[]", '{"name": "tiny"}'):
+    half_a_character = before.replace('"name": "tiny"', '"name": "\\ud800"')
+    assert half_a_character != before
+    for text in ("{", "[]", '{"name": "tiny"}', half_a_character):
         note.write_text(text)
         message = refused(finished, "status", "tiny", code=7)
         assert str(note.relative_to(finished)) in message

@@ -136,7 +136,8 @@ def read_study_note(path: Path) -> dict[str, str] | None:
         note = {}
     if note is None:
         return None
-    if not isinstance(note, dict) or not all(isinstance(note.get(key), str) for key in keys):
+    is_whole = isinstance(note, dict) and all(isinstance(note.get(key), str) for key in keys)
+    if not is_whole or note["name"] != path.parent.name:
         raise CorruptError(f"{path} is damaged; run the study file again, which writes it anew")
     return {key: note[key] for key in keys}
 
