@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hpsearch.arguments.adding import StudyAdder, count
+from hpsearch.arguments.adding import StudyAdder, count, positive
 
 if TYPE_CHECKING:
     from hpsearch.arguments.adding import Commands
@@ -35,6 +35,12 @@ def _add_report(add: StudyAdder) -> None:
         default=4000,
         metavar="N",
         help="games an opponent, to measure the best trial's players; 0 for none; default: 4000",
+    )
+    report.add_argument(
+        "--best-response",
+        type=positive,
+        metavar="STEPS",
+        help="train an opponent against them alone for so many steps, and show what it takes",
     )
 
 
@@ -71,7 +77,13 @@ def _add_place(parser: argparse.ArgumentParser, port: int) -> None:
 def _report(options: argparse.Namespace) -> int:
     from hpsearch.commands.report import report
 
-    return report(options.study, options.runs, output=options.output, num_games=options.games)
+    return report(
+        options.study,
+        options.runs,
+        output=options.output,
+        num_games=options.games,
+        response_steps=options.best_response,
+    )
 
 
 def _dashboard(options: argparse.Namespace) -> int:

@@ -16,6 +16,7 @@ hpsearch train studies/trainers/dqn_20x3.yaml host.gamma=0.95 seed=2 --name gamm
 CHECKPOINT = "hpsearch checkpoint runs/ppo_20x3"
 EVALUATE = """\
 hpsearch evaluate runs/ppo_20x3
+hpsearch evaluate runs/ppo_20x3 --match-steps 0 --best-response 500
 hpsearch evaluate zeillinger --match-steps 0 --tree tree.txt"""
 
 
@@ -74,6 +75,13 @@ def _add_evaluate(commands: "Commands") -> None:
         help="games an opponent, for rho; default: 4000",
     )
     parser.add_argument(
+        "--best-response",
+        type=positive,
+        metavar="STEPS",
+        help="train an opponent against the player alone for so many steps, and measure what it "
+        "takes: exploitability/host, exploitability/agent",
+    )
+    parser.add_argument(
         "--show-games", type=count, default=0, metavar="K", help="print K games move by move"
     )
     parser.add_argument(
@@ -120,6 +128,7 @@ def _evaluate(options: argparse.Namespace) -> int:
     asked = Asked(
         match_steps=options.match_steps,
         num_games=options.games,
+        response_steps=options.best_response,
         sample_games=options.show_games,
         tree=options.tree,
         tree_start=options.tree_start,

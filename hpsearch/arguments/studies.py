@@ -186,6 +186,12 @@ def _add_confirm(add: StudyAdder) -> None:
         help="games of each, from starts that nothing else uses; default: 10000",
     )
     parser.add_argument(
+        "--best-response",
+        type=positive,
+        metavar="STEPS",
+        help="train an opponent against each player alone for so many steps: exploitability",
+    )
+    parser.add_argument(
         "--submit",
         action="store_true",
         help="leave the training to a driver without a terminal; the same command later compares",
@@ -277,7 +283,11 @@ def _confirm(options: argparse.Namespace) -> int:
     from hpsearch.commands.confirm import Wanted, confirm
 
     wanted = Wanted(
-        top=options.top, seeds=options.seeds, games=options.games, submit=options.submit
+        top=options.top,
+        seeds=options.seeds,
+        games=options.games,
+        response_steps=options.best_response,
+        submit=options.submit,
     )
     return confirm(options.study, options.runs, wanted, as_json=options.json)
 

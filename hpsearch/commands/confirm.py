@@ -44,6 +44,8 @@ class Wanted:
     """trainings of each; None: as many as were begun, or five"""
     games: int
     """of each on held-out starts"""
+    response_steps: int | None
+    """for which a best response to each trained player trains; None trains none"""
     submit: bool
     """whether a driver without a terminal trains"""
 
@@ -81,8 +83,12 @@ def _say_what_goes_on(view: StudyView) -> None:
 def _play(view: StudyView, options: PopulationOptions, wanted: Wanted) -> Confirmation:
     from hpsearch.report.rematch import rematch  # it loads torch
 
-    if wanted.submit or wanted.seeds is not None:
-        options_given = {"--seeds": wanted.seeds is not None, "--submit": wanted.submit}
+    options_given = {
+        "--seeds": wanted.seeds is not None,
+        "--submit": wanted.submit,
+        "--best-response": wanted.response_steps is not None,
+    }
+    if any(options_given.values()):
         given = " and ".join(name for name, is_given in options_given.items() if is_given)
         raise UsageError(
             f"{view.study.spec.name} breeds a population, whose weights are exported as they are, "
@@ -104,7 +110,7 @@ def _train_and_compare(
         return after
     from hpsearch.report.retraining import compare_seeds  # it loads torch
 
-    return compare_seeds(view, after, compared, wanted.games)
+    return compare_seeds(view, after, compared, wanted.games, wanted.response_steps)
 
 
 def _study(view: StudyView, folder: StudyDir, wanted: Wanted) -> Study:

@@ -38,6 +38,8 @@ class Asked:
     """moves of a match; 0 plays none"""
     num_games: int | None
     """games an opponent and mode"""
+    response_steps: int | None
+    """for which a best response trains; None trains none"""
     sample_games: int
     """games to print move by move"""
     tree: Path | None
@@ -47,7 +49,12 @@ class Asked:
 
 
 NOTHING_MORE: Final = Asked(
-    match_steps=None, num_games=None, sample_games=0, tree=None, tree_start=None
+    match_steps=None,
+    num_games=None,
+    response_steps=None,
+    sample_games=0,
+    tree=None,
+    tree_start=None,
 )
 
 
@@ -76,6 +83,11 @@ def evaluate(player: Path, asked: Asked, signers: Path | None, *, as_json: bool)
 def _examine(player: Path, asked: Asked, *, as_json: bool) -> int:
     tree, tree_start = asked.tree, asked.tree_start or TREE_START
     contestant = find_contestant(player, CPU)
+    if asked.response_steps is not None and contestant.checkpoint is None:
+        raise UsageError(
+            f"{contestant.name} is scripted, and a best response learns by the configuration of "
+            "the player that it learns against; name a checkpoint, or leave out --best-response"
+        )
     drawn = None if tree is None else _tree(contestant, tree, tree_start)
     report = examine(contestant, _plan(asked))
     shown = _sample_games(contestant, asked.sample_games)
@@ -92,7 +104,8 @@ def _examine(player: Path, asked: Asked, *, as_json: bool) -> int:
 
 def _plan(asked: Asked) -> Plan:
     moves = MATCH_MOVES if asked.match_steps is None else asked.match_steps
-    return Plan(num_games=asked.num_games or NUM_GAMES, match_moves=moves or None)
+    games = asked.num_games or NUM_GAMES
+    return Plan(games, match_moves=moves or None, response_steps=asked.response_steps)
 
 
 def _sample_games(contestant: Contestant, count: int) -> list[str]:

@@ -17,7 +17,9 @@ MATCH_MOVES = 10_000
 """those of the published match"""
 
 
-def report(study: str, runs: Path, *, output: Path | None, num_games: int) -> int:
+def report(
+    study: str, runs: Path, *, output: Path | None, num_games: int, response_steps: int | None
+) -> int:
     """Write the page of a study and print where it lies.
 
     Args:
@@ -25,6 +27,7 @@ def report(study: str, runs: Path, *, output: Path | None, num_games: int) -> in
         runs: the folder of the studies.
         output: the file; None for the study's own folder.
         num_games: games an opponent by which the best trial's players are measured; 0 for none.
+        response_steps: for which a best response to them trains; None for none.
 
     Raises:
         UsageError: if the file is no page or has no folder, or plotly is missing.
@@ -48,7 +51,7 @@ def report(study: str, runs: Path, *, output: Path | None, num_games: int) -> in
         from hpsearch.report.examination import Plan
         from hpsearch.report.page.measuring import measured
 
-        plan = Plan(num_games=num_games, match_moves=MATCH_MOVES)
+        plan = Plan(num_games, match_moves=MATCH_MOVES, response_steps=response_steps)
         return measured(view, trial, plan, say)
 
     material = gather(view, time.time(), elsewhere, measure)

@@ -1,20 +1,27 @@
 """A trained best response: what an opponent that learns against one player alone takes from it.
 
 The meta-game of a match knows only the players that are there. A response that trains for some
-steps against a frozen champion is a lower bound of what the champion can really lose.
+steps against a frozen champion is a lower bound of what the champion can really lose (Timbers et
+al., Approximate exploitability, arXiv 2004.09677).
+
+Axes: Q opponents of a panel, G games, R bootstrap samples.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
+import numpy as np
 import torch
 
 from hpsearch.population.round_robin import Players, play_everybody
 from hpsearch.trainers import checkpoint
 from hpsearch.trainers.algorithms import build
 from hpsearch.trainers.config import TrainerConfig, read_config
-from hpsearch.trainers.rho import Lengths, Rho, rho
+from hpsearch.trainers.metrics import PANELS
+from hpsearch.trainers.rho import NUM_BOOTSTRAP, Floats, Lengths, Rho, panel, rho
 from hpsearch.trainers.rollouts import game_config
 from hpsearch.trainers.saved_player import load_player
 
@@ -22,8 +29,111 @@ OTHER = {"host": "agent", "agent": "host"}
 """role against which each plays"""
 STRIDE = 50
 """steps of its training between two signs of life"""
+RESPONSE = "response"
+"""its name among scripted players"""
 KNOWN_TO_BOTH = "random"
 """a scripted player of either role, for a configuration must name one to be measured against"""
+
+
+@dataclass(frozen=True)
+class Exploited:
+    """What a best response of a stated budget takes from a player, in rho: the less the better.
+
+    What the player does against its panel less what it does against the response, in games from the
+    same starts; for an agent, whose rho is to be low, the other way round. Below zero, the response
+    has not learned to play as well against it as the panel does.
+    """
+
+    value: float
+    low: float
+    """lower end of the bootstrap 95 % interval, over starts"""
+    high: float
+    """upper end"""
+    steps: int
+    """of the response's training"""
+    response: Rho
+    """of the player, greedy, against the response"""
+    panel: Rho
+    """of the player, greedy, against its panel: the geometric mean"""
+
+
+def exploit(
+    player: Path,
+    role: str,
+    *,
+    steps: int,
+    num_games: int,
+    max_steps: int,
+    split: str,
+    device: torch.device,
+) -> Exploited:
+    """Train a best response to the player that a checkpoint holds for ``role``; let them meet.
+
+    Args:
+        player: a checkpoint's folder.
+        role: "host" or "agent", which the player plays.
+        steps: of the response's training, whose randomness is fixed.
+        num_games: G.
+        max_steps: moves after which a game counts as unfinished.
+        split: name of the set of starts.
+        device: where they train and play.
+
+    Raises:
+        CorruptError: if the checkpoint is damaged.
+        ConflictError: if it holds no learned player of the role.
+    """
+    with TemporaryDirectory() as folder:
+        path = train_response(
+            player,
+            role,
+            Path(folder),
+            steps=steps,
+            seed=0,
+            device=device.type,
+            give_sign=lambda: None,
+        )
+        own = load_player(player, role, device)
+        response = load_player(path, OTHER[role], device)
+    learned = Players({role: own}, ())
+    others = Players({RESPONSE: response}, PANELS[role])
+    hosts, agents = (learned, others) if role == "host" else (others, learned)
+    played = play_everybody(
+        hosts,
+        agents,
+        game_config(own.config),
+        num_games=num_games,
+        max_steps=max_steps,
+        split=split,
+        sampled=False,
+        device=device,
+    )
+    is_host = role == "host"
+    names = played.agents if is_host else played.hosts
+    moves = (played.moves[0] if is_host else played.moves[:, 0]).reshape(len(names), -1)
+    finished = (played.finished[0] if is_host else played.finished[:, 0]).reshape(moves.shape)
+    games = {name: Lengths(*of) for name, *of in zip(names, moves, finished, strict=True)}
+    against = games.pop(RESPONSE)
+    return _exploited(role, steps, against, list(games.values()))
+
+
+def _exploited(role: str, steps: int, against: Lengths, scripted: Sequence[Lengths]) -> Exploited:
+    """Return what the response takes; game g of each opponent has the same start."""
+    num_games = len(against.moves)
+    drawn = np.random.default_rng(0).integers(0, num_games, size=(NUM_BOOTSTRAP, num_games))
+    sign = 1.0 if role == "host" else -1.0
+
+    def taken(lengths: Callable[[Lengths], Floats]) -> Floats:
+        """Return the difference from mean lengths of any shape."""
+        of_panel = np.exp(-np.mean([np.log(lengths(one)) for one in scripted], axis=0))
+        difference: Floats = sign * (of_panel - 1.0 / lengths(against))
+        return difference
+
+    samples = taken(lambda one: one.moves[drawn].mean(axis=1))
+    low, high = np.quantile(samples, [0.025, 0.975])
+    value = taken(lambda one: np.asarray(one.moves.mean()))
+    return Exploited(
+        float(value), float(low), float(high), steps, rho(against, seed=0), panel(scripted, seed=0)
+    )
 
 
 def train_response(
@@ -109,7 +219,8 @@ def _config(
 ) -> TrainerConfig:
     """Return the champion's configuration with the other role learning, against it alone."""
     learner = OTHER[role]
-    learns = "net_arch" in saved[learner]
+    learns = "net_arch" in (saved[learner] or {})  # None where games draw it from several
+    section = dict(saved[learner] if learns else saved[role])
     evaluation = {**saved["evaluation"], "opponents": [KNOWN_TO_BOTH]}
     return read_config(
         {
@@ -118,10 +229,24 @@ def _config(
             "steps": steps,
             "device": device,
             role: {"checkpoint": str(champion)},
-            learner: saved[learner] if learns else saved[role],
+            learner: _hastened(section, steps / saved["steps"]),
             "opponents": None,
             "evaluation": evaluation,
             "checkpoint": {**saved["checkpoint"], "best": None, "warm_start": None},
         },
         source=f"the response to {champion}",
     )
+
+
+def _hastened(section: Mapping[str, Any], factor: float) -> dict[str, Any]:
+    """Return a learner's settings with schedules that come as far in a training of another length.
+
+    Else a response that trains for a tenth of the time would explore to its end.
+    """
+    changed = dict(section)
+    for key, value in section.items():
+        if isinstance(value, Mapping):
+            changed[key] = _hastened(value, factor)
+    if "mode" in section and section.get("steps") is not None:
+        changed["steps"] = max(1, round(section["steps"] * factor))
+    return changed

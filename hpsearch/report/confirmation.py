@@ -74,6 +74,8 @@ class Confirmation:
     goal: str
     games: int
     """of each, or of each pair of a population"""
+    response_steps: int | None
+    """for which a best response to each trained player has trained, None where none has"""
     top: int
     """how many of the study's best it compares"""
     match: int | None
@@ -133,9 +135,9 @@ def ranked(entries: Sequence[Entry], goal: str) -> tuple[Entry, ...]:
 def plain_confirmation(found: Confirmation, advice: str) -> dict[str, Any]:
     """Return a confirmation as JSON holds it: the keys here are published and stay.
 
-    study, trained_by, metric, goal, games, top, match, favourite, best (a trial), held_up, advice,
-    and trials, best first: trial, search {value, low, high}, mean, low, high, iqm, chance, failed,
-    and seeds: seed, trial (of trained_by), metrics. What is not known is null.
+    study, trained_by, metric, goal, games, response_steps, top, match, favourite, best (a trial),
+    held_up, advice, and trials, best first: trial, search {value, low, high}, mean, low, high, iqm,
+    chance, failed, and seeds: seed, trial (of trained_by), metrics. What is not known is null.
     """
     nothing = dict.fromkeys(field.name for field in fields(Verdict))
     whole = asdict(found)

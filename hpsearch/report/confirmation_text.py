@@ -1,6 +1,7 @@
 """A confirmation as text for people: a table, and one sentence that says what to do."""
 
 from collections.abc import Mapping
+from statistics import fmean
 
 from rich.console import Console
 from rich.table import Table
@@ -8,6 +9,7 @@ from rich.table import Table
 from hpsearch.report.confirmation import MAXIMIZE, Confirmation, Entry
 
 CHANCE = "P(best)"
+EXPLOITED = "exploitability"
 WIDTH = 100
 """of a table that does not wrap"""
 SURE = 0.9
@@ -39,7 +41,13 @@ def _title(found: Confirmation) -> str:
     what = f"starts held out ({each} pair)"
     if found.trained_by is not None:
         what = f"seeds held out (by {found.trained_by}) and starts held out ({each})"
-    return f"{found.study}: {found.metric} on {what}, 95 % intervals"
+    title = f"{found.study}: {found.metric} on {what}, 95 % intervals"
+    if found.response_steps is None:
+        return title
+    return (
+        f"{title}; exploitability: rho that a best response of {found.response_steps:,} steps "
+        "takes, the mean over seeds"
+    )
 
 
 def _favourite_text(found: Confirmation) -> str:
@@ -83,6 +91,7 @@ def _table(found: Confirmation) -> Table:
     table = Table(box=None, header_style="bold")
     columns = ["trial", "search", *(["seeds"] if found.trained_by else []), "held out"]
     columns += [*(["IQM"] if has_iqm else []), CHANCE]
+    columns += [] if found.response_steps is None else [EXPLOITED]
     for column in columns:
         table.add_column(column, justify="right")
     for entry in found.entries:
@@ -101,6 +110,7 @@ def _cells(entry: Entry) -> dict[str, str]:
         "held out": "",
         "IQM": "",
         CHANCE: "",
+        EXPLOITED: _exploited_text(entry),
     }
     if verdict is not None:
         ends = {"value": verdict.mean, "low": verdict.low, "high": verdict.high}
@@ -109,6 +119,15 @@ def _cells(entry: Entry) -> dict[str, str]:
         chance = verdict.chance
         cells[CHANCE] = "" if chance is None else f"{chance:.1%}"
     return cells
+
+
+def _exploited_text(entry: Entry) -> str:
+    """Return what a best response takes, the mean over seeds; of two roles a number each."""
+    names = dict.fromkeys(
+        name for seed in entry.seeds for name in seed.metrics if name.startswith(EXPLOITED)
+    )
+    means = (fmean(seed.metrics[name] for seed in entry.seeds) for name in names)
+    return " ".join(f"{mean:.4f}" for mean in means)
 
 
 def _interval_text(number: Mapping[str, float | None]) -> str:

@@ -34,6 +34,8 @@ class Contestant:
     """A host, an agent, or one of each that learned together."""
 
     name: str
+    checkpoint: Path | None
+    """where it lies; None of a scripted player"""
     host: HostPolicy | None
     agent: AgentPolicy | None
     game: GameConfig
@@ -64,6 +66,7 @@ def find_contestant(name_or_path: Path, device: torch.device) -> Contestant:
 def _scripted(name: str) -> Contestant:
     return Contestant(
         name,
+        checkpoint=None,
         host=ScriptedHostPolicy(name) if name in HOSTS else None,
         agent=ScriptedAgentPolicy(name) if name in AGENTS else None,
         game=STANDARD_GAME,
@@ -80,6 +83,7 @@ def _learned(path: Path, device: torch.device) -> Contestant:
     one = next(iter(players.values()))
     return Contestant(
         f"{path.parent.parent.name} at step {one.step:,}",
+        checkpoint=path,
         host=None if host is None else cast(HostPolicy, host.policy),
         agent=None if agent is None else cast(AgentPolicy, agent.policy),
         game=game_config(one.config),

@@ -8,10 +8,12 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from hpsearch.population.best_response import Exploited
 from hpsearch.report.examination import MATCH_AGENTS, MATCH_HOSTS, Report, RoleReport
+from hpsearch.report.interval_text import interval_text
 from hpsearch.trainers.evaluation import Evaluation
 from hpsearch.trainers.match import PUBLISHED, MatchResult
-from hpsearch.trainers.metrics import MODES, PANELS, entropy_name, panel_name
+from hpsearch.trainers.metrics import MODES, PANELS, entropy_name, exploitability_name, panel_name
 from hpsearch.trainers.published import MATCHES, TRAINED, PublishedMatch
 from hpsearch.trainers.rho import Rho
 from hpsearch.trainers.yardstick import REFERENCES, Yardstick
@@ -43,6 +45,8 @@ def print_report(console: Console, report: Report) -> None:
             _print(console, f"\n{yardstick_title(role.role)}:")
             console.print(yardstick_table(report.name, role.yardstick))
             _print(console, yardstick_line(role.yardstick))
+        if role.exploitability is not None:
+            _print(console, f"\n{exploitability_line(role.role, role.exploitability)}")
     if report.pair is not None:
         _print(console, "\nits host against its agent:")
         for mode in MODES:
@@ -121,6 +125,19 @@ def yardstick_line(yardstick: Yardstick) -> str:
         f"{found.starts} random starts 5x3: best play {found.exact:.2f} moves, "
         f"{found.unbounded:.1%} without end; of the others {found.player:.2f} moves, "
         f"regret {found.regret:.2f}"
+    )
+
+
+def exploitability_line(role: str, found: Exploited) -> str:
+    """Return what a best response of a stated budget takes from a role's player."""
+    learner = {"host": "an agent", "agent": "a host"}[role]
+    taken, response, panel = (
+        interval_text(asdict(each)) for each in (found, found.response, found.panel)
+    )
+    return (
+        f"{exploitability_name(role)} {taken}: that much rho is taken from it by {learner} "
+        f"that learned against it alone for {found.steps:,} steps (rho {response}, against its "
+        f"panel {panel}); one that learns longer may take more"
     )
 
 

@@ -6,6 +6,7 @@ from typing import Final, TypedDict
 
 import torch
 
+from hpsearch.population.best_response import Exploited, exploit
 from hpsearch.report.contestants import Contestant
 from hpsearch.trainers import match
 from hpsearch.trainers.evaluation import (
@@ -43,6 +44,8 @@ class Plan:
     """games an opponent and mode"""
     match_moves: int | None
     """moves of a match; None plays none"""
+    response_steps: int | None
+    """for which a best response to each role trains; None trains none"""
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,8 @@ class RoleReport:
     """by opponent; or why there are none"""
     yardstick: Yardstick | str
     """or why there is none"""
+    exploitability: Exploited | None
+    """None where no best response was asked for"""
 
 
 @dataclass(frozen=True)
@@ -110,6 +115,7 @@ def _host_report(host: HostPolicy, contestant: Contestant, plan: Plan) -> RoleRe
             {name: (host, ScriptedAgentPolicy(name)) for name in MATCH_AGENTS}, contestant, plan
         ),
         _why_no_yardstick(contestant) or measure_host(host, **_yardstick_game(contestant)),
+        _exploited("host", contestant, plan),
     )
 
 
@@ -127,6 +133,21 @@ def _agent_report(agent: AgentPolicy, contestant: Contestant, plan: Plan) -> Rol
             {name: (ScriptedHostPolicy(name), agent) for name in MATCH_HOSTS}, contestant, plan
         ),
         _why_no_yardstick(contestant) or measure_agent(agent, **_yardstick_game(contestant)),
+        _exploited("agent", contestant, plan),
+    )
+
+
+def _exploited(role: str, contestant: Contestant, plan: Plan) -> Exploited | None:
+    if plan.response_steps is None or contestant.checkpoint is None:
+        return None
+    return exploit(
+        contestant.checkpoint,
+        role,
+        steps=plan.response_steps,
+        num_games=plan.num_games,
+        max_steps=contestant.max_steps,
+        split=SPLIT,
+        device=CPU,
     )
 
 

@@ -45,6 +45,7 @@ def rematch(view: StudyView, options: PopulationOptions, top: int, num_games: in
         metric=METRIC,
         goal=MAXIMIZE,
         games=num_games,
+        response_steps=None,
         top=top,
         match=number,
         favourite=best.number,

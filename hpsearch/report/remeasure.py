@@ -11,6 +11,7 @@ from itertools import islice
 from hpsearch.cluster.study_dir import final_checkpoint
 from hpsearch.errors import ConflictError, CorruptError
 from hpsearch.game.config import GameConfig
+from hpsearch.population.best_response import exploit
 from hpsearch.population.round_robin import MAX_COORDINATES
 from hpsearch.population.sides import agent_banks, host_banks
 from hpsearch.report.compare import SPLIT
@@ -18,7 +19,7 @@ from hpsearch.report.devices import device_of
 from hpsearch.report.view import StudyView
 from hpsearch.study.records import Trial
 from hpsearch.trainers.evaluation import Measurement, Metrics, measure_agents, measure_hosts
-from hpsearch.trainers.metrics import MODES, PANELS
+from hpsearch.trainers.metrics import MODES, PANELS, exploitability_name
 from hpsearch.trainers.rollouts import game_config
 from hpsearch.trainers.saved_player import SavedPlayer, load_player
 
@@ -48,6 +49,31 @@ def held_out_values(
             for number, measured in _measure(role, some, rules, num_games):
                 found[number] |= {one: measured[one].value for one in metrics if one in measured}
     return {number: values for number, values in found.items() if len(values) == len(metrics)}
+
+
+def exploited_values(
+    view: StudyView, trial: Trial, num_games: int, response_steps: int
+) -> dict[str, float]:
+    """Return what best responses take from the roles of a finished trial that the objectives name.
+
+    Raises:
+        CorruptError, ConflictError: as `exploit`.
+    """
+    config = view.config(trial)
+    path = view.folder.checkpoint(final_checkpoint(trial.number, config["steps"]))
+    roles = sorted({one.metric.split("/")[1] for one in view.study.spec.objectives})
+    return {
+        exploitability_name(role): exploit(
+            path,
+            role,
+            steps=response_steps,
+            num_games=num_games,
+            max_steps=config["evaluation"]["max_steps"],
+            split=SPLIT,
+            device=device_of(config["device"]),
+        ).value
+        for role in roles
+    }
 
 
 def _players(

@@ -15,14 +15,18 @@ from hpsearch.report.confirmation import (
     judge_seeds,
     ranked,
 )
-from hpsearch.report.remeasure import held_out_values
+from hpsearch.report.remeasure import exploited_values, held_out_values
 from hpsearch.report.view import StudyView
 from hpsearch.study.confirming import SEED, key
 from hpsearch.study.records import COMPLETE, FAIL, Trial
 
 
 def compare_seeds(
-    view: StudyView, trained: StudyView, compared: Sequence[Candidate], num_games: int
+    view: StudyView,
+    trained: StudyView,
+    compared: Sequence[Candidate],
+    num_games: int,
+    response_steps: int | None,
 ) -> Confirmation:
     """Measure what was trained on held-out starts, and compare the configurations.
 
@@ -31,12 +35,13 @@ def compare_seeds(
         trained: the study that trained its configurations again.
         compared: these.
         num_games: games of each.
+        response_steps: for which a best response to each trained player trains; None trains none.
 
     Raises:
         CorruptError: if no checkpoint is left to be measured.
     """
     objective = view.study.spec.objectives[0]
-    seeds = _seeds(trained, num_games)
+    seeds = _seeds(trained, num_games, response_steps)
     failed = _failed(view, trained, compared)
     known = [one for one in compared if seeds.get(one.key)]
     scores = [[seed.metrics[objective.metric] for seed in seeds[one.key]] for one in known]
@@ -51,6 +56,7 @@ def compare_seeds(
         metric=objective.metric,
         goal=objective.goal,
         games=num_games,
+        response_steps=response_steps,
         top=len(compared),
         match=None,
         favourite=best_trial(view).number,
@@ -72,10 +78,15 @@ def _entry(
     )
 
 
-def _seeds(trained: StudyView, num_games: int) -> dict[str, list[Training]]:
+def _seeds(
+    trained: StudyView, num_games: int, response_steps: int | None
+) -> dict[str, list[Training]]:
     """Return each configuration's trainings that could be measured, in their order."""
     finished = trained.state.told(COMPLETE)
     values = held_out_values(trained, finished, num_games)
+    if response_steps is not None:
+        for trial in (one for one in finished if one.number in values):
+            values[trial.number] |= exploited_values(trained, trial, num_games, response_steps)
     found: dict[str, list[Training]] = {}
     for trial in finished:
         if trial.number in values:

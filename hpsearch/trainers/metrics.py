@@ -32,6 +32,11 @@ def worst_name(mode: str, role: str) -> str:
     return f"{mode.replace('rho', 'worst')}/{role}"
 
 
+def exploitability_name(role: str) -> str:
+    """Return the name of what a best response takes from a role, in rho: the less the better."""
+    return f"exploitability/{role}"
+
+
 def entropy_name(mode: str, role: str) -> str:
     """Return the name of the entropy, in nats, of a role's actions against all its opponents."""
     return f"{mode.replace('rho', 'entropy')}/{role}"

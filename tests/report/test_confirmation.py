@@ -17,7 +17,7 @@ from hpsearch.report.confirmation_text import advice_text
 
 KEYS = {
     *("study", "trained_by", "metric", "goal", "games", "top", "match", "favourite", "best"),
-    *("held_up", "advice", "trials"),
+    *("held_up", "advice", "trials", "response_steps"),
 }
 TRIAL_KEYS = {"trial", "search", "mean", "low", "high", "iqm", "chance", "failed", "seeds"}
 
@@ -37,7 +37,7 @@ def found(scores, believed, goal="maximize", favourite=0, trained_by="tiny-confi
         )
     ]
     return Confirmation(
-        *("tiny", trained_by, "rho", goal, 100, len(entries), None, favourite),
+        *("tiny", trained_by, "rho", goal, 100, None, len(entries), None, favourite),
         ranked(entries, goal),
     )
 

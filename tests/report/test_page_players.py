@@ -13,6 +13,7 @@ from views import Story
 from hpsearch.game.solver import minimax_depth
 from hpsearch.report.blowup_tree import Tree, tree_text
 from hpsearch.report.contestants import find_contestant
+from hpsearch.report.evaluation_text import exploitability_line
 from hpsearch.report.examination import CPU, Plan, examine
 from hpsearch.report.host_tree import STARTS, best_tree, host_tree
 from hpsearch.report.page import measuring
@@ -28,7 +29,7 @@ from hpsearch.trainers.config import read_config
 from hpsearch.trainers.match import one_thread
 from hpsearch.trainers.published import ADE
 
-PLAN = Plan(num_games=50, match_moves=None)
+PLAN = Plan(num_games=50, match_moves=None, response_steps=2)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -64,7 +65,9 @@ def test_players_are_measured_as_evaluate_does(story):
         assert (value.value, value.low, value.high) == (own.value, own.low, own.high)
         other = role.references["zeillinger"].metrics[f"rho/host/{opponent}"]
         assert shown["zeillinger"][opponent].value == other.value
-    page = read_page(page_text(material, ""))
+    html = page_text(material, "")
+    assert exploitability_line("host", role.exploitability) in html
+    page = read_page(html)
     assert page.faults == []
     (worst,) = [one for one in page.tables if one[0][1:3] == ["A1", "A2"]]
     exact = next(row for row in worst if row[0] == "best play")

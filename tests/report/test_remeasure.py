@@ -1,12 +1,14 @@
 """Held-out values: those of the trainers themselves, whoever is measured together."""
 
 import pytest
+import torch
 from cli_tools import TRAINER, damage, write_study, write_trainer
 from views import METRIC, Story
 
+from hpsearch.population.best_response import exploit
 from hpsearch.report import remeasure
 from hpsearch.report.compare import SPLIT
-from hpsearch.report.remeasure import held_out_values
+from hpsearch.report.remeasure import exploited_values, held_out_values
 from hpsearch.trainers import checkpoint
 from hpsearch.trainers.algorithms import build
 from hpsearch.trainers.config import read_config
@@ -54,6 +56,16 @@ def test_values_are_those_of_each_trainer_alone(story, trials, monkeypatch):
     monkeypatch.setattr(remeasure, "MAX_COORDINATES", 1)
     assert held_out_values(story.view, trials, GAMES) == together
     assert SPLIT not in ("evaluation", "final")
+
+
+def test_what_best_responses_take_is_a_number_a_role(story, trials):
+    trial = trials[1]
+    steps = TRAINER["steps"]
+    path = checkpoint.path_of(story.view.folder.trial(trial.number).checkpoints, steps)
+    how = {"max_steps": TRAINER["evaluation"]["max_steps"], "device": torch.device("cpu")}
+    found = exploit(path, "host", steps=5, num_games=GAMES, split=SPLIT, **how)
+    values = exploited_values(story.view, trial, GAMES, 5)
+    assert values == {"exploitability/host": found.value}
 
 
 def test_a_lost_checkpoint_is_left_out_by_name(story, trials, capsys):

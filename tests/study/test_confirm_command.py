@@ -98,6 +98,29 @@ def test_the_best_are_trained_on_as_many_seeds(place):
     assert said.out.rstrip().splitlines()[-1] == place.plain["advice"]
 
 
+def test_what_best_responses_take_stands_beside(place, monkeypatch):
+    asked = []
+
+    def exploited(view, trial, num_games, steps):
+        asked.append((trial.number, num_games, steps))
+        return {"exploitability/host": 0.01 * trial.number}
+
+    monkeypatch.setattr(retraining, "exploited_values", exploited)
+    place.search()
+    said = place.confirm("--top", 2, "--seeds", 2, "--games", 77, "--best-response", 30)
+    assert asked == [(number, 77, 30) for number in range(4)]
+    assert place.plain["response_steps"] == 30
+    means = [
+        sum(seed["metrics"]["exploitability/host"] for seed in one["seeds"]) / 2
+        for one in place.plain["trials"]
+    ]
+    assert sorted(means) == pytest.approx([0.01, 0.02])
+    assert "a best response of 30 steps takes" in said.out
+    header, *rows = [line.split() for line in said.out.splitlines()[-4:-1]]
+    assert header[-1] == "exploitability"
+    assert [row[-1] for row in rows] == [f"{mean:.4f}" for mean in means]
+
+
 def test_five_of_each_are_the_default(place):
     place.search(trials=7)
     place.confirm()

@@ -21,7 +21,7 @@ from hpsearch.report.view import StudyView
 from hpsearch.study.records import Trial
 from hpsearch.trainers import checkpoint
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 """to be raised where what is measured, or how, changes between releases"""
 
 

@@ -47,6 +47,12 @@ def _parts(material: Material) -> Iterator[Html]:
             yield missing(f"None: {role.yardstick}.")
         else:
             yield from _worst_cases(role.yardstick, name)
+        if role.exploitability is not None:
+            # Imported here: it loads torch, which is loaded where something was measured.
+            from hpsearch.report.evaluation_text import exploitability_line
+
+            yield heading(f"What a best response takes, as {role.role}")
+            yield paragraph(f"{exploitability_line(role.role, role.exploitability)}.")
     yield heading("Blow-up trees of the host beside best play")
     if isinstance(trees, str):
         yield missing(f"None: {trees}.")
