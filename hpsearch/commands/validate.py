@@ -16,10 +16,11 @@ from hpsearch.names import check_places
 from hpsearch.report.forecast import Forecast, forecast
 from hpsearch.report.gauge_token import read_token
 from hpsearch.study.example import Example, example_trial
+from hpsearch.study.given_total import load_study
 from hpsearch.study.options import SlurmOptions
 from hpsearch.study.remarks import remarks
 from hpsearch.study.sections import read_sections
-from hpsearch.study.spec import Study, StudySpec, load_spec, storage_url
+from hpsearch.study.spec import Study, StudySpec, storage_url
 from hpsearch.study.spec_checks import section_problems
 
 JOBS = {"trials": "a job of trials", "driver": "the driver"}
@@ -28,7 +29,7 @@ JOBS = {"trials": "a job of trials", "driver": "the driver"}
 def validate(path: Path, runs: Path, *, as_json: bool) -> int:
     """Print the size of the search, its cost and one example; every fault is raised at once."""
     check_places(path, runs)
-    study = _load(path)
+    study = _load(path, runs)
     example, cost = example_trial(study), forecast(study, StudyDir(runs / study.spec.name))
     if as_json:
         print(json.dumps(_plain(study, example, cost), indent=1))
@@ -49,7 +50,7 @@ def validate(path: Path, runs: Path, *, as_json: bool) -> int:
     return 0
 
 
-def _load(path: Path) -> Study:
+def _load(path: Path, runs: Path) -> Study:
     """Return the study of a file, which this machine has the secrets for.
 
     Raises:
@@ -57,7 +58,7 @@ def _load(path: Path) -> Study:
     """
     missing = list(_missing_secrets(path))
     try:
-        study = load_spec(path)
+        study = load_study(path, runs)
     except ConfigError as error:
         raise ConfigError(str(path), [*error.problems, *missing]) from error
     if missing:

@@ -94,6 +94,8 @@ def generation_text(view: StudyView) -> str:
     played = view.folder.match(match.number).progress()
     if played is None:
         return f"{text}, match: waiting"
+    if played[0] == played[1] and options.matches.best_response is not None:
+        return f"{text}, match: all pairs have played, best responses train"
     return f"{text}, match: {played[0]} of {played[1]} pairs"
 
 

@@ -46,6 +46,8 @@ def test_the_given_total_counts_in_place_of_the_files(study, capsys):
     assert study.path.read_text() == text
     assert "--trials" not in capsys.readouterr().err
     check_books(load_spec(study.path, trials=5), FakeExecutor())
+    assert main(["validate", str(study.path)]) == 0
+    assert "is a valid study: 5 trials of" in capsys.readouterr().out
 
 
 def test_a_finished_study_goes_on_to_a_larger_total(study):

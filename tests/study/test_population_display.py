@@ -69,6 +69,13 @@ def test_a_match_shows_how_many_of_its_pairs_have_played(driven, monkeypatch):
     assert generation_text(view).endswith(f", match: 0 of {pairs} pairs")
     view.folder.match(last.number).give_sign(3)
     assert generation_text(view).endswith(f", match: 3 of {pairs} pairs")
+    view.folder.match(last.number).give_sign(pairs)
+    assert generation_text(view).endswith(f", match: {pairs} of {pairs} pairs")
+    responding = replace(view.study.spec.population.matches, best_response=100)
+    population = replace(view.study.spec.population, matches=responding)
+    study = replace(view.study, spec=replace(view.study.spec, population=population))
+    said = generation_text(replace(view, study=study))
+    assert said.endswith(", match: all pairs have played, best responses train")
 
 
 def test_the_champion_is_called_so(driven, capsys):
