@@ -12,13 +12,13 @@ import pytest
 from optuna.distributions import FloatDistribution
 from optuna.study import StudyDirection
 from optuna.trial import TrialState, create_trial
+from views import METRIC
 
 from hpsearch.errors import UsageError
 from hpsearch.report.dashboard.figures import MAX_JOBS, MAX_MOMENTS, figure_attrs, timeline
-from hpsearch.report.dashboard.learning import learning_curves
 from hpsearch.report.dashboard.read_only import ReadOnly
 from hpsearch.report.dashboard.remembering import MAX_REMEMBERED, MEMORY_SECONDS, SHARE, Remembering
-from hpsearch.report.dashboard.shown import MAX_CURVES, ShownStudy
+from hpsearch.report.dashboard.shown import ShownStudy
 from hpsearch.report.web.guard import Guard, Names
 from hpsearch.report.web.server import bind, serving
 from hpsearch.study.copy.head import Head
@@ -304,15 +304,13 @@ def test_a_study_is_shown_as_its_copy_changes():
         shown.get_all_trials(4)
 
 
-def test_curves_are_shown_of_the_newest_trials():
-    """A browser takes minutes to draw thousands."""
+def test_curves_are_left_to_our_own_figure():
+    """Else they are drawn twice, and a browser takes minutes for thousands."""
     shown = ShownStudy(HEAD, None)
     curve = {1: 0.5}
-    trials = [trial(number, intermediate_values=curve) for number in range(MAX_CURVES + 20)]
-    shown.take(news(*trials[:-10], is_anew=True))
-    shown.take(news(*trials[-10:]))
-    drawn = [one.number for one in shown.get_all_trials(3) if one.intermediate_values]
-    assert drawn == list(range(20, MAX_CURVES + 20))
+    trials = [trial(number, intermediate_values=curve) for number in range(3)]
+    shown.take(news(*trials, is_anew=True))
+    assert [one.intermediate_values for one in shown.get_all_trials(3)] == [{}] * 3
     assert all(one.intermediate_values == curve for one in trials)
 
 
@@ -402,36 +400,28 @@ def test_a_study_of_which_nothing_has_happened_has_no_figures(story):
     assert figure_attrs(story.view, 0.0, {}) == {}
 
 
-def test_curves_of_the_best_and_of_those_that_run(story):
-    for number in range(50):
+def test_curves_of_the_best_stand_out_with_their_intervals(story):
+    for number in range(9):
         story.ask(number)
         for step in (20, 40):
-            reported = {"step": step, "value": number + step / 100, "prune": False, "rungs": 0}
-            story.add("reported", number, **reported)
-        if number < 40:
+            value = number + step / 100
+            story.add("reported", number, step=step, value=value, prune=False, rungs=0)
+            row = {"value": value, "low": value - 0.5, "high": value + 0.25}
+            files = story.view.folder.trial(number)
+            files.append_metrics({"step": step, "metrics": {METRIC: row}})
+        if number < 8:
             story.run(number, job=f"job-{number}")
             story.tell(number, "finished", float(number))
     (text,) = figure_attrs(story.view, 0.0, {}).values()
-    drawn = {one["name"]: one for one in json.loads(text)["data"]}
-    assert drawn.keys() == {f"trial {number}" for number in range(30, 50)}
-    assert drawn["trial 35"]["y"] == [35.2, 35.4]
-    dotted = {name for name, one in drawn.items() if one["line"]["dash"] == "dot"}
-    assert dotted == {f"trial {number}" for number in range(40, 50)}
-
-
-def test_the_curve_of_an_interval_that_runs_begins_where_its_parent_ended(story):
-    for number, parents, reported in ((0, (), {10: 0.1, 20: 0.2}), (1, (0,), {30: 0.3, 40: 0.4})):
-        origin = {
-            "key": f"{number}/0", "member": 0, "generation": number, "parents": parents,
-            "parent_steps": [20] * number, "operator": {"name": "fresh"}, "is_child": False,
-            "params": None, "steps": 20 * (number + 1),
-        }  # fmt: skip
-        story.add("asked", number, params={"host.gamma": 0.9}, origin=origin)
-        for step, value in reported.items():
-            story.add("reported", number, step=step, value=value, prune=False, rungs=0)
-    drawn = {one["name"]: one for one in learning_curves(story.view)["data"]}
-    assert (drawn["trial 0"]["x"], drawn["trial 1"]["x"]) == ([10, 20], [20, 30, 40])
-    assert drawn["trial 1"]["y"] == [0.2, 0.3, 0.4]
+    others, *best = json.loads(text)["data"]
+    assert others["name"] == "all others"
+    assert others["x"] == [20, 40, None] * 4
+    areas, curves = best[::2], best[1::2]
+    assert [one["name"] for one in curves] == [f"trial {number}" for number in (7, 6, 5, 4, 3)]
+    assert len({one["line"]["color"] for one in curves}) == 5
+    assert curves[0]["y"] == pytest.approx([7.2, 7.4])
+    assert areas[0]["y"] == pytest.approx([6.7, 6.9, 7.65, 7.45])
+    assert not any(one["showlegend"] for one in areas)
 
 
 # The port.

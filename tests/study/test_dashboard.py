@@ -102,13 +102,18 @@ def test_the_figures_hold_the_studys_numbers(dashboard, study, folder):
     }
     trials = stored_trials(study)
     parents = {number: one["parents"] for number, one in origins(study).items()}
-    for curve in shown["learning-curves"]["data"]:
+    curves = [one for one in shown["learning-curves"]["data"] if "trial " in one.get("name", "")]
+    assert curves
+    for curve in curves:
         told, line = {}, [int(curve["name"].removeprefix("trial "))]
         while line:
             told |= trials[line[0]].intermediate_values
             line = parents[line[0]][:1]
         assert len(told) > 1
         assert dict(zip(curve["x"], curve["y"], strict=True)) == pytest.approx(told, rel=1e-3)
+    legend = [int(one["name"].removeprefix("trial ")) for one in curves]
+    judged = stored_events(study, "bred")[-1][-1]["strengths"]
+    assert legend == sorted(legend, key=lambda trial: -judged[str(trial)])
     last = max(int(path.name) for path in (folder.root / "matches").iterdir())
     games = np.load(folder.match(last).root / "games.npz")["moves"]
     rho = games[0].shape[-1] * len(games) / games.sum(axis=(0, 3))

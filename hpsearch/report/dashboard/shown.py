@@ -20,10 +20,6 @@ NOTE: Final = "note_"
 """in the names of the attributes that are notes"""
 NOTE_OF_STUDY: Final = "dashboard:note_ver"
 """the attribute that a study with a note has"""
-MAX_CURVES: Final = 100
-"""drawn of the newest trials: each is a line of its own, and a browser takes minutes for thousands;
-our own figure has those of the best"""
-
 Attrs = Mapping[str, Any]
 WriteNote = Callable[[str, Any], None]
 
@@ -67,7 +63,8 @@ class ShownStudy(BaseStorage):
                 else:
                     trials[trial.number] = trial
             self._stored = trials
-            self._trials = _with_few_curves(trials)
+            # Our own figure has the curves; a browser takes minutes to draw thousands of them.
+            self._trials = [_without_curve(trial) for trial in trials]
             self._places = {trial._trial_id: trial.number for trial in trials}
 
     def keep(self, system_attrs: Attrs) -> None:
@@ -229,12 +226,6 @@ class ShownStudy(BaseStorage):
 def _as_note(text: str) -> Attrs:
     """Return a note as the dashboard stores it, of the version before the first written."""
     return {NOTE_OF_STUDY: 0, "dashboard:note_str:0": text}
-
-
-def _with_few_curves(trials: list[FrozenTrial]) -> list[FrozenTrial]:
-    """Return trials of which the newest alone have curves."""
-    first = max(0, len(trials) - MAX_CURVES)
-    return [*map(_without_curve, trials[:first]), *trials[first:]]
 
 
 def _without_curve(trial: FrozenTrial) -> FrozenTrial:

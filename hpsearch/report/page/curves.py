@@ -1,6 +1,7 @@
 """Learning curves: of the best trials, of all others behind them, and over seeds."""
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from hpsearch.report.page.charts import (
     QUIET,
@@ -18,6 +19,9 @@ from hpsearch.report.page.html import Html, Section, figure, join
 from hpsearch.report.page.learning import Curve, Seeds
 from hpsearch.report.page.material import Material
 from hpsearch.report.view import StudyView
+
+MAX_OTHERS: Final = 1000
+"""curves behind the best, of the newest trials: more would be one grey area"""
 
 
 def curves_section(material: Material) -> Section | None:
@@ -43,11 +47,12 @@ def _parts(material: Material) -> Iterator[Html]:
 
 def _caption(material: Material, metric: str) -> str:
     what = "the best trials"
+    newest = f", the newest {MAX_OTHERS:,}" if len(material.view.state.trials) > MAX_OTHERS else ""
     if not isinstance(material.descent, str):
         what = "the lines that led to the strongest of the last match"
     return (
         f"{metric} while training. In colour {what}, with 95 % intervals over games; behind them "
-        "what all others reported."
+        f"what all others reported{newest}."
     )
 
 
@@ -58,7 +63,7 @@ def curves_chart(view: StudyView, best: Sequence[Curve]) -> Chart:
         sorted(trial.reported.items())
         for trial in view.state.trials.values()
         if trial.number not in shown and trial.reported
-    ]
+    ][-MAX_OTHERS:]
     data: list[Trace] = []
     if others:
         x, y = shared_lines(others)
