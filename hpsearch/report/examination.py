@@ -16,7 +16,7 @@ from hpsearch.trainers.evaluation import (
     evaluate_hosts,
     evaluate_hosts_against,
 )
-from hpsearch.trainers.match import MatchResult, play_match
+from hpsearch.trainers.match import MatchResult, play_matches
 from hpsearch.trainers.metrics import MODES, PANELS
 from hpsearch.trainers.policies import (
     AgentPolicy,
@@ -190,10 +190,7 @@ def _matches(
         num_rows=game.max_num_points,
         reposition=game.reposition,
     )
-    return {
-        name: play_match(host, agent, rules, seed=0, device=CPU)
-        for name, (host, agent) in pairs.items()
-    }
+    return play_matches(pairs, rules, seed=0, device=CPU)
 
 
 def _why_no_yardstick(contestant: Contestant) -> str | None:

@@ -10,10 +10,10 @@ Axes: L lanes, each a match of its own; N points, D coordinates.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 import torch
 from torch import Tensor
@@ -25,6 +25,8 @@ from hpsearch.game.philox import Stream, derive_key, num_blocks
 from hpsearch.trainers.playing import NOISE
 from hpsearch.trainers.policies import AgentPolicy, HostPolicy
 from hpsearch.trainers.position import Position
+
+Player = TypeVar("Player", HostPolicy, AgentPolicy)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +71,10 @@ PUBLISHED: Final = MatchRules(
 )
 
 
+AT_ONCE: Final = 64
+"""games of a lane whose starts are drawn together, which costs hardly more than those of one"""
+
+
 @dataclass(frozen=True)
 class MatchResult:
     """How a pair's matches went, lane by lane."""
@@ -108,28 +114,39 @@ def one_thread() -> Iterator[None]:
 
 @one_thread()
 @torch.no_grad()
-def play_match(
-    host: HostPolicy, agent: AgentPolicy, match: MatchRules, *, seed: int, device: torch.device
-) -> MatchResult:
-    """Play a match in every lane, neither player exploring.
+def play_matches(
+    pairs: Mapping[str, tuple[HostPolicy, AgentPolicy]],
+    match: MatchRules,
+    *,
+    seed: int,
+    device: torch.device,
+) -> dict[str, MatchResult]:
+    """Play a match of each pair in every lane, neither player exploring; all of them at once.
 
     Game g of lane l begins alike whoever plays; lanes do not depend on one another. Policies see
-    the lanes as the games of one member.
+    the lanes as the games of one member; a player of all pairs sees those of all at once.
     """
     kernel = BACKENDS[default_backend(device)]
     encoder = HostActionEncoder(match.dimension)
+    hosts = _by_lanes([host for host, _ in pairs.values()], match.num_lanes)
+    agents = _by_lanes([agent for _, agent in pairs.values()], match.num_lanes)
     starts = _Starts(match, seed, device)
-    noise = Stream(_keys("noise", match, seed, device), torch.zeros_like(starts.keys))
+    noise_keys = _keys("noise", match, seed, device).repeat(len(pairs))
+    noise = Stream(noise_keys, torch.zeros_like(noise_keys))
     never = torch.zeros(1, device=device)
-    game = torch.zeros_like(starts.keys)  # the number of each lane's present game
+    game = torch.zeros_like(noise_keys)  # the number of each lane's present game
     moves, stopped = torch.zeros_like(game), torch.zeros_like(game)
     points = starts.of(game)
     for move in range(1, match.num_moves + 1):
         numbers = noise.uniform(NOISE).unsqueeze(0)
         position = Position.of(points)
-        subset = encoder.decode(host(position, numbers[..., :2], never))
-        axis = agent(position, subset, numbers[..., 2:], never)
-        points, capped = kernel.move(points, subset, axis, match.reposition)
+        chosen = [host(_part(position, at), numbers[:, at, :2], never) for host, at in hosts]
+        subset = encoder.decode(torch.cat(chosen, dim=1))
+        axes = [
+            agent(_part(position, at), subset[:, at], numbers[:, at, 2:], never)
+            for agent, at in agents
+        ]
+        points, capped = kernel.move(points, subset, torch.cat(axes, dim=1), match.reposition)
         moves += 1
         is_over = (rules.is_over(points) & ~capped)[0]
         is_stopped = (capped[0] | (moves >= match.max_steps)) & ~is_over
@@ -139,7 +156,24 @@ def play_match(
             game += ended
             moves.masked_fill_(ended, 0)
             points = torch.where(ended[:, None, None], starts.of(game), points)
-    return MatchResult(tuple((game + 1).tolist()), tuple(stopped.tolist()))
+    return {
+        name: MatchResult(tuple(begun.tolist()), tuple(cut.tolist()))
+        for name, begun, cut in zip(
+            pairs, (game + 1).chunk(len(pairs)), stopped.chunk(len(pairs)), strict=True
+        )
+    }
+
+
+def _by_lanes(players: Sequence[Player], num_lanes: int) -> list[tuple[Player, slice]]:
+    """Return who chooses in which lanes: one player in all, or each of them in its match's."""
+    if all(player is players[0] for player in players):
+        return [(players[0], slice(None))]
+    return [(player, slice(n * num_lanes, (n + 1) * num_lanes)) for n, player in enumerate(players)]
+
+
+def _part(position: Position, lanes: slice) -> Position:
+    """Return the position in some lanes; in all of them it is the same one, observed once."""
+    return position if lanes == slice(None) else position.map(lambda games: games[:, lanes])
 
 
 class _Starts:
@@ -149,22 +183,36 @@ class _Starts:
         self.keys = _keys("starts", match, seed, device)
         self._match = match
         self._kernel = BACKENDS[default_backend(device)]
-        self._padding = torch.full(
-            (match.num_lanes, match.num_rows - match.num_points, match.dimension),
-            rules.PADDING,
-            dtype=torch.int32,
-            device=device,
-        )
+        shape = (0, match.num_lanes, match.num_rows, match.dimension)
+        self._drawn = torch.empty(shape, dtype=torch.int32, device=device)
+        """those of the first games, (K, L, N, D)"""
 
     def of(self, game: Tensor) -> Tensor:
-        """Return the starts of the games int64 (L,) as int32 (1, L, N, D), sorted, not reduced."""
+        """Return the starts of games by lane as int32 (1, L, N, D), sorted, not reduced.
+
+        Args:
+            game: int64 (L,), or several times L, of as many matches that begin alike.
+        """
+        while len(self._drawn) <= int(game.max()):
+            self._drawn = torch.cat([self._drawn, self._draw(len(self._drawn))])
+        lanes = torch.arange(len(game), device=game.device) % len(self.keys)
+        return self._drawn[game, lanes].unsqueeze(0)
+
+    def _draw(self, first: int) -> Tensor:
+        """Return the starts of the games from number ``first`` on, int32 (AT_ONCE, L, N, D)."""
         size = (self._match.num_points, self._match.dimension)
-        counters = game * num_blocks(math.prod(size))
-        numbers = self._kernel.uniform(self.keys, counters, math.prod(size))
+        games = torch.arange(first, first + AT_ONCE, device=self.keys.device)
+        lanes = len(self.keys)
+        counters = (games * num_blocks(math.prod(size))).repeat_interleave(lanes)
+        numbers = self._kernel.uniform(self.keys.repeat(AT_ONCE), counters, math.prod(size))
         # In float64 the product is exact, hence below max_value + 1.
         drawn = (numbers.double() * (self._match.max_value + 1)).to(torch.int32)
-        points = torch.cat([drawn.unflatten(1, size), self._padding], dim=1)
-        return rules.sort_points(points).unsqueeze(0)
+        padding = self._drawn.new_full(
+            (AT_ONCE * lanes, self._match.num_rows - self._match.num_points, size[1]), rules.PADDING
+        )
+        points = torch.cat([drawn.unflatten(1, size), padding], dim=1)
+        starts: Tensor = rules.sort_points(points).unflatten(0, (AT_ONCE, lanes))
+        return starts
 
 
 def _keys(purpose: str, match: MatchRules, seed: int, device: torch.device) -> Tensor:

@@ -1,14 +1,13 @@
 """The match against the published table and against games played one by one on Python integers."""
 
 from dataclasses import replace
-from operator import itemgetter
 
 import pytest
 import torch
 
 from hpsearch.game import rules
 from hpsearch.game.encoding import HostActionEncoder
-from hpsearch.trainers.match import PUBLISHED, MatchResult, MatchRules, play_match
+from hpsearch.trainers.match import PUBLISHED, MatchResult, MatchRules, play_matches
 from hpsearch.trainers.policies import ScriptedAgentPolicy, ScriptedHostPolicy
 from hpsearch.trainers.position import Position
 from hpsearch.trainers.published import MATCHES, TRAINED
@@ -26,48 +25,31 @@ SMALL = MatchRules(
 )
 
 
+def play(host, agent, how, seed=0) -> MatchResult:
+    return play_matches({"these": (host, agent)}, how, seed=seed, device=CPU)["these"]
+
+
 def match(host, agent, how, seed=0) -> MatchResult:
-    return play_match(
-        ScriptedHostPolicy(host), ScriptedAgentPolicy(agent), how, seed=seed, device=CPU
-    )
+    return play(ScriptedHostPolicy(host), ScriptedAgentPolicy(agent), how, seed)
 
 
 SCRIPTED = [pair for pair in MATCHES if pair.host != TRAINED]
 LANES = 10
 
 
-class LaneByLane:
-    """Players who share a match, each in lanes of its own: a fraction of the time."""
-
-    def __init__(self, policies):
-        self.policies = policies
-
-    def __call__(self, position, *arguments):
-        *by_lane, exploration = arguments
-        assert position.points.shape[1] == LANES * len(self.policies)
-        chosen = []
-        for index, policy in enumerate(self.policies):
-            own = itemgetter((slice(None), slice(index * LANES, (index + 1) * LANES)))
-            chosen.append(policy(position.map(own), *map(own, by_lane), exploration))
-        return torch.cat(chosen, dim=1)
-
-
 @pytest.fixture(scope="module")
-def published_match():
+def published_matches():
     """The whole published match of every pair."""
-    return play_match(
-        LaneByLane([ScriptedHostPolicy(pair.host) for pair in SCRIPTED]),
-        LaneByLane([ScriptedAgentPolicy(pair.agent) for pair in SCRIPTED]),
-        replace(PUBLISHED, num_lanes=LANES * len(SCRIPTED)),
-        seed=0,
-        device=CPU,
-    )
+    players = {
+        pair: (ScriptedHostPolicy(pair.host), ScriptedAgentPolicy(pair.agent)) for pair in SCRIPTED
+    }
+    return play_matches(players, replace(PUBLISHED, num_lanes=LANES), seed=0, device=CPU)
 
 
 @pytest.mark.parametrize("index", range(len(SCRIPTED)))
-def test_the_published_table(published_match, index):
-    pair, lanes = SCRIPTED[index], slice(index * LANES, (index + 1) * LANES)
-    result = MatchResult(published_match.games[lanes], published_match.stopped[lanes])
+def test_the_published_table(published_matches, index):
+    pair = SCRIPTED[index]
+    result = published_matches[pair]
     assert pair.is_reproduced_by(result.mean), (result.mean, result.deviation)
     assert 0 < result.deviation < 0.25 * result.mean
     # "all capped", but for the few games that a single point ends at once.
@@ -98,7 +80,7 @@ class Recording:
 def test_games_follow_one_another_by_the_rules(agent, reposition):
     how = replace(SMALL, reposition=reposition)
     host = Recording("zeillinger")
-    result = play_match(host, ScriptedAgentPolicy(agent), how, seed=3, device=CPU)
+    result = play(host, ScriptedAgentPolicy(agent), how, seed=3)
     seen = torch.cat(host.seen)
     assert seen.shape == (120, 4, 8, 3)
     for lane in range(how.num_lanes):
@@ -138,10 +120,21 @@ def step(points, agent, reposition):
     return rules.reposition(after) if reposition else after
 
 
+def test_matches_at_once_are_those_of_each_alone():
+    """Of one host and several agents, of one agent and several hosts, and of others altogether."""
+    names = [("zeillinger", "choose_first"), ("zeillinger", "random"), ("random", "random")]
+    for chosen in (names[:2], names[1:], names):
+        hosts = {name: ScriptedHostPolicy(name) for name, _ in chosen}
+        agents = {name: ScriptedAgentPolicy(name) for _, name in chosen}
+        players = {pair: (hosts[pair[0]], agents[pair[1]]) for pair in chosen}
+        together = play_matches(players, SMALL, seed=5, device=CPU)
+        assert together == {pair: match(*pair, SMALL, seed=5) for pair in chosen}
+
+
 def test_starts_are_uniform_and_not_reduced():
     host = Recording("random")
     how = replace(SMALL, max_steps=1, num_moves=500)
-    result = play_match(host, ScriptedAgentPolicy("random"), how, seed=1, device=CPU)
+    result = play(host, ScriptedAgentPolicy("random"), how, seed=1)
     drawn = torch.cat(host.seen)[:, :, :6]
     counts = torch.bincount(drawn.flatten(), minlength=6)
     assert len(counts) == 6
