@@ -39,8 +39,8 @@ MISSING_SECONDS = 24 * 3600.0
 """after which a folder that is missing has been removed"""
 FIRST_PAUSE, LONGEST_PAUSE = 5.0, 300.0
 """seconds between two drivers, doubled each time"""
-STEADY_SECONDS = 120.0
-"""after which a driver got on, and the next pause is the shortest one again"""
+STEADY_SECONDS = 20.0
+"""after which a driver got on, since it begins within a few, and the next pause is the shortest"""
 TAIL_BYTES = 4096
 """of what a driver printed, in which its last sentence is looked for"""
 

@@ -103,11 +103,11 @@ class Sweep:
 
     def kill_driver_process(self) -> None:
         """The same, while no other one may be able to drive."""
-        wait_until(lambda: bool(self._drivers()), 60, self.output)
-        for process in self._drivers():
+        wait_until(lambda: bool(self.drivers()), 60, self.output)
+        for process in self.drivers():
             process.kill()
 
-    def _drivers(self) -> list[psutil.Process]:
+    def drivers(self) -> list[psutil.Process]:
         """Return the driver's process, which its supervisor would start again."""
         words = ["hpsearch.cli", "drive", str(self.files.root.parent)]
         return [
@@ -128,10 +128,10 @@ class Sweep:
 
     def node_of_a_job(self) -> str:
         """Return a node on which trials train, as soon as there is one."""
-        wait_until(lambda: bool(self._busy_nodes()), 120, self.output)
-        return self._busy_nodes()[0]
+        wait_until(lambda: bool(self.busy_nodes()), 120, self.output)
+        return self.busy_nodes()[0]
 
-    def _busy_nodes(self) -> list[str]:
+    def busy_nodes(self) -> list[str]:
         lines = ask("squeue", "--noheader", "--states=RUNNING", "--format=%j %N").splitlines()
         return [line.split()[1] for line in lines if line.startswith("hps-")]
 

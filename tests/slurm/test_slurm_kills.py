@@ -1,0 +1,91 @@
+"""A study on a SLURM cluster of which something is killed every few seconds.
+
+    HPSEARCH_TEST_TRIALS=48 HPSEARCH_TEST_KILLS=200 pytest -m exhaustive tests/slurm -s
+
+HPSEARCH_TEST_SEED repeats the order of a run, not its moments.
+"""
+
+import os
+import secrets
+import time
+from collections import Counter
+from contextlib import suppress
+from random import Random
+
+import psutil
+import pytest
+from cli_tools import jobs_of
+from servers import Server
+from slurm_tools import SlurmCluster
+from test_slurm_studies import Sweep, check_books, sweep
+
+__all__ = ["sweep"]
+pytestmark = [pytest.mark.exhaustive, pytest.mark.timeout(3600)]
+
+KILLS = int(os.environ.get("HPSEARCH_TEST_KILLS", "40"))
+WAYS = {"job": 12, "driver": 4, "database": 2, "node": 2}
+"""how often each is drawn"""
+
+
+def test_whatever_is_killed_nothing_is_lost_and_nothing_told_twice(
+    sweep, postgresql: Server, slurm_cluster: SlurmCluster
+) -> None:
+    seed = int(os.environ.get("HPSEARCH_TEST_SEED", secrets.randbelow(2**32)))
+    print(f"HPSEARCH_TEST_SEED={seed}", flush=True)
+    rng = Random(seed)
+    study: Sweep = sweep()
+    study.wait(lambda seen: seen["jobs"]["running"] > 0)
+    done: Counter[str] = Counter()
+    while sum(done.values()) < KILLS and study.status()["state"] != "finished":
+        time.sleep(rng.uniform(2.0, 8.0))
+        (way,) = rng.choices(list(WAYS), list(WAYS.values()))
+        match way:
+            case "job":
+                is_done = kill_a_job(study, rng)
+            case "driver":
+                is_done = kill_a_driver(study)
+            case "database":
+                postgresql.kill()
+                time.sleep(rng.uniform(0.0, 20.0))
+                postgresql.start()
+                is_done = True
+            case "node":
+                is_done = fail_a_node(study, slurm_cluster)
+        done[way] += is_done
+        study.start_driver_now()
+        print(f"killed: {dict(done)}", flush=True)
+    study.wait(lambda seen: seen["state"] == "finished", 3000)
+    check_books(study)
+    study.do("audit", "tiny")
+    print(study.do("status", "tiny"))
+    assert sum(done.values()) == KILLS
+
+
+def kill_a_job(study: Sweep, rng: Random) -> bool:
+    """Kill the processes of a job that trains, or one of them; return whether there was one."""
+    workers = jobs_of(study.folder)
+    if not workers:
+        return False
+    with suppress(psutil.NoSuchProcess):
+        rng.choice(workers).kill()
+    return True
+
+
+def kill_a_driver(study: Sweep) -> bool:
+    """Kill the driver's process, if it is not just being started again; return whether it was."""
+    drivers = study.drivers()
+    for driver in drivers:
+        with suppress(psutil.NoSuchProcess):
+            driver.kill()
+    return bool(drivers)
+
+
+def fail_a_node(study: Sweep, cluster: SlurmCluster) -> bool:
+    """Let a node fail on which trials train, if there is one, and come back."""
+    busy = study.busy_nodes()
+    if not busy:
+        return False
+    cluster.dev("fail", busy[0])
+    time.sleep(3)
+    cluster.dev("restore", busy[0])
+    return True
