@@ -17,6 +17,16 @@ endif
 # As many as there are cores, each with one thread; a module's tests mostly stay together.
 BESIDE := --numprocesses auto --dist worksteal
 
+# plotly.js without maps and three dimensions, which the Python package does not have; of the version
+# that plotly in constraints.txt holds. Pages take it where it is there.
+define SMALLER_PLOTLY
+command -v npm >/dev/null && mkdir -p $(VENV)/share/hpsearch && cd $(VENV)/share/hpsearch \
+	&& npm pack --silent plotly.js-cartesian-dist-min@4.1.1 >/dev/null 2>&1 \
+	&& tar -xzOf plotly.js-cartesian-dist-min-4.1.1.tgz package/plotly-cartesian.min.js >plotly.js \
+	&& echo "79542150855a52c567260e3137095dbe2b744e6d702a5cabe67da246942fba7a  plotly.js" \
+	| sha256sum --check --status && mv plotly.js plotly-cartesian.min.js && rm plotly.js-*.tgz
+endef
+
 .PHONY: install dev quickstart test slow beside alone exhaustive slurm simulate bench model-check lint format types layers check clean
 
 install: $(VENV)/.installed            ## hpsearch and what it needs, in tested versions
@@ -26,6 +36,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt torch==2.13.0
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dashboard,monitor,plots]'
+	@$(SMALLER_PLOTLY) || echo "npm is missing or did not answer; pages of hpsearch report take 2.3 MB instead of 1"
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.installed

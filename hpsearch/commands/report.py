@@ -8,7 +8,8 @@ from hpsearch import atomic
 from hpsearch.commands.find import runs_option
 from hpsearch.errors import DiskError, UsageError
 from hpsearch.report.page.material import Measured, gather
-from hpsearch.report.page.page import page_text, plotly_js
+from hpsearch.report.page.page import page_text
+from hpsearch.report.page.program import plotly_js
 from hpsearch.report.terminal import say
 from hpsearch.report.view import StudyView, open_view
 from hpsearch.study.records import Trial

@@ -13,7 +13,8 @@ from views import Story
 from hpsearch.report.blowup_tree import Node, Tree
 from hpsearch.report.page.html import beside, folded
 from hpsearch.report.page.material import gather
-from hpsearch.report.page.page import page_text, plotly_js
+from hpsearch.report.page.page import page_text
+from hpsearch.report.page.program import plotly_js
 from hpsearch.report.page.tree_svg import tree_svg
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")

@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from importlib.resources import files
 from typing import Final
 
-from hpsearch.errors import UsageError
 from hpsearch.report.page.answer import answer_section
 from hpsearch.report.page.confirmation import confirmation_section
 from hpsearch.report.page.curves import curves_section
@@ -43,22 +42,6 @@ SECTIONS: Final[tuple[Callable[[Material], Section | None], ...]] = (
     reproduction_section,
 )
 """in the order of the page; None is what a study of that kind has not"""
-
-
-def plotly_js() -> str:
-    """Return the program that draws the charts.
-
-    Raises:
-        UsageError: if plotly is missing.
-    """
-    try:
-        # Imported here: nothing else needs it, and it may be missing.
-        from plotly.offline import get_plotlyjs
-    except ImportError as error:
-        raise UsageError(
-            "a page needs plotly: pip install plotly, or read the study with: hpsearch status"
-        ) from error
-    return str(get_plotlyjs())
 
 
 def sections(material: Material) -> Iterator[Section]:
