@@ -21,7 +21,7 @@ BESIDE := --numprocesses auto --dist worksteal
 # that plotly in constraints.txt holds. Pages take it where it is there.
 define SMALLER_PLOTLY
 command -v npm >/dev/null && mkdir -p $(VENV)/share/hpsearch && cd $(VENV)/share/hpsearch \
-	&& npm pack --silent plotly.js-cartesian-dist-min@4.1.1 >/dev/null 2>&1 \
+	&& npm pack --silent --fetch-retries=0 --fetch-timeout=30000 plotly.js-cartesian-dist-min@4.1.1 >/dev/null 2>&1 \
 	&& tar -xzOf plotly.js-cartesian-dist-min-4.1.1.tgz package/plotly-cartesian.min.js >plotly.js \
 	&& echo "79542150855a52c567260e3137095dbe2b744e6d702a5cabe67da246942fba7a  plotly.js" \
 	| sha256sum --check --status && mv plotly.js plotly-cartesian.min.js && rm plotly.js-*.tgz
