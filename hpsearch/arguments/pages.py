@@ -10,7 +10,8 @@ if TYPE_CHECKING:
     from hpsearch.arguments.adding import Commands
 
 EXAMPLES = {
-    "report": "hpsearch report quickstart -o quickstart.html",
+    "report": "hpsearch report quickstart -o quickstart.html\n"
+    "hpsearch report quickstart another -o both.html",
     "dashboard": "hpsearch dashboard quickstart\nhpsearch dashboard quickstart --port 0 --write",
     "tensorboard": "hpsearch tensorboard quickstart\nhpsearch tensorboard quickstart -o board/",
 }
@@ -26,6 +27,9 @@ def add_page_commands(commands: "Commands") -> None:
 
 def _add_report(add: StudyAdder) -> None:
     report = add("report", _report, "a study as one page that stands alone, with pictures")
+    report.add_argument(
+        "other", nargs="?", metavar="OTHER", help="a second study, laid over the first"
+    )
     report.add_argument(
         "-o", "--output", type=Path, metavar="FILE", help="default: RUNS/STUDY/report.html"
     )
@@ -80,6 +84,7 @@ def _report(options: argparse.Namespace) -> int:
     return report(
         options.study,
         options.runs,
+        other=options.other,
         output=options.output,
         num_games=options.games,
         response_steps=options.best_response,

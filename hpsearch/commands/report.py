@@ -8,6 +8,7 @@ from hpsearch import atomic
 from hpsearch.commands.find import runs_option
 from hpsearch.errors import DiskError, UsageError
 from hpsearch.report.page.material import Measured, gather
+from hpsearch.report.page.overlay import check_comparable
 from hpsearch.report.page.page import page_text
 from hpsearch.report.page.program import plotly_js
 from hpsearch.report.terminal import say
@@ -19,19 +20,27 @@ MATCH_MOVES = 10_000
 
 
 def report(
-    study: str, runs: Path, *, output: Path | None, num_games: int, response_steps: int | None
+    study: str,
+    runs: Path,
+    *,
+    other: str | None,
+    output: Path | None,
+    num_games: int,
+    response_steps: int | None,
 ) -> int:
     """Write the page of a study and print where it lies.
 
     Args:
         study: study file, or name of a started study.
         runs: the folder of the studies.
+        other: a study to lay over it; None for none.
         output: the file; None for the study's own folder.
         num_games: games an opponent by which the best trial's players are measured; 0 for none.
         response_steps: for which a best response to them trains; None for none.
 
     Raises:
-        UsageError: if the file is no page or has no folder, or plotly is missing.
+        UsageError: if the file is no page or has no folder, plotly is missing, or the studies have
+            different objectives.
         DiskError: if the page cannot be written.
     """
     if output is not None and output.suffix not in (".html", ".htm"):
@@ -40,6 +49,9 @@ def report(
         raise UsageError(f"there is no folder {output.parent} for the page; make it first")
     program = plotly_js()
     view = open_view(study, runs)
+    beside = None if other is None else open_view(other, runs)
+    if beside is not None:
+        check_comparable(view, beside)
     path = view.folder.report if output is None else output
     _try(path)
 
@@ -55,7 +67,7 @@ def report(
         plan = Plan(num_games, match_moves=MATCH_MOVES, response_steps=response_steps)
         return measured(view, trial, plan, say)
 
-    material = gather(view, time.time(), elsewhere, measure)
+    material = gather(view, time.time(), elsewhere, measure, beside)
     say("drawing the page")
     atomic.write_text(path, page_text(material, program))
     print(path)

@@ -11,6 +11,7 @@ from cli_tools import write_study
 from pages import check_page, read_page, trace
 from views import METRIC, Story, rho
 
+from hpsearch.errors import UsageError
 from hpsearch.parameters import CategoricalParameter, FloatParameter
 from hpsearch.report.dashboard.figures import timeline
 from hpsearch.report.job_times import KINDS, counts_over_time, spans
@@ -24,6 +25,7 @@ from hpsearch.report.page.hours import MAX_LOGS, moment, states_chart, timeline_
 from hpsearch.report.page.html import code, figure, paragraph, table
 from hpsearch.report.page.learning import Curve, read_curve
 from hpsearch.report.page.material import gather
+from hpsearch.report.page.overlay import check_comparable
 from hpsearch.report.page.page import page_text
 from hpsearch.report.page.parameters import log_ticks
 from hpsearch.report.page.program import SMALLER, plotly_js
@@ -426,3 +428,39 @@ def test_the_page_needs_nothing_else(story):
     assert "https://" not in own
     assert page_module.POLICY.startswith("default-src 'none'")
     assert text.index("Content-Security-Policy") < text.index("<script")
+
+
+# Two studies.
+
+
+def another(folder: Path, changes) -> Story:
+    (folder / "other").mkdir()
+    return Story(write_study(folder / "other", changes))
+
+
+def test_two_studies_lie_over_each_other(story, tmp_path):
+    told(story, 0, 0.1)
+    told(story, 1, 0.3)
+    other = another(tmp_path, {"name": "later"})
+    for number, value in enumerate((0.2, 0.15, 0.4)):
+        told(other, number, value)
+        for step, measured in ((20, value / 2), (40, value)):
+            row = {"step": step, "metrics": {METRIC: rho(measured)}}
+            other.view.folder.trial(number).append_metrics(row)
+    both = gather(story.view, 0.0, "", unmeasured, other.view)
+    page = check_page(page_text(both, ""))
+    best = page.charts["overlay-best"]
+    assert [one["name"] for one in best["data"]] == ["tiny", "later"]
+    assert [one["y"] for one in best["data"]] == [[0.1, 0.3], [0.2, 0.2, 0.4]]
+    (curve,) = [one for one in page.charts["overlay-curves"]["data"] if "name" in one]
+    assert (curve["name"], curve["x"], curve["y"]) == ("later, trial 2", [20, 40], [0.2, 0.4])
+    (rows,) = [one for one in page.tables if one[0][:2] == ["study", "best trial"]]
+    assert [row[:2] for row in rows[1:]] == [["tiny", "1"], ["later", "2"]]
+    assert "overlay-best" not in page_of(story)[1].charts
+
+
+def test_studies_of_other_objectives_are_refused(story, tmp_path):
+    goal = [{"metric": METRIC, "goal": "minimize"}]
+    other = another(tmp_path, {"name": "later", "objectives": goal})
+    with pytest.raises(UsageError, match=r"tiny \(maximize .*\) and later \(minimize .*\) have"):
+        check_comparable(story.view, other.view)

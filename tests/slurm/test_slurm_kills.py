@@ -1,11 +1,13 @@
 """A study on a SLURM cluster of which something is killed every few seconds.
 
-    HPSEARCH_TEST_TRIALS=48 HPSEARCH_TEST_KILLS=200 pytest -m exhaustive tests/slurm -s
+    HPSEARCH_TEST_KILLS=200 pytest -m exhaustive tests/slurm -s
 
 HPSEARCH_TEST_SEED repeats the order of a run, not its moments.
 """
 
+import json
 import os
+import re
 import secrets
 import time
 from collections import Counter
@@ -14,10 +16,11 @@ from random import Random
 
 import psutil
 import pytest
-from cli_tools import jobs_of
+from cli_tools import METRIC, jobs_of
+from optuna.trial import TrialState
 from servers import Server
 from slurm_tools import SlurmCluster
-from test_slurm_studies import Sweep, check_books, sweep
+from test_slurm_studies import INTERVAL, Sweep, repeated_steps, sweep
 
 __all__ = ["sweep"]
 pytestmark = [pytest.mark.exhaustive, pytest.mark.timeout(3600)]
@@ -33,10 +36,11 @@ def test_whatever_is_killed_nothing_is_lost_and_nothing_told_twice(
     seed = int(os.environ.get("HPSEARCH_TEST_SEED", secrets.randbelow(2**32)))
     print(f"HPSEARCH_TEST_SEED={seed}", flush=True)
     rng = Random(seed)
-    study: Sweep = sweep()
+    # As many trials as it takes; one that is killed three times before it got further fails.
+    study: Sweep = sweep(**{"budget/trials": 100_000, "max_failures": 100_000})
     study.wait(lambda seen: seen["jobs"]["running"] > 0)
     done: Counter[str] = Counter()
-    while sum(done.values()) < KILLS and study.status()["state"] != "finished":
+    while sum(done.values()) < KILLS:
         time.sleep(rng.uniform(2.0, 8.0))
         (way,) = rng.choices(list(WAYS), list(WAYS.values()))
         match way:
@@ -54,11 +58,27 @@ def test_whatever_is_killed_nothing_is_lost_and_nothing_told_twice(
         done[way] += is_done
         study.start_driver_now()
         print(f"killed: {dict(done)}", flush=True)
-    study.wait(lambda seen: seen["state"] == "finished", 3000)
-    check_books(study)
-    study.do("audit", "tiny")
+    study.do("stop", "tiny")
+    study.wait(lambda seen: seen["state"] == "stopped" and not seen["jobs"]["running"], 600)
     print(study.do("status", "tiny"))
-    assert sum(done.values()) == KILLS
+    check_told(study)
+    study.do("audit", "tiny")
+
+
+def check_told(study: Sweep) -> None:
+    """Every trial that ended was told once, with the value of its file, and has its whole curve."""
+    told = Counter(map(int, re.findall(r" told trial (\d+) ", study.files.log.read_text())))
+    ended = {trial.number: trial for trial in study.trials() if trial.state.is_finished()}
+    assert told == Counter(ended.keys())
+    finished = [one for one in ended.values() if one.state == TrialState.COMPLETE]
+    assert len(finished) > len(ended) / 2
+    for trial in finished:
+        files = study.files.trial(trial.number)
+        result = json.loads(files.result.read_text())
+        assert [result["metrics"][METRIC]["value"]] == trial.values
+        assert [row["step"] for row in files.read_metrics()] == list(range(400, 4001, 400))
+        for step in repeated_steps(study, trial.number):
+            assert step <= INTERVAL
 
 
 def kill_a_job(study: Sweep, rng: Random) -> bool:

@@ -51,6 +51,8 @@ class Material:
     descent: Descent | str
     played: Played | str
     reproduction: Reproduction
+    other: StudyView | None
+    """a study that is laid over this one"""
 
 
 def gather(
@@ -58,6 +60,7 @@ def gather(
     at: float,
     elsewhere: str,
     measure: Callable[[StudyView, Trial], Measured | str],
+    other: StudyView | None = None,
 ) -> Material:
     """Return what is known of a study.
 
@@ -66,6 +69,7 @@ def gather(
         at: the time now, in seconds since the epoch.
         elsewhere: the option of commands for studies in another folder than usual; may be empty.
         measure: measures the best trial's players.
+        other: a study to lay over this one.
     """
     best, is_confirmed = _best(view)
     confirmation = _or_why(lambda: _confirmation(view, elsewhere))
@@ -82,6 +86,7 @@ def gather(
         descent=descent,
         played=_or_why(lambda: read_played(view)),
         reproduction=read_reproduction(view),
+        other=other,
     )
 
 

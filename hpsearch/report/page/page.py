@@ -16,6 +16,7 @@ from hpsearch.report.page.history import history_section
 from hpsearch.report.page.hours import hours_section
 from hpsearch.report.page.html import Html, Section, join, text
 from hpsearch.report.page.material import Material
+from hpsearch.report.page.overlay import overlay_section
 from hpsearch.report.page.parameters import parameters_section
 from hpsearch.report.page.rungs import rungs_section
 from hpsearch.report.page.trials import reproduction_section, trials_section
@@ -31,6 +32,7 @@ SECTIONS: Final[tuple[Callable[[Material], Section | None], ...]] = (
     answer_section,
     confirmation_section,
     history_section,
+    overlay_section,
     front_section,
     parameters_section,
     curves_section,
