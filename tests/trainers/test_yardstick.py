@@ -10,7 +10,13 @@ from hpsearch.game.notation import points_text
 from hpsearch.game.solver import Solver, minimax_depth
 from hpsearch.trainers.policies import ScriptedAgentPolicy, ScriptedHostPolicy
 from hpsearch.trainers.published import ADE
-from hpsearch.trainers.yardstick import check_size, measure_agent, measure_host, random_starts
+from hpsearch.trainers.yardstick import (
+    EXACT_DEPTHS,
+    check_size,
+    measure_agent,
+    measure_host,
+    random_starts,
+)
 
 CPU = torch.device("cpu")
 
@@ -50,7 +56,9 @@ def test_random_starts_are_fixed_and_their_values_exact():
     assert len(set(starts)) > 190
     assert all(2 <= len(start) <= 5 and max(map(max, start)) <= 5 for start in starts)
     solver = Solver(3)
-    mean = sum(solver.depth(start) for start in starts) / 200
+    depths = [solver.depth(start) for start in starts]
+    assert [int(depth) for depth in EXACT_DEPTHS.split()] == depths
+    mean = sum(depths) / 200
     found = host_yardstick("zeillinger").random
     assert found.exact == pytest.approx(mean)
     assert found.regret == pytest.approx(found.player - mean)
