@@ -223,6 +223,8 @@ def test_a_confirmation_has_bands_over_its_seeds(story):
         files = type(folder)(folder.root.parent / "tiny-confirm").trial(trial)
         for step, value in zip((20, 40), values, strict=True):
             files.append_metrics({"step": step, "metrics": {METRIC: rho(value)}})
+    huge = {"value": 10**400, "low": 0.0, "high": 1.0}  # no number of a chart
+    files.append_metrics({"step": 99, "metrics": {METRIC: huge}})
     assert read_curve(files, 2, METRIC).values == (0.6, 0.2)
     write_confirmation(story, [(1, [0, 1]), (0, [2])])
     _, page = page_of(story)

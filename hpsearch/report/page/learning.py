@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from math import isfinite
+from sys import float_info
 from typing import Any, Final, TypeVar
 
 from hpsearch.cluster.study_dir import StudyDir
@@ -133,7 +133,8 @@ def read_curve(files: TrialDir, trial: int, metric: str) -> Curve:
 def _is_measured(found: Any) -> bool:
     """Return whether there is a value with its interval."""
     ends = [found.get(key) for key in ("value", "low", "high")] if isinstance(found, dict) else [""]
-    return all(isinstance(end, float | int) and isfinite(end) for end in ends)
+    # Which neither infinities nor NaN pass, nor whole numbers too large for a chart.
+    return all(isinstance(end, float | int) and abs(end) <= float_info.max for end in ends)
 
 
 def _top(view: StudyView, best: Trial | None) -> Sequence[Trial]:
