@@ -1,10 +1,12 @@
 """Names of processes that hold a lease, and whether such a process still lives."""
 
 import os
+import re
 import socket
 
 import psutil
 
+_NAME = re.compile(r"(?P<host>[^/]*)/(?P<pid>[0-9]{1,10})/(?P<start>[0-9]{1,20}\.[0-9]{2})")
 CLOCK_TOLERANCE = 60.0
 """seconds by which the start of a process may seem to move when the clock is set"""
 
@@ -32,17 +34,17 @@ def is_of_this_host(name: str) -> bool:
 def is_dead(name: str) -> bool:
     """Return whether the process ``name`` ran on this host and runs no more.
 
-    Of a process on another host nothing is known; its lease must expire.
+    Of a process on another host nothing is known, nor of what is no such name; its lease must
+    expire.
     """
-    rest = name.partition("/")[2]
-    pid = rest.partition("/")[0]
-    if not is_of_this_host(name) or not pid.isdigit():
+    found = _NAME.fullmatch(name)
+    if found is None or found["host"] != socket.gethostname():
         return False
     try:
-        process = psutil.Process(int(pid))
+        process = psutil.Process(int(found["pid"]))
         started: float = process.create_time()
         if process.status() == psutil.STATUS_ZOMBIE:
             return True
     except psutil.NoSuchProcess:
         return True
-    return abs(started - float(rest.partition("/")[2])) > CLOCK_TOLERANCE
+    return abs(started - float(found["start"])) > CLOCK_TOLERANCE

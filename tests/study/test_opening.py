@@ -132,6 +132,13 @@ def test_a_process_id_that_passed_to_a_stranger_is_no_sign_of_life(tmp_path: Pat
         pass
 
 
+@pytest.mark.parametrize("damage", ["\u2028", "\u0663", "9" * 30, "/", "nan"])
+def test_what_is_no_name_of_a_process_is_not_known_to_be_dead(damage: str) -> None:
+    host, pid, start = own_name().split("/")
+    for parts in ((host, pid, damage + start), (host, pid + damage, start), (host, damage, start)):
+        assert not is_dead("/".join(parts))
+
+
 def test_of_another_host_nothing_is_known_until_the_lease_expires(tmp_path: Path) -> None:
     study, clock = begun(tmp_path), Clock()
     holder = "elsewhere/1/2.00"
