@@ -19,8 +19,8 @@ import pytest
 from cli_tools import METRIC, jobs_of
 from optuna.trial import TrialState
 from servers import Server
-from slurm_tools import SlurmCluster
-from test_slurm_studies import INTERVAL, Sweep, repeated_steps, sweep
+from slurm_tools import SlurmCluster, ask
+from test_slurm_studies import DRIVER, INTERVAL, Sweep, repeated_steps, sweep
 
 __all__ = ["sweep"]
 pytestmark = [pytest.mark.exhaustive, pytest.mark.timeout(3600)]
@@ -101,8 +101,14 @@ def kill_a_driver(study: Sweep) -> bool:
 
 
 def fail_a_node(study: Sweep, cluster: SlurmCluster) -> bool:
-    """Let a node fail on which trials train, if there is one, and come back."""
-    busy = study.busy_nodes()
+    """Let a node fail on which trials train, if there is one without the driver, and come back.
+
+    SLURM starts a job again two minutes after its node failed; one that is started sooner on the
+    same node is refused there ("credential revoked"), and for good.
+    """
+    jobs = ask("squeue", "--noheader", "--states=RUNNING", "--format=%j %N").splitlines()
+    driven = {line.split()[1] for line in jobs if line.startswith(DRIVER)}
+    busy = [node for node in study.busy_nodes() if node not in driven]
     if not busy:
         return False
     cluster.dev("fail", busy[0])

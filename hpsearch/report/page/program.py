@@ -5,7 +5,8 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from hpsearch.errors import UsageError
+from hpsearch.bounded import contents
+from hpsearch.errors import CorruptError, UsageError
 
 SMALLER: Final = "share/hpsearch/plotly-cartesian.min.js"
 """in the environment's folder: plotly.js without maps and three dimensions, which `make install`
@@ -28,8 +29,8 @@ def plotly_js() -> str:
         ) from error
     whole = str(get_plotlyjs())
     try:
-        smaller = (Path(sys.prefix) / SMALLER).read_text(encoding="utf-8")
-    except OSError:
+        smaller = contents(Path(sys.prefix) / SMALLER).decode()
+    except (OSError, CorruptError, UnicodeDecodeError):
         return whole
     return smaller if _versions(smaller) == _versions(whole) else whole
 
