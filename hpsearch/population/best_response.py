@@ -94,9 +94,9 @@ def exploit(
         )
         own = load_player(player, role, device)
         response = load_player(path, OTHER[role], device)
-    learned = Players({role: own}, ())
-    others = Players({RESPONSE: response}, PANELS[role])
-    hosts, agents = (learned, others) if role == "host" else (others, learned)
+    is_host = role == "host"
+    learned, others = Players({role: own}, ()), Players({RESPONSE: response}, PANELS[role])
+    hosts, agents = (learned, others) if is_host else (others, learned)
     played = play_everybody(
         hosts,
         agents,
@@ -107,10 +107,9 @@ def exploit(
         sampled=False,
         device=device,
     )
-    is_host = role == "host"
     names = played.agents if is_host else played.hosts
-    moves = (played.moves[0] if is_host else played.moves[:, 0]).reshape(len(names), -1)
-    finished = (played.finished[0] if is_host else played.finished[:, 0]).reshape(moves.shape)
+    moves = played.moves[0] if is_host else played.moves[:, 0]
+    finished = played.finished[0] if is_host else played.finished[:, 0]
     games = {name: Lengths(*of) for name, *of in zip(names, moves, finished, strict=True)}
     against = games.pop(RESPONSE)
     return _exploited(role, steps, against, list(games.values()))

@@ -18,17 +18,18 @@ from hpsearch.report.view import StudyView
 from hpsearch.report.work import cost, steps_made
 
 
-def check_comparable(one: StudyView, other: StudyView) -> None:
+def check_comparable(view: StudyView, other: StudyView) -> None:
     """Refuse studies whose first objectives differ.
 
     Raises:
         UsageError: if they do.
     """
-    goals = [view.study.spec.objectives[0] for view in (one, other)]
+    studies = [view.study.spec, other.study.spec]
+    goals = [spec.objectives[0] for spec in studies]
     if goals[0] != goals[1]:
         told = " and ".join(
-            f"{view.study.spec.name} ({goal.goal} {goal.metric})"
-            for view, goal in zip((one, other), goals, strict=True)
+            f"{spec.name} ({goal.goal} {goal.metric})"
+            for spec, goal in zip(studies, goals, strict=True)
         )
         raise UsageError(
             f"two studies are laid over each other by their first objective, but {told} have "
