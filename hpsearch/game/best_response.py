@@ -25,6 +25,9 @@ Lengths = NDArray[np.float64]
 Solve = Callable[[PositionGraph], tuple[float, bool]]
 """a graph to the length of its start's game, and whether that is certain"""
 
+LEVELS_A_LOOK = 8
+"""levels between two searches for a circle, which cost more than a level does"""
+
 __all__ = ["Agent", "Host", "SearchLimits", "longest_game", "shortest_game"]
 
 Host = Callable[[Tensor], Tensor]
@@ -116,8 +119,11 @@ def _search_one(graph: PositionGraph, expand: Expand, solve: Solve, limits: Sear
 def _longest_path(graph: PositionGraph) -> tuple[float, bool]:
     """Return the start's longest path to an end, inf if it can circle; and if it is certain.
 
-    A position that has not been expanded counts as one move before the end.
+    A position that has not been expanded counts as one move before the end. While there are such
+    positions only a circle is certain, and it is as certain some levels later.
     """
+    if graph.num_unexpanded and graph.num_levels % LEVELS_A_LOOK:
+        return math.nan, False
     lengths = np.zeros(graph.size)
     longer = ~graph.is_over  # the positions with a path of more than so many moves
     while longer.any():

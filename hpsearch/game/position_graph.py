@@ -33,6 +33,7 @@ class PositionGraph:
     Attributes:
         start: the position that the game begins from.
         is_over: bool (M,).
+        num_levels: how often it grew.
     """
 
     def __init__(self, start: Tensor, reposition: bool) -> None:
@@ -43,6 +44,7 @@ class PositionGraph:
         self._children = np.array([[OVER], [CAPPED]])
         self._is_expanded = np.array([False, True])
         self.is_over = np.array([True, False])
+        self.num_levels = 0
         found = self._positions(start.cpu().unsqueeze(0), torch.zeros(1, dtype=torch.bool))
         self.start = int(found[0])
 
@@ -63,6 +65,7 @@ class PositionGraph:
 
     def grow(self, expand: Expand) -> None:
         """Find where the moves of all positions lead that have not been expanded."""
+        self.num_levels += 1
         frontier = self._unexpanded()
         points = self._points[torch.from_numpy(frontier)]
         subset, axis = expand(points)

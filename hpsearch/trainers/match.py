@@ -138,7 +138,9 @@ def play_matches(
     moves, stopped = torch.zeros_like(game), torch.zeros_like(game)
     points = starts.of(game)
     for move in range(1, match.num_moves + 1):
-        numbers = noise.uniform(NOISE).unsqueeze(0)
+        if move % AT_ONCE == 1:
+            drawn = iter(noise.uniform(AT_ONCE * NOISE).unsqueeze(0).split(NOISE, dim=-1))
+        numbers = next(drawn)
         position = Position.of(points)
         chosen = [host(_part(position, at), numbers[:, at, :2], never) for host, at in hosts]
         subset = encoder.decode(torch.cat(chosen, dim=1))
