@@ -40,17 +40,6 @@
     });
   }
 
-  let unfolded = [];
-
-  function unfold() {
-    unfolded = [...document.querySelectorAll("details:not([open])")];
-    for (const one of unfolded) one.open = true;
-  }
-
-  function fold() {
-    for (const one of unfolded) one.open = false;
-  }
-
   // The table of trials: a click on a header sorts, words in the field filter its rows.
 
   function cellOf(row, column) {
@@ -145,8 +134,6 @@
   centre();
   dark.addEventListener("change", recolour);
   print.addEventListener("change", function () { recolour(); fit(); });
-  addEventListener("beforeprint", unfold);
-  addEventListener("afterprint", fold);
   document.querySelectorAll("details").forEach(function (one) {
     one.addEventListener("toggle", function () { fit(); centre(); });
   });
