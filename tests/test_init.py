@@ -4,15 +4,17 @@ import dataclasses
 import re
 import shlex
 import tomllib
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 import yaml
 from cli_tools import hpsearch, read, refused
+from full_disk import fill_disk_at
 
 from hpsearch import shipped as shipped_module
 from hpsearch import yaml_file
-from hpsearch.errors import UsageError
+from hpsearch.errors import DiskError, UsageError
 from hpsearch.explained import explained
 from hpsearch.field_notes import class_note, field_notes
 from hpsearch.population.options import PopulationOptions
@@ -129,6 +131,14 @@ def test_nothing_is_overwritten(tmp_path):
     assert message.startswith("search_trainer.yaml exists and is not overwritten; name another")
     assert [path.name for path in tmp_path.iterdir()] == ["search_trainer.yaml"]
     assert (tmp_path / "search_trainer.yaml").read_text() == "mine"
+
+
+@pytest.mark.parametrize("fatal", range(4))
+def test_a_full_disk_leaves_both_files_or_none(tmp_path, monkeypatch, fatal):
+    fill_disk_at(monkeypatch, fatal)
+    with suppress(DiskError):
+        write_template("search", tmp_path)
+    assert len(list(tmp_path.iterdir())) in (0, 2)
 
 
 def test_what_cannot_be_written_is_refused(tmp_path):

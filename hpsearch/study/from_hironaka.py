@@ -4,21 +4,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from hpsearch.atomic import write_text
 from hpsearch.config_paths import Config
-from hpsearch.explained import explained
 from hpsearch.parameters import FloatParameter, Parameter
 from hpsearch.shipped import shipped
 from hpsearch.study.spec import Objective, load_spec
-from hpsearch.study.templates import (
-    DEFAULT,
-    STUDY_WORDS,
-    TEMPLATES,
-    TRAINER_WORDS,
-    Written,
-    header,
-    places,
-)
+from hpsearch.study.templates import DEFAULT, TEMPLATES, Written, places, write_both
 from hpsearch.trainers.config import read_config
 from hpsearch.trainers.metrics import metric_names
 
@@ -53,11 +43,8 @@ def write_study_around(config: Config, old: Path, target: Path) -> Written:
         space=dict(_space(config, list(trainer.learning()))),
     )
     about = f"Rates and discounts around those of {old.name} of hironaka.trainer."
-    head = header([f"hpsearch run {files.study}", about, STUDY_WORDS])
-    write_text(files.study, head + explained(spec))
     words = f"{old.name} of hironaka.trainer, converted; {files.study.name} searches around it."
-    head = header([f"hpsearch train {files.trainer}", words, TRAINER_WORDS])
-    write_text(files.trainer, head + explained(trainer))
+    write_both(files, [about], spec, words, trainer)
     return files
 
 

@@ -1,17 +1,17 @@
 """Studies to begin with: those of studies/, written with an explanation of every key."""
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hpsearch.atomic import write_text
-from hpsearch.errors import UsageError, unknown_name
+from hpsearch.errors import DiskError, UsageError, unknown_name
 from hpsearch.explained import explained, remark
 from hpsearch.names import NAME_RULE, is_name, proposed_name
 from hpsearch.shipped import shipped
-from hpsearch.study.spec import load_spec
-from hpsearch.trainers.config import read_config
+from hpsearch.study.spec import StudySpec, load_spec
+from hpsearch.trainers.config import TrainerConfig, read_config
 
 DEFAULT = "search"
 
@@ -97,12 +97,35 @@ def write_template(name: str, target: Path) -> Written:
         storage=f"sqlite:///runs/{files.study.stem}.db",
         base=files.trainer.name,
     )
-    head = header([f"hpsearch run {files.study}", *_about(source), STUDY_WORDS])
-    write_text(files.study, head + explained(spec))
     words = f"The configuration that {files.study.name} searches around."
-    head = header([f"hpsearch train {files.trainer}", words, TRAINER_WORDS])
-    write_text(files.trainer, head + explained(read_config(base, source=str(source))))
+    write_both(files, _about(source), spec, words, read_config(base, source=str(source)))
     return files
+
+
+def write_both(
+    files: Written, about: Sequence[str], spec: StudySpec, words: str, trainer: TrainerConfig
+) -> None:
+    """Write a study file and its trainer configuration, explained, or neither of them.
+
+    Args:
+        files: where.
+        about: what the study is for, in lines.
+        spec: the study.
+        words: what the configuration is for.
+        trainer: the configuration.
+
+    Raises:
+        DiskError: if one cannot be written; the other would be in the way of the next attempt.
+    """
+    trainer_head = header([f"hpsearch train {files.trainer}", words, TRAINER_WORDS])
+    study_head = header([f"hpsearch run {files.study}", *about, STUDY_WORDS])
+    try:
+        write_text(files.trainer, trainer_head + explained(trainer))
+        write_text(files.study, study_head + explained(spec))
+    except DiskError:
+        files.trainer.unlink(missing_ok=True)
+        files.study.unlink(missing_ok=True)
+        raise
 
 
 def places(name: str, target: Path) -> Written:

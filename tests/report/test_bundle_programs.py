@@ -1,6 +1,8 @@
 """Exported policies against those of the trainers: every action on thousands of positions."""
 
+import errno
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -233,6 +235,23 @@ def test_the_program_takes_raw_points_of_both_dtypes(trained, tmp_path, case, ro
     assert torch.equal(answers[FORMAT, torch.int64], wanted)
     # These points do tell a policy that reduces from one that does not.
     assert not torch.equal(answers[SORTED_POINTS, torch.int32], wanted)
+
+
+def test_a_full_disk_is_met_before_torch_writes(trained, tmp_path, monkeypatch):
+    """torch's own writer ends the whole process where the disk is full."""
+
+    def full(path, data):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    written = []
+    save = torch.export.save
+    monkeypatch.setattr(Path, "write_bytes", full)
+    monkeypatch.setattr(torch.export, "save", lambda what, to: (written.append(to), save(what, to)))
+    _, player = player_of(trained, "dqn", "host")
+    with pytest.raises(OSError, match="No space left"):
+        save_program(tmp_path / "policy.pt2", player, "host", FORMAT)
+    assert written
+    assert tmp_path / "policy.pt2" not in written
 
 
 @both_roles
