@@ -32,7 +32,7 @@ from hpsearch.report.bundle.signature import sign
 from hpsearch.report.compare import plain_rows
 from hpsearch.trainers.match import one_thread
 
-SHIPPED = Path(__file__).parents[2] / "reports/quickstart/best"
+SHIPPED = Path(__file__).parents[2] / "reports/choose_first/best"
 NUM_GAMES = 40
 PLAYED_MUTANTS = 3
 needs_openssh = pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="no OpenSSH")

@@ -19,6 +19,7 @@ from hpsearch.report.page.program import plotly_js
 from hpsearch.report.page.tree_svg import tree_svg
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+QUICKSTART = Path(__file__).parents[2] / "reports/quickstart/index.html"
 MAX_PAGES = 10
 """of paper, for a page on which what is long is folded"""
 PATIENCE_SECONDS = 300
@@ -195,6 +196,13 @@ def test_the_page_prints_what_is_not_folded(folder):
     assert 2 < num_pages(paper) <= MAX_PAGES
     done = subprocess.run(["pdftotext", paper, "-"], capture_output=True, text=True, check=True)
     assert "12 trials (left out on paper: unfold it before printing)" in done.stdout
+
+
+@needs_poppler
+def test_the_page_of_the_quick_start_takes_at_most_ten_pages_of_paper(folder):
+    paper = folder / "quickstart.pdf"
+    chromium(folder, f"--print-to-pdf={paper}", QUICKSTART.as_uri())
+    assert 5 < num_pages(paper) <= MAX_PAGES
 
 
 def num_pages(paper: Path) -> int:
