@@ -1,4 +1,4 @@
-"""Every command that the README and the reports give runs, as a new user would give them."""
+"""Every command that the README, docs/ and the reports give runs, as a new user would give them."""
 
 import re
 import shlex
@@ -26,6 +26,11 @@ PAGES = {
     path: (ROOT / path).read_text()
     for path in (
         "README.md",
+        "docs/commands.md",
+        "docs/players.md",
+        "docs/breeding.md",
+        "docs/confirming.md",
+        "docs/bundles.md",
         "CONTRIBUTING.md",
         "studies/README.md",
         "slurm/README.md",
@@ -37,7 +42,8 @@ PAGES = {
     )
     if (ROOT / path).exists()
 }
-GIVEN = [*commands(README), *commands(PAGES["reports/README.md"])]
+GUIDES = ["README.md", *(path for path in PAGES if path.startswith("docs/")), "reports/README.md"]
+GIVEN = [command for page in GUIDES for command in commands(PAGES[page])]
 """what is given here, in this order"""
 ELSEWHERE = {
     "hpsearch init my_study.yaml": "tests/test_init.py::test_a_new_study_runs",
@@ -107,7 +113,7 @@ def test_commands_are_found():
     assert found == ["hpsearch run x.yaml"]
     found = list(commands("```\nhpsearch status tour --watch    # a look\n1.5\n```\n`make test`"))
     assert found == ["hpsearch status tour --watch", "make test"]
-    assert len(list(commands(README))) > 20
+    assert len(GIVEN) > 20
 
 
 @pytest.mark.slow
@@ -124,7 +130,8 @@ def test_every_command_runs(folder):
         print(f"{time.monotonic() - began:6.1f} s  {command}")
     for name in ("tour.html", "matrix.svg", "best/README.md", "conf/trainer/best.yaml"):
         assert (folder / name).exists()
-    for code in re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL):
+    pages = "".join(PAGES[page] for page in GUIDES)
+    for code in re.findall(r"```python\n(.*?)```", pages, flags=re.DOTALL):
         points = "import torch\npoints = torch.full((2, 20, 3), 3, dtype=torch.int32)\n"
         subprocess.run([sys.executable, "-c", points + code], cwd=folder, check=True)
 
@@ -133,7 +140,7 @@ def test_every_command_runs(folder):
 def test_commands_of_the_other_pages_are_given_somewhere(page):
     for command in commands(PAGES[page]):
         assert command in GIVEN or command in ELSEWHERE or BY_HAND.match(command), (
-            f"{command}: give it in README.md, whose commands are run, or name its test here"
+            f"{command}: give it in README.md or docs/, which are run, or name its test here"
         )
 
 
