@@ -1,6 +1,7 @@
 """Small studies, the command line as a process, and what it left: for the end-to-end tests."""
 
 import copy
+import io
 import json
 import os
 import signal
@@ -9,7 +10,7 @@ import sys
 import tempfile
 import time
 import warnings
-from contextlib import suppress
+from contextlib import chdir, redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 
 import optuna
@@ -17,11 +18,19 @@ import psutil
 from tiny_configs import CONFIGS
 
 from hpsearch import yaml_file
+from hpsearch.cli import main
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.trainers import checkpoint
 
 PATIENCE_SECONDS = 300
 METRIC = "rho/host/choose_first"
+STARTING = (
+    *("run", "submit", "resume", "retry", "tick", "drive", "train"),
+    *("confirm", "replay", "breed", "dashboard", "tensorboard"),
+)
+"""commands that start processes, or take signals"""
+REFUSED = (2, 3)
+"""exit codes of what is refused before it starts anything"""
 
 STUDY = {
     "name": "tiny",
@@ -104,8 +113,23 @@ def write_study(folder: Path, changes: dict | None = None) -> Path:
 
 
 def hpsearch(folder: Path, *arguments: str, env: dict | None = None, code: int | None = 0):
-    """Run one command in a folder; ``code`` is the exit code that it must have."""
-    done = subprocess.run(
+    """Run one command in a folder; ``code`` is the exit code that it must have.
+
+    What only looks, or is refused, runs in this process, which has loaded torch already.
+    """
+    starts_processes = arguments[:1] and arguments[0] in STARTING and code not in REFUSED
+    run = as_process if env is not None or starts_processes else in_this_process
+    done = run(folder, *arguments, env=env)
+    said = (done.stdout + done.stderr).splitlines()
+    assert not any(line.startswith("Traceback") for line in said), said  # a log quoted as data may
+    if code is not None:
+        assert done.returncode == code, done.stdout + done.stderr
+    return done
+
+
+def as_process(folder: Path, *arguments: str, env: dict | None = None):
+    """Run one command as users do; return its exit code and what it said."""
+    return subprocess.run(
         [sys.executable, "-m", "hpsearch.cli", *arguments],
         cwd=folder,
         capture_output=True,
@@ -113,11 +137,23 @@ def hpsearch(folder: Path, *arguments: str, env: dict | None = None, code: int |
         timeout=PATIENCE_SECONDS,
         env=os.environ | (env or {}),
     )
-    said = (done.stdout + done.stderr).splitlines()
-    assert not any(line.startswith("Traceback") for line in said), said  # a log quoted as data may
-    if code is not None:
-        assert done.returncode == code, done.stdout + done.stderr
-    return done
+
+
+def in_this_process(folder: Path, *arguments: str, env: None = None):
+    """Run one command without a process of its own; return its exit code and what it said."""
+    out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
+    umask = os.umask(0o022)
+    try:
+        with chdir(folder), redirect_stdout(out), redirect_stderr(err), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # as they are where Python runs a module
+            try:
+                code = main(arguments)
+            except SystemExit as end:  # argparse
+                code = end.code
+    finally:
+        os.umask(umask)
+    said = [stream.buffer.getvalue().decode() for stream in (out, err)]
+    return subprocess.CompletedProcess(arguments, code, *said)
 
 
 def refused(folder: Path, *arguments: str, code: int, env: dict | None = None) -> str:
