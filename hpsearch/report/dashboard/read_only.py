@@ -9,7 +9,6 @@ from hpsearch.report.web.guard import refuse
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
-    Answer = Iterable[bytes]
 
 READING: Final = ("GET", "HEAD")
 NOTE: Final = re.compile(r"/api/studies/\d+(/\d+)?/note/?")
@@ -32,7 +31,9 @@ class ReadOnly:
         self._inner = inner
         self._writes = writes
 
-    def __call__(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> "Answer":
+    def __call__(
+        self, environ: "WSGIEnvironment", start_response: "StartResponse"
+    ) -> Iterable[bytes]:
         """Answer a request, or let it through."""
         if not self._may(environ["REQUEST_METHOD"], environ.get("PATH_INFO", "")):
             return refuse(start_response, NOTES_ALONE if self._writes else READ_ONLY)

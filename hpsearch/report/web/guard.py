@@ -20,7 +20,6 @@ from urllib.parse import parse_qs, quote
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
-    Answer = Iterable[bytes]
 
 NO_TOKEN: Final = (
     "open the address that hpsearch printed, with its token: on this machine, other "
@@ -79,7 +78,9 @@ class Guard:
         self._cookie = cookie
         self._names = names
 
-    def __call__(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> "Answer":
+    def __call__(
+        self, environ: "WSGIEnvironment", start_response: "StartResponse"
+    ) -> Iterable[bytes]:
         """Answer a request, or let it through."""
         if not self._names.contain(environ.get("HTTP_HOST", "")):
             return refuse(start_response, WRONG_NAME)
@@ -101,7 +102,9 @@ class Guard:
     def _is_token(self, said: str) -> bool:
         return hmac.compare_digest(said.encode(), self._token.encode())
 
-    def _welcome(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> "Answer":
+    def _welcome(
+        self, environ: "WSGIEnvironment", start_response: "StartResponse"
+    ) -> Iterable[bytes]:
         """Give the browser its cookie, and let it ask again without the token in the address."""
         cookie = f"{self._cookie}={self._token}; Path=/; HttpOnly; SameSite=Strict"
         # The path was decoded: /\host would lead elsewhere, and an end of a line end the header.
@@ -118,7 +121,7 @@ def _is_address(name: str) -> bool:
     return True
 
 
-def refuse(start_response: "StartResponse", reason: str) -> "Answer":
+def refuse(start_response: "StartResponse", reason: str) -> Iterable[bytes]:
     """Answer that something is forbidden, and why."""
     body = json.dumps({"reason": reason}).encode()
     headers = [("Content-Type", "application/json"), ("Content-Length", str(len(body)))]
