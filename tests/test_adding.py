@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from hpsearch.game.philox import Stream
+from hpsearch.game.stream import Stream
 from hpsearch.trainers.config.players import FlattenEncoder
 from hpsearch.trainers.net_arch import parse
 from hpsearch.trainers.networks import Arithmetic, Inputs, Network, Tower

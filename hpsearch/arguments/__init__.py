@@ -101,7 +101,7 @@ def build_parser() -> argparse.ArgumentParser:
         epilog=EPILOG,
         formatter_class=GroupedHelp,
     )
-    parser.set_defaults(command=lambda _: _no_command(parser))
+    parser.set_defaults(command=lambda _: _no_command(parser), parser=parser)
     parser.add_argument("--version", action="version", version=f"hpsearch {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command_name")
     add_beginning_commands(commands)

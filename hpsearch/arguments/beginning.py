@@ -60,10 +60,9 @@ def _add_init(commands: "Commands") -> None:
 
 
 def _completion(options: argparse.Namespace) -> int:
-    from hpsearch.arguments import build_parser
     from hpsearch.commands.completion import completion
 
-    return completion(build_parser(), options.shell)
+    return completion(options.parser, options.shell)
 
 
 def _init(options: argparse.Namespace) -> int:

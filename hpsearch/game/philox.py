@@ -1,4 +1,4 @@
-"""Random numbers by counter: Philox4x32-10, the seeds it starts from, and streams of numbers.
+"""Random numbers by counter: Philox4x32-10, and the seeds it starts from.
 
 Philox is a fixed bijection on 128-bit counters, chosen by a 64-bit key: the n-th number of a
 stream is a function of (key, n) and of nothing else. So every member of a population has the
@@ -84,49 +84,3 @@ def uniform(keys: Tensor, counters: Tensor, num_numbers: int) -> Tensor:
 def num_blocks(num_words: int) -> int:
     """Count the blocks that hold ``num_words`` words."""
     return math.ceil(num_words / WORDS_PER_BLOCK)
-
-
-class Stream:
-    """P streams of uniform numbers, one for each member, each with its own key and counter."""
-
-    def __init__(self, keys: Tensor, counters: Tensor) -> None:
-        """Continue the streams ``keys``, int64 (P,), at the blocks ``counters``, int64 (P,).
-
-        Raises:
-            ValueError: The two are not int64 vectors of one length.
-        """
-        if keys.ndim != 1 or keys.shape != counters.shape:
-            raise ValueError(
-                "keys and counters must be vectors of one length, "
-                f"got {tuple(keys.shape)=}, {tuple(counters.shape)=}"
-            )
-        if keys.dtype != torch.int64 or counters.dtype != torch.int64:
-            raise ValueError(f"streams need int64, got {keys.dtype=}, {counters.dtype=}")
-        self.keys = keys.clone()
-        self.counters = counters.clone()
-
-    def uniform(self, num_numbers: int) -> Tensor:
-        """Draw the next numbers in [0, 1) of every stream, float32 (P, num_numbers).
-
-        Every call takes whole blocks of four words and drops what is left of the last.
-        """
-        # The kernels stand on this module, so it cannot import them before it exists.
-        from hpsearch.game.kernels import BACKENDS, default_backend
-
-        backend = BACKENDS[default_backend(self.keys.device)]
-        numbers = backend.uniform(self.keys, self.counters, num_numbers)
-        self.counters += num_blocks(num_numbers)  # in place: a captured graph holds this tensor
-        return numbers
-
-    def select(self, indices: Tensor) -> "Stream":
-        """Return the streams of the members ``indices``, int64 (Q,), where they stand now."""
-        return Stream(self.keys[indices], self.counters[indices])
-
-    def state(self) -> dict[str, Tensor]:
-        """Return copies of ``keys`` and ``counters``, enough to build the stream again."""
-        return {"keys": self.keys.clone(), "counters": self.counters.clone()}
-
-    def load_state(self, state: dict[str, Tensor]) -> None:
-        """Go to where `state` was taken, in place."""
-        self.keys.copy_(state["keys"])
-        self.counters.copy_(state["counters"])

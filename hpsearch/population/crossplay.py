@@ -12,7 +12,7 @@ import torch
 
 from hpsearch.game.fused_game import GameConfig
 from hpsearch.game.kernels import BACKENDS, default_backend
-from hpsearch.game.philox import Stream
+from hpsearch.game.stream import Stream
 from hpsearch.population.sides import Agents, AgentSide, Hosts, HostSide
 from hpsearch.trainers.evaluation import noise_key_of, starts_key
 from hpsearch.trainers.playing import play

@@ -8,7 +8,8 @@ from typing import Final, cast
 
 import torch
 
-from hpsearch.game.philox import Stream, derive_key
+from hpsearch.game.philox import derive_key
+from hpsearch.game.stream import Stream
 from hpsearch.population.operators.alignment import aligned
 from hpsearch.population.operators.average import aligned_average, with_statistics_of
 from hpsearch.population.operators.clone import clone, host_and_agent

@@ -13,7 +13,8 @@ from torch import Tensor
 
 from hpsearch.game.fused_game import FusedGame, GameConfig
 from hpsearch.game.kernels import default_backend
-from hpsearch.game.philox import Stream, derive_key
+from hpsearch.game.philox import derive_key
+from hpsearch.game.stream import Stream
 from hpsearch.trainers.histograms import ActionTally, Games, games, pooled_entropy
 from hpsearch.trainers.metrics import MODES, PANELS, entropy_name, panel_name, worst_name
 from hpsearch.trainers.playing import play

@@ -21,7 +21,8 @@ from torch import Tensor
 from hpsearch.game import rules
 from hpsearch.game.encoding import HostActionEncoder
 from hpsearch.game.kernels import BACKENDS, default_backend
-from hpsearch.game.philox import Stream, derive_key, num_blocks
+from hpsearch.game.philox import derive_key, num_blocks
+from hpsearch.game.stream import Stream
 from hpsearch.trainers.playing import NOISE
 from hpsearch.trainers.policies import AgentPolicy, HostPolicy
 from hpsearch.trainers.position import Position

@@ -9,7 +9,7 @@ from torch import Tensor
 from hpsearch.game import rules
 from hpsearch.game.encoding import HostActionEncoder
 from hpsearch.game.kernels import BACKENDS, default_backend
-from hpsearch.game.philox import Stream
+from hpsearch.game.stream import Stream
 from hpsearch.trainers.graphs import Graphs, recorder_of
 from hpsearch.trainers.histograms import ActionTally
 from hpsearch.trainers.policies import AgentPolicy, HostPolicy

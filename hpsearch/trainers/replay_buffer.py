@@ -15,7 +15,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from hpsearch.game.philox import Stream
+from hpsearch.game.stream import Stream
 from hpsearch.trainers import config as configs
 from hpsearch.trainers.compiling import compiled
 from hpsearch.trainers.priorities import Priorities

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 import torch
 
 from hpsearch.game.encoding import HostActionEncoder
-from hpsearch.game.philox import Stream, derive_key
+from hpsearch.game.philox import derive_key
+from hpsearch.game.stream import Stream
 from hpsearch.trainers import net_arch
 from hpsearch.trainers.config import CommonConfig, DQNConfig, LearningRole, PPORole
 from hpsearch.trainers.networks import Arithmetic, Inputs, Network, Tower, num_weights

@@ -12,7 +12,7 @@ from hpsearch.game import rules
 from hpsearch.game.encoding import HostActionEncoder
 from hpsearch.game.kernels import BACKENDS, default_backend
 from hpsearch.game.notation import points_text, subset_text
-from hpsearch.game.philox import Stream
+from hpsearch.game.stream import Stream
 from hpsearch.trainers.playing import NOISE
 from hpsearch.trainers.policies import AgentPolicy, HostPolicy
 from hpsearch.trainers.position import Position

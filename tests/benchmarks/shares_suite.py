@@ -20,7 +20,7 @@ from training_suites import dqn_step, ppo_step, sizes_of
 
 from hpsearch.game import FusedGame
 from hpsearch.game.kernels import BACKENDS, default_backend
-from hpsearch.game.philox import Stream
+from hpsearch.game.stream import Stream
 from hpsearch.trainers import learner, ppo
 from hpsearch.trainers.algorithms import build
 from hpsearch.trainers.config import TrainerConfig

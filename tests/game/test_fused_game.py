@@ -6,8 +6,9 @@ from point_sets import as_points, moved_points
 
 from hpsearch.game import FusedGame, GameConfig, HostActionEncoder, rules
 from hpsearch.game.kernels import BACKENDS
-from hpsearch.game.philox import Stream, derive_key
+from hpsearch.game.philox import derive_key
 from hpsearch.game.players import HOSTS, agent_player, host_player
+from hpsearch.game.stream import Stream
 
 SMALL = GameConfig(
     dimension=3, max_num_points=8, max_value=9, max_steps=6, reposition=True, reward="terminal"

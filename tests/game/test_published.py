@@ -4,8 +4,9 @@ import pytest
 import torch
 
 from hpsearch.game import FusedGame, GameConfig, HostActionEncoder
-from hpsearch.game.philox import Stream, derive_key
+from hpsearch.game.philox import derive_key
 from hpsearch.game.players import agent_player, host_player
+from hpsearch.game.stream import Stream
 
 
 def rho(host: str, agent: str, num_points: int, num_games: int) -> float:

@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from hpsearch.game.kernels import BACKENDS
-from hpsearch.game.philox import Stream, derive_key
+from hpsearch.game.philox import derive_key
+from hpsearch.game.stream import Stream
 from hpsearch.population.offspring import offspring
 from hpsearch.population.operators.alignment import permuted
 from hpsearch.population.operators.anatomy import Anatomy

@@ -7,7 +7,7 @@ from torch.nn import functional as F
 
 from hpsearch.game import rules
 from hpsearch.game.kernels import BACKENDS
-from hpsearch.game.philox import Stream
+from hpsearch.game.stream import Stream
 from hpsearch.trainers.config.players import AttentionEncoder, DeepSetsEncoder, FlattenEncoder
 from hpsearch.trainers.networks import Arithmetic, Inputs, Network, Tower
 from hpsearch.trainers.networks.encoders import apply_encoder, plan_encoder

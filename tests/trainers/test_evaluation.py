@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from hpsearch.game import GameConfig, HostActionEncoder, rules
-from hpsearch.game.philox import Stream
+from hpsearch.game.stream import Stream
 from hpsearch.trainers.algorithms import build
 from hpsearch.trainers.evaluation import (
     Measurement,

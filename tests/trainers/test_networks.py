@@ -8,7 +8,7 @@ import torch
 import torch._dynamo
 from torch import Tensor, nn
 
-from hpsearch.game.philox import Stream
+from hpsearch.game.stream import Stream
 from hpsearch.trainers.config.players import AttentionEncoder, DeepSetsEncoder, FlattenEncoder
 from hpsearch.trainers.net_arch import parse
 from hpsearch.trainers.networks import Arithmetic, Inputs, Network, Tower

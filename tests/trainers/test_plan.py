@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from hpsearch.game.philox import Stream
+from hpsearch.game.stream import Stream
 from hpsearch.trainers.networks.plan import Plan, orthogonal, uniform
 from hpsearch.trainers.role_nets import POLICY, VALUE, build_net
 

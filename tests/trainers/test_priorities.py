@@ -4,7 +4,7 @@ import pytest
 import torch
 from scipy.stats import chisquare
 
-from hpsearch.game.philox import Stream
+from hpsearch.game.stream import Stream
 from hpsearch.trainers import config
 from hpsearch.trainers.algorithms import build
 from hpsearch.trainers.config import PrioritisedReplay

@@ -7,7 +7,7 @@ import pytest
 import torch
 from scipy.stats import chisquare
 
-from hpsearch.game.philox import Stream
+from hpsearch.game.stream import Stream
 from hpsearch.trainers import config
 from hpsearch.trainers.replay_buffer import ReplayBuffer
 from hpsearch.trainers.ring import Batch

@@ -2,7 +2,7 @@
 
 from torch import Tensor
 
-from hpsearch.game.philox import Stream
+from hpsearch.game.stream import Stream
 from hpsearch.trainers.config.players import (
     AttentionEncoder,
     DeepSetsEncoder,

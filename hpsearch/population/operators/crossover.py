@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from hpsearch.game.philox import Stream
+from hpsearch.game.stream import Stream
 from hpsearch.population.operators.anatomy import Affine, Anatomy
 from hpsearch.population.operators.checks import check_alike, check_members, check_shares
 from hpsearch.population.operators.children import child

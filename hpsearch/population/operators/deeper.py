@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from hpsearch.game.philox import Stream
+from hpsearch.game.stream import Stream
 from hpsearch.population.operators.anatomy import Affine, Block, Item, PointLayer
 from hpsearch.population.operators.checks import check_members, check_same_game
 from hpsearch.population.operators.noise import normal

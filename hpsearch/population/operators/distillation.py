@@ -18,7 +18,7 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from hpsearch.game.philox import Stream
+from hpsearch.game.stream import Stream
 from hpsearch.population.operators.average import with_statistics_of
 from hpsearch.population.operators.checks import check_members
 from hpsearch.population.operators.children import child as child_of

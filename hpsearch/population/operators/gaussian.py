@@ -5,7 +5,7 @@ Axes: P members, W weights of one member.
 
 from torch import Tensor
 
-from hpsearch.game.philox import Stream
+from hpsearch.game.stream import Stream
 from hpsearch.population.operators.checks import check_members, check_numbers
 from hpsearch.population.operators.children import child
 from hpsearch.population.operators.noise import normal

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import torch
 
-from hpsearch.game.philox import Stream
+from hpsearch.game.stream import Stream
 from hpsearch.population.operators.checks import check_same_game
 from hpsearch.population.operators.deeper import deeper
 from hpsearch.population.operators.growth import ground, widened

@@ -6,7 +6,7 @@ Axes: P members, N numbers.
 import torch
 from torch import Tensor
 
-from hpsearch.game.philox import Stream
+from hpsearch.game.stream import Stream
 
 _HALF_A_STEP = 2.0**-25
 """half of what uniform numbers are multiples of: it keeps them off 0 and makes them symmetric"""

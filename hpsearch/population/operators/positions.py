@@ -11,7 +11,7 @@ from torch import Tensor
 from hpsearch.game.encoding import HostActionEncoder
 from hpsearch.game.fused_game import FusedGame, GameConfig
 from hpsearch.game.kernels import default_backend
-from hpsearch.game.philox import Stream
+from hpsearch.game.stream import Stream
 from hpsearch.trainers.config.players import Role
 from hpsearch.trainers.policies import AgentPolicy, HostPolicy, agent_features
 from hpsearch.trainers.position import Position

@@ -7,7 +7,7 @@ Lehman et al., arXiv 1712.06563 (SM-G and SM-R); the proximal mutation of Bodnar
 import torch
 from torch import Tensor
 
-from hpsearch.game.philox import Stream
+from hpsearch.game.stream import Stream
 from hpsearch.population.operators.checks import check_members, check_shares
 from hpsearch.population.operators.children import child, every_member, scratch
 from hpsearch.population.operators.divergence import Measure

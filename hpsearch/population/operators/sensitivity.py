@@ -11,7 +11,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from hpsearch.game.philox import Stream
+from hpsearch.game.stream import Stream
 from hpsearch.population.operators.children import every_member, scratch
 from hpsearch.population.operators.noise import signs
 from hpsearch.trainers.networks import Network

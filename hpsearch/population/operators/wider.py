@@ -11,7 +11,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from hpsearch.game.philox import Stream
+from hpsearch.game.stream import Stream
 from hpsearch.population.operators.anatomy import Anatomy
 from hpsearch.population.operators.checks import check_members, check_same_game
 from hpsearch.population.operators.children import child

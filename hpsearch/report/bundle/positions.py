@@ -14,7 +14,8 @@ from hpsearch.game.config import GameConfig
 from hpsearch.game.encoding import HostActionEncoder
 from hpsearch.game.fused_game import FusedGame
 from hpsearch.game.kernels import BACKENDS
-from hpsearch.game.philox import Stream, derive_key
+from hpsearch.game.philox import derive_key
+from hpsearch.game.stream import Stream
 from hpsearch.trainers.policies import (
     AgentPolicy,
     HostPolicy,

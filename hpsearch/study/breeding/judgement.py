@@ -19,7 +19,7 @@ from hpsearch.study.breeding.game import game_of
 from hpsearch.study.breeding.growths import growths_of
 from hpsearch.study.breeding.history import improvements
 from hpsearch.study.breeding.kinship import families
-from hpsearch.study.breeding.members import explorable, size
+from hpsearch.study.breeding.members import explorable_of, size
 from hpsearch.study.breeding.origins import Origins
 from hpsearch.study.breeding.programme import Programme
 from hpsearch.study.breeding.records import Match, Origin, PopulationRecord
@@ -42,7 +42,8 @@ class Judge:
         self._study = study
         self._options = options
         self._trials = trials
-        self._explorable = explorable(study)
+        (base,) = study.bases.values()
+        self._explorable = explorable_of(base, study.space)
 
     def decide(
         self,

@@ -1,7 +1,6 @@
 """What members have in common and what their children may change, told from configurations."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from hpsearch.config_paths import Config
 from hpsearch.parameters import Parameter
@@ -9,15 +8,6 @@ from hpsearch.plain import leaves
 from hpsearch.study.space import SearchSpace
 from hpsearch.trainers.config import CommonConfig, read_config
 from hpsearch.trainers.policy_size import policy_size
-
-if TYPE_CHECKING:  # which checks its file by what stands here
-    from hpsearch.study.spec import Study
-
-
-def explorable(study: "Study") -> dict[str, Parameter]:
-    """Return the parameters of a population that members of one shape may differ in."""
-    (base,) = study.bases.values()
-    return explorable_of(base, study.space)
 
 
 def explorable_of(base: Config, space: SearchSpace) -> dict[str, Parameter]:

@@ -11,7 +11,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from hpsearch.game.philox import Stream
+from hpsearch.game.stream import Stream
 from hpsearch.trainers.compiling import compiled
 from hpsearch.trainers.networks.encoders import Inputs, num_read
 from hpsearch.trainers.networks.plan import Part, Plan

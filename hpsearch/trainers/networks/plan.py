@@ -10,7 +10,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from hpsearch.game.philox import Stream
+from hpsearch.game.stream import Stream
 
 Init = Literal["uniform", "orthogonal"]
 
