@@ -2,11 +2,16 @@
 
 from drives import new_study
 
-from hpsearch.study.breeding.members import explorable, size
+from hpsearch.study.breeding.members import explorable_of, size
 from hpsearch.trainers.config import read_config, shape_key
 
 LR = {"type": "float", "low": 1e-4, "high": 1e-1, "log": True}
 GAMMA = {"type": "float", "low": 0.5, "high": 0.99}
+
+
+def explorable(study):
+    (base,) = study.bases.values()
+    return explorable_of(base, study.space)
 
 
 def names(folder, **space):
