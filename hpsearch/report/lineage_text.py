@@ -9,7 +9,7 @@ from rich.table import Table
 
 from hpsearch.report.lineage import Descent, Relative
 from hpsearch.report.parameter_names import short_names
-from hpsearch.report.text import setting_text
+from hpsearch.report.trial_list import setting_text
 from hpsearch.report.whole_lines import print_whole
 
 

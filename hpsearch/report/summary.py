@@ -7,6 +7,7 @@ from typing import Any
 from hpsearch.cluster.driver_retry import read_retry
 from hpsearch.population.selection.operator_record import OperatorRecord
 from hpsearch.report.time_left import time_left
+from hpsearch.report.trial_list import trial_state
 from hpsearch.report.view import StudyView
 from hpsearch.report.work import cost, failures, waste
 from hpsearch.study.breeding.records import Match, PopulationRecord
@@ -130,10 +131,3 @@ def trial_summary(view: StudyView, trial: Trial) -> dict[str, Any]:
         "origin": None if trial.origin is None else asdict(trial.origin),
         "config": view.config(trial),
     }
-
-
-def trial_state(trial: Trial) -> str:
-    """Return finished, running, waiting, pruned or failed."""
-    if trial.told is not None:
-        return trial.told
-    return "waiting" if trial.waits else "running"

@@ -10,6 +10,7 @@ from hpsearch.bounded import last_lines
 from hpsearch.cluster.driver_retry import read_retry
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.report.interval_text import interval_text
+from hpsearch.report.trial_list import setting_text
 from hpsearch.report.view import INTERRUPTED, STARTING, StudyView
 from hpsearch.study.driver_start import DriverStart
 from hpsearch.study.records import Trial
@@ -258,8 +259,3 @@ def print_best(console: Console, view: StudyView, trial: Trial) -> None:
     console.print(line, style="bold", highlight=False, soft_wrap=True)
     for name, setting in view.study.space.decode(trial.last_params).items():
         console.print(f"  {name}: {setting_text(setting)}", highlight=False, markup=False)
-
-
-def setting_text(setting: Any) -> str:
-    """Return a parameter's value, floats with four significant digits."""
-    return f"{setting:.4g}" if isinstance(setting, float) else str(setting)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, TextIO
 
 from hpsearch.printable import printable
-from hpsearch.report.summary import trial_state
+from hpsearch.report.trial_list import trial_state
 from hpsearch.report.view import StudyView
 from hpsearch.study.records import Trial
 

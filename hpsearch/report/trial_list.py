@@ -5,13 +5,12 @@ its cells with a tab between; so a change of them needs another `snapshot.VERSIO
 """
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from rich.cells import cell_len
 
 from hpsearch.report.interval_text import interval_text
 from hpsearch.report.parameter_names import short_names
-from hpsearch.report.summary import trial_state
-from hpsearch.report.text import setting_text
 from hpsearch.report.view import StudyView
 from hpsearch.study.records import Trial
 from hpsearch.study.snapshots import StoredTrials
@@ -25,6 +24,18 @@ LEFT = 1
 def trial_line(study: Study, trial: Trial) -> str:
     """Return state, value with its interval, and parameters of a trial, with tabs between."""
     return TAB.join(_cells(study, trial))
+
+
+def trial_state(trial: Trial) -> str:
+    """Return finished, running, waiting, pruned or failed."""
+    if trial.told is not None:
+        return trial.told
+    return "waiting" if trial.waits else "running"
+
+
+def setting_text(setting: Any) -> str:
+    """Return a parameter's value, floats with four significant digits."""
+    return f"{setting:.4g}" if isinstance(setting, float) else str(setting)
 
 
 def _cells(study: Study, trial: Trial) -> list[str]:

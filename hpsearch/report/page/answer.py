@@ -18,7 +18,7 @@ from hpsearch.report.page.html import (
     text,
 )
 from hpsearch.report.page.material import Material
-from hpsearch.report.text import setting_text
+from hpsearch.report.trial_list import setting_text
 from hpsearch.report.verdict import measures, opponents_of, verdict
 from hpsearch.report.view import StudyView
 from hpsearch.study.records import Trial

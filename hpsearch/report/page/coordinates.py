@@ -20,7 +20,7 @@ from hpsearch.report.page.charts import (
     thinner,
     words,
 )
-from hpsearch.report.text import setting_text
+from hpsearch.report.trial_list import setting_text
 from hpsearch.report.view import StudyView
 from hpsearch.study.records import Trial
 

@@ -17,8 +17,7 @@ from hpsearch.report.page.html import (
     table,
 )
 from hpsearch.report.page.material import Material
-from hpsearch.report.summary import trial_state
-from hpsearch.report.text import setting_text
+from hpsearch.report.trial_list import setting_text, trial_state
 from hpsearch.report.view import StudyView
 
 
