@@ -2,18 +2,56 @@
 
 Beside a key stands the text under its field, its default where it has one, and P where members of
 one job may differ in it; below a block, once, what else could stand there.
+
+What the fields of a dataclass mean: the text under each of them in the source.
+
+So a file that explains its keys cannot say anything else than the code.
 """
 
+import ast
 import dataclasses
+import inspect
 import textwrap
 from collections.abc import Iterator, Mapping
+from functools import cache
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from hpsearch import yaml_file
-from hpsearch.field_notes import class_note, field_notes
-from hpsearch.plain import to_plain
-from hpsearch.schema import PER_MEMBER, field_hints, metadata_of
+from hpsearch.schema import PER_MEMBER, field_hints, metadata_of, to_plain
+
+
+@cache
+def field_notes(cls: Any) -> dict[str, str]:
+    """Return one line for each field of a dataclass under which there is a text."""
+    notes: dict[str, str] = {}
+    for base in reversed(cls.__mro__[:-1]):
+        if "__annotations__" in vars(base):
+            notes |= _own_notes(base)
+    return notes
+
+
+def class_note(cls: Any) -> str:
+    """Return the first sentence of a class's docstring, without its full stop."""
+    first = inspect.cleandoc(cls.__doc__ or "").partition("\n\n")[0]
+    return " ".join(first.replace("``", "").split()).removesuffix(".")
+
+
+def _own_notes(cls: Any) -> dict[str, str]:
+    (tree,) = ast.parse(textwrap.dedent(inspect.getsource(cls))).body
+    assert isinstance(tree, ast.ClassDef)
+    notes: dict[str, str] = {}
+    field = None
+    for node in tree.body:
+        match node:
+            case ast.AnnAssign(target=ast.Name(id=name)):
+                field = name
+                continue
+            case ast.Expr(value=ast.Constant(value=str(text))) if field is not None:
+                notes[field] = " ".join(text.split())
+        field = None
+    return notes
+
 
 WIDTH = 100
 COLUMN = 32
@@ -78,7 +116,11 @@ class _Writer:
     def _alternatives(self, hint: Any, chosen: type, depth: int) -> Iterator[str]:
         """Yield what else could stand in a block's place."""
         options = _options(hint)
-        blocks = [one for one in options if dataclasses.is_dataclass(one) and one is not chosen]
+        blocks = [
+            option
+            for option in options
+            if dataclasses.is_dataclass(option) and option is not chosen
+        ]
         if not blocks or options in self._listed:
             return
         self._listed.add(options)
@@ -200,13 +242,13 @@ def _options(hint: Any) -> tuple[Any, ...]:
 
 def _literals(hint: Any) -> tuple[Any, ...]:
     """Return the names that a value may have."""
-    found: tuple[Any, ...] = ()
+    values: tuple[Any, ...] = ()
     for option in _options(hint):
         if get_origin(_bare(option)) is Literal:
-            found += get_args(_bare(option))
-        elif option is NoneType and found:
-            found += ("null",)
-    return found
+            values += get_args(_bare(option))
+        elif option is NoneType and values:
+            values += ("null",)
+    return values
 
 
 def _item_kinds(hint: Any) -> tuple[Any, ...]:

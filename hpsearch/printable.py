@@ -1,8 +1,11 @@
-"""Text from files and programs as a terminal may show it."""
+"""Text from files and programs as a terminal may show it.
+
+Measured values as text.
+"""
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TextIO
 
@@ -51,3 +54,8 @@ def _made_printable(stream: Any) -> Any:
     if hasattr(stream, "reconfigure"):  # else it is no file: what a test or a notebook put there
         stream.reconfigure(errors="backslashreplace")
     return stream if stream is None else PrintableStream(stream)
+
+
+def interval_text(rho: Mapping[str, float]) -> str:
+    """Return a measured value with its 95 % interval."""
+    return f"{rho['value']:.4f} [{rho['low']:.4f}, {rho['high']:.4f}]"

@@ -6,8 +6,13 @@ unions of them. Fields without a default are required; no key may be unknown; ``
 and ``"1e-3"`` is none either. A dataclass may check what spans its fields in ``check()``.
 
 Standard library alone, because trainer configurations are read on bare GPU nodes.
+
+Configurations as plain data: what YAML and JSON hold, and value by value.
+
+Dotted paths of configurations that are plain data: reading, setting and listing them.
 """
 
+import copy
 import dataclasses
 import math
 import sys
@@ -309,3 +314,79 @@ def _join(path: str, key: str) -> str:
 def _fail(problems: list[str], path: str, message: str) -> _Invalid:
     problems.append(f"{path} {message}" if path else f"the file {message}")
     return _INVALID
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """One value of a configuration: its dotted path, the value, whether members may differ."""
+
+    path: str
+    value: Any
+    per_member: bool
+
+
+def to_plain(value: Any) -> Any:
+    """Return dataclasses as dicts and tuples as lists: what `read` takes and YAML writes."""
+    if dataclasses.is_dataclass(value):
+        return {f.name: to_plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {key: to_plain(item) for key, item in value.items()}
+    if isinstance(value, tuple | list):
+        return [to_plain(item) for item in value]
+    return value
+
+
+def leaves(config: Any, path: str = "", per_member: bool = False) -> Iterator[Leaf]:
+    """Yield every value of a configuration; a tuple is one value."""
+    if not dataclasses.is_dataclass(config):
+        yield Leaf(path, to_plain(config), per_member)
+        return
+    cls: Any = type(config)
+    for name, hint in field_hints(cls).items():
+        marked = per_member or PER_MEMBER in metadata_of(hint)
+        yield from leaves(getattr(config, name), f"{path}.{name}" if path else name, marked)
+
+
+Config = dict[str, Any]
+
+
+def apply(base: Config, values: Mapping[str, Any]) -> Config:
+    """Return a copy of a configuration with the values at their dotted paths.
+
+    A value within another one (``host.gamma`` within ``host``) refines it, whatever their order.
+
+    Raises:
+        KeyError: if the configuration has no such path.
+    """
+    config = copy.deepcopy(base)
+    for path in sorted(values, key=lambda path: path.count(".")):
+        *parents, key = path.split(".")
+        node: Any = config
+        for parent in parents:
+            node = node.get(parent) if isinstance(node, dict) else None
+        if not isinstance(node, dict) or key not in node:
+            raise KeyError(unknown_name("path", path, paths(config)))
+        node[key] = copy.deepcopy(values[path])
+    return config
+
+
+def value_at(config: Config, path: str) -> Any:
+    """Return what a configuration holds at a dotted path.
+
+    Raises:
+        KeyError: if the configuration has no such path.
+    """
+    node: Any = config
+    for key in path.split("."):
+        if not isinstance(node, dict) or key not in node:
+            raise KeyError(unknown_name("path", path, paths(config)))
+        node = node[key]
+    return node
+
+
+def paths(config: Config, prefix: str = "") -> Iterator[str]:
+    """Yield every dotted path of a configuration, a mapping before what it holds."""
+    for key, value in config.items():
+        yield f"{prefix}{key}"
+        if isinstance(value, dict):
+            yield from paths(value, f"{prefix}{key}.")

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from hpsearch.bounded import CANNOT_BE_KEPT, MAX_DEPTH, MAX_RECORD, contents
 from hpsearch.errors import ConfigError, CorruptError
+from hpsearch.files import CANNOT_BE_KEPT, MAX_DEPTH, MAX_RECORD, contents
 
 if TYPE_CHECKING:
     from yaml import SafeDumper as BaseDumper

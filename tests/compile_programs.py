@@ -16,7 +16,7 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 from hpsearch.game.kernels import cuda, cuda_programs
-from hpsearch.game.rewards import REWARDS
+from hpsearch.game.rules import REWARDS
 from hpsearch.trainers.optim import adam_cuda, adam_program
 
 H200 = GPUTarget("cuda", 90, 32)

@@ -1,4 +1,4 @@
-"""Small trainer configurations, and servers of databases.
+"""Small trainer configurations, a study to look at, and servers of databases.
 
 Torch and databases are imported by the tests that need them alone; a GPU node has no databases.
 """
@@ -17,7 +17,10 @@ from tiny_configs import CONFIGS
 from hpsearch.trainers.config import read_config
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from servers import Server
+    from views import Story
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as the command line does
 for name in ("CI", "FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
@@ -56,6 +59,22 @@ def tiny_config(plain_config):
         return read_config(plain_config(changes, algorithm), source="tests/conftest.py")
 
     return make
+
+
+@pytest.fixture
+def story(tmp_path: Path) -> Story:
+    """A study of six trials of 60 steps, of which nothing has happened yet."""
+    from cli_tools import write_study
+    from views import Story
+
+    return Story(write_study(tmp_path))
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """A terminal with colours; what says otherwise was removed above."""
+    monkeypatch.setenv("TERM", "xterm-256color")
+    return monkeypatch
 
 
 @pytest.fixture(scope="session")

@@ -11,21 +11,27 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from virtual_job import Teaching, simulated_games
+
 from hpsearch.cluster.executor import JobStatus
 from hpsearch.cluster.failures import NAN
-from hpsearch.cluster.island import Loan, Takeover
-from hpsearch.cluster.member import FENCED, Member
-from hpsearch.cluster.messages import JobHeartbeat, JobPlan, MemberHeartbeat
-from hpsearch.cluster.simulated_match import Teaching, simulated_games
-from hpsearch.cluster.study_dir import JobDir
-from hpsearch.cluster.supply import (
-    Supply,
+from hpsearch.cluster.member import (
+    FENCED,
+    Member,
+    TrialQueue,
     steps_to_resume,
     steps_until_next,
     steps_until_together,
 )
-from hpsearch.config_paths import value_at
-from hpsearch.plain import to_plain
+from hpsearch.cluster.records import (
+    DonatedCheckpoint,
+    Exploit,
+    JobHeartbeat,
+    JobPlan,
+    MemberHeartbeat,
+)
+from hpsearch.cluster.study_dir import JobDir
+from hpsearch.schema import to_plain, value_at
 from hpsearch.trainers.checkpoint_name import MANIFEST, STATE, manifest_sha256, name_of
 from hpsearch.trainers.config import TrainerConfig, shape_key
 from hpsearch.trainers.evaluation import Evaluation
@@ -59,7 +65,7 @@ class FakeJob:
 
     job: JobDir
     plan: JobPlan
-    supply: Supply
+    supply: TrialQueue
     left: list[Member] = field(default_factory=list)
     step: dict[int, int] = field(default_factory=dict)
     began: bool = False
@@ -123,7 +129,7 @@ class FakeExecutor:
         """Start the jobs; their first round comes with the next look."""
         for job in jobs:
             plan = job.read()
-            self._jobs[f"fake-{job.name}"] = FakeJob(job, plan, Supply(job, plan))
+            self._jobs[f"fake-{job.name}"] = FakeJob(job, plan, TrialQueue(job, plan))
             self.submitted.append(job.name)
         self.most_alive = max(self.most_alive, len(self.live()))
         return {job.name: f"fake-{job.name}" for job in jobs}
@@ -302,8 +308,8 @@ class FakeExecutor:
         ranges = source.island.parameters
         after = {path: max(value * 0.5, ranges[path].low) for path, value in before.items()}
         changes = {path: (before[path], after[path]) for path in before}
-        copied = Takeover(own, source.assignment.trial, step, sha256, changes, after)
-        source.trial.write_exchanges(given.before(step).with_loan(Loan(step, sha256)))
+        copied = Exploit(own, source.assignment.trial, step, sha256, changes, after)
+        source.trial.write_exchanges(given.before(step).with_loan(DonatedCheckpoint(step, sha256)))
         taken.trial.write_exchanges(got.before(own).with_takeover(copied))
 
     def _obey(self, known: FakeJob) -> None:

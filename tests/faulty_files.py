@@ -218,7 +218,7 @@ class FaultyFiles:
     def _utime(self, path: Any, times: Any = None, **options: Any) -> None:
         own = self._ours(path)
         if own is not None and times is not None:
-            times = tuple(one + self._faults.ahead for one in times)
+            times = tuple(time + self._faults.ahead for time in times)
         self._real.utime(path, times, **options)
         if own is not None:
             if times is None and not options:

@@ -3,8 +3,8 @@
 from pathlib import Path
 from uuid import uuid4
 
-from hpsearch.cluster.gpus import Gpu, GpuShare
-from hpsearch.cluster.messages import JobPlan
+from hpsearch.cluster.machine import Gpu, GpuShare
+from hpsearch.cluster.records import JobPlan
 from hpsearch.cluster.study_dir import JobDir, StudyDir
 
 

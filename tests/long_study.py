@@ -10,16 +10,15 @@ from pathlib import Path
 from sqlalchemy import insert
 
 from hpsearch import yaml_file
-from hpsearch.atomic import write_json
 from hpsearch.cluster.study_dir import StudyDir
-from hpsearch.report.trial_list import trial_line
-from hpsearch.study.database import Database, StudyRecords
+from hpsearch.files import write_json
+from hpsearch.study.database import Database, EventRow, StudyRecords
 from hpsearch.study.events import EventLog, NewEvent
 from hpsearch.study.leases import Lease, Leases
 from hpsearch.study.snapshots import SnapshotWriter
 from hpsearch.study.spec import Study, load_spec, spec_hash, spec_json
 from hpsearch.study.state import RUNNING, StudyState
-from hpsearch.study.tables import EventRow
+from hpsearch.study.trial_list import trial_line
 
 STUDIES = Path(__file__).parents[1] / "studies"
 JOB = 8

@@ -175,7 +175,7 @@ def start_mysql() -> Server:
         f"CREATE USER IF NOT EXISTS '{USER}'@'127.0.0.1' IDENTIFIED BY '{PASSWORD}';\n"
         f"GRANT ALL ON *.* TO '{USER}'@'127.0.0.1';\n"
     )
-    grants.chmod(0o644)  # the server runs as somebody else, whatever our umask
+    grants.chmod(0o644)  # the server runs as another user, whatever our umask
     port = _free_port()
     return Server(
         Program(
@@ -215,7 +215,7 @@ def _folder() -> Path:
 
 
 def _account() -> dict[str, str]:
-    """Return as whom a server runs, for `subprocess`."""
+    """Return the user that a server runs as, for `subprocess`."""
     return {"user": "nobody", "group": "nogroup"} if os.geteuid() == 0 else {}
 
 

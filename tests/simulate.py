@@ -37,11 +37,9 @@ from drives import SPACE, Killed, check_study, new_study, opened
 from fakes import smooth_curve
 from faulty_files import FaultyFiles, FileFaults
 from optuna.storages._rdb.storage import _VersionManager
+from virtual_cluster import CallFaults, Faults, SimulatedCluster, SimulatedExecutor, Work
+from virtual_job import Course, SimulatedJob, teaches_nothing
 
-from hpsearch.cluster.simulated import CallFaults, SimulatedExecutor
-from hpsearch.cluster.simulated_cluster import Faults, SimulatedCluster, Work
-from hpsearch.cluster.simulated_job import Course, SimulatedJob
-from hpsearch.cluster.simulated_match import teaches_nothing
 from hpsearch.cluster.study_dir import JobDir
 from hpsearch.errors import ConflictError, DiskError, HpsearchError, StorageUnavailableError
 from hpsearch.study.database import Database

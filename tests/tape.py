@@ -32,8 +32,8 @@ BY_INDEX = {"aten::index", "aten::index_put", "aten::index_put_"}
 
 def waits(name: str, arguments: tuple[Any, ...]) -> bool:
     """Return whether an operation cannot be recorded."""
-    masks = [one for one in tree_flatten(arguments[1:2])[0] if isinstance(one, Tensor)]
-    by_mask = name in BY_INDEX and any(one.dtype == torch.bool for one in masks)
+    masks = [tensor for tensor in tree_flatten(arguments[1:2])[0] if isinstance(tensor, Tensor)]
+    by_mask = name in BY_INDEX and any(mask.dtype == torch.bool for mask in masks)
     return name in WAITING or by_mask
 
 
@@ -49,7 +49,7 @@ class Operation:
     def again(self) -> None:
         """Do it on the same tensors; results are written where they were."""
         found = self.function(*self.arguments, **self.named)
-        new = [one for one in tree_flatten(found)[0] if isinstance(one, Tensor)]
+        new = [tensor for tensor in tree_flatten(found)[0] if isinstance(tensor, Tensor)]
         for old, result in zip(self.results, new, strict=True):
             if place(old) != place(result):
                 old.copy_(result)
@@ -79,13 +79,17 @@ class Tape(TorchDispatchMode):
         self, function: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any]
     ) -> Any:
         """Do and keep one operation, or a call that is to be one."""
-        given = [one for one in tree_flatten((arguments, named))[0] if isinstance(one, Tensor)]
+        given = [
+            tensor for tensor in tree_flatten((arguments, named))[0] if isinstance(tensor, Tensor)
+        ]
         for tensor in given:
             self._remember(tensor)
         found = function(*arguments, **named)
-        results = [one.detach() for one in tree_flatten(found)[0] if isinstance(one, Tensor)]
+        results = [
+            tensor.detach() for tensor in tree_flatten(found)[0] if isinstance(tensor, Tensor)
+        ]
         known = {place(one) for one in given}
-        self._own |= {place(one) for one in results} - known
+        self._own |= {place(result) for result in results} - known
         arguments, named = tree_map_only(Tensor, Tensor.detach, (arguments, named))
         self._operations.append(Operation(function, arguments, named, results))
         return found

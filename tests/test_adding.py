@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from hpsearch.game.stream import Stream
+from hpsearch.trainers.config.net_arch import parse
 from hpsearch.trainers.config.players import FlattenEncoder
-from hpsearch.trainers.net_arch import parse
 from hpsearch.trainers.networks import Arithmetic, Inputs, Network, Tower
 
 GUIDE = Path(__file__).parent.parent / "hpsearch/ADDING.md"

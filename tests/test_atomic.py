@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from hpsearch.atomic import write_json, write_text
-from hpsearch.bounded import read_json
 from hpsearch.errors import CorruptError, DiskError
+from hpsearch.files import read_json, write_json, write_text
 
 
 def names(folder: Path) -> set[str]:

@@ -12,13 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.table import Table
 
-from hpsearch import bounded
-from hpsearch.atomic import write_bytes
-from hpsearch.bounded import last_lines, parse_json, read_json, read_lines
-from hpsearch.cluster.curve import Curve
+from hpsearch import files
+from hpsearch.cluster.records import CurveFile
 from hpsearch.errors import CorruptError
+from hpsearch.files import last_lines, parse_json, read_json, read_lines, write_bytes
 from hpsearch.printable import printable, printable_streams
-from hpsearch.report.terminal import Terminal
+from hpsearch.terminal import Terminal
 
 DEEP = [
     b"[" * 100_000,
@@ -37,7 +36,7 @@ def test_what_is_nested_too_deeply_or_too_long_a_number_is_corrupt(tmp_path, con
 
 
 def test_what_is_nested_as_deeply_as_allowed_is_read():
-    text = "[" * bounded.MAX_DEPTH + "]" * bounded.MAX_DEPTH
+    text = "[" * files.MAX_DEPTH + "]" * files.MAX_DEPTH
     assert json.dumps(parse_json(text)) == text
     assert len(parse_json("[" + "{}," * 999 + "{}]")) == 1000  # many, but not deep
 
@@ -86,7 +85,7 @@ def test_no_bytes_raise_anything_but_value_errors(data):
 
 
 def test_lines_that_are_too_long_are_passed_over(tmp_path, monkeypatch):
-    monkeypatch.setattr(bounded, "MAX_LINE", 8)
+    monkeypatch.setattr(files, "MAX_LINE", 8)
     path = tmp_path / "lines"
     path.write_bytes(b"1234567\n" + b"x" * 100 + b"\n12345678\n\nabc\ntorn")
     assert list(read_lines(path)) == [b"1234567", b"", b"abc"]
@@ -104,7 +103,7 @@ def test_the_end_of_a_log_is_read_without_the_rest(tmp_path):
 
 
 def test_a_line_after_a_torn_one_is_not_lost(tmp_path):
-    curve = Curve(tmp_path / "curve.jsonl")
+    curve = CurveFile(tmp_path / "curve.jsonl")
     curve.append({"step": 5})
     with curve.path.open("ab") as file:
         file.write(b'{"step": 10, "met')  # killed here
@@ -126,7 +125,7 @@ def test_a_line_after_a_torn_one_is_not_lost(tmp_path):
     ids=range(5),
 )
 def test_a_damaged_line_of_a_curve_is_left_out(tmp_path, line):
-    curve = Curve(tmp_path / "curve.jsonl")
+    curve = CurveFile(tmp_path / "curve.jsonl")
     write_bytes(curve.path, b'{"step": 1}\n' + line + b'\n{"step": 2}\n')
     assert [row["step"] for row in curve.read()] == [1, 2]
 
@@ -157,20 +156,19 @@ def test_what_commands_print_steers_no_terminal(capsys, monkeypatch):
     assert "[/bold]" in said
 
 
-PACKAGE = Path(bounded.__file__).parent
+PACKAGE = Path(files.__file__).parent
 READS = re.compile(
     r"\.read_text\(|\.read_bytes\(|\.open\(\"r|json\.load\(|np\.load\(|torch\.load\("
 )
 NOT_BELOW_RUNS = {
     "audit/disk.py",  # an archive of arrays that the bounded reader has opened
     "cluster/code_snapshot.py",  # this package's own code
-    "report/bundle/files.py",  # bundles, which have a reader of their own, as the next two
-    "report/bundle/programs.py",
-    "report/bundle/rebuilding.py",
-    "report/doctor/folder.py",  # what it has just written to try a file system
-    "report/doctor/mounts.py",  # the system's mounts
+    "export/folder.py",  # bundles, which have a reader of their own, as the next two
+    "export/programs.py",
+    "export/rebuilding.py",
+    "doctor/folder.py",  # what it has just written to try a file system; the system's mounts
     "report/page/page.py",  # the page's own style and script
-    "report/page/reproduction.py",  # the user's study file
+    "report/page/material.py",  # the user's study file
     "study/templates.py",  # the studies that come with the package
 }
 

@@ -81,12 +81,12 @@ def test_shapes_and_algorithms_are_bred_together(searched):
     assert (searched / "runs/small-bred/best/config.yaml").exists()
     spec = yaml_file.load(searched / "runs/small-bred/study.yaml")
     assert list(spec["space"]) == ["host.gamma"]
-    operators = [one["name"] for one in spec["population"]["operators"]]
+    operators = [operator["name"] for operator in spec["population"]["operators"]]
     assert operators == ["clone", "gaussian_mutation", "safe_mutation", "distillation"]
     assert read(searched, "status", "small-bred")["state"] == "finished"
     found = read(searched, "lineage", "small-bred")
-    roots = [one["founder"] for one in found["trials"] if one["founder"] is not None]
-    assert sorted(one["study"] for one in roots) == ["other", "other", "small", "small"]
+    roots = [trial["founder"] for trial in found["trials"] if trial["founder"] is not None]
+    assert sorted(root["study"] for root in roots) == ["other", "other", "small", "small"]
     done = hpsearch(searched, "lineage", "small-bred", "--all")
     assert "clone of small/" in done.stdout
     assert "clone of other/" in done.stdout
@@ -94,12 +94,16 @@ def test_shapes_and_algorithms_are_bred_together(searched):
 
 
 def test_a_member_learns_from_another_shape_and_algorithm(searched):
-    """All children come of distillation, and everybody's parent is of the other search."""
+    """All children come of distillation, and the parent of each is of the other search."""
     hpsearch(searched, *BREED, "--name", "joined", "--seed", "5", "--submit")
     hpsearch(searched, "cancel", "joined")
     file = searched / "runs/joined/study.yaml"
     data = yaml_file.load(file)
-    operators = [one for one in data["population"]["operators"] if one["name"] == "distillation"]
+    operators = [
+        operator
+        for operator in data["population"]["operators"]
+        if operator["name"] == "distillation"
+    ]
     operators[0]["learning"]["num_steps"] = 5
     tournament = {"name": "tournament", "size": 1, "elites": 0, "confidence": 0.5}
     changes = {"operators": operators, "selection": tournament, "adoption": None, "closing": None}
@@ -122,7 +126,7 @@ def test_a_member_learns_from_another_shape_and_algorithm(searched):
 
 
 def test_wrong_requests_are_refused(searched):
-    assert "no study 'nobody'" in refused(searched, "breed", "small", "nobody", code=2)
+    assert "no study 'missing'" in refused(searched, "breed", "small", "missing", code=2)
     assert "small is named twice" in refused(searched, "breed", "small", "small", code=2)
     message = refused(searched, "breed", "small", "game", "--name", "x", code=4)
     assert "plays another game than the first founder: max_value is 9" in message

@@ -250,7 +250,9 @@ def test_the_best_trials_of_a_study_play(finished):
     message = refused(finished, "crossplay", "tinny", code=2)
     assert message.startswith("unknown player 'tinny' (did you mean 'tiny'?); valid: all_coord, ")
     message = refused(finished, "crossplay", "tiny", "--no-panel", code=2)
-    assert message.startswith("nobody plays as agent: tiny can only play the other side; name one")
+    assert message.startswith(
+        "no player plays as agent: tiny can only play the other side; name one"
+    )
 
 
 def test_plain_optuna_agrees(finished):

@@ -74,8 +74,8 @@ def test_it_goes_on_after_interruptions_and_says_what_to_export(searched):
     done = hpsearch(searched, *CONFIRM, "--json")
     plain = json.loads(done.stdout)
     assert plain == json.loads((searched / "runs/tiny/confirmation.json").read_text())
-    assert [len(one["seeds"]) for one in plain["trials"]] == [2, 2]
-    assert sum(one["chance"] for one in plain["trials"]) == pytest.approx(1.0)
+    assert [len(trial["seeds"]) for trial in plain["trials"]] == [2, 2]
+    assert sum(trial["chance"] for trial in plain["trials"]) == pytest.approx(1.0)
     assert no_jobs_left(searched)
 
     search = {one["trial"]: one for one in read(searched, "trials", "tiny")}
@@ -84,7 +84,7 @@ def test_it_goes_on_after_interruptions_and_says_what_to_export(searched):
     assert [len(trials) for trials in found] == [3, 4]
     assert {trial.state for trials in found for trial in trials} == {TrialState.COMPLETE}
     ranked = sorted(search.values(), key=lambda one: -one["value"])
-    assert {one["trial"] for one in plain["trials"]} == {one["trial"] for one in ranked[:2]}
+    assert {trial["trial"] for trial in plain["trials"]} == {one["trial"] for one in ranked[:2]}
     for one in plain["trials"]:
         for seed in one["seeds"]:
             assert again[seed["trial"]]["params"] == search[one["trial"]]["params"]

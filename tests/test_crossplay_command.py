@@ -7,19 +7,23 @@ import numpy as np
 import pytest
 import torch
 
+from hpsearch.analysis import standings as module
+from hpsearch.analysis.entrants import HowToPlay, find_entrants, play_round_robin
+from hpsearch.analysis.standings import standings
 from hpsearch.cli import main
-from hpsearch.population import round_robin
-from hpsearch.population.crossplay import crossplay
-from hpsearch.population.sides import agent_banks, host_banks, scripted_agents, scripted_hosts
-from hpsearch.report import standings as module
-from hpsearch.report.entrants import find_entrants
-from hpsearch.report.round_robin import HowToPlay, play_round_robin
-from hpsearch.report.standings import standings
+from hpsearch.population import crossplay as crossplay_module
+from hpsearch.population.crossplay import (
+    agent_banks,
+    crossplay,
+    host_banks,
+    scripted_agents,
+    scripted_hosts,
+)
 from hpsearch.trainers import checkpoint
 from hpsearch.trainers.algorithms import build
 from hpsearch.trainers.match import one_thread
+from hpsearch.trainers.opponents import load_player
 from hpsearch.trainers.rollouts import game_config
-from hpsearch.trainers.saved_player import load_player
 
 CPU = torch.device("cpu")
 GAMES = 30
@@ -88,7 +92,7 @@ def refused(capsys, *arguments, code=2):
 
 
 def names(side) -> set[str]:
-    return {one["name"] for one in side}
+    return {player["name"] for player in side}
 
 
 def test_each_cell_is_that_of_cross_play_itself(capsys, runs, pairs):
@@ -119,7 +123,7 @@ def test_each_cell_is_that_of_cross_play_itself(capsys, runs, pairs):
             cell = played.cell(host["name"], agent["name"])
             assert (plain["rho"][p][q], plain["capped"][p][q]) == (cell.value, cell.capped)
             assert plain["low"][p][q] <= cell.value <= plain["high"][p][q]
-    found = {one.name: one for one in standings(played, 4).hosts}
+    found = {host.name: host for host in standings(played, 4).hosts}
     for host in plain["hosts"]:
         assert host["strength"]["value"] == pytest.approx(found[host["name"]].strength.value)
         assert host["nash"]["value"] == pytest.approx(found[host["name"]].nash.value)
@@ -136,13 +140,13 @@ def test_json_has_its_keys(capsys, runs, pairs):
         assert player.keys() == PLAYER_KEYS
         assert player["nash"].keys() == player["strength"].keys() == {"value", "low", "high"}
         assert (player["step"] is None) == (player["checkpoint"] is None)
-    learned = {one["name"]: one for one in plain["hosts"] if one["step"]}
+    learned = {host["name"]: host for host in plain["hosts"] if host["step"]}
     assert learned["dqn"]["checkpoint"] == str(checkpoint.newest(runs / "dqn"))
     assert plain["equilibrium"].keys() == {
         "value", "exploitability", "resampled_exploitability",
     }  # fmt: skip
     assert plain["best"]["host"] == plain["hosts"][0]["name"]
-    assert sum(one["played"] for one in plain["agents"]) == pytest.approx(1.0)
+    assert sum(agent["played"] for agent in plain["agents"]) == pytest.approx(1.0)
     for cycle in plain["cycles"]:
         assert cycle.keys() == {"kind", "hosts", "agents", "strength"}
     shape = (len(plain["hosts"]), len(plain["agents"]))
@@ -166,7 +170,7 @@ def test_text_and_files(capsys, pairs, tmp_path):
         file = tmp_path / f"matrix{suffix}"
         printed(capsys, *pairs, *QUICK, "-o", file)
         assert file.read_bytes().startswith(begins)
-    assert {one.name for one in tmp_path.iterdir()} == {
+    assert {path.name for path in tmp_path.iterdir()} == {
         "new", "matrix.csv", "matrix.png", "matrix.svg",
     }  # fmt: skip
 
@@ -175,7 +179,7 @@ def test_batches_of_hosts_change_no_game(runs, pairs, monkeypatch):
     entrants = find_entrants([*pairs, str(runs / "alone")], runs, top=1, panel=True, device=CPU)
     how = HowToPlay(GAMES, seed=0, sampled=True, device=CPU)
     whole = play_round_robin(entrants, how)
-    monkeypatch.setattr(round_robin, "MAX_COORDINATES", 2 * 6 * GAMES * 12)
+    monkeypatch.setattr(crossplay_module, "MAX_COORDINATES", 2 * 6 * GAMES * 12)
     parts = play_round_robin(entrants, how)
     assert parts.agents == whole.agents
     order = [whole.hosts.index(name) for name in parts.hosts]
@@ -225,12 +229,12 @@ def test_players_after_options(capsys):
 
 def test_a_missing_role_is_named(capsys, runs):
     error = refused(capsys, "zeillinger", "all_coord", "--no-panel", *QUICK)
-    assert "nobody plays as agent: zeillinger, all_coord can only play the other side" in error
+    assert "no player plays as agent: zeillinger, all_coord can only play the other side" in error
     assert "leave out --no-panel" in error
     error = refused(capsys, "choose_last", "--no-panel", *QUICK)
-    assert "nobody plays as host" in error
+    assert "no player plays as host" in error
     assert "such as zeillinger" in error
-    assert "nobody plays as agent" in refused(capsys, runs / "alone", "--no-panel", *QUICK)
+    assert "no player plays as agent" in refused(capsys, runs / "alone", "--no-panel", *QUICK)
 
 
 def test_another_game_is_refused_by_name(capsys, pairs, runs):
@@ -253,8 +257,8 @@ def test_wrong_arguments(capsys, arguments, words):
 
 def test_a_folder_without_checkpoints(capsys, runs, tmp_path):
     assert "holds no whole checkpoint; name a checkpoint" in refused(capsys, tmp_path)
-    error = refused(capsys, "nobody", "--runs", runs)
-    assert "unknown player 'nobody'; valid: all_coord, " in error
+    error = refused(capsys, "missing", "--runs", runs)
+    assert "unknown player 'missing'; valid: all_coord, " in error
     assert "or the folder of a run, a trial or a checkpoint" in error
 
 

@@ -15,13 +15,13 @@ from gpu_tools import install_nvidia_smi, new_uuid
 
 from hpsearch import yaml_file
 from hpsearch.cluster.executor import JobStatus, SubmissionRefusedError
-from hpsearch.cluster.messages import DeviceReport
+from hpsearch.cluster.records import DeviceReport
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.commands.doctor import doctor, summary
-from hpsearch.report.doctor import inside, preflight
-from hpsearch.report.doctor.database import newest_version
-from hpsearch.report.doctor.finding import Finding, has_error
-from hpsearch.report.doctor.preflight import examine_all
+from hpsearch.doctor import machine, preflight
+from hpsearch.doctor.finding import Finding, has_error
+from hpsearch.doctor.preflight import examine_all
+from hpsearch.doctor.study import newest_version
 
 ROOT = Path(__file__).parents[1]
 PROFILE = ROOT / "slurm" / "dev-cluster.yaml"
@@ -219,7 +219,7 @@ def test_a_finished_study_is_well_by_name_and_by_file(place):
         found = look(name)
         assert "answers in" in only(found, "database").sentence
         assert only(found, "tables").sentence == f"version {newest_version()}, the newest"
-        assert only(found, "driver").sentence == "nobody drives the study now"
+        assert only(found, "driver").sentence == "no driver has the study now"
         assert only(found, "files").level == "ok"
     write_study(place, {"budget": {"trials": 1}, "seed": 4})
     assert "searches something else" in only(look("study.yaml"), "search").sentence
@@ -349,7 +349,7 @@ def test_a_job_tries_the_device_of_the_study(place, monkeypatch):
     ],
 )
 def test_a_job_that_says_nothing(place, monkeypatch, executor, level, said):
-    monkeypatch.setattr(inside, "JOB_SECONDS", 0.2)
+    monkeypatch.setattr(machine, "JOB_SECONDS", 0.2)
     found = only(look("study.yaml", executor=executor), "job")
     assert found.level == level
     assert said in found.sentence

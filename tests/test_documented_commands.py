@@ -14,11 +14,11 @@ import pytest
 from cli_tools import PATIENCE_SECONDS, hpsearch
 from documented import commands, shrink
 
-from hpsearch.game.philox import derive_key
+from hpsearch.game.random import derive_key
 from hpsearch.population.crossplay import CrossPlay
-from hpsearch.population.ratings.nash_averaging import nash_averaging
-from hpsearch.population.ratings.resampling import interval, resampled_rho
-from hpsearch.population.selection.tournament import confident_tournament
+from hpsearch.population.ratings.nash import nash_averaging
+from hpsearch.population.selection.truncation import confident_tournament
+from hpsearch.population.statistics import interval, resampled_rho
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()

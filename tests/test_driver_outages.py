@@ -1,6 +1,6 @@
 """A driver that is killed while the database or the disk is away: the study goes on by itself.
 
-Of a scheduler that is away, see tests/slurm/test_slurm_outages.py.
+Of a scheduler that is away, see tests/slurm/test_slurm_studies.py.
 """
 
 import json
@@ -15,9 +15,9 @@ from cli_tools import events, hpsearch, kill_study, refused, write_study, write_
 from full_disk import full_while
 from servers import Server, plain_trials
 
-from hpsearch.bounded import read_json
-from hpsearch.cluster.driver_retry import read_retry
+from hpsearch.cluster.detached import read_retry
 from hpsearch.cluster.study_dir import StudyDir
+from hpsearch.files import read_json
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -55,7 +55,7 @@ class Submitted:
         self.wait(lambda: bool(supervisor.children()))
         (driver,) = supervisor.children()
         driver.kill()
-        self.wait(lambda: any(one != driver for one in supervisor.children()))
+        self.wait(lambda: any(child != driver for child in supervisor.children()))
 
     def wait_for_a_retry(self) -> None:
         self.wait(lambda: read_retry(self.files) is not None)

@@ -7,8 +7,8 @@ import math
 import pytest
 from rich.console import Console
 
+from hpsearch.analysis.evaluation_text import yardstick_line, yardstick_table
 from hpsearch.cli import main
-from hpsearch.report.evaluation_text import yardstick_line, yardstick_table
 from hpsearch.trainers import checkpoint
 from hpsearch.trainers.algorithms import build
 from hpsearch.trainers.match import one_thread

@@ -9,10 +9,9 @@ from random import Random
 import pytest
 from faulty_files import CACHE_SECONDS, FaultyFiles, FileFaults
 
-from hpsearch.atomic import replace_json, write_json, write_text
-from hpsearch.bounded import read_json
-from hpsearch.cluster.curve import Curve
+from hpsearch.cluster.records import CurveFile
 from hpsearch.errors import DiskError
+from hpsearch.files import read_json, replace_json, write_json, write_text
 
 Action = Callable[[Path, Random], object]
 
@@ -41,9 +40,9 @@ def _remove(root: Path, random: Random) -> None:
 ACTIONS: tuple[Action, ...] = (
     lambda root, random: write_json(root / _name(random), random.random()),
     lambda root, random: replace_json(root / _name(random), random.random()),
-    lambda root, random: Curve(root / "x" / "curve").append({"step": random.randint(0, 99)}),
-    lambda root, random: Curve(root / "x" / "curve").forget_after(random.randint(0, 99)),
-    lambda root, random: list(Curve(root / "x" / "curve").read()),
+    lambda root, random: CurveFile(root / "x" / "curve").append({"step": random.randint(0, 99)}),
+    lambda root, random: CurveFile(root / "x" / "curve").forget_after(random.randint(0, 99)),
+    lambda root, random: list(CurveFile(root / "x" / "curve").read()),
     lambda root, random: read_json(root / _name(random)),
     lambda root, random: sorted(str(path.relative_to(root)) for path in root.rglob("*")),
     lambda root, random: sorted(path.name for path in root.iterdir()),
@@ -80,12 +79,12 @@ def test_what_was_written_atomically_survives_a_crash(tmp_path: Path, seed: int)
     with files.mounted():
         write_json(path, 1)
         write_json(path, 2)
-        Curve(path.with_name("curve")).append({"step": 4})
+        CurveFile(path.with_name("curve")).append({"step": 4})
         with path.with_name("curve").open("a") as file:
             file.write('{"step": 8}\n')
         files.crash()
         assert read_json(path) == 2
-        assert {row["step"] for row in Curve(path.with_name("curve")).read()} in ({4}, {4, 8})
+        assert {row["step"] for row in CurveFile(path.with_name("curve")).read()} in ({4}, {4, 8})
 
 
 def test_what_was_not_flushed_is_lost_torn_or_kept(tmp_path: Path) -> None:
@@ -172,7 +171,7 @@ def test_a_kill_in_the_middle_of_an_append_costs_that_line_alone(tmp_path: Path)
         root = tmp_path / str(number)
         files = new(root)
         with files.mounted():
-            curve = Curve(root / "curve")
+            curve = CurveFile(root / "curve")
             curve.append({"step": 4})
             files.strike = _killing_at(number)
             try:

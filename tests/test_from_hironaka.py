@@ -7,10 +7,10 @@ from cli_tools import hpsearch, refused
 
 from hpsearch import yaml_file
 from hpsearch.cli import main
-from hpsearch.config_paths import value_at
 from hpsearch.errors import ConfigError
-from hpsearch.study.from_hironaka import write_study_around
+from hpsearch.schema import value_at
 from hpsearch.study.spec import load_spec
+from hpsearch.study.templates import write_study_around
 from hpsearch.trainers.config import read_config
 from hpsearch.trainers.from_hironaka import CHANGED, CHOSEN, LEFT_OUT, convert
 

@@ -25,40 +25,48 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tiny_configs import CONFIGS
 
-from hpsearch import atomic, yaml_file
-from hpsearch.cluster.curve import Curve
-from hpsearch.cluster.driver_retry import note_retry, read_retry
-from hpsearch.cluster.garbage import Ended, find_garbage
-from hpsearch.cluster.island import Exchanges, Loan, Takeover
-from hpsearch.cluster.lineage import Birth, Fresh, Lineage
-from hpsearch.cluster.match_dir import Answer, Entrant, Games, MatchPlan
-from hpsearch.cluster.messages import (
+from hpsearch import files, yaml_file
+from hpsearch.analysis.candidates import whole_confirmation
+from hpsearch.cluster.detached import note_retry, read_retry
+from hpsearch.cluster.garbage import EndedTrials, find_garbage
+from hpsearch.cluster.match_dir import Answer, Entrant, MatchGames, MatchPlan
+from hpsearch.cluster.pins import pin, pinned
+from hpsearch.cluster.records import (
     Assignment,
     AttemptResult,
+    Birth,
     Control,
+    CurveFile,
     DeviceReport,
+    DonatedCheckpoint,
+    Exchanges,
+    Exploit,
+    Fresh,
     Heartbeat,
     JobHeartbeat,
     JobPlan,
+    Lineage,
     MemberHeartbeat,
+    read_record,
 )
-from hpsearch.cluster.pins import pin, pinned
-from hpsearch.cluster.record_file import read_record
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.cluster.trial_dir import AttemptDir
+from hpsearch.doctor.study import check_files, check_requests
 from hpsearch.errors import HpsearchError
-from hpsearch.monitor.training_log import forget_after
-from hpsearch.report.confirmed import whole_confirmation
-from hpsearch.report.doctor.leftovers import check_files, check_requests
+from hpsearch.monitor.sinks import forget_after
 from hpsearch.report.page.learning import read_curve
-from hpsearch.report.tensorboard.curves import points
-from hpsearch.report.view import read_study_note
+from hpsearch.report.tensorboard import points
 from hpsearch.study import requests
-from hpsearch.study.driver_note import DriverNote, read_note
-from hpsearch.study.driver_start import awaited_driver, note_start
-from hpsearch.study.given_total import GivenTotal
-from hpsearch.study.requests import Request
-from hpsearch.trainers import best_checkpoint, checkpoint
+from hpsearch.study.requests import (
+    DriverNote,
+    GivenTotal,
+    Request,
+    awaited_driver,
+    note_start,
+    read_note,
+)
+from hpsearch.study.view import read_study_note
+from hpsearch.trainers import checkpoint
 from hpsearch.trainers.config import read_config
 
 METRIC = "rho/host/random"
@@ -80,17 +88,17 @@ def write_study(root: Path) -> StudyDir:
     trial = study.trial(0)
     trial.create(yaml_file.dump(CONFIGS["dqn"]), Lineage(Fresh(), 1))
     trial.write_birth(Birth("clone", True, 0.3))
-    takeover = Takeover(4, 1, 4, "ab", {"host.gamma": (0.9, 0.8)}, {"host.gamma": 0.8})
-    trial.write_exchanges(Exchanges((takeover,), (Loan(4, "cd"),)))
+    takeover = Exploit(4, 1, 4, "ab", {"host.gamma": (0.9, 0.8)}, {"host.gamma": 0.8})
+    trial.write_exchanges(Exchanges((takeover,), (DonatedCheckpoint(4, "cd"),)))
     trial.write_control(Control("token", None))
     attempt = trial.attempt(1)
     own = Heartbeat(1.0, 4, 0, 2.0, "node", 7, False)
-    atomic.write_json(attempt.own_heartbeat.path, dataclasses.asdict(own))
+    files.write_json(attempt.own_heartbeat.path, dataclasses.asdict(own))
     attempt.write_start(4)
     attempt.write_result(AttemptResult("token", "failed", 4, "code", "no\nlayer", {METRIC: RHO}))
     for step in range(4, 20, 4):
         trial.append_metrics({"step": step, "at": 1.5, "metrics": {METRIC: RHO}, "entropies": {}})
-        Curve(trial.training_log).append({"step": step, "at": 1.5, "scalars": {"loss": 0.1}})
+        CurveFile(trial.training_log).append({"step": step, "at": 1.5, "scalars": {"loss": 0.1}})
     job = study.job("00001")
     job.write(JobPlan((Assignment(0, 1, "token"),), 1, 0.0, False))
     job.write_next(1, [Assignment(1, 1, "other")])
@@ -101,19 +109,19 @@ def write_study(root: Path) -> StudyDir:
     match = study.match(1)
     players = (Entrant("0", "trials/0/checkpoints/step-000000004"), Entrant("zeillinger", None))
     match.write_plan(MatchPlan(players, players[:1], 3, 20, ("a", "b"), "cpu"))
-    match.write_games(Games(np.ones((2, 2, 1, 3), np.int64), np.ones((2, 2, 1, 3), np.bool_)))
+    match.write_games(MatchGames(np.ones((2, 2, 1, 3), np.int64), np.ones((2, 2, 1, 3), np.bool_)))
     match.write_answers([Answer("host", 0, 0.1, 0.0, 0.2)])
     match.give_sign()
     pin(study, StudyDir(root.parent), [trial.checkpoints / "step-000000004"])
     requests.leave(study, Request("retry", (0, 1), "asked", 1.0))
     note = DriverNote(1.0, "node", 7, None, 0.1, 1.0, "no more jobs")
-    atomic.write_json(study.driver, dataclasses.asdict(note))
+    files.write_json(study.driver, dataclasses.asdict(note))
     note_start(study, "process 7")
     note_retry(study, "the database is away")
     where = {"name": "quick", "file": "quick.yaml", "storage": "sqlite:///quick.db"}
-    atomic.write_json(study.spec, where)
-    atomic.write_json(study.given_total, dataclasses.asdict(GivenTotal(32, 16)))
-    atomic.write_json(study.confirmation, CONFIRMED)
+    files.write_json(study.spec, where)
+    files.write_json(study.given_total, dataclasses.asdict(GivenTotal(32, 16)))
+    files.write_json(study.confirmation, CONFIRMED)
     write_checkpoint(trial.checkpoints)
     return study
 
@@ -124,7 +132,7 @@ def write_checkpoint(folder: Path) -> None:
     config = CONFIGS["dqn"]
     saved = checkpoint.Checkpoint(4, {"host.net.x": torch.zeros(3)}, config, ("ab",), "periodic")
     checkpoint.save(folder, saved)
-    best_checkpoint.write_best(folder, best_checkpoint.Best(4, METRIC, 0.1))
+    checkpoint.write_best(folder, checkpoint.BestRecord(4, METRIC, 0.1))
 
 
 def _view(study: StudyDir) -> Any:
@@ -134,7 +142,7 @@ def _view(study: StudyDir) -> Any:
 
 def _whole_page_entry(study: StudyDir) -> None:
     """Use a confirmation as the page does."""
-    from hpsearch.report.page.confirmation import confirmation_section
+    from hpsearch.report.page.answer import confirmation_section
 
     found = whole_confirmation(_view(study))
     material: Any = SimpleNamespace(confirmation=found, is_confirmed=True)
@@ -142,7 +150,7 @@ def _whole_page_entry(study: StudyDir) -> None:
 
 
 def _garbage(study: StudyDir) -> None:
-    ended = Ended((0,), (), (1,), ("00001",), frozenset(), False)
+    ended = EndedTrials((0,), (), (1,), ("00001",), frozenset(), False)
     find_garbage(study, ended, now=time.time(), traces=True)
 
 
@@ -197,7 +205,7 @@ READERS: dict[str, tuple[str, Reader]] = {
     "note": ("study.json", lambda s: read_study_note(s.spec)),
     "confirmation": ("confirmation.json", _whole_page_entry),
     "doctor": ("trials/0/control.json", lambda s: [*check_files(s), *check_requests(s)]),
-    "best": (f"{CHECKPOINTS}/best.json", lambda s: best_checkpoint.read_best(s.root / CHECKPOINTS)),
+    "best": (f"{CHECKPOINTS}/best.json", lambda s: checkpoint.read_best(s.root / CHECKPOINTS)),
     "manifest": (f"{CHECKPOINT}/manifest.json", lambda s: _checkpoint(s)),
     "state": (f"{CHECKPOINT}/state.json", lambda s: _checkpoint(s)),
     "tensors": (f"{CHECKPOINT}/tensors.safetensors", lambda s: _checkpoint(s)),
@@ -219,7 +227,7 @@ def _checkpoint(study: StudyDir) -> None:
         digests = {name: checkpoint._sha256(path / name) for name in (checkpoint.STATE,)}
         with suppress(OSError, HpsearchError):
             digests[checkpoint.TENSORS] = checkpoint._sha256(path / checkpoint.TENSORS)
-        atomic.write_json(path / checkpoint.MANIFEST, digests)
+        files.write_json(path / checkpoint.MANIFEST, digests)
         with suppress(HpsearchError):
             checkpoint.load(path)
 

@@ -10,9 +10,9 @@ from cli_tools import Run, hpsearch, newest_step, read, write_study, write_train
 from hpsearch.cluster.garbage import KINDS
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.commands.gc import _ended, gc, size_text
-from hpsearch.report.view import StudyView
 from hpsearch.study.events import Event
 from hpsearch.study.state import StudyState
+from hpsearch.study.view import StudyView
 from hpsearch.trainers import checkpoint
 
 

@@ -55,7 +55,7 @@ def test_members_grow_and_play_on(whole):
     status = read(whole, "status", "tiny")
     assert (status["state"], status["population"]["matches"]) == ("finished", 2)
     lineage = read(whole, "lineage", "tiny")
-    grown = [one for one in lineage["trials"] if one["operator"] == "grow"]
+    grown = [trial for trial in lineage["trials"] if trial["operator"] == "grow"]
     assert grown
     folder = StudyDir(whole / "runs/tiny")
     for one in grown:

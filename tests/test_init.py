@@ -12,11 +12,10 @@ import yaml
 from cli_tools import hpsearch, read, refused
 from full_disk import fill_disk_at
 
-from hpsearch import shipped as shipped_module
+from hpsearch import files as shipped_module
 from hpsearch import yaml_file
 from hpsearch.errors import DiskError, UsageError
-from hpsearch.explained import explained
-from hpsearch.field_notes import class_note, field_notes
+from hpsearch.explained import class_note, explained, field_notes
 from hpsearch.population.options import PopulationOptions
 from hpsearch.study.options import LocalOptions, SlurmOptions, TPEOptions
 from hpsearch.study.spec import StudySpec, load_spec

@@ -114,11 +114,11 @@ def test_a_population_trains_plays_and_breeds(whole):
     assert status["untrained"] > 0
     assert status["trials"]["finished"] == 16 + status["untrained"]
     assert len(checkpoints(whole)) >= 16
-    assert {one["role"] for one in population["answers"]} == {"host", "agent"}
-    assert {one["trial"] for one in population["answers"]} == {population["champion"]}
+    assert {answer["role"] for answer in population["answers"]} == {"host", "agent"}
+    assert {answer["trial"] for answer in population["answers"]} == {population["champion"]}
     lineage = read(whole, "lineage", "tiny")
     assert lineage["line"][-1] == population["champion"]
-    assert {one["operator"] for one in lineage["trials"]} > {"fresh", "clone"}
+    assert {trial["operator"] for trial in lineage["trials"]} > {"fresh", "clone"}
     assert read(whole, "best", "tiny")["trial"] == population["champion"]
 
 
@@ -160,6 +160,6 @@ def test_a_steady_population_ends_with_every_trial_in_one_descent(tmp_path):
     hpsearch(tmp_path, "run", "study.yaml", "--no-export")
     lineage = read(tmp_path, "lineage", "tiny")
     assert len(lineage["trials"]) == 10 + read(tmp_path, "status", "tiny")["untrained"]
-    by_trial = {one["trial"]: one for one in lineage["trials"]}
+    by_trial = {trial["trial"]: trial for trial in lineage["trials"]}
     for edge in lineage["edges"]:
         assert edge["parent"] in by_trial

@@ -30,6 +30,21 @@ def test_links_lead_somewhere(page):
             assert (page.parent / target).exists(), target
 
 
+ROOMS = sorted(page.parent for page in (ROOT / "hpsearch").glob("*/README.md"))
+
+
+def test_every_room_has_a_page():
+    rooms = {path.parent for path in (ROOT / "hpsearch").glob("*/__init__.py")}
+    assert rooms - {ROOT / "hpsearch/arguments"} == set(ROOMS)
+
+
+@pytest.mark.parametrize("room", ROOMS, ids=lambda room: room.name)
+def test_a_room_s_page_names_its_files(room):
+    page = (room / "README.md").read_text()
+    files = {path.name for path in room.glob("*.py")} - {"__init__.py"}
+    assert {name for name in files if f"{name}`" not in page} == set()
+
+
 def test_every_command_named_exists_and_every_command_is_named():
     page = (ROOT / "docs/commands.md").read_text()
     named = set(re.findall(r"^\| `hpsearch (\w+)", page, flags=re.MULTILINE))

@@ -31,8 +31,8 @@ def test_a_schedule_is_trained_on_new_seeds_and_compared(tmp_path):
     assert (plain["trained_by"], plain["intervals"], plain["unfinished"]) == (name, 2, 0)
     assert read(tmp_path, "status", name)["state"] == "finished"
     folder = StudyDir(tmp_path / "runs" / name)
-    for one in plain["replicates"]:
-        assert next(checkpoint.valid_steps(folder.trial(one["trial"]).checkpoints)) == 40
+    for replicate in plain["replicates"]:
+        assert next(checkpoint.valid_steps(folder.trial(replicate["trial"]).checkpoints)) == 40
     done = hpsearch(tmp_path, "replay", "tiny", "--games", "50")
     assert done.stdout.splitlines()[-1] == plain["conclusion"]
     assert no_jobs_left(tmp_path)

@@ -7,7 +7,7 @@ from zipfile import ZipFile, is_zipfile
 
 import pytest
 
-from hpsearch.report.bundle.reading import read_bundle, reproduce
+from hpsearch.export.reading import read_bundle, reproduce
 
 REPORTS = Path(__file__).parent.parent / "reports"
 STUDY = REPORTS / "quickstart"

@@ -10,8 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hpsearch.errors import ConfigError
-from hpsearch.plain import leaves, to_plain
-from hpsearch.schema import PER_MEMBER, NonNegative, Positive, Range, Unbounded, read, read_hint
+from hpsearch.schema import (
+    PER_MEMBER,
+    NonNegative,
+    Positive,
+    Range,
+    Unbounded,
+    leaves,
+    read,
+    read_hint,
+    to_plain,
+)
 
 Share = Annotated[float, Range(low=0.0, high=1.0, open_low=True)]
 

@@ -11,8 +11,7 @@ import pytest
 from hpsearch import yaml_file
 from hpsearch.errors import ConfigError
 from hpsearch.monitor import config as monitor_config
-from hpsearch.plain import to_plain
-from hpsearch.schema import PER_MEMBER, field_hints, metadata_of
+from hpsearch.schema import PER_MEMBER, field_hints, metadata_of, to_plain
 from hpsearch.trainers import config as trainer_config
 from hpsearch.trainers.config import read_config, shape_key
 from hpsearch.trainers.metrics import PANELS
@@ -25,6 +24,7 @@ STUDY_FILES = [path for path in FILES if path.parent == STUDIES]
 MODULES = [
     importlib.import_module(f"{trainer_config.__name__}.{module.name}")
     for module in pkgutil.iter_modules(trainer_config.__path__)
+    if module.name != "net_arch"  # a list with a grammar of its own, no keys
 ] + [monitor_config]
 CLASSES = [
     value

@@ -27,7 +27,7 @@ from cli_tools import (
 from prometheus_client.parser import text_string_to_metric_families
 
 from hpsearch.cluster.study_dir import StudyDir
-from hpsearch.report.view import open_view
+from hpsearch.study.view import open_view
 
 pytestmark = pytest.mark.slow
 
@@ -50,8 +50,8 @@ def study_file(
 ) -> Path:
     """Write a study whose trials train for so many steps, two at a time."""
     configurations = [
-        {"host.optim.args.lr": 1e-3 / (1 + number), "host.gamma": 0.9, "steps": one}
-        for number, one in enumerate(steps)
+        {"host.optim.args.lr": 1e-3 / (1 + number), "host.gamma": 0.9, "steps": step}
+        for number, step in enumerate(steps)
     ]
     changes = {
         "space/steps": {"type": "int", "low": 60, "high": ENDLESS},
@@ -265,7 +265,9 @@ def test_every_expression_of_the_dashboard_is_answered(prometheus):
 def test_every_metric_of_the_dashboard_is_served(served):
     text = get(f"http://127.0.0.1:{served.port}/metrics")
     families = list(text_string_to_metric_families(text))
-    names = {f"{one.name}_total" if one.type == "counter" else one.name for one in families}
+    names = {
+        f"{family.name}_total" if family.type == "counter" else family.name for family in families
+    }
     names |= {sample.name for family in families for sample in family.samples}
     dashboard = (MONITORING / "grafana.json").read_text()
     assert set(re.findall(r"hpsearch_study_\w+", dashboard)) <= names

@@ -187,7 +187,7 @@ def test_watch_goes_on_until_the_study_ends_or_ctrl_c(submitted) -> None:
 
 @pytest.mark.slow
 def test_what_was_refused_is_not_done_later(submitted, monkeypatch) -> None:
-    """A request that nobody can carry out now is taken back, not left for tomorrow's driver."""
+    """A request that no driver can carry out now is taken back, not left for tomorrow's driver."""
     folder = submitted(ENDLESS)
     wait_for(folder, lambda seen: seen["jobs"]["running"] == 2)
     kill_drivers(folder)

@@ -41,7 +41,7 @@ def on_terminal(folder: Path, *arguments: str, env: dict[str, str] | None = None
         if select.select([ours], [], [], 0.1)[0]:
             try:
                 text += os.read(ours, 65536)
-            except OSError:  # nobody writes any more
+            except OSError:  # the writer has ended
                 break
     os.close(ours)
     assert process.wait(PATIENCE_SECONDS) == 0, text.decode()

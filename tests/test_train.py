@@ -18,7 +18,7 @@ from cli_tools import PATIENCE_SECONDS, hpsearch, refused
 
 from hpsearch import yaml_file
 from hpsearch.cli import main
-from hpsearch.cluster.messages import JobHeartbeat, MemberHeartbeat
+from hpsearch.cluster.records import JobHeartbeat, MemberHeartbeat
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.cluster.trial_dir import TrialDir
 from hpsearch.trainers import checkpoint
@@ -351,7 +351,7 @@ def test_a_changed_key_leaves_what_the_file_says_by_the_same_anchor(write, train
         (["steps="], 3, ["mine.yaml: steps", "None"]),
         (["host.net_arch=[8"], 2, ["the value of host.net_arch", "is not YAML"]),
         (["host.net_arch=!!python/object/apply:os.getcwd []"], 2, ["is not YAML"]),
-        (["checkpoint.best=rho/host/nobody"], 3, ["unknown metric 'rho/host/nobody'", HOST]),
+        (["checkpoint.best=rho/host/unknown"], 3, ["unknown metric 'rho/host/unknown'", HOST]),
         (["checkpoint.best=rho/agent/random"], 3, ["unknown metric 'rho/agent/random'"]),
         (["checkpoint.keep_last=1"], 3, ["checkpoint.keep_last"]),
         (["checkpoint.seconds=0"], 3, ["checkpoint.seconds"]),
@@ -621,7 +621,7 @@ def test_nobody_can_be_asked_for_a_checkpoint_where_nobody_trains(write, train, 
     folder = write({"steps": 4})
     assert train()[0] == 0
     assert main(["checkpoint", str(folder / "runs/mine")]) == 2
-    assert "nobody trains in" in capsys.readouterr().err
+    assert "no job trains in" in capsys.readouterr().err
     assert not (folder / "runs/mine/save").exists()
 
 

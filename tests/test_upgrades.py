@@ -62,9 +62,9 @@ def test_the_trial_in_the_middle_goes_on_from_its_checkpoint(study):
 def test_every_view_answers(study, tmp_path):
     folder, _, _ = study
     trials = read(folder, "trials", "tiny")
-    assert [one["trial"] for one in trials] == list(range(len(trials)))
+    assert [trial["trial"] for trial in trials] == list(range(len(trials)))
     best = read(folder, "best", "tiny")
-    assert best["trial"] in {one["trial"] for one in trials}
+    assert best["trial"] in {trial["trial"] for trial in trials}
     hpsearch(folder, "report", "tiny", "-o", str(tmp_path / "page.html"))
     hpsearch(folder, "export", "tiny", "--format", "yaml", "-o", str(tmp_path / "best.yaml"))
     assert (tmp_path / "page.html").stat().st_size > 10_000

@@ -11,13 +11,12 @@ from cli_tools import STUDY, hpsearch, read, refused, write_study, write_trainer
 from profiles import plain_profile
 
 from hpsearch import yaml_file
-from hpsearch.cluster.messages import Assignment, JobHeartbeat, JobPlan, MemberHeartbeat
+from hpsearch.cluster.records import Assignment, JobHeartbeat, JobPlan, MemberHeartbeat
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.errors import ConfigError
-from hpsearch.report import measured_shapes
+from hpsearch.report import forecast as forecast_module
 from hpsearch.report.forecast import forecast
-from hpsearch.study.example import example_trial
-from hpsearch.study.remarks import remarks
+from hpsearch.study.remarks import example_trial, remarks
 from hpsearch.study.samplers import build_sampler
 from hpsearch.study.spec import load_spec
 from hpsearch.trainers.config import read_config
@@ -154,7 +153,7 @@ def test_a_study_for_this_machine_asks_slurm_nothing(tmp_path):
 
 def seconds_a_step(case: str) -> float:
     """Return the sum of the parts of a step, straight from the table."""
-    with (ROOT / measured_shapes.ROWS).open() as file:
+    with (ROOT / forecast_module.ROWS).open() as file:
         rows = [row for row in csv.DictReader(file) if row["case"] == case]
     newest = rows[-1]["date"], rows[-1]["commit"]
     return sum(
@@ -211,7 +210,7 @@ def begun(folder: Path, jobs: dict[str, list[float]], threads: int = 3) -> Study
             number += 1
         study.job(name).root.mkdir(parents=True)
         study.job(name).write(JobPlan(tuple(assignments), threads, 0.0, False))
-        members = tuple(MemberHeartbeat.at(one, 60, 60) for one in assignments)
+        members = tuple(MemberHeartbeat.at(assignment, 60, 60) for assignment in assignments)
         beat = JobHeartbeat(0.0, "here", 1, False, speeds[0], members)
         study.job(name).heartbeat.write(beat)
     return study
@@ -317,17 +316,17 @@ def test_a_member_of_a_population_trains_an_interval(tmp_path):
 
 
 def test_every_measured_shape_can_be_read():
-    shapes = measured_shapes._seconds_a_step()
+    shapes = forecast_module._seconds_a_step()
     assert {shape.algorithm for shape in shapes} == {"dqn", "ppo"}
     for shape, seconds in shapes.items():
-        assert measured_shapes._work_of(shape) > 1000
+        assert forecast_module._work_of(shape) > 1000
         assert 0 < seconds < 10
 
 
 def test_work_is_weights_times_rows():
     """(24+1)64 + (64+1)64 + (64+1)4 weights, two batches of 256, as the file says by hand."""
     config = read_config(yaml_file.load(ROOT / "studies/trainers/choose_first.yaml"), source="")
-    work = measured_shapes._work(config, "host", config.host)
+    work = forecast_module._work(config, "host", config.host)
     assert work == (25 * 64 + 65 * 64 + 65 * 4) * 512
 
 
@@ -377,7 +376,7 @@ def test_an_unknown_path_of_an_unreadable_parameter_is_listed_once(tmp_path):
     write_study(tmp_path, {"space": space})
     with pytest.raises(ConfigError) as raised:
         load_spec(tmp_path / "study.yaml")
-    unknown = [one.split()[0] for one in raised.value.problems if "is no path" in one]
+    unknown = [problem.split()[0] for problem in raised.value.problems if "is no path" in problem]
     assert sorted(unknown) == ["space.hosst.tau", "space.host.gama"]
 
 

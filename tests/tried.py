@@ -9,6 +9,6 @@ import pytest
 def tried(values: Iterable[Any], *, slow: Collection[Any]) -> list[Any]:
     """Return parameters, of which those in ``slow`` run in CI, all others by hand."""
     return [
-        pytest.param(one, marks=pytest.mark.slow if one in slow else pytest.mark.exhaustive)
-        for one in values
+        pytest.param(value, marks=pytest.mark.slow if value in slow else pytest.mark.exhaustive)
+        for value in values
     ]

@@ -8,12 +8,8 @@ import sys
 from collections.abc import Sequence
 
 from hpsearch import __version__
-from hpsearch.arguments.beginning import add_beginning_commands
-from hpsearch.arguments.crossplay import add_crossplay
-from hpsearch.arguments.pages import add_page_commands
-from hpsearch.arguments.players import add_player_commands
-from hpsearch.arguments.populations import add_population_commands
-from hpsearch.arguments.studies import add_study_commands
+from hpsearch.arguments.player import add_beginning_commands, add_crossplay, add_player_commands
+from hpsearch.arguments.study import add_page_commands, add_population_commands, add_study_commands
 from hpsearch.errors import UsageError, unknown_name
 
 GROUPS = {
@@ -40,7 +36,7 @@ examples:
   hpsearch breed quickstart other          a population of the best of both
   hpsearch train studies/trainers/ppo_20x3.yaml    one trainer without a study
   hpsearch evaluate runs/ppo_20x3          everything that can be measured of a player
-  hpsearch crossplay quickstart runs/ppo_20x3      who beats whom, and who is how strong
+  hpsearch crossplay quickstart runs/ppo_20x3      how strong several players are
 
 STUDY is a study file or the name of a study that was started under --runs.
 hpsearch alone prints this help, with exit code 2: nothing was done.
@@ -77,8 +73,8 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     _check_command(words)
     options, others = parser.parse_known_args(words)
     lists = (vars(options).get(name) for name in ("overrides", "players", "studies"))
-    several: list[str] | None = next((one for one in lists if one is not None), None)
-    if several is not None and not any(one.startswith("-") for one in others):
+    several: list[str] | None = next((values for values in lists if values is not None), None)
+    if several is not None and not any(other.startswith("-") for other in others):
         several += others
     elif others:
         parser.error(f"unrecognized arguments: {' '.join(others)}")

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from hpsearch.audit.books import Books, read_books
 from hpsearch.audit.descent import check_descent
 from hpsearch.audit.disk import Disk, read_disk
-from hpsearch.audit.faults import Fault, Finding, Open
-from hpsearch.audit.finding import Place
+from hpsearch.audit.finding import AuditedPlace, Fault, Finding, Open
 from hpsearch.audit.jobs import check_jobs, check_study
 from hpsearch.audit.ledger import Ledger, read_ledger
 from hpsearch.audit.snapshots import check_snapshots
@@ -21,7 +20,7 @@ PAUSE_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
-class Report:
+class AuditReport:
     """What an audit has come to."""
 
     study: str
@@ -33,7 +32,7 @@ class Report:
     """whose files were compared with their manifests"""
 
 
-def audit(place: Place, *, deep: bool) -> Report:
+def audit(place: AuditedPlace, *, deep: bool) -> AuditReport:
     """Return what is wrong with a study; nothing is written.
 
     A driver may run: the database is read as of one moment, the files after it, so a file may be
@@ -43,29 +42,35 @@ def audit(place: Place, *, deep: bool) -> Report:
         StorageError: if the database cannot be reached or read.
         CorruptError: if it does not hold the study.
     """
-    books, ledger, disk, found = _look(place, deep=deep)
+    books, ledger, disk, findings = _look(place, deep=deep)
     for _ in range(LOOKS - 1):
-        if ledger.rests or not any(isinstance(one, Fault) for one in found):
+        if ledger.rests or not any(isinstance(finding, Fault) for finding in findings):
             break
         time.sleep(PAUSE_SECONDS)
-        before = {(one.check, one.trial) for one in found if isinstance(one, Fault)}
-        books, ledger, disk, found = _look(place, deep=deep)
-        found = [one for one in found if isinstance(one, Open) or (one.check, one.trial) in before]
-    return Report(
+        before = {
+            (finding.check, finding.trial) for finding in findings if isinstance(finding, Fault)
+        }
+        books, ledger, disk, findings = _look(place, deep=deep)
+        findings = [
+            finding
+            for finding in findings
+            if isinstance(finding, Open) or (finding.check, finding.trial) in before
+        ]
+    return AuditReport(
         study=place.name,
-        faults=tuple(dict.fromkeys(one for one in found if isinstance(one, Fault))),
-        in_flight=tuple(one for one in found if isinstance(one, Open)),
+        faults=tuple(dict.fromkeys(finding for finding in findings if isinstance(finding, Fault))),
+        in_flight=tuple(finding for finding in findings if isinstance(finding, Open)),
         num_trials=len(ledger.trials),
         num_events=len(books.events),
         num_checkpoints=sum(
-            bool(one.state) or one.problem is not None
+            bool(checkpoint.state) or checkpoint.problem is not None
             for files in disk.trials.values()
-            for one in files.checkpoints.values()
+            for checkpoint in files.checkpoints.values()
         ),
     )
 
 
-def _look(place: Place, *, deep: bool) -> tuple[Books, Ledger, Disk, list[Finding]]:
+def _look(place: AuditedPlace, *, deep: bool) -> tuple[Books, Ledger, Disk, list[Finding]]:
     books = read_books(place.name, place.url)
     disk = read_disk(place.folder, pointed_to=_pointed_to(books), deep=deep)
     ledger = read_ledger(books.events)

@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Select, column, select, table
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
-from hpsearch.audit.faults import MALFORMED, shown
+from hpsearch.audit.finding import MALFORMED, shown
 from hpsearch.errors import CorruptError, StorageError
 from hpsearch.study.url import hide_password, sqlite_file
 
@@ -27,7 +27,7 @@ UNREADABLE = "unreadable"
 
 
 @dataclass(frozen=True)
-class Event:
+class EventInBooks:
     """A row of the event log."""
 
     id: int
@@ -60,7 +60,7 @@ class OptunaTrial:
 
 
 @dataclass(frozen=True)
-class Lease:
+class LeaseInBooks:
     """Who may write."""
 
     holder: str
@@ -70,7 +70,7 @@ class Lease:
 
 
 @dataclass(frozen=True)
-class Node:
+class NodeInBooks:
     """A checkpoint of the graph of descent."""
 
     trial: int
@@ -84,7 +84,7 @@ class Node:
 
 
 @dataclass(frozen=True)
-class Snapshot:
+class SnapshotInBooks:
     """A row of what readers begin from, instead of from all events."""
 
     kind: str
@@ -103,15 +103,15 @@ class Books:
     spec: Mapping[str, Any]
     spec_hash: str
     state: str
-    events: tuple[Event, ...]
+    events: tuple[EventInBooks, ...]
     """by id"""
-    lease: Lease | None
-    nodes: tuple[Node, ...]
+    lease: LeaseInBooks | None
+    nodes: tuple[NodeInBooks, ...]
     trials: tuple[OptunaTrial, ...]
     """by number"""
     directions: tuple[str, ...]
     """of the objectives, as Optuna knows them"""
-    snapshots: tuple[Snapshot, ...]
+    snapshots: tuple[SnapshotInBooks, ...]
     """none in a database that was made before there were any"""
 
 
@@ -173,8 +173,8 @@ def _read(name: str, connection: Connection) -> Books:
         spec=spec,
         spec_hash=study["spec_hash"],
         state=study["state"],
-        events=tuple(Event(**{**one, "data": _plain(one["data"])}) for one in events),
-        lease=Lease(**leases[0]) if leases else None,
+        events=tuple(EventInBooks(**{**event, "data": _plain(event["data"])}) for event in events),
+        lease=LeaseInBooks(**leases[0]) if leases else None,
         nodes=_nodes(connection, own),
         trials=_trials(connection, optuna["study_id"]),
         directions=_directions(connection, optuna["study_id"]),
@@ -191,7 +191,7 @@ def _only(rows: Sequence[Mapping[str, Any]], name: str) -> Mapping[str, Any]:
     return rows[0]
 
 
-def _nodes(connection: Connection, own: int) -> tuple[Node, ...]:
+def _nodes(connection: Connection, own: int) -> tuple[NodeInBooks, ...]:
     what = ("id", "trial", "step", "sha256", "operator", "adopted", "seed", "changes")
     rows = _rows(connection, _all("hpsearch_checkpoints", *what, where={"study_id": own}))
     parents: dict[int, list[tuple[int, str]]] = {row["id"]: [] for row in rows}
@@ -202,7 +202,7 @@ def _nodes(connection: Connection, own: int) -> tuple[Node, ...]:
     return tuple(_node(row, sorted(parents[row["id"]])) for row in rows)
 
 
-def _node(row: Mapping[str, Any], parents: Sequence[tuple[int, str]]) -> Node:
+def _node(row: Mapping[str, Any], parents: Sequence[tuple[int, str]]) -> NodeInBooks:
     adopted = None if row["adopted"] is None else bool(row["adopted"])
     said = {key: value for key, value in row.items() if key != "id"}
     said |= {"adopted": adopted, "changes": _plain(row["changes"])}
@@ -211,15 +211,15 @@ def _node(row: Mapping[str, Any], parents: Sequence[tuple[int, str]]) -> Node:
         sha256 if position == place else f"{sha256} at {position}"
         for place, (position, sha256) in enumerate(parents)
     )
-    return Node(**said, parents=tuple(placed))
+    return NodeInBooks(**said, parents=tuple(placed))
 
 
-def _snapshots(connection: Connection, own: int) -> tuple[Snapshot, ...]:
+def _snapshots(connection: Connection, own: int) -> tuple[SnapshotInBooks, ...]:
     if not sqlalchemy.inspect(connection).has_table(SNAPSHOTS):
         return ()
     what = ("kind", "name", "event", "data")
     return tuple(
-        Snapshot(**row)
+        SnapshotInBooks(**row)
         for row in _rows(connection, _all(SNAPSHOTS, *what, where={"study_id": own}))
     )
 
@@ -317,8 +317,8 @@ def _all(source: str, *columns: str, where: Mapping[str, Any] | None = None) -> 
     where = where or {}
     names = dict.fromkeys((*columns, *where))
     query: Select[Any] = select()
-    query = query.add_columns(*(column(one) for one in columns)).select_from(
-        table(source, *(column(one) for one in names))
+    query = query.add_columns(*(column(name) for name in columns)).select_from(
+        table(source, *(column(name) for name in names))
     )
     for key, value in where.items():
         query = query.where(column(key) == value)

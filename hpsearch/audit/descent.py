@@ -4,13 +4,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
-from hpsearch.audit.books import Books, Node
-from hpsearch.audit.disk import Checkpoint, Disk, File, TrialFiles
-from hpsearch.audit.faults import MALFORMED, Fault, Findings, differing, is_same, shown
-from hpsearch.audit.ledger import FAILED, FINISHED, PRUNED, Ledger, Match, Trial
+from hpsearch.audit.books import Books, NodeInBooks
+from hpsearch.audit.disk import CheckpointFiles, Disk, StudyFile, TrialFiles
+from hpsearch.audit.finding import MALFORMED, Fault, Findings, differing, is_same, shown
+from hpsearch.audit.ledger import FAILED, FINISHED, PRUNED, Ledger, MatchEntry, TrialEntry
 from hpsearch.audit.trials import guarded
-from hpsearch.config_paths import value_at
 from hpsearch.parameters import label_of
+from hpsearch.schema import value_at
 
 SEEDS_PER_STUDY = 1_000_000
 
@@ -42,7 +42,7 @@ def check_descent(books: Books, ledger: Ledger, disk: Disk) -> Findings:
 # Configurations.
 
 
-def _config(books: Books, trial: Trial, files: TrialFiles) -> Findings:
+def _config(books: Books, trial: TrialEntry, files: TrialFiles) -> Findings:
     """The complete configuration is a base with the trial's params, its seed, and its own end."""
     file = files.config
     if not file.exists:
@@ -72,7 +72,7 @@ def _config(books: Books, trial: Trial, files: TrialFiles) -> Findings:
         )
 
 
-def _expected(books: Books, trial: Trial) -> Iterator[tuple[str, Any]]:
+def _expected(books: Books, trial: TrialEntry) -> Iterator[tuple[str, Any]]:
     if "seed" not in trial.params:
         yield "seed", books.spec["seed"] * SEEDS_PER_STUDY + trial.number
     for name, value in trial.params.items():
@@ -96,7 +96,7 @@ def _leaves(base: Mapping[str, Any], config: Mapping[str, Any], prefix: str = ""
 
 
 def _is_within(path: str, paths: Mapping[str, Any]) -> bool:
-    return any(path == one or path.startswith(f"{one}.") for one in paths)
+    return any(path == known or path.startswith(f"{known}.") for known in paths)
 
 
 # Checkpoints.
@@ -133,23 +133,27 @@ def _origins(ledger: Ledger) -> Iterator[Mapping[str, Any]]:
     return (trial.origin for trial in ledger.trials.values() if trial.origin is not None)
 
 
-def _first_step(trial: Trial) -> int:
+def _first_step(trial: TrialEntry) -> int:
     steps = () if trial.origin is None else trial.origin["parent_steps"]
     return int(steps[0]) if steps else 0
 
 
-def _is_adopted(trial: Trial) -> bool:
+def _is_adopted(trial: TrialEntry) -> bool:
     birth = None if trial.told is None else trial.told.data.get("birth")
     return birth is None or bool(birth["adopted"])
 
 
-def _checkpoints(trial: Trial, files: TrialFiles, kept: set[int]) -> Findings:
+def _checkpoints(trial: TrialEntry, files: TrialFiles, kept: set[int]) -> Findings:
     is_given_up = trial.state in (PRUNED, FAILED)
-    for step, one in files.checkpoints.items():
-        if one.problem is not None:
-            yield Fault("checkpoints", trial.number, f"{one.path}: {one.problem}")
-        elif one.state and one.state["step"] != step:
-            yield Fault("checkpoints", trial.number, f"{one.path} is of step {one.state['step']}")
+    for step, checkpoint in files.checkpoints.items():
+        if checkpoint.problem is not None:
+            yield Fault("checkpoints", trial.number, f"{checkpoint.path}: {checkpoint.problem}")
+        elif checkpoint.state and checkpoint.state["step"] != step:
+            yield Fault(
+                "checkpoints",
+                trial.number,
+                f"{checkpoint.path} is of step {checkpoint.state['step']}",
+            )
     newest = max(files.checkpoints, default=None)
     if trial.state == FINISHED and trial.number in kept:
         last = trial.steps
@@ -187,7 +191,7 @@ NO_ORIGIN: Mapping[str, Any] = {
 """of a trial of a study that is no population"""
 
 
-def _folder(trial: Trial, files: TrialFiles, disk: Disk) -> Findings:
+def _folder(trial: TrialEntry, files: TrialFiles, disk: Disk) -> Findings:
     """The folder says what events planned, and its parents are there as long as they are needed."""
     number, file, origin = trial.number, files.lineage, trial.origin or NO_ORIGIN
     for other in (files.birth, files.exchanges, files.best):
@@ -201,7 +205,7 @@ def _folder(trial: Trial, files: TrialFiles, disk: Disk) -> Findings:
         yield Fault("ancestry", number, f"{file.path} {file.problem}")
         return
     said = file.data
-    parents = [[one["trial"], _step_of(one["checkpoint"])] for one in said["parents"]]
+    parents = [[parent["trial"], _step_of(parent["checkpoint"])] for parent in said["parents"]]
     planned = [list(pair) for pair in zip(origin["parents"], origin["parent_steps"], strict=False)]
     if not origin["parents"] and origin["founder"] is not None:
         planned = [[None, step] for step in origin["parent_steps"]]
@@ -223,12 +227,12 @@ def _folder(trial: Trial, files: TrialFiles, disk: Disk) -> Findings:
             "ancestry", number, f"{files.config.path} says seed {seed}, {file.path} differs"
         )
     if trial.told is None and not files.checkpoints:
-        for one in said["parents"]:
-            if not disk.holds(one["checkpoint"]):
+        for parent in said["parents"]:
+            if not disk.holds(parent["checkpoint"]):
                 yield Fault(
                     "ancestry",
                     number,
-                    f"it is to be born of {shown(one['checkpoint'])}, which is missing",
+                    f"it is to be born of {shown(parent['checkpoint'])}, which is missing",
                 )
 
 
@@ -237,7 +241,7 @@ def _step_of(place: str) -> int | None:
     return int(number) if number.isdecimal() else None
 
 
-def _graph(books: Books, ledger: Ledger, trial: Trial, files: TrialFiles) -> Findings:
+def _graph(books: Books, ledger: Ledger, trial: TrialEntry, files: TrialFiles) -> Findings:
     """The graph holds the nodes that the event of the trial's end tells, and they are on disk."""
     number = trial.number
     rows = [node for node in books.nodes if node.trial == number]
@@ -248,9 +252,9 @@ def _graph(books: Books, ledger: Ledger, trial: Trial, files: TrialFiles) -> Fin
             )
         return
     data = trial.told.data
-    nodes = [one for one in (data.get("node"), *data.get("lent", ())) if one is not None]
+    nodes = [node for node in (data.get("node"), *data.get("lent", ())) if node is not None]
     stored = {row.step: _plain(row) for row in rows}
-    told = {one["step"]: one for one in nodes}
+    told = {node["step"]: node for node in nodes}
     for step in sorted({*stored, *told}):
         if not is_same(stored.get(step), told.get(step)):
             yield Fault(
@@ -259,22 +263,25 @@ def _graph(books: Books, ledger: Ledger, trial: Trial, files: TrialFiles) -> Fin
                 f"the event tells the node {shown(told.get(step))} of step {step}, the graph has "
                 f"{shown(stored.get(step))}",
             )
-        one = files.checkpoints.get(step)
-        if step in told and one is not None and one.sha256 != told[step]["sha256"]:
+        checkpoint = files.checkpoints.get(step)
+        if step in told and checkpoint is not None and checkpoint.sha256 != told[step]["sha256"]:
             yield Fault(
                 "ancestry",
                 number,
-                f"events know step {step} as {told[step]['sha256']}, {one.path} is {one.sha256}",
+                f"events know step {step} as {told[step]['sha256']}, {checkpoint.path} is "
+                f"{checkpoint.sha256}",
             )
     yield from _node(ledger, trial, data, files)
     yield from _born(data, trial, files)
 
 
-def _plain(row: Node) -> dict[str, Any]:
+def _plain(row: NodeInBooks) -> dict[str, Any]:
     return {**vars(row), "parents": list(row.parents)}
 
 
-def _node(ledger: Ledger, trial: Trial, data: Mapping[str, Any], files: TrialFiles) -> Findings:
+def _node(
+    ledger: Ledger, trial: TrialEntry, data: Mapping[str, Any], files: TrialFiles
+) -> Findings:
     """A trial that finished has a node, of the parents and the operator that were planned."""
     node, origin = data.get("node"), trial.origin
     assert origin is not None, "it is a trial of a population"
@@ -286,7 +293,7 @@ def _node(ledger: Ledger, trial: Trial, data: Mapping[str, Any], files: TrialFil
         )
         return
     takeovers = data.get("takeovers", ())
-    copied = [one for one in takeovers if one["step"] < node["step"]]
+    copied = [takeover for takeover in takeovers if takeover["step"] < node["step"]]
     parents = [_sha256(ledger, parent) for parent in origin["parents"]]
     operator, before = origin["operator"]["name"], _last_params(ledger, origin["parents"])
     changes = None if before is None else _changes(before, trial.params)
@@ -307,18 +314,18 @@ def _node(ledger: Ledger, trial: Trial, data: Mapping[str, Any], files: TrialFil
         yield Fault(
             "ancestry", trial.number, f"its node says seed {node['seed']}, unlike config.yaml"
         )
-    one = files.checkpoints.get(node["step"], Checkpoint("", None, {}, None))
-    is_own = bool(one.state) and not takeovers and bool(origin["parents"])
-    if is_own and not is_same(one.state["parents"], node["parents"]):
+    checkpoint = files.checkpoints.get(node["step"], CheckpointFiles("", None, {}, None))
+    is_own = bool(checkpoint.state) and not takeovers and bool(origin["parents"])
+    if is_own and not is_same(checkpoint.state["parents"], node["parents"]):
         yield Fault(
             "ancestry",
             trial.number,
-            f"its node has the parents {shown(node['parents'])}, {one.path} "
-            f"{shown(one.state['parents'])}",
+            f"its node has the parents {shown(node['parents'])}, {checkpoint.path} "
+            f"{shown(checkpoint.state['parents'])}",
         )
 
 
-def _born(data: Mapping[str, Any], trial: Trial, files: TrialFiles) -> Findings:
+def _born(data: Mapping[str, Any], trial: TrialEntry, files: TrialFiles) -> Findings:
     """What the job wrote of birth and exchanges is what was told."""
     birth, exchanges = files.birth, files.exchanges
     if "takeovers" not in data:  # the files were damaged when it was told
@@ -331,7 +338,7 @@ def _born(data: Mapping[str, Any], trial: Trial, files: TrialFiles) -> Findings:
             f"{birth.problem or shown(birth.data)}",
         )
     said = exchanges.data if isinstance(exchanges.data, dict) else {"takeovers": [], "loans": []}
-    lent = [{key: one[key] for key in ("step", "sha256")} for one in data["lent"]]
+    lent = [{key: loan[key] for key in ("step", "sha256")} for loan in data["lent"]]
     wrote = {"takeovers": said["takeovers"], "loans": said["loans"]}
     if exchanges.problem or not is_same(wrote, {"takeovers": data["takeovers"], "loans": lent}):
         yield Fault(
@@ -376,7 +383,7 @@ def _strays(books: Books, ledger: Ledger) -> Findings:
 # Matches.
 
 
-def _match(ledger: Ledger, match: Match, disk: Disk) -> Findings:
+def _match(ledger: Ledger, match: MatchEntry, disk: Disk) -> Findings:
     """A match that was given has a plan, one that was judged has games, of those it called."""
     files, number = disk.match(match.number), match.number
     plan = files.plan
@@ -389,7 +396,7 @@ def _match(ledger: Ledger, match: Match, disk: Disk) -> Findings:
         return
     players = {*match.members.values(), *match.archive}
     for side in ("hosts", "agents"):
-        listed = [(one["name"], one["checkpoint"]) for one in plan.data[side]]
+        listed = [(player["name"], player["checkpoint"]) for player in plan.data[side]]
         learned = {int(name): place for name, place in listed if place is not None}
         if learned and learned.keys() != players:
             yield Fault(
@@ -407,7 +414,7 @@ def _match(ledger: Ledger, match: Match, disk: Disk) -> Findings:
     yield from _games(match, plan.data, files.games)
 
 
-def _games(match: Match, plan: Mapping[str, Any], games: File) -> Findings:
+def _games(match: MatchEntry, plan: Mapping[str, Any], games: StudyFile) -> Findings:
     decision = match.decision
     if games.exists:
         shape = [len(plan["splits"]), len(plan["hosts"]), len(plan["agents"]), plan["num_games"]]

@@ -11,9 +11,9 @@ from typing import Any
 from zipfile import ZipFile
 
 from hpsearch import yaml_file
-from hpsearch.audit.faults import MALFORMED
-from hpsearch.bounded import contents, open_file, parse_json, read_lines
+from hpsearch.audit.finding import MALFORMED
 from hpsearch.errors import ConfigError, CorruptError, DiskError
+from hpsearch.files import contents, open_file, parse_json, read_lines
 
 ARRAYS = ("moves", "finished")
 """of a match"""
@@ -26,7 +26,7 @@ _NUMBERED = re.compile(r"(attempt|next|step)-(\d+)(\.json)?")
 
 
 @dataclass(frozen=True)
-class File:
+class StudyFile:
     """A file of plain data."""
 
     path: str
@@ -42,7 +42,7 @@ class File:
 
 
 @dataclass(frozen=True)
-class Checkpoint:
+class CheckpointFiles:
     """The folder of a checkpoint."""
 
     path: str
@@ -59,19 +59,19 @@ class Checkpoint:
 class TrialFiles:
     """The folder of a trial."""
 
-    config: File
-    lineage: File
-    birth: File
-    exchanges: File
-    control: File
-    result: File
-    best: File
+    config: StudyFile
+    lineage: StudyFile
+    birth: StudyFile
+    exchanges: StudyFile
+    control: StudyFile
+    result: StudyFile
+    best: StudyFile
     """which checkpoint is the best"""
-    attempts: Mapping[int, File]
+    attempts: Mapping[int, StudyFile]
     """results of attempts, by number"""
     curve: tuple[Mapping[str, Any], ...]
     """whole lines of the learning curve"""
-    checkpoints: Mapping[int, Checkpoint]
+    checkpoints: Mapping[int, CheckpointFiles]
     """by step"""
 
 
@@ -79,8 +79,8 @@ class TrialFiles:
 class JobFiles:
     """The folder of a job."""
 
-    plan: File
-    later: Mapping[int, File]
+    plan: StudyFile
+    later: Mapping[int, StudyFile]
     """what it was given later, counted from 1"""
 
 
@@ -88,8 +88,8 @@ class JobFiles:
 class MatchFiles:
     """The folder of a match."""
 
-    plan: File
-    games: File
+    plan: StudyFile
+    games: StudyFile
     """its data: shapes of the arrays by name"""
 
 
@@ -101,9 +101,9 @@ class Disk:
     trials: Mapping[int, TrialFiles]
     jobs: Mapping[str, JobFiles]
     matches: Mapping[int, MatchFiles]
-    requests: tuple[File, ...]
-    pins: tuple[File, ...]
-    confirmation: File
+    requests: tuple[StudyFile, ...]
+    pins: tuple[StudyFile, ...]
+    confirmation: StudyFile
 
     def trial(self, number: int) -> TrialFiles:
         """Return the files of a trial, all missing where it has no folder."""
@@ -175,8 +175,8 @@ def _trial(
 
 
 def _checkpoints(
-    root: Path, own: str, best: File, wanted: Collection[int], deep: bool
-) -> dict[int, Checkpoint]:
+    root: Path, own: str, best: StudyFile, wanted: Collection[int], deep: bool
+) -> dict[int, CheckpointFiles]:
     steps = dict(_numbered(root / own / "checkpoints", "step"))
     chosen = {max(steps, default=-1), *wanted}
     if isinstance(best.data, dict):
@@ -189,29 +189,29 @@ def _checkpoints(
     }
 
 
-def _checkpoint(root: Path, path: str, *, whole: bool) -> Checkpoint:
+def _checkpoint(root: Path, path: str, *, whole: bool) -> CheckpointFiles:
     try:
         manifest = contents(root / path / "manifest.json")
     except (CorruptError, OSError) as error:
         # An older one that nothing needs may be what a job was removing when it was killed.
         why = error.strerror if isinstance(error, OSError) else "no regular file, or too large"
         problem = f"its manifest cannot be read ({why})" if whole else None
-        return Checkpoint(path, None, {}, problem)
+        return CheckpointFiles(path, None, {}, problem)
     sha256 = hashlib.sha256(manifest).hexdigest()
     if not whole:
-        return Checkpoint(path, sha256, {}, None)
+        return CheckpointFiles(path, sha256, {}, None)
     try:
         listed = parse_json(manifest)
         for name in ("tensors.safetensors", "state.json"):
             with open_file(root / path / name) as file:
                 if hashlib.file_digest(file, "sha256").hexdigest() != listed[name]:
-                    return Checkpoint(path, sha256, {}, f"{name} differs from its manifest")
+                    return CheckpointFiles(path, sha256, {}, f"{name} differs from its manifest")
         state = parse_json(contents(root / path / "state.json"))
-        return Checkpoint(path, sha256, {key: state[key] for key in ("step", "parents")}, None)
+        return CheckpointFiles(path, sha256, {key: state[key] for key in ("step", "parents")}, None)
     except OSError as error:
-        return Checkpoint(path, sha256, {}, f"a file of it cannot be read ({error.strerror})")
+        return CheckpointFiles(path, sha256, {}, f"a file of it cannot be read ({error.strerror})")
     except (CorruptError, ValueError, LookupError, TypeError) as error:
-        return Checkpoint(path, sha256, {}, f"it is damaged ({type(error).__name__})")
+        return CheckpointFiles(path, sha256, {}, f"it is damaged ({type(error).__name__})")
 
 
 def _job(root: Path, name: str) -> JobFiles:
@@ -225,16 +225,16 @@ def _match(root: Path, number: int) -> MatchFiles:
     return MatchFiles(_json(root, f"{own}/plan.json"), _shapes(root, f"{own}/games.npz"))
 
 
-def _shapes(root: Path, path: str) -> File:
+def _shapes(root: Path, path: str) -> StudyFile:
     try:
         # Opened here, since numpy leaves a file open in which it finds no archive.
         with open_file(root / path) as file, ZipFile(file) as archive:
-            return File(path, {name: _shape(archive, f"{name}.npy") for name in ARRAYS})
+            return StudyFile(path, {name: _shape(archive, f"{name}.npy") for name in ARRAYS})
     except FileNotFoundError:
-        return File(path)
+        return StudyFile(path)
     # Neither zipfile nor numpy says what it raises for a damaged file.
     except Exception as error:
-        return File(path, problem=f"cannot be read ({type(error).__name__})")
+        return StudyFile(path, problem=f"cannot be read ({type(error).__name__})")
 
 
 def _shape(archive: ZipFile, name: str) -> list[int]:
@@ -260,27 +260,27 @@ def _shape(archive: ZipFile, name: str) -> list[int]:
     return list(shape)
 
 
-def _json(root: Path, path: str) -> File:
+def _json(root: Path, path: str) -> StudyFile:
     try:
         data = parse_json(contents(root / path))
     except FileNotFoundError:
-        return File(path)
+        return StudyFile(path)
     except OSError as error:
-        return File(path, problem=f"cannot be read ({error.strerror})")
+        return StudyFile(path, problem=f"cannot be read ({error.strerror})")
     except CorruptError:
-        return File(path, problem="is too large, or no regular file")
+        return StudyFile(path, problem="is too large, or no regular file")
     except ValueError:
-        return File(path, problem="is no JSON")
-    return File(path, data, "holds nothing" if data is None else None)
+        return StudyFile(path, problem="is no JSON")
+    return StudyFile(path, data, "holds nothing" if data is None else None)
 
 
-def _yaml(root: Path, path: str) -> File:
+def _yaml(root: Path, path: str) -> StudyFile:
     if not (root / path).exists():
-        return File(path)
+        return StudyFile(path)
     try:
-        return File(path, yaml_file.load(root / path))
+        return StudyFile(path, yaml_file.load(root / path))
     except (ConfigError, *MALFORMED):
-        return File(path, problem="cannot be read as YAML")
+        return StudyFile(path, problem="cannot be read as YAML")
 
 
 def _lines(path: Path) -> Iterator[Mapping[str, Any]]:

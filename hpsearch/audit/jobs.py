@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from hpsearch.audit.books import Books
-from hpsearch.audit.disk import Disk, File
-from hpsearch.audit.faults import Fault, Findings, Open, is_same, shown
-from hpsearch.audit.ledger import ENDINGS, RUNNING, VERBS, Job, Ledger
+from hpsearch.audit.disk import Disk, StudyFile
+from hpsearch.audit.finding import Fault, Findings, Open, is_same, shown
+from hpsearch.audit.ledger import ENDINGS, RUNNING, VERBS, JobEntry, Ledger
 from hpsearch.audit.trials import guarded
 
 NOT_SEARCHED = ("storage", "budget", "max_failures", "executor", "prometheus")
@@ -33,10 +33,10 @@ def check_jobs(ledger: Ledger, disk: Disk) -> Findings:
         yield from guarded("jobs", None, _files(name, job, disk))
 
 
-def _files(name: str, job: Job, disk: Disk) -> Findings:
+def _files(name: str, job: JobEntry, disk: Disk) -> Findings:
     files = disk.job(name)
     for place, group in enumerate(job.groups):
-        file = files.plan if place == 0 else files.later.get(place, File(f"next-{place}.json"))
+        file = files.plan if place == 0 else files.later.get(place, StudyFile(f"next-{place}.json"))
         if not file.exists:
             # The first is written before the job is submitted, the others soon after they are
             # announced; where a driver died in between, the next one writes them or ends the job.
@@ -133,7 +133,7 @@ def _status(books: Books, ledger: Ledger) -> Findings:
         yield Open(None, said)
 
 
-def _request(file: File, ledger: Ledger) -> Findings:
+def _request(file: StudyFile, ledger: Ledger) -> Findings:
     if file.path.endswith(PUT_ASIDE):
         yield Open(None, f"{shown(file.path)} was no request, and was put aside; remove it")
         return
@@ -149,7 +149,7 @@ def _request(file: File, ledger: Ledger) -> Findings:
         yield Open(None, f"{file.path} asks for {shown(said['verb'])}, and is not heard yet")
 
 
-def _pin(file: File, disk: Disk) -> Findings:
+def _pin(file: StudyFile, disk: Disk) -> Findings:
     said: Mapping[str, Any] = file.data
     if file.problem is not None:
         yield Fault("pins", None, f"{file.path} {file.problem}")
@@ -159,7 +159,7 @@ def _pin(file: File, disk: Disk) -> Findings:
                 yield Fault("pins", None, f"{file.path} needs {shown(place)}, which is missing")
 
 
-def _confirmation(file: File, ledger: Ledger, disk: Disk) -> Findings:
+def _confirmation(file: StudyFile, ledger: Ledger, disk: Disk) -> Findings:
     if file.problem is not None:
         yield Fault("confirmation", None, f"{file.path} {file.problem}")
         return

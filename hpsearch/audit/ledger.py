@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from hpsearch.audit.books import UNREADABLE, Event
-from hpsearch.audit.faults import MALFORMED, Fault, is_same, shown
+from hpsearch.audit.books import UNREADABLE, EventInBooks
+from hpsearch.audit.finding import MALFORMED, Fault, is_same, shown
 
 CHECK = "events"
 FINISHED, PRUNED, FAILED, CANCELLED = "finished", "pruned", "failed", "cancelled"
@@ -29,11 +29,11 @@ class Attempt:
     """id of the event"""
     place: int
     """how many groups its job had been given before"""
-    ended: Event | None = None
+    ended: EventInBooks | None = None
 
 
 @dataclass
-class Trial:
+class TrialEntry:
     """One trial."""
 
     number: int
@@ -42,9 +42,9 @@ class Trial:
     origin: Mapping[str, Any] | None
     """whose interval it is, where there is a population"""
     attempts: list[Attempt] = field(default_factory=list)
-    reports: dict[int, Event] = field(default_factory=dict)
+    reports: dict[int, EventInBooks] = field(default_factory=dict)
     """by step"""
-    told: Event | None = None
+    told: EventInBooks | None = None
     teller: Attempt | None = None
     """the attempt that held the token when the trial was told, None where none did"""
 
@@ -66,7 +66,7 @@ class Trial:
 
 
 @dataclass
-class Job:
+class JobEntry:
     """One job."""
 
     name: str
@@ -82,7 +82,7 @@ class Job:
 
 
 @dataclass
-class Match:
+class MatchEntry:
     """One match of a population."""
 
     number: int
@@ -98,9 +98,9 @@ class Match:
 class Ledger:
     """What the events of a study add up to."""
 
-    trials: dict[int, Trial] = field(default_factory=dict)
-    jobs: dict[str, Job] = field(default_factory=dict)
-    matches: dict[int, Match] = field(default_factory=dict)
+    trials: dict[int, TrialEntry] = field(default_factory=dict)
+    jobs: dict[str, JobEntry] = field(default_factory=dict)
+    matches: dict[int, MatchEntry] = field(default_factory=dict)
     planned: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     """origins of trials to come, by key"""
     requests: set[str] = field(default_factory=set)
@@ -121,15 +121,15 @@ class Ledger:
         """Return whether a trial was told so."""
         return number in self.trials and self.trials[number].state == state
 
-    def blame(self, event: Event, trial: int | None, message: str) -> None:
+    def blame(self, event: EventInBooks, trial: int | None, message: str) -> None:
         """Note that an event cannot be."""
         self.faults.append(Fault(CHECK, trial, f"event {event.id} ({event.kind}) {message}"))
 
 
-Rule = Callable[[Ledger, Event], None]
+Rule = Callable[[Ledger, EventInBooks], None]
 
 
-def read_ledger(events: tuple[Event, ...]) -> Ledger:
+def read_ledger(events: tuple[EventInBooks, ...]) -> Ledger:
     """Return what events add up to, with the faults of their order and form."""
     ledger = Ledger()
     for event in events:
@@ -156,18 +156,18 @@ def read_ledger(events: tuple[Event, ...]) -> Ledger:
     return ledger
 
 
-def _started(ledger: Ledger, event: Event) -> None:
+def _started(ledger: Ledger, event: EventInBooks) -> None:
     ledger.status = RUNNING
 
 
-def _ended(ledger: Ledger, event: Event) -> None:
+def _ended(ledger: Ledger, event: EventInBooks) -> None:
     status = event.data["status"]
     if status not in ENDINGS:
         ledger.blame(event, None, f"says that the study is {shown(status)}")
     ledger.status = status
 
 
-def _requested(ledger: Ledger, event: Event) -> None:
+def _requested(ledger: Ledger, event: EventInBooks) -> None:
     verb, again = event.data["verb"], event.data["trials"]
     if event.data["id"] in ledger.requests:
         ledger.blame(event, None, f"repeats the request {shown(event.data['id'])}")
@@ -184,14 +184,14 @@ def _requested(ledger: Ledger, event: Event) -> None:
     ledger.retries += again
 
 
-def _asked(ledger: Ledger, event: Event) -> None:
+def _asked(ledger: Ledger, event: EventInBooks) -> None:
     number, data = _trial_number(event), event.data
     if ledger.status != RUNNING:
         ledger.blame(event, number, f"asks for a trial of a study that is {ledger.status}")
     if number in ledger.trials:
         ledger.blame(event, number, f"asks for trial {number} a second time")
         return
-    trial = Trial(number, data["params"], data.get("retry_of"), data.get("origin"))
+    trial = TrialEntry(number, data["params"], data.get("retry_of"), data.get("origin"))
     trial.params.items()  # of the right form, or it is a fault
     ledger.trials[number] = trial
     if trial.retry_of is not None:
@@ -207,7 +207,7 @@ def _asked(ledger: Ledger, event: Event) -> None:
 
 
 def _asked_as_planned(
-    ledger: Ledger, event: Event, trial: Trial, origin: Mapping[str, Any]
+    ledger: Ledger, event: EventInBooks, trial: TrialEntry, origin: Mapping[str, Any]
 ) -> None:
     key = origin["key"]
     planned = ledger.planned.pop(key, None)
@@ -227,14 +227,14 @@ def _asked_as_planned(
     ledger.keys.add(key)
 
 
-def _announced(ledger: Ledger, event: Event) -> None:
+def _announced(ledger: Ledger, event: EventInBooks) -> None:
     name, group = _job_name(event), list(event.data["trials"])
     if ledger.status not in (RUNNING, "stopping"):
         ledger.blame(event, None, f"announces a job of a study that is {ledger.status}")
     if name not in ledger.jobs:
         if name != f"{len(ledger.jobs) + 1:05d}":
             ledger.blame(event, None, f"announces job {shown(name)}, out of turn")
-        ledger.jobs[name] = Job(name)
+        ledger.jobs[name] = JobEntry(name)
     job = ledger.jobs[name]
     if job.ended or job.closed or (job.groups and not job.began):
         ledger.blame(event, None, f"gives more to job {name}, which takes no more")
@@ -248,7 +248,7 @@ def _announced(ledger: Ledger, event: Event) -> None:
         _give(ledger, event, job, given)
 
 
-def _give(ledger: Ledger, event: Event, job: Job, given: Mapping[str, Any]) -> None:
+def _give(ledger: Ledger, event: EventInBooks, job: JobEntry, given: Mapping[str, Any]) -> None:
     number, attempt, token = given["trial"], given["attempt"], given["token"]
     if number not in ledger.trials:
         ledger.blame(event, number, f"gives trial {shown(number)}, which was never asked for")
@@ -276,42 +276,42 @@ def _give(ledger: Ledger, event: Event, job: Job, given: Mapping[str, Any]) -> N
     trial.attempts.append(Attempt(attempt, token, job.name, event.id, len(job.groups) - 1))
 
 
-def _submitted(ledger: Ledger, event: Event) -> None:
+def _submitted(ledger: Ledger, event: EventInBooks) -> None:
     job = _job(ledger, event)
     if job.id is not None:
         ledger.blame(event, None, f"submits job {job.name} a second time")
     job.id = str(event.data["id"])
 
 
-def _job_began(ledger: Ledger, event: Event) -> None:
+def _job_began(ledger: Ledger, event: EventInBooks) -> None:
     job = _job(ledger, event)
     if job.id is None or job.began:
         ledger.blame(event, None, f"says so of job {job.name}, which was not waiting to begin")
     job.began = True
 
 
-def _job_closed(ledger: Ledger, event: Event) -> None:
+def _job_closed(ledger: Ledger, event: EventInBooks) -> None:
     job = _job(ledger, event)
     if job.closed:
         ledger.blame(event, None, f"closes job {job.name} a second time")
     job.closed = True
 
 
-def _interrupting(ledger: Ledger, event: Event) -> None:
+def _interrupting(ledger: Ledger, event: EventInBooks) -> None:
     job = _job(ledger, event)
     if job.id is None or job.interrupted:
         ledger.blame(event, None, f"interrupts job {job.name}, which was not to be interrupted")
     job.interrupted = True
 
 
-def _match_silent(ledger: Ledger, event: Event) -> None:
+def _match_silent(ledger: Ledger, event: EventInBooks) -> None:
     job = _job(ledger, event)
     if not job.matches:
         ledger.blame(event, None, f"misses a match in job {job.name}, which plays none")
     job.silent = True
 
 
-def _job_ended(ledger: Ledger, event: Event) -> None:
+def _job_ended(ledger: Ledger, event: EventInBooks) -> None:
     job = _job(ledger, event)
     if event.data.get("seen") and job.id is None:
         ledger.blame(event, None, f"ends job {job.name}, which ran and was never submitted")
@@ -328,7 +328,7 @@ def _job_ended(ledger: Ledger, event: Event) -> None:
     job.ended = True
 
 
-def _reported(ledger: Ledger, event: Event) -> None:
+def _reported(ledger: Ledger, event: EventInBooks) -> None:
     trial = _trial(ledger, event)
     step = event.data["step"]
     if step in trial.reports:
@@ -341,7 +341,7 @@ def _reported(ledger: Ledger, event: Event) -> None:
     trial.reports[step] = event
 
 
-def _attempt_ended(ledger: Ledger, event: Event) -> None:
+def _attempt_ended(ledger: Ledger, event: EventInBooks) -> None:
     trial = _trial(ledger, event)
     if trial.live is None or trial.live.number != event.attempt:
         lives = "none" if trial.live is None else str(trial.live.number)
@@ -354,7 +354,7 @@ def _attempt_ended(ledger: Ledger, event: Event) -> None:
     trial.live.ended = event
 
 
-def _told(ledger: Ledger, event: Event) -> None:
+def _told(ledger: Ledger, event: EventInBooks) -> None:
     trial, state = _trial(ledger, event), event.data["state"]
     if trial.told is not None:
         ledger.blame(event, trial.number, f"tells trial {trial.number} a second time")
@@ -371,7 +371,7 @@ def _told(ledger: Ledger, event: Event) -> None:
     trial.told, trial.teller = event, trial.live
 
 
-def _match_called(ledger: Ledger, event: Event) -> None:
+def _match_called(ledger: Ledger, event: EventInBooks) -> None:
     data = event.data
     number = data["match"]
     if number != len(ledger.matches) + 1:
@@ -381,12 +381,12 @@ def _match_called(ledger: Ledger, event: Event) -> None:
     for trial in (*data["members"].values(), *data["archive"]):
         if not ledger.told(trial, FINISHED):
             ledger.blame(event, trial, f"lets trial {shown(trial)} play, which has not finished")
-    ledger.matches[number] = Match(
+    ledger.matches[number] = MatchEntry(
         number, data["members"], list(data["archive"]), list(data["ended"])
     )
 
 
-def _bred(ledger: Ledger, event: Event) -> None:
+def _bred(ledger: Ledger, event: EventInBooks) -> None:
     number = event.data["match"]
     if number is not None:
         match = ledger.matches[number]
@@ -399,7 +399,7 @@ def _bred(ledger: Ledger, event: Event) -> None:
 
 
 def _check_decision(
-    ledger: Ledger, event: Event, match: Match, decision: Mapping[str, Any]
+    ledger: Ledger, event: EventInBooks, match: MatchEntry, decision: Mapping[str, Any]
 ) -> None:
     strengths, champion = decision["strengths"], decision["champion"]
     if {int(trial) for trial in strengths} != {*match.members.values()} and match.ended:
@@ -412,10 +412,12 @@ def _check_decision(
         ledger.blame(event, None, f"has intervals of others than those in match {match.number}")
 
 
-def _closing(ledger: Ledger, event: Event) -> None:
+def _closing(ledger: Ledger, event: EventInBooks) -> None:
     if event.data["children"]:
         born = {int(trial.origin["member"]) for trial in _members(ledger)}
-        kept = {key: one for key, one in ledger.planned.items() if one["member"] not in born}
+        kept = {
+            key: origin for key, origin in ledger.planned.items() if origin["member"] not in born
+        }
         ledger.planned = kept
     for child in event.data["children"]:
         _plan(ledger, event, child)
@@ -425,7 +427,7 @@ def _members(ledger: Ledger) -> Iterator[Any]:
     return (trial for trial in ledger.trials.values() if trial.origin is not None)
 
 
-def _plan(ledger: Ledger, event: Event, child: Mapping[str, Any]) -> None:
+def _plan(ledger: Ledger, event: EventInBooks, child: Mapping[str, Any]) -> None:
     """Note a trial to come, each of whose parents must have finished where it begins."""
     for parent, step in zip(child["parents"], child["parent_steps"], strict=False):
         known = ledger.trials.get(parent)
@@ -438,23 +440,23 @@ def _plan(ledger: Ledger, event: Event, child: Mapping[str, Any]) -> None:
     ledger.planned[child["key"]] = child
 
 
-def _trial_number(event: Event) -> int:
+def _trial_number(event: EventInBooks) -> int:
     if type(event.trial) is not int:  # SQLite keeps a text, too
         raise ValueError("its trial, which is missing or no number")
     return event.trial
 
 
-def _trial(ledger: Ledger, event: Event) -> Trial:
+def _trial(ledger: Ledger, event: EventInBooks) -> TrialEntry:
     return ledger.trials[_trial_number(event)]
 
 
-def _job_name(event: Event) -> str:
+def _job_name(event: EventInBooks) -> str:
     if not isinstance(event.job, str):
         raise ValueError("its job, which is missing or no name")
     return event.job
 
 
-def _job(ledger: Ledger, event: Event) -> Job:
+def _job(ledger: Ledger, event: EventInBooks) -> JobEntry:
     job = ledger.jobs[_job_name(event)]
     if job.ended:
         ledger.blame(event, None, f"comes after the end of job {job.name}")

@@ -4,9 +4,9 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from hpsearch.audit.books import Books, Snapshot
-from hpsearch.audit.faults import Fault, Findings, is_same, shown
-from hpsearch.audit.ledger import Job, Ledger, Trial
+from hpsearch.audit.books import Books, SnapshotInBooks
+from hpsearch.audit.finding import Fault, Findings, is_same, shown
+from hpsearch.audit.ledger import JobEntry, Ledger, TrialEntry
 from hpsearch.audit.trials import guarded
 
 CHECK = "snapshots"
@@ -48,7 +48,9 @@ def _check(books: Books, ledger: Ledger) -> Findings:
     yield from guarded(CHECK, None, _lines(ledger, rows))
 
 
-def _head(head: Mapping[str, Any], books: Books, ledger: Ledger, rows: list[Snapshot]) -> Findings:
+def _head(
+    head: Mapping[str, Any], books: Books, ledger: Ledger, rows: list[SnapshotInBooks]
+) -> Findings:
     """The head has whatever no row has; and it counts all."""
     last = head["state"]["last_event"]
     for said in head["trials"]:
@@ -65,7 +67,7 @@ def _head(head: Mapping[str, Any], books: Books, ledger: Ledger, rows: list[Snap
     for kind, (names, key) in known.items():
         plural = f"{kind}s" if kind != "match" else "matches"
         there = {row.name for row in rows if row.kind == kind}
-        there |= {str(one[key]) for one in head[plural]}
+        there |= {str(record[key]) for record in head[plural]}
         if head[f"num_{plural}"] != len(names):
             count = shown(head[f"num_{plural}"])
             yield Fault(CHECK, None, f"its head counts {count} {plural}, events {len(names)}")
@@ -75,7 +77,7 @@ def _head(head: Mapping[str, Any], books: Books, ledger: Ledger, rows: list[Snap
             yield Fault(CHECK, whose, f"there is a {kind} {shown(name)} that {side}")
 
 
-def _settled(row: Snapshot, trial: Trial | None) -> Findings:
+def _settled(row: SnapshotInBooks, trial: TrialEntry | None) -> Findings:
     said = json.loads(row.data)
     if str(said["number"]) != row.name:
         yield Fault(CHECK, int(row.name), f"its row is of trial {shown(said['number'])}")
@@ -84,13 +86,15 @@ def _settled(row: Snapshot, trial: Trial | None) -> Findings:
     yield from _trial(said, trial, row.event)
 
 
-def _trial(said: Mapping[str, Any], trial: Trial | None, last: int) -> Findings:
+def _trial(said: Mapping[str, Any], trial: TrialEntry | None, last: int) -> Findings:
     """A trial is as the events up to the last one make it."""
     if trial is None:
         return  # which is told of all that events don't know
     told = trial.told if trial.told is not None and trial.told.id <= last else None
     outcome: Mapping[str, Any] = {} if told is None else told.data
-    reports = {str(s): one.data["value"] for s, one in trial.reports.items() if one.id <= last}
+    reports = {
+        str(s): report.data["value"] for s, report in trial.reports.items() if report.id <= last
+    }
     expected = {
         "number": trial.number,
         "params": trial.params,
@@ -100,7 +104,7 @@ def _trial(said: Mapping[str, Any], trial: Trial | None, last: int) -> Findings:
         "failure": outcome.get("failure"),
         "message": outcome.get("message", ""),
         "retry_of": trial.retry_of,
-        "attempts": sum(one.announced <= last for one in trial.attempts),
+        "attempts": sum(attempt.announced <= last for attempt in trial.attempts),
         "reported": reports,
     }
     # What is as in a new trial is left out.
@@ -121,11 +125,14 @@ def _trial(said: Mapping[str, Any], trial: Trial | None, last: int) -> Findings:
             )
 
 
-def _job(said: Mapping[str, Any], job: Job | None) -> Findings:
+def _job(said: Mapping[str, Any], job: JobEntry | None) -> Findings:
     """A job was given what events announced, of which one that lives may have more by now."""
     if job is None:
         return
-    groups = [[[one["trial"], one["attempt"], one["token"]] for one in g] for g in job.groups]
+    groups = [
+        [[assignment["trial"], assignment["attempt"], assignment["token"]] for assignment in g]
+        for g in job.groups
+    ]
     ended = said.get("ended", False)
     expected = groups if ended else groups[: len(said["groups"])]
     if not is_same(said["groups"], expected) or not groups[: len(said["groups"])]:
@@ -146,7 +153,7 @@ def _job(said: Mapping[str, Any], job: Job | None) -> Findings:
         )
 
 
-def _lines(ledger: Ledger, rows: list[Snapshot]) -> Findings:
+def _lines(ledger: Ledger, rows: list[SnapshotInBooks]) -> Findings:
     """Each trial that has settled has one line, with its number and how it ended."""
     settled = {row.name for row in rows if row.kind == "trial"}
     seen: set[str] = set()
@@ -164,7 +171,7 @@ def _lines(ledger: Ledger, rows: list[Snapshot]) -> Findings:
         yield Fault(CHECK, int(name), "the list of trials has no line of it")
 
 
-def _cells(rows: list[Snapshot]) -> Iterator[tuple[str, str]]:
+def _cells(rows: list[SnapshotInBooks]) -> Iterator[tuple[str, str]]:
     for row in rows:
         if row.kind == "lines":
             for line in row.data.split("\n"):

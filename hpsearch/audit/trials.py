@@ -6,9 +6,9 @@ from datetime import timedelta
 from typing import Any
 
 from hpsearch.audit.books import Books, OptunaTrial
-from hpsearch.audit.disk import Disk, File, TrialFiles
-from hpsearch.audit.faults import MALFORMED, Fault, Findings, Open, differing, is_same, shown
-from hpsearch.audit.ledger import CANCELLED, FAILED, FINISHED, PRUNED, Attempt, Ledger, Trial
+from hpsearch.audit.disk import Disk, StudyFile, TrialFiles
+from hpsearch.audit.finding import MALFORMED, Fault, Findings, Open, differing, is_same, shown
+from hpsearch.audit.ledger import CANCELLED, FAILED, FINISHED, PRUNED, Attempt, Ledger, TrialEntry
 from hpsearch.parameters import label_of
 
 OPTUNA_STATES = {FINISHED: "COMPLETE", PRUNED: "PRUNED", FAILED: "FAIL"}
@@ -24,18 +24,18 @@ OWN_WORD = (FINISHED, PRUNED, FAILED)
 def check_trials(books: Books, ledger: Ledger, disk: Disk) -> Findings:
     """Yield where the three sides differ."""
     yield from guarded("asked", None, _numbers(books, ledger, disk))
-    stored = {one.number: one for one in books.trials}
+    stored = {trial.number: trial for trial in books.trials}
     for number, trial in ledger.trials.items():
         if number not in stored:
             yield Fault("asked", number, "events ask for it, but Optuna has no such trial")
             continue
-        files, one = disk.trial(number), stored[number]
-        yield from guarded("params", number, _params(books, trial, one))
-        yield from guarded("told", number, _told(books, ledger, trial, one, files))
+        files, in_optuna = disk.trial(number), stored[number]
+        yield from guarded("params", number, _params(books, trial, in_optuna))
+        yield from guarded("told", number, _told(books, ledger, trial, in_optuna, files))
         yield from guarded("told", number, _ended(trial, files))
         yield from guarded("attempts", number, _results(trial, files))
-        yield from guarded("control", number, _control(trial, one, files, disk))
-        yield from guarded("curve", number, _curve(books, trial, one, files))
+        yield from guarded("control", number, _control(trial, in_optuna, files, disk))
+        yield from guarded("curve", number, _curve(books, trial, in_optuna, files))
 
 
 def guarded(check: str, trial: int | None, findings: Findings) -> Findings:
@@ -51,18 +51,18 @@ def guarded(check: str, trial: int | None, findings: Findings) -> Findings:
 
 
 def _numbers(books: Books, ledger: Ledger, disk: Disk) -> Findings:
-    numbers = [one.number for one in books.trials]
+    numbers = [trial.number for trial in books.trials]
     if numbers != list(range(len(numbers))):
         yield Fault("asked", None, f"Optuna's trials are numbered {shown(numbers)}")
     newest = max(ledger.trials, default=-1)
-    for one in books.trials:
-        if one.number in ledger.trials:
+    for trial in books.trials:
+        if trial.number in ledger.trials:
             continue
-        if one.state == RUNNING and one.number > newest:
-            yield Open(one.number, "it was created, and no event asks for it yet")
-        elif not (one.state == "FAIL" and "origin" in one.attrs):  # of a plan that was given up
+        if trial.state == RUNNING and trial.number > newest:
+            yield Open(trial.number, "it was created, and no event asks for it yet")
+        elif not (trial.state == "FAIL" and "origin" in trial.attrs):  # of a plan that was given up
             yield Fault(
-                "asked", one.number, f"Optuna has it as {one.state}, but no event asks for it"
+                "asked", trial.number, f"Optuna has it as {trial.state}, but no event asks for it"
             )
     for number in disk.trials.keys() - ledger.trials.keys():
         yield Fault("asked", number, "it has a folder, but no event asks for it")
@@ -71,7 +71,7 @@ def _numbers(books: Books, ledger: Ledger, disk: Disk) -> Findings:
 # What was asked.
 
 
-def _params(books: Books, trial: Trial, stored: OptunaTrial) -> Findings:
+def _params(books: Books, trial: TrialEntry, stored: OptunaTrial) -> Findings:
     if not is_same(dict(trial.params), dict(stored.params)):
         yield Fault(
             "params",
@@ -122,7 +122,7 @@ def _is_range(parameter: Mapping[str, Any], stored: Mapping[str, Any]) -> bool:
 
 
 def _told(
-    books: Books, ledger: Ledger, trial: Trial, stored: OptunaTrial, files: TrialFiles
+    books: Books, ledger: Ledger, trial: TrialEntry, stored: OptunaTrial, files: TrialFiles
 ) -> Findings:
     number = trial.number
     if (stored.completed is None) == (stored.state not in (RUNNING, "WAITING")):
@@ -152,7 +152,9 @@ def _told(
         )
 
 
-def _values(books: Books, trial: Trial, stored: OptunaTrial, data: Mapping[str, Any]) -> Findings:
+def _values(
+    books: Books, trial: TrialEntry, stored: OptunaTrial, data: Mapping[str, Any]
+) -> Findings:
     names = [objective["metric"] for objective in books.spec["objectives"]]
     metrics = data["metrics"]
     values = [value for _, value in sorted(stored.values.items())]
@@ -186,7 +188,7 @@ def _values(books: Books, trial: Trial, stored: OptunaTrial, data: Mapping[str, 
 
 
 def _not_told(
-    books: Books, ledger: Ledger, trial: Trial, stored: OptunaTrial, files: TrialFiles
+    books: Books, ledger: Ledger, trial: TrialEntry, stored: OptunaTrial, files: TrialFiles
 ) -> Findings:
     """Between Optuna, the file and the event a driver may die: the next one tells again."""
     if ledger.rests and not _may_go_on(books, ledger, trial):
@@ -202,7 +204,7 @@ def _not_told(
     wrote = trial.live and files.attempts.get(trial.live.number)
     said = wrote.data if wrote and isinstance(wrote.data, dict) else {}
     values = [value for _, value in sorted(stored.values.items())]
-    measured = [one.get("value") for one in said.get("metrics", {}).values()]
+    measured = [metric.get("value") for metric in said.get("metrics", {}).values()]
     if stored.state == "COMPLETE" and not (
         said.get("status") == FINISHED and all(value in measured for value in values)
     ):
@@ -215,7 +217,7 @@ def _not_told(
         yield Open(trial.number, f"Optuna has it as {stored.state}, and no event tells it yet")
 
 
-def _may_go_on(books: Books, ledger: Ledger, trial: Trial) -> bool:
+def _may_go_on(books: Books, ledger: Ledger, trial: TrialEntry) -> bool:
     """Return whether an ended study may have left a trial to `hpsearch resume`.
 
     It does where too many trials failed or the GPU hours ran out while this one was being trained.
@@ -226,7 +228,7 @@ def _may_go_on(books: Books, ledger: Ledger, trial: Trial) -> bool:
     return ledger.status == FAILED or (ledger.status != CANCELLED and out_of_hours)
 
 
-def _ended(trial: Trial, files: TrialFiles) -> Findings:
+def _ended(trial: TrialEntry, files: TrialFiles) -> Findings:
     """What was told must be what the attempt that held the token wrote."""
     for attempt in trial.attempts:
         if attempt.ended is None or attempt.ended.data["status"] != FINISHED:
@@ -243,7 +245,7 @@ def _ended(trial: Trial, files: TrialFiles) -> Findings:
     data, teller = trial.told.data, trial.teller
     if teller is None or data["failure"] == CANCELLED:
         return
-    wrote = files.attempts.get(teller.number, File(f"attempt-{teller.number}/result.json"))
+    wrote = files.attempts.get(teller.number, StudyFile(f"attempt-{teller.number}/result.json"))
     ended = teller.ended.data if teller.ended is not None else {"status": "lives"}
     if trial.state == FINISHED:
         said = wrote.data if isinstance(wrote.data, dict) else {}
@@ -278,13 +280,13 @@ def _ended(trial: Trial, files: TrialFiles) -> Findings:
 
 def _floats(metrics: Mapping[str, Any]) -> dict[str, dict[str, float]]:
     """Return what was measured as the driver reads it, to which 20 games are 20.0."""
-    return {name: {key: float(one[key]) for key in one} for name, one in metrics.items()}
+    return {name: {key: float(metric[key]) for key in metric} for name, metric in metrics.items()}
 
 
 # Attempts.
 
 
-def _results(trial: Trial, files: TrialFiles) -> Findings:
+def _results(trial: TrialEntry, files: TrialFiles) -> Findings:
     """A result is its attempt's, and what events say of it; late ones are kept, and not told."""
     known = {attempt.number: attempt for attempt in trial.attempts}
     for number, file in files.attempts.items():
@@ -297,7 +299,7 @@ def _results(trial: Trial, files: TrialFiles) -> Findings:
     for number, attempt in known.items():
         if attempt.ended is None or attempt.ended.data["status"] not in OWN_WORD:
             continue
-        if not files.attempts.get(number, File("")).exists:
+        if not files.attempts.get(number, StudyFile("")).exists:
             yield Fault(
                 "attempts",
                 trial.number,
@@ -306,7 +308,7 @@ def _results(trial: Trial, files: TrialFiles) -> Findings:
             )
 
 
-def _result(trial: Trial, attempt: Attempt, file: File) -> Findings:
+def _result(trial: TrialEntry, attempt: Attempt, file: StudyFile) -> Findings:
     ended = None if attempt.ended is None else attempt.ended.data
     if ended is not None and ended["status"] not in OWN_WORD:
         return  # lost or interrupted: whatever it wrote came too late, or was damaged
@@ -332,15 +334,17 @@ def _result(trial: Trial, attempt: Attempt, file: File) -> Findings:
         )
 
 
-def _control(trial: Trial, stored: OptunaTrial, files: TrialFiles, disk: Disk) -> Findings:
+def _control(trial: TrialEntry, stored: OptunaTrial, files: TrialFiles, disk: Disk) -> Findings:
     """The token is the newest that was announced and whose files were written."""
     file = files.control
     if file.problem is not None or not isinstance(file.data, dict | None):
         yield Fault("control", trial.number, f"{file.path} {file.problem or 'says nothing'}")
         return
-    written = [one for one in trial.attempts if _was_given(one, disk)]
+    written = [attempt for attempt in trial.attempts if _was_given(attempt, disk)]
     allowed = [
-        one.token for one in trial.attempts if not written or one.number >= written[-1].number
+        attempt.token
+        for attempt in trial.attempts
+        if not written or attempt.number >= written[-1].number
     ]
     token = None if file.data is None else file.data.get("token")
     if token not in allowed and (written or token is not None):
@@ -366,14 +370,14 @@ def _control(trial: Trial, stored: OptunaTrial, files: TrialFiles, disk: Disk) -
 def _was_given(attempt: Attempt, disk: Disk) -> bool:
     """Return whether the job's file is written, which comes after the trial's files."""
     job = disk.job(attempt.job)
-    file = job.plan if attempt.place == 0 else job.later.get(attempt.place, File(""))
+    file = job.plan if attempt.place == 0 else job.later.get(attempt.place, StudyFile(""))
     return file.exists
 
 
 # The curve.
 
 
-def _curve(books: Books, trial: Trial, stored: OptunaTrial, files: TrialFiles) -> Findings:
+def _curve(books: Books, trial: TrialEntry, stored: OptunaTrial, files: TrialFiles) -> Findings:
     """Optuna, events and the curve's file have the same value at every step that was reported.
 
     An attempt that goes on from a checkpoint makes the steps behind it again, and may come to
@@ -422,7 +426,7 @@ def _first_values(rows: Sequence[Mapping[str, Any]], metric: str) -> dict[int, t
     return values
 
 
-def _content(file: File) -> str:
+def _content(file: StudyFile) -> str:
     if file.problem is not None:
         return file.problem
     return shown(file.data) if file.exists else "is missing"

@@ -1,16 +1,22 @@
-"""A copy of the code that a study's jobs run, so that editing it changes no queued job."""
+"""Which code jobs run: a copy of it, so that editing it changes no queued job; its versions.
+
+Which code and which versions made something.
+"""
 
 import hashlib
 import os
+import platform
 import shutil
 import subprocess
 from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Final
 from uuid import uuid4
 
 import hpsearch
-from hpsearch.atomic import write_json
 from hpsearch.errors import DiskError, remedy
+from hpsearch.files import write_json
 
 _IS_LEFT_OUT = {"__pycache__", ".mypy_cache", ".ruff_cache"}
 
@@ -97,3 +103,25 @@ def _git(package: Path, *arguments: str) -> str | None:
     except (OSError, subprocess.CalledProcessError):
         return None
     return done.stdout.strip()
+
+
+PACKAGES: Final = (
+    *("torch", "optuna", "numpy", "numba", "safetensors"),
+    *("onnx", "onnxscript", "onnx-ir", "onnxruntime"),
+)
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of what plays, by package; packages that are missing are left out."""
+    by_package = {"hpsearch": hpsearch.__version__, "python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            by_package[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return by_package
+
+
+def code_commit() -> str | None:
+    """Return the commit of the running code, with a + where it was edited; None outside of git."""
+    return commit_of(Path(hpsearch.__file__).parent)

@@ -1,6 +1,14 @@
-"""What an executor is: it submits jobs, looks at them, asks them to leave, and decides nothing."""
+"""What an executor is: it submits jobs, looks at them, asks them to leave, and decides nothing.
 
-from collections.abc import Mapping, Sequence
+What jobs do not get of the driver's environment.
+
+A job inherits the environment of its submission, and SLURM stores it as long as it knows the job.
+Jobs need no database, so the variable with its password is taken out.
+"""
+
+import os
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
@@ -88,7 +96,7 @@ class Executor(Protocol):
         ...
 
     def cancel_strays(self) -> None:
-        """End the jobs of this study's that the last look found and that nobody had asked about.
+        """End the jobs of this study's that the last look found unasked.
 
         Such as one that appeared after its submission had got no answer and been given up.
 
@@ -108,3 +116,16 @@ class Executor(Protocol):
     def log(self, job: JobDir, job_id: str) -> Path:
         """Return the file of what the job printed; it may not be there."""
         ...
+
+
+@contextmanager
+def without_variables(names: Collection[str]) -> Iterator[None]:
+    """Let processes that are started in the block not inherit these environment variables.
+
+    submitit gives what it starts a copy of the whole environment, and takes no other one.
+    """
+    values = {name: os.environ.pop(name) for name in names if name in os.environ}
+    try:
+        yield
+    finally:
+        os.environ.update(values)

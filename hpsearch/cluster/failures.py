@@ -1,4 +1,13 @@
-"""Kinds of failure, by which the driver decides what becomes of a trial."""
+"""Kinds of failure, by which the driver decides what becomes of a trial; and the polite stop.
+
+A polite stop: signals set a flag, the loop looks at it where stopping is safe.
+"""
+
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
 
 from hpsearch.errors import DiskError, HpsearchError, is_full
 
@@ -10,7 +19,7 @@ NAN, DIVERGED, HUNG, CODE = "nan", "diverged", "hung", "code"
 PREEMPTED, TIMEOUT, NODE_FAIL, CANCELLED = "preempted", "timeout", "node_fail", "cancelled"
 
 LOST = "lost"
-"""the job is gone, and nobody knows why"""
+"""the job is gone, and it is not known why"""
 SILENT = "silent"
 """the job is said to run, but has given no sign of life for too long"""
 
@@ -39,3 +48,45 @@ def message_of(error: Exception) -> str:
         return str(error)
     first_line = str(error).strip().partition("\n")[0]
     return f"{type(error).__name__}: {first_line}" if first_line else type(error).__name__
+
+
+GLANCE_SECONDS = 0.2
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGUSR2)
+
+
+class StopFlag:
+    """Whether this process has been asked to stop."""
+
+    def __init__(self) -> None:
+        """Begin unset."""
+        self.is_set = False
+        self.signal: int | None = None
+        """the last signal that set it"""
+
+    def set(self, signum: int, frame: FrameType | None) -> None:
+        """Remember the request; a signal handler. A second Ctrl-C does not wait any more."""
+        if self.is_set and signum == signal.SIGINT:
+            raise KeyboardInterrupt
+        self.is_set = True
+        self.signal = signum
+
+    def rest(self, seconds: float) -> None:
+        """Wait, but no longer than until this process is asked to stop.
+
+        Python by itself would go on sleeping after a signal.
+        """
+        deadline = time.monotonic() + seconds
+        while (left := deadline - time.monotonic()) > 0 and not self.is_set:
+            time.sleep(min(GLANCE_SECONDS, left))
+
+
+@contextmanager
+def stop_flag(signals: tuple[signal.Signals, ...] = STOP_SIGNALS) -> Iterator[StopFlag]:
+    """Give a flag that the signals set while the block runs; main thread only."""
+    flag = StopFlag()
+    previous = {number: signal.signal(number, flag.set) for number in signals}
+    try:
+        yield flag
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)

@@ -1,4 +1,4 @@
-"""What a study leaves on disk that nobody needs any more, and how it is removed.
+"""What a study leaves on disk that is not needed any more, and how it is removed.
 
 Nothing of a trial or a job that has not ended is garbage. A folder gets a hidden name before it is
 removed, so a removal that is cut off leaves nothing that looks whole; the next one finds the rest.
@@ -11,40 +11,40 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
-from hpsearch.bounded import contents
 from hpsearch.cluster.pins import pinned
 from hpsearch.cluster.study_dir import JobDir, StudyDir
 from hpsearch.cluster.trial_dir import TrialDir
 from hpsearch.errors import DiskError
+from hpsearch.files import contents
 from hpsearch.trainers import checkpoint
-from hpsearch.trainers.best_checkpoint import read_best
+from hpsearch.trainers.checkpoint import read_best
 
 CHECKPOINTS, PICKLES, TEMPORARY = "checkpoints", "pickles", "temporary"
 CODE, TRACES = "code", "traces"
 KINDS = (CHECKPOINTS, PICKLES, TEMPORARY, CODE, TRACES)
 
 STALE_SECONDS = 3600.0
-"""after which whoever wrote a file under a temporary name is taken to have been killed"""
+"""after which the writer of a file under a temporary name is taken to have been killed"""
 _TRASH = ".garbage-"
 _HALF_WRITTEN = re.compile(r"\..+[-_][0-9a-f]{32}(\.sh)?")
 """names under which files and folders are written before they are renamed"""
 
 
 @dataclass(frozen=True)
-class Ended:
+class EndedTrials:
     """What has ended of a study, as its events tell."""
 
     finished: tuple[int, ...]
     """trials whose newest and best checkpoints are wanted"""
     given_up: tuple[int, ...]
-    """trials that were pruned or failed: nobody goes on from them"""
+    """trials that were pruned or failed: no trial goes on from them"""
     matches: tuple[int, ...]
-    """that were judged: nobody needs the responses that were trained in them"""
+    """that were judged: the responses that were trained in them are not needed"""
     jobs: tuple[str, ...]
     live_ids: frozenset[str | None]
     """the executor's ids of all other jobs, None for one that it has not confirmed"""
     is_driven: bool
-    """whether somebody may submit jobs now"""
+    """whether a driver may submit jobs now"""
 
     def live_arrays(self) -> set[str]:
         """Return what the scheduler calls the arrays, or single jobs, that may still run."""
@@ -62,16 +62,16 @@ class Garbage:
     """bytes of its files"""
 
 
-def find_garbage(study: StudyDir, ended: Ended, *, now: float, traces: bool) -> list[Garbage]:
+def find_garbage(study: StudyDir, ended: EndedTrials, *, now: float, traces: bool) -> list[Garbage]:
     """Return what may be removed; what was recorded for people to look at only with ``traces``."""
-    found = [
+    garbage = [
         *((CHECKPOINTS, path) for path in _checkpoints(study, ended)),
         *((PICKLES, path) for path in _pickles(study, ended)),
         *((TEMPORARY, path) for path in _temporary(study, ended, now)),
         *((CODE, path) for path in _code(study, ended)),
         *((TRACES, path) for path in _traces(study, ended) if traces),
     ]
-    return [Garbage(kind, path, _size(path)) for kind, path in found]
+    return [Garbage(kind, path, _size(path)) for kind, path in garbage]
 
 
 def remove(path: Path) -> None:
@@ -96,7 +96,7 @@ def remove(path: Path) -> None:
         ) from error
 
 
-def _checkpoints(study: StudyDir, ended: Ended) -> Iterator[Path]:
+def _checkpoints(study: StudyDir, ended: EndedTrials) -> Iterator[Path]:
     held = frozenset[Path]().union(*pinned(study).values())
     for number in ended.finished:
         trial = study.trial(number)
@@ -119,7 +119,7 @@ def _others(trial: TrialDir, wanted: frozenset[Path]) -> Iterator[Path]:
             yield path
 
 
-def _pickles(study: StudyDir, ended: Ended) -> Iterator[Path]:
+def _pickles(study: StudyDir, ended: EndedTrials) -> Iterator[Path]:
     """Yield submitit's pickles; those of a whole array lie in the folder of its first job."""
     if None in ended.live_ids:  # an array that the executor has not confirmed reads its pickles too
         return
@@ -130,7 +130,7 @@ def _pickles(study: StudyDir, ended: Ended) -> Iterator[Path]:
                 yield path
 
 
-def _temporary(study: StudyDir, ended: Ended, now: float) -> Iterator[Path]:
+def _temporary(study: StudyDir, ended: EndedTrials, now: float) -> Iterator[Path]:
     """Yield what killed processes left half-written or half-removed."""
     for folder in _written_folders(study, ended):
         for path in _entries(folder):
@@ -139,15 +139,15 @@ def _temporary(study: StudyDir, ended: Ended, now: float) -> Iterator[Path]:
                 yield path
 
 
-def _written_folders(study: StudyDir, ended: Ended) -> Iterator[Path]:
+def _written_folders(study: StudyDir, ended: EndedTrials) -> Iterator[Path]:
     for number in (*ended.finished, *ended.given_up):
         trial = study.trial(number)
-        yield from (trial.root, trial.checkpoints, *(one.root for one in trial.attempts))
+        yield from (trial.root, trial.checkpoints, *(attempt.root for attempt in trial.attempts))
     yield from (study.job(name).root for name in ended.jobs)
     yield study.code
 
 
-def _code(study: StudyDir, ended: Ended) -> Iterator[Path]:
+def _code(study: StudyDir, ended: EndedTrials) -> Iterator[Path]:
     """Yield the copies of the code that no job imports, the newest, for the next driver, aside."""
     copies = [path for path in _entries(study.code) if not path.name.startswith(".")]
     scripts = [script for folder in _entries(study.jobs) for script in JobDir(folder).scripts]
@@ -162,7 +162,7 @@ def _code(study: StudyDir, ended: Ended) -> Iterator[Path]:
             yield path
 
 
-def _traces(study: StudyDir, ended: Ended) -> Iterator[Path]:
+def _traces(study: StudyDir, ended: EndedTrials) -> Iterator[Path]:
     trials = (study.trial(number).tensorboard for number in (*ended.finished, *ended.given_up))
     jobs = (study.job(name).traces for name in ended.jobs)
     yield from (path for path in (study.tensorboard, *trials, *jobs) if path.exists())
@@ -176,16 +176,16 @@ def _is_stale(path: Path, now: float) -> bool:
     try:
         # Not its mtime, which copying and renaming keep.
         return now - path.lstat().st_ctime > STALE_SECONDS
-    except FileNotFoundError:  # renamed meanwhile by whoever wrote it
+    except FileNotFoundError:  # renamed meanwhile by its writer
         return False
 
 
 def _size(path: Path) -> int:
     """Return the bytes of a file, or of all files below a folder."""
     total = 0
-    for one in (path, *path.rglob("*")):
+    for place in (path, *path.rglob("*")):
         try:
-            total += 0 if one.is_dir() else one.lstat().st_size
+            total += 0 if place.is_dir() else place.lstat().st_size
         except FileNotFoundError:
             continue
     return total

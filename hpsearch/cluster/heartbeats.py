@@ -11,10 +11,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from hpsearch.atomic import replace_json
-from hpsearch.cluster.messages import Assignment, JobHeartbeat, MemberHeartbeat
-from hpsearch.cluster.record_file import read_record
+from hpsearch.cluster.records import Assignment, JobHeartbeat, MemberHeartbeat, read_record
 from hpsearch.errors import CorruptError, DiskError
+from hpsearch.files import replace_json
 
 SHORTEST_SECONDS, LONGEST_SECONDS = 2.0, 60.0
 """between two signs of life of a job"""
@@ -132,8 +131,10 @@ class Heartbeats:
         self._write(is_busy=True)
 
     def _add(self, members: Iterable[tuple[Assignment, int]], saved: Mapping[int, int]) -> None:
-        for one, step in members:
-            self._members[one.trial] = MemberHeartbeat.at(one, step, saved.get(one.trial, 0))
+        for assignment, step in members:
+            self._members[assignment.trial] = MemberHeartbeat.at(
+                assignment, step, saved.get(assignment.trial, 0)
+            )
 
     def _write(self, *, is_busy: bool) -> None:
         self._next = time.monotonic() + self._seconds

@@ -4,8 +4,8 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from hpsearch.cluster.gpus import VISIBLE, Gpu, hold_gpus
-from hpsearch.cluster.signals import StopFlag, stop_flag
+from hpsearch.cluster.failures import StopFlag, stop_flag
+from hpsearch.cluster.machine import VISIBLE, Gpu, hold_gpus
 from hpsearch.cluster.study_dir import JobDir
 
 

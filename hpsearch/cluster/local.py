@@ -9,11 +9,10 @@ from pathlib import Path
 import psutil
 import submitit
 
-from hpsearch.cluster.executor import JobStatus, Phase, SubmissionRefusedError
-from hpsearch.cluster.gpus import NO_GPUS, GpuShare
+from hpsearch.cluster.executor import JobStatus, Phase, SubmissionRefusedError, without_variables
 from hpsearch.cluster.job_entry import train, train_on_gpus
+from hpsearch.cluster.machine import NO_GPUS, GpuShare
 from hpsearch.cluster.study_dir import JobDir
-from hpsearch.cluster.withheld import without_variables
 from hpsearch.errors import unwritten
 
 LOCAL_TIMEOUT_MINUTES = 60 * 24 * 365
@@ -134,8 +133,8 @@ def _controller(job: JobDir, job_id: str) -> psutil.Process | None:
 
 
 def _controllers(jobs: Sequence[tuple[JobDir, str]]) -> list[psutil.Process]:
-    found = (_controller(job, job_id) for job, job_id in jobs)
-    return [process for process in found if process is not None]
+    controllers = (_controller(job, job_id) for job, job_id in jobs)
+    return [process for process in controllers if process is not None]
 
 
 def _names(process: psutil.Process, folder: Path) -> bool:

@@ -1,6 +1,6 @@
 """Local generations: members of an island take each other's places between two matches.
 
-Whoever is among the worst gives way to a copy of one of the best, by games that all of them play
+The worst members are replaced by copies of the best, by games that all of them play
 each other and the panel in the memory of the device. What is decided follows from the members as
 they are at that step: an attempt that goes on from a checkpoint of it decides the same.
 """
@@ -12,28 +12,25 @@ from typing import Any, Final
 import numpy as np
 import torch
 
-from hpsearch.cluster.island import Island, Loan, Takeover
-from hpsearch.cluster.keeper import Keeper
+from hpsearch.cluster.member import Slots
+from hpsearch.cluster.records import DonatedCheckpoint, Exploit, Island
 from hpsearch.cluster.resuming import age_of
-from hpsearch.cluster.slots import Slots
-from hpsearch.config_paths import apply, value_at
-from hpsearch.game.philox import derive_key
-from hpsearch.plain import to_plain
-from hpsearch.population.arrays import Ints
-from hpsearch.population.crossplay import crossplay
-from hpsearch.population.exploring.children import perturbation
-from hpsearch.population.exploring.explore import explore
-from hpsearch.population.fitness import Places
+from hpsearch.cluster.schedule import CheckpointPolicy
+from hpsearch.game.random import derive_key
+from hpsearch.population.crossplay import Agents, Hosts, crossplay, scripted_agents, scripted_hosts
+from hpsearch.population.explore import perturbation
+from hpsearch.population.fitness import MatchStanding, Places, score
 from hpsearch.population.options import Keep, Perturb, scripted_players
-from hpsearch.population.scores import Standing, score
+from hpsearch.population.perturb import explore
 from hpsearch.population.selection.succession import by_truncation
-from hpsearch.population.sides import Agents, Hosts, scripted_agents, scripted_hosts
+from hpsearch.population.statistics import Ints
+from hpsearch.schema import apply, to_plain, value_at
 from hpsearch.trainers import checkpoint
 from hpsearch.trainers.config import TrainerConfig, read_config
 from hpsearch.trainers.config.players import ROLES
 from hpsearch.trainers.inheriting import copy_of, take_place
+from hpsearch.trainers.policies import AgentSeat, HostSeat
 from hpsearch.trainers.rollouts import game_config
-from hpsearch.trainers.seats import AgentSeat, HostSeat
 
 SPLITS: Final = ("named", "fresh")
 """starts by which parents are named, and others by which they are believed"""
@@ -47,13 +44,13 @@ class _Copy:
     row: int
     """whose place"""
     source: int
-    """row of whom it is a copy"""
+    """row of the member that it is a copy of"""
 
 
 class LocalMatches:
     """Breeds the members of a job at the end of each local generation."""
 
-    def __init__(self, slots: Slots, keeper: Keeper) -> None:
+    def __init__(self, slots: Slots, keeper: CheckpointPolicy) -> None:
         """Take who trains, and who saves them."""
         self._slots = slots
         self._keeper = keeper
@@ -98,7 +95,7 @@ class LocalMatches:
 
     def _copies(self, island: Island, rows: Sequence[int], rng: np.random.Generator) -> list[_Copy]:
         learned, num = self._slots.trainer.config.learning(), len(rows)
-        standing = Standing(
+        standing = MatchStanding(
             members=[
                 Places(*(k if role in learned else None for role in ROLES)) for k in range(num)
             ],
@@ -117,9 +114,9 @@ class LocalMatches:
             rng=rng,
         )
         return [
-            _Copy(rows[place], rows[one.source])
-            for place, one in enumerate(successors)
-            if one.is_child
+            _Copy(rows[place], rows[successor.source])
+            for place, successor in enumerate(successors)
+            if successor.is_child
         ]
 
     def _play(self, island: Island, split: str, rows: Sequence[int]) -> Ints:
@@ -143,7 +140,7 @@ class LocalMatches:
                 device=trainer.device,
             )
         moves = played.moves
-        # Also in rows in which nobody sits somebody plays, of whom the next attempt knows nothing.
+        # Empty rows play too, by weights that the next attempt does not know.
         if trainer.host is not None:
             moves = moves[[*rows, *range(trainer.num_members, moves.shape[0])]]
         if trainer.agent is not None:
@@ -155,22 +152,22 @@ class LocalMatches:
     def _exchange(self, island: Island, copies: Sequence[_Copy], rng: np.random.Generator) -> None:
         """Save the sources as they are, then let their copies take the places."""
         trainer = self._slots.trainer
-        sources = sorted({one.source for one in copies})
+        sources = sorted({copy.source for copy in copies})
         states = {row: copy_of(trainer, row) for row in sources}
         configs = {row: trainer.configs[row] for row in sources}
         names = {row: self._lend(row) for row in sources}
-        for one in copies:
-            member, source = self._slots.members[one.row], self._slots.members[one.source]
-            step = self._slots.steps[one.row]
-            before = _values(configs[one.source], island)
+        for copy in copies:
+            member, source = self._slots.members[copy.row], self._slots.members[copy.source]
+            step = self._slots.steps[copy.row]
+            before = _values(configs[copy.source], island)
             params = _explored(before, island, rng)
             config = _with_values(member.config, params)
-            take_place(trainer, one.row, config, states[one.source])
-            takeover = Takeover(
+            take_place(trainer, copy.row, config, states[copy.source])
+            takeover = Exploit(
                 step=step,
                 source=source.assignment.trial,
-                source_step=self._slots.steps[one.source],
-                sha256=names[one.source],
+                source_step=self._slots.steps[copy.source],
+                sha256=names[copy.source],
                 changes=_changes(before, params),
                 params=params,
             )
@@ -182,7 +179,7 @@ class LocalMatches:
         member, step = self._slots.members[row], self._slots.steps[row]
         self._keeper.save(self._slots.trainer, row, member, checkpoint.LENT)
         sha256 = checkpoint.identity(checkpoint.path_of(member.trial.checkpoints, step))
-        loan = Loan(step, sha256)
+        loan = DonatedCheckpoint(step, sha256)
         member.trial.write_exchanges(member.trial.read_exchanges().with_loan(loan))
         return sha256
 

@@ -1,4 +1,4 @@
-"""The folder of a match: who plays whom, and how long their games took.
+"""The folder of a match: which players meet, and how long their games took.
 
 runs/<study>/matches/<number>/
     plan.json          who plays, written by the driver
@@ -17,20 +17,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zipfile import ZipFile
 
-from hpsearch.atomic import replace_json, write_bytes, write_json
-from hpsearch.bounded import open_file, read_json, unreadable
-from hpsearch.cluster.record_file import read_record, required_record
+from hpsearch.cluster.records import read_record, required_record
 from hpsearch.errors import CorruptError, DiskError
+from hpsearch.files import open_file, read_json, replace_json, unreadable, write_bytes, write_json
 from hpsearch.schema import NonNegative, Positive
 from hpsearch.trainers.checkpoint_name import PREFIX
 from hpsearch.trainers.config.players import Role
 
-MAX_ARRAY = 2**31
-"""bytes of an array: 32 times 32 players in 500,000 games each"""
-
-if TYPE_CHECKING:  # it takes as long to import as all that validates a study
+if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
+
+
+MAX_ARRAY = 2**31
+"""bytes of an array: 32 times 32 players in 500,000 games each"""
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ class Answers:
 
 
 @dataclass(frozen=True)
-class Games:
+class MatchGames:
     """How long the games of every pair took. Axes: S sets of starts, P hosts, Q agents, G games."""
 
     moves: "npt.NDArray[np.int64]"
@@ -134,7 +134,7 @@ class MatchDir:
         """
         return required_record(MatchPlan, self._plan)
 
-    def write_games(self, games: Games) -> None:
+    def write_games(self, games: MatchGames) -> None:
         """Say how the games went: the last thing that a match writes."""
         import numpy as np
 
@@ -142,7 +142,7 @@ class MatchDir:
         np.savez_compressed(file, moves=games.moves.astype(np.int32), finished=games.finished)
         write_bytes(self._games, file.getvalue())
 
-    def read_games(self) -> Games | None:
+    def read_games(self) -> MatchGames | None:
         """Return how the games went, None if they have not been played.
 
         Raises:
@@ -166,11 +166,11 @@ class MatchDir:
             raise CorruptError(f"{self._games} holds no games ({error})") from error
         if moves.dtype.kind != "i" or moves.min(initial=0) < 0 or moves.shape != finished.shape:
             raise CorruptError(f"{self._games} holds no games, but {moves.dtype} {moves.shape}")
-        return Games(moves.astype(np.int64), finished.astype(np.bool_))
+        return MatchGames(moves.astype(np.int64), finished.astype(np.bool_))
 
     def write_answers(self, answers: Sequence[Answer]) -> None:
         """Say how responses fared; before the games."""
-        write_json(self._answers, {"answers": [asdict(one) for one in answers]})
+        write_json(self._answers, {"answers": [asdict(answer) for answer in answers]})
 
     def read_answers(self) -> tuple[Answer, ...]:
         """Return how responses fared, none if none played.
@@ -179,8 +179,8 @@ class MatchDir:
             CorruptError: if the file is damaged.
             DiskError: if it cannot be read.
         """
-        found = read_record(Answers, self._answers)
-        return () if found is None else found.answers
+        answers = read_record(Answers, self._answers)
+        return () if answers is None else answers.answers
 
     def give_sign(self, pairs_played: int = 0) -> None:
         """Say that the job lives, and how far it is."""

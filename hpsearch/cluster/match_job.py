@@ -8,16 +8,15 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import torch
 
-from hpsearch.cluster.match_dir import Answer, Entrant, Games, MatchDir, MatchPlan, Response
-from hpsearch.cluster.signals import StopFlag
+from hpsearch.cluster.failures import StopFlag
+from hpsearch.cluster.match_dir import Answer, Entrant, MatchDir, MatchGames, MatchPlan, Response
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.errors import ConflictError, CorruptError
 from hpsearch.game.config import GameConfig
 from hpsearch.game.players import AGENTS, HOSTS
 from hpsearch.population.best_response import measure_response, train_response
-from hpsearch.population.crossplay import CrossPlay
-from hpsearch.population.round_robin import Players, common_game, play_everybody
-from hpsearch.trainers.saved_player import load_player
+from hpsearch.population.crossplay import CrossPlay, Players, common_game, play_everybody
+from hpsearch.trainers.opponents import load_player
 
 
 def play_match(study: StudyDir, number: int, flag: StopFlag) -> None:
@@ -62,14 +61,16 @@ def play_match(study: StudyDir, number: int, flag: StopFlag) -> None:
         )
         parts.append(_in_order(played, plan))
     answers = []
-    for one in plan.responses:
+    for response in plan.responses:
         if flag.is_set:
             return
-        answers.append(_answer(study, match, plan, one, device, give_sign))
+        answers.append(_answer(study, match, plan, response, device, give_sign))
     if answers:
         match.write_answers(answers)
     match.write_games(
-        Games(np.stack([one.moves for one in parts]), np.stack([one.finished for one in parts]))
+        MatchGames(
+            np.stack([part.moves for part in parts]), np.stack([part.finished for part in parts])
+        )
     )
 
 
@@ -77,31 +78,31 @@ def _answer(
     study: StudyDir,
     match: MatchDir,
     plan: MatchPlan,
-    one: Response,
+    planned: Response,
     device: torch.device,
     give_sign: Callable[[], None],
 ) -> Answer:
     """Train an opponent against a player and let them meet."""
-    champion = study.checkpoint(one.checkpoint)
+    champion = study.checkpoint(planned.checkpoint)
     response = train_response(
         champion,
-        one.role,
-        match.response(one.role),
-        steps=one.steps,
-        seed=one.seed,
+        planned.role,
+        match.response(planned.role),
+        steps=planned.steps,
+        seed=planned.seed,
         device=plan.device,
         give_sign=give_sign,
     )
-    found = measure_response(
+    measured = measure_response(
         champion,
-        one.role,
+        planned.role,
         response,
         num_games=plan.num_games,
         max_steps=plan.max_steps,
         split=plan.splits[-1],
         device=device,
     )
-    return Answer(one.role, one.trial, found.value, found.low, found.high)
+    return Answer(planned.role, planned.trial, measured.value, measured.low, measured.high)
 
 
 def _is_played(match: MatchDir, plan: MatchPlan) -> bool:
@@ -126,10 +127,10 @@ def _device(plan: MatchPlan) -> torch.device:
 def _players(
     study: StudyDir, entrants: Sequence[Entrant], role: str, device: torch.device
 ) -> Players:
-    names = [one.name for one in entrants]
+    names = [entrant.name for entrant in entrants]
     if not names or len(set(names)) < len(names):
         raise CorruptError(f"a match needs {role}s, each name once, but its plan names {names}")
-    scripted = tuple(one.name for one in entrants if one.checkpoint is None)
+    scripted = tuple(entrant.name for entrant in entrants if entrant.checkpoint is None)
     known = HOSTS if role == "host" else AGENTS
     unknown = [name for name in scripted if name not in known]
     if unknown:
@@ -137,9 +138,9 @@ def _players(
             f"{', '.join(unknown)} is no scripted {role}; there are {', '.join(known)}"
         )
     learned = {
-        one.name: load_player(study.checkpoint(one.checkpoint), role, device)
-        for one in entrants
-        if one.checkpoint is not None
+        entrant.name: load_player(study.checkpoint(entrant.checkpoint), role, device)
+        for entrant in entrants
+        if entrant.checkpoint is not None
     }
     return Players(learned, scripted)
 
@@ -158,7 +159,7 @@ def _game(hosts: Players, agents: Players) -> GameConfig:
 
 def _in_order(played: CrossPlay, plan: MatchPlan) -> CrossPlay:
     """Return games with hosts and agents in the plan's order."""
-    hosts, agents = (tuple(one.name for one in side) for side in (plan.hosts, plan.agents))
+    hosts, agents = (tuple(player.name for player in side) for side in (plan.hosts, plan.agents))
     cells = np.ix_(
         [played.hosts.index(name) for name in hosts],
         [played.agents.index(name) for name in agents],

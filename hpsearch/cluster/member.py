@@ -1,20 +1,41 @@
-"""One trial as its job sees it: the files it reads and writes."""
+"""The trials of a job: their files, the queue of those to come, the rows of its trainer.
+
+What a job is given to train: its first trials, and more while it runs.
+
+Nothing that was given is lost: a trial for which there is no row yet, or that has another shape
+than those that train, waits, and begins at the latest when all before it have ended. One that still
+waits when the job ends has left no sign of life, and the driver gives it to another job.
+
+The rows of a trainer as slots, in which members come and go without anything built anew.
+"""
 
 import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final, Literal
 
+from torch import Tensor
+
 from hpsearch import yaml_file
-from hpsearch.cluster.failures import kind_of, message_of
-from hpsearch.cluster.island import Island
-from hpsearch.cluster.lineage import Lineage
-from hpsearch.cluster.messages import Assignment, AttemptResult, Status, Stop
-from hpsearch.cluster.study_dir import StudyDir
+from hpsearch.cluster.failures import CODE, DISK, kind_of, message_of
+from hpsearch.cluster.records import (
+    Assignment,
+    AttemptResult,
+    Island,
+    JobPlan,
+    Lineage,
+    Status,
+    Stop,
+)
+from hpsearch.cluster.study_dir import JobDir, StudyDir
 from hpsearch.cluster.trial_dir import AttemptDir, TrialDir
-from hpsearch.errors import CorruptError, DiskError
-from hpsearch.trainers.config import TrainerConfig, read_config
+from hpsearch.errors import CorruptError, DiskError, HpsearchError
+from hpsearch.monitor.resources import LayerTensors
+from hpsearch.trainers.algorithms import build
+from hpsearch.trainers.config import TrainerConfig, read_config, shape_key
 from hpsearch.trainers.evaluation import Evaluation, Metrics
+from hpsearch.trainers.trainer import AnyTrainer
 
 FENCED: Final = "fenced"
 
@@ -47,7 +68,7 @@ class Member:
         config = read_config(yaml_file.load(trial.config), source=str(trial.config))
         attempt = trial.attempt(assignment.attempt)
         lineage = trial.read_lineage()
-        parents = tuple(study.checkpoint(one.checkpoint) for one in lineage.parents)
+        parents = tuple(study.checkpoint(parent.checkpoint) for parent in lineage.parents)
         return cls(
             assignment=assignment,
             trial=trial,
@@ -83,13 +104,13 @@ class Member:
             self.end(reason, step)
         return reason is not None
 
-    def report(self, step: int, found: Evaluation) -> None:
+    def report(self, step: int, evaluation: Evaluation) -> None:
         """Add an evaluation to the learning curve, and its games beside it."""
         row = {"step": step, "attempt": self.assignment.attempt, "at": time.time()}
-        games = {name: asdict(counted) for name, counted in found.games.items()}
+        games = {name: asdict(counted) for name, counted in evaluation.games.items()}
         self.trial.append_games({**row, "games": games})
-        metrics = plain_metrics(found.metrics)
-        self.trial.append_metrics({**row, "metrics": metrics, "entropies": found.entropies})
+        metrics = plain_metrics(evaluation.metrics)
+        self.trial.append_metrics({**row, "metrics": metrics, "entropies": evaluation.entropies})
 
     def fail(self, error: Exception, step: int) -> None:
         """Say that an error of the job ended the attempt."""
@@ -119,3 +140,233 @@ class Member:
 def plain_metrics(metrics: Metrics) -> dict[str, dict[str, float]]:
     """Return metrics as JSON holds them."""
     return {name: asdict(value) for name, value in metrics.items()}
+
+
+class TrialQueue:
+    """The trials that were given to a job and have not begun, in the order of their coming."""
+
+    def __init__(self, job: JobDir, plan: JobPlan) -> None:
+        """Begin with the first trials; a job that is no pilot gets no others."""
+        self._job = job
+        self._number = 1
+        """of the next trials that the job may be given"""
+        self._is_closed = plan.pilot_seconds <= 0
+        self._waiting = _opened(job.study, plan.assignments)
+        self._matches = [] if plan.match is None else [plan.match]
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no trial waits and nothing more will come; a match may still be to be played."""
+        return self._is_closed and not self._waiting
+
+    @property
+    def waiting(self) -> tuple[Member, ...]:
+        """Return the trials that wait."""
+        return tuple(self._waiting)
+
+    def waiting_with(self, shape: str) -> list[Member]:
+        """Return the trials of a shape that wait."""
+        return [member for member in self._waiting if shape_key(member.config) == shape]
+
+    def look(self) -> None:
+        """Read what the job has been given since the last look."""
+        while not self._is_closed:
+            given = self._read()
+            if given is None:
+                return
+            trials, match = given
+            self._number += 1
+            self._is_closed = not trials and match is None
+            self._waiting += _opened(self._job.study, trials)
+            self._matches += [] if match is None else [match]
+
+    def take(self) -> list[Member]:
+        """Take all that have the shape of the first.
+
+        Those that the driver has stopped end here: their results are written.
+        """
+        taken: list[Member] = []
+        while self._waiting and not taken:
+            for member in self.waiting_with(shape_key(self._waiting[0].config)):
+                self._waiting.remove(member)
+                is_over = member.obey(step=0)
+                if not is_over:
+                    taken.append(member)
+        return taken
+
+    def take_one(self, shape: str, may_begin: Callable[[Member], bool]) -> Member | None:
+        """Take the first that has a shape and may begin now, None if there is none.
+
+        One before it that the driver has stopped ends here: its result is written.
+        """
+        for member in self.waiting_with(shape):
+            if may_begin(member):
+                self._waiting.remove(member)
+                is_over = member.obey(step=0)
+                if not is_over:
+                    return member
+        return None
+
+    @property
+    def has_match(self) -> bool:
+        """Whether a match is to be played, once no trial trains."""
+        return bool(self._matches)
+
+    def take_match(self) -> int | None:
+        """Take the first match, None if there is none."""
+        return self._matches.pop(0) if self._matches else None
+
+    def _read(self) -> tuple[tuple[Assignment, ...], int | None] | None:
+        """Return what was given next; a file that cannot be read now may be a moment later."""
+        try:
+            trials = self._job.read_next(self._number)
+            return None if trials is None else (trials, self._job.read_next_match(self._number))
+        except (CorruptError, DiskError):
+            return None
+
+
+def steps_until_together(seated: int, first: int, interval: int) -> int:
+    """Return after how many steps a trial may begin that goes on from its step ``first``.
+
+    ``seated`` is the step of one that trains. Both are measured at the multiples of ``interval``.
+    Beginning then, they are measured together ever after; a fresh trial begins where the others are
+    measured.
+    """
+    return (first - seated) % interval
+
+
+def steps_until_next(seated: int, firsts: Iterable[int], interval: int) -> int | None:
+    """Return after how many steps one of the waiting trials may begin, None if none waits.
+
+    ``firsts`` are the steps from which they go on; the rest as in `steps_until_together`. One that
+    may begin now begins after the present steps, when it may again.
+    """
+    waits = (steps_until_together(seated, first, interval) or interval for first in firsts)
+    return min(waits, default=None)
+
+
+def steps_to_resume(saved: Sequence[Collection[int]], *, in_step: bool) -> list[int | None]:
+    """Return from which of its saved steps each trial goes on, None if it has none.
+
+    Trials that always trained ``in_step`` go on from the newest step that they have in common, if
+    there is one: a population that a kill caught between two members' checkpoints thus repeats what
+    an uninterrupted one did, member beside member. Any other goes on from its own newest.
+    """
+    common = set(saved[0]).intersection(*saved[1:]) if in_step and saved else set()
+    return [max(common or steps, default=None) for steps in saved]
+
+
+def _opened(study: StudyDir, assignments: Sequence[Assignment]) -> list[Member]:
+    """Return the trials that can be read; each other one ends here."""
+    opened = (_open(study, assignment) for assignment in assignments)
+    return [member for member in opened if member is not None]
+
+
+def _open(study: StudyDir, assignment: Assignment) -> Member | None:
+    try:
+        return Member.open(study, assignment)
+    except HpsearchError as error:
+        print(error, flush=True)
+        attempt = study.trial(assignment.trial).attempt(assignment.attempt)
+        # What cannot be read now may be a moment later, and says nothing of the trial.
+        kind = DISK if isinstance(error.__cause__, OSError) else CODE
+        attempt.write_result(AttemptResult(assignment.token, "failed", 0, kind, str(error), {}))
+        return None
+
+
+class Slots:
+    """A trainer, and which member sits in which of its rows.
+
+    Attributes:
+        trainer: computes all rows; empty slots are skipped.
+        members: by row, in the order of their coming, which every method keeps.
+        steps: of each member by row, in the same order, as last read: a device that has failed
+            would not tell.
+    """
+
+    def __init__(
+        self, members: Sequence[Member], trainer: AnyTrainer | None, *, may_stay_empty: bool
+    ) -> None:
+        """Seat the ``members``, fresh, in a new trainer or in one whose members have all ended.
+
+        That one is taken over, with what it has compiled, if it has their shape and as many rows;
+        more where rows ``may_stay_empty``.
+        """
+        configs = [member.config for member in members]
+        self.trainer = _taken_over(trainer, configs, may_stay_empty=may_stay_empty)
+        self.members = dict(enumerate(members))
+        self.steps = dict.fromkeys(self.members, 0)
+
+    @property
+    def free(self) -> list[int]:
+        """Return the empty rows."""
+        return [row for row in range(self.trainer.num_members) if row not in self.members]
+
+    @property
+    def oldest_step(self) -> int | None:
+        """Return the step of the member that came first, not the largest; None without members."""
+        return next(iter(self.steps.values()), None)
+
+    def read_steps(self) -> None:
+        """Ask the trainer for the steps; waits for the device."""
+        steps: list[int] = self.trainer.step.tolist()
+        self.steps = {row: steps[row] for row in self.members}
+
+    def seat(self, member: Member) -> int:
+        """Let a fresh member take a free row; return the row."""
+        row = self.free[0]
+        self.members[row], self.steps[row] = member, 0
+        self.trainer.begin(row, member.config)
+        return row
+
+    def leave(self, rows: Collection[int]) -> None:
+        """Let members go; their rows are free."""
+        self.members = {row: member for row, member in self.members.items() if row not in rows}
+        self.steps = {row: step for row, step in self.steps.items() if row not in rows}
+
+    def shrink(self) -> None:
+        """Go on without the free rows, in a new trainer; the last trainer stays for others."""
+        kept = sorted(self.members)
+        if kept and self.free:
+            self.trainer = self.trainer.select(kept)
+            self.members = {kept.index(row): member for row, member in self.members.items()}
+            self.steps = {kept.index(row): step for row, step in self.steps.items()}
+
+    def statistics(self) -> Mapping[str, Tensor]:
+        """Return the trainer's numbers of the members, in their order."""
+        statistics, rows = self.trainer.statistics(), list(self.members)
+        return (
+            statistics
+            if self._are_all
+            else {name: tensor[rows] for name, tensor in statistics.items()}
+        )
+
+    def layers(self) -> LayerTensors:
+        """Return the trainer's layers of the members, in their order."""
+        layers = self.trainer.layers()
+        if self._are_all:
+            return layers
+        rows, gradients = list(self.members), layers.gradients.items()
+        return LayerTensors(
+            {name: weight[rows] for name, weight in layers.weights.items()},
+            {name: None if gradient is None else gradient[rows] for name, gradient in gradients},
+        )
+
+    @property
+    def _are_all(self) -> bool:
+        """Whether the members are all rows in their order."""
+        return list(self.members) == list(range(self.trainer.num_members))
+
+
+def _taken_over(
+    trainer: AnyTrainer | None, configs: Sequence[TrainerConfig], *, may_stay_empty: bool
+) -> AnyTrainer:
+    """Return a trainer of fresh members: the given one, if it fits."""
+    if trainer is None or {shape_key(config) for config in configs} != {shape_key(trainer.config)}:
+        return build(configs)
+    spare = trainer.num_members - len(configs)
+    if spare < 0 or (spare > 0 and not may_stay_empty):
+        return build(configs)
+    for row, config in enumerate(configs):
+        trainer.begin(row, config)
+    return trainer

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from hpsearch.atomic import write_json
-from hpsearch.cluster.record_file import read_record
+from hpsearch.cluster.records import read_record
 from hpsearch.cluster.study_dir import StudyDir
+from hpsearch.files import write_json
 
 
 @dataclass(frozen=True)
@@ -54,13 +54,13 @@ def pinned(owner: StudyDir) -> Mapping[str, frozenset[Path]]:
     """Return the checkpoints that others need, by the name of the study that does.
 
     Raises:
-        CorruptError: if a file that says so is damaged: nobody knows then what it holds on to.
+        CorruptError: if a file that says so is damaged: what it keeps is not known then.
     """
-    found: dict[str, frozenset[Path]] = {}
+    checkpoints: dict[str, frozenset[Path]] = {}
     for file in owner.pin_files:
         said = read_record(Pin, file)
         if said is not None and os.path.isdir(said.study):
             places = frozenset(owner.checkpoint(place) for place in said.checkpoints)
             name = Path(said.study).name
-            found[name] = found.get(name, frozenset()) | places
-    return found
+            checkpoints[name] = checkpoints.get(name, frozenset()) | places
+    return checkpoints

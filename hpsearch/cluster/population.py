@@ -1,7 +1,12 @@
 """The training of several trials as one population: what happens between two steps.
 
-It speaks with whoever started it through files alone. Killed at any moment, it leaves whole
+It speaks with the driver through files alone. Killed at any moment, it leaves whole
 checkpoints from which the next attempt goes on.
+
+How trials that a job is given while it trains come to sit among the others.
+
+A newcomer takes a free row and begins where it is measured together with the others ever after: a
+fresh one where they are measured, at once where none trains. The others notice nothing.
 """
 
 import os
@@ -11,33 +16,117 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from hpsearch.cluster.failures import DIVERGED, HUNG
+from hpsearch.cluster.failures import DIVERGED, HUNG, StopFlag
 from hpsearch.cluster.heartbeats import Heartbeats
-from hpsearch.cluster.keeper import Keeper
 from hpsearch.cluster.local_matches import LocalMatches
-from hpsearch.cluster.measuring import Measuring
-from hpsearch.cluster.member import Member
-from hpsearch.cluster.newcomers import Newcomers
+from hpsearch.cluster.member import (
+    Member,
+    Slots,
+    TrialQueue,
+    steps_until_next,
+    steps_until_together,
+)
 from hpsearch.cluster.resuming import first_step, go_on
-from hpsearch.cluster.signals import StopFlag
-from hpsearch.cluster.slots import Slots
-from hpsearch.cluster.supply import Supply
+from hpsearch.cluster.schedule import CheckpointPolicy, EvaluationSchedule
 from hpsearch.errors import DiskError, HpsearchError, TrainingFailedError
+from hpsearch.monitor.look import JobPlace, MemberPlace
 from hpsearch.monitor.monitor import JobMonitor
-from hpsearch.monitor.places import JobPlace, MemberPlace
 from hpsearch.monitor.watchdog import HangReport
 from hpsearch.trainers import checkpoint
-from hpsearch.trainers.config import CommonConfig
+from hpsearch.trainers.config import CommonConfig, shape_key
 from hpsearch.trainers.evaluation import Metrics
 from hpsearch.trainers.trainer import AnyTrainer
+
+LOOK_SECONDS = 0.5
+"""at least between two looks for more trials"""
+
+
+class SlotRefill:
+    """Lets the trials of a supply take free rows."""
+
+    def __init__(
+        self,
+        supply: TrialQueue | None,
+        slots: Slots,
+        keeper: CheckpointPolicy,
+        heartbeats: Heartbeats,
+    ) -> None:
+        """Take where they come from, None if none will come, and where they go."""
+        self._supply = supply
+        self._slots = slots
+        self._keeper = keeper
+        self._heartbeats = heartbeats
+        self._next_look = 0.0
+
+    @property
+    def will_come(self) -> bool:
+        """Whether a free row may still be needed."""
+        return self._supply is not None and not self._supply.is_over
+
+    def look(self) -> None:
+        """See what was given, if it is time."""
+        if self._supply is not None and time.monotonic() >= self._next_look:
+            self._supply.look()
+            self._next_look = time.monotonic() + LOOK_SECONDS
+
+    def steps_until_due(self) -> int | None:
+        """Return after how many steps one of those who wait may begin, None if none may."""
+        oldest = self._slots.oldest_step
+        if self._supply is None or oldest is None or not self._slots.free:
+            return None
+        firsts = map(first_step, self._supply.waiting_with(self._shape))
+        return steps_until_next(oldest, firsts, self._interval)
+
+    def seat(self) -> bool:
+        """Begin all trials that may and have a row; return whether there were any."""
+        seated, oldest = 0, self._slots.oldest_step
+        while self._supply is not None and self._slots.free:
+            member = self._supply.take_one(
+                self._shape, lambda member: self._steps_until_seat(oldest, member) == 0
+            )
+            if member is None:
+                break
+            self._begin(member)
+            seated += 1
+        if seated:
+            self._slots.read_steps()
+        return seated > 0
+
+    def _begin(self, member: Member) -> None:
+        """Let one begin; what is wrong with it alone ends no other."""
+        # The driver takes one without a sign of life for one that never began.
+        self._heartbeats.announce([(member.assignment, 0)])
+        row = self._slots.seat(member)
+        begun = go_on(self._slots.trainer, {row: member}, in_step=False)
+        self._keeper.note(begun.saved)
+        for error in begun.errors.values():
+            print(error, flush=True)
+            member.fail(error, step=0)
+            self._slots.leave([row])
+
+    def _steps_until_seat(self, oldest: int | None, member: Member) -> int:
+        """Return after how many steps of the oldest one that waits may begin."""
+        if oldest is None:
+            return 0
+        return steps_until_together(oldest, first_step(member), self._interval)
+
+    @property
+    def _shape(self) -> str:
+        return shape_key(self._slots.trainer.config)
+
+    @property
+    def _interval(self) -> int:
+        interval: int = self._slots.trainer.config.evaluation.interval
+        return interval
+
 
 STRIDE_SECONDS = 0.5
 """how long the population trains between two looks at signals and control files"""
 
 
 @dataclass(frozen=True)
-class Standing:
-    """How far a population is, for whoever watches it train."""
+class PopulationProgress:
+    """How far a population is, for a live display."""
 
     steps: tuple[int, ...]
     steps_per_second: float
@@ -45,7 +134,7 @@ class Standing:
     """by trial: the evaluations of this moment"""
 
 
-Watcher = Callable[[Standing], None]
+Watcher = Callable[[PopulationProgress], None]
 
 
 class Population:
@@ -58,7 +147,7 @@ class Population:
         place: JobPlace,
         watcher: Watcher,
         trainer: AnyTrainer | None,
-        supply: Supply | None,
+        supply: TrialQueue | None,
         heartbeats: Heartbeats,
     ) -> None:
         """Build the trainer of the ``members``' trials, which `run` then trains.
@@ -75,12 +164,12 @@ class Population:
         self._is_refilled = supply is not None
         self._slots = Slots(members, trainer, may_stay_empty=self._is_refilled)
         self._config: CommonConfig = self._slots.trainer.config
-        self._keeper = Keeper(self._config)
-        self._measuring = Measuring(self._slots, self._config.evaluation)
+        self._keeper = CheckpointPolicy(self._config)
+        self._measuring = EvaluationSchedule(self._slots, self._config.evaluation)
         self._local_matches = LocalMatches(self._slots, self._keeper)
         self._steps_per_second = 0.0
         self._heartbeats = heartbeats
-        self._newcomers = Newcomers(supply, self._slots, self._keeper, self._heartbeats)
+        self._newcomers = SlotRefill(supply, self._slots, self._keeper, self._heartbeats)
         self._places: dict[int, MemberPlace] = {}
         """where the observations of each member go, by trial"""
         self._clock = 0
@@ -125,7 +214,7 @@ class Population:
     def _announce_births(self) -> None:
         """Give a sign of life before children are made, which may take minutes."""
         members = self._slots.members.values()
-        children = [(one.assignment, first_step(one)) for one in members if one.parents]
+        children = [(member.assignment, first_step(member)) for member in members if member.parents]
         if children:
             self._heartbeats.announce(children)
 
@@ -143,12 +232,12 @@ class Population:
             self._drop(self._measuring.end_broken(measured))
             slots = self._slots
             with self._monitor.sections("checkpoint"):
-                found = measured.metrics
-                self._keeper.save_due(slots.trainer, slots.members, slots.steps, found)
+                metrics = measured.metrics
+                self._keeper.save_due(slots.trainer, slots.members, slots.steps, metrics)
             self._monitor.beat()
             if slots.members:
                 steps = tuple(slots.steps.values())
-                self._watcher(Standing(steps, self._steps_per_second, measured.metrics))
+                self._watcher(PopulationProgress(steps, self._steps_per_second, measured.metrics))
             self._finish()
             self._admit()
             self._beat()
@@ -167,7 +256,7 @@ class Population:
             trial, step = member.trial, self._slots.steps[row]
             place = MemberPlace(member.name, step, trial.training_log, trial.tensorboard)
             self._places.setdefault(member.assignment.trial, place)
-        return [self._places[one.assignment.trial] for one in self._slots.members.values()]
+        return [self._places[member.assignment.trial] for member in self._slots.members.values()]
 
     # Training.
 
@@ -219,7 +308,7 @@ class Population:
     # Coming and going.
 
     def _admit(self) -> None:
-        """Let those who wait take free rows; give the rows up when nobody will."""
+        """Let waiting trials take free rows; give up rows that none will take."""
         if not self._is_refilled or self._flag.is_set:
             return
         self._newcomers.look()
@@ -236,7 +325,7 @@ class Population:
             self._settle()
 
     def _settle(self) -> None:
-        """Do without free rows that nobody will need, and observe who is there now."""
+        """Do without free rows that no trial will need, and observe the members that are left."""
         if not self._newcomers.will_come:
             self._slots.shrink()
         self._slots.trainer.sections = self._monitor.sections
@@ -273,6 +362,8 @@ class Population:
         """Give a sign of life if one is due, as it is before something long."""
         if self._slots.members and self._heartbeats.is_due(is_busy=is_busy):
             steps = self._slots.steps
-            members = [(one.assignment, steps[row]) for row, one in self._slots.members.items()]
+            members = [
+                (member.assignment, steps[row]) for row, member in self._slots.members.items()
+            ]
             saved, speed = self._keeper.saved, self._steps_per_second
             self._heartbeats.give(members, saved, speed, is_busy=is_busy)

@@ -5,8 +5,8 @@ import warnings
 
 import torch
 
-from hpsearch.cluster.gpus import VISIBLE
-from hpsearch.cluster.messages import DeviceReport
+from hpsearch.cluster.machine import VISIBLE
+from hpsearch.cluster.records import DeviceReport
 from hpsearch.cluster.study_dir import JobDir
 
 

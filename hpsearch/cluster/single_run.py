@@ -13,18 +13,17 @@ from pathlib import Path
 from uuid import uuid4
 
 from hpsearch import yaml_file
-from hpsearch.atomic import write_text
+from hpsearch.cluster.failures import StopFlag
 from hpsearch.cluster.heartbeats import SHORTEST_SECONDS, Heartbeats
-from hpsearch.cluster.lineage import Fresh, Lineage
 from hpsearch.cluster.member import Member
-from hpsearch.cluster.messages import Assignment, AttemptResult, Control
 from hpsearch.cluster.population import Population, Watcher
-from hpsearch.cluster.signals import StopFlag
+from hpsearch.cluster.records import Assignment, AttemptResult, Control, Fresh, Lineage
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.cluster.trial_dir import TrialDir
 from hpsearch.errors import ConflictError, HpsearchError
-from hpsearch.monitor.places import JobPlace
-from hpsearch.plain import to_plain
+from hpsearch.files import write_text
+from hpsearch.monitor.look import JobPlace
+from hpsearch.schema import to_plain
 from hpsearch.trainers.config import TrainerConfig, training_differences
 
 

@@ -13,16 +13,17 @@ import submitit
 from submitit.core.utils import FailedJobError, FailedSubmissionError
 
 from hpsearch.cluster.code_snapshot import CodeSnapshot, take_snapshot
-from hpsearch.cluster.executor import JobStatus, SchedulerSilentError, shared_part
+from hpsearch.cluster.executor import (
+    JobStatus,
+    SchedulerSilentError,
+    shared_part,
+    without_variables,
+)
 from hpsearch.cluster.job_entry import train_as_task
-from hpsearch.cluster.sbatch import refusal
-from hpsearch.cluster.scheduler_calls import SchedulerCalls
-from hpsearch.cluster.slurm_config import read_config
+from hpsearch.cluster.slurm_calls import SchedulerCalls, read_config, refusal
 from hpsearch.cluster.slurm_profile import SlurmProfile, sbatch_parameters, setup_lines
-from hpsearch.cluster.slurm_queue import SlurmQueue, job_id
-from hpsearch.cluster.slurm_states import meaning
+from hpsearch.cluster.slurm_queue import SlurmQueue, job_id, meaning
 from hpsearch.cluster.study_dir import JobDir, StudyDir
-from hpsearch.cluster.withheld import without_variables
 from hpsearch.errors import SchedulerUnavailableError, unwritten
 
 PATIENCE = 300.0
@@ -59,7 +60,7 @@ class SlurmExecutor:
         self._waiting: set[str] = set()
         """SLURM jobs that waited at the last look"""
         self._strays: set[str] = set()
-        """SLURM jobs of this study's that nobody knew at the last look"""
+        """SLURM jobs of this study's that the driver did not know at the last look"""
         self.pilot_seconds = pilot_seconds
         self._withheld = withheld
         self.num_threads = profile.cpus_per_task
@@ -89,7 +90,7 @@ class SlurmExecutor:
             raise SchedulerSilentError(str(error)) from error
         except OSError as error:
             raise unwritten(f"the job {jobs[0].root}", error) from error
-        ids = [str(one.job_id) for one in submitted]
+        ids = [str(job.job_id) for job in submitted]
         return {job.name: job_id(ids[n // tasks], n % tasks) for n, job in enumerate(jobs)}
 
     def _submitter(self, jobs: Sequence[JobDir]) -> submitit.SlurmExecutor:
@@ -109,7 +110,7 @@ class SlurmExecutor:
     def look(self, jobs: Sequence[tuple[JobDir, str | None]]) -> Mapping[str, JobStatus]:
         """Ask squeue once; ask sacct too of jobs that have left the queue.
 
-        Jobs of this study's that nobody asked about are strays, such as an array that appeared
+        Jobs of this study's that were not asked about are strays, such as an array that appeared
         after it had been given up.
         """
         if not jobs:
@@ -117,15 +118,15 @@ class SlurmExecutor:
         entries = self._queue.entries()
         self._waiting = {entry.id for entry in entries if meaning(entry.state)[0] == "queued"}
         wanted = {job.name for job, _ in jobs}
-        found = {entry.id: self._queue.jobs_of(entry) for entry in entries}
+        seen_by_queue = {entry.id: self._queue.jobs_of(entry) for entry in entries}
         self._strays = {
             entry.id
             for entry in entries
-            if meaning(entry.state)[0] != "ended" and not wanted & found[entry.id].keys()
+            if meaning(entry.state)[0] != "ended" and not wanted & seen_by_queue[entry.id].keys()
         }
         seen = {
             name: status
-            for statuses in found.values()
+            for statuses in seen_by_queue.values()
             for name, status in statuses.items()
             if name in wanted
         }
@@ -147,7 +148,7 @@ class SlurmExecutor:
             self._calls.run_for(["scancel", "--signal=TERM"], steps)
 
     def cancel_strays(self) -> None:
-        """Cancel the jobs of this study's that the last look found and nobody knows."""
+        """Cancel the jobs of this study's that the last look found and the driver does not know."""
         self._calls.run_for(["scancel"], self._strays)
         self._strays = set()
 

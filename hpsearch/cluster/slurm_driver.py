@@ -10,8 +10,7 @@ from pathlib import Path
 from hpsearch.cluster.code_snapshot import take_snapshot
 from hpsearch.cluster.detached import supervise_command
 from hpsearch.cluster.executor import SchedulerSilentError
-from hpsearch.cluster.sbatch import driver_options
-from hpsearch.cluster.scheduler_calls import SchedulerCalls
+from hpsearch.cluster.slurm_calls import SchedulerCalls, driver_options
 from hpsearch.cluster.slurm_profile import SlurmProfile, setup_lines
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.errors import UsageError

@@ -2,6 +2,8 @@
 
 A job is found by its name, whatever became of the answer to its submission: an array is named after
 the study's folder, its first job and its tasks a job, and holds jobs numbered one after another.
+
+What SLURM's job states mean for us.
 """
 
 import re
@@ -10,10 +12,44 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from hpsearch.cluster.executor import JobStatus, SchedulerSilentError, shared_part
-from hpsearch.cluster.scheduler_calls import SchedulerCalls
-from hpsearch.cluster.slurm_states import meaning
+from hpsearch.cluster.executor import JobStatus, Phase, SchedulerSilentError, shared_part
+from hpsearch.cluster.failures import CANCELLED, NODE_FAIL, OOM_HOST, PREEMPTED, TIMEOUT
+from hpsearch.cluster.slurm_calls import SchedulerCalls
 from hpsearch.cluster.study_dir import JobDir, StudyDir
+
+_WAITING = (
+    *("PENDING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "RESV_DEL_HOLD", "SPECIAL_EXIT"),
+    *("CONFIGURING", "SUSPENDED", "STOPPED"),
+)
+"""states in which a job does not compute and may still do so"""
+_FAILURES = {
+    "PREEMPTED": PREEMPTED,
+    "TIMEOUT": TIMEOUT,
+    "DEADLINE": TIMEOUT,
+    "NODE_FAIL": NODE_FAIL,
+    "BOOT_FAIL": NODE_FAIL,
+    "OUT_OF_MEMORY": OOM_HOST,
+    "CANCELLED": CANCELLED,
+    "REVOKED": CANCELLED,
+}
+"""why a job ended; COMPLETED and FAILED are told by what the job itself wrote"""
+
+
+def meaning(state: str) -> tuple[Phase, str | None]:
+    """Return the phase of a job and why it ended, where its state says so.
+
+    ``state`` is as squeue and sacct print it, such as ``CANCELLED by 1000``. One that we don't know
+    is taken for a running job's: to wait longer than needed loses nothing.
+    """
+    word = state.split()[0].rstrip("+") if state.split() else ""
+    if word in _WAITING:
+        return "queued", None
+    if word in _FAILURES:
+        return "ended", _FAILURES[word]
+    if word in ("COMPLETED", "FAILED"):
+        return "ended", None
+    return "running", None
+
 
 FIELDS = "%F|%K|%T|%e|%j"
 """of squeue: array's id, index in it, state, end, name; names of other jobs may be anything"""
@@ -92,17 +128,17 @@ class SlurmQueue:
         job counts as running. Where a site keeps none, nothing is said of it.
         """
         accounts = self._accounted({shared_part(i) for _, i in jobs if i not in self._ended})
-        found = {}
+        endings = {}
         for job, known in jobs:
             state, ended_at = accounts.get(shared_part(known), ("", None))
             phase, failure = meaning(state)
             if phase == "ended":
                 self._ended[known] = JobStatus(known, "ended", failure, ended_at)
             if known in self._ended:
-                found[job.name] = self._ended[known]
+                endings[job.name] = self._ended[known]
             elif self._has_accounts and self._is_awaited(known):
-                found[job.name] = JobStatus(known, "running")
-        return found
+                endings[job.name] = JobStatus(known, "running")
+        return endings
 
     def _is_awaited(self, known: str) -> bool:
         now = self._clock()

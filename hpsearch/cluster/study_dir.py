@@ -35,7 +35,7 @@ runs/<study>/
         island.json              how the trial breeds with those beside it in its job
         exchanges.json           whose copy took its place, and which copies of it were taken
         control.json             written by the driver: the valid token, whether to stop
-        save                     there while somebody asks for a checkpoint
+        save                     there while a user asks for a checkpoint
         metrics.jsonl            the learning curve, a line an evaluation
         games.jsonl              lengths and actions of the games behind it
         training.jsonl           losses and rates, a line a look of the monitor
@@ -54,12 +54,19 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from hpsearch.atomic import write_json
 from hpsearch.cluster.heartbeats import HeartbeatFile
 from hpsearch.cluster.match_dir import MatchDir
-from hpsearch.cluster.messages import Assignment, DeviceReport, Given, Heartbeat, JobPlan
-from hpsearch.cluster.record_file import read_record, required_record
+from hpsearch.cluster.records import (
+    Assignment,
+    DeviceReport,
+    Given,
+    Heartbeat,
+    JobPlan,
+    read_record,
+    required_record,
+)
 from hpsearch.cluster.trial_dir import TEXTFILE, TRACES, TrialDir
+from hpsearch.files import write_json
 from hpsearch.trainers.checkpoint_name import name_of
 
 
@@ -323,7 +330,9 @@ class JobDir:
 
         ``number`` counts what it was given so, from 1.
         """
-        write_json(self._next(number), {"assignments": [asdict(one) for one in assignments]})
+        write_json(
+            self._next(number), {"assignments": [asdict(assignment) for assignment in assignments]}
+        )
 
     def read_next(self, number: int) -> tuple[Assignment, ...] | None:
         """Return what the job is given beside or after that, None while it has not been said.

@@ -15,10 +15,8 @@ from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 
-from hpsearch.bounded import open_file
-from hpsearch.cluster.detached import drive_command
-from hpsearch.cluster.driver_retry import note_retry
-from hpsearch.cluster.signals import StopFlag
+from hpsearch.cluster.detached import drive_command, note_retry
+from hpsearch.cluster.failures import StopFlag
 from hpsearch.cluster.slurm_driver import LEAVE_SECONDS, WALLTIME_SIGNAL, requeue_own_job
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.errors import (
@@ -30,6 +28,7 @@ from hpsearch.errors import (
     StudyFailedError,
     UsageError,
 )
+from hpsearch.files import open_file
 
 FINAL = frozenset({0, ConflictError.exit_code, StudyFailedError.exit_code, INTERRUPTED})
 """exit codes that the same driver would end with again, or that a user wanted"""

@@ -5,14 +5,22 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from hpsearch.atomic import flush, write_json, write_text
-from hpsearch.cluster.curve import Curve
 from hpsearch.cluster.heartbeats import HeartbeatFile
-from hpsearch.cluster.island import Exchanges, Island
-from hpsearch.cluster.lineage import Birth, Lineage
-from hpsearch.cluster.messages import AttemptResult, Control, Heartbeat, Start
-from hpsearch.cluster.record_file import read_record, required_record
+from hpsearch.cluster.records import (
+    AttemptResult,
+    Birth,
+    Control,
+    CurveFile,
+    Exchanges,
+    Heartbeat,
+    Island,
+    Lineage,
+    Start,
+    read_record,
+    required_record,
+)
 from hpsearch.errors import CorruptError, DiskError
+from hpsearch.files import flush, write_json, write_text
 from hpsearch.printable import printable
 
 TEXTFILE, TRACES = "hpsearch.prom", "traces"
@@ -184,7 +192,7 @@ class TrialDir:
         return self.root / "fault.log"
 
     def request_save(self) -> None:
-        """Ask whoever trains this for a checkpoint now."""
+        """Ask the job that trains this for a checkpoint now."""
         self._save_request.touch()
 
     def take_save_request(self) -> bool:
@@ -200,20 +208,20 @@ class TrialDir:
 
     def append_metrics(self, row: dict[str, Any]) -> None:
         """Add one line to the learning curve."""
-        Curve(self.metrics).append(row)
+        CurveFile(self.metrics).append(row)
 
     def append_games(self, row: dict[str, Any]) -> None:
         """Add one line on the games behind the learning curve."""
-        Curve(self.games).append(row)
+        CurveFile(self.games).append(row)
 
     def read_metrics(self) -> Iterator[dict[str, Any]]:
         """Yield the lines of the learning curve; a line cut off by a crash is left out."""
-        return Curve(self.metrics).read()
+        return CurveFile(self.metrics).read()
 
     def forget_metrics_after(self, step: int) -> None:
         """Drop the lines of steps that an attempt going on from ``step`` will make again."""
         for path in (self.metrics, self.games):
-            Curve(path).forget_after(step)
+            CurveFile(path).forget_after(step)
 
 
 @dataclass(frozen=True)
@@ -277,8 +285,8 @@ class AttemptDir:
         Raises:
             CorruptError, DiskError: as `read_record`.
         """
-        found = read_record(AttemptResult, self._result)
-        return None if found is None else _legible(found)
+        result = read_record(AttemptResult, self._result)
+        return None if result is None else _legible(result)
 
     def flush(self) -> None:
         """Make sure that what lies here survives a loss of power, before others point to it.

@@ -11,15 +11,14 @@ from pathlib import Path
 
 import torch
 
+from hpsearch.cluster.failures import StopFlag, stop_flag
 from hpsearch.cluster.heartbeats import Heartbeats
 from hpsearch.cluster.match_job import play_match
-from hpsearch.cluster.member import Member
+from hpsearch.cluster.member import Member, TrialQueue
 from hpsearch.cluster.population import Population
-from hpsearch.cluster.signals import StopFlag, stop_flag
 from hpsearch.cluster.study_dir import JobDir
-from hpsearch.cluster.supply import Supply
 from hpsearch.errors import DiskError
-from hpsearch.monitor.places import JobPlace
+from hpsearch.monitor.look import JobPlace
 from hpsearch.trainers.trainer import AnyTrainer
 
 GLANCE_SECONDS = 0.5
@@ -43,7 +42,7 @@ def train_job(job_folder: str, flag: StopFlag) -> None:
     job = JobDir(Path(job_folder))
     plan = job.read()
     torch.set_num_threads(plan.num_threads)
-    supply = Supply(job, plan)
+    supply = TrialQueue(job, plan)
     heartbeats = Heartbeats(job.heartbeat, plan.heartbeat_seconds)
     trainer = None
     while True:
@@ -70,7 +69,7 @@ def _run(population: Population) -> None:
         raise
 
 
-def _wait(supply: Supply, seconds: float, flag: StopFlag) -> None:
+def _wait(supply: TrialQueue, seconds: float, flag: StopFlag) -> None:
     """Wait until there is something to do, for some seconds at most."""
     deadline = time.monotonic() + seconds
     supply.look()
@@ -79,7 +78,7 @@ def _wait(supply: Supply, seconds: float, flag: StopFlag) -> None:
         supply.look()
 
 
-def _is_waiting_over(supply: Supply) -> bool:
+def _is_waiting_over(supply: TrialQueue) -> bool:
     return bool(supply.waiting) or supply.has_match or supply.is_over
 
 
@@ -88,7 +87,7 @@ def _begin(
     flag: StopFlag,
     job: JobDir,
     trainer: AnyTrainer | None,
-    supply: Supply | None,
+    supply: TrialQueue | None,
     heartbeats: Heartbeats,
 ) -> Population:
     place = JobPlace(job.study.root.name, job.name, job.textfile, job.traces)

@@ -4,9 +4,8 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
-from hpsearch.audit.auditing import Report, audit
-from hpsearch.audit.faults import Fault
-from hpsearch.audit.finding import locate
+from hpsearch.audit.auditing import AuditReport, audit
+from hpsearch.audit.finding import Fault, locate
 from hpsearch.errors import CorruptError
 from hpsearch.names import check_places
 
@@ -29,7 +28,7 @@ def _line(fault: Fault) -> str:
     return f"{whose}: {fault.check}: {fault.message}"
 
 
-def _summary(report: Report) -> str:
+def _summary(report: AuditReport) -> str:
     looked = (
         f"{report.study}: {report.num_trials:,} trials, {report.num_events:,} events and "
         f"{report.num_checkpoints:,} checkpoints"

@@ -11,23 +11,16 @@ from hpsearch.commands.run import drive_here, say_the_end
 from hpsearch.commands.submit import leave_to_driver
 from hpsearch.errors import INTERRUPTED, ConflictError, UsageError
 from hpsearch.names import NAME_RULE, is_name
-from hpsearch.report.terminal import Terminal
-from hpsearch.report.view import StudyView, open_view
-from hpsearch.study.bred import (
-    MEMBERS,
-    SUFFIX,
-    Numbers,
-    begun_bred,
-    plan_bred,
-    write_bred,
-)
+from hpsearch.study.bred import MEMBERS, SUFFIX, Numbers, begun_bred, plan_bred, write_bred
 from hpsearch.study.spec import Study
+from hpsearch.study.view import StudyView, open_view
+from hpsearch.terminal import Terminal
 
 MIN_MEMBERS = 2
 
 
 @dataclass(frozen=True)
-class Wanted:
+class BreedArguments:
     """What a user asks for."""
 
     name: str | None
@@ -37,7 +30,7 @@ class Wanted:
     """whether a driver without a terminal breeds"""
 
 
-def breed(studies: Sequence[str], runs: Path, wanted: Wanted) -> int:
+def breed(studies: Sequence[str], runs: Path, wanted: BreedArguments) -> int:
     """Breed the best of studies to the end, or until Ctrl-C; the same command goes on."""
     views = [open_view(study, runs) for study in studies]
     names = [view.study.spec.name for view in views]
@@ -66,7 +59,7 @@ def _check_names(names: Sequence[str]) -> None:
 
 def _study(views: Sequence[StudyView], folder: StudyDir, numbers: Numbers) -> Study:
     """Return the study that breeds: what was begun, if it is what is wanted."""
-    from hpsearch.report.founders import choose_founders  # it loads torch
+    from hpsearch.analysis.players import choose_founders  # it loads torch
 
     begun = begun_bred(folder)
     if begun is not None:

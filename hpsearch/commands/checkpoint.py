@@ -4,13 +4,13 @@ import time
 from pathlib import Path
 
 from hpsearch.cluster.heartbeats import LONGEST_SECONDS
-from hpsearch.cluster.messages import Heartbeat
+from hpsearch.cluster.records import Heartbeat
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.cluster.trial_dir import TrialDir
 from hpsearch.errors import UsageError
 
 SILENT_SECONDS = 3 * LONGEST_SECONDS
-"""without a sign of life after which nobody is taken to train"""
+"""without a sign of life after which a job is taken to have ended"""
 
 
 def request_checkpoint(folder: Path) -> int:
@@ -27,10 +27,10 @@ def request_checkpoint(folder: Path) -> int:
     silent = is_late and beat is not None and not beat.is_busy
     if attempt.read_result() is not None or silent:
         raise UsageError(
-            f"nobody trains in {folder} now; its checkpoints are in {trial.checkpoints}"
+            f"no job trains in {folder} now; its checkpoints are in {trial.checkpoints}"
         )
     trial.request_save()
-    print(f"asked for a checkpoint below {trial.checkpoints}; whoever trains there writes it")
+    print(f"asked for a checkpoint below {trial.checkpoints}; the job that trains there writes it")
     return 0
 
 

@@ -7,18 +7,21 @@ from pathlib import Path
 
 from rich.console import Console
 
-from hpsearch import atomic
+from hpsearch import files
+from hpsearch.analysis.candidates import Candidate, all_candidates, best_candidates
+from hpsearch.analysis.confirmation import (
+    WIDTH,
+    Confirmation,
+    advice_text,
+    plain_confirmation,
+    print_confirmation,
+)
 from hpsearch.cluster.study_dir import StudyDir
-from hpsearch.commands.deriving import Training, trained
+from hpsearch.commands.deriving import HowToTrain, trained
 from hpsearch.commands.find import runs_option
 from hpsearch.errors import ConflictError, UsageError
 from hpsearch.population.options import PopulationOptions
-from hpsearch.report.candidates import Candidate, all_candidates, best_candidates
-from hpsearch.report.confirmation import Confirmation, plain_confirmation
-from hpsearch.report.confirmation_text import WIDTH, advice_text, print_confirmation
-from hpsearch.report.terminal import Terminal, say
-from hpsearch.report.view import StudyView, open_view
-from hpsearch.study.confirming import (
+from hpsearch.study.derived import (
     begun_study,
     configurations,
     confirmation_name,
@@ -29,13 +32,15 @@ from hpsearch.study.confirming import (
 )
 from hpsearch.study.records import COMPLETE
 from hpsearch.study.spec import Study
+from hpsearch.study.view import StudyView, open_view
+from hpsearch.terminal import Terminal, say
 
 TOP = 5
 SEEDS = 5
 
 
 @dataclass(frozen=True)
-class Wanted:
+class ConfirmArguments:
     """What a user asks for."""
 
     top: int | None
@@ -50,24 +55,24 @@ class Wanted:
     """whether a driver without a terminal trains"""
 
 
-def confirm(name_or_file: str, runs: Path, wanted: Wanted, *, as_json: bool) -> int:
+def confirm(name_or_file: str, runs: Path, wanted: ConfirmArguments, *, as_json: bool) -> int:
     """Compare the best of a study, and say which one to export."""
     view = open_view(name_or_file, runs)
     _say_what_goes_on(view)
     options = view.study.spec.population
     if options is None:
-        found = _train_and_compare(view, runs, wanted, Terminal(stderr=as_json))
+        confirmation = _train_and_compare(view, runs, wanted, Terminal(stderr=as_json))
     else:
-        found = _play(view, options, wanted)
-    if isinstance(found, int):
-        return found
-    advice = advice_text(found, runs_option(runs))
-    plain = plain_confirmation(found, advice)
-    atomic.write_json(view.folder.confirmation, plain)
+        confirmation = _play(view, options, wanted)
+    if isinstance(confirmation, int):
+        return confirmation
+    advice = advice_text(confirmation, runs_option(runs))
+    plain = plain_confirmation(confirmation, advice)
+    files.write_json(view.folder.confirmation, plain)
     if as_json:
         print(json.dumps(plain, indent=1))
     else:
-        print_confirmation(Terminal(width=max(Terminal().width, WIDTH)), found, advice)
+        print_confirmation(Terminal(width=max(Terminal().width, WIDTH)), confirmation, advice)
     return 0
 
 
@@ -80,8 +85,8 @@ def _say_what_goes_on(view: StudyView) -> None:
         )
 
 
-def _play(view: StudyView, options: PopulationOptions, wanted: Wanted) -> Confirmation:
-    from hpsearch.report.rematch import rematch  # it loads torch
+def _play(view: StudyView, options: PopulationOptions, wanted: ConfirmArguments) -> Confirmation:
+    from hpsearch.analysis.rematch import rematch  # it loads torch
 
     options_given = {
         "--seeds": wanted.seeds is not None,
@@ -98,22 +103,22 @@ def _play(view: StudyView, options: PopulationOptions, wanted: Wanted) -> Confir
 
 
 def _train_and_compare(
-    view: StudyView, runs: Path, wanted: Wanted, console: Console
+    view: StudyView, runs: Path, wanted: ConfirmArguments, console: Console
 ) -> Confirmation | int:
     """Return what was found, or the exit code where there is nothing to compare yet."""
     folder = StudyDir((runs / confirmation_name(view.study.spec.name)).absolute())
     study = _study(view, folder, wanted)
     compared = _compared(view, study)
     again = f"hpsearch confirm {view.study.spec.name}{runs_option(runs)}"
-    after = trained(study, folder, Training(runs, again, wanted.submit, console))
+    after = trained(study, folder, HowToTrain(runs, again, wanted.submit, console))
     if isinstance(after, int):
         return after
-    from hpsearch.report.retraining import compare_seeds  # it loads torch
+    from hpsearch.analysis.retraining import compare_seeds  # it loads torch
 
     return compare_seeds(view, after, compared, wanted.games, wanted.response_steps)
 
 
-def _study(view: StudyView, folder: StudyDir, wanted: Wanted) -> Study:
+def _study(view: StudyView, folder: StudyDir, wanted: ConfirmArguments) -> Study:
     """Return the study that trains again: what was begun, as far as it is what is wanted."""
     begun, name = begun_study(folder), view.study.spec.name
     chosen = best_candidates(view, wanted.top or TOP)
@@ -131,18 +136,18 @@ def _study(view: StudyView, folder: StudyDir, wanted: Wanted) -> Study:
 
 
 def _check_chosen(
-    view: StudyView, begun: Study, chosen: Sequence[Candidate], wanted: Wanted
+    view: StudyView, begun: Study, chosen: Sequence[Candidate], wanted: ConfirmArguments
 ) -> None:
     """Refuse another set of configurations, where one was asked for; else say that it is older."""
     listed = {key(values) for values in configurations(begun)}
     best = best_candidates(view, wanted.top or len(listed))
     if listed == {candidate.key for candidate in best}:
         return
-    numbers = ", ".join(str(one.trial.number) for one in _compared(view, begun))
+    numbers = ", ".join(str(candidate.trial.number) for candidate in _compared(view, begun))
     if wanted.top is None:
         say(f"the best of {view.study.spec.name} are others by now; compared are trials {numbers}")
         return
-    asked = ", ".join(str(one.trial.number) for one in chosen)
+    asked = ", ".join(str(candidate.trial.number) for candidate in chosen)
     raise ConflictError(
         f"{begun.spec.name} compares trials {numbers} and cannot change to {asked}; leave out "
         f"--top to go on with them, or compare others by a study of your own: copy {begun.path} "
@@ -159,4 +164,4 @@ def _compared(view: StudyView, study: Study) -> list[Candidate]:
             f"{study.path} lists configurations that no finished trial of {view.study.spec.name} "
             "has; run it by its own name, or undo the change"
         )
-    return [known[one] for one in keys]
+    return [known[key] for key in keys]

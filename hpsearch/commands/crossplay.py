@@ -6,16 +6,13 @@ from pathlib import Path
 
 import torch
 
-from hpsearch import atomic
+from hpsearch import files
+from hpsearch.analysis.entrants import HowToPlay, find_entrants, play_round_robin
+from hpsearch.analysis.pictures import PICTURES, check_matplotlib
+from hpsearch.analysis.standings import csv_text, plain_standings, standings
+from hpsearch.analysis.standings_text import WIDTH, print_standings, write_matrix
 from hpsearch.errors import UsageError
-from hpsearch.report.entrants import find_entrants
-from hpsearch.report.picture_files import PICTURES, check_matplotlib
-from hpsearch.report.round_robin import HowToPlay, play_round_robin
-from hpsearch.report.standings import standings
-from hpsearch.report.standings_data import csv_text, plain_standings
-from hpsearch.report.standings_picture import write_matrix
-from hpsearch.report.standings_text import WIDTH, print_standings
-from hpsearch.report.terminal import Terminal
+from hpsearch.terminal import Terminal
 
 DATA = (".csv", ".json")
 MIN_GAMES = 2
@@ -56,21 +53,21 @@ def crossplay(
     _check_output(output)
     how = HowToPlay(num_games, seed, sampled, _device(device))
     entrants = find_entrants(players, runs, top=top, panel=panel, device=how.device)
-    found = standings(play_round_robin(entrants, how), seed)
-    plain = plain_standings(found, entrants, how)
+    measured = standings(play_round_robin(entrants, how), seed)
+    plain = plain_standings(measured, entrants, how)
     if as_json:
         print(json.dumps(plain, indent=1))
     else:
         terminal = Terminal()
         width = terminal.width if terminal.is_terminal else None
         console = Terminal(width=WIDTH)
-        print_standings(console, found, intervals=intervals, width=width)
+        print_standings(console, measured, intervals=intervals, width=width)
     if output is not None and output.suffix == ".json":
-        atomic.write_json(output, plain)
+        files.write_json(output, plain)
     elif output is not None and output.suffix == ".csv":
-        atomic.write_text(output, csv_text(found))
+        files.write_text(output, csv_text(measured))
     elif output is not None:
-        write_matrix(found, output)
+        write_matrix(measured, output)
     return 0
 
 

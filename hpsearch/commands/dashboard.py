@@ -1,4 +1,4 @@
-"""hpsearch dashboard: Optuna's dashboard of a study, on a copy that nobody's work waits for."""
+"""hpsearch dashboard: Optuna's dashboard of a study, on a copy, so that no driver waits for it."""
 
 import secrets
 import signal
@@ -8,30 +8,24 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from hpsearch.cluster.signals import StopFlag, stop_flag
-from hpsearch.commands.serving import Place, tell_address
+from hpsearch.analysis.importances import known_importances
+from hpsearch.cluster.failures import StopFlag, stop_flag
+from hpsearch.commands.serving import ServedAt, tell_address
+from hpsearch.dashboard.app import OfferedFiles, ReadOnly, ResponseCache, study_files, trial_files
+from hpsearch.dashboard.figures import champion_text, figure_attrs, importance_text
+from hpsearch.dashboard.server import Guard, Names, Server, bind, serving
+from hpsearch.dashboard.storage import ReadOnlyStorage, TrialSource
 from hpsearch.errors import DiskError, StorageUnavailableError, UsageError
-from hpsearch.report.certified import standing_verdict
-from hpsearch.report.dashboard.champion import champion_text
-from hpsearch.report.dashboard.figures import figure_attrs
-from hpsearch.report.dashboard.files import OfferedFiles, study_files, trial_files
-from hpsearch.report.dashboard.importance_figures import importance_text
-from hpsearch.report.dashboard.read_only import ReadOnly
-from hpsearch.report.dashboard.remembering import Remembering
-from hpsearch.report.dashboard.shown import ShownStudy
-from hpsearch.report.dashboard.source import Source
-from hpsearch.report.importances import known_importances
-from hpsearch.report.terminal import say
-from hpsearch.report.web.guard import Guard, Names
-from hpsearch.report.web.server import Server, bind, serving
-from hpsearch.report.work import known_until
+from hpsearch.export.certified import standing_verdict
 from hpsearch.study.copy.keeper import REFRESH_SECONDS
+from hpsearch.study.work import known_until
+from hpsearch.terminal import say
 
 FIGURE_SECONDS = 30.0
 """between two drawings of our figures"""
 
 
-def dashboard(study: str, runs: Path, place: Place, *, writes: bool) -> int:
+def dashboard(study: str, runs: Path, place: ServedAt, *, writes: bool) -> int:
     """Serve the dashboard of a study until Ctrl-C.
 
     Args:
@@ -49,7 +43,7 @@ def dashboard(study: str, runs: Path, place: Place, *, writes: bool) -> int:
             "optuna-dashboard"
         )
     server = bind(place.host, place.port)
-    source = Source(study, runs)
+    source = TrialSource(study, runs)
     try:
         with stop_flag((signal.SIGINT, signal.SIGTERM)) as flag:
             _serve(source, server, flag, place, writes=writes)
@@ -58,16 +52,18 @@ def dashboard(study: str, runs: Path, place: Place, *, writes: bool) -> int:
     return 0
 
 
-def _serve(source: Source, server: Server, flag: StopFlag, place: Place, *, writes: bool) -> None:
+def _serve(
+    source: TrialSource, server: Server, flag: StopFlag, place: ServedAt, *, writes: bool
+) -> None:
     from optuna_dashboard import wsgi
 
-    shown = ShownStudy(source.head, source.write_note if writes else None)
+    shown = ReadOnlyStorage(source.head, source.write_note if writes else None)
     files = OfferedFiles()
     shown.take(source.news())
     shown.keep(source.system_attrs())
     _add(source, shown, files)
     token = secrets.token_urlsafe(16)
-    remembering = Remembering(wsgi(shown, artifact_store=files), lambda: shown.changed_at)
+    remembering = ResponseCache(wsgi(shown, artifact_store=files), lambda: shown.changed_at)
     cookie = f"hpsearch-{server.server_port}"
     names = Names(place.host, server.server_name)
     inner = ReadOnly(remembering, writes=writes)
@@ -88,7 +84,7 @@ def _serve(source: Source, server: Server, flag: StopFlag, place: Place, *, writ
                 drawn, event = time.monotonic(), source.view.state.last_event
 
 
-def _refresh(source: Source, shown: ShownStudy) -> bool:
+def _refresh(source: TrialSource, shown: ReadOnlyStorage) -> bool:
     """Show what is new; return whether that was possible."""
     try:
         shown.take(source.news())
@@ -99,10 +95,10 @@ def _refresh(source: Source, shown: ShownStudy) -> bool:
     return True
 
 
-def _add(source: Source, shown: ShownStudy, files: OfferedFiles) -> None:
+def _add(source: TrialSource, shown: ReadOnlyStorage, files: OfferedFiles) -> None:
     """Show our figures and files beside what Optuna knows."""
     view = source.view
-    of_trials = {number: files.offer(found) for number, found in trial_files(view).items()}
+    of_trials = {number: files.offer(paths) for number, paths in trial_files(view).items()}
     measured = known_importances(view)
     of_study: dict[str, Any] = figure_attrs(view, known_until(view), measured)
     told = {

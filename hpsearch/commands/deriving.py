@@ -11,15 +11,15 @@ from hpsearch.commands.find import runs_option
 from hpsearch.commands.run import drive_here
 from hpsearch.commands.submit import leave_to_driver
 from hpsearch.errors import INTERRUPTED, ConflictError, HpsearchError
-from hpsearch.report.terminal import say
-from hpsearch.report.view import StudyView, open_view
 from hpsearch.study.records import COMPLETE
 from hpsearch.study.spec import Study
 from hpsearch.study.state import FAILED, FINISHED
+from hpsearch.study.view import StudyView, open_view
+from hpsearch.terminal import say
 
 
 @dataclass(frozen=True)
-class Training:
+class HowToTrain:
     """How a derived study is trained."""
 
     runs: Path
@@ -32,7 +32,7 @@ class Training:
     """shows how far it is"""
 
 
-def trained(study: Study, folder: StudyDir, how: Training) -> StudyView | int:
+def trained(study: Study, folder: StudyDir, how: HowToTrain) -> StudyView | int:
     """Train what has not been trained; return how the study is then, or the exit code."""
     before = open_view(study.spec.name, how.runs) if folder.spec.exists() else None
     if before is not None:
@@ -54,7 +54,7 @@ def trained(study: Study, folder: StudyDir, how: Training) -> StudyView | int:
 
 
 def refuse_driven(view: StudyView, runs: Path) -> None:
-    """Refuse a study that somebody trains already.
+    """Refuse a study that is trained already.
 
     Raises:
         ConflictError: if a driver holds it.

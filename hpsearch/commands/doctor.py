@@ -9,10 +9,10 @@ from pathlib import Path
 from rich.console import Console
 
 from hpsearch.commands.executors import build_executor
-from hpsearch.report.doctor.finding import Finding, has_error
-from hpsearch.report.doctor.mounts import read_table
-from hpsearch.report.doctor.preflight import examine_all
-from hpsearch.report.terminal import Terminal
+from hpsearch.doctor.finding import Finding, has_error
+from hpsearch.doctor.folder import read_table
+from hpsearch.doctor.preflight import examine_all
+from hpsearch.terminal import Terminal
 
 MARKS = {"ok": "✓", "warning": "!", "error": "✗", "skipped": "-"}
 STYLES = {"ok": "green", "warning": "yellow", "error": "red", "skipped": "dim"}

@@ -7,30 +7,26 @@ from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
-from hpsearch.cluster.driver_retry import forget_retry, note_retry
-from hpsearch.cluster.failures import DISK
+from hpsearch.cluster.detached import forget_retry, note_retry
+from hpsearch.cluster.failures import DISK, StopFlag
 from hpsearch.cluster.pins import pin_founders
-from hpsearch.cluster.signals import StopFlag
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.commands.executors import build_executor, poll_seconds
 from hpsearch.commands.find import study_to_resume
 from hpsearch.errors import DiskError, HpsearchError, StudyFailedError
-from hpsearch.report.driver_log import DriverLog
-from hpsearch.report.gauge_keeper import GaugeKeeper
-from hpsearch.report.gauges import DriverFigures
-from hpsearch.report.terminal import say
-from hpsearch.report.trial_list import trial_line
-from hpsearch.report.view import StudyView
 from hpsearch.study import requests
 from hpsearch.study.copy.keeper import CopyKeeper
 from hpsearch.study.driver import Driver
-from hpsearch.study.driver_note import DriverNotes
-from hpsearch.study.driver_start import forget_start
-from hpsearch.study.opening import open_driver
-from hpsearch.study.outage import Outage
+from hpsearch.study.driver_log import DriverLog
+from hpsearch.study.gauges import DriverFigures, GaugeKeeper
+from hpsearch.study.opening import SnapshotKeeper, open_driver
+from hpsearch.study.recorder import Outage
 from hpsearch.study.records import FAIL
-from hpsearch.study.snapshot_keeper import SnapshotKeeper
+from hpsearch.study.requests import DriverNotes, forget_start
 from hpsearch.study.spec import Study, spec_json
+from hpsearch.study.trial_list import trial_line
+from hpsearch.study.view import StudyView
+from hpsearch.terminal import say
 
 GLANCE_SECONDS = 0.2
 """between two looks at signals and requests"""
@@ -99,7 +95,7 @@ def drive(
             view = StudyView(study, folder, driver.state, is_driven=True)
             copies, snapshots = CopyKeeper(folder), SnapshotKeeper(partial(trial_line, study))
             while (driver.is_busy or requests.waiting(folder)) and not flag.is_set:
-                is_resumed = any(one.verb == "resume" for one in requests.waiting(folder))
+                is_resumed = any(request.verb == "resume" for request in requests.waiting(folder))
                 began = time.perf_counter()
                 driver.tick()
                 seconds, calls = time.perf_counter() - began, executor.num_calls
@@ -147,12 +143,12 @@ def _keep_founders(study: Study, folder: StudyDir) -> None:
     founders = () if population is None else population.founders
     try:
         pin_founders(folder, (study.path.parent / founder for founder in founders))
-    except DiskError as error:  # somebody else's study, which may be read all the same
+    except DiskError as error:  # another user's study, which may be read all the same
         say(f"{error}; hpsearch gc of that study may remove the founders of {study.spec.name}")
 
 
 def _tell(folder: StudyDir, sentence: str) -> None:
-    """Tell the user something, and whoever reads the driver's log afterwards."""
+    """Tell the user something now, and later the reader of the driver's log."""
     say(sentence)
     with suppress(DiskError), DriverLog(folder.log) as log:
         log.note(sentence)

@@ -1,28 +1,115 @@
-"""hpsearch evaluate: everything that can be measured of a player."""
+"""hpsearch evaluate: everything that can be measured of a player, or a bundle certified again.
+
+hpsearch evaluate of bundles: whether they are what they certify.
+"""
 
 import json
+import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import torch
+from rich.console import Console
 
-from hpsearch import atomic
-from hpsearch.commands.certificate import evaluate_bundles
-from hpsearch.errors import UsageError
+from hpsearch import files
+from hpsearch.analysis.blowup_tree import Tree, host_tree, tree_text, write_picture
+from hpsearch.analysis.evaluation_text import WIDTH, plain_report, print_report
+from hpsearch.analysis.examination import CPU, Contestant, ExaminationPlan, examine, find_contestant
+from hpsearch.analysis.pictures import PICTURES
+from hpsearch.errors import HpsearchError, UsageError
+from hpsearch.export.folder import shown
+from hpsearch.export.reading import Bundle, bundles_in, read_bundle, reproduce
+from hpsearch.export.rebuilding import uncompared
+from hpsearch.export.text import print_rows, print_verdict
 from hpsearch.game.fused_game import FusedGame
-from hpsearch.game.philox import derive_key
-from hpsearch.report.blowup_tree import Tree, tree_text
-from hpsearch.report.bundle.reading import bundles_in
-from hpsearch.report.contestants import Contestant, find_contestant
-from hpsearch.report.evaluation_text import WIDTH, plain_report, print_report
-from hpsearch.report.examination import CPU, Plan, examine
-from hpsearch.report.host_tree import host_tree
-from hpsearch.report.picture_files import PICTURES
-from hpsearch.report.terminal import Terminal
-from hpsearch.report.tree_picture import write_picture
+from hpsearch.game.random import derive_key
+from hpsearch.terminal import Terminal
+from hpsearch.trainers.evaluation import record_game, transcript
 from hpsearch.trainers.policies import ScriptedAgentPolicy, ScriptedHostPolicy
-from hpsearch.trainers.transcript import record_game, transcript
+
+MOST_LINES: Final = 100
+"""of what differs"""
+
+
+def evaluate_bundles(folders: Sequence[Path], signers: Path | None, *, as_json: bool) -> int:
+    """Measure what bundles certify again, and print it.
+
+    Args:
+        folders: of the bundles.
+        signers: the file that lists who may have signed them; None asks for no signature.
+        as_json: print plain data instead of tables.
+
+    Raises:
+        CorruptError: if one is not signed by them, a file is missing or not as it was written, or
+            anything else lies there.
+        HpsearchError: if anything is not as certified; it lists what.
+    """
+    reproduced = {folder: _reproduced(folder, signers) for folder in folders}
+    if as_json:
+        print(json.dumps([_plain(*item) for item in reproduced.items()], indent=1))
+    else:
+        for folder, (bundle, differences) in reproduced.items():
+            if not differences:
+                _print(Terminal(), folder, bundle)
+    wrong = {folder: differences for folder, (_, differences) in reproduced.items() if differences}
+    if wrong:
+        lines = [line for item in wrong.items() for line in _lines(*item)]
+        reason = "not everything is as certified; export again to certify it:"
+        raise HpsearchError("\n".join([reason, *lines]))
+    return 0
+
+
+def _reproduced(folder: Path, signers: Path | None) -> tuple[Bundle, list[str]]:
+    bundle = read_bundle(folder, signers)
+    return bundle, reproduce(bundle)
+
+
+def _lines(folder: Path, differences: Sequence[str]) -> list[str]:
+    more = len(differences) - MOST_LINES
+    lines = [f"  - {shown(line)}" for line in differences[:MOST_LINES]]
+    return [f"{folder}:", *lines, *([f"  - and {more} more"] if more > 0 else [])]
+
+
+def _plain(folder: Path, reproduced: tuple[Bundle, list[str]]) -> dict[str, object]:
+    bundle, differences = reproduced
+    return {
+        "folder": str(folder),
+        "study": bundle.certificate.study,
+        "trial": bundle.certificate.trial,
+        "signer": bundle.signer,
+        "reproduced": not differences,
+        "differences": differences,
+        "uncompared": uncompared(bundle.contents),
+        "rows": bundle.rows,
+    }
+
+
+def _print(console: Console, folder: Path, bundle: Bundle) -> None:
+    trial = bundle.certificate.trial
+    print_verdict(console, bundle.rows, trial, bundle.config)
+    print_rows(console, f"trial {trial}", bundle.rows)
+    sentence = (
+        f"{folder}: measured again, every number as certified, bit for bit; what the search "
+        "measured (search_metrics) and README.md are not part of that"
+    )
+    console.print(sentence, highlight=False, markup=False, soft_wrap=True)
+    if bundle.signer is not None:
+        signed = f"{folder}: signed by {bundle.signer}"
+        console.print(signed, highlight=False, markup=False, soft_wrap=True)
+    elif bundle.is_signed:
+        _say(f"{folder} is signed; --signers FILE tells whether by a key that you trust")
+    for name in uncompared(bundle.contents):
+        _say(
+            f"{folder / name} was not compared with the weights: the packages that write it are "
+            "not installed; add them with pip install 'hpsearch[onnx]'"
+        )
+
+
+def _say(sentence: str) -> None:
+    print(f"hpsearch: {sentence}", file=sys.stderr)
+
 
 NUM_GAMES = 4000
 MATCH_MOVES = 10_000
@@ -31,7 +118,7 @@ TEXT_SUFFIX = ".txt"
 
 
 @dataclass(frozen=True)
-class Asked:
+class EvaluateArguments:
     """What a command line asks for; None where it leaves the choice to us."""
 
     match_steps: int | None
@@ -48,7 +135,7 @@ class Asked:
     """the start of the tree, a name of the ADE table"""
 
 
-NOTHING_MORE: Final = Asked(
+NOTHING_MORE: Final = EvaluateArguments(
     match_steps=None,
     num_games=None,
     response_steps=None,
@@ -58,7 +145,7 @@ NOTHING_MORE: Final = Asked(
 )
 
 
-def evaluate(player: Path, asked: Asked, signers: Path | None, *, as_json: bool) -> int:
+def evaluate(player: Path, asked: EvaluateArguments, signers: Path | None, *, as_json: bool) -> int:
     """Measure a player and print what was found.
 
     Args:
@@ -80,7 +167,7 @@ def evaluate(player: Path, asked: Asked, signers: Path | None, *, as_json: bool)
     return _examine(player, asked, as_json=as_json)
 
 
-def _examine(player: Path, asked: Asked, *, as_json: bool) -> int:
+def _examine(player: Path, asked: EvaluateArguments, *, as_json: bool) -> int:
     tree, tree_start = asked.tree, asked.tree_start or TREE_START
     contestant = find_contestant(player, CPU)
     if asked.response_steps is not None and contestant.checkpoint is None:
@@ -102,10 +189,10 @@ def _examine(player: Path, asked: Asked, *, as_json: bool) -> int:
     return 0
 
 
-def _plan(asked: Asked) -> Plan:
+def _plan(asked: EvaluateArguments) -> ExaminationPlan:
     moves = MATCH_MOVES if asked.match_steps is None else asked.match_steps
     games = asked.num_games or NUM_GAMES
-    return Plan(games, match_moves=moves or None, response_steps=asked.response_steps)
+    return ExaminationPlan(games, match_moves=moves or None, response_steps=asked.response_steps)
 
 
 def _sample_games(contestant: Contestant, count: int) -> list[str]:
@@ -145,6 +232,6 @@ def _tree(contestant: Contestant, path: Path, start: str) -> Tree:
 
 def _write_tree(tree: Tree, title: str, path: Path) -> None:
     if path.suffix == TEXT_SUFFIX:
-        atomic.write_text(path, f"{title}\n{tree_text(tree)}\n")
+        files.write_text(path, f"{title}\n{tree_text(tree)}\n")
     else:
         write_picture(tree, title, path)

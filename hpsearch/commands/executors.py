@@ -7,11 +7,10 @@ from typing import assert_never
 
 from hpsearch.cluster.detached import DetachedDriver, LocalDriver
 from hpsearch.cluster.executor import Executor, SchedulerSilentError, SubmissionRefusedError
-from hpsearch.cluster.gpus import NO_GPUS, GpuShare, find_gpus
 from hpsearch.cluster.local import LocalExecutor
+from hpsearch.cluster.machine import NO_GPUS, GpuShare, find_gpus, num_cores
 from hpsearch.cluster.slurm_profile import SlurmProfile, load_profile
 from hpsearch.cluster.study_dir import StudyDir
-from hpsearch.cores import num_cores
 from hpsearch.errors import UsageError
 from hpsearch.study.options import LocalOptions, SlurmOptions
 from hpsearch.study.spec import Study, secret_variables
@@ -68,8 +67,13 @@ def check_submission(study: Study, folder: StudyDir, *, with_driver: bool) -> No
     if isinstance(study.spec.executor, LocalOptions):
         _check_gpus(gpu_share(study), study.spec.executor.jobs, study.spec.name)
         return
-    from hpsearch.cluster.sbatch import driver_options, may_pass, trial_options, try_submission
-    from hpsearch.cluster.scheduler_calls import SchedulerCalls
+    from hpsearch.cluster.slurm_calls import (
+        SchedulerCalls,
+        driver_options,
+        may_pass,
+        trial_options,
+        try_submission,
+    )
 
     options = study.spec.executor
     profile = _profile(study, options)
@@ -77,8 +81,8 @@ def check_submission(study: Study, folder: StudyDir, *, with_driver: bool) -> No
     wanted = [trial_options(profile), *([driver_options(profile.driver)] if with_driver else [])]
     calls = SchedulerCalls(profile.max_calls_per_minute)
     try:
-        for one in wanted:
-            try_submission(calls, one)
+        for gpu in wanted:
+            try_submission(calls, gpu)
     except SubmissionRefusedError as error:
         if not may_pass(error):
             raise UsageError(

@@ -8,26 +8,26 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from hpsearch import atomic
+from hpsearch import files
 from hpsearch.commands.find import runs_option
 from hpsearch.errors import UsageError
+from hpsearch.export.choice import ChosenTrial, the_best, the_front, the_top, unconfirmed
+from hpsearch.export.text import Format, config_text, print_rows, print_verdict
 from hpsearch.names import check_places
-from hpsearch.report.bundle.choice import Best, the_best, the_front, the_top, unconfirmed
-from hpsearch.report.bundle.config_text import Format, config_text
-from hpsearch.report.bundle.rows_text import print_rows, print_verdict
-from hpsearch.report.terminal import Terminal, say
-from hpsearch.report.view import StudyView, open_view
 from hpsearch.study.records import Trial
+from hpsearch.study.view import StudyView, open_view
+from hpsearch.terminal import Terminal, say
 
 if TYPE_CHECKING:
-    from hpsearch.report.bundle.writing import How
+    from hpsearch.export.writing import How
+
 
 NUM_GAMES = 10_000
 """of a certificate, an opponent and mode"""
 
 
 @dataclass(frozen=True)
-class Wanted:
+class ExportArguments:
     """What is exported."""
 
     trial: int | None
@@ -44,7 +44,9 @@ class Wanted:
     """by which bundles are signed; None leaves them unsigned"""
 
 
-def export(study: str, runs: Path, output: Path | None, wanted: Wanted, *, as_json: bool) -> int:
+def export(
+    study: str, runs: Path, output: Path | None, wanted: ExportArguments, *, as_json: bool
+) -> int:
     """Export the best, another or several trials, and print what they measure."""
     view = open_view(study, runs)
     if output is not None:
@@ -57,15 +59,15 @@ def export(study: str, runs: Path, output: Path | None, wanted: Wanted, *, as_js
         return _export_config(view, runs, output, wanted, wanted.format)
     if wanted.top is not None or wanted.pareto:
         return _export_several(view, runs, output, wanted, as_json=as_json)
-    one = _one(view, wanted.trial, runs)
-    folder, measures = write_export(view, one.trial, output, wanted.num_games, wanted.key)
+    trial = _one(view, wanted.trial, runs)
+    folder, measures = write_export(view, trial.trial, output, wanted.num_games, wanted.key)
     if as_json:
         print(json.dumps({**measures, "folder": str(folder)}, indent=1))
     else:
-        print_verdict(Terminal(), measures["rows"], one.trial.number, view.config(one.trial))
+        print_verdict(Terminal(), measures["rows"], trial.trial.number, view.config(trial.trial))
         print_export(Terminal(), folder, measures)
-    if one.remark is not None:
-        say(one.remark)
+    if trial.remark is not None:
+        say(trial.remark)
     return 0
 
 
@@ -74,7 +76,7 @@ def write_export(
 ) -> tuple[Path, dict[str, Any]]:
     """Write the bundle of a trial; return its folder and what was measured."""
     # Imported here: it loads torch.
-    from hpsearch.report.bundle.writing import export_bundle
+    from hpsearch.export.writing import export_bundle
 
     folder = view.folder.best if output is None else output.absolute()
     return folder, export_bundle(view, trial, folder, _how(num_games, key))
@@ -87,18 +89,18 @@ def print_export(console: Console, folder: Path, measures: dict[str, Any]) -> No
 
 
 def _export_several(
-    view: StudyView, runs: Path, output: Path | None, wanted: Wanted, *, as_json: bool
+    view: StudyView, runs: Path, output: Path | None, wanted: ExportArguments, *, as_json: bool
 ) -> int:
-    from hpsearch.report.bundle.writing import bundle_names, export_bundles
+    from hpsearch.export.writing import bundle_names, export_bundles
 
     trials, remark = _several(view, wanted, runs)
     default = view.folder.front if wanted.pareto else view.folder.top
     folder = default if output is None else output.absolute()
-    found = export_bundles(view, trials, folder, _how(wanted.num_games, wanted.key))
+    exported = export_bundles(view, trials, folder, _how(wanted.num_games, wanted.key))
     if as_json:
-        print(json.dumps({"bundles": found, "folder": str(folder)}, indent=1))
+        print(json.dumps({"bundles": exported, "folder": str(folder)}, indent=1))
     else:
-        for trial, measures, name in zip(trials, found, bundle_names(trials), strict=True):
+        for trial, measures, name in zip(trials, exported, bundle_names(trials), strict=True):
             print_verdict(Terminal(), measures["rows"], trial.number, view.config(trial))
             print_export(Terminal(), folder / name, measures)
     if remark is not None:
@@ -107,35 +109,37 @@ def _export_several(
 
 
 def _export_config(
-    view: StudyView, runs: Path, output: Path | None, wanted: Wanted, form: Format
+    view: StudyView, runs: Path, output: Path | None, wanted: ExportArguments, form: Format
 ) -> int:
     if wanted.top is not None or wanted.pareto:
         raise UsageError(
             "--format writes one configuration; choose it with --trial, or leave out --format"
         )
-    one = _one(view, wanted.trial, runs)
-    text = config_text(view.config(one.trial), form)
+    trial = _one(view, wanted.trial, runs)
+    text = config_text(view.config(trial.trial), form)
     if output is None:
         print(text, end="")
     else:
-        atomic.write_text(output.absolute(), text)
-        print(f"the configuration of trial {one.trial.number} is in {output.absolute()}")
-    if one.remark is not None:
-        say(one.remark)
+        files.write_text(output.absolute(), text)
+        print(f"the configuration of trial {trial.trial.number} is in {output.absolute()}")
+    if trial.remark is not None:
+        say(trial.remark)
     return 0
 
 
-def _one(view: StudyView, number: int | None, runs: Path) -> Best:
+def _one(view: StudyView, number: int | None, runs: Path) -> ChosenTrial:
     confirm = _confirm(view, runs)
     if number is None:
         return the_best(view, confirm)
     if number not in view.state.trials:
         there = f"only 0 to {len(view.state.trials) - 1}" if view.state.trials else "none yet"
         raise UsageError(f"the study {view.study.spec.name} has no trial {number}, {there}")
-    return Best(view.state.trials[number], unconfirmed(view, confirm))
+    return ChosenTrial(view.state.trials[number], unconfirmed(view, confirm))
 
 
-def _several(view: StudyView, wanted: Wanted, runs: Path) -> tuple[list[Trial], str | None]:
+def _several(
+    view: StudyView, wanted: ExportArguments, runs: Path
+) -> tuple[list[Trial], str | None]:
     if wanted.top is None:
         return the_front(view), None
     best = the_best(view, _confirm(view, runs))
@@ -150,7 +154,6 @@ def _confirm(view: StudyView, runs: Path) -> str:
 
 
 def _how(num_games: int, key: Path | None) -> "How":
-    from hpsearch.report.bundle.origin import made_by
-    from hpsearch.report.bundle.writing import How
+    from hpsearch.export.writing import How, made_by
 
     return How(num_games, made_by(sys.argv[1:]), key)

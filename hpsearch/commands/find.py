@@ -5,10 +5,10 @@ from pathlib import Path
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.errors import ConfigError
 from hpsearch.names import check_places
-from hpsearch.report.terminal import say
-from hpsearch.report.view import StudyView, open_view
-from hpsearch.study.given_total import load_study
+from hpsearch.study.requests import load_study
 from hpsearch.study.spec import Budget, Study, spec_hash
+from hpsearch.study.view import StudyView, open_view
+from hpsearch.terminal import say
 
 
 def find_study(

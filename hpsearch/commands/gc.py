@@ -9,24 +9,24 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from hpsearch.cluster.garbage import KINDS, Ended, Garbage, find_garbage, remove
+from hpsearch.cluster.garbage import KINDS, EndedTrials, Garbage, find_garbage, remove
 from hpsearch.cluster.pins import pinned
-from hpsearch.report.terminal import Terminal
-from hpsearch.report.view import StudyView, open_view
-from hpsearch.study.breeding.dead_ends import dead_ends
+from hpsearch.study.breeding.lineage import dead_ends
 from hpsearch.study.records import COMPLETE, FAIL, PRUNED
+from hpsearch.study.view import StudyView, open_view
+from hpsearch.terminal import Terminal
 
 
 def gc(study: str, runs: Path, *, dry_run: bool, traces: bool, as_json: bool) -> int:
     """Remove what belongs to ended trials and jobs, or only show it; a driver may run meanwhile."""
     view = open_view(study, runs)
-    found = find_garbage(view.folder, _ended(view), now=time.time(), traces=traces)
+    garbage = find_garbage(view.folder, _ended(view), now=time.time(), traces=traces)
     if not dry_run:
-        for one in found:
-            remove(one.path)
+        for leftover in garbage:
+            remove(leftover.path)
     kept = {name: len(some) for name, some in pinned(view.folder).items()}
     name = view.study.spec.name
-    summary = {"study": name, "dry_run": dry_run, **_summary(found), "pinned": kept}
+    summary = {"study": name, "dry_run": dry_run, **_summary(garbage), "pinned": kept}
     if as_json:
         print(json.dumps(summary, indent=1))
     else:
@@ -34,29 +34,32 @@ def gc(study: str, runs: Path, *, dry_run: bool, traces: bool, as_json: bool) ->
     return 0
 
 
-def _ended(view: StudyView) -> Ended:
+def _ended(view: StudyView) -> EndedTrials:
     state = view.state
     ends = frozenset(dead_ends(state))
     finished = [trial.number for trial in state.told(COMPLETE)]
     given_up = [trial.number for how in (PRUNED, FAIL) for trial in state.told(how)]
-    return Ended(
+    return EndedTrials(
         finished=tuple(number for number in finished if number not in ends),
         given_up=(*given_up, *sorted(ends)),
-        matches=tuple(one.number for one in state.population.matches.values() if one.is_over),
+        matches=tuple(match.number for match in state.population.matches.values() if match.is_over),
         jobs=tuple(job.name for job in state.jobs.values() if job.ended),
         live_ids=frozenset(job.id for job in state.live_jobs()),
         is_driven=view.is_driven,
     )
 
 
-def _summary(found: Sequence[Garbage]) -> dict[str, Any]:
+def _summary(garbage: Sequence[Garbage]) -> dict[str, Any]:
     """Return count and bytes by kind and in all; the keys are published and stay."""
-    by_kind = {kind: [one for one in found if one.kind == kind] for kind in KINDS}
-    return {"kinds": {kind: _count(some) for kind, some in by_kind.items()}, "total": _count(found)}
+    by_kind = {kind: [leftover for leftover in garbage if leftover.kind == kind] for kind in KINDS}
+    return {
+        "kinds": {kind: _count(some) for kind, some in by_kind.items()},
+        "total": _count(garbage),
+    }
 
 
 def _count(some: Sequence[Garbage]) -> dict[str, int]:
-    return {"count": len(some), "bytes": sum(one.size for one in some)}
+    return {"count": len(some), "bytes": sum(leftover.size for leftover in some)}
 
 
 def _print(console: Console, summary: dict[str, Any]) -> None:

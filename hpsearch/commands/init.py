@@ -4,10 +4,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hpsearch import yaml_file
-from hpsearch.atomic import write_text
 from hpsearch.errors import UsageError
-from hpsearch.study.from_hironaka import write_study_around
-from hpsearch.study.templates import TEMPLATES, write_template
+from hpsearch.files import write_text
+from hpsearch.study.templates import TEMPLATES, write_study_around, write_template
 from hpsearch.trainers.from_hironaka import CHANGED, CHOSEN, LEFT_OUT, Remark, convert
 
 HEADINGS = {

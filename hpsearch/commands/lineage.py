@@ -1,16 +1,14 @@
-"""hpsearch lineage: who descends from whom, and how the champion came about."""
+"""hpsearch lineage: the ancestry of a population, and how the champion came about."""
 
 import json
 from pathlib import Path
 
-from hpsearch import atomic
+from hpsearch import files
+from hpsearch.analysis.lineage import plain_lineage, print_lineage, read_lineage, write_lineage
+from hpsearch.analysis.pictures import PICTURES, check_matplotlib
 from hpsearch.errors import UsageError
-from hpsearch.report.lineage import read_lineage
-from hpsearch.report.lineage_picture import write_lineage
-from hpsearch.report.lineage_text import plain_lineage, print_lineage
-from hpsearch.report.picture_files import PICTURES, check_matplotlib
-from hpsearch.report.terminal import Terminal, say
-from hpsearch.report.view import open_view
+from hpsearch.study.view import open_view
+from hpsearch.terminal import Terminal, say
 
 
 def lineage(
@@ -18,7 +16,7 @@ def lineage(
     runs: Path,
     *,
     trial: int | None,
-    everybody: bool,
+    show_all: bool,
     output: Path | None,
     as_json: bool,
 ) -> int:
@@ -28,26 +26,26 @@ def lineage(
         study: study file, or name of a started study.
         runs: the folder of the studies.
         trial: whose line; None for the champion's.
-        everybody: whether all trials are listed instead.
+        show_all: whether all trials are listed instead.
         output: where to write the descent: a picture or .json; None writes none.
         as_json: print plain data instead of a table.
     """
     _check_output(output)
-    found = read_lineage(open_view(study, runs))
-    whose = found.champion if trial is None else trial
-    line = [] if whose is None else found.line(whose)
-    plain = plain_lineage(found, line)
+    descent = read_lineage(open_view(study, runs))
+    whose = descent.champion if trial is None else trial
+    line = [] if whose is None else descent.line(whose)
+    plain = plain_lineage(descent, line)
     if as_json:
         print(json.dumps(plain, indent=1))
-    elif not found.relatives:
+    elif not descent.relatives:
         print(f"no trial of {study} has finished yet; look at it with: hpsearch status {study}")
     else:
-        listed = list(found.relatives.values()) if everybody or not line else line
-        print_lineage(Terminal(), listed, found.champion)
+        listed = list(descent.relatives.values()) if show_all or not line else line
+        print_lineage(Terminal(), listed, descent.champion)
     if output is not None and output.suffix == ".json":
-        atomic.write_json(output, plain)
+        files.write_json(output, plain)
     elif output is not None:
-        write_lineage(found, output)
+        write_lineage(descent, output)
     if output is not None:
         say(f"the descent is in {output}")
     return 0

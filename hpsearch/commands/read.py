@@ -1,26 +1,28 @@
-"""hpsearch status, trials, best: look at a study without touching it."""
+"""hpsearch ls, status, trials, best: look at studies without touching them.
+
+hpsearch ls: the studies below a folder.
+"""
 
 import json
 import signal
 import sys
 from pathlib import Path
 
-from hpsearch.cluster.signals import stop_flag
+from hpsearch.cluster.failures import stop_flag
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.commands.find import runs_option
 from hpsearch.errors import StorageUnavailableError
+from hpsearch.export.certified import standing_verdict
 from hpsearch.printable import PrintableStream
-from hpsearch.report.best import best_trial
-from hpsearch.report.certified import standing_verdict
+from hpsearch.report.listing import list_studies, plain_list, study_table, write_csv
+from hpsearch.report.progress import Watcher
 from hpsearch.report.summary import status_summary, trial_summary
-from hpsearch.report.terminal import Terminal
 from hpsearch.report.text import awaited_text, print_best, print_status
-from hpsearch.report.trial_csv import write_csv
-from hpsearch.report.trial_list import list_lines
-from hpsearch.report.view import StudyView, find_awaited, open_view
-from hpsearch.report.watching import Watcher
 from hpsearch.study.spec import load_spec
 from hpsearch.study.state import BUSY, PAUSED
+from hpsearch.study.trial_list import list_lines
+from hpsearch.study.view import StudyView, best_trial, find_awaited, open_view
+from hpsearch.terminal import Terminal, print_whole
 
 
 def status(study: str, runs: Path, *, as_json: bool, every: float | None) -> int:
@@ -96,4 +98,17 @@ def best(study: str, runs: Path, *, as_json: bool) -> int:
         for sentence in sentences or [f"beside other players it is measured by: {export}"]:
             console.print(sentence, highlight=False, markup=False, soft_wrap=True)
         print_best(console, view, trial)
+    return 0
+
+
+def ls(runs: Path, *, as_json: bool) -> int:
+    """Print a line for each study that was started below a folder."""
+    listed = list(list_studies(runs))
+    if as_json:
+        print(json.dumps(plain_list(listed), indent=1))
+    elif listed:
+        print_whole(Terminal(), study_table(listed))
+    else:
+        start = f"hpsearch run STUDY.yaml{runs_option(runs)}"
+        print(f"no study was started below {runs}; start one with: {start}")
     return 0

@@ -4,19 +4,18 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from hpsearch import atomic
+from hpsearch import files
+from hpsearch.analysis.confirmation import WIDTH
+from hpsearch.analysis.lineage import Ancestry, num_mixed, read_lineage, schedule_of
 from hpsearch.cluster.pins import pin
 from hpsearch.cluster.study_dir import StudyDir
-from hpsearch.commands.deriving import Training, trained
+from hpsearch.commands.deriving import HowToTrain, trained
 from hpsearch.commands.find import runs_option
 from hpsearch.errors import ConflictError, HpsearchError, UsageError
-from hpsearch.report.confirmation_text import WIDTH
-from hpsearch.report.lineage import Descent, read_lineage
-from hpsearch.report.schedule import num_mixed, schedule_of
-from hpsearch.report.terminal import Terminal, say
-from hpsearch.report.view import StudyView, open_view
-from hpsearch.study.replaying import begun_replay, population_of, replay_name, write_replay
+from hpsearch.study.derived import begun_replay, population_of, replay_name, write_replay
 from hpsearch.study.spec import Study
+from hpsearch.study.view import StudyView, open_view
+from hpsearch.terminal import Terminal, say
 
 SEEDS = 5
 MIN_SEEDS = 2
@@ -24,7 +23,7 @@ MIN_SEEDS = 2
 
 
 @dataclass(frozen=True)
-class Wanted:
+class ReplayArguments:
     """What a user asks for."""
 
     trial: int | None
@@ -37,10 +36,15 @@ class Wanted:
     """whether a driver without a terminal trains"""
 
 
-def replay(name_or_file: str, runs: Path, wanted: Wanted, *, as_json: bool) -> int:
+def replay(name_or_file: str, runs: Path, wanted: ReplayArguments, *, as_json: bool) -> int:
     """Train a schedule again, and say whether it holds up."""
-    from hpsearch.report.replay import compare_replay, original_checkpoint, plain_replay  # torch
-    from hpsearch.report.replay_text import conclusion_text, print_replay
+    from hpsearch.analysis.replay import (  # torch
+        compare_replay,
+        conclusion_text,
+        original_checkpoint,
+        plain_replay,
+        print_replay,
+    )
 
     view = open_view(name_or_file, runs)
     descent = read_lineage(view)
@@ -51,22 +55,22 @@ def replay(name_or_file: str, runs: Path, wanted: Wanted, *, as_json: bool) -> i
     study = _study(view, descent, trial, folder, wanted)
     pin(view.folder, folder, [original])
     again = f"hpsearch replay {name} --trial {trial}{runs_option(runs)}"
-    how = Training(runs, again, wanted.submit, Terminal(stderr=as_json))
+    how = HowToTrain(runs, again, wanted.submit, Terminal(stderr=as_json))
     after = trained(study, folder, how)
     if isinstance(after, int):
         return after
-    found = compare_replay(view, trial, after, wanted.games, num_mixed(descent, trial))
-    conclusion = conclusion_text(found)
-    plain = plain_replay(found, conclusion)
-    atomic.write_json(view.folder.replay(trial), plain)
+    compared = compare_replay(view, trial, after, wanted.games, num_mixed(descent, trial))
+    conclusion = conclusion_text(compared)
+    plain = plain_replay(compared, conclusion)
+    files.write_json(view.folder.replay(trial), plain)
     if as_json:
         print(json.dumps(plain, indent=1))
     else:
-        print_replay(Terminal(width=max(Terminal().width, WIDTH)), found, conclusion)
+        print_replay(Terminal(width=max(Terminal().width, WIDTH)), compared, conclusion)
     return 0
 
 
-def _trial(view: StudyView, descent: Descent, wanted: Wanted) -> int:
+def _trial(view: StudyView, descent: Ancestry, wanted: ReplayArguments) -> int:
     trial = descent.champion if wanted.trial is None else wanted.trial
     if trial is None:
         name = view.study.spec.name
@@ -74,7 +78,7 @@ def _trial(view: StudyView, descent: Descent, wanted: Wanted) -> int:
             f"no match of {name} has been judged yet, so it has no champion; look at it with: "
             f"hpsearch status {name}"
         )
-    trained = [one.trial for one in descent.line(trial) if one.has_trained]
+    trained = [relative.trial for relative in descent.line(trial) if relative.has_trained]
     if trained[-1] != trial:
         say(
             f"trial {trial} was made of others when training was over, which is no part of a "
@@ -84,7 +88,7 @@ def _trial(view: StudyView, descent: Descent, wanted: Wanted) -> int:
 
 
 def _study(
-    view: StudyView, descent: Descent, trial: int, folder: StudyDir, wanted: Wanted
+    view: StudyView, descent: Ancestry, trial: int, folder: StudyDir, wanted: ReplayArguments
 ) -> Study:
     """Return the study that trains the schedule: what was begun, if it is what is wanted."""
     if wanted.seeds is not None and wanted.seeds < MIN_SEEDS:
@@ -107,7 +111,7 @@ def _study(
     return begun
 
 
-def _say_what_is_left_out(descent: Descent, trial: int) -> None:
+def _say_what_is_left_out(descent: Ancestry, trial: int) -> None:
     mixed = num_mixed(descent, trial)
     if mixed:
         say(

@@ -4,16 +4,15 @@ import time
 from pathlib import Path
 from tempfile import TemporaryFile
 
-from hpsearch import atomic
+from hpsearch import files
 from hpsearch.commands.find import runs_option
 from hpsearch.errors import DiskError, UsageError
-from hpsearch.report.page.material import Measured, gather
+from hpsearch.report.page.material import MeasuredPlayers, gather
 from hpsearch.report.page.overlay import check_comparable
-from hpsearch.report.page.page import page_text
-from hpsearch.report.page.program import plotly_js
-from hpsearch.report.terminal import say
-from hpsearch.report.view import StudyView, open_view
+from hpsearch.report.page.page import page_text, plotly_js
 from hpsearch.study.records import Trial
+from hpsearch.study.view import StudyView, open_view
+from hpsearch.terminal import say
 
 MATCH_MOVES = 10_000
 """those of the published match"""
@@ -57,19 +56,19 @@ def report(
 
     elsewhere = runs_option(runs)
 
-    def measure(view: StudyView, trial: Trial) -> Measured | str:
+    def measure(view: StudyView, trial: Trial) -> MeasuredPlayers | str:
         if num_games == 0:
             return f"none was asked for; do it with: hpsearch report {study}{elsewhere}"
         # Imported here: it loads torch.
-        from hpsearch.report.examination import Plan
+        from hpsearch.analysis.examination import ExaminationPlan
         from hpsearch.report.page.measuring import measured
 
-        plan = Plan(num_games, match_moves=MATCH_MOVES, response_steps=response_steps)
+        plan = ExaminationPlan(num_games, match_moves=MATCH_MOVES, response_steps=response_steps)
         return measured(view, trial, plan, say)
 
     material = gather(view, time.time(), elsewhere, measure, beside)
     say("drawing the page")
-    atomic.write_text(path, page_text(material, program))
+    files.write_text(path, page_text(material, program))
     print(path)
     return 0
 

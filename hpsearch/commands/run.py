@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from hpsearch.cluster.signals import StopFlag, stop_flag
+from hpsearch.cluster.failures import StopFlag, stop_flag
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.commands.driving import broken, drive, held, open_outage
 from hpsearch.commands.executors import check_submission, outlives_the_driver
@@ -21,17 +21,16 @@ from hpsearch.errors import (
     StorageError,
     StudyFailedError,
 )
-from hpsearch.report.best import best_trial
-from hpsearch.report.bundle.rows_text import print_verdict
+from hpsearch.export.text import print_verdict
 from hpsearch.report.progress import Meter, open_display
-from hpsearch.report.terminal import Terminal, say
 from hpsearch.report.text import print_best, standing_text
-from hpsearch.report.trial_list import trial_line
-from hpsearch.report.view import StudyView
 from hpsearch.study.driver import Driver
-from hpsearch.study.outage import AWAY
+from hpsearch.study.recorder import AWAY
 from hpsearch.study.spec import Study
 from hpsearch.study.state import FAILED, FINISHED
+from hpsearch.study.trial_list import trial_line
+from hpsearch.study.view import StudyView, best_trial
+from hpsearch.terminal import Terminal, say
 
 LEAVE_SECONDS = 30.0
 """how long running jobs get to save their trials after Ctrl-C"""

@@ -4,13 +4,12 @@ import getpass
 import socket
 from dataclasses import dataclass
 
-from hpsearch.report.terminal import say
-from hpsearch.report.web.guard import EVERY_ADDRESS, LOOPBACK
-from hpsearch.report.web.server import Server
+from hpsearch.dashboard.server import EVERY_ADDRESS, LOOPBACK, Server
+from hpsearch.terminal import say
 
 
 @dataclass(frozen=True)
-class Place:
+class ServedAt:
     """Where a page is served."""
 
     host: str
@@ -37,4 +36,4 @@ def tell_address(server: Server, what: str, path: str) -> None:
         print("from another machine, first run there, then open the same address there:")
         print(f"  {way}", flush=True)
     else:
-        say(f"{shown_host} is reached from other machines too; whoever has the address can look")
+        say(f"{shown_host} is reached from other machines too; everyone with the address can look")

@@ -4,25 +4,20 @@ import time
 from collections.abc import Collection
 from pathlib import Path
 
-from hpsearch.cluster.driver_retry import forget_retry
+from hpsearch.cluster.detached import forget_retry
 from hpsearch.cluster.failures import KINDS
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.commands.driving import held
-from hpsearch.commands.executors import (
-    check_submission,
-    detached_driver,
-    poll_seconds,
-)
+from hpsearch.commands.executors import check_submission, detached_driver, poll_seconds
 from hpsearch.commands.find import find_study, grows, runs_option, study_to_resume
 from hpsearch.errors import ConflictError, HpsearchError, UsageError, unknown_name
 from hpsearch.report.text import standing_text
-from hpsearch.report.view import StudyView, find_awaited, open_view
 from hpsearch.study import requests
-from hpsearch.study.driver_start import driver_start_locked, note_start
 from hpsearch.study.records import FAIL, Trial
-from hpsearch.study.requests import Request, Verb
+from hpsearch.study.requests import Request, Verb, driver_start_locked, note_start
 from hpsearch.study.spec import Study
 from hpsearch.study.state import CANCELLED, FAILED, FINISHED, PAUSED, STOPPED
+from hpsearch.study.view import StudyView, find_awaited, open_view
 
 HEAR_SECONDS = 5.0
 """for which a command waits to be heard"""

@@ -5,20 +5,19 @@ import signal
 from contextlib import closing
 from pathlib import Path
 
-from hpsearch.cluster.signals import StopFlag, stop_flag
-from hpsearch.commands.serving import Place, tell_address
+from hpsearch.cluster.failures import StopFlag, stop_flag
+from hpsearch.commands.serving import ServedAt, tell_address
+from hpsearch.dashboard.server import Guard, Names, Server, bind, serving
 from hpsearch.errors import DiskError, StorageUnavailableError
 from hpsearch.monitor.event_file import check_tensorboard
-from hpsearch.report.following import Followed
-from hpsearch.report.tensorboard.board import Board
-from hpsearch.report.terminal import say
-from hpsearch.report.web.guard import Guard, Names
-from hpsearch.report.web.server import Server, bind, serving
+from hpsearch.report.tensorboard import Board
+from hpsearch.study.view import Followed
+from hpsearch.terminal import say
 
 REFRESH_SECONDS = 10.0
 
 
-def tensorboard(study: str, runs: Path, place: Place, *, output: Path | None) -> int:
+def tensorboard(study: str, runs: Path, place: ServedAt, *, output: Path | None) -> int:
     """Serve TensorBoard on a study until Ctrl-C, or write what it reads.
 
     Args:
@@ -43,13 +42,13 @@ def tensorboard(study: str, runs: Path, place: Place, *, output: Path | None) ->
     return 0
 
 
-def _serve(followed: Followed, server: Server, flag: StopFlag, place: Place) -> None:
-    from hpsearch.report.tensorboard.server import application
+def _serve(followed: Followed, server: Server, flag: StopFlag, place: ServedAt) -> None:
+    from hpsearch.report.tensorboard import application
 
     folder = followed.view.folder.tensorboard
     board = Board(folder)
     board.write(followed.view)
-    # On a machine with other users every port is everybody's, as in `hpsearch dashboard`.
+    # On a machine with other users every port is open to all, as in `hpsearch dashboard`.
     token, cookie = secrets.token_urlsafe(16), f"hpsearch-{server.server_port}"
     names = Names(place.host, server.server_name)
     guard = Guard(application(folder), token=token, cookie=cookie, names=names)

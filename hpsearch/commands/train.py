@@ -10,11 +10,10 @@ import numba
 import torch
 
 from hpsearch import yaml_file
-from hpsearch.cluster.failures import CODE, DISK
-from hpsearch.cluster.signals import STOP_SIGNALS, stop_flag
+from hpsearch.cluster.failures import CODE, DISK, STOP_SIGNALS, stop_flag
+from hpsearch.cluster.machine import num_cores
 from hpsearch.cluster.single_run import open_run
 from hpsearch.cluster.trial_dir import TrialDir
-from hpsearch.cores import num_cores
 from hpsearch.errors import (
     INTERRUPTED,
     ConfigError,
@@ -24,9 +23,9 @@ from hpsearch.errors import (
     unknown_name,
 )
 from hpsearch.names import NAME_RULE, check_places, is_name
-from hpsearch.plain import to_plain
-from hpsearch.report.terminal import Terminal
 from hpsearch.report.training import open_training_display, plain_metrics_table
+from hpsearch.schema import to_plain
+from hpsearch.terminal import Terminal
 from hpsearch.trainers.config import read_config
 
 

@@ -8,19 +8,17 @@ from pathlib import Path
 from typing import Any
 
 from hpsearch import yaml_file
-from hpsearch.cluster.sbatch import driver_options, trial_options
+from hpsearch.cluster.slurm_calls import driver_options, trial_options
 from hpsearch.cluster.slurm_profile import load_profile
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.errors import ConfigError, HpsearchError, StorageError
 from hpsearch.names import check_places
 from hpsearch.report.forecast import Forecast, forecast
-from hpsearch.report.gauge_token import read_token
-from hpsearch.study.example import Example, example_trial
-from hpsearch.study.given_total import load_study
+from hpsearch.study.gauge_token import read_token
 from hpsearch.study.options import SlurmOptions
-from hpsearch.study.remarks import remarks
-from hpsearch.study.sections import read_sections
-from hpsearch.study.spec import Study, StudySpec, storage_url
+from hpsearch.study.remarks import Example, example_trial, remarks
+from hpsearch.study.requests import load_study
+from hpsearch.study.spec import Study, StudySpec, read_sections, storage_url
 from hpsearch.study.spec_checks import section_problems
 
 JOBS = {"trials": "a job of trials", "driver": "the driver"}

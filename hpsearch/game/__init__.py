@@ -2,8 +2,8 @@
 
 from hpsearch.game import rules
 from hpsearch.game.config import GameConfig
-from hpsearch.game.encoding import HostActionEncoder
 from hpsearch.game.fused_game import FusedGame
 from hpsearch.game.kernels.interface import Step
+from hpsearch.game.rules import HostActionEncoder
 
 __all__ = ["FusedGame", "GameConfig", "HostActionEncoder", "Step", "rules"]

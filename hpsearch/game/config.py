@@ -2,9 +2,7 @@
 
 from dataclasses import dataclass
 
-from hpsearch.game.encoding import MAX_DIMENSION
-from hpsearch.game.rewards import reward_function
-from hpsearch.game.rules import MAX_COORDINATE
+from hpsearch.game.rules import MAX_COORDINATE, MAX_DIMENSION, reward_function
 
 
 @dataclass(frozen=True, kw_only=True)

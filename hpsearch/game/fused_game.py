@@ -19,8 +19,8 @@ class FusedGame:
     """P x B games in progress. A game that ends is replaced by the next start of its lane.
 
     Start s of lane b of member p is a function of (keys[p], b, s), so a member's games do not
-    depend on the other members. The tensors are changed in place and never replaced. Whoever writes
-    into ``points`` calls `refresh` afterwards.
+    depend on the other members. The tensors are changed in place and never replaced. Code
+    that writes into ``points`` calls `refresh` afterwards.
 
     Attributes:
         config: The games' parameters.

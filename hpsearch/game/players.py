@@ -12,8 +12,8 @@ from typing import Final
 import torch
 from torch import Tensor
 
-from hpsearch.game.encoding import HostActionEncoder, subset_bits
 from hpsearch.game.kernels import BACKENDS, default_backend
+from hpsearch.game.rules import HostActionEncoder, subset_bits
 
 HostPlayer = Callable[[Tensor, Tensor], Tensor]
 AgentPlayer = Callable[[Tensor, Tensor, Tensor], Tensor]

@@ -1,11 +1,31 @@
-"""The rules of the game, as plain torch on integer tensors.
+"""The rules of the game, as plain torch on integer tensors; actions, rewards and text.
 
 Axes: ``...`` any batch shape, N points, D coordinates. A set of points is an int32 tensor
 (..., N, D); rows of -1 are padding. Every operator returns the canonical form: live points first,
 sorted descending lexicographically, then padding, so that equal sets are equal tensors.
 
 This file is the definition. Every kernel equals it bit for bit.
+
+Host actions as numbers: an index for every subset of at least two coordinates.
+
+A subset I is the bit set n = sum of 2^k over k in I. The admissible n, those that are neither 0
+nor a power of two, in ascending order, are the actions 0, 1, 2, ...; below n lie n - 1 smaller
+positive numbers, of which floor(log2 n) + 1 are powers of two, hence
+index = n - floor(log2 n) - 2. For D = 3: {0,1}, {0,2}, {1,2}, {0,1,2}.
+
+Rewards by name.
+
+A reward is a function of (points int32 (..., N, D), next_points int32 (..., N, D), done bool
+(...)) to the host's reward float32 (...). The agent's is the negative: the game has zero sum.
+
+These functions are the definition. A step computes the same numbers, in the backends' own code.
+
+Positions and moves as people write them.
 """
+
+from collections.abc import Callable, Iterable
+from functools import cache
+from typing import Final
 
 import torch
 from torch import Tensor
@@ -168,3 +188,127 @@ def observe_agent(points: Tensor, subset: Tensor) -> Tensor:
         float32 (..., N * D + D).
     """
     return torch.cat([observe(points), subset.to(torch.float32)], dim=-1)
+
+
+MAX_DIMENSION = 16
+"""The table has 2^D rows and a host's network as many outputs; more cannot be meant."""
+
+
+class HostActionEncoder:
+    """Translate between action indices and subsets of D coordinates."""
+
+    def __init__(self, dimension: int) -> None:
+        """Prepare the encoder for ``dimension`` coordinates, 2 to `MAX_DIMENSION`."""
+        if not 2 <= dimension <= MAX_DIMENSION:
+            raise ValueError(f"dimension must be in 2..{MAX_DIMENSION}, got {dimension=}")
+        self.dimension = dimension
+        self.num_actions = 2**dimension - dimension - 1
+
+    def decode(self, index: Tensor) -> Tensor:
+        """Return the subsets of int64 (...) indices as bool (..., D).
+
+        A table lookup that waits for nothing. On a CUDA device an index out of range therefore
+        trips an assertion of the device rather than an exception here.
+
+        Raises:
+            ValueError: An index is out of range (tensors on the CPU).
+        """
+        if index.device.type == "cpu" and ((index < 0) | (index >= self.num_actions)).any():
+            raise ValueError(
+                f"a host action in {self.dimension} coordinates must be in "
+                f"0..{self.num_actions - 1}, got {index.min().item()}..{index.max().item()}"
+            )
+        table = _subset_table(self.dimension, index.device)
+        return table.index_select(0, index.flatten()).reshape(*index.shape, -1)
+
+    def encode(self, subset: Tensor) -> Tensor:
+        """Return the indices of bool (..., D) subsets as int64 (...).
+
+        Checks its input, so on a CUDA device it waits for the stream.
+
+        Raises:
+            ValueError: A subset has not D bits or fewer than two coordinates.
+        """
+        if subset.shape[-1] != self.dimension:
+            raise ValueError(f"a subset has {self.dimension} bits, got {tuple(subset.shape)=}")
+        if (subset.sum(-1) < 2).any():
+            raise ValueError(
+                "a host action has at least two coordinates, "
+                f"got a subset with {subset.sum(-1).min().item()}"
+            )
+        coordinates = torch.arange(self.dimension, device=subset.device)
+        bits = (subset << coordinates).sum(-1)
+        highest = torch.where(subset, coordinates, 0).amax(-1)
+        return bits - highest - 2
+
+
+@cache
+def subset_bits(dimension: int) -> tuple[int, ...]:
+    """List the bit sets of all host actions in the order of their indices."""
+    return tuple(n for n in range(1, 2**dimension) if n & (n - 1))
+
+
+@cache
+def _subset_table(dimension: int, device: torch.device) -> Tensor:
+    """Return bool (num_actions, D) on ``device``: row = action, column = coordinate."""
+    bits = torch.tensor(subset_bits(dimension)).unsqueeze(-1)
+    return ((bits >> torch.arange(dimension)) & 1).bool().to(device)
+
+
+Reward = Callable[[Tensor, Tensor, Tensor], Tensor]
+
+
+def terminal(points: Tensor, next_points: Tensor, done: Tensor) -> Tensor:
+    """Give the host 1 for the finishing move, otherwise 0."""
+    return done.to(torch.float32)
+
+
+def step_penalty(points: Tensor, next_points: Tensor, done: Tensor) -> Tensor:
+    """Take 1 from the host for every move."""
+    return -torch.ones_like(done, dtype=torch.float32)
+
+
+def points_removed(points: Tensor, next_points: Tensor, done: Tensor) -> Tensor:
+    """Give the host the number of points that the move removed, divided by N."""
+    removed = is_live(points).sum(-1) - is_live(next_points).sum(-1)
+    # By a tensor: of a number a GPU would take the reciprocal, and round twice.
+    return removed.to(torch.float32) / torch.full_like(removed, points.shape[-2])
+
+
+REWARDS: Final[dict[str, Reward]] = {
+    "terminal": terminal,
+    "step_penalty": step_penalty,
+    "points_removed": points_removed,
+}
+
+
+def reward_function(name: str) -> Reward:
+    """Return the reward of that name; a ValueError lists the names there are."""
+    if name not in REWARDS:
+        raise ValueError(f"a reward must be one of {sorted(REWARDS)}, got {name!r}")
+    return REWARDS[name]
+
+
+COMPACT_BELOW = 10
+"""coordinates below this are written without anything between them"""
+
+
+def points_text(points: Tensor) -> str:
+    """Write the points int32 (N, D) of one game, padding left out: ``200 021 003``.
+
+    A set with a coordinate of more than one digit is written ``(12,0,3) (0,2,1)``.
+    """
+    rows = points[is_live(points)].tolist()
+    if max((max(row) for row in rows), default=0) < COMPACT_BELOW:
+        return " ".join("".join(map(str, row)) for row in rows)
+    return " ".join(f"({','.join(map(str, row))})" for row in rows)
+
+
+def subset_text(subset: Tensor) -> str:
+    """Write a host's choice bool (D,): ``{0,2}``."""
+    return set_text(subset.nonzero().flatten().tolist())
+
+
+def set_text(members: Iterable[int]) -> str:
+    """Write a set of coordinates: ``{0,2}``."""
+    return f"{{{','.join(map(str, members))}}}"

@@ -7,18 +7,40 @@ name that all positions of equal value share: repositioned, and of the D! orders
 the one whose points come first. Neither changes the value, because the agent may answer anything.
 
 Axes: N points, D coordinates.
+
+How well a fixed, deterministic player does against the best opponent there is.
+
+With one player fixed, the positions form a graph: from each, an edge for every choice that the
+other player has. A game is a path; the longest and the shortest one to an end are looked for. The
+graph grows level by level, a level a call of the player, equal positions kept once, until the
+length is certain. Each start has a graph of its own, so no limit depends on the other starts.
+
+Positions are not permuted, because a learned player is not symmetric in the coordinates.
+Axes: S starts, B positions of a batch, C choices of the opponent, N points, D coordinates.
+
+The positions that a game can lead to when one player is fixed, found level by level.
+
+Position 0 stands for every game that is over, position 1 for every game beyond the bound of the
+rules, which leads to itself for ever. Equal positions are one, so paths may meet and circle.
+
+Axes: M positions found so far, C choices of the player who is not fixed, B positions of a batch,
+N points, D coordinates.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from itertools import permutations
 from typing import Final
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
-from hpsearch.game.encoding import subset_bits
-from hpsearch.game.kernels.compiled import scalar
+from hpsearch.game import rules
+from hpsearch.game.kernels import BACKENDS, default_backend
 from hpsearch.game.kernels.cpu_rows import (
     Coordinates,
     Rows,
@@ -29,6 +51,8 @@ from hpsearch.game.kernels.cpu_rows import (
     shift_rows,
     unrolled,
 )
+from hpsearch.game.kernels.interface import scalar
+from hpsearch.game.rules import HostActionEncoder, subset_bits
 
 Position = bytes
 """the rows of a position in its shared form; empty when the game is over"""
@@ -159,3 +183,224 @@ def _is_greater(first: Rows, second: Rows) -> bool:
 @cache
 def _orders(dimension: int) -> NDArray[np.int64]:
     return np.array(list(permutations(range(dimension))), dtype=np.int64)
+
+
+Bools = NDArray[np.bool_]
+Indices = NDArray[np.int64]
+Expand = Callable[[Tensor], tuple[Tensor, Tensor]]
+"""points int32 (B, N, D) to the moves there are: subsets bool (B, C, D) and axes int64 (B, C)"""
+
+OVER_INDEX: Final = 0
+CAPPED: Final = 1
+
+
+class PositionGraph:
+    """Positions and where their moves lead.
+
+    Attributes:
+        start: the position that the game begins from.
+        is_over: bool (M,).
+        num_levels: how often it grew.
+    """
+
+    def __init__(self, start: Tensor, reposition: bool) -> None:
+        """Begin with ``start`` int32 (N, D), canonical, not yet expanded."""
+        self._reposition = reposition
+        self._index: dict[bytes, int] = {}
+        self._points = torch.full((2, *start.shape), rules.PADDING, dtype=torch.int32)
+        self._children = np.array([[OVER_INDEX], [CAPPED]])
+        self._is_expanded = np.array([False, True])
+        self.is_over = np.array([True, False])
+        self.num_levels = 0
+        place = self._positions(start.cpu().unsqueeze(0), torch.zeros(1, dtype=torch.bool))
+        self.start = int(place[0])
+
+    @property
+    def size(self) -> int:
+        """Return M."""
+        return len(self._children)
+
+    def leads_to(self, goal: Bools) -> Bools:
+        """Say which positions have a move into ``goal`` bool (M,)."""
+        leads: Bools = self._is_expanded & goal[self._children].any(axis=1)
+        return leads
+
+    @property
+    def num_unexpanded(self) -> int:
+        """Return how many positions are known whose moves are not."""
+        return len(self._unexpanded())
+
+    def grow(self, expand: Expand) -> None:
+        """Find where the moves of all positions lead that have not been expanded."""
+        self.num_levels += 1
+        frontier = self._unexpanded()
+        points = self._points[torch.from_numpy(frontier)]
+        subset, axis = expand(points)
+        move = BACKENDS[default_backend(points.device)].move
+        before = points.unsqueeze(1).expand(*axis.shape, *points.shape[1:])
+        after, capped = move(before, subset, axis, self._reposition)
+        children = self._positions(after.flatten(0, 1), capped.flatten()).reshape(axis.shape)
+        if self._children.shape[1] < axis.shape[1]:  # nothing but the two special ones so far
+            self._children = self._children.repeat(axis.shape[1], axis=1)
+        self._children[frontier] = children
+        self._is_expanded[frontier] = True
+
+    def _unexpanded(self) -> Indices:
+        unexpanded: Indices = np.flatnonzero(~self._is_expanded & ~self.is_over)
+        return unexpanded
+
+    def _positions(self, points: Tensor, capped: Tensor) -> Indices:
+        """Return the positions (B,) of ``points`` int32 (B, N, D); new ones are added."""
+        kind = torch.where(
+            capped, CAPPED, torch.where(rules.is_over(points), OVER_INDEX, -1)
+        ).numpy()
+        rows = points.contiguous().numpy().reshape(len(points), -1)
+        known = self.size
+        places = kind.copy()
+        new: list[int] = []
+        for row in np.flatnonzero(kind < 0):
+            key = rows[row].tobytes()
+            places[row] = self._index.setdefault(key, known + len(new))
+            if places[row] == known + len(new):
+                new.append(int(row))
+        self._add(points[torch.tensor(new, dtype=torch.int64)])
+        return places
+
+    def _add(self, points: Tensor) -> None:
+        width = self._children.shape[1]
+        self._points = torch.cat([self._points, points])
+        unknown = np.full((len(points), width), OVER_INDEX)
+        self._children = np.concatenate([self._children, unknown])
+        nothing = np.zeros(len(points), dtype=np.bool_)
+        self._is_expanded = np.concatenate([self._is_expanded, nothing])
+        self.is_over = np.concatenate([self.is_over, nothing])
+
+
+Lengths = NDArray[np.float64]
+Solve = Callable[[PositionGraph], tuple[float, bool]]
+"""a graph to the length of its start's game, and whether that is certain"""
+
+LEVELS_A_LOOK = 8
+"""levels between two searches for a circle, which cost more than a level does"""
+
+__all__ = ["Agent", "Host", "SearchLimits", "longest_game", "shortest_game"]
+
+Host = Callable[[Tensor], Tensor]
+"""points int32 (B, N, D) to actions int64 (B,), always the same for the same points"""
+Agent = Callable[[Tensor, Tensor], Tensor]
+"""points and subset bool (B, D) to axes int64 (B,), always the same for the same arguments"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchLimits:
+    """How far a search goes."""
+
+    max_moves: int
+    """games that take longer count as unbounded"""
+    max_positions: int
+    """what is undecided when so many positions of a start have been found counts as unbounded"""
+    reposition: bool
+    """subtract each coordinate's minimum after a move, as in the games the player knows"""
+
+
+def longest_game(host: Host, starts: Tensor, limits: SearchLimits) -> Lengths:
+    """Return how many moves ``host`` needs when the agent delays best, from each start.
+
+    Args:
+        host: a deterministic host.
+        starts: int32 (S, N, D), canonical.
+        limits: where to give up.
+
+    Returns:
+        float64 (S,): a number of moves, or inf where the agent can go on for ever (a cycle, or a
+        coordinate beyond the bound of the rules) or the limits end the search.
+    """
+    encoder = HostActionEncoder(starts.shape[-1])
+
+    def replies(points: Tensor) -> tuple[Tensor, Tensor]:
+        subset = encoder.decode(host(points))
+        axes = torch.arange(subset.shape[-1], device=points.device)
+        # A reply outside the subset is no move; a legal one, twice, changes nothing.
+        first = subset.to(torch.uint8).argmax(-1, keepdim=True)
+        return subset.unsqueeze(1).expand(-1, len(axes), -1), axes.where(subset, first)
+
+    return _search(starts, replies, _longest_path, limits)
+
+
+def shortest_game(agent: Agent, starts: Tensor, limits: SearchLimits) -> Lengths:
+    """Return how many moves the best host needs against ``agent``, from each start.
+
+    That is never more than `solver.minimax_depth`.
+
+    Args:
+        agent: a deterministic agent.
+        starts: int32 (S, N, D), canonical.
+        limits: where to give up.
+
+    Returns:
+        float64 (S,): a number of moves, or inf where no host ends the game within the limits.
+    """
+    encoder = HostActionEncoder(starts.shape[-1])
+    subsets = encoder.decode(torch.arange(encoder.num_actions, device=starts.device))
+
+    def choices(points: Tensor) -> tuple[Tensor, Tensor]:
+        subset = subsets.expand(len(points), -1, -1)
+        repeated = points.repeat_interleave(len(subsets), dim=0)
+        return subset, agent(repeated, subset.flatten(0, 1)).unflatten(0, subset.shape[:2])
+
+    return _search(starts, choices, _shortest_path, limits)
+
+
+def _search(starts: Tensor, expand: Expand, solve: Solve, limits: SearchLimits) -> Lengths:
+    """Return the length of the game that is looked for, from each start."""
+    lengths = [
+        _search_one(PositionGraph(s, limits.reposition), expand, solve, limits) for s in starts
+    ]
+    return np.array(lengths, dtype=np.float64)
+
+
+def _search_one(graph: PositionGraph, expand: Expand, solve: Solve, limits: SearchLimits) -> float:
+    """Grow the graph until the length of its start's game is certain, or a limit is met."""
+    for level in range(limits.max_moves + 1):
+        length, is_certain = solve(graph)
+        if is_certain:
+            return length if length <= limits.max_moves else math.inf
+        if level == limits.max_moves or graph.size + graph.num_unexpanded > limits.max_positions:
+            break
+        graph.grow(expand)
+    return math.inf
+
+
+def _longest_path(graph: PositionGraph) -> tuple[float, bool]:
+    """Return the start's longest path to an end, inf if it can circle; and if it is certain.
+
+    A position that has not been expanded counts as one move before the end. While there are such
+    positions only a circle is certain, and it is as certain some levels later.
+    """
+    if graph.num_unexpanded and graph.num_levels % LEVELS_A_LOOK:
+        return math.nan, False
+    lengths = np.zeros(graph.size)
+    longer = ~graph.is_over  # the positions with a path of more than so many moves
+    while longer.any():
+        lengths += longer
+        still_longer = graph.leads_to(longer)
+        if (still_longer == longer).all():
+            lengths[longer] = np.inf
+            break
+        longer = still_longer
+    length = float(lengths[graph.start])
+    return length, math.isinf(length) or not graph.num_unexpanded
+
+
+def _shortest_path(graph: PositionGraph) -> tuple[float, bool]:
+    """Return the start's shortest path to an end, inf if there is none; and if it is certain.
+
+    Positions are found in the order of their distance, so no shorter path can appear.
+    """
+    lengths = np.full(graph.size, np.inf)
+    new, moves = graph.is_over, 0
+    while new.any():
+        lengths[new] = moves
+        new, moves = graph.leads_to(new) & np.isinf(lengths), moves + 1
+    length = float(lengths[graph.start])
+    return length, math.isfinite(length) or not graph.num_unexpanded

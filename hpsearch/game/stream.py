@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from hpsearch.game.kernels import BACKENDS, default_backend
-from hpsearch.game.philox import num_blocks
+from hpsearch.game.random import num_blocks
 
 
 class Stream:

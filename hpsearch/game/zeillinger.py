@@ -52,6 +52,6 @@ def pair_action(first: Tensor, second: Tensor) -> Tensor:
     Returns:
         int64 (...): 2^first + 2^second - max(first, second) - 2, as in `HostActionEncoder`.
     """
-    one = torch.ones_like(first)
-    index = (one << first) + (one << second) - torch.maximum(first, second) - 2
+    ones = torch.ones_like(first)
+    index = (ones << first) + (ones << second) - torch.maximum(first, second) - 2
     return torch.where(first == second, 0, index)

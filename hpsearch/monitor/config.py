@@ -1,9 +1,14 @@
-"""What of a training run is observed: the block ``monitor`` of a trainer configuration."""
+"""What of a training run is observed: the block ``monitor`` of a trainer configuration.
+
+Packages that only a switched-on part needs: imported then, and named if they are missing.
+"""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Annotated
 
+from hpsearch.errors import UsageError
 from hpsearch.schema import Positive, Range
 
 PositiveFloat = Annotated[float, Range(low=0.0, open_low=True)]
@@ -63,3 +68,19 @@ class MonitorConfig:
     hang_timeout: PositiveFloat | None
     """seconds without a sign of progress after which the job fails as hung; must exceed the
     slowest step, the compilation before the first one, and the longest evaluation"""
+
+
+@contextmanager
+def needed(package: str) -> Iterator[None]:
+    """Turn the failing import of ``package`` into a sentence with the remedy.
+
+    Raises:
+        UsageError: if something cannot be imported inside the block.
+    """
+    try:
+        yield
+    except ImportError as error:
+        raise UsageError(
+            f"the package {package} cannot be imported ({error}); "
+            "install it with: pip install 'hpsearch[monitor]'"
+        ) from error

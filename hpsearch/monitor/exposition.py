@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from hpsearch.errors import ConflictError
-from hpsearch.monitor.packages import needed
+from hpsearch.monitor.config import needed
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
+
 
 LabelValues = tuple[str, ...]
 
@@ -47,7 +48,7 @@ class Histogram:
 Metrics = Sequence[Metric | Histogram]
 
 
-class Snapshot:
+class MetricsSnapshot:
     """The newest metrics as a registry of its own; what is not among them is not served."""
 
     def __init__(self) -> None:
@@ -75,7 +76,7 @@ class Endpoint:
     """Serves a snapshot at http://host:port/metrics, in a thread of its own."""
 
     def __init__(
-        self, snapshot: Snapshot, host: str, port: int, *, token: str | None, remedy: str
+        self, snapshot: MetricsSnapshot, host: str, port: int, *, token: str | None, remedy: str
     ) -> None:
         """Begin to serve.
 
@@ -147,5 +148,5 @@ def _family(metric: Metric | Histogram) -> Any:
 def _buckets(bounds: Sequence[float], observed: Sequence[float]) -> list[tuple[str, float]]:
     """Return for each bound, and for infinity, how many lie at it or below."""
     ascending = sorted(observed)
-    found = [(f"{bound:g}", float(bisect_right(ascending, bound))) for bound in bounds]
-    return [*found, ("+Inf", float(len(ascending)))]
+    buckets = [(f"{bound:g}", float(bisect_right(ascending, bound))) for bound in bounds]
+    return [*buckets, ("+Inf", float(len(ascending)))]

@@ -10,7 +10,7 @@ Axes: P members of the population.
     diverged = monitor.after_steps(step, steps_of_members, scalars, layers)
     monitor.watch(places)                           # others train from now on
 
-``step`` is the job's: it grows with every step, whoever comes and goes.
+``step`` is the job's: it grows with every step, whichever members come and go.
 """
 
 import time
@@ -19,18 +19,12 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 from torch import Tensor
 
-from hpsearch.monitor.activity import Activity
 from hpsearch.monitor.config import MonitorConfig
-from hpsearch.monitor.divergence import divergence
-from hpsearch.monitor.layer_statistics import LayerTensors, layer_statistics
-from hpsearch.monitor.look import Look, MemberLook
-from hpsearch.monitor.places import JobPlace, MemberPlace
-from hpsearch.monitor.profiler import StepProfiler
-from hpsearch.monitor.resources import Resources
-from hpsearch.monitor.sections import NO_SECTIONS, NamedSections, Sections
-from hpsearch.monitor.sink_makers import sink_makers
-from hpsearch.monitor.sinks import Sinks, switched_off
-from hpsearch.monitor.watchdog import HangReport, Watchdog
+from hpsearch.monitor.look import JobPlace, Look, MemberLook, MemberPlace, divergence
+from hpsearch.monitor.resources import LayerTensors, Resources, layer_statistics
+from hpsearch.monitor.sinks import Sinks, sink_makers, switched_off
+from hpsearch.monitor.timing import NO_SECTIONS, NamedSections, Sections, StepProfiler
+from hpsearch.monitor.watchdog import Activity, HangReport, Watchdog
 
 
 class JobMonitor:
@@ -179,11 +173,11 @@ class JobMonitor:
     def _diverged(self, look: Look) -> dict[int, str]:
         if self._config.max_loss is None:
             return {}
-        found = {
+        diverged = {
             index: divergence(member.scalars, self._config.max_loss)
             for index, member in enumerate(look.members)
         }
-        return {index: sentence for index, sentence in found.items() if sentence is not None}
+        return {index: sentence for index, sentence in diverged.items() if sentence is not None}
 
     def _profile(self, call: Callable[[StepProfiler], None]) -> None:
         if self._profiler is None:

@@ -9,9 +9,8 @@ Layer statistics are left out: each would be a time series of its own.
 import re
 from collections.abc import Iterator
 
-from hpsearch.monitor.exposition import Endpoint, Metric, Snapshot
-from hpsearch.monitor.look import Look
-from hpsearch.monitor.places import JobPlace
+from hpsearch.monitor.exposition import Endpoint, Metric, MetricsSnapshot
+from hpsearch.monitor.look import JobPlace, Look
 
 ADDRESS = "127.0.0.1"
 """what a job serves is for this machine alone, and nothing is asked for it"""
@@ -30,7 +29,7 @@ class Textfile:
     def __init__(self, job: JobPlace) -> None:
         """Import what writes gauges; UsageError if it is not installed."""
         self._job = job
-        self._snapshot = Snapshot()
+        self._snapshot = MetricsSnapshot()
 
     def write(self, look: Look) -> None:
         """Replace the file at once, so that no reader sees half of it."""
@@ -46,7 +45,7 @@ class Textfile:
         self._job.textfile.unlink(missing_ok=True)
 
 
-class Server:
+class MetricsServer:
     """Serves the newest look at http://127.0.0.1:port/metrics."""
 
     def __init__(self, job: JobPlace, port: int) -> None:
@@ -57,7 +56,7 @@ class Server:
             UsageError: if prometheus_client is not installed.
         """
         self._job = job
-        self._snapshot = Snapshot()
+        self._snapshot = MetricsSnapshot()
         self._endpoint = Endpoint(self._snapshot, ADDRESS, port, token=None, remedy=PORT_REMEDY)
 
     def write(self, look: Look) -> None:
@@ -84,12 +83,12 @@ _DOCUMENTATION = {
 
 def gauges(job: JobPlace, look: Look) -> list[Metric]:
     """Return every gauge of a look."""
-    found: dict[str, tuple[tuple[str, ...], dict[tuple[str, ...], float]]] = {}
+    by_name: dict[str, tuple[tuple[str, ...], dict[tuple[str, ...], float]]] = {}
     for name, labels, label_values, value in _all_samples(job, look):
-        found.setdefault(name, (labels, {}))[1][label_values] = value
+        by_name.setdefault(name, (labels, {}))[1][label_values] = value
     return [
         Metric(name, "gauge", _DOCUMENTATION.get(name, "as the trainer names it"), labels, values)
-        for name, (labels, values) in found.items()
+        for name, (labels, values) in by_name.items()
     ]
 
 

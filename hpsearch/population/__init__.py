@@ -1,1 +1,1 @@
-"""Populations of players: who is stronger than whom."""
+"""Populations of players: how strong they are, and which come next."""

@@ -16,14 +16,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from hpsearch.population.round_robin import Players, play_everybody
+from hpsearch.population.crossplay import Players, play_everybody
 from hpsearch.trainers import checkpoint
 from hpsearch.trainers.algorithms import build
 from hpsearch.trainers.config import TrainerConfig, read_config
 from hpsearch.trainers.metrics import PANELS
+from hpsearch.trainers.opponents import load_player
 from hpsearch.trainers.rho import NUM_BOOTSTRAP, Floats, Lengths, Rho, panel, rho
 from hpsearch.trainers.rollouts import game_config
-from hpsearch.trainers.saved_player import load_player
 
 OTHER = {"host": "agent", "agent": "host"}
 """role against which each plays"""
@@ -123,13 +123,13 @@ def _exploited(role: str, steps: int, against: Lengths, scripted: Sequence[Lengt
 
     def taken(lengths: Callable[[Lengths], Floats]) -> Floats:
         """Return the difference from mean lengths of any shape."""
-        of_panel = np.exp(-np.mean([np.log(lengths(one)) for one in scripted], axis=0))
+        of_panel = np.exp(-np.mean([np.log(lengths(agent)) for agent in scripted], axis=0))
         difference: Floats = sign * (of_panel - 1.0 / lengths(against))
         return difference
 
-    samples = taken(lambda one: one.moves[drawn].mean(axis=1))
+    samples = taken(lambda response: response.moves[drawn].mean(axis=1))
     low, high = np.quantile(samples, [0.025, 0.975])
-    value = taken(lambda one: np.asarray(one.moves.mean()))
+    value = taken(lambda response: np.asarray(response.moves.mean()))
     return Exploited(
         float(value), float(low), float(high), steps, rho(against, seed=0), panel(scripted, seed=0)
     )

@@ -1,9 +1,14 @@
-"""How strong the members of a population are, by a match of everybody against everybody.
+"""How strong the members of a population are, by a match of all against all.
 
 A member's strength is the mean logarithm of its host's rho over its opponents, less the same of its
 agent, where it has both: so it counts alike to shorten games and to lengthen them by one ratio. Its
 own partner, with which it learned, is no opponent.
 Axes: K members, P hosts, Q agents, R samples.
+
+The scores by which members are selected, from the games of a match; with their uncertainty.
+
+Axes: K members, M objectives, R samples, P hosts, Q agents, G games of each pair; 2 roles, the host
+and the agent.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,9 +17,10 @@ from typing import Literal
 
 import numpy as np
 
-from hpsearch.population.arrays import Floats
-from hpsearch.population.ratings.nash_averaging import nash_averaging
-from hpsearch.population.selection.robustness import mean_of_worst
+from hpsearch.population.options import Matches, Objective, Pareto
+from hpsearch.population.ratings.nash import nash_averaging
+from hpsearch.population.selection.ranking import mean_of_worst, novelty
+from hpsearch.population.statistics import Floats, Ints, resampled_rho
 
 HOST, AGENT = range(2)
 """places of the roles where both stand beside each other"""
@@ -80,11 +86,11 @@ def strengths_by_role(rho: Floats, members: Sequence[Places], weights: Weights) 
     A member's strength is the sum of both: see `strengths`, which takes and raises the same.
     """
     logs = np.log(rho)
-    found = np.zeros((len(rho), len(members), 2))
+    strengths = np.zeros((len(rho), len(members), 2))
     for k, member in enumerate(members):
         for role, results, counts in _results(logs, member, weights):
-            found[:, k, role] = results @ counts
-    return found
+            strengths[:, k, role] = results @ counts
+    return strengths
 
 
 def robustness(rho: Floats, members: Sequence[Places], share: float) -> Floats:
@@ -114,15 +120,15 @@ def behaviours(rho: Floats, players: Sequence[Places], panel: Places) -> Floats:
             to the last ones.
     """
     logs = np.log(rho)
-    found = []
+    behaviours = []
     for player in players:
         parts = []
         if player.host is not None:
             parts.append(logs[player.host, panel.agent :])
         if player.agent is not None:
             parts.append(logs[panel.host :, player.agent])
-        found.append(np.concatenate(parts))
-    return np.stack(found)
+        behaviours.append(np.concatenate(parts))
+    return np.stack(behaviours)
 
 
 def _results(
@@ -146,5 +152,102 @@ def _without(weights: Floats, partner: int | None) -> Floats:
             others[partner] = 0.0
     if others.sum() <= 0.0:
         raise ValueError("a member of a match needs an opponent besides its own partner")
-    found: Floats = others / others.sum()
-    return found
+    even: Floats = others / others.sum()
+    return even
+
+
+@dataclass(frozen=True)
+class MatchStanding:
+    """Who stands where in the games of a match."""
+
+    members: Sequence[Places]
+    """K"""
+    archive: Sequence[Places]
+    """past champions"""
+    panel: Places
+    """the first scripted host and the first scripted agent; scripted players come last"""
+    sizes: Floats
+    """(K,) numbers of weights"""
+
+
+@dataclass(frozen=True)
+class Scores:
+    """What a match says of the members, on the starts that name parents and on fresh ones."""
+
+    named: Floats
+    """(R, K) strengths"""
+    fresh: Floats
+    """(R, K) strengths on other starts"""
+    named_objectives: Floats
+    """(R, K, M), high is good; M = 0 where strength alone counts"""
+    fresh_objectives: Floats
+    """(R, K, M)"""
+    roles: Floats
+    """(K, 2), what host and agent add to the strength; 0 of a role that is not learned"""
+    weights: Weights
+    """of opponents, by the starts that name parents"""
+
+    @property
+    def strength(self) -> Floats:
+        """Return the best guess of each member's strength, (K,): over both sets of starts."""
+        mean: Floats = (self.named.mean(axis=0) + self.fresh.mean(axis=0)) / 2
+        return mean
+
+
+def score(
+    moves: Ints,
+    standing: MatchStanding,
+    matches: Matches,
+    pareto: Pareto | None,
+    rng: np.random.Generator,
+) -> Scores:
+    """Return the scores of the members.
+
+    Args:
+        moves: (2, P, Q, G) lengths of games: on the starts that name parents, and on fresh ones.
+        standing: who stands where.
+        matches: how opponents are weighed, and how many samples are drawn.
+        pareto: the objectives, None where strength alone counts.
+        rng: draws the samples.
+    """
+    named, fresh = (resampled_rho(move, matches.num_samples, rng) for move in moves)
+    weights = opponent_weights(1.0 / moves[0].mean(axis=2), matches.weighing)
+    roles = [strengths_by_role(rho, standing.members, weights) for rho in (named, fresh)]
+    totals = [role.sum(axis=2) for role in roles]
+    objectives = [
+        _objectives(pareto, rho, strength, standing)
+        for rho, strength in zip((named, fresh), totals, strict=True)
+    ]
+    by_role = np.concatenate(roles).mean(axis=0)
+    return Scores(totals[0], totals[1], objectives[0], objectives[1], by_role, weights)
+
+
+def _objectives(
+    pareto: Pareto | None, rho: Floats, strength: Floats, standing: MatchStanding
+) -> Floats:
+    names = () if pareto is None else pareto.objectives
+    columns = [_objective(name, pareto, rho, strength, standing) for name in names if pareto]
+    return np.stack(columns, axis=2) if columns else np.empty((*strength.shape, 0))
+
+
+def _objective(
+    name: Objective, pareto: Pareto, rho: Floats, strength: Floats, standing: MatchStanding
+) -> Floats:
+    """Return samples of one objective, (R, K)."""
+    match name:
+        case "strength":
+            return strength
+        case "robustness":
+            return robustness(rho, standing.members, pareto.worst)
+        case "size":
+            return np.broadcast_to(-standing.sizes, strength.shape)
+        case "novelty":
+            return np.broadcast_to(_novelty(rho.mean(axis=0), standing, pareto), strength.shape)
+
+
+def _novelty(rho: Floats, standing: MatchStanding, pareto: Pareto) -> Floats:
+    here = behaviours(rho, standing.members, standing.panel)
+    if len(here) + len(standing.archive) < 2:
+        return np.zeros(len(here))  # there is no other to differ from
+    past = behaviours(rho, standing.archive, standing.panel) if standing.archive else here[:0]
+    return novelty(here, past, pareto.nearest)

@@ -1,22 +1,30 @@
 """Offspring: what a child plays by, made from its parents as an operator says.
 
 Axes: P = 1, the child; B positions.
+
+Trying a child: how likely one of two is the stronger, by games against scripted opponents.
+
+Axes: 2 players, Q opponents, G games of each pair, R samples of the starts.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Final, cast
 
+import numpy as np
 import torch
 
-from hpsearch.game.philox import derive_key
+from hpsearch.game.random import derive_key
 from hpsearch.game.stream import Stream
+from hpsearch.population.crossplay import (
+    CrossPlay,
+    agent_banks,
+    crossplay,
+    host_banks,
+    scripted_agents,
+    scripted_hosts,
+)
 from hpsearch.population.operators.alignment import aligned
-from hpsearch.population.operators.average import aligned_average, with_statistics_of
-from hpsearch.population.operators.clone import clone, host_and_agent
-from hpsearch.population.operators.crossover import layer_crossover, unit_crossover
 from hpsearch.population.operators.distillation import distilled
-from hpsearch.population.operators.divergence import Measure, greedy_change, policy_change
-from hpsearch.population.operators.gaussian import gaussian_mutation
 from hpsearch.population.operators.grow import grow
 from hpsearch.population.operators.options import (
     AlignedAverage,
@@ -30,10 +38,28 @@ from hpsearch.population.operators.options import (
     SameShape,
     UnitCrossover,
 )
-from hpsearch.population.operators.positions import Positions, visited
-from hpsearch.population.operators.safe import safe_mutation
+from hpsearch.population.operators.safe_mutation import (
+    Measure,
+    MetPositions,
+    greedy_change,
+    policy_change,
+    safe_mutation,
+    visited,
+)
+from hpsearch.population.operators.weights import (
+    aligned_average,
+    clone,
+    gaussian_mutation,
+    host_and_agent,
+    layer_crossover,
+    unit_crossover,
+    with_statistics_of,
+)
+from hpsearch.population.selection.ranking import chance_better
+from hpsearch.population.statistics import Floats, resampled_rho
 from hpsearch.trainers.config.players import Role
 from hpsearch.trainers.networks import Network
+from hpsearch.trainers.opponents import SavedPlayer
 from hpsearch.trainers.policies import (
     AgentPolicy,
     HostPolicy,
@@ -42,7 +68,6 @@ from hpsearch.trainers.policies import (
 )
 from hpsearch.trainers.role_nets import POLICY
 from hpsearch.trainers.rollouts import game_config
-from hpsearch.trainers.saved_player import SavedPlayer
 
 NUM_LANES: Final = 64
 """games at a time in which a parent's positions are seen, against each opponent of its panel"""
@@ -71,7 +96,7 @@ def offspring(operator: SameShape, parents: Sequence[ByRole], seed: int) -> dict
         ValueError: if the parents do not fit together.
     """
     if isinstance(operator, HostAndAgent):
-        host_of, agent_of = ({role: one.net for role, one in own.items()} for own in parents)
+        host_of, agent_of = ({role: player.net for role, player in own.items()} for own in parents)
         return host_and_agent(host_of, agent_of)
     return {
         role: _of_role(operator, role, [own[role] for own in parents], seed) for role in parents[0]
@@ -116,7 +141,7 @@ def _of_role(operator: SameShape, role: str, parents: Sequence[SavedPlayer], see
         case AlignedAverage(share=share):
             mixed = aligned_average(first, last, share=_number(share, first))
         case DistillationCrossover(learning=learning):
-            seen = [_seen(role, one, seed) for one in parents]
+            seen = [_seen(role, parent, seed) for parent in parents]
             return distilled(
                 first,
                 last,
@@ -144,7 +169,7 @@ def _safe(role: str, parent: SavedPlayer, bound: float, seed: int, stream: Strea
     )
 
 
-def _measure(player: SavedPlayer, seen: Positions) -> Measure:
+def _measure(player: SavedPlayer, seen: MetPositions) -> Measure:
     """Return how much of a player's moves change: of one that draws them, their chances."""
     draws = player.style.rate > 0
     return policy_change(seen.legal) if draws else greedy_change(seen.legal)
@@ -156,15 +181,15 @@ def _with_own_statistics(
     """Return a mixture with batch norms that know what it computes itself, not what parents did."""
     if not net.statistics.shape[1]:
         return net
-    features = torch.cat([_seen(role, one, seed).features for one in parents], dim=1)
+    features = torch.cat([_seen(role, parent, seed).features for parent in parents], dim=1)
     return with_statistics_of(net, features)
 
 
-def _seen(role: str, player: SavedPlayer, seed: int) -> Positions:
+def _seen(role: str, player: SavedPlayer, seed: int) -> MetPositions:
     """Return positions that a player meets against its panel, playing as in training's games."""
     device = player.net.weights.device
     rate, never = torch.full((1,), player.style.rate, device=device), torch.zeros(1, device=device)
-    found: Positions | None = None
+    positions: MetPositions | None = None
     for name in player.config.measured_against()[role]:
         host, agent = _table(role, player, name)
         more = visited(
@@ -178,9 +203,9 @@ def _seen(role: str, player: SavedPlayer, seed: int) -> Positions:
             exploration=(rate, never) if role == "host" else (never, rate),
             stream=_stream(device, seed, role, "moves", name),
         )
-        found = more if found is None else found + more
-    assert found is not None, "a configuration names opponents of every role that learns"
-    return found
+        positions = more if positions is None else positions + more
+    assert positions is not None, "a configuration names opponents of every role that learns"
+    return positions
 
 
 def _table(role: str, player: SavedPlayer, opponent: str) -> tuple[HostPolicy, AgentPolicy]:
@@ -198,3 +223,53 @@ def _stream(device: torch.device, seed: int, *purpose: str) -> Stream:
 def _number(value: float, net: Network) -> torch.Tensor:
     """Return a number of the one child, float32 (1,)."""
     return torch.full((1,), value, device=net.weights.device)
+
+
+NUM_SAMPLES: Final = 1000
+"""of the starts, R: chances are multiples of a thousandth"""
+
+
+def chance_stronger(first: ByRole, second: ByRole, *, num_games: int, seed: int) -> float:
+    """Return the chance that the first is stronger than the second, equals counting half.
+
+    Both play every role that the first has, greedily and from the same starts, against the scripted
+    players that it is measured by. A host's strength is its mean log rho, an agent's minus that;
+    those of a pair are added.
+
+    Args:
+        first: of one game with ``second``, which has the same roles.
+        second: of one game with ``first``.
+        num_games: G.
+        seed: names the starts, which are used nowhere else.
+    """
+    strengths = [
+        _strengths(role, {"first": first[role], "second": second[role]}, num_games, seed)
+        for role in first
+    ]
+    total = np.sum(strengths, axis=0)
+    return chance_better(total[:, 0], total[:, 1])
+
+
+def _strengths(role: str, players: Mapping[str, SavedPlayer], num_games: int, seed: int) -> Floats:
+    """Return the strength of both players in one role, float64 (R, 2)."""
+    moves = _played(role, players, num_games, seed).moves
+    # The same starts are drawn for both roles: they were met from the same ones.
+    rng = np.random.default_rng(derive_key(seed, "birth", "resampling"))
+    log_rho = np.log(resampled_rho(moves, NUM_SAMPLES, rng))
+    strengths: Floats = log_rho.mean(axis=2) if role == "host" else -log_rho.mean(axis=1)
+    return strengths
+
+
+def _played(role: str, players: Mapping[str, SavedPlayer], num_games: int, seed: int) -> CrossPlay:
+    config = players["first"].config
+    opponents = config.measured_against()[role]
+    is_host = role == "host"
+    return crossplay(
+        host_banks(players) if is_host else scripted_hosts(opponents),
+        scripted_agents(opponents) if is_host else agent_banks(players),
+        game_config(config),
+        num_games=num_games,
+        max_steps=config.evaluation.max_steps,
+        split=f"birth {seed}",
+        device=torch.device(players["first"].net.weights.device),
+    )

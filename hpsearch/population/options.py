@@ -1,11 +1,16 @@
-"""The population block of a study file: who plays whom, who breeds, and how; needs no torch."""
+"""The population block of a study file: matches, selection, operators; needs no torch."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, get_args
 
-from hpsearch.population.operators.options import Changing, Clone, HostAndAgent, OperatorOptions
-from hpsearch.population.operators.table import OPERATORS
+from hpsearch.population.operators.options import (
+    PARENTS,
+    Changing,
+    Clone,
+    HostAndAgent,
+    OperatorOptions,
+)
 from hpsearch.schema import NonNegative, Positive, Range
 from hpsearch.trainers.config.players import AgentName, HostName, OpponentName, Role
 
@@ -34,7 +39,7 @@ class Synchronous:
 
 @dataclass(frozen=True)
 class Steady:
-    """Whoever has ended its interval is judged at once, beside the others as they last were."""
+    """A member whose interval has ended is judged at once, beside the others as they last were."""
 
     name: Literal["steady"]
 
@@ -48,9 +53,9 @@ class Matches:
     max_steps: Positive = 100
     """moves after which a game counts as unfinished"""
     panel: tuple[OpponentName, ...] = ("random", "zeillinger", "choose_first", "choose_last")
-    """scripted players that everybody meets"""
+    """scripted players that every member meets"""
     archive: NonNegative = 4
-    """past champions that everybody meets, the latest ones"""
+    """past champions that every member meets, the latest ones"""
     weighing: Literal["uniform", "nash"] = "nash"
     """how opponents count: alike, or as they are played in the equilibrium of the match"""
     num_samples: Positive = 500
@@ -111,8 +116,8 @@ class Pareto:
 
 
 @dataclass(frozen=True)
-class Nobody:
-    """Nobody gives way: all members go on."""
+class NoSelection:
+    """No member is replaced: all go on."""
 
     name: Literal["none"]
 
@@ -151,7 +156,7 @@ class Keep:
 
 @dataclass(frozen=True)
 class Schedule:
-    """Everybody has the same, interval by interval; how a schedule is tried on other seeds."""
+    """Every member has the same, interval by interval; how a schedule is tried on other seeds."""
 
     name: Literal["schedule"]
     intervals: tuple[dict[str, Any], ...]
@@ -223,8 +228,8 @@ class PopulationOptions:
     """checkpoints with which members begin, in turn, from the study file; none for new networks"""
     islands: Islands | None = None
     """null trains each member by itself from match to match"""
-    selection: Truncation | Tournament | Pareto | Nobody = field(default_factory=Truncation)
-    """who gives way to whom"""
+    selection: Truncation | Tournament | Pareto | NoSelection = field(default_factory=Truncation)
+    """which members are replaced by which"""
     explore: Perturb | Model | Keep | Schedule = field(default_factory=Perturb)
     """which hyperparameters a child tries"""
     operators: tuple[OperatorOptions, ...] = field(default_factory=lambda: (Clone(),))
@@ -234,7 +239,7 @@ class PopulationOptions:
     adoption: Adoption | None = field(default_factory=Adoption)
     """null adopts every child"""
     closing: Closing | None = None
-    """what is made of the members when nobody trains any more; null: nothing"""
+    """what is made of the members when none trains any more; null: nothing"""
 
     @property
     def steps_of_schedule(self) -> int:
@@ -246,9 +251,9 @@ class PopulationOptions:
         yield from self._operator_faults("operators", self.operators)
         if self.closing is not None:
             yield from self._operator_faults("closing.operators", self.closing.operators)
-            if isinstance(self.selection, Nobody):
-                yield "closing must be null if selection is none, where nobody gives way"
-        if isinstance(self.explore, Schedule) and not isinstance(self.selection, Nobody):
+            if isinstance(self.selection, NoSelection):
+                yield "closing must be null if selection is none, where no member is replaced"
+        if isinstance(self.explore, Schedule) and not isinstance(self.selection, NoSelection):
             yield f"selection must be none if explore is a schedule, but is {self.selection.name}"
         if isinstance(self.selection, Tournament):
             yield from self._tournament_faults(self.selection)
@@ -281,7 +286,7 @@ class PopulationOptions:
                 f"but is {self.interval}"
             )
         if isinstance(self.explore, Schedule):
-            yield "islands must be null if explore is a schedule, which everybody follows"
+            yield "islands must be null if explore is a schedule, which every member follows"
 
 
 def scripted_players(role: Role, panel: tuple[str, ...]) -> tuple[str, ...]:
@@ -292,7 +297,7 @@ def scripted_players(role: Role, panel: tuple[str, ...]) -> tuple[str, ...]:
 
 def takes_two_parents(operator: OperatorOptions) -> bool:
     """Return whether an operator makes a child of two parents."""
-    return OPERATORS[operator.name].num_parents == 2
+    return PARENTS[operator.name].number == 2
 
 
 def needs_pairs(operator: OperatorOptions) -> bool:

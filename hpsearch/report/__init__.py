@@ -1,1 +1,1 @@
-"""What people look at and take away: summaries, tables, the live display, the exported best."""
+"""What people look at: summaries, tables, the live display, the page of a study."""

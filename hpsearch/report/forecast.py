@@ -1,18 +1,121 @@
-"""What a study will cost, as far as something was measured that is like it."""
+"""What a study will cost, as far as something was measured that is like it.
 
+How fast trainers of some shapes were measured to train: rows of reports/benchmarks/shares.csv.
+
+Steps whose gradients take about as many multiplications take about as long, on a like machine.
+"""
+
+import csv
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
+from math import prod
 from statistics import median
 
-from hpsearch.bounded import read_json
-from hpsearch.cluster.messages import JobPlan
+from hpsearch.cluster.records import JobPlan
 from hpsearch.cluster.slurm_profile import load_profile
 from hpsearch.cluster.study_dir import JobDir, StudyDir
 from hpsearch.errors import CorruptError, DiskError
-from hpsearch.report.measured_shapes import nearest
+from hpsearch.files import read_json, shipped
 from hpsearch.study.options import SlurmOptions
 from hpsearch.study.spec import Study
-from hpsearch.trainers.config import read_config
+from hpsearch.trainers.config import (
+    CommonConfig,
+    DQNConfig,
+    DQNRole,
+    LearningRole,
+    PPOConfig,
+    read_config,
+)
+from hpsearch.trainers.policy_size import policy_size
+
+ROWS = "reports/benchmarks/shares.csv"
+ALIKE = 2.0
+"""ratio of work a step up to which shapes are alike"""
+
+_NETWORK = re.compile(r"host ([\d-]+)")
+_NUM_ROWS = {
+    "dqn": re.compile(r"batch (\d+), (\d+) updates"),
+    "ppo": re.compile(r"(\d+) games of (\d+) moves, (\d+) passes"),
+}
+"""numbers whose product are the rows that gradients pass in a step, in the text of sizes"""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What was timed: one member that trains alone."""
+
+    algorithm: str
+    device: str
+    sizes: str
+    machine: str
+    threads: int
+
+
+@dataclass(frozen=True)
+class Speed:
+    """How fast it was."""
+
+    shape: Shape
+    steps_per_second: float
+
+
+def nearest(config: CommonConfig) -> Speed | None:
+    """Return the measured shape that is most like a configuration, None if none is."""
+    work = sum(_work(config, name, role) for name, role in config.learning().items())
+    seconds = _seconds_a_step()
+    ratios = {
+        shape: max(_work_of(shape) / work, work / _work_of(shape))
+        for shape in seconds
+        if (shape.algorithm, shape.device) == (config.algorithm, config.device)
+    }
+    best = min(ratios, key=lambda shape: ratios[shape], default=None)
+    if best is None or ratios[best] > ALIKE:
+        return None
+    return Speed(best, 1 / seconds[best])
+
+
+def _work(config: CommonConfig, name: str, role: LearningRole) -> int:
+    """Return weights times rows that gradients pass in a step."""
+    rows = 0
+    if isinstance(config, DQNConfig) and isinstance(role, DQNRole):
+        rows = role.batch_size * config.updates_per_step
+    elif isinstance(config, PPOConfig):
+        rows = role.rollout_size * config.rollout_length * config.ppo.train_epochs
+    return policy_size(name, config) * rows
+
+
+def _work_of(shape: Shape) -> int:
+    """Return the same of a measured shape."""
+    network, rows = _NETWORK.search(shape.sizes), _NUM_ROWS[shape.algorithm].search(shape.sizes)
+    assert network is not None, shape.sizes
+    assert rows is not None, shape.sizes
+    widths = [int(width) for width in network[1].split("-")]
+    num_weights = sum((before + 1) * after for before, after in pairwise(widths))
+    return num_weights * prod(int(number) for number in rows.groups())
+
+
+def _seconds_a_step() -> dict[Shape, float]:
+    """Return what a step took, all of its parts together; of several measurements the newest."""
+    totals: dict[Shape, dict[tuple[str, str], float]] = {}
+    with shipped(ROWS).open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            if row["members"] != "1":
+                continue
+            shape = Shape(
+                algorithm=row["case"].partition(",")[0],
+                device=row["device"],
+                sizes=row["sizes"],
+                machine=row["machine"],
+                threads=int(row["threads"]),
+            )
+            runs = totals.setdefault(shape, {})
+            run = (row["date"], row["commit"])
+            runs[run] = runs.get(run, 0.0) + float(row["seconds_a_step"])
+    # Rows are appended, so the last run is the newest.
+    return {shape: list(runs.values())[-1] for shape, runs in totals.items()}
+
 
 OWN_JOBS = "its own jobs so far"
 
@@ -76,13 +179,13 @@ def forecast(study: Study, folder: StudyDir) -> Forecast:
 
 def _measured_pace(study: Study) -> JobPace | None:
     base = next(iter(study.bases.values()))
-    found = nearest(read_config(base, source=str(study.path)))
-    if found is None:
+    pace = nearest(read_config(base, source=str(study.path)))
+    if pace is None:
         return None
-    shape = found.shape
+    shape = pace.shape
     what = f"one {shape.algorithm} member of a like shape ({shape.sizes}) on {shape.machine}"
     processors = 1 if shape.device == "cuda" else shape.threads
-    return JobPace(found.steps_per_second, processors, what)
+    return JobPace(pace.steps_per_second, processors, what)
 
 
 def _own_pace(study: Study, folder: StudyDir) -> JobPace | None:
@@ -126,7 +229,8 @@ def _speed(job: JobDir, plan: JobPlan) -> float:
         return said.steps_per_second * len(said.members)
     # A job of an older version, see `AttemptDir.read_heartbeat`.
     beats = (
-        job.study.trial(one.trial).attempt(one.attempt).read_heartbeat() for one in plan.assignments
+        job.study.trial(assignment.trial).attempt(assignment.attempt).read_heartbeat()
+        for assignment in plan.assignments
     )
     return sum(beat.steps_per_second for beat in beats if beat is not None)
 

@@ -4,15 +4,13 @@ import time
 from dataclasses import asdict
 from typing import Any
 
-from hpsearch.cluster.driver_retry import read_retry
+from hpsearch.cluster.detached import read_retry
 from hpsearch.population.selection.operator_record import OperatorRecord
-from hpsearch.report.time_left import time_left
-from hpsearch.report.trial_list import trial_state
-from hpsearch.report.view import StudyView
-from hpsearch.report.work import cost, failures, waste
-from hpsearch.study.breeding.records import Match, PopulationRecord
-from hpsearch.study.driver_note import read_note
-from hpsearch.study.records import Trial
+from hpsearch.study.records import Match, PopulationRecord, Trial
+from hpsearch.study.requests import read_note
+from hpsearch.study.trial_list import trial_state
+from hpsearch.study.view import StudyView
+from hpsearch.study.work import cost, failures, time_left, waste
 
 
 def status_summary(view: StudyView) -> dict[str, Any]:
@@ -71,7 +69,7 @@ def population_summary(view: StudyView) -> dict[str, Any] | None:
 def _answers(record: PopulationRecord, last: Match) -> list[dict[str, Any]]:
     """Return how a champion fared against opponents trained for it alone.
 
-    The last champion, or where that is not known yet, the latest of whom it is.
+    The last champion, or where that is not known yet, the latest that is known.
     """
     latest = next(reversed(record.answers.values()), [])
     return latest if last.champion is None else record.answers.get(last.champion, latest)

@@ -6,15 +6,15 @@ from typing import Any
 
 from rich.console import Console
 
-from hpsearch.bounded import last_lines
-from hpsearch.cluster.driver_retry import read_retry
+from hpsearch.cluster.detached import read_retry
 from hpsearch.cluster.study_dir import StudyDir
-from hpsearch.report.interval_text import interval_text
-from hpsearch.report.trial_list import setting_text
-from hpsearch.report.view import INTERRUPTED, STARTING, StudyView
-from hpsearch.study.driver_start import DriverStart
+from hpsearch.files import last_lines
+from hpsearch.printable import interval_text
 from hpsearch.study.records import Trial
+from hpsearch.study.requests import DriverStart
 from hpsearch.study.state import StudyState
+from hpsearch.study.trial_list import setting_text
+from hpsearch.study.view import INTERRUPTED, STARTING, StudyView
 
 STATES = ("finished", "running", "waiting", "pruned", "failed")
 
@@ -75,17 +75,17 @@ def population_lines(population: Mapping[str, Any] | None) -> list[str]:
     ]
     if population["standings"]:
         strengths = (
-            f"{one['member']} (trial {one['trial']}) {one['strength']:+.3f}"
-            for one in population["standings"]
+            f"{standing['member']} (trial {standing['trial']}) {standing['strength']:+.3f}"
+            for standing in population["standings"]
         )
         lines.append(f"members by strength: {', '.join(strengths)}")
     lines += game_lines(population["game"], str(population["champion"]))
     lines += [
-        f"the {one['role']} of {_rank(one['trial'], population)}, against an opponent trained "
-        f"for it alone: rho {interval_text(one)}"
-        for one in population["answers"]
+        f"the {answer['role']} of {_rank(answer['trial'], population)}, against an opponent "
+        f"trained for it alone: rho {interval_text(answer)}"
+        for answer in population["answers"]
     ]
-    lines += [operator_line(name, one) for name, one in population["operators"].items()]
+    lines += [operator_line(name, record) for name, record in population["operators"].items()]
     return lines
 
 
@@ -112,9 +112,7 @@ def game_lines(game: Mapping[str, Any] | None, champion: str) -> list[str]:
     )
     lines = [f"the match's equilibrium: rho {game['value']:.4f}, played by {'; '.join(played)}"]
     gaps = [
-        f"its {role} {found[champion]:.4f}"
-        for role, found in game["gaps"].items()
-        if champion in found
+        f"its {role} {gap[champion]:.4f}" for role, gap in game["gaps"].items() if champion in gap
     ]
     lines.append(f"a best answer in the match takes from the champion, in rho: {', '.join(gaps)}")
     share = f"{game['cyclic_share']:.0%} of the differences are cyclic"
@@ -128,7 +126,7 @@ def _likeliest(shares: Mapping[str, float]) -> list[tuple[str, float]]:
 
 
 def _round(cycle: Mapping[str, Any]) -> list[str]:
-    """Return who beats whom, from an agent round to it again."""
+    """Return a cycle of who beats the next, from an agent round to it again."""
     pairs = list(zip(cycle["agents"], cycle["hosts"], strict=True))
     names = [name for agent, host in reversed(pairs) for name in (f"agent {agent}", f"host {host}")]
     return [*names, names[0]]

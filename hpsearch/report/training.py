@@ -11,11 +11,11 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from hpsearch.cluster.population import Standing
-from hpsearch.report.interval_text import interval_text
-from hpsearch.report.live import is_live
+from hpsearch.cluster.population import PopulationProgress
+from hpsearch.printable import interval_text
 from hpsearch.report.progress import LOG_SECONDS
 from hpsearch.report.text import duration_text
+from hpsearch.terminal import is_live
 from hpsearch.trainers.evaluation import Metrics
 
 
@@ -31,7 +31,7 @@ class TrainingDisplay:
         self._next_line = 0.0
         self._metrics: Metrics = {}
 
-    def show(self, standing: Standing) -> None:
+    def show(self, standing: PopulationProgress) -> None:
         """Show the standing; in a log, a line an evaluation or when LOG_SECONDS have passed."""
         (step,) = standing.steps
         measured = standing.measured.get(0)
@@ -45,7 +45,7 @@ class TrainingDisplay:
             self._next_line = now + LOG_SECONDS
             self._console.print(self._line(step, standing), highlight=False, soft_wrap=True)
 
-    def _line(self, step: int, standing: Standing) -> Text:
+    def _line(self, step: int, standing: PopulationProgress) -> Text:
         measured = metrics_text(standing.measured.get(0, {}))
         left = self._time_left(step, standing.steps_per_second)
         passed = duration_text(time.monotonic() - self._began)

@@ -1,16 +1,25 @@
-"""The study that breeds what other studies have found: a population that begins with their best."""
+"""The study that breeds what other studies have found: a population that begins with their best.
 
-from collections.abc import Mapping, Sequence
+What several search spaces have in common, for members that begin with what each has found.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import ceil, lcm
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from hpsearch.cluster.study_dir import StudyDir
-from hpsearch.config_paths import Config
 from hpsearch.errors import ConflictError, UsageError
-from hpsearch.plain import to_plain
+from hpsearch.parameters import (
+    CategoricalParameter,
+    FloatParameter,
+    IntParameter,
+    Parameter,
+    is_plain,
+    json_text,
+)
 from hpsearch.population.operators.options import (
     AlignedAverage,
     Changing,
@@ -23,7 +32,8 @@ from hpsearch.population.operators.options import (
     OperatorOptions,
     SafeMutation,
 )
-from hpsearch.study.common_space import common_space
+from hpsearch.schema import Config, paths, to_plain, value_at
+from hpsearch.study.breeding.checks import SHARED, explorable_of
 from hpsearch.study.derived import (
     HELD_OUT,
     begun_derived,
@@ -32,9 +42,83 @@ from hpsearch.study.derived import (
     write_derived,
 )
 from hpsearch.study.founders import disagreements
+from hpsearch.study.space import SearchSpace
 from hpsearch.study.spec import Study
-from hpsearch.trainers.config import TrainerConfig, read_config, shape_key
+from hpsearch.trainers.config import GAME, TrainerConfig, read_config, shape_key
 from hpsearch.trainers.metrics import metric_names
+
+Space = Mapping[str, Parameter]
+Number = TypeVar("Number", FloatParameter, IntParameter)
+
+
+def common_space(spaces: Sequence[Space], founders: Sequence[Config]) -> dict[str, Parameter]:
+    """Return the parameters that all spaces search, all founders have, and members may differ in.
+
+    Ranges are joined, so that they hold what every founder has learned by. No condition is left:
+    where a parameter exists is decided by what members inherit.
+
+    Args:
+        spaces: of the studies.
+        founders: complete trainer configurations.
+    """
+    switches = {
+        parent for space in spaces for parameter in space.values() for parent in parameter.when
+    }
+    shared = _in_all(spaces) & _in_all([set(paths(config)) for config in founders])
+    shared -= switches | {*SHARED, *GAME}
+    joined = {name: _joined([space[name] for space in spaces]) for name in sorted(shared)}
+    common = {
+        name: _with_values(parameter, [value_at(config, name) for config in founders])
+        for name, parameter in joined.items()
+        if parameter is not None
+    }
+    for config in founders:
+        common = explorable_of(config, SearchSpace(common))
+    return {name: common[name] for name in sorted(common)}
+
+
+def _in_all(names: Sequence[Iterable[str]]) -> set[str]:
+    first, *others = (set(some) for some in names)
+    return first.intersection(*others)
+
+
+def _joined(same: Sequence[Parameter]) -> Parameter | None:
+    """Return a parameter with all ranges in its own, None where they do not fit together."""
+    first: Parameter | None
+    first, *others = (replace(parameter, when={}) for parameter in same)
+    for other in others:
+        first = None if first is None else _with_range(first, other)
+    return first
+
+
+def _with_range(first: Parameter, other: Parameter) -> Parameter | None:
+    if isinstance(first, CategoricalParameter):
+        if not isinstance(other, CategoricalParameter):
+            return None
+        return _with_values(first, list(other.choices))
+    if isinstance(first, FloatParameter) and isinstance(other, FloatParameter):
+        return _wider(first, other)
+    if isinstance(first, IntParameter) and isinstance(other, IntParameter):
+        return _wider(first, other)
+    return None
+
+
+def _wider(first: Number, other: Number) -> Number | None:
+    """Return a range that holds both, None where their values lie on different scales."""
+    if (first.log, first.step) != (other.log, other.step):
+        return None
+    wider = replace(first, low=min(first.low, other.low), high=max(first.high, other.high))
+    return None if any(wider.check()) else wider
+
+
+def _with_values(parameter: Parameter, values: Sequence[Any]) -> Parameter:
+    """Return a parameter whose choices hold these values too; a range stays what it is."""
+    if not isinstance(parameter, CategoricalParameter):
+        return parameter
+    by_text = {json_text(choice): choice for choice in parameter.choices if is_plain(choice)}
+    by_text |= {json_text(value): value for value in values if json_text(value) not in by_text}
+    return replace(parameter, choices=tuple(by_text.values()))
+
 
 SUFFIX: Final = "-bred"
 MEMBERS: Final = 8
@@ -61,7 +145,7 @@ TOGETHER: Final = replace(LEARNING, num_steps=500, lr=3e-4, temperature=0.03, co
 
 
 @dataclass(frozen=True)
-class Founder:
+class BredFounder:
     """A checkpoint with which members begin."""
 
     study: str
@@ -98,7 +182,7 @@ def begun_bred(folder: StudyDir) -> Study | None:
 
 
 def plan_bred(
-    name: str, studies: Sequence[Study], founders: Sequence[Founder], numbers: Numbers
+    name: str, studies: Sequence[Study], founders: Sequence[BredFounder], numbers: Numbers
 ) -> dict[str, Any]:
     """Return what the file of a study says that breeds founders, but for its base.
 
@@ -113,17 +197,17 @@ def plan_bred(
         UsageError: if the studies have nothing in common that could be searched, or an interval
             would not end with an evaluation.
     """
-    configs = [read_config(one.config, source=one.name) for one in founders]
+    configs = [read_config(founder.config, source=founder.name) for founder in founders]
     first = studies[0].spec
     _check_founders(studies[0], founders, configs)
     space = common_space(
-        [one.spec.space for one in studies], [founder.config for founder in founders]
+        [study.spec.space for study in studies], [founder.config for founder in founders]
     )
     if not space:
         raise UsageError(
-            f"{', '.join(one.spec.name for one in studies)} have no hyperparameter in common in "
-            "which members may differ, so there is nothing to change from parent to child; write a "
-            "study file of your own with population.founders"
+            f"{', '.join(study.spec.name for study in studies)} have no hyperparameter in common "
+            "in which members may differ, so there is nothing to change from parent to child; "
+            "write a study file of your own with population.founders"
         )
     members = numbers.members or max(MEMBERS, len(studies))
     return {
@@ -131,14 +215,16 @@ def plan_bred(
         "seed": first.seed + OWN_SEEDS if numbers.seed is None else numbers.seed,
         "storage": first.storage,
         "objectives": to_plain(first.objectives),
-        "space": {path: to_plain(one) for path, one in space.items()},
+        "space": {path: to_plain(parameter) for path, parameter in space.items()},
         "sampler": {"name": "random"},
         "population": {
             "members": members,
             "interval": _interval(configs, numbers.interval),
-            "founders": [str(one.checkpoint) for one in founders],
-            "operators": [to_plain(one) for one in _operators(configs)],
-            "closing": {"operators": [to_plain(one) for one in _closing_operators(configs)]},
+            "founders": [str(founder.checkpoint) for founder in founders],
+            "operators": [to_plain(operator) for operator in _operators(configs)],
+            "closing": {
+                "operators": [to_plain(operator) for operator in _closing_operators(configs)]
+            },
         },
         "budget": {"trials": numbers.trials or GENERATIONS * members},
         "max_failures": first.max_failures,
@@ -164,7 +250,7 @@ def _is_bred(study: Study) -> bool:
 
 
 def _check_founders(
-    first: Study, founders: Sequence[Founder], configs: Sequence[TrainerConfig]
+    first: Study, founders: Sequence[BredFounder], configs: Sequence[TrainerConfig]
 ) -> None:
     """Refuse founders that do not play one game in the same roles, measured by the same."""
     problems = [
@@ -188,7 +274,7 @@ def _check_founders(
 
 
 def _interval(configs: Sequence[TrainerConfig], wanted: int | None) -> int:
-    """Return the steps of an interval, which ends with an evaluation of whoever trains it."""
+    """Return the steps of an interval, which ends with an evaluation by the job that trains it."""
     multiple = lcm(*(config.evaluation.interval for config in configs))
     if wanted is None:
         return ceil(configs[0].steps / INTERVALS / multiple) * multiple
@@ -201,21 +287,21 @@ def _interval(configs: Sequence[TrainerConfig], wanted: int | None) -> int:
 
 
 def _operators(configs: Sequence[TrainerConfig]) -> list[OperatorOptions]:
-    found: list[OperatorOptions] = [Clone()]
+    operators: list[OperatorOptions] = [Clone()]
     if len(configs[0].learning()) == 2:
-        found.append(HostAndAgent())
-    found.append(GaussianMutation("gaussian_mutation", 0.02))
-    found.append(SafeMutation("safe_mutation", 0.1))
-    if any(shape_key(one) != shape_key(other) for one, other in pairwise(configs)):
-        found.append(DistillationCrossover("distillation", LEARNING))
-    return found
+        operators.append(HostAndAgent())
+    operators.append(GaussianMutation("gaussian_mutation", 0.02))
+    operators.append(SafeMutation("safe_mutation", 0.1))
+    if any(shape_key(before) != shape_key(other) for before, other in pairwise(configs)):
+        operators.append(DistillationCrossover("distillation", LEARNING))
+    return operators
 
 
 def _closing_operators(configs: Sequence[TrainerConfig]) -> list[Changing]:
-    found: list[Changing] = []
+    operators: list[Changing] = []
     if len(configs[0].learning()) == 2:
-        found.append(HostAndAgent())
-    found.append(LayerCrossover("layer_crossover", 0.5))
-    found.append(AlignedAverage("aligned_average", 0.5))
-    found.append(DistillationCrossover("distillation", TOGETHER))
-    return found
+        operators.append(HostAndAgent())
+    operators.append(LayerCrossover("layer_crossover", 0.5))
+    operators.append(AlignedAverage("aligned_average", 0.5))
+    operators.append(DistillationCrossover("distillation", TOGETHER))
+    return operators

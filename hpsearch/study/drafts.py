@@ -20,8 +20,7 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 from sqlalchemy import event
 from sqlalchemy.orm import Session
 
-from hpsearch.study.optuna_rows import CurveValue, insert_curve_values, insert_trial
-from hpsearch.study.storage import MirroredStorage
+from hpsearch.study.storage import CurveValue, MirroredStorage, insert_curve_values, insert_trial
 
 DRAFT = -1
 """id of the draft"""
@@ -116,12 +115,12 @@ class DraftStorage(MirroredStorage):
         """Return the trials of a study, the draft among those that run."""
         if states == (TrialState.WAITING,) and not self._some_wait:
             return []
-        found = super().get_all_trials(study_id, deepcopy, states)
+        stored = super().get_all_trials(study_id, deepcopy, states)
         if states == (TrialState.WAITING,):
-            self._some_wait = bool(found)
+            self._some_wait = bool(stored)
         if self._draft is not None and (states is None or TrialState.RUNNING in states):
-            found = [*found, self.get_trial(DRAFT)]
-        return found
+            stored = [*stored, self.get_trial(DRAFT)]
+        return stored
 
     @property
     def _drafted(self) -> FrozenTrial:

@@ -3,27 +3,27 @@
 A tick does one round and may die anywhere: what it decides from is a fold over the event log, each
 outside action is announced by an event before it is taken, and what was announced but not confirmed
 is looked up at the executor by the next tick. So the next one continues.
+
+Which waiting trials train together: a pure function of the state.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from hpsearch.cluster.executor import Executor
 from hpsearch.cluster.failures import CANCELLED as BY_USER
 from hpsearch.cluster.heartbeats import seconds_between
-from hpsearch.cluster.messages import Heartbeat
+from hpsearch.cluster.records import Heartbeat
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.study import requests
 from hpsearch.study.breeding.breeder import Breeder
 from hpsearch.study.breeding.judgement import Judge
-from hpsearch.study.dispatch import groups
 from hpsearch.study.jobs import Jobs
-from hpsearch.study.limits import Limits
 from hpsearch.study.observe import Curves, Observation, Silences, observe
 from hpsearch.study.options import SlurmOptions
 from hpsearch.study.pilots import Pilots
-from hpsearch.study.recorder import Recorder
+from hpsearch.study.recorder import EventRecorder, Limits
 from hpsearch.study.records import FAIL, Trial
 from hpsearch.study.requests import Request
 from hpsearch.study.results import Results
@@ -40,6 +40,30 @@ from hpsearch.study.state import (
 )
 from hpsearch.study.trials import Trials
 
+
+def groups(
+    waiting: Sequence[Trial], kin: Callable[[Trial], Hashable], members_per_job: int
+) -> list[list[Trial]]:
+    """Return the trials of each job to submit, those that have waited longest first.
+
+    Trials of one job are of one kin: of one shape, and of one island where there are islands. Those
+    that an interruption threw out of one job go on together, so that an interrupted study trains as
+    an uninterrupted one does; one that took too much memory together with others goes on alone.
+    """
+    together: dict[Hashable, list[Trial]] = {}
+    for trial in sorted(waiting, key=lambda trial: trial.number):
+        alone = trial.number if trial.is_alone else None
+        together.setdefault((trial.job, kin(trial), alone), []).append(trial)
+    return sorted(
+        (
+            group[start : start + members_per_job]
+            for group in together.values()
+            for start in range(0, len(group), members_per_job)
+        ),
+        key=lambda group: group[0].number,
+    )
+
+
 ASKED_AT_ONCE = 50
 """trials that one transaction records; so many a driver that dies may leave to be taken up"""
 
@@ -52,7 +76,7 @@ class Driver:
         study: Study,
         folder: StudyDir,
         trials: Trials,
-        recorder: Recorder,
+        recorder: EventRecorder,
         executor: Executor,
         *,
         clock: Callable[[], float],

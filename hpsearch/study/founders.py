@@ -4,10 +4,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from hpsearch.bounded import read_json
-from hpsearch.config_paths import Config, paths
 from hpsearch.errors import ConfigError, CorruptError, DiskError
-from hpsearch.plain import to_plain
+from hpsearch.files import read_json
+from hpsearch.schema import Config, paths, to_plain
 from hpsearch.trainers.checkpoint_name import STATE, step_of
 from hpsearch.trainers.config import GAME, TrainerConfig, read_config
 
@@ -19,7 +18,7 @@ def read_founders(
     options = sections.get("population")
     if options is None or not options.founders:
         return ()
-    found: list[Config] = []
+    founders: list[Config] = []
     configs: list[TrainerConfig] = []
     for index, name in enumerate(options.founders):
         where = f"population.founders[{index}]"
@@ -36,11 +35,11 @@ def read_founders(
         except ConfigError as error:
             problems += [f"{where} {folder / name}: {problem}" for problem in error.problems]
             continue
-        found.append(to_plain(data["config"]))
+        founders.append(to_plain(data["config"]))
         configs.append(config)
         problems += disagreements(where, config, configs[0])
-        problems += _missing(where, found[-1], sections.get("space", {}))
-    return tuple(found)
+        problems += _missing(where, founders[-1], sections.get("space", {}))
+    return tuple(founders)
 
 
 def disagreements(where: str, config: TrainerConfig, first: TrainerConfig) -> Iterator[str]:

@@ -37,14 +37,14 @@ def is_dead(name: str) -> bool:
     Of a process on another host nothing is known, nor of what is no such name; its lease must
     expire.
     """
-    found = _NAME.fullmatch(name)
-    if found is None or found["host"] != socket.gethostname():
+    match = _NAME.fullmatch(name)
+    if match is None or match["host"] != socket.gethostname():
         return False
     try:
-        process = psutil.Process(int(found["pid"]))
+        process = psutil.Process(int(match["pid"]))
         started: float = process.create_time()
         if process.status() == psutil.STATUS_ZOMBIE:
             return True
     except psutil.NoSuchProcess:
         return True
-    return abs(started - float(found["start"])) > CLOCK_TOLERANCE
+    return abs(started - float(match["start"])) > CLOCK_TOLERANCE

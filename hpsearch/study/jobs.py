@@ -17,10 +17,10 @@ from hpsearch.cluster.executor import (
     SubmissionRefusedError,
     shared_part,
 )
-from hpsearch.cluster.messages import Assignment, Control, JobPlan
+from hpsearch.cluster.records import Assignment, Control, JobPlan
 from hpsearch.cluster.study_dir import JobDir, StudyDir
 from hpsearch.study.observe import Observation
-from hpsearch.study.recorder import Recorder
+from hpsearch.study.recorder import EventRecorder
 from hpsearch.study.records import Job, Trial
 from hpsearch.study.state import StudyState
 from hpsearch.study.trials import Trials
@@ -36,7 +36,7 @@ class Jobs:
         self,
         folder: StudyDir,
         trials: Trials,
-        recorder: Recorder,
+        recorder: EventRecorder,
         executor: Executor,
         *,
         refills: bool,
@@ -130,7 +130,7 @@ class Jobs:
         """
         submitted = self._submitted()
         ending = {shared_part(i) for job, i in submitted if names is None or job.name in names}
-        chosen = [one for one in submitted if shared_part(one[1]) in ending]
+        chosen = [job for job in submitted if shared_part(job[1]) in ending]
         if chosen:
             self._note_interruption(chosen)
             with suppress(SchedulerSilentError):  # the next round tries again
@@ -143,7 +143,7 @@ class Jobs:
             self.cancel(names)
 
     def cancel_strays(self) -> None:
-        """End jobs in the queue that nobody has announced, or that were given up."""
+        """End jobs in the queue that were not announced, or that were given up."""
         self._recorder.renew_lease()  # one that was replaced would take its successor's for strays
         with suppress(SchedulerSilentError):
             self._executor.cancel_strays()
@@ -196,7 +196,8 @@ class Jobs:
                 self._recorder.event(
                     "announced",
                     job=job.name,
-                    data={"trials": [asdict(one) for one in plan], "gpus": gpus} | pilot,
+                    data={"trials": [asdict(assignment) for assignment in plan], "gpus": gpus}
+                    | pilot,
                 )
                 for job, plan in zip(jobs, plans, strict=True)
             ]
@@ -205,7 +206,7 @@ class Jobs:
             self._recorder.keep_lease()  # many files may take long
             write_trials(self._folder, self._trials, group, plan)
             threads, seconds = self._executor.num_threads, self._executor.pilot_seconds
-            # Trials that nobody joins train in step, and go on so after a kill.
+            # Trials that no other joins train in step, and go on so after a kill.
             refills = self._refills and seconds > 0
             pause = self._heartbeat_seconds
             job.write(JobPlan(plan, threads, seconds, refills, heartbeat_seconds=pause))
@@ -242,7 +243,7 @@ class Jobs:
 
 
 def new_attempts(group: Sequence[Trial]) -> tuple[Assignment, ...]:
-    """Return the next attempt at each of some trials, with a token that nobody had before."""
+    """Return the next attempt at each of some trials, with a token that no attempt had before."""
     return tuple(Assignment(trial.number, trial.attempts + 1, uuid4().hex) for trial in group)
 
 

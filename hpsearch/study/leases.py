@@ -11,8 +11,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from hpsearch.errors import ConflictError
-from hpsearch.study.database import Database
-from hpsearch.study.tables import LeaseRow, StudyRow
+from hpsearch.study.database import Database, LeaseRow, StudyRow
 
 
 @dataclass(frozen=True)
@@ -37,7 +36,7 @@ class Leases:
         """Return a lease for ``ttl`` seconds.
 
         Raises:
-            ConflictError: if somebody holds the study.
+            ConflictError: if another driver holds the study.
         """
 
         def work(session: Session) -> Lease:
@@ -76,7 +75,7 @@ class Leases:
         """Return the lease with a new end, ``ttl`` seconds from now.
 
         Raises:
-            ConflictError: if somebody else has taken the study after the lease expired.
+            ConflictError: if another driver has taken the study after the lease expired.
         """
         renewed = replace(lease, expires_at=now + ttl)
 
@@ -97,12 +96,12 @@ class Leases:
 
 
 def check_lease(session: Session, lease: Lease, *, expires_at: float | None = None) -> None:
-    """Make sure that a transaction is written only while nobody else holds the study.
+    """Make sure that a transaction is written only while no other driver holds the study.
 
-    The update locks the row until the transaction ends, so nobody can take the study in between.
+    The update locks the row until the transaction ends, so no driver can take the study in between.
 
     Raises:
-        ConflictError: if somebody else has taken the study.
+        ConflictError: if another driver has taken the study.
     """
     held = session.execute(
         update(LeaseRow)
@@ -115,7 +114,7 @@ def check_lease(session: Session, lease: Lease, *, expires_at: float | None = No
     )
     if _num_changed(held) == 0:
         row = session.get(LeaseRow, lease.study_id)
-        holder = row.holder if row and row.holder else "nobody any more"
+        holder = row.holder if row and row.holder else "no driver any more"
         raise ConflictError(
             f"the study is no longer driven by {lease.holder}, whose lease expired, but by "
             f"{holder}; stop this driver, or wait until that one ends"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from hpsearch.cluster.executor import Executor, JobStatus, SchedulerSilentError
 from hpsearch.cluster.failures import LOST, SILENT
-from hpsearch.cluster.messages import AttemptResult, Heartbeat
+from hpsearch.cluster.records import AttemptResult, Heartbeat
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.errors import CorruptError, DiskError
 from hpsearch.study.records import Job, Trial
@@ -24,7 +24,7 @@ ROUND_SECONDS = 60.0
 
 
 @dataclass(frozen=True, order=True)
-class Report:
+class CurveReport:
     """A value of the objective on a trial's learning curve."""
 
     step: int
@@ -42,7 +42,7 @@ class Observation:
     """names of the live jobs that do not run any more, and never will again"""
     results: Mapping[int, AttemptResult] = field(default_factory=dict)
     """by trial: how the attempt that is the trial ended"""
-    reports: tuple[Report, ...] = ()
+    reports: tuple[CurveReport, ...] = ()
     """values that have not been told yet, by step and then by trial"""
     beats: Mapping[int, Heartbeat] = field(default_factory=dict)
     """by trial: the last sign of life of its running attempt; for who shows how far they are"""
@@ -97,13 +97,17 @@ class Curves:
         self._known: dict[int, Stamp] = {}
         """of the files in which there was nothing new, by trial"""
 
-    def news(self, folder: StudyDir, trial: Trial, metric: str, is_rung: IsRung) -> list[Report]:
+    def news(
+        self, folder: StudyDir, trial: Trial, metric: str, is_rung: IsRung
+    ) -> list[CurveReport]:
         """Return the values of a trial that have not been told and should be."""
         stamp = _stamp(folder.trial(trial.number).metrics)
         if stamp is None or self._known.get(trial.number) == stamp:
             return []
         try:
-            reports = [one for one in _reports(folder, trial, metric) if is_rung(trial, one.step)]
+            reports = [
+                report for report in _reports(folder, trial, metric) if is_rung(trial, report.step)
+            ]
         except (CorruptError, DiskError):  # no news: a shared file system may fail for a moment
             return []
         if not reports:
@@ -112,7 +116,7 @@ class Curves:
 
     def forget_all_but(self, trials: Container[int]) -> None:
         """Forget the curves of all other trials."""
-        self._known = {trial: one for trial, one in self._known.items() if trial in trials}
+        self._known = {trial: curve for trial, curve in self._known.items() if trial in trials}
 
 
 Stamp = tuple[int, int, int]
@@ -122,10 +126,10 @@ Stamp = tuple[int, int, int]
 def _stamp(path: Path) -> Stamp | None:
     """Return None if there is no file."""
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return found.st_ino, found.st_size, found.st_mtime_ns
+    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def observe(
@@ -157,7 +161,9 @@ def observe(
     attempts = sorted(state.live_attempts(), key=lambda pair: pair[0].number, reverse=True)
     results, heard = {}, signs(folder, attempts, now=now)
     beats = {number: sign.beat for number, sign in heard.items()}
-    listened = silences.listen({one.number: beats.get(one.number) for one, _ in attempts}, now)
+    listened = silences.listen(
+        {attempt.number: beats.get(attempt.number) for attempt, _ in attempts}, now
+    )
     for trial, job in attempts:
         is_gone, status, sign = job.name in gone, jobs.get(job.name), heard.get(trial.number)
         silence = _silence(trial, job, sign, listened[trial.number], now)
@@ -276,7 +282,7 @@ def _last_step(sign: Sign | None) -> int:
     return sign.beat.step if sign is not None else 0
 
 
-def _reports(folder: StudyDir, trial: Trial, metric: str) -> list[Report]:
+def _reports(folder: StudyDir, trial: Trial, metric: str) -> list[CurveReport]:
     """Return the values that are new; of a step that stands there twice, the first counts."""
     values: dict[int, float] = {}
     for row in folder.trial(trial.number).read_metrics():
@@ -285,4 +291,4 @@ def _reports(folder: StudyDir, trial: Trial, metric: str) -> list[Report]:
                 match metrics.get(metric):
                     case {"value": float(value)} if isfinite(value):
                         values.setdefault(step, value)
-    return [Report(step, trial.number, value) for step, value in values.items()]
+    return [CurveReport(step, trial.number, value) for step, value in values.items()]

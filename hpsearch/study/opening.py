@@ -1,28 +1,32 @@
-"""Opening a study: database, lease, Optuna study and folder, put together into a driver."""
+"""Opening a study: database, lease, Optuna study and folder, put together into a driver.
+
+A driver's snapshots: written now and then, in little of its time, and when it ends.
+"""
 
 import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Final
 
 import optuna
 from optuna.exceptions import ExperimentalWarning
 
-from hpsearch.atomic import write_json
 from hpsearch.cluster.executor import Executor
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.errors import ConflictError
+from hpsearch.files import write_json
 from hpsearch.study.database import Database, StudyRecords
 from hpsearch.study.drafts import DraftStorage
 from hpsearch.study.driver import Driver
 from hpsearch.study.events import EventLog, NewEvent
-from hpsearch.study.given_total import note_given_total
 from hpsearch.study.holder import is_dead, own_name
 from hpsearch.study.leases import Lease, Leases
-from hpsearch.study.pruners import build_pruner
-from hpsearch.study.recorder import LEASE_SECONDS, Recorder
-from hpsearch.study.samplers import blind, build_sampler
+from hpsearch.study.recorder import LEASE_SECONDS, EventRecorder
+from hpsearch.study.records import Trial
+from hpsearch.study.requests import note_given_total
+from hpsearch.study.samplers import blind, build_pruner, build_sampler
 from hpsearch.study.snapshots import SnapshotWriter
 from hpsearch.study.spec import Study, spec_hash, spec_json, storage_url
 from hpsearch.study.state import RUNNING
@@ -52,7 +56,7 @@ def open_driver(
         leases = Leases(database)
         lease = _acquire(leases, study_id, clock())
         StudyRecords(database).set_spec(study_id, spec_json(study))
-        recorder = Recorder(
+        recorder = EventRecorder(
             EventLog(database),
             leases,
             lease,
@@ -145,3 +149,41 @@ def _optuna_study(study: Study, storage: DraftStorage) -> optuna.Study:
         warnings.filterwarnings("ignore", ".*set_metric_names", ExperimentalWarning)
         opened.set_metric_names([objective.metric for objective in objectives])
     return opened
+
+
+REFRESH_SECONDS: Final = 30.0
+"""between two snapshots; readers fold the events after the last one"""
+SHARE: Final = 0.02
+"""of the driver's time that they may take"""
+
+
+class SnapshotKeeper:
+    """Keeps the snapshot of the study that a driver drives."""
+
+    def __init__(
+        self, line: Callable[[Trial], str], *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """``line`` gives what a list of trials shows of one."""
+        self._line = line
+        self._clock = clock
+        self._next = clock() + REFRESH_SECONDS
+        self._last_event = -1
+
+    def keep(self, driver: Driver) -> None:
+        """Write a snapshot if it is time.
+
+        Raises:
+            ConflictError: if another driver has taken the study.
+            StorageError: if the database cannot be used.
+        """
+        if self._clock() >= self._next:
+            self.write(driver)
+
+    def write(self, driver: Driver) -> None:
+        """Write a snapshot where anything has happened since the last one; raises as `keep`."""
+        if driver.state.last_event == self._last_event:
+            return
+        began = self._clock()
+        driver.write_snapshot(self._line)
+        self._last_event, now = driver.state.last_event, self._clock()
+        self._next = now + max(REFRESH_SECONDS, (now - began) / SHARE)

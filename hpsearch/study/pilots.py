@@ -9,11 +9,11 @@ writes them.
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from hpsearch.cluster.messages import Assignment
+from hpsearch.cluster.records import Assignment
 from hpsearch.cluster.study_dir import JobDir, StudyDir
 from hpsearch.errors import CorruptError
 from hpsearch.study.jobs import new_attempts, write_trials
-from hpsearch.study.recorder import Recorder
+from hpsearch.study.recorder import EventRecorder
 from hpsearch.study.records import Job, Trial
 from hpsearch.study.state import StudyState
 from hpsearch.study.trials import Trials
@@ -26,7 +26,7 @@ class Pilots:
         self,
         folder: StudyDir,
         trials: Trials,
-        recorder: Recorder,
+        recorder: EventRecorder,
         *,
         members_per_job: int,
         refills: bool,
@@ -69,7 +69,7 @@ class Pilots:
             if chosen:
                 self._give(job, chosen)
                 given = {trial.number for trial in chosen}
-                rest = ([one for one in group if one.number not in given] for group in left)
+                rest = ([trial for trial in group if trial.number not in given] for group in left)
                 left = [group for group in rest if group]
         return left
 
@@ -81,7 +81,7 @@ class Pilots:
         return [trial for group in fitting for trial in group][:places]
 
     def give_match(self, number: int) -> bool:
-        """Give a match to a job that trains nobody; return whether there was one.
+        """Give a match to a job that trains no trial; return whether there was one.
 
         Raises:
             DiskError: if that cannot be written.
@@ -97,7 +97,7 @@ class Pilots:
     @property
     def num_leaving(self) -> int:
         """Return how many jobs have nothing left to train or play, and only need time to go."""
-        going = [one for one in self._state.live_jobs() if one.closed or one.is_leaving]
+        going = [job for job in self._state.live_jobs() if job.closed or job.is_leaving]
         return sum(not (job.running or self._plays(job)) for job in going)
 
     def close_idle(self, at_most: int | None = None) -> None:
@@ -134,7 +134,7 @@ class Pilots:
     def _rewrite(self, job: Job) -> None:
         """Write what a job was given last: trials, or a match."""
         if job.groups[-1]:
-            self._write(job, [Assignment(*one) for one in job.groups[-1]])
+            self._write(job, [Assignment(*group) for group in job.groups[-1]])
         elif job.match is not None:
             self._folder.job(job.name).write_next_match(len(job.groups) - 1, job.match)
 
@@ -186,7 +186,7 @@ class Pilots:
 
     def _give(self, job: Job, group: Sequence[Trial]) -> None:
         attempts = new_attempts(group)
-        data = {"trials": [asdict(one) for one in attempts]}
+        data = {"trials": [asdict(attempt) for attempt in attempts]}
         self._recorder.record("announced", job=job.name, data=data)
         self._write(job, attempts)
 

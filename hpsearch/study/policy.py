@@ -13,7 +13,7 @@ from hpsearch.cluster.failures import (
     SILENT,
     TIMEOUT,
 )
-from hpsearch.cluster.messages import AttemptResult
+from hpsearch.cluster.records import AttemptResult
 from hpsearch.study.records import Trial
 
 MAX_LOST = 3
@@ -35,7 +35,7 @@ def verdict(trial: Trial, result: AttemptResult, *, is_shared: bool) -> Verdict:
     """Return what becomes of the trial.
 
     Interruptions, preemption and failing nodes cost nothing. An attempt that vanished, hung, could
-    not write, ran out of time or memory of the host, or whose job somebody cancelled is tried
+    not write, ran out of time or memory of the host, or whose job a user cancelled is tried
     again, up to `MAX_LOST` times in a row without progress. Too little memory on a GPU is no fault
     of any one trial that shared it, as `is_shared` says: each goes on alone. An error of the code,
     numbers that became NaN, or a trial alone that takes too much memory would come again: the trial

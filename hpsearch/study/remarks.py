@@ -1,20 +1,29 @@
-"""What is allowed in a study file but may surprise."""
+"""What is allowed in a study file but may surprise.
 
+One trial that a study could ask for, told without Optuna, whose import takes longer.
+"""
+
+import random
 from collections.abc import Iterator
+from dataclasses import dataclass
 from importlib.util import find_spec
+from typing import Any
 
-from hpsearch.cluster.gpus import GpuShare, find_gpus
+from hpsearch.cluster.machine import GpuShare, find_gpus
 from hpsearch.cluster.slurm_profile import load_profile
 from hpsearch.parameters import CategoricalParameter
 from hpsearch.population.options import PopulationOptions
+from hpsearch.schema import Config
 from hpsearch.study.options import (
     KNOW_BEFOREHAND,
     CMAESOptions,
     GPOptions,
     GridOptions,
+    ListedOptions,
     LocalOptions,
     SlurmOptions,
 )
+from hpsearch.study.space_checks import listed_points
 from hpsearch.study.spec import Study
 
 GP_TRIALS = 500
@@ -22,10 +31,10 @@ GP_TRIALS = 500
 
 def remarks(study: Study) -> list[str]:
     """Return one sentence for everything that is allowed but may surprise."""
-    found = [*_device_remarks(study), *_prometheus_remarks(study)]
+    sentences = [*_device_remarks(study), *_prometheus_remarks(study)]
     if study.spec.population is not None:
-        return [*found, *_population_remarks(study, study.spec.population)]
-    return [*found, *_cmaes_remarks(study), *_gp_remarks(study), *_grid_remarks(study)]
+        return [*sentences, *_population_remarks(study, study.spec.population)]
+    return [*sentences, *_cmaes_remarks(study), *_gp_remarks(study), *_grid_remarks(study)]
 
 
 def _device_remarks(study: Study) -> Iterator[str]:
@@ -124,3 +133,44 @@ def _grid_remarks(study: Study) -> Iterator[str]:
             f"the grid has {count} configurations, fewer than the {study.spec.budget.trials} "
             f"trials of the budget; they repeat"
         )
+
+
+@dataclass(frozen=True)
+class Example:
+    """A trial of a study."""
+
+    what: str
+    params: dict[str, Any]
+    """its parameters by dotted path"""
+    config: Config
+    """its complete trainer configuration"""
+
+
+def example_trial(study: Study) -> Example:
+    """Return a study's first trial where it is known beforehand, else one drawn by its seed."""
+    space, seed = study.space, study.spec.seed
+    match study.spec.sampler:
+        case GridOptions():
+            count = space.num_configurations()
+            assert count is not None, "a continuous range is refused when the study file is read"
+            what, stored = "the first trial", space.configuration(seed % count)
+        case ListedOptions(configurations=configurations):
+            what, stored = "the first trial", listed_points(space, configurations)[0]
+        case _:
+            what, stored = "a trial, drawn at random by the study's seed", _drawn(study)
+    config = study.trial_config(0, stored)
+    population = study.spec.population
+    if population is not None:
+        config = config | {"steps": population.interval}
+    return Example(what, space.decode(stored), config)
+
+
+def _drawn(study: Study) -> dict[str, Any]:
+    """Return a value of each parameter that exists, as Optuna stores it."""
+    rng, space = random.Random(study.spec.seed), study.space
+    stored: dict[str, Any] = {}
+    for name in space.order:
+        share = rng.random()  # also where it is not used: no value depends on other conditions
+        if space.is_active(name, space.decode(stored)):
+            stored[name] = space.parameters[name].quantile(share)
+    return stored

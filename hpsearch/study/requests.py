@@ -1,20 +1,39 @@
-"""What users ask of a study's driver, through files: only the driver writes SQL.
+"""Files between users and a driver: requests, how it was started, what it notes of itself.
 
 A request lies in the study's folder until the driver has recorded it, however long that takes.
+
+The driver that a study was last given: started once at a time, and whether it is still there.
+
+What a driver notes of itself for `status`.
+
+The number of trials that `run --trials` gave, in place of the one that the study file says.
+
+It counts for as long as the file says the number that it said then, so that going on with the study
+does not fall back to it. Another number in the file takes its place, and it is forgotten.
 """
 
+import fcntl
+import os
+import socket
 import time
-from contextlib import suppress
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 from uuid import uuid4
 
-from hpsearch.atomic import write_json
-from hpsearch.cluster.record_file import read_record
+import psutil
+
+from hpsearch.cluster.detached import read_retry
+from hpsearch.cluster.records import read_record
 from hpsearch.cluster.study_dir import StudyDir
-from hpsearch.errors import CorruptError, DiskError
-from hpsearch.schema import NonNegative
+from hpsearch.errors import ConfigError, CorruptError, DiskError
+from hpsearch.files import read_json, write_json
+from hpsearch.schema import NonNegative, read
+from hpsearch.study.holder import is_dead, is_of_this_host, name_of
+from hpsearch.study.spec import Study, load_spec
 
 DAMAGED = ".damaged"
 """behind the name of a file that was no request"""
@@ -47,11 +66,11 @@ def leave(folder: StudyDir, request: Request) -> None:
 
 def waiting(folder: StudyDir) -> list[Request]:
     """Return the requests that the driver has not taken, the oldest first."""
-    found = []
+    requests = []
     for path in folder.requests.glob("*.json"):
         with suppress(CorruptError, DiskError):
-            found.append(_read(folder, path))
-    there = (request for request in found if request is not None)
+            requests.append(_read(folder, path))
+    there = (request for request in requests if request is not None)
     return sorted(there, key=lambda request: (request.at, request.id))
 
 
@@ -87,3 +106,228 @@ def _read(folder: StudyDir, path: Path) -> Request | None:
 def forget(folder: StudyDir, request: Request) -> None:
     """Remove a request that has been recorded."""
     folder.request(request.id).unlink(missing_ok=True)
+
+
+SILENCE_SECONDS = 600.0
+"""for which a driver elsewhere is believed to be there without a sign: one that drives gives it
+every five seconds, one that cannot at each attempt to, every five minutes at least"""
+
+
+@dataclass(frozen=True)
+class DriverStart:
+    """A driver that was started without a terminal."""
+
+    who: str
+    """process 1234, or job 17 of SLURM, which may wait in the queue for hours"""
+    at: float
+    """seconds since the epoch"""
+    printed: int = 0
+    """bytes that drivers before it had printed; not used any more"""
+    process: str | None = None
+    """name of the process as `holder` gives it, which starts the driver again whenever it dies;
+    None of a job of SLURM, or if it was started by an older version"""
+
+    @property
+    def slurm_job(self) -> str | None:
+        """Return the id of the driver's SLURM job, None if it is none."""
+        kind, _, number = self.who.partition(" ")
+        return number if kind == "job" else None
+
+
+@contextmanager
+def driver_start_locked(folder: StudyDir) -> Iterator[None]:
+    """Keep other commands from starting a driver of the study while the block runs.
+
+    A file system without locks has none; SLURM then lets the second driver wait for the first one,
+    and the lease any other.
+    """
+    folder.root.mkdir(parents=True, exist_ok=True)
+    with folder.driver_start_lock.open("a") as file:
+        with suppress(OSError):
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def note_start(folder: StudyDir, who: str) -> None:
+    """Note that a driver was started just now."""
+    kind, _, number = who.partition(" ")
+    process = None
+    with suppress(psutil.NoSuchProcess):
+        process = name_of(int(number)) if kind == "process" else None
+    write_json(folder.driver_start, asdict(DriverStart(who, time.time(), process=process)))
+
+
+def forget_start(folder: StudyDir) -> None:
+    """Note that the driver is done, though its process may not have ended.
+
+    It does so while it holds the study: the command that takes it next starts another one.
+    """
+    with suppress(OSError):
+        folder.driver_start.unlink(missing_ok=True)
+
+
+def awaited_driver(folder: StudyDir, now: float) -> DriverStart | None:
+    """Return the driver that was started, if it may still begin to drive, or begin again.
+
+    Of a SLURM job, the scheduler knows whether it is there.
+    """
+    try:
+        data = read_json(folder.driver_start)
+        start = None if data is None else read(DriverStart, data, source=str(folder.driver_start))
+    except (ConfigError, CorruptError, DiskError):
+        return None
+    if start is None or start.slurm_job is not None:
+        return start
+    if start.process is None:
+        return None
+    if is_of_this_host(start.process):
+        return None if is_dead(start.process) else start
+    return start if may_be_there(folder, start, now) else None
+
+
+def may_be_there(folder: StudyDir, start: DriverStart, now: float) -> bool:
+    """Return whether a driver may be there of which neither this host nor a scheduler says.
+
+    A job that has given no sign yet may wait in the queue.
+    """
+    retry = read_retry(folder)
+    last = max(start.at, _noted(folder), 0.0 if retry is None else retry.at)
+    waits = start.slurm_job is not None and last == start.at
+    return waits or now - last < SILENCE_SECONDS
+
+
+def _noted(folder: StudyDir) -> float:
+    """Return when a driver last noted how it was."""
+    try:
+        return folder.driver.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+NOTE_SECONDS = 5.0
+"""between two notes"""
+WINDOW_SECONDS = 600.0
+"""over which calls are counted"""
+
+
+@dataclass(frozen=True)
+class DriverNote:
+    """How a driver is."""
+
+    at: float
+    """seconds since the epoch"""
+    host: str
+    pid: int
+    slurm_job: str | None
+    """of the driver itself, None if it is none"""
+    tick_seconds: float
+    """that its last round took"""
+    calls_per_minute: float
+    """of the scheduler, over the last ten minutes"""
+    refusal: str | None
+    """what the scheduler said when it last took no jobs"""
+
+
+class DriverNotes:
+    """Writes a driver's notes."""
+
+    def __init__(self, folder: StudyDir) -> None:
+        """Note into the study's folder."""
+        self._folder = folder
+        self._next = 0.0
+        self._calls: deque[tuple[float, int]] = deque()
+
+    def write(self, *, tick_seconds: float, num_calls: int, refusal: str | None) -> None:
+        """Note how the driver is, now and then; where that is not possible, nothing is noted.
+
+        Args:
+            tick_seconds: that the last round took.
+            num_calls: calls of the scheduler since the driver began.
+            refusal: what the scheduler said when it last took no jobs.
+        """
+        now = time.monotonic()
+        self._calls.append((now, num_calls))
+        while now - self._calls[0][0] > WINDOW_SECONDS:
+            self._calls.popleft()
+        if now < self._next:
+            return
+        self._next = now + NOTE_SECONDS
+        note = DriverNote(
+            at=time.time(),
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            slurm_job=os.environ.get("SLURM_JOB_ID"),
+            tick_seconds=tick_seconds,
+            calls_per_minute=self._calls_per_minute(now),
+            refusal=refusal,
+        )
+        with suppress(DiskError):  # a study is not to end for want of a note
+            write_json(self._folder.driver, asdict(note))
+
+    def _calls_per_minute(self, now: float) -> float:
+        since, before = self._calls[0]
+        # Of less than a minute nothing is said that would hold for one.
+        return (self._calls[-1][1] - before) / max(1.0, (now - since) / 60)
+
+
+def read_note(folder: StudyDir) -> DriverNote | None:
+    """Return what the last driver noted, None if there is nothing to be read."""
+    try:
+        data = read_json(folder.driver)
+        return None if data is None else read(DriverNote, data, source=str(folder.driver))
+    except (ConfigError, CorruptError, DiskError):
+        return None
+
+
+NEVER: Final = 0
+"""stands for the number in a file where no total is given any more; no file says it"""
+
+
+@dataclass(frozen=True)
+class GivenTotal:
+    """What `run --trials` said, and what the file said then."""
+
+    trials: int
+    in_file: int
+
+
+def load_study(path: Path, runs: Path, trials: int | None = None) -> Study:
+    """Return the study of a file, with the total that is given now or was given before.
+
+    A damaged record of what was given before counts as none.
+
+    Raises:
+        ConfigError: if the file is wrong, or would be with this total.
+        DiskError: if what was given before cannot be read now.
+    """
+    study = load_spec(path)
+    in_file = study.spec.budget.trials
+    if trials is None:
+        before = _given_before(StudyDir(runs / study.spec.name))
+        trials = in_file if before is None or before.in_file != in_file else before.trials
+        return study if trials == in_file else load_spec(path, trials=trials)
+    return load_spec(path, trials=trials)
+
+
+def _given_before(folder: StudyDir) -> GivenTotal | None:
+    if not folder.root.is_dir():
+        return None
+    try:
+        return read_record(GivenTotal, folder.given_total)
+    except CorruptError:
+        return None
+
+
+def note_given_total(study: Study, folder: StudyDir) -> None:
+    """Note the total that was given in place of the file's; forget one that counts no more.
+
+    Raises:
+        DiskError: if that cannot be written.
+    """
+    if study.trials_in_file is not None:
+        given = GivenTotal(study.spec.budget.trials, study.trials_in_file)
+        write_json(folder.given_total, asdict(given))
+        return
+    before = _given_before(folder)
+    if before is not None and before.trials != study.spec.budget.trials:
+        write_json(folder.given_total, asdict(GivenTotal(study.spec.budget.trials, NEVER)))

@@ -4,20 +4,19 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from hpsearch.bounded import last_lines
 from hpsearch.cluster.executor import Executor
 from hpsearch.cluster.failures import CODE
-from hpsearch.cluster.messages import AttemptResult, Control, Heartbeat, Stop
+from hpsearch.cluster.records import AttemptResult, Control, Heartbeat, Stop
 from hpsearch.cluster.study_dir import StudyDir, final_checkpoint
 from hpsearch.errors import CorruptError, DiskError
+from hpsearch.files import last_lines
 from hpsearch.printable import printable
-from hpsearch.study.breeding.descents import Descent
-from hpsearch.study.breeding.records import Origin
+from hpsearch.study.breeding.lineage import TrialAncestry
 from hpsearch.study.events import NewEvent
-from hpsearch.study.observe import Observation, Report
+from hpsearch.study.observe import CurveReport, Observation
 from hpsearch.study.policy import Verdict, verdict
-from hpsearch.study.recorder import Recorder
-from hpsearch.study.records import COMPLETE, FAIL, PRUNED, Trial
+from hpsearch.study.recorder import EventRecorder
+from hpsearch.study.records import COMPLETE, FAIL, PRUNED, PlannedTrial, Trial
 from hpsearch.study.state import StudyState
 from hpsearch.study.trials import Trials
 from hpsearch.trainers.checkpoint_name import manifest_sha256
@@ -31,7 +30,7 @@ class Results:
     """What the driver does with what its trials came to."""
 
     def __init__(
-        self, folder: StudyDir, trials: Trials, recorder: Recorder, executor: Executor
+        self, folder: StudyDir, trials: Trials, recorder: EventRecorder, executor: Executor
     ) -> None:
         """Take where the trials lie and where they are told."""
         self._folder = folder
@@ -45,7 +44,9 @@ class Results:
 
     def report(self, seen: Observation) -> None:
         """Tell Optuna the learning curves, and prune what its pruner gives up."""
-        reports = [one for one in seen.reports if not self._state.trials[one.trial].is_over]
+        reports = [
+            report for report in seen.reports if not self._state.trials[report.trial].is_over
+        ]
         if self._trials.never_prunes:
             for start in range(0, len(reports), AT_ONCE):
                 self._report_together(reports[start : start + AT_ONCE])
@@ -70,7 +71,7 @@ class Results:
             if trial.prune:
                 self._recorder.record_all([self._tell(trial, PRUNED)])
 
-    def _report_together(self, reports: Sequence[Report]) -> None:
+    def _report_together(self, reports: Sequence[CurveReport]) -> None:
         """Tell values of which none can prune its trial."""
         self._recorder.keep_lease()
         self._trials.report_all(reports)
@@ -78,10 +79,10 @@ class Results:
             [
                 self._recorder.event(
                     "reported",
-                    trial=one.trial,
-                    data={"step": one.step, "value": one.value, "prune": False, "rungs": 0},
+                    trial=report.trial,
+                    data={"step": report.step, "value": report.value, "prune": False, "rungs": 0},
                 )
-                for one in reports
+                for report in reports
             ]
         )
 
@@ -195,7 +196,7 @@ class Results:
             files.write_control(Control(trial.token, stop=how))
         return self._recorder.event("told", trial=trial.number, data=told)
 
-    def _descent(self, trial: Trial, origin: Origin, how: Stop) -> dict[str, Any]:
+    def _descent(self, trial: Trial, origin: PlannedTrial, how: Stop) -> dict[str, Any]:
         """Return what became of a trial of a population, and which checkpoints it left."""
         files = self._folder.trial(trial.number)
         try:
@@ -204,12 +205,12 @@ class Results:
             sha256 = manifest_sha256(last)
         except CorruptError:  # for good; a disk that fails now ends the tick, and is asked again
             return {"birth": None, "node": None}
-        descent = Descent(trial, self._state.trials, self._seed(trial), birth, exchanges)
+        descent = TrialAncestry(trial, self._state.trials, self._seed(trial), birth, exchanges)
         told = {
             "birth": None if birth is None else asdict(birth),
             "node": None,
-            "takeovers": [asdict(one) for one in exchanges.takeovers],
-            "lent": [asdict(descent.node(one.step, one.sha256)) for one in exchanges.loans],
+            "takeovers": [asdict(takeover) for takeover in exchanges.takeovers],
+            "lent": [asdict(descent.node(loan.step, loan.sha256)) for loan in exchanges.loans],
         }
         if how == COMPLETE and sha256 is not None:
             told["node"] = asdict(descent.node(origin.steps, sha256))

@@ -1,39 +1,136 @@
-"""Samplers whose suggestions depend on nothing but the seed, the trial's number and the history.
+"""Samplers whose suggestions depend on nothing but seed, trial number and history; pruners.
 
 A driver that is killed and started again, even between two suggestions of one trial, therefore asks
 for the same trials as one that never stopped. Optuna's samplers carry a random state from trial to
 trial; here each suggestion gets a new one.
+
+A sampler that knows its points beforehand: trial n takes point n.
+
+Optuna's own QMC and grid samplers count in the study which point comes next, and so skip one when a
+suggestion is interrupted; they also never move parameters that the first trial lacks.
+
+Optuna's pruners, built from the options of a study file.
 """
 
 import hashlib
 import json
 import logging
 import warnings
-from collections.abc import Callable
-from typing import Any, assert_never
+from collections.abc import Callable, Sequence
+from functools import partial
+from math import gcd
+from typing import Any, Literal, assert_never
 
 import optuna
 from optuna.distributions import BaseDistribution
 from optuna.exceptions import ExperimentalWarning
+from optuna.pruners import BasePruner
 from optuna.samplers import BaseSampler
 from optuna.search_space import IntersectionSearchSpace
 from optuna.study import Study
 from optuna.trial import FrozenTrial
 
-from hpsearch.study.listed import listed_points
+from hpsearch.errors import unknown_name
 from hpsearch.study.options import (
     KNOW_BEFOREHAND,
     CMAESOptions,
     GPOptions,
     GridOptions,
+    HyperbandOptions,
     ListedOptions,
+    MedianOptions,
+    NoPruning,
+    Pruner,
     QMCOptions,
     RandomOptions,
     Sampler,
+    SuccessiveHalvingOptions,
     TPEOptions,
 )
-from hpsearch.study.sequences import SequenceSampler, grid_points, in_turn, qmc_points
 from hpsearch.study.space import SearchSpace
+from hpsearch.study.space_checks import listed_points
+
+GOLDEN_RATIO = 0.6180339887498949
+
+Point = Callable[[int], dict[str, Any]]
+"""Values, as Optuna stores them, for a trial number; more than the trial needs do no harm."""
+
+
+class SequenceSampler(BaseSampler):
+    """Suggests the point with the trial's number."""
+
+    def __init__(self, space: SearchSpace, point: Point) -> None:
+        self._distributions = space.distributions()
+        self._point = point
+
+    def infer_relative_search_space(
+        self, study: Study, trial: FrozenTrial
+    ) -> dict[str, BaseDistribution]:
+        """Return the whole space."""
+        return self._distributions
+
+    def sample_relative(
+        self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
+    ) -> dict[str, Any]:
+        """Return the trial's point."""
+        return self._point(trial.number)
+
+    def sample_independent(
+        self,
+        study: Study,
+        trial: FrozenTrial,
+        param_name: str,
+        param_distribution: BaseDistribution,
+    ) -> Any:
+        """Refuse a parameter that is not of the space.
+
+        Raises:
+            KeyError: always.
+        """
+        raise KeyError(unknown_name("parameter", param_name, self._distributions))
+
+
+def qmc_points(space: SearchSpace, seed: int, sequence: Literal["sobol", "halton"]) -> Point:
+    """Return evenly spread points, conditional parameters included."""
+    return partial(_qmc_point, space, seed, sequence)
+
+
+def grid_points(space: SearchSpace, seed: int) -> Point:
+    """Return every configuration once, in an order that spreads over the space; then again."""
+    count = space.num_configurations()
+    assert count is not None, "a continuous range is refused when the study file is read"
+    stride = _stride(count)
+    return lambda number: space.configuration((seed + number * stride) % count)
+
+
+def in_turn(points: Sequence[dict[str, Any]]) -> Point:
+    """Return given points, one after another; then again."""
+    return lambda number: points[number % len(points)]
+
+
+def _qmc_point(
+    space: SearchSpace, seed: int, sequence: Literal["sobol", "halton"], number: int
+) -> dict[str, Any]:
+    # Imported here, because scipy.stats takes half a second.
+    from scipy.stats import qmc
+
+    engines = {"sobol": qmc.Sobol, "halton": qmc.Halton}
+    engine = engines[sequence](len(space.order), scramble=True, seed=seed)
+    if number:  # Sobol refuses to skip no point
+        engine.fast_forward(number)
+    shares = engine.random(1)[0]
+    return {
+        name: space.parameters[name].quantile(float(share))
+        for name, share in zip(space.order, shares, strict=True)
+    }
+
+
+def _stride(count: int) -> int:
+    """Return a step near the golden section of ``count`` that visits every index once."""
+    stride = max(1, round(count * GOLDEN_RATIO))
+    while gcd(stride, count) > 1:
+        stride += 1
+    return stride
 
 
 def build_sampler(options: Sampler, seed: int, space: SearchSpace) -> BaseSampler:
@@ -97,7 +194,9 @@ class ReplayableSampler(BaseSampler):
             return self._joint.infer_relative_search_space(study, trial)
         # It reads the trials that finished since, where a new sampler would read every one.
         shared = self._joint_space.calculate(study, use_cache=True)
-        return {name: one for name, one in shared.items() if not one.single()}
+        return {
+            name: distribution for name, distribution in shared.items() if not distribution.single()
+        }
 
     def sample_relative(
         self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
@@ -182,3 +281,33 @@ def _gp(options: GPOptions, seed: int) -> BaseSampler:
         warn_independent_sampling=False,  # told once, by remarks.py
         seed=seed,
     )
+
+
+def build_pruner(options: Pruner) -> BasePruner:
+    """Return a pruner whose decisions depend on its options and the study's trials alone."""
+    match options:
+        case NoPruning():
+            return optuna.pruners.NopPruner()
+        case MedianOptions():
+            return optuna.pruners.MedianPruner(
+                options.n_startup_trials,
+                options.n_warmup_steps,
+                options.interval_steps,
+                n_min_trials=options.n_min_trials,
+            )
+        case SuccessiveHalvingOptions():
+            return optuna.pruners.SuccessiveHalvingPruner(
+                options.min_resource,
+                options.reduction_factor,
+                options.min_early_stopping_rate,
+                options.bootstrap_count,
+            )
+        case HyperbandOptions():
+            return optuna.pruners.HyperbandPruner(
+                options.min_resource,
+                options.max_resource,
+                options.reduction_factor,
+                options.bootstrap_count,
+            )
+        case _:
+            assert_never(options)

@@ -10,10 +10,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-from hpsearch.cluster.island import Takeover
+from hpsearch.cluster.records import Exploit
 from hpsearch.population.selection.operator_record import OperatorRecord
-from hpsearch.study.breeding.records import Ended, Match, Origin, PopulationRecord
-from hpsearch.study.records import Job, Loss, Trial
+from hpsearch.study.records import Ended, Job, Loss, Match, PlannedTrial, PopulationRecord, Trial
 from hpsearch.study.state import StudyState
 from hpsearch.study.tally import Lost, Tally
 
@@ -146,9 +145,9 @@ def trial_of(data: Mapping[str, Any]) -> Trial:
     if trial.losses:
         trial.losses = [Loss(**(it | {"log": tuple(it["log"])})) for it in data["losses"]]
     if trial.origin is not None:
-        trial.origin = Origin.of(data["origin"])
+        trial.origin = PlannedTrial.of(data["origin"])
     if trial.takeovers:
-        trial.takeovers = tuple(Takeover(**it) for it in data["takeovers"])
+        trial.takeovers = tuple(Exploit(**it) for it in data["takeovers"])
     return trial
 
 
@@ -182,7 +181,7 @@ def _tally(data: Mapping[str, Any]) -> Tally:
 
 def _population(data: Mapping[str, Any]) -> PopulationRecord:
     record = PopulationRecord(**data)
-    record.planned = [Origin.of(it) for it in data["planned"]]
+    record.planned = [PlannedTrial.of(it) for it in data["planned"]]
     record.answers, record.newest = _by_number(record.answers), _by_number(record.newest)
     record.finished = _by_number(record.finished)
     record.open = {int(member): Ended(**it) for member, it in data["open"].items()}

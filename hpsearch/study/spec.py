@@ -1,26 +1,27 @@
-"""The study file: what it says, and how it is read with all of its faults at once."""
+"""The study file: what it says, and how it is read with all of its faults at once.
 
+The sections of a study file, each read alone, so that one fault hides no other.
+"""
+
+import dataclasses
 import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from hpsearch import yaml_file
 from hpsearch.cluster.slurm_profile import load_profile
-from hpsearch.config_paths import Config, apply, value_at
 from hpsearch.errors import ConfigError, StorageError
 from hpsearch.parameters import Parameter
-from hpsearch.plain import to_plain
 from hpsearch.population.options import PopulationOptions
-from hpsearch.schema import NonNegative, Positive, Range, read
-from hpsearch.study.breeding.checks import population_problems
-from hpsearch.study.breeding.schedule import schedule_problems
+from hpsearch.schema import Config, NonNegative, Positive, Range, apply, read, to_plain, value_at
+from hpsearch.study.breeding.checks import population_problems, schedule_problems
 from hpsearch.study.founders import read_founders
-from hpsearch.study.listed import listed_problems
 from hpsearch.study.options import (
     Executor,
     LocalOptions,
@@ -31,13 +32,13 @@ from hpsearch.study.options import (
     SlurmOptions,
     TPEOptions,
 )
-from hpsearch.study.sections import read_sections
 from hpsearch.study.space import SearchSpace
 from hpsearch.study.space_checks import (
     ALGORITHM,
     algorithm_problems,
     base_problems,
     condition_problems,
+    listed_problems,
     unread_problems,
 )
 from hpsearch.study.spec_checks import (
@@ -51,8 +52,62 @@ from hpsearch.study.spec_checks import (
 from hpsearch.study.url import url_problem
 from hpsearch.trainers.config import read_config
 
-if TYPE_CHECKING:  # it needs numpy, for which a study file must not wait
+if TYPE_CHECKING:
     from hpsearch.study.records import Trial
+
+
+def read_sections(cls: type, data: object) -> dict[str, Any]:
+    """Return what each top-level key holds, without those that are wrong or missing.
+
+    Args:
+        cls: dataclass of the whole file, whose ``space`` is read parameter by parameter.
+        data: the file.
+    """
+    if not isinstance(data, Mapping):
+        return {}
+    sections: dict[str, Any] = {}
+    for section in dataclasses.fields(cls):
+        if section.name == "space":
+            sections["space"] = _readable_parameters(data.get("space"))
+        elif section.name in data:
+            sections |= _read_alone(section.name, section.type, data[section.name])
+        elif section.default_factory is not dataclasses.MISSING:
+            sections[section.name] = section.default_factory()
+        elif section.default is not dataclasses.MISSING:
+            sections[section.name] = section.default
+    return sections
+
+
+def _readable_parameters(data: object) -> dict[str, Parameter]:
+    """Return the parameters that can be read, without those that depend on unreadable ones."""
+    if not isinstance(data, Mapping):
+        return {}
+    readable: dict[str, Parameter] = {}
+    for name, entry in data.items():
+        readable |= _read_alone(str(name), Parameter, entry)
+    while True:
+        kept = {
+            name: parameter
+            for name, parameter in readable.items()
+            if all(parent in readable or parent not in data for parent in parameter.when)
+        }
+        if len(kept) == len(readable):
+            return kept
+        readable = kept
+
+
+def _read_alone(name: str, hint: Any, data: object) -> dict[str, Any]:
+    """Return {name: value}, or nothing if the data is wrong."""
+    try:
+        return {name: read(_box(hint), {"value": data}, source=name).value}
+    except ConfigError:
+        return {}
+
+
+@cache
+def _box(hint: Any) -> Any:
+    return dataclasses.make_dataclass("Box", [("value", hint)], frozen=True)
+
 
 ENOUGH_PROBLEMS = 100
 """after which no more are looked for: each takes time to explain"""
@@ -303,7 +358,11 @@ def _space_problems(
 def _checkable(parameters: Mapping[str, Parameter]) -> dict[str, Parameter]:
     """Return the parameters of which it is known in which trials they are."""
     is_wrong = any(condition_problems(parameters))
-    return {name: one for name, one in parameters.items() if not (is_wrong and one.when)}
+    return {
+        name: parameter
+        for name, parameter in parameters.items()
+        if not (is_wrong and parameter.when)
+    }
 
 
 def _unread_problems(
@@ -323,7 +382,7 @@ def _profile_problems(executor: Any, directory: Path) -> Iterator[str]:
         try:
             load_profile(directory / executor.profile)
         except ConfigError as error:
-            yield from (f"executor.profile {error.source}: {one}" for one in error.problems)
+            yield from (f"executor.profile {error.source}: {problem}" for problem in error.problems)
 
 
 def _read_bases(

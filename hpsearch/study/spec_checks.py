@@ -4,10 +4,10 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from hpsearch.config_paths import Config
 from hpsearch.errors import unknown_name
 from hpsearch.names import NAME_RULE, is_name, proposed_name
 from hpsearch.parameters import CategoricalParameter, Parameter
+from hpsearch.schema import Config
 from hpsearch.study.options import (
     CMAESOptions,
     GridOptions,

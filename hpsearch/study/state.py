@@ -5,11 +5,19 @@ from collections.abc import Iterable, Iterator, MutableMapping
 from dataclasses import dataclass, field, replace
 
 from hpsearch.cluster.failures import DIVERGED, FREE, NAN, OOM_GPU, SILENT
-from hpsearch.cluster.island import Takeover
+from hpsearch.cluster.records import Exploit
 from hpsearch.study.breeding import fold
-from hpsearch.study.breeding.records import Origin, PopulationRecord
 from hpsearch.study.events import Event
-from hpsearch.study.records import COMPLETE, FAIL, PRUNED, Job, Loss, Trial
+from hpsearch.study.records import (
+    COMPLETE,
+    FAIL,
+    PRUNED,
+    Job,
+    Loss,
+    PlannedTrial,
+    PopulationRecord,
+    Trial,
+)
 from hpsearch.study.tally import Tally
 
 RUNNING, FINISHED, FAILED = "running", "finished", "failed"
@@ -72,7 +80,7 @@ class StudyState:
         """Return the trials that have not been told."""
         return list(self.untold.values())
 
-    def training(self) -> list[Origin]:
+    def training(self) -> list[PlannedTrial]:
         """Return the members' intervals that have been asked for and have not ended."""
         return [trial.origin for trial in self.untold.values() if trial.origin is not None]
 
@@ -158,7 +166,7 @@ def _ended(state: StudyState, event: Event) -> None:
 def _asked(state: StudyState, event: Event) -> None:
     number = _trial(event)
     retry_of = event.data.get("retry_of")
-    origin = Origin.of(event.data["origin"]) if "origin" in event.data else None
+    origin = PlannedTrial.of(event.data["origin"]) if "origin" in event.data else None
     params = event.data["params"]
     trial = Trial(number, params, asked_at=event.at, retry_of=retry_of, origin=origin)
     state.trials[number] = state.untold[number] = trial
@@ -287,7 +295,7 @@ def _told(state: StudyState, event: Event) -> None:
         node = event.data.get("node")
         trial.sha256 = None if node is None else node["sha256"]
         trial.is_adopted = bool((event.data.get("birth") or {}).get("adopted"))
-        trial.takeovers = tuple(Takeover(**one) for one in event.data.get("takeovers", ()))
+        trial.takeovers = tuple(Exploit(**takeover) for takeover in event.data.get("takeovers", ()))
         fold.told(
             state.population,
             trial.number,
@@ -300,7 +308,7 @@ def _told(state: StudyState, event: Event) -> None:
 
 
 def _seconds(trial: Trial, now: float) -> float:
-    """Return for how long a trial trained; where nobody saw that, the time since it was given."""
+    """Return for how long a trial trained; where that is not known, the time since it was given."""
     if trial.token is not None and trial.began_at is None:
         return trial.seconds + max(0.0, now - trial.announced_at)
     return trial.seconds_trained(now)

@@ -1,17 +1,22 @@
-"""Studies to begin with: those of studies/, written with an explanation of every key."""
+"""Studies to begin with: those of studies/, written with an explanation of every key.
+
+A study around a converted configuration of hironaka.trainer, to begin with.
+"""
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from hpsearch.atomic import write_text
 from hpsearch.errors import DiskError, UsageError, unknown_name
 from hpsearch.explained import explained, remark
+from hpsearch.files import shipped, write_text
 from hpsearch.names import NAME_RULE, is_name, proposed_name
-from hpsearch.shipped import shipped
-from hpsearch.study.spec import StudySpec, load_spec
+from hpsearch.parameters import FloatParameter, Parameter
+from hpsearch.schema import Config
+from hpsearch.study.spec import Objective, StudySpec, load_spec
 from hpsearch.trainers.config import TrainerConfig, read_config
+from hpsearch.trainers.metrics import metric_names
 
 DEFAULT = "search"
 
@@ -157,10 +162,61 @@ def _about(source: Path) -> list[str]:
     lines = source.read_text(encoding="utf-8").splitlines()
     head = lines[1 : next(n for n, line in enumerate(lines) if not line.startswith("#"))]
     text = "\n".join(line.removeprefix("#").strip() for line in head)
-    return [" ".join(one.split()) for one in text.split("\n\n") if one.strip()]
+    return [" ".join(word.split()) for word in text.split("\n\n") if word.strip()]
 
 
 def header(paragraphs: list[str]) -> str:
     """Return paragraphs as the comment at the head of a file."""
-    blocks = ("\n".join(remark(one)) for one in paragraphs)
+    blocks = ("\n".join(remark(paragraph)) for paragraph in paragraphs)
     return "\n#\n".join(blocks) + "\n"
+
+
+FACTOR = 3.0
+"""by which what is searched may lie below and above what the old file says"""
+
+
+def write_study_around(config: Config, old: Path, target: Path) -> Written:
+    """Write a study that searches around a complete configuration, and that; return where.
+
+    It is the default template's, but for its space, the rates and discounts of the roles that
+    learn, and its objective, the first that the configuration measures.
+
+    Args:
+        config: the converted configuration.
+        old: where it came from.
+        target: the study file, ending in .yaml or .yml, or a folder for one of the old name.
+
+    Raises:
+        UsageError: if the file would be no name for a study, or one of the files exists.
+    """
+    files = places(old.stem, target)
+    trainer = read_config(config, source=str(old))
+    metric = next(metric_names(trainer.measured_against()))
+    is_host = metric.split("/")[1] == "host"  # a host wins fast, which an agent puts off
+    spec = replace(
+        load_spec(shipped(f"studies/{TEMPLATES[DEFAULT].file}")).spec,
+        name=files.study.stem,
+        storage=f"sqlite:///runs/{files.study.stem}.db",
+        base=files.trainer.name,
+        objectives=(Objective(metric, "maximize" if is_host else "minimize"),),
+        space=dict(_space(config, list(trainer.learning()))),
+    )
+    about = f"Rates and discounts around those of {old.name} of hironaka.trainer."
+    words = f"{old.name} of hironaka.trainer, converted; {files.study.name} searches around it."
+    write_both(files, [about], spec, words, trainer)
+    return files
+
+
+def _space(config: Config, roles: list[str]) -> Iterator[tuple[str, Parameter]]:
+    """Yield what is searched, by dotted path; a schedule sets the rate where there is one."""
+    for role in roles:
+        optim, gamma = config[role]["optim"], config[role]["gamma"]
+        if "initial" in optim["lr_schedule"]:
+            path, rate = f"{role}.optim.lr_schedule.initial", optim["lr_schedule"]["initial"]
+        else:
+            path, rate = f"{role}.optim.args.lr", optim["args"]["lr"]
+        if rate > 0:
+            yield path, FloatParameter("float", low=rate / FACTOR, high=rate * FACTOR, log=True)
+        low, high = (round(max(0.0, 1 - (1 - gamma) * by), 4) for by in (FACTOR, 1 / FACTOR))
+        if low < high:  # a discount of nearly 1 has nothing around it
+            yield f"{role}.gamma", FloatParameter("float", low=low, high=high)

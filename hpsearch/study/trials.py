@@ -12,17 +12,14 @@ from optuna.pruners import NopPruner
 from optuna.trial import FrozenTrial, TrialState
 
 from hpsearch.cluster.failures import LOST, OOM_GPU
-from hpsearch.cluster.island import Island
-from hpsearch.cluster.lineage import Fresh, Lineage
-from hpsearch.config_paths import Config
+from hpsearch.cluster.records import Fresh, Island, Lineage
 from hpsearch.errors import ConflictError
-from hpsearch.study.breeding.islands import island_number, island_of
-from hpsearch.study.breeding.lineages import lineage_of
-from hpsearch.study.breeding.records import Origin
-from hpsearch.study.copy.head import Head
+from hpsearch.schema import Config
+from hpsearch.study.breeding.lineage import island_number, island_of, lineage_of
+from hpsearch.study.copy.file import Head
 from hpsearch.study.drafts import DraftStorage
-from hpsearch.study.observe import Report
-from hpsearch.study.records import COMPLETE, FAIL, PRUNED, Trial
+from hpsearch.study.observe import CurveReport
+from hpsearch.study.records import COMPLETE, FAIL, PRUNED, PlannedTrial, Trial
 from hpsearch.study.spec import Study
 from hpsearch.trainers.config import TrainerConfig, read_config, shape_key
 
@@ -49,7 +46,7 @@ _OPTUNA_STATES = {
 
 
 @dataclass(frozen=True)
-class Asked:
+class AskedTrial:
     """A new trial."""
 
     number: int
@@ -57,7 +54,7 @@ class Asked:
     """as Optuna stores them"""
     retry_of: int | None
     """the failed trial whose parameters these are"""
-    origin: Origin | None
+    origin: PlannedTrial | None
     """which of the planned ones it is"""
 
 
@@ -114,8 +111,8 @@ class Trials:
         self,
         known: Container[int],
         retries: Sequence[int],
-        planned: Sequence[Origin],
-    ) -> Asked:
+        planned: Sequence[PlannedTrial],
+    ) -> AskedTrial:
         """Return a new trial: the first of ``planned`` or of ``retries``, or else a suggestion.
 
         A trial that a driver created and did not live to record is taken up first.
@@ -123,7 +120,7 @@ class Trials:
         self._storage.discard()  # of an ask that failed
         if self._orphans is None:
             self._orphans = self._find_orphans(known)
-        orphan = self._next_orphan({one.key for one in planned})
+        orphan = self._next_orphan({origin.key for origin in planned})
         if orphan is not None:
             trial = orphan
         elif planned:
@@ -133,10 +130,10 @@ class Trials:
         else:
             trial = self._optuna.ask()
         attrs = trial.user_attrs
-        origin = next((one for one in planned if one.key == attrs.get(ORIGIN)), None)
+        origin = next((origin for origin in planned if origin.key == attrs.get(ORIGIN)), None)
         if origin is None or origin.params is None:
             self._study.space.suggest(trial)
-        asked = Asked(trial.number, trial.params, attrs.get(RETRY_OF), origin)
+        asked = AskedTrial(trial.number, trial.params, attrs.get(RETRY_OF), origin)
         self._storage.keep(self._study_id)
         return asked
 
@@ -173,7 +170,7 @@ class Trials:
             self._optuna, self._storage.create_new_trial(self._study_id, template)
         )
 
-    def _bear(self, origin: Origin) -> optuna.trial.Trial:
+    def _bear(self, origin: PlannedTrial) -> optuna.trial.Trial:
         """Create a trial that was planned, by one write."""
         if origin.params is None:
             trial = self._optuna.ask()
@@ -191,7 +188,7 @@ class Trials:
             self._optuna, self._storage.create_new_trial(self._study_id, template)
         )
 
-    def report(self, trial: Trial, report: Report, *, last: bool) -> bool:
+    def report(self, trial: Trial, report: CurveReport, *, last: bool) -> bool:
         """Tell a value of a learning curve; return whether the trial should be pruned there.
 
         The ``last`` value of a trial no longer prunes it: there is nothing left to save.
@@ -209,14 +206,14 @@ class Trials:
         looked_at = self._storage.get_trial(trial_id)
         return bool(self._optuna.pruner.prune(self._optuna, looked_at))
 
-    def report_all(self, reports: Sequence[Report]) -> None:
+    def report_all(self, reports: Sequence[CurveReport]) -> None:
         """Tell values of learning curves of which none can prune its trial."""
         of_trial = {report.trial: self._id(report.trial) for report in reports}
-        values = ((of_trial[one.trial], one.step, one.value) for one in reports)
+        values = ((of_trial[report.trial], report.step, report.value) for report in reports)
         news = [
-            one
-            for one in values
-            if one[1] not in self._storage.get_trial(one[0]).intermediate_values
+            value
+            for value in values
+            if value[1] not in self._storage.get_trial(value[0]).intermediate_values
         ]
         with _only_writer():
             self._storage.set_curve_values(news)
@@ -296,7 +293,7 @@ class Trials:
         if trial.number in self._configs:
             return self._configs[trial.number]
         config = read_config(self.plain_config(trial), source=f"trial {trial.number}")
-        if trial.told is None:  # else nobody would forget it
+        if trial.told is None:  # else it would never be forgotten
             self._configs[trial.number] = config
         return config
 
@@ -332,8 +329,8 @@ class Trials:
     def _rungs(self, trial: Trial) -> list[str]:
         """Return the names under which successive halving has noted a trial's rungs, in order."""
         attrs = self._storage.get_trial(self._id(trial.number)).system_attrs
-        found = [name for name in attrs if name.startswith(RUNG)]
-        return sorted(found, key=lambda name: int(name.removeprefix(RUNG)))
+        rungs = [name for name in attrs if name.startswith(RUNG)]
+        return sorted(rungs, key=lambda name: int(name.removeprefix(RUNG)))
 
     def _id(self, number: int) -> int:
         return self._storage.get_trial_id_from_study_id_trial_number(self._study_id, number)

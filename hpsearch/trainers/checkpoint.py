@@ -4,6 +4,8 @@ A folder is written under a temporary name, flushed to disk, and renamed; its ma
 last, holds the sha256 of every other file, so a folder is whole or it is recognised as damaged.
 
 safetensors is imported where files are written and read, so that a machine without it can train.
+
+Which checkpoint of a folder is the best, by a metric; it outlives newer ones.
 """
 
 import hashlib
@@ -12,7 +14,7 @@ import os
 import shutil
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
@@ -21,9 +23,17 @@ from uuid import uuid4
 
 from torch import Tensor
 
-from hpsearch.atomic import flush
-from hpsearch.bounded import MAX_FILE, contents, is_for_good, open_file, parse_json
 from hpsearch.errors import ConfigError, CorruptError
+from hpsearch.files import (
+    MAX_FILE,
+    contents,
+    flush,
+    is_for_good,
+    open_file,
+    parse_json,
+    read_json,
+    write_json,
+)
 from hpsearch.schema import NonNegative, read
 from hpsearch.trainers import checkpoint_name
 from hpsearch.trainers.checkpoint_name import MANIFEST, PREFIX, STATE, name_of
@@ -121,10 +131,10 @@ def identity(path: Path) -> str:
     Raises:
         CorruptError: if there is no manifest.
     """
-    found = checkpoint_name.manifest_sha256(path)
-    if found is None:
+    digest = checkpoint_name.manifest_sha256(path)
+    if digest is None:
         raise CorruptError(f"{path} is no whole checkpoint: it has no {MANIFEST}")
-    return found
+    return digest
 
 
 def parents_below(folder: Path) -> tuple[str, ...]:
@@ -249,7 +259,7 @@ def _was_whole(path: Path, files: tuple[tuple[int, int, int], ...]) -> bool:
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove what killed processes have left half-written; nobody else may be writing."""
+    """Remove what killed processes have left half-written; no other process may be writing."""
     for path in folder.glob(f".{PREFIX}*"):
         shutil.rmtree(path, ignore_errors=True)
 
@@ -302,3 +312,59 @@ def _write(path: Path, data: Mapping[str, Any]) -> None:
 def _sha256(path: Path) -> str:
     with open_file(path, None if path.name == TENSORS else MAX_FILE) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+RECORD = "best.json"
+
+
+@dataclass(frozen=True)
+class BestRecord:
+    """The best checkpoint so far."""
+
+    step: NonNegative
+    metric: str
+    value: float
+
+    def check(self) -> Iterator[str]:
+        """Yield what is wrong with the metric's name."""
+        if "/" not in self.metric:
+            yield f"metric must say whose it is, as rho/host/random does, but is {self.metric!r}"
+
+    def is_beaten_by(self, value: float) -> bool:
+        """Return whether ``value`` is better: high for hosts, low for agents."""
+        return value > self.value if is_maximized(self.metric) else value < self.value
+
+
+def is_maximized(metric: str) -> bool:
+    """Return whether more of a metric is better: rho is high for strong hosts and weak agents."""
+    return metric.split("/")[1] == "host"
+
+
+def read_best(folder: Path) -> BestRecord | None:
+    """Return the best checkpoint of ``folder``, None if none is known or it is not whole."""
+    try:
+        data = read_json(folder / RECORD)
+        best = None if data is None else read(BestRecord, data, source=str(folder / RECORD))
+    except (CorruptError, ConfigError):
+        return None
+    if best is None or not is_whole(path_of(folder, best.step)):
+        return None
+    return best
+
+
+def write_best(folder: Path, best: BestRecord) -> None:
+    """Remember which checkpoint of ``folder`` is the best; it counts once it is whole."""
+    write_json(folder / RECORD, asdict(best))
+
+
+def forget_best(folder: Path) -> None:
+    """Let ``folder`` have no best checkpoint."""
+    (folder / RECORD).unlink(missing_ok=True)
+
+
+def forget_after(folder: Path, step: int) -> None:
+    """Remove every checkpoint of a later step; the best one, if it is such, is forgotten first."""
+    best = read_best(folder)
+    if best is not None and best.step > step:
+        forget_best(folder)
+    remove_after(folder, step)

@@ -3,7 +3,7 @@
 import hashlib
 from pathlib import Path
 
-from hpsearch.bounded import MAX_RECORD, contents, unreadable
+from hpsearch.files import MAX_RECORD, contents, unreadable
 
 PREFIX = "step-"
 MANIFEST = "manifest.json"

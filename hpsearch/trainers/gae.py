@@ -6,7 +6,7 @@ Axes: P members, T moves, B games.
 import torch
 from torch import Tensor
 
-from hpsearch.trainers.transitions import Transitions
+from hpsearch.trainers.rollouts import Transitions
 
 
 def advantages(
@@ -23,10 +23,10 @@ def advantages(
     """
     going = ~rollout.done
     error = rollout.reward + gamma[:, None, None] * going * next_value - value
-    found = torch.empty_like(error)
+    result = torch.empty_like(error)
     advantage = torch.zeros_like(error[:, 0])
     carries = (gamma * gae_lambda)[:, None, None] * (going & ~rollout.truncated)
     for move in reversed(range(error.shape[1])):
         advantage = error[:, move] + carries[:, move] * advantage
-        found[:, move] = advantage
-    return found
+        result[:, move] = advantage
+    return result

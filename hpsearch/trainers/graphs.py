@@ -4,11 +4,14 @@ A network of ours keeps a GPU busy for microseconds, and each of a step's hundre
 the CPU as many; a graph costs one launch. What is recorded must change tensors in place, from
 tensors that stay where they are, and must not look at what they hold: a number that Python knows
 is part of the recording. See docs.nvidia.com/dl-cuda-graph.
+
+What torch.compile compiles, where a configuration asks for it.
 """
 
 import os
+import warnings
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final, Literal, ParamSpec, Protocol, TypeVar
 
 import torch
 
@@ -21,7 +24,7 @@ WARM_UPS: Final = 2
 Function = Callable[[], None]
 
 
-class Recorder(Protocol):
+class LaunchRecorder(Protocol):
     """What records the launches of a device."""
 
     def warm_up(self, function: Function) -> None:
@@ -53,7 +56,7 @@ class CudaRecorder:
         return graph.replay
 
 
-def recorder_of(device: torch.device) -> Recorder | None:
+def recorder_of(device: torch.device) -> LaunchRecorder | None:
     """Return what records on a device; nothing for a CPU, or where it is switched off."""
     return CudaRecorder() if device.type == "cuda" and SWITCH not in os.environ else None
 
@@ -65,7 +68,7 @@ class Graphs:
     from then on, and each replay changes these.
     """
 
-    def __init__(self, recorder: Recorder | None) -> None:
+    def __init__(self, recorder: LaunchRecorder | None) -> None:
         """Begin with nothing recorded; without a recorder functions are simply called."""
         self._recorder = recorder
         self._calls: dict[str, int] = {}
@@ -88,3 +91,29 @@ class Graphs:
         """Record everything anew, because something that Python knows has changed."""
         self._calls.clear()
         self._replays.clear()
+
+
+MAX_COMPILED_CASES = 64
+"""of one function; beyond torch's own 8 it would go on uncompiled in silence"""
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+
+
+def compiled(
+    function: Callable[Arguments, Result], how: Literal["off", "default"]
+) -> Callable[Arguments, Result]:
+    """Return the function itself, or what computes the same in fewer passes over memory.
+
+    Settings of torch and a filter of warnings then hold for the whole process, which trains one
+    configuration.
+    """
+    if how == "off":
+        return function
+    # All networks share one function: each role, tower and batch size is a case of it.
+    torch._dynamo.config.recompile_limit = MAX_COMPILED_CASES
+    torch._dynamo.config.fail_on_recompile_limit_hit = True
+    # Said by torch of tensors of its own, whose gradients are not looked at.
+    warnings.filterwarnings("ignore", "The .grad attribute of a Tensor that is not a leaf")
+    program: Callable[Arguments, Result] = torch.compile(function)
+    return program

@@ -19,7 +19,7 @@ from hpsearch.trainers.config import TrainerConfig, read_config, shape_differenc
 from hpsearch.trainers.trainer import AnyTrainer
 
 DRAWN: Final = ("counters", "starts")
-"""what state that counts random numbers is called, whoever draws them"""
+"""what state that counts random numbers is called, whichever part draws them"""
 OF_NETWORKS: Final = ("net.", "target_net.", "optimizer.", "snapshots.")
 """what of a role's state has the form of its networks, or is told of them"""
 
@@ -35,9 +35,9 @@ def inherit(trainer: AnyTrainer, path: Path, member: int) -> None:
         ConflictError: if it is of another shape, naming what differs.
         ConfigError: if its configuration is of another version.
     """
-    found, differing = _inheritance(trainer, path, member)
+    tensors, differing = _inheritance(trainer, path, member)
     _check_same_shape(path, differing)
-    trainer.load_member(member, found)
+    trainer.load_member(member, tensors)
     _begin_games(trainer, member)
 
 
@@ -52,8 +52,8 @@ def inherit_around(trainer: AnyTrainer, path: Path, member: int) -> str:
         ConflictError: if the checkpoint differs in more than the net_arch of one role, or not at
             all, naming what differs.
     """
-    found, differing = _inheritance(trainer, path, member)
-    names: list[str] = [one.name for one in trainer.learners]
+    tensors, differing = _inheritance(trainer, path, member)
+    names: list[str] = [learner.name for learner in trainer.learners]
     role = next((name for name in names if differing == [f"{name}.net_arch"]), None)
     if role is None:
         raise ConflictError(
@@ -62,7 +62,7 @@ def inherit_around(trainer: AnyTrainer, path: Path, member: int) -> str:
         )
     own = tuple(f"{role}.{part}" for part in OF_NETWORKS)
     trainer.load_member(
-        member, {name: one for name, one in found.items() if not name.startswith(own)}
+        member, {name: tensor for name, tensor in tensors.items() if not name.startswith(own)}
     )
     _begin_games(trainer, member)
     return role
@@ -74,10 +74,10 @@ def inherit_role(trainer: AnyTrainer, path: Path, role: str, member: int) -> Non
     Raises:
         CorruptError, ConflictError, ConfigError: as `inherit`.
     """
-    found, differing = _inheritance(trainer, path, member)
+    tensors, differing = _inheritance(trainer, path, member)
     _check_same_shape(path, differing)
-    state = {name: one for name, one in found.items() if name.startswith(f"{role}.")}
-    trainer.load_member(member, _redated(state, found["step"], trainer.step[member]))
+    state = {name: tensor for name, tensor in tensors.items() if name.startswith(f"{role}.")}
+    trainer.load_member(member, _redated(state, tensors["step"], trainer.step[member]))
     _begin_games(trainer, member)
 
 

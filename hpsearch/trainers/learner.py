@@ -1,20 +1,100 @@
 """A learner: what one role of P members learns with, whatever the algorithm.
 
 Axes: P members, W weights of one member.
+
+Schedules: numbers that are pure functions of a member's step, one row a member.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
 
 from hpsearch.trainers.columns import column, prefixed
 from hpsearch.trainers.config import CommonConfig, LearningRole
+from hpsearch.trainers.config.optim import (
+    ConstantSchedule,
+    CosineSchedule,
+    ExponentialSchedule,
+    InverseSchedule,
+    LinearSchedule,
+    Schedule,
+)
 from hpsearch.trainers.networks import Network
 from hpsearch.trainers.optim import TargetWeights, Update, build_optimizer, clipping
 from hpsearch.trainers.policies import AgentPolicy, HostPolicy, LearnedAgent, LearnedHost
 from hpsearch.trainers.role_nets import build_net, style
-from hpsearch.trainers.schedulers import Scheduler
+
+
+class Scheduler:
+    """The values of one number for P members at their steps.
+
+    Computed in float64, so that the value at a step does not depend on how it was reached.
+    """
+
+    def __init__(
+        self, schedules: Sequence[Schedule], finals: Sequence[float], device: torch.device
+    ) -> None:
+        """Take each member's schedule, all of one mode, and the value that each tends to."""
+        self._function = _FUNCTIONS[schedules[0].mode]
+        self._final = torch.tensor(finals, dtype=torch.float64, device=device)
+        numbers = [_numbers(schedule) for schedule in schedules]
+        initial, pace = torch.tensor(numbers, dtype=torch.float64, device=device).unbind(1)
+        self._initial, self._pace = initial.clone(), pace.clone()
+
+    def __call__(self, step: Tensor) -> Tensor:
+        """Return float32 (P,) at ``step`` int64 (P,)."""
+        value = self._function(step.double(), self._initial, self._final, self._pace)
+        return value.float()
+
+    def settings(self) -> dict[str, Tensor]:
+        """Return what the configurations say, each with the member axis first."""
+        return {"initial": self._initial, "final": self._final, "pace": self._pace}
+
+
+def _numbers(schedule: Schedule) -> tuple[float, float]:
+    """Return the initial value and the pace: a rate or a number of steps."""
+    match schedule:
+        case ConstantSchedule():
+            return 0.0, 0.0
+        case ExponentialSchedule(initial=initial, rate=rate):
+            return initial, rate
+        case InverseSchedule(initial=initial, rate=rate):
+            return initial, rate
+        case LinearSchedule(initial=initial, steps=steps):
+            return initial, steps
+        case CosineSchedule(initial=initial, steps=steps):
+            return initial, steps
+
+
+def _constant(step: Tensor, initial: Tensor, final: Tensor, pace: Tensor) -> Tensor:
+    return final
+
+
+def _exponential(step: Tensor, initial: Tensor, final: Tensor, rate: Tensor) -> Tensor:
+    return final + (initial - final) * rate**step
+
+
+def _inverse(step: Tensor, initial: Tensor, final: Tensor, rate: Tensor) -> Tensor:
+    return rate / (step + rate / initial)
+
+
+def _linear(step: Tensor, initial: Tensor, final: Tensor, steps: Tensor) -> Tensor:
+    return torch.lerp(initial, final, (step / steps).clamp(max=1.0))
+
+
+def _cosine(step: Tensor, initial: Tensor, final: Tensor, steps: Tensor) -> Tensor:
+    share = (1 - torch.cos(torch.pi * (step / steps).clamp(max=1.0))) / 2
+    return torch.lerp(initial, final, share)
+
+
+_FUNCTIONS: dict[str, Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]] = {
+    "constant": _constant,
+    "exponential": _exponential,
+    "inverse": _inverse,
+    "linear": _linear,
+    "cosine": _cosine,
+}
 
 
 class Learner:
@@ -118,10 +198,10 @@ class Learner:
 
     def state(self) -> dict[str, Tensor]:
         """Return every tensor that training changes, each with the member axis first."""
-        found = {"trainable": self.trainable}
+        tensors = {"trainable": self.trainable}
         for part, state in self._parts().items():
-            found |= prefixed(part, state)
-        return found
+            tensors |= prefixed(part, state)
+        return tensors
 
     def settings(self) -> dict[str, Tensor]:
         """Return what the configurations say, each with the member axis first."""

@@ -19,13 +19,12 @@ import torch
 from torch import Tensor
 
 from hpsearch.game import rules
-from hpsearch.game.encoding import HostActionEncoder
 from hpsearch.game.kernels import BACKENDS, default_backend
-from hpsearch.game.philox import derive_key, num_blocks
+from hpsearch.game.random import derive_key, num_blocks
+from hpsearch.game.rules import HostActionEncoder
 from hpsearch.game.stream import Stream
 from hpsearch.trainers.playing import NOISE
-from hpsearch.trainers.policies import AgentPolicy, HostPolicy
-from hpsearch.trainers.position import Position
+from hpsearch.trainers.policies import AgentPolicy, HostPolicy, Position
 
 Player = TypeVar("Player", HostPolicy, AgentPolicy)
 
@@ -124,7 +123,7 @@ def play_matches(
 ) -> dict[str, MatchResult]:
     """Play a match of each pair in every lane, neither player exploring; all of them at once.
 
-    Game g of lane l begins alike whoever plays; lanes do not depend on one another. Policies see
+    Game g of lane l begins alike for all players; lanes do not depend on one another. Policies see
     the lanes as the games of one member; a player of all pairs sees those of all at once.
     """
     kernel = BACKENDS[default_backend(device)]

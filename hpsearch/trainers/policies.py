@@ -3,18 +3,56 @@
 Axes: P members, B games, N points, D coordinates, A actions.
 A policy takes uniform noise float32 (P, B, 2) and an exploration rate float32 that broadcasts to
 (P, B); with that probability it draws its action, from among the legal ones.
+
+Positions as players see them.
+
+Axes: P members, B games, N points, D coordinates.
+
+Who sits opposite a learner: policies that play by themselves, whatever exploration is asked.
+
+Axes: P members, B games, S snapshots at once.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from functools import cached_property, partial
+from typing import Protocol, cast
 
 import torch
 from torch import Tensor
 
+from hpsearch.game.kernels import BACKENDS, default_backend
 from hpsearch.game.players import agent_player, host_player
 from hpsearch.trainers.networks import Network
-from hpsearch.trainers.position import Position
+
+
+class Position:
+    """The positions of P x B games; what networks see of them is computed when first asked for.
+
+    Attributes:
+        points: int32 (P, B, N, D).
+        observation: float32 (P, B, N * D), see `rules.observe`.
+    """
+
+    def __init__(self, points: Tensor, observe: Callable[[], Tensor]) -> None:
+        """Take points, and what gives their observation."""
+        self.points = points
+        self._observe = observe
+
+    @classmethod
+    def of(cls, points: Tensor) -> "Position":
+        """Return the position of ``points`` int32 (P, B, N, D), to be observed where need be."""
+        return cls(points, lambda: BACKENDS[default_backend(points.device)].observe(points))
+
+    @cached_property
+    def observation(self) -> Tensor:
+        """Return the points scaled to [0, 1], all in one row, float32 (P, B, N * D)."""
+        return self._observe()
+
+    def map(self, function: Callable[[Tensor], Tensor]) -> "Position":
+        """Return what ``function`` makes of the games' axes, such as some of the games."""
+        return Position(function(self.points), lambda: function(self.observation))
+
 
 Weigh = Callable[[Tensor, Tensor], Tensor]
 """from values and legal bool, both (P, B, A), to how often each action is drawn, (P, B, A)"""
@@ -134,3 +172,84 @@ def _choose(
     greedy = legal_values(values, legal).argmax(dim=-1)
     drawn = draw(weigh(values, legal), noise[..., 1])
     return torch.where(noise[..., 0] < exploration, drawn, greedy)
+
+
+@dataclass(frozen=True)
+class HostSeat:
+    """A host that draws its action at a rate of its own."""
+
+    policy: HostPolicy
+    rate: float
+
+    def __call__(self, position: Position, noise: Tensor, exploration: Tensor) -> Tensor:
+        """Return the action index int64 (P, B)."""
+        return self.policy(position, noise, torch.full_like(noise[..., 0], self.rate))
+
+
+@dataclass(frozen=True)
+class AgentSeat:
+    """An agent that draws its action at a rate of its own."""
+
+    policy: AgentPolicy
+    rate: float
+
+    def __call__(
+        self, position: Position, subset: Tensor, noise: Tensor, exploration: Tensor
+    ) -> Tensor:
+        """Return the axis int64 (P, B)."""
+        return self.policy(position, subset, noise, torch.full_like(noise[..., 0], self.rate))
+
+
+@dataclass(frozen=True)
+class RegroupedHost:
+    """A host of R members that plays the games of P others, P * B / R games each."""
+
+    policy: HostPolicy
+    num_rows: int
+    """R, a multiple of P or 1"""
+
+    def __call__(self, position: Position, noise: Tensor, exploration: Tensor) -> Tensor:
+        """Return the action index int64 (P, B)."""
+        rate = exploration.expand(noise.shape[:2])
+        regroup = partial(_regroup, num_rows=self.num_rows)
+        chosen = self.policy(position.map(regroup), regroup(noise), regroup(rate))
+        return chosen.reshape(noise.shape[:2])
+
+
+@dataclass(frozen=True)
+class RegroupedAgent:
+    """An agent of R members that plays the games of P others, P * B / R games each."""
+
+    policy: AgentPolicy
+    num_rows: int
+    """R, a multiple of P or 1"""
+
+    def __call__(
+        self, position: Position, subset: Tensor, noise: Tensor, exploration: Tensor
+    ) -> Tensor:
+        """Return the axis int64 (P, B)."""
+        rate = exploration.expand(noise.shape[:2])
+        regroup = partial(_regroup, num_rows=self.num_rows)
+        chosen = self.policy(position.map(regroup), regroup(subset), regroup(noise), regroup(rate))
+        return chosen.reshape(noise.shape[:2])
+
+
+def _regroup(tensor: Tensor, num_rows: int) -> Tensor:
+    """Return (R, P * B / R, ...) of (P, B, ...)."""
+    return tensor.reshape(num_rows, -1, *tensor.shape[2:])
+
+
+def seat_of(role: str, policy: HostPolicy | AgentPolicy, rate: float) -> HostSeat | AgentSeat:
+    """Return a policy of ``role`` that draws its actions at ``rate``."""
+    if role == "host":
+        return HostSeat(cast(HostPolicy, policy), rate)
+    return AgentSeat(cast(AgentPolicy, policy), rate)
+
+
+def regrouped(
+    role: str, policy: HostPolicy | AgentPolicy, num_rows: int
+) -> RegroupedHost | RegroupedAgent:
+    """Return a policy of ``role`` with ``num_rows`` members that plays the games of others."""
+    if role == "host":
+        return RegroupedHost(cast(HostPolicy, policy), num_rows)
+    return RegroupedAgent(cast(AgentPolicy, policy), num_rows)

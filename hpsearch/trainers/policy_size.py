@@ -9,13 +9,13 @@ from collections.abc import Iterable
 from itertools import pairwise
 
 from hpsearch.trainers.config import CommonConfig, DQNConfig
+from hpsearch.trainers.config.net_arch import BatchNorm, Layer, LayerNorm, Linear, Residual, parse
 from hpsearch.trainers.config.players import (
     AttentionEncoder,
     DeepSetsEncoder,
     Encoder,
     FlattenEncoder,
 )
-from hpsearch.trainers.net_arch import BatchNorm, Layer, LayerNorm, Linear, Residual, parse
 
 
 def policy_size(name: str, config: CommonConfig) -> int:

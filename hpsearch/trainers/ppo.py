@@ -1,6 +1,8 @@
 """Proximal policy optimisation (Schulman et al., arXiv 1707.06347), for P members at once.
 
 Axes: P members, T moves, B games, M = T * B moves of a step, m of them in a minibatch, A actions.
+
+What a role of P members learns with by policy optimisation.
 """
 
 from collections.abc import Sequence
@@ -9,15 +11,58 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from hpsearch.trainers.actor_critic import ActorCritic
 from hpsearch.trainers.columns import column
-from hpsearch.trainers.compiling import compiled
 from hpsearch.trainers.config import PPOConfig, PPORole
 from hpsearch.trainers.gae import advantages
+from hpsearch.trainers.graphs import compiled
+from hpsearch.trainers.learner import Learner
 from hpsearch.trainers.policies import legal_values
+from hpsearch.trainers.role_nets import POLICY, VALUE, member_stream
 from hpsearch.trainers.roles import SavedPlayers
+from hpsearch.trainers.rollouts import Transitions, stack
 from hpsearch.trainers.trainer import Trainer
-from hpsearch.trainers.transitions import Transitions, stack
+
+
+class ActorCritic(Learner):
+    """A learner whose network has two towers, a policy and a value.
+
+    Attributes:
+        shuffle: random stream of the order in which moves are learned from.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        roles: Sequence[PPORole],
+        configs: Sequence[PPOConfig],
+        device: torch.device,
+    ) -> None:
+        """Build the role ``name`` of one member for each of its ``roles`` and ``configs``."""
+        super().__init__(name, roles, configs, device)
+        seeds = [config.seed for config in configs]
+        self.shuffle = member_stream(seeds, device, name, "shuffle")
+
+    def value(self, features: Tensor) -> Tensor:
+        """Return the value float32 (P, R) of positions with ``features`` (P, R, I)."""
+        return self.net.update_pass(features, tower=VALUE).squeeze(2)
+
+    @torch.no_grad()
+    def follow_statistics(self, features: Tensor) -> None:
+        """Let batch norms follow ``features`` (P, R, I), once a step.
+
+        Updates use the running statistics: with a minibatch's own the policy would differ from the
+        one that played before anything was learned.
+        """
+        if self.net.statistics.shape[1]:
+            for tower in (POLICY, VALUE):
+                self.net(features, tower=tower, training=True)
+
+    def settings(self) -> dict[str, Tensor]:
+        """Return what the configurations say, each with the member axis first."""
+        return {**super().settings(), "shuffle.keys": self.shuffle.keys}
+
+    def _parts(self) -> dict[str, dict[str, Tensor]]:
+        return {**super()._parts(), "shuffle": {"counters": self.shuffle.counters}}
 
 
 class Moves(NamedTuple):
@@ -72,18 +117,20 @@ class PPOTrainer(Trainer[PPOConfig, ActorCritic]):
         """Build a fresh population; see `Rollouts`."""
         super().__init__(configs, saved_players)
         options = [config.ppo for config in configs]
-        self._gae_lambda = column([one.gae_lambda for one in options], self.device)
-        bounds = [_or_infinite(one.value_clip_range) for one in options]
+        self._gae_lambda = column([option.gae_lambda for option in options], self.device)
+        bounds = [_or_infinite(option.value_clip_range) for option in options]
         self._coefficients = LossCoefficients(
-            clip=column([one.clip_range for one in options], self.device)[:, None],
+            clip=column([option.clip_range for option in options], self.device)[:, None],
             value_clip=column(bounds, self.device)[:, None],
-            vf_coef=column([one.vf_coef for one in options], self.device),
-            ent_coef=column([one.ent_coef for one in options], self.device),
+            vf_coef=column([option.vf_coef for option in options], self.device),
+            ent_coef=column([option.ent_coef for option in options], self.device),
         )
         # Each role's rollout: a recorded update reads the tensors that a recorded rollout fills.
         self._played: tuple[Transitions, ...] = ()
         self._losses = compiled(losses, self.config.compile)
-        self._target_kl = column([_or_infinite(one.target_kl) for one in options], self.device)
+        self._target_kl = column(
+            [_or_infinite(option.target_kl) for option in options], self.device
+        )
 
     def _learner(
         self, name: str, configs: Sequence[PPOConfig], device: torch.device
@@ -138,11 +185,11 @@ class PPOTrainer(Trainer[PPOConfig, ActorCritic]):
         values, value = learner.net.update_pass(batch.features), learner.value(batch.features)
         if self.config.ppo.normalize_advantages:
             batch = batch._replace(advantage=normalized(batch.advantage))
-        found = self._losses(values, value, batch, self._coefficients)
-        active = active & ~(found.kl.detach() > self._target_kl)  # NaN goes on, to be seen
+        losses = self._losses(values, value, batch, self._coefficients)
+        active = active & ~(losses.kl.detach() > self._target_kl)  # NaN goes on, to be seen
         # The sum over members: no member's gradient sees another.
-        learner.update(found.loss.sum(), lr, active, None)
-        learner.statistics |= {name: one.detach() for name, one in found._asdict().items()}
+        learner.update(losses.loss.sum(), lr, active, None)
+        learner.statistics |= {name: value.detach() for name, value in losses._asdict().items()}
         return active
 
     @torch.no_grad()
@@ -166,14 +213,14 @@ class PPOTrainer(Trainer[PPOConfig, ActorCritic]):
         )
         shape = rollout.action.shape[1:]
         value = learner.value(features)
-        found = advantages(
+        estimated = advantages(
             rollout,
             value.unflatten(1, shape),
             learner.value(next_features).unflatten(1, shape),
             learner.gamma,
             self._gae_lambda,
         ).flatten(1)
-        return found, found + value, value
+        return estimated, estimated + value, value
 
 
 def losses(values: Tensor, value: Tensor, batch: Moves, coefficients: LossCoefficients) -> Losses:

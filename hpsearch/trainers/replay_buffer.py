@@ -3,24 +3,246 @@
 Each position is stored once: that to which a move led is the one of the same game's next move, G
 places further on. A move can therefore be drawn as soon as the next one has been made. Nothing is
 known of what comes after the last move that a game is allowed, so none is learned from the last
-one; not even if it ended the game, or else nobody would learn of those that did not.
+one; not even if it ended the game, or else the player would not learn of those that did not.
 
 Axes: P members, C moves to draw from, G games written at once, R = C + G places of the ring,
 B transitions of a batch, N points, D coordinates, F numbers of an observation.
+
+A ring of moves: how they lie in it, and what the next n of some of them earned.
+
+Returns of n moves: Sutton and Barto, Reinforcement Learning (2018), section 7.1.
+
+Axes: P members, G games written at once, R places of the ring, B transitions of a batch, N points,
+D coordinates, F numbers of an observation.
+
+Priorities of remembered transitions (Schaul et al., arXiv 1511.05952, section 3).
+
+Axes: P members, R places of the ring, G moves added at a time, B transitions.
 """
 
 from collections.abc import Sequence
-from typing import Literal
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
 from hpsearch.game.stream import Stream
 from hpsearch.trainers import config as configs
-from hpsearch.trainers.compiling import compiled
-from hpsearch.trainers.priorities import Priorities
-from hpsearch.trainers.ring import Batch, Layout, Rings, look_up
-from hpsearch.trainers.transitions import Transitions
+from hpsearch.trainers.config import PrioritisedReplay
+from hpsearch.trainers.graphs import compiled
+from hpsearch.trainers.rollouts import Transitions
+
+
+class Batch(NamedTuple):
+    """What to learn from: moves, and where each led after up to n of them."""
+
+    points: Tensor
+    """int32 (P, B, N, D), no rows of it where the buffer does not keep points"""
+    observation: Tensor
+    """float32 (P, B, F)"""
+    subset: Tensor
+    """int64 (P, B): the host's action"""
+    action: Tensor
+    """int64 (P, B): the role's own action"""
+    reward: Tensor
+    """float32 (P, B), of n moves, discounted"""
+    next_observation: Tensor
+    """float32 (P, B, F), after n moves"""
+    next_subset: Tensor
+    """int64 (P, B): the host's action there"""
+    discount: Tensor
+    """float32 (P, B): what the next position's value counts, 0 where the game is over"""
+    weight: Tensor
+    """float32 (P, B): corrects for how often a move is drawn; 1 where all are alike"""
+    known: Tensor
+    """bool (P, B): whether what is next is stored, or counts for nothing by a gamma of 0; it is not
+    stored after the last move that a game is allowed"""
+    places: Tensor
+    """int64 (P, B): where the first moves lie in the ring"""
+
+
+class Rings(NamedTuple):
+    """What is stored of each move, as in `Transitions`."""
+
+    points: Tensor
+    """int32 (P, R, N, D), or (P, R, 0, D)"""
+    observation: Tensor
+    """float32 (P, R, F)"""
+    subset: Tensor
+    """int64 (P, R)"""
+    action: Tensor
+    """int64 (P, R)"""
+    reward: Tensor
+    """float32 (P, R)"""
+    done: Tensor
+    """bool (P, R)"""
+    last: Tensor
+    """bool (P, R)"""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How moves lie in the ring."""
+
+    num_games: int
+    """G: a game's next move lies so many places further on"""
+    num_places: int
+    """R"""
+
+    def flat(self, places: Tensor) -> Tensor:
+        """Return ``places`` (P, B), wrapped around, as places among those of all members."""
+        members = torch.arange(len(places), device=places.device)[:, None]
+        return members * self.num_places + places % self.num_places
+
+
+def look_up(
+    rings: Rings,
+    layout: Layout,
+    *,
+    places: Tensor,
+    weight: Tensor,
+    added: Tensor,
+    gamma: Tensor,
+    n_step: int,
+) -> Batch:
+    """Return the moves at ``places`` int64 (P, B) and what follows them.
+
+    Args:
+        rings: what is stored.
+        layout: how.
+        places: int64 (P, B), of the first moves.
+        weight: float32 (P, B), what each counts.
+        added: int64 (P,), moves stored so far, also those overwritten since.
+        gamma: float32 (P,), discount a move.
+        n_step: moves that a reward sums at most; fewer where a game or the memory ends.
+    """
+    first, gamma = layout.flat(places), gamma[:, None]
+    last, reward, discount = _sum_rewards(rings, layout, places, added, gamma, n_step)
+    after = layout.flat(last + layout.num_games)
+    return Batch(
+        points=_rows(rings.points, first),
+        observation=_rows(rings.observation, first),
+        subset=_rows(rings.subset, first),
+        action=_rows(rings.action, first),
+        reward=reward,
+        next_observation=_rows(rings.observation, after),
+        next_subset=_rows(rings.subset, after),
+        discount=discount,
+        weight=weight,
+        known=~_rows(rings.last, first) | (gamma == 0),
+        places=places,
+    )
+
+
+def _sum_rewards(
+    rings: Rings, layout: Layout, places: Tensor, added: Tensor, gamma: Tensor, n_step: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return where the last of up to n moves lies, their discounted reward, and what is next's.
+
+    The sum ends with a game, and before a move after which nothing is known. The next value counts
+    gamma^n, and nothing where the game is over.
+    """
+    last, first = places, layout.flat(places)
+    reward, done = _rows(rings.reward, first), _rows(rings.done, first)
+    discount = gamma.expand(places.shape)
+    going = ~(done | _rows(rings.last, first))
+    age = (added[:, None] - 1 - places) % layout.num_places
+    for move in range(1, n_step):
+        further = layout.flat(last + layout.num_games)
+        is_known = age >= (move + 1) * layout.num_games
+        going = going & is_known & ~_rows(rings.last, further)
+        last = torch.where(going, last + layout.num_games, last)
+        reward = reward + going * discount * _rows(rings.reward, further)
+        discount = torch.where(going, discount * gamma, discount)
+        done = torch.where(going, _rows(rings.done, further), done)
+        going = going & ~done
+    return last, reward, discount * ~done
+
+
+def _rows(ring: Tensor, flat: Tensor) -> Tensor:
+    """Return what lies at ``flat`` (P, B) of a ring (P, R, ...)."""
+    rows: Tensor = ring.flatten(0, 1).index_select(0, flat.flatten()).unflatten(0, flat.shape)
+    return rows
+
+
+class Priorities:
+    """How often each place of a ring is drawn, and the weights that correct for it.
+
+    Attributes:
+        priority: float32 (P, R), to the power alpha; 0 where nothing lies.
+        highest: float32 (P,), the highest so far; a new transition gets it.
+    """
+
+    def __init__(
+        self, size: int, options: Sequence[PrioritisedReplay], device: torch.device
+    ) -> None:
+        """Begin with no transitions in ``size`` R places."""
+        numbers = [
+            (option.alpha, option.beta, float(option.beta_steps), option.eps) for option in options
+        ]
+        columns = torch.tensor(numbers, device=device)[:, None]
+        self._alpha, self._beta, self._beta_steps, self._eps = (
+            column.clone() for column in columns.unbind(2)
+        )
+        self.priority = torch.zeros(len(options), size, device=device)
+        self.highest = torch.ones(len(options), device=device)
+
+    def add(self, places: Tensor, complete: Tensor, are_there: Tensor) -> None:
+        """Take in new moves at ``places`` int64 (P, G), not to be drawn before the next ones.
+
+        Those at ``complete`` (P, G), if ``are_there`` bool (P,), get the highest priority now.
+        """
+        self.priority.scatter_(1, places, 0.0)
+        highest = (self.highest * are_there)[:, None]
+        self.priority.scatter_(1, complete, highest.expand(complete.shape))
+
+    def sample(self, noise: Tensor, filled: Tensor, step: Tensor) -> tuple[Tensor, Tensor]:
+        """Return places int64 (P, B) drawn by ``noise`` float64 (P, B), and weights (P, B).
+
+        A weight is (number of transitions times probability)^-beta, over the batch's largest.
+        """
+        cumulated = self.priority.double().cumsum(dim=1)
+        total = cumulated[:, -1:]
+        places = torch.searchsorted(cumulated, noise * total, right=True)
+        # While there is nothing to draw, any place will do.
+        places = places.clamp(max=self.priority.shape[1] - 1)
+        share = self.priority.gather(1, places) / total.float()
+        beta = torch.lerp(self._beta, torch.ones_like(self._beta), self._progress(step))
+        weights = torch.where(total > 0, filled * share, 1.0) ** -beta
+        return places, weights / weights.amax(dim=1, keepdim=True)
+
+    def update(self, places: Tensor, errors: Tensor) -> None:
+        """Set the priorities at ``places`` (P, B) by the errors float32 (P, B) made there.
+
+        What is not to be drawn stays so: updates may be made while there is nothing to learn from.
+        """
+        # Of a net that diverged an error may be no number; what is drawn must lie in the ring.
+        priority = (errors.abs().nan_to_num() + self._eps) ** self._alpha
+        priority = priority.where(self.priority.gather(1, places) > 0, 0.0)
+        self.priority.scatter_(1, places, priority)
+        torch.maximum(self.highest, priority.amax(dim=1), out=self.highest)
+
+    def _progress(self, step: Tensor) -> Tensor:
+        return (step[:, None] / self._beta_steps).clamp(max=1.0)
+
+    def forget(self) -> None:
+        """Begin with no transitions again."""
+        self.priority.zero_()
+        self.highest.fill_(1.0)
+
+    def state(self) -> dict[str, Tensor]:
+        """Return the tensors that a checkpoint keeps, each with the member axis first."""
+        return {"priority": self.priority, "highest": self.highest}
+
+    def settings(self) -> dict[str, Tensor]:
+        """Return what the configurations say, each with the member axis first."""
+        return {
+            "alpha": self._alpha,
+            "beta": self._beta,
+            "beta_steps": self._beta_steps,
+            "eps": self._eps,
+        }
 
 
 class ReplayBuffer:
@@ -37,7 +259,7 @@ class ReplayBuffer:
         observation_size: int,
         points_shape: tuple[int, int],
         num_games: int,
-        options: Sequence[configs.ReplayBuffer],
+        options: Sequence[configs.ReplayBufferConfig],
         stream: Stream,
         how: Literal["off", "default"],
     ) -> None:
@@ -45,7 +267,7 @@ class ReplayBuffer:
 
         Args:
             observation_size: F; longer observations are cut off there.
-            points_shape: (N, D), or (0, D) where nobody asks for points.
+            points_shape: (N, D), or (0, D) where points are not asked for.
             num_games: G moves, one a game, are added at a time.
             options: what the configurations say.
             stream: draws.
@@ -70,7 +292,7 @@ class ReplayBuffer:
         )
         self._games = torch.arange(num_games, device=device)
         self.added = torch.zeros(len(options), dtype=torch.int64, device=device)
-        prioritised = [one.prioritised for one in options if one.prioritised is not None]
+        prioritised = [option.prioritised for option in options if option.prioritised is not None]
         self._priorities = (
             Priorities(self._num_places, prioritised, device) if prioritised else None
         )
@@ -133,7 +355,7 @@ class ReplayBuffer:
     def leave_games(self, member: int) -> None:
         """Let one member's next moves be of other games than its last ones.
 
-        Of these nobody will know where they led.
+        Where these led will never be known.
         """
         newest = (self.added[member] - self._num_games + self._games) % self._num_places
         self._rings.last[member].index_fill_(0, newest, True)

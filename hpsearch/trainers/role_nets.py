@@ -5,11 +5,10 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from hpsearch.game.encoding import HostActionEncoder
-from hpsearch.game.philox import derive_key
+from hpsearch.game.random import derive_key
+from hpsearch.game.rules import HostActionEncoder
 from hpsearch.game.stream import Stream
-from hpsearch.trainers import net_arch
-from hpsearch.trainers.config import CommonConfig, DQNConfig, LearningRole, PPORole
+from hpsearch.trainers.config import CommonConfig, DQNConfig, LearningRole, PPORole, net_arch
 from hpsearch.trainers.networks import Arithmetic, Inputs, Network, Tower, num_weights
 from hpsearch.trainers.policies import Weigh, softmax, uniform
 
@@ -24,7 +23,7 @@ class Style:
     weigh: Weigh
     """how it draws an action"""
     rate: float
-    """how often it draws one while nobody asks it to explore"""
+    """how often it draws one while it is not asked to explore"""
 
 
 def style(role: LearningRole) -> Style:

@@ -9,37 +9,29 @@ from typing import Any, Generic, TypeVar, cast
 import torch
 from torch import Tensor
 
-from hpsearch.trainers import saved_player
-from hpsearch.trainers.config import (
-    CommonConfig,
-    SavedPlayer,
-    ScriptedAgent,
-    ScriptedHost,
-)
-from hpsearch.trainers.config.opponents import (
+from hpsearch.trainers import opponents
+from hpsearch.trainers.config import CommonConfig, SavedPlayerConfig, ScriptedAgent, ScriptedHost
+from hpsearch.trainers.config.players import (
     LEARNER,
     ListedCheckpoint,
     ListedOpponent,
     ListedPlayer,
     ListedSnapshots,
 )
-from hpsearch.trainers.learner import Learner
-from hpsearch.trainers.mixture import Draws, mixed
+from hpsearch.trainers.learner import Learner, Scheduler
 from hpsearch.trainers.networks import Network
+from hpsearch.trainers.opponents import Draws, Snapshots, mixed
 from hpsearch.trainers.optim import Optimizer
-from hpsearch.trainers.policies import AgentPolicy, HostPolicy, scripted
+from hpsearch.trainers.policies import AgentPolicy, HostPolicy, regrouped, scripted, seat_of
 from hpsearch.trainers.role_nets import member_stream, style
-from hpsearch.trainers.schedulers import Scheduler
-from hpsearch.trainers.seats import regrouped, seat_of
-from hpsearch.trainers.snapshots import Snapshots
 
 L = TypeVar("L", bound=Learner)
-SavedPlayers = Mapping[tuple[str, str], saved_player.SavedPlayer]
+SavedPlayers = Mapping[tuple[str, str], opponents.SavedPlayer]
 """by role and path"""
 
 
 @dataclass(frozen=True)
-class Table(Generic[L]):
+class GameGroup(Generic[L]):
     """The games in which one role learns, and who plays them."""
 
     learner: L
@@ -105,13 +97,16 @@ class Roles(ABC, Generic[L]):
             return {}
         seeds = [config.seed for config in configs]
         return {
-            one.name: Snapshots(
-                one.name, one.net, pools, member_stream(seeds, device, one.name, "snapshots").keys
+            learner.name: Snapshots(
+                learner.name,
+                learner.net,
+                pools,
+                member_stream(seeds, device, learner.name, "snapshots").keys,
             )
-            for one in self.learners
+            for learner in self.learners
         }
 
-    def _tables(self, configs: Sequence[CommonConfig]) -> Iterator[Table[L]]:
+    def _tables(self, configs: Sequence[CommonConfig]) -> Iterator[GameGroup[L]]:
         first = 0
         for learner in self.learners:
             num_games = configs[0].learning()[learner.name].rollout_size
@@ -119,7 +114,7 @@ class Roles(ABC, Generic[L]):
             first = lanes.stop
             yield self._table(learner, lanes, configs)
 
-    def _table(self, learner: L, lanes: slice, configs: Sequence[CommonConfig]) -> Table[L]:
+    def _table(self, learner: L, lanes: slice, configs: Sequence[CommonConfig]) -> GameGroup[L]:
         own, config = learner.policy(learner.net), configs[0]
         other = "agent" if learner.name == "host" else "host"
         listed = config.listed_against(learner.name)
@@ -127,25 +122,27 @@ class Roles(ABC, Generic[L]):
         if listed:
             seeds = [member.seed for member in configs]
             stream = member_stream(seeds, self._device, learner.name, "opponents")
-            draws = Draws([one.weight for one in listed], stream.keys, lanes.stop - lanes.start)
-            policies = [self._listed(other, one, config) for one in listed]
+            draws = Draws(
+                [opponent.weight for opponent in listed], stream.keys, lanes.stop - lanes.start
+            )
+            policies = [self._listed(other, opponent, config) for opponent in listed]
             opponent = mixed(other, policies, draws)
         else:
             opponent = self._opponent(other, config)
-        is_earlier = [isinstance(one, ListedSnapshots) for one in listed]
+        is_earlier = [isinstance(opponent, ListedSnapshots) for opponent in listed]
         at = is_earlier.index(True) if any(is_earlier) else -1
         if learner.name == "host":
             host, agent = cast(HostPolicy, own), cast(AgentPolicy, opponent)
         else:
             host, agent = cast(HostPolicy, opponent), cast(AgentPolicy, own)
-        return Table(learner, lanes, host, agent, draws, at)
+        return GameGroup(learner, lanes, host, agent, draws, at)
 
     def _opponent(self, name: str, config: CommonConfig) -> HostPolicy | AgentPolicy:
         """Return the role ``name`` as the other one meets it."""
         match config.players()[name]:
             case ScriptedHost(player=script) | ScriptedAgent(player=script):
                 return scripted(name, script)
-            case SavedPlayer(checkpoint=path):
+            case SavedPlayerConfig(checkpoint=path):
                 return self._saved(name, path, config)
             case _ if name in self.snapshots:
                 return self._earlier(name, config)
@@ -169,7 +166,7 @@ class Roles(ABC, Generic[L]):
     def _saved(self, name: str, path: str, config: CommonConfig) -> HostPolicy | AgentPolicy:
         """Return the player of a checkpoint."""
         if (name, path) not in self.saved_players:
-            player = saved_player.load_opponent(Path(path), name, config, self._device)
+            player = opponents.load_opponent(Path(path), name, config, self._device)
             self.saved_players[name, path] = player
         saved = self.saved_players[name, path]
         return seat_of(name, regrouped(name, saved.policy, 1), saved.style.rate)

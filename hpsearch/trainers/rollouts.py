@@ -2,28 +2,66 @@
 
 Axes: P members, B games, N points, D coordinates, A actions, R rows of a batch, F numbers of an
 observation, I inputs of a network.
+
+Transitions: what a role saw, did and got in one move.
+
+Axes: P members, B games, N points, D coordinates, F numbers of an observation, T moves.
 """
 
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
 
 from hpsearch.errors import ConflictError
-from hpsearch.game.encoding import HostActionEncoder
 from hpsearch.game.fused_game import FusedGame, GameConfig
 from hpsearch.game.kernels import BACKENDS, default_backend
-from hpsearch.game.rewards import reward_function
+from hpsearch.game.rules import HostActionEncoder, reward_function
 from hpsearch.trainers.config import CommonConfig, RewardName, shape_key
-from hpsearch.trainers.policies import agent_features
-from hpsearch.trainers.position import Position
+from hpsearch.trainers.policies import Position, agent_features
 from hpsearch.trainers.role_nets import member_stream
-from hpsearch.trainers.roles import L, Roles, SavedPlayers, Table
-from hpsearch.trainers.transitions import Transitions
+from hpsearch.trainers.roles import GameGroup, L, Roles, SavedPlayers
+
+
+class Transitions(NamedTuple):
+    """What a role saw, did and got. A ``subset`` is the index of the host's choice.
+
+    A truncated game is not done. What is learned from a rollout bootstraps from its next
+    observation, which a replay buffer does not keep: it learns from no `last` move.
+    """
+
+    points: Tensor
+    """int32 (P, B, N, D)"""
+    observation: Tensor
+    """float32 (P, B, F), of the points"""
+    subset: Tensor
+    """int64 (P, B): the host's action at ``points``"""
+    action: Tensor
+    """int64 (P, B): the role's own action"""
+    reward: Tensor
+    """float32 (P, B)"""
+    next_points: Tensor
+    """int32 (P, B, N, D)"""
+    next_observation: Tensor
+    """float32 (P, B, F)"""
+    next_subset: Tensor
+    """int64 (P, B): the host's action at ``next_points``, 0 where it is not asked for"""
+    done: Tensor
+    """bool (P, B): the game is over"""
+    truncated: Tensor
+    """bool (P, B): the game was broken off"""
+    last: Tensor
+    """bool (P, B): no further move was allowed, whether this one ended the game or not"""
+
+
+def stack(moves: Sequence[Transitions]) -> Transitions:
+    """Return the moves of one role in time, each tensor (P, T, B, ...)."""
+    return Transitions(*(torch.stack(parts, dim=1) for parts in zip(*moves, strict=True)))
+
 
 C = TypeVar("C", bound=CommonConfig)
 
@@ -134,7 +172,9 @@ class Rollouts(Roles[L], Generic[C, L]):
         )
         return tuple(self._seen(table, moves, noise, looks_ahead) for table in self.tables)
 
-    def _choose(self, table: Table[L], before: Position, noise: Tensor) -> tuple[Tensor, Tensor]:
+    def _choose(
+        self, table: GameGroup[L], before: Position, noise: Tensor
+    ) -> tuple[Tensor, Tensor]:
         """Return the host's action and the agent's axis in the games of a table."""
         lanes = partial(_lanes, lanes=table.lanes)
         position, noise, rate = before.map(lanes), lanes(noise), self._exploration(table.learner)
@@ -142,7 +182,7 @@ class Rollouts(Roles[L], Generic[C, L]):
         return action, table.agent(position, self._encoder.decode(action), noise[..., 2:4], rate)
 
     def _seen(
-        self, table: Table[L], moves: Transitions, noise: Tensor, looks_ahead: bool
+        self, table: GameGroup[L], moves: Transitions, noise: Tensor, looks_ahead: bool
     ) -> Transitions:
         """Return the moves of a table as its learner saw them."""
         seen = Transitions(*(_lanes(tensor, table.lanes) for tensor in moves))
@@ -156,7 +196,7 @@ class Rollouts(Roles[L], Generic[C, L]):
         after = Position(seen.next_points, lambda: seen.next_observation)
         return seen._replace(next_subset=table.host(after, noise, torch.zeros_like(noise[..., 0])))
 
-    def _count(self, table: Table[L], done: Tensor) -> None:
+    def _count(self, table: GameGroup[L], done: Tensor) -> None:
         """Tell the snapshots of both roles which games ended."""
         done = done[:, table.lanes]
         for name, snapshots in self.snapshots.items():

@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 
 from hpsearch.errors import ConflictError, CorruptError
-from hpsearch.monitor.layer_statistics import LayerTensors
-from hpsearch.monitor.sections import NO_SECTIONS, Sections
-from hpsearch.plain import to_plain
+from hpsearch.monitor.resources import LayerTensors
+from hpsearch.monitor.timing import NO_SECTIONS, Sections
+from hpsearch.schema import to_plain
 from hpsearch.trainers import checkpoint
 from hpsearch.trainers.checkpoint import PERIODIC, Checkpoint
 from hpsearch.trainers.columns import prefixed
@@ -31,9 +31,9 @@ from hpsearch.trainers.evaluation import (
 )
 from hpsearch.trainers.graphs import Graphs, recorder_of
 from hpsearch.trainers.metrics import MODES
+from hpsearch.trainers.opponents import load_opponent
 from hpsearch.trainers.roles import L, SavedPlayers
 from hpsearch.trainers.rollouts import C, Rollouts, game_config
-from hpsearch.trainers.saved_player import load_opponent
 
 
 class Trainer(Rollouts[C, L], Generic[C, L]):
@@ -42,7 +42,7 @@ class Trainer(Rollouts[C, L], Generic[C, L]):
     It also says what a role learns with and how much it explores.
 
     Attributes:
-        sections: names the parts of a step for whoever measures their times.
+        sections: names the parts of a step, to measure their times.
     """
 
     def __init__(self, configs: Sequence[C], saved_players: SavedPlayers | None = None) -> None:
@@ -100,16 +100,16 @@ class Trainer(Rollouts[C, L], Generic[C, L]):
 
     def statistics(self) -> dict[str, Tensor]:
         """Return numbers of the last updates, float32 (P,), by ROLE/NAME."""
-        found = {
+        by_learner = {
             f"{learner.name}/{name}": value
             for learner in self.learners
             for name, value in learner.statistics.items()
         }
         for name, snapshots in self.snapshots.items():
             steps = snapshots.staleness(self.step).float()
-            found[f"{name}/staleness"] = steps.mean(dim=1)
-            found[f"{name}/staleness_max"] = steps.amax(dim=1)
-        return found
+            by_learner[f"{name}/staleness"] = steps.mean(dim=1)
+            by_learner[f"{name}/staleness_max"] = steps.amax(dim=1)
+        return by_learner
 
     # Measuring.
 
@@ -120,7 +120,9 @@ class Trainer(Rollouts[C, L], Generic[C, L]):
             num_games: games an opponent and mode.
             split: name of the set of starts, none of which training uses.
         """
-        return [one.metrics for one in self.evaluate(num_games=num_games, split=split)]
+        return [
+            evaluation.metrics for evaluation in self.evaluate(num_games=num_games, split=split)
+        ]
 
     def evaluate(self, *, num_games: int, split: str) -> list[Evaluation]:
         """Return each member's metrics, and the lengths and actions of the games behind them."""
@@ -135,14 +137,14 @@ class Trainer(Rollouts[C, L], Generic[C, L]):
             self.device,
         )
         opponents = self.config.measured_against()
-        found = [Evaluation({}, {}, {})] * self.num_members
+        evaluations = [Evaluation({}, {}, {})] * self.num_members
         if self.host is not None:
             more = evaluate_hosts(self.host_policy, opponents["host"], self.num_members, how)
-            found = [together(*pair) for pair in zip(found, more, strict=True)]
+            evaluations = [together(*pair) for pair in zip(evaluations, more, strict=True)]
         if self.agent is not None:
             more = evaluate_agents(self.agent_policy, opponents["agent"], self.num_members, how)
-            found = [together(*pair) for pair in zip(found, more, strict=True)]
-        return found
+            evaluations = [together(*pair) for pair in zip(evaluations, more, strict=True)]
+        return evaluations
 
     def is_finite(self) -> list[bool]:
         """Return for each member whether all its weights are numbers."""
@@ -167,20 +169,20 @@ class Trainer(Rollouts[C, L], Generic[C, L]):
     def settings(self) -> dict[str, Tensor]:
         """Return what the configurations say of each member, with the member axis first.
 
-        Whoever computes reads these tensors alone, so that a member's place can pass to another.
+        Computations read these tensors alone, so that a member's place can pass to another.
         """
-        found = {
+        tensors = {
             "fused_game.keys": self.fused_game.keys,
             "play_stream.keys": self._play_stream.keys,
         }
         for learner in self.learners:
-            found |= prefixed(learner.name, learner.settings())
+            tensors |= prefixed(learner.name, learner.settings())
         for table in self.tables:
             if table.draws is not None:
-                found[f"{table.learner.name}.opponents.keys"] = table.draws.keys
+                tensors[f"{table.learner.name}.opponents.keys"] = table.draws.keys
         for role, snapshots in self.snapshots.items():
-            found |= prefixed(f"{role}.snapshots", snapshots.settings())
-        return found
+            tensors |= prefixed(f"{role}.snapshots", snapshots.settings())
+        return tensors
 
     def begin(self, member: int, config: C) -> None:
         """Give one member's place to a fresh one; nothing is built or compiled anew.
@@ -265,8 +267,8 @@ class Trainer(Rollouts[C, L], Generic[C, L]):
             ConflictError: if it holds no networks of this structure.
         """
         saved = {
-            one.name: load_opponent(path, one.name, self.config, self.device)
-            for one in self.learners
+            learner.name: load_opponent(path, learner.name, self.config, self.device)
+            for learner in self.learners
         }
         for learner in self.learners:
             if saved[learner.name].net.structure != learner.net.structure:

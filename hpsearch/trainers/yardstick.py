@@ -17,18 +17,17 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from hpsearch.game import rules
-from hpsearch.game.best_response import Lengths, SearchLimits, longest_game, shortest_game
 from hpsearch.game.kernels import BACKENDS
-from hpsearch.game.philox import derive_key
-from hpsearch.game.solver import Solver
+from hpsearch.game.random import derive_key
+from hpsearch.game.solver import Lengths, SearchLimits, Solver, longest_game, shortest_game
 from hpsearch.schema import Unbounded
 from hpsearch.trainers.policies import (
     AgentPolicy,
     HostPolicy,
+    Position,
     ScriptedAgentPolicy,
     ScriptedHostPolicy,
 )
-from hpsearch.trainers.position import Position
 from hpsearch.trainers.published import ADE
 
 DIMENSION: Final = 3
@@ -169,7 +168,7 @@ def _random_depths(role: str, lengths: Lengths) -> RandomDepths:
     exact = np.array(EXACT_DEPTHS.split(), dtype=np.int64)
     bounded = np.isfinite(lengths)
     regret = lengths - exact if role == "host" else exact - lengths
-    assert (regret[bounded] >= 0).all(), "nobody plays better than best"
+    assert (regret[bounded] >= 0).all(), "no play is better than best"
     return RandomDepths(
         starts=len(lengths),
         exact=float(exact.mean()),

@@ -119,7 +119,7 @@ def write_numbers(layout: Layout, numbers: Numbers) -> None:
 
 
 def free_ports(count: int) -> int:
-    """Return the first of ``count`` neighbouring ports that nobody listens on.
+    """Return the first of ``count`` neighbouring ports on which no program listens.
 
     They lie below those that Linux gives to outgoing connections, so they stay free while the
     cluster is down.

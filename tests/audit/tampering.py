@@ -12,7 +12,7 @@ from recorded import DATABASE
 from hpsearch.audit.auditing import find_faults
 from hpsearch.audit.books import read_books
 from hpsearch.audit.disk import read_disk
-from hpsearch.audit.faults import Fault, Open
+from hpsearch.audit.finding import Fault, Open
 from hpsearch.audit.ledger import read_ledger
 from hpsearch.study.database import Database
 from hpsearch.study.events import EventLog
@@ -109,4 +109,4 @@ class Tampered:
 
     def faults(self) -> list[Fault]:
         """Return its faults."""
-        return [one for one in self.findings() if isinstance(one, Fault)]
+        return [finding for finding in self.findings() if isinstance(finding, Fault)]

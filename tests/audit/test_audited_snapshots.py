@@ -97,11 +97,11 @@ def test_trials_that_a_head_has_are_compared(with_snapshot, tmp_path):
     study = Tampered(with_snapshot("plain").folder, tmp_path / "copy")
 
     def change(data):
-        (trial,) = (one for one in data["trials"] if one["number"] == 2)
+        (trial,) = (trial for trial in data["trials"] if trial["number"] == 2)
         trial["params"]["host.gamma"] = 0.9
 
     study.snapshot("head", "0", change)
-    assert [(one.check, one.trial) for one in study.faults()] == [("snapshots", 2)]
+    assert [(fault.check, fault.trial) for fault in study.faults()] == [("snapshots", 2)]
 
 
 def test_a_snapshot_of_another_version_is_not_judged(with_snapshot, tmp_path):

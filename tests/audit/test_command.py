@@ -43,7 +43,7 @@ def test_a_study_that_was_changed_exits_with_7_and_a_line_for_each_fault(
     assert last.endswith(": 2 faults")
     assert run(study, monkeypatch, "tiny", "--json") == 7
     said = json.loads(capsys.readouterr().out)
-    assert [one["trial"] for one in said["faults"]] == [0, 1]
+    assert [fault["trial"] for fault in said["faults"]] == [0, 1]
     assert not said["clean"]
 
 

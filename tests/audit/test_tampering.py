@@ -11,7 +11,7 @@ from zipfile import ZipFile
 import numpy as np
 import pytest
 
-from hpsearch.audit.faults import Open
+from hpsearch.audit.finding import Open
 from hpsearch.errors import CorruptError
 
 METRIC = "rho/host/choose_first"
@@ -557,7 +557,11 @@ def test_what_the_driver_put_aside_is_no_fault(copy_of):
     study = copy_of("plain")
     study.write("requests/f00.json.damaged", "{")
     assert study.faults() == []
-    (told,) = (one for one in study.findings() if isinstance(one, Open) and "f00" in one.message)
+    (told,) = (
+        finding
+        for finding in study.findings()
+        if isinstance(finding, Open) and "f00" in finding.message
+    )
     assert told.message.endswith("was put aside; remove it")
 
 
@@ -565,7 +569,7 @@ def test_what_cannot_be_read_is_shown_as_it_stands(copy_of):
     study = copy_of("plain")
     study.sql(f"UPDATE hpsearch_events SET data = '[[' WHERE {TOLD}")
     study.remove(ATTEMPT)
-    said = "\n".join(one.message for one in study.faults())
+    said = "\n".join(fault.message for fault in study.faults())
     assert "holds no JSON object, but '[['" in said
     assert "  " not in said
 

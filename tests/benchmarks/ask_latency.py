@@ -118,7 +118,9 @@ def rows_of_trials(
     """Return the rows of Optuna's tables, by table, in an order that the keys allow."""
     rng, now = random.Random(0), datetime.now()
     distributions = SPACE.distributions()
-    texts = {name: distribution_to_json(one) for name, one in distributions.items()}
+    texts = {
+        name: distribution_to_json(distribution) for name, distribution in distributions.items()
+    }
     rows: dict[str, list[dict[str, object]]] = {
         name: [] for name in ("trials", "trial_params", "trial_values", "trial_intermediate_values")
     }

@@ -28,7 +28,7 @@ from shares_suite import shares
 from start_suite import start_up
 from training_suites import dqn, population, ppo
 
-from hpsearch.cores import num_cores
+from hpsearch.cluster.machine import num_cores
 
 Suite = Callable[[Setting], Iterator[dict[str, object]]]
 

@@ -3,7 +3,7 @@
     python tests/benchmarks/breeding.py --seeds 101 102 103 104 105
 
 Every way of `WAYS` gets the same base, space and number of training steps, and hands over the trial
-that it holds best by its own measurements. That one is measured on 10,000 starts that nobody used.
+that it holds best by its own measurements. That one is measured on 10,000 unused starts.
 A step is the same work in every way: the same games, networks and updates; distillation makes
 updates besides. Ways whose number of
 steps is not known beforehand (successive halving) say how many they took. Each row appended to
@@ -32,7 +32,7 @@ import page
 import rows
 
 from hpsearch import yaml_file
-from hpsearch.cores import num_cores
+from hpsearch.cluster.machine import num_cores
 
 GAMES = {
     "20x3": {"dimension": 3, "max_num_points": 20},
@@ -170,7 +170,7 @@ def run(game: str, way: str, seed: int, folder: Path) -> dict[str, object]:
         "game": game,
         "way": way,
         "seed": seed,
-        "steps": sum(steps_of(folder / "runs" / name, one) for one in json.loads(listed)),
+        "steps": sum(steps_of(folder / "runs" / name, load) for load in json.loads(listed)),
         "rho": f"{rho['value']:.5f}",
         "low": f"{rho['low']:.5f}",
         "high": f"{rho['high']:.5f}",

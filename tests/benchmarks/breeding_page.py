@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from hpsearch.population.comparing.interquartile_mean import interquartile_mean_interval
+from hpsearch.population.statistics import interquartile_mean_interval
 
 Row = Mapping[str, str]
 
@@ -14,7 +14,7 @@ HEAD = """## breeding
     python tests/benchmarks/breeding.py --seeds 101 102 103 104 105
 
 The best host that each way found with the mean number of training steps that stands beside it,
-on starts that nobody used: rho against choose_first, greedy, interquartile mean over the seeds with
+on unused starts: rho against choose_first, greedy, interquartile mean over the seeds with
 its 95 % interval. Gain is what a way has above plain population-based training, seed by seed: the
 interquartile mean of the differences with its 95 % interval, and how many of them are above 0.
 Successive halving says by itself how many steps it takes, and a way with fewer seeds is compared

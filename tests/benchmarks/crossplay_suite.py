@@ -7,9 +7,9 @@ from configurations import dqn_config
 from measuring import Case, Contender
 from setting import Setting
 
-from hpsearch.plain import to_plain
+from hpsearch.population.crossplay import Agents, Hosts
 from hpsearch.population.crossplay import crossplay as play_all
-from hpsearch.population.sides import Agents, Hosts
+from hpsearch.schema import to_plain
 from hpsearch.trainers.dqn import DQNTrainer
 from hpsearch.trainers.rollouts import game_config
 

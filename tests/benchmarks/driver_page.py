@@ -16,7 +16,7 @@ CLUSTER = """## the driver on a simulated cluster
     python tests/benchmarks/simulated_cluster.py --trials 100000 --gpus 8000 --plot
 
 The real driver and a real SQLite database, a scheduler in virtual time, trials of ten minutes. Idle
-is the share of GPU-seconds that nobody used, from the moment at which all GPUs were taken; with the
+is the share of unused GPU-seconds, from the moment at which all GPUs were taken; with the
 ramp it counts from the first event on. The script says what is real and what is not. On the clock
 `processor`, time passes as the driver's processor time does, so that other work on the machine does
 not count.

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from hpsearch.game import FusedGame, GameConfig, HostActionEncoder
 from hpsearch.game.kernels import default_backend
-from hpsearch.game.philox import derive_key
 from hpsearch.game.players import agent_player, host_player
+from hpsearch.game.random import derive_key
 from hpsearch.game.stream import Stream
 from hpsearch.trainers.algorithms import build
 from hpsearch.trainers.config import TrainerConfig

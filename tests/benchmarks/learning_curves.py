@@ -21,7 +21,7 @@ import rows
 import torch
 from configurations import dqn_config, ppo_config
 
-from hpsearch.cores import num_cores
+from hpsearch.cluster.machine import num_cores
 from hpsearch.trainers.algorithms import build
 from hpsearch.trainers.config import TrainerConfig
 

@@ -5,10 +5,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from virtual_cluster import SimulatedCluster, SimulatedExecutor
+from virtual_job import Course
+
 from hpsearch.cluster.executor import JobStatus
-from hpsearch.cluster.simulated import SimulatedExecutor
-from hpsearch.cluster.simulated_cluster import SimulatedCluster
-from hpsearch.cluster.simulated_job import Course
 from hpsearch.cluster.study_dir import JobDir
 from hpsearch.study.driver import Driver
 from hpsearch.study.jobs import Jobs

@@ -1,7 +1,7 @@
 """Time the same work done in several ways, side by side.
 
 A repetition times every contender, in the order A B C and the next time C B A, so that a machine
-that grows slower favours nobody. Ratios are taken within each repetition, where contenders met
+that grows slower favours none. Ratios are taken within each repetition, where contenders met
 the same conditions, and their median and quartiles are what is reported.
 """
 
@@ -100,7 +100,7 @@ def measure(case: Case, plan: Plan, device: torch.device) -> dict[str, Timing]:
     Raises:
         ValueError: if contenders do not do the same work, though they should.
     """
-    calls = {name: _calls(one, plan, device) for name, one in case.contenders.items()}
+    calls = {name: _calls(contender, plan, device) for name, contender in case.contenders.items()}
     timings = {name: Timing([], [], 0) for name in case.contenders}
     began = time.perf_counter()
     for order in _orders(list(case.contenders), plan, began):

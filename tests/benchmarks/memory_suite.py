@@ -65,7 +65,7 @@ def _train(device: str, quick: str, algorithm: str, contender: str, members: str
     configs = [replace(config, seed=seed) for seed in range(int(members))]
     trainers: dict[str, Callable[[], list[Trains]]] = {
         NOTHING: lambda: [],
-        PLAIN: lambda: [plain_trainer(one) for one in configs],
+        PLAIN: lambda: [plain_trainer(config) for config in configs],
         OURS: lambda: [build(configs)],
     }
     run = in_turn(trainers[contender](), config)
@@ -80,7 +80,7 @@ def _train(device: str, quick: str, algorithm: str, contender: str, members: str
 def peak_megabytes() -> float:
     """Return the most resident memory of this process since it began.
 
-    Not ru_maxrss, which begins with that of whoever started it.
+    Not ru_maxrss, which begins with that of the process that started it.
     """
     lines = Path("/proc/self/status").read_text().splitlines()
     (kilobytes,) = (line.split()[1] for line in lines if line.startswith("VmHWM:"))

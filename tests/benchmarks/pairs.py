@@ -3,7 +3,7 @@
     python tests/benchmarks/pairs.py --seeds 303 304
 
 Runs studies/population_pairs.yaml, then lets its champion meet the pair with which each member
-ended its training, on 10,000 starts that nobody used. Everybody of such a pair has trained against
+ended its training, on 10,000 unused starts. Every member of such a pair has trained against
 its own partner, which is therefore the hardest rival to surpass. Each row appended to
 reports/benchmarks/pairs.csv is one member of one study; see `pairs_page` for what it says.
 """
@@ -25,13 +25,11 @@ import rows
 import torch
 
 from hpsearch import yaml_file
-from hpsearch.cores import num_cores
-from hpsearch.population.arrays import Floats
-from hpsearch.population.ratings.resampling import interval, resampled_rho
-from hpsearch.report.entrants import find_entrants
-from hpsearch.report.round_robin import HowToPlay, play_round_robin
-from hpsearch.report.view import StudyView, open_view
+from hpsearch.analysis.entrants import HowToPlay, find_entrants, play_round_robin
+from hpsearch.cluster.machine import num_cores
+from hpsearch.population.statistics import Floats, interval, resampled_rho
 from hpsearch.study.records import COMPLETE
+from hpsearch.study.view import StudyView, open_view
 
 STUDY = rows.ROOT / "studies/population_pairs.yaml"
 NAME = "population_pairs"
@@ -74,8 +72,8 @@ def trained_trials(view: StudyView) -> dict[int, int]:
 
 def compared(view: StudyView, champion: int, trials: Sequence[int]) -> dict[int, dict[str, str]]:
     """Return what the champion's host, its agent and both gain over each trial's pair."""
-    everybody = list(dict.fromkeys([champion, *trials]))
-    folders = [str(view.folder.trial(number).root) for number in everybody]
+    players = list(dict.fromkeys([champion, *trials]))
+    folders = [str(view.folder.trial(number).root) for number in players]
     how = HowToPlay(NUM_GAMES, STARTS, sampled=False, device=torch.device("cpu"))
     entrants = find_entrants(
         folders, view.folder.root.parent, top=1, panel=False, device=how.device
@@ -84,7 +82,7 @@ def compared(view: StudyView, champion: int, trials: Sequence[int]) -> dict[int,
     rho = resampled_rho(played.moves, NUM_SAMPLES, np.random.default_rng(0))
     # The first sample is what was measured, the others say how sure that is.
     logs = np.log(np.concatenate([played.rho()[None], rho]))
-    place = {number: index for index, number in enumerate(everybody)}
+    place = {number: index for index, number in enumerate(players)}
     best = place[champion]
     gains = {}
     for number in trials:

@@ -1,4 +1,4 @@
-"""The page's section on pairs: whom the champion of cross-play beats, over seeds."""
+"""The page's section on pairs: which players the champion of cross-play beats, over seeds."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,7 +10,7 @@ HEAD = """## pairs
     python tests/benchmarks/pairs.py --seeds 303 304
 
 studies/population_pairs.yaml, which breeds eight pairs of a host and an agent; its champion against
-the pair with which each member ended its training, 10,000 starts that nobody used, all greedy. A
+the pair with which each member ended its training, 10,000 unused starts, all greedy. A
 member's host H and its agent A have trained against each other, so each is the other's hardest
 opponent. The champion's host beats H where it is the stronger one *against A*, its agent beats A
 where it is the stronger one against H, and the champion beats the pair where its host against A
@@ -47,9 +47,9 @@ def _table(machine: str, found: Sequence[Row]) -> str:
 def _cells(gain: str, found: Sequence[Row]) -> tuple[str, str]:
     """Return how many members are beaten, and by how much."""
     ends = [[float(row[f"{gain}_{end}"]) for end in ("gain", "low", "high")] for row in found]
-    others = [one for one in ends if any(one)]
+    others = [end for end in ends if any(end)]
     if not others:
-        return "nobody else", ""
+        return "no other", ""
     gains = [value for value, _, _ in others]
     above = sum(value > 0 for value in gains)
     surely = sum(low > 0 for _, low, _ in others)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from hpsearch.game import FusedGame
 from hpsearch.game.kernels import default_backend
-from hpsearch.game.philox import derive_key
+from hpsearch.game.random import derive_key
 from hpsearch.trainers.config import CommonConfig, LearningRole
 from hpsearch.trainers.config.optim import AdamArgs
 from hpsearch.trainers.config.players import FlattenEncoder

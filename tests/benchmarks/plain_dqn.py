@@ -16,7 +16,7 @@ from torch.nn.functional import huber_loss
 from hpsearch.game import HostActionEncoder
 from hpsearch.game.players import agent_player
 from hpsearch.trainers.config import DQNConfig, DQNRole, ScriptedAgent
-from hpsearch.trainers.config.schedules import LinearSchedule
+from hpsearch.trainers.config.optim import LinearSchedule
 from hpsearch.trainers.dqn import DQNTrainer
 
 

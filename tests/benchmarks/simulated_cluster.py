@@ -48,15 +48,14 @@ import optuna
 import sqlalchemy
 
 TESTS = Path(__file__).parents[1]
-sys.path.insert(0, str(TESTS / "benchmarks"))
+sys.path[:0] = [str(TESTS), str(TESTS / "benchmarks")]
 from live_cluster import LiveClock, LiveExecutor, Timer, time_parts  # noqa: E402
 from rows import append, commit, processor  # noqa: E402
+from virtual_cluster import SimulatedCluster  # noqa: E402
+from virtual_job import Course, teaches_nothing  # noqa: E402
 
 from hpsearch import yaml_file  # noqa: E402
-from hpsearch.cluster.simulated_cluster import SimulatedCluster  # noqa: E402
-from hpsearch.cluster.simulated_job import Course  # noqa: E402
-from hpsearch.cluster.simulated_match import teaches_nothing  # noqa: E402
-from hpsearch.config_paths import apply  # noqa: E402
+from hpsearch.schema import apply  # noqa: E402
 from hpsearch.study.driver import Driver  # noqa: E402
 from hpsearch.study.opening import open_driver  # noqa: E402
 from hpsearch.study.spec import Study, load_spec  # noqa: E402

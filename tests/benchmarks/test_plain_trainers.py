@@ -11,11 +11,11 @@ from plain_ppo import Moves, PlainPPO, Rollout
 from torch import nn
 
 from hpsearch import yaml_file
-from hpsearch.plain import leaves
+from hpsearch.schema import leaves
 from hpsearch.trainers.config import MAY_CHANGE, read_config
 from hpsearch.trainers.dqn import DQNTrainer
 from hpsearch.trainers.ppo import PPOTrainer, _as_it_went_on
-from hpsearch.trainers.transitions import Transitions, stack
+from hpsearch.trainers.rollouts import Transitions, stack
 
 TRAINERS = Path(__file__).parents[2] / "studies/trainers"
 CLIPS = pytest.mark.parametrize("max_grad_norm", [1e-3, 1e3])

@@ -5,8 +5,7 @@ import torch
 from seed_game import PublishedGame, SeedGame, choose_first, random_host, rescale
 
 from hpsearch.game import HostActionEncoder, rules
-from hpsearch.game.philox import derive_key
-from hpsearch.game.starts import random_starts
+from hpsearch.game.random import derive_key, random_starts
 
 NUM_GAMES, NUM_MOVES = 400, 12
 VARIANTS = pytest.mark.parametrize("variant", [SeedGame, PublishedGame])

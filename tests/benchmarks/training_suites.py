@@ -84,8 +84,10 @@ def _many(config: TrainerConfig, size: int, setting: Setting) -> Case:
         sizes=sizes_of(config),
         unit="member-update",
         contenders={
-            PLAIN_IN_TURN: Contender(in_turn([plain_trainer(one) for one in configs], config)),
-            IN_TURN: Contender(in_turn([build([one]) for one in configs], config)),
+            PLAIN_IN_TURN: Contender(
+                in_turn([plain_trainer(config) for config in configs], config)
+            ),
+            IN_TURN: Contender(in_turn([build([config]) for config in configs], config)),
             TOGETHER: Contender(in_turn([build(configs)], config, size)),
         },
         baselines=(IN_TURN, PLAIN_IN_TURN),

@@ -6,8 +6,7 @@ from pathlib import Path
 import torch
 
 from hpsearch import yaml_file
-from hpsearch.cluster.lineage import Lineage, Parent
-from hpsearch.cluster.messages import Assignment, Control, JobPlan
+from hpsearch.cluster.records import Assignment, Control, JobPlan, Lineage, Parent
 from hpsearch.cluster.study_dir import JobDir, StudyDir
 from hpsearch.population.operators.options import (
     AlignedAverage,

@@ -6,9 +6,8 @@ import pytest
 import torch
 
 from hpsearch import yaml_file
-from hpsearch.cluster import newcomers, worker
-from hpsearch.cluster.lineage import Fresh, Lineage
-from hpsearch.cluster.messages import Assignment, Control, JobPlan
+from hpsearch.cluster import population, worker
+from hpsearch.cluster.records import Assignment, Control, Fresh, JobPlan, Lineage
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.cluster.worker import work
 
@@ -42,7 +41,7 @@ def same_threads_afterwards():
 
 @pytest.fixture
 def no_waiting(monkeypatch):
-    monkeypatch.setattr(newcomers, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(population, "LOOK_SECONDS", 0.0)
     monkeypatch.setattr(worker, "GLANCE_SECONDS", 0.01)
 
 

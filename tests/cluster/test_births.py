@@ -16,8 +16,8 @@ from birth_stories import (
     saved,
 )
 
-from hpsearch.cluster import births
-from hpsearch.cluster.lineage import Birth, Fresh
+from hpsearch.cluster import resuming
+from hpsearch.cluster.records import Birth, Fresh
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.cluster.trial_dir import TrialDir
 from hpsearch.cluster.worker import work
@@ -103,7 +103,7 @@ def test_new_weights_have_targets_of_their_own(born, parents, name):
     trial = born(operator, parents["dqn"][: 2 if is_mixture else 1])
     child, parent = saved(trial, BIRTH).tensors, checkpoint.load(parents["dqn"][0]).tensors
     names = ("host.net.weights", "agent.net.weights")
-    assert not all(torch.equal(child[one], parent[one]) for one in names)
+    assert not all(torch.equal(child[name], parent[name]) for name in names)
     for role in ("host", "agent"):
         weights = child[f"{role}.net.weights"]
         assert torch.equal(weights, child[f"{role}.target_net.weights"])
@@ -220,8 +220,8 @@ def kill_at(monkeypatch, owner, name, n):
 
 
 MOMENTS = [
-    (births, "inherit", 1),
-    (births, "offspring", 1),
+    (resuming, "inherit", 1),
+    (resuming, "offspring", 1),
     (TrialDir, "write_birth", 1),
     (checkpoint, "save", 1),
     (checkpoint, "flush", 2),

@@ -4,10 +4,10 @@ import pytest
 from birth_stories import BIRTH, assert_same_state, give, job_of, lineage, parents_in, saved
 from slot_stories import assert_same_training, counted, curve, ended
 
-from hpsearch.cluster import slots
-from hpsearch.cluster.lineage import Fresh
+from hpsearch.cluster import member
+from hpsearch.cluster.member import steps_until_together
+from hpsearch.cluster.records import Fresh
 from hpsearch.cluster.study_dir import StudyDir
-from hpsearch.cluster.supply import steps_until_together
 from hpsearch.cluster.worker import work
 from hpsearch.population.operators.options import Clone, GaussianMutation
 from hpsearch.trainers.trainer import Trainer
@@ -52,7 +52,7 @@ def test_a_child_joins_those_who_train(story, parent, monkeypatch):
     job = job_of(study, given[:2], **PILOT)
     job.write_next(1, given[2:])
     with monkeypatch.context() as patch:
-        built, measured = counted(patch, slots, "build"), counted(patch, Trainer, "evaluate")
+        built, measured = counted(patch, member, "build"), counted(patch, Trainer, "evaluate")
         work(str(job.root))
     assert len(built) == 1
     assert [ended(job, number) for number in range(3)] == [
@@ -117,7 +117,7 @@ def test_a_child_shows_life_before_it_is_born(story, parent, monkeypatch):
     def die(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("hpsearch.cluster.births.offspring", die)
+    monkeypatch.setattr("hpsearch.cluster.resuming.offspring", die)
     with pytest.raises(KeyboardInterrupt):
         work(str(job_of(study, given).root))
     beat = study.heartbeat(0, 1)

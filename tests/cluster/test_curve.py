@@ -5,14 +5,14 @@ import threading
 
 import pytest
 
-from hpsearch.cluster.curve import Curve
+from hpsearch.cluster.records import CurveFile
 
 ROWS = [{"step": step, "name": "pol\u00e8 \u2028", "value": step / 7} for step in (5, 10, 15)]
 
 
 @pytest.fixture
 def curve(tmp_path):
-    return Curve(tmp_path / "new" / "curve.jsonl")
+    return CurveFile(tmp_path / "new" / "curve.jsonl")
 
 
 def test_what_is_appended_is_read(curve):

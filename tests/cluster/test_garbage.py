@@ -16,15 +16,14 @@ from hpsearch.cluster.garbage import (
     STALE_SECONDS,
     TEMPORARY,
     TRACES,
-    Ended,
+    EndedTrials,
     find_garbage,
     remove,
 )
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.errors import DiskError
 from hpsearch.trainers import checkpoint
-from hpsearch.trainers.best_checkpoint import Best, write_best
-from hpsearch.trainers.checkpoint import Checkpoint
+from hpsearch.trainers.checkpoint import BestRecord, Checkpoint, write_best
 
 STEPS = (10, 20, 30, 40)
 
@@ -43,7 +42,7 @@ def ended(**changes):
         "live_ids": frozenset(),
         "is_driven": False,
     }
-    return Ended(**(nothing | changes))
+    return EndedTrials(**(nothing | changes))
 
 
 def find(study, kind=None, traces=False, after=0.0, **changes):
@@ -82,7 +81,7 @@ def named(number, *steps):
 
 def test_a_finished_trial_keeps_its_newest_and_its_best(study):
     folder = save(study, 0)
-    write_best(folder, Best(20, "rho/host/choose_first", 0.1))
+    write_best(folder, BestRecord(20, "rho/host/choose_first", 0.1))
     assert find(study, finished=(0,)) == named(0, 10, 30)
 
 
@@ -101,7 +100,7 @@ def test_where_every_checkpoint_is_damaged_all_stay(study):
 
 def test_a_trial_that_was_given_up_keeps_its_best_alone(study):
     save(study, 0)
-    write_best(save(study, 1), Best(20, "rho/host/choose_first", 0.1))
+    write_best(save(study, 1), BestRecord(20, "rho/host/choose_first", 0.1))
     assert find(study, given_up=(0, 1)) == named(0, *STEPS) + named(1, 10, 30, 40)
 
 
@@ -178,7 +177,7 @@ def test_a_removal_that_was_cut_off_is_brought_to_its_end(study, monkeypatch):
     assert list(checkpoint.valid_steps(folder)) == [40, 30, 20]
     [rest] = find(study, TEMPORARY, finished=(0,))
     remove(study.root / rest)
-    assert sorted(one.name for one in folder.iterdir()) == [f"step-{n:09d}" for n in (20, 30, 40)]
+    assert sorted(path.name for path in folder.iterdir()) == [f"step-{n:09d}" for n in (20, 30, 40)]
 
 
 def test_what_is_gone_is_removed(tmp_path):

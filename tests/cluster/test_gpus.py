@@ -10,14 +10,14 @@ import pytest
 import torch
 from gpu_tools import install_nvidia_smi, new_probe, new_uuid
 
-from hpsearch.cluster.gpus import GpuShare, find_gpus
+from hpsearch.cluster.machine import GpuShare, find_gpus
 from hpsearch.cluster.study_dir import StudyDir
 
 UUIDS = [f"GPU-{digit * 8}-1111-2222-3333-444444444444" for digit in "abc"]
 HOLD = """
 import sys, time
-from hpsearch.cluster.gpus import Gpu, hold_gpus
-from hpsearch.cluster.signals import stop_flag
+from hpsearch.cluster.machine import Gpu, hold_gpus
+from hpsearch.cluster.failures import stop_flag
 with stop_flag() as flag:
     print("asks", flush=True)
     held = hold_gpus([Gpu(key[-1], key) for key in sys.argv[2:]], int(sys.argv[1]), flag)

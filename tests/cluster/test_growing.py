@@ -13,8 +13,8 @@ from birth_stories import (
     saved,
 )
 
-from hpsearch.cluster import births
-from hpsearch.cluster.lineage import Birth, Fresh
+from hpsearch.cluster import resuming
+from hpsearch.cluster.records import Birth, Fresh
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.cluster.trial_dir import TrialDir
 from hpsearch.cluster.worker import work
@@ -23,9 +23,8 @@ from hpsearch.population.operators.options import Grow
 from hpsearch.population.options import Adoption
 from hpsearch.trainers import checkpoint
 from hpsearch.trainers.algorithms import build
-from hpsearch.trainers.policies import agent_features
-from hpsearch.trainers.position import Position
-from hpsearch.trainers.saved_player import load_player
+from hpsearch.trainers.opponents import load_player
+from hpsearch.trainers.policies import Position, agent_features
 from hpsearch.trainers.trainer import Trainer
 
 CPU = torch.device("cpu")
@@ -211,8 +210,8 @@ def kill_at(monkeypatch, owner, name, n):
 
 
 MOMENTS = [
-    (births, "inherit_around", 1),
-    (births, "grown", 1),
+    (resuming, "inherit_around", 1),
+    (resuming, "grown", 1),
     (TrialDir, "write_birth", 1),
     (checkpoint, "save", 1),
     (checkpoint, "flush", 2),
@@ -276,7 +275,7 @@ def test_a_trainer_grows_one_member_and_leaves_the_others(tmp_path, tiny_config,
     trainer = build([config, config])
     trainer.train(3)
     before = {name: tensor[0].clone() for name, tensor in trainer.state().items()}
-    assert births.inherit_around(trainer, parents["dqn"], 1) == "host"
+    assert resuming.inherit_around(trainer, parents["dqn"], 1) == "host"
     for name, tensor in trainer.state().items():
         assert torch.equal(tensor[0], before[name]), name
     assert trainer.step.tolist() == [3, BIRTH]

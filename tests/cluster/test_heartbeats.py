@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hpsearch.cluster.heartbeats import BRIEF_SECONDS, HeartbeatFile, Heartbeats, seconds_between
-from hpsearch.cluster.messages import Assignment, JobHeartbeat, MemberHeartbeat
+from hpsearch.cluster.records import Assignment, JobHeartbeat, MemberHeartbeat
 from hpsearch.cluster.worker import work
 
 FIRST, SECOND = Assignment(3, 1, "a"), Assignment(4, 2, "b")

@@ -1,14 +1,14 @@
 """What a trial took and gave on its island."""
 
-from hpsearch.cluster.island import Exchanges, Loan, Takeover
+from hpsearch.cluster.records import DonatedCheckpoint, Exchanges, Exploit
 
 
 def takeover(step):
-    return Takeover(step, 1, step, f"source at {step}", {}, {"host.gamma": 0.9})
+    return Exploit(step, 1, step, f"source at {step}", {}, {"host.gamma": 0.9})
 
 
 def loan(step):
-    return Loan(step, f"own at {step}")
+    return DonatedCheckpoint(step, f"own at {step}")
 
 
 def exchanges(*steps):

@@ -5,15 +5,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from hpsearch.cluster import keeper as keeper_module
-from hpsearch.cluster.keeper import Keeper
-from hpsearch.cluster.lineage import Fresh, Lineage
+from hpsearch.cluster import schedule as keeper_module
 from hpsearch.cluster.member import Member
-from hpsearch.cluster.messages import Assignment
+from hpsearch.cluster.records import Assignment, Fresh, Lineage
+from hpsearch.cluster.schedule import CheckpointPolicy
 from hpsearch.cluster.trial_dir import TrialDir
 from hpsearch.trainers import checkpoint
 from hpsearch.trainers.algorithms import build
-from hpsearch.trainers.best_checkpoint import read_best
+from hpsearch.trainers.checkpoint import read_best
 from hpsearch.trainers.rho import Rho
 
 HOST, AGENT = "rho/host/choose_first", "rho/agent/zeillinger"
@@ -40,7 +39,7 @@ class Story:
         assignment = Assignment(0, 1, "t")
         self.member = Member(assignment, trial, trial.attempt(1), config, "m", lineage, ())
         self.trainer = build([config])
-        self.keeper = Keeper(config)
+        self.keeper = CheckpointPolicy(config)
         self.folder = trial.checkpoints
 
     def reach(self, step: int, value: float | None = None) -> None:

@@ -8,24 +8,22 @@ import pytest
 import torch
 from birth_stories import PAIR, assert_same_state, give, job_of, saved
 
-from hpsearch.cluster.island import Exchanges, Island
-from hpsearch.cluster.lineage import Fresh, Lineage, Parent
+from hpsearch.cluster.records import Exchanges, Fresh, Island, Lineage, Parent
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.cluster.worker import work
-from hpsearch.config_paths import value_at
 from hpsearch.errors import ConflictError
-from hpsearch.game.philox import derive_key
+from hpsearch.game.random import derive_key
 from hpsearch.parameters import FloatParameter
-from hpsearch.population.fitness import Places
+from hpsearch.population.crossplay import Players, play_everybody
+from hpsearch.population.fitness import MatchStanding, Places, score
 from hpsearch.population.operators.options import Clone
 from hpsearch.population.options import Keep, Matches, Perturb, Truncation
-from hpsearch.population.round_robin import Players, play_everybody
-from hpsearch.population.scores import Standing, score
 from hpsearch.population.selection.succession import by_truncation
+from hpsearch.schema import value_at
 from hpsearch.trainers import checkpoint
-from hpsearch.trainers.best_checkpoint import Best, read_best, write_best
+from hpsearch.trainers.checkpoint import BestRecord, read_best, write_best
+from hpsearch.trainers.opponents import load_player
 from hpsearch.trainers.rollouts import game_config
-from hpsearch.trainers.saved_player import load_player
 
 LR, GAMMA = "host.optim.args.lr", "host.gamma"
 MATCHES = Matches(num_games=64, max_steps=50, panel=("zeillinger", "choose_first"), num_samples=50)
@@ -100,16 +98,16 @@ def test_the_worst_become_copies_of_the_best_by_their_games(whole, tmp_path):
         )
         games.append(played.moves[np.ix_(*order)])
     rng = np.random.default_rng(derive_key(ISLAND.name, step, "places"))
-    standing = Standing([Places(k, k) for k in range(4)], (), Places(4, 4), np.zeros(4))
+    standing = MatchStanding([Places(k, k) for k in range(4)], (), Places(4, 4), np.zeros(4))
     scores = score(np.stack(games), standing, MATCHES, None, rng)
     expected = by_truncation(
         scores.named, scores.fresh, islands=["one"] * 4, share=0.5, confidence=0.5, rng=rng
     )
     found = {
-        number: one.source
+        number: takeover.source
         for number, trial in enumerate(trials)
-        for one in trial.read_exchanges().takeovers
-        if one.step == step
+        for takeover in trial.read_exchanges().takeovers
+        if takeover.step == step
     }
     assert found == {n: one.source for n, one in enumerate(expected) if one.is_child}
     assert found
@@ -117,7 +115,7 @@ def test_the_worst_become_copies_of_the_best_by_their_games(whole, tmp_path):
 
 def test_a_copy_learns_by_steps_from_what_its_source_learned_by(whole):
     trials = trials_of(whole)
-    takeovers = [(t, one) for t in trials for one in t.read_exchanges().takeovers]
+    takeovers = [(t, takeover) for t in trials for takeover in t.read_exchanges().takeovers]
     assert takeovers
     for trial, one in takeovers:
         source = saved(trials[one.source], one.source_step)
@@ -138,9 +136,9 @@ def test_a_copy_learns_by_steps_from_what_its_source_learned_by(whole):
 def test_the_same_rates_are_kept_where_nobody_explores(tmp_path, island_job):
     job = island_job(tmp_path, island=replace(ISLAND, explore=Keep("keep")))
     work(str(job.root))
-    takeovers = [one for t in trials_of(job) for one in t.read_exchanges().takeovers]
+    takeovers = [takeover for t in trials_of(job) for takeover in t.read_exchanges().takeovers]
     assert takeovers
-    assert all(one.changes == {} for one in takeovers)
+    assert all(takeover.changes == {} for takeover in takeovers)
 
 
 def test_each_ends_with_a_result_and_a_whole_curve(whole):
@@ -223,7 +221,7 @@ def test_the_step_that_all_have_outlives_those_that_some_have(tmp_path, island_j
     job = island_job(tmp_path, island=island, saving=saving)
     work(str(job.root))
     steps = [set(checkpoint.valid_steps(trial.checkpoints)) for trial in trials_of(job)]
-    assert {20, 25} & set().union(*steps)  # else nobody was saved more often
+    assert {20, 25} & set().union(*steps)  # else no member was saved more often
     ends = [saved(trial, STEPS) for trial in trials_of(job)]
     forget_after(job, (25,) * 4)
     capsys.readouterr()
@@ -243,14 +241,14 @@ def test_what_one_alone_had_saved_later_is_no_part_of_its_next_life(whole, islan
     other = checkpoint.path_of(second.checkpoints, 25)
     late = checkpoint.path_of(trials_of(job)[0].checkpoints, 25)
     shutil.copytree(other, late)
-    write_best(late.parent, Best(25, "rho/host/choose_first", 1.0))
+    write_best(late.parent, BestRecord(25, "rho/host/choose_first", 1.0))
     work(str(job.root))
     assert_same_state(saved(trials_of(job)[0], 25), saved(first, 25))
     assert read_best(late.parent) is None
 
 
 def test_one_that_could_not_begin_has_no_part_in_what_the_others_decide(tmp_path, island_job):
-    """Its row is there, with networks that nobody trains; an attempt after this one lacks it."""
+    """Its row is there, with networks that are not trained; an attempt after this one lacks it."""
     island = replace(ISLAND, steps=5, matches=replace(MATCHES, weighing="uniform"))
     job = island_job(tmp_path / "four", island=island)
     three = island_job(tmp_path / "three", num=3, island=island)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from hpsearch.cluster.match_dir import Entrant, Games, MatchPlan
+from hpsearch.cluster.match_dir import Entrant, MatchGames, MatchPlan
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.errors import CorruptError
 
@@ -35,7 +35,7 @@ def test_a_missing_plan_is_told(match):
 def test_games_are_read_as_they_were_written(match):
     moves = np.arange(2 * 2 * 1 * 3).reshape(2, 2, 1, 3)
     assert match.read_games() is None
-    match.write_games(Games(moves, moves % 2 == 0))
+    match.write_games(MatchGames(moves, moves % 2 == 0))
     games = match.read_games()
     np.testing.assert_array_equal(games.moves, moves)
     np.testing.assert_array_equal(games.finished, moves % 2 == 0)

@@ -13,26 +13,26 @@ from birth_stories import PAIR, parents_in
 
 from hpsearch.cluster import match_job
 from hpsearch.cluster.match_dir import Entrant, MatchDir, MatchPlan, Response
-from hpsearch.cluster.messages import JobPlan
+from hpsearch.cluster.records import JobPlan
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.cluster.worker import work
 from hpsearch.errors import ConflictError, CorruptError
-from hpsearch.game.encoding import HostActionEncoder
 from hpsearch.game.kernels import BACKENDS
-from hpsearch.game.philox import derive_key
 from hpsearch.game.players import agent_player
-from hpsearch.population import round_robin
+from hpsearch.game.random import derive_key
+from hpsearch.game.rules import HostActionEncoder
+from hpsearch.population import crossplay as crossplay_module
 from hpsearch.population.best_response import measure_response, train_response
-from hpsearch.population.crossplay import crossplay
-from hpsearch.population.sides import (
+from hpsearch.population.crossplay import (
     agent_banks,
+    crossplay,
     host_banks,
     scripted_agents,
     scripted_hosts,
 )
-from hpsearch.trainers.position import Position
+from hpsearch.trainers.opponents import load_player
+from hpsearch.trainers.policies import Position
 from hpsearch.trainers.rollouts import game_config
-from hpsearch.trainers.saved_player import load_player
 
 CPU = torch.device("cpu")
 SPLITS = ("match 1 a", "match 1 b")
@@ -112,7 +112,7 @@ def test_a_match_gives_signs_of_life(study, plan):
 
 
 def test_a_match_says_how_many_pairs_have_played(study, plan, monkeypatch):
-    monkeypatch.setattr(round_robin, "MAX_COORDINATES", 2 * NUM_GAMES * 4 * 3)
+    monkeypatch.setattr(crossplay_module, "MAX_COORDINATES", 2 * NUM_GAMES * 4 * 3)
     match, told = study.match(1), []
     give_sign = MatchDir.give_sign
 
@@ -172,7 +172,7 @@ def test_sets_of_starts_are_independent(study, plan):
 @pytest.mark.parametrize("pairs", [1, 2, 5])
 def test_little_memory_changes_no_game(study, plan, monkeypatch, pairs):
     whole = played(study, plan)
-    monkeypatch.setattr(round_robin, "MAX_COORDINATES", pairs * NUM_GAMES * 4 * 3)
+    monkeypatch.setattr(crossplay_module, "MAX_COORDINATES", pairs * NUM_GAMES * 4 * 3)
     parts = played(study, plan, number=2)
     np.testing.assert_array_equal(parts.moves, whole.moves)
     np.testing.assert_array_equal(parts.finished, whole.finished)
@@ -285,8 +285,8 @@ def test_responses_are_trained_saved_and_measured(study, plan, checkpoints):
     pair = checkpoints[0]
     plan = replace(plan, responses=(response(pair, "host"), response(pair, "agent")))
     work(str(job_for(study, plan).root))
-    answers = {one.role: one for one in study.match(1).read_answers()}
-    assert {role: one.trial for role, one in answers.items()} == {"host": 7, "agent": 7}
+    answers = {answer.role: answer for answer in study.match(1).read_answers()}
+    assert {role: answer.trial for role, answer in answers.items()} == {"host": 7, "agent": 7}
     assert study.match(1).read_games() is not None
     for role, other in (("host", "agent"), ("agent", "host")):
         [saved] = study.match(1).response(role).iterdir()

@@ -18,13 +18,13 @@ import pytest
 import torch
 
 from hpsearch import yaml_file
-from hpsearch.bounded import read_json
 from hpsearch.cluster import trial_dir as trial_dir_module
 from hpsearch.cluster.heartbeats import SHORTEST_SECONDS
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.cluster.worker import work
 from hpsearch.errors import ConflictError, CorruptError
-from hpsearch.trainers import best_checkpoint, checkpoint
+from hpsearch.files import read_json
+from hpsearch.trainers import checkpoint
 from hpsearch.trainers.algorithms import build
 from hpsearch.trainers.trainer import Trainer
 
@@ -90,7 +90,7 @@ def run(tmp_path, new_job, plain_config):
     """Return a function (changes of each member, algorithm, attempt) -> job that has run."""
 
     def run(*members, algorithm="dqn", attempt=1, root=tmp_path / "study"):
-        job = new_job(root, [plain_config(one, algorithm) for one in members], attempt)
+        job = new_job(root, [plain_config(member, algorithm) for member in members], attempt)
         work(str(job.root))
         return job
 
@@ -156,12 +156,12 @@ def test_never_forgets_the_best_of_the_run_before(run, monkeypatch):
     with_values(monkeypatch, {4: 0.2, 8: 0.9, 10: 0.3, 12: 0.5})
     rules = {**SAVING, "checkpoint.best": METRIC}
     job = run(rules)
-    assert best_checkpoint.read_best(job.study.trial(0).checkpoints).step == 8
+    assert checkpoint.read_best(job.study.trial(0).checkpoints).step == 8
     again = run(
         {**rules, "evaluation.interval": 10, "checkpoint.resume": "never"},
         attempt=2,
     )
-    assert best_checkpoint.read_best(again.study.trial(0).checkpoints).step == 10
+    assert checkpoint.read_best(again.study.trial(0).checkpoints).step == 10
 
 
 def test_must_needs_a_checkpoint(run, tmp_path, new_job, plain_config):
@@ -305,7 +305,7 @@ def test_the_best_outlives_newer_ones(run, monkeypatch):
     assert kinds == ["best", "periodic", "final"]
 
 
-@pytest.mark.parametrize("owner", [best_checkpoint, checkpoint, trial_dir_module])
+@pytest.mark.parametrize("owner", [checkpoint, trial_dir_module])
 def test_killed_before_any_write_the_best_is_the_same(
     run, tmp_path, new_job, plain_config, monkeypatch, owner
 ):
@@ -345,8 +345,10 @@ def test_a_loss_above_max_loss_is_one_members_end(run, tmp_path, algorithm):
     }
     others = [{"seed": 2, **SAVING}, {"seed": 3, **SAVING}]
     limit = {"monitor.max_loss": 5.0, "monitor.interval": 1}
-    alone = run(*[{**one, **limit} for one in others], algorithm=algorithm, root=tmp_path / "alone")
-    one, other = ({**one, **limit} for one in others)
+    alone = run(
+        *[{**other, **limit} for other in others], algorithm=algorithm, root=tmp_path / "alone"
+    )
+    one, other = ({**other, **limit} for other in others)
     job = run(one, {**SAVING, **wild, **limit}, other, algorithm=algorithm)
     ended = result(job, 1)
     assert (ended.status, ended.kind) == ("failed", "diverged")
@@ -466,7 +468,7 @@ def test_observers_of_a_job_that_was_killed_again_and_again(
     whole = run(*members, root=tmp_path / "whole")
     attempt, seen = 1, []
     while True:
-        job = new_job(tmp_path / "killed", [plain_config(one) for one in members], attempt)
+        job = new_job(tmp_path / "killed", [plain_config(member) for member in members], attempt)
         on_nth_call(monkeypatch, Trainer, "train", 5, die)
         original = Trainer.evaluate
         monkeypatch.setattr(

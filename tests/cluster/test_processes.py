@@ -113,9 +113,9 @@ def test_local_executor(tmp_path, new_job, plain_config):
 def test_local_executor_does_not_take_strangers_for_its_jobs(tmp_path, new_job, plain_config):
     """A process id may have passed to another process; it must not be ended."""
     job = new_job(tmp_path, [plain_config()])
-    me, nobody = str(os.getpid()), str(2**22 - 1)
+    me, unused = str(os.getpid()), str(2**22 - 1)
     executor = LocalExecutor(num_threads=1)
-    for stranger in (me, nobody):
+    for stranger in (me, unused):
         assert executor.look([(job, stranger)]) == {job.name: JobStatus(stranger, "ended")}
         executor.interrupt([(job, stranger)])
         executor.cancel([(job, stranger)])

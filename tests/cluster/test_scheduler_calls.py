@@ -3,11 +3,11 @@
 import pytest
 
 from hpsearch.cluster.executor import SchedulerSilentError
-from hpsearch.cluster.scheduler_calls import SchedulerCalls
+from hpsearch.cluster.slurm_calls import SchedulerCalls
 
 
 class Time:
-    """A clock that goes on when somebody sleeps."""
+    """A clock that goes on when a caller sleeps."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -54,7 +54,7 @@ def test_a_program_that_fails_gave_no_answer(command: list[str], said: str) -> N
 
 
 def test_a_program_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hpsearch.cluster.scheduler_calls.CALL_SECONDS", 0.1)
+    monkeypatch.setattr("hpsearch.cluster.slurm_calls.CALL_SECONDS", 0.1)
     with pytest.raises(SchedulerSilentError, match="sleep gave no answer"):
         SchedulerCalls(60).run(["sleep", "5"])
 
@@ -66,7 +66,7 @@ def test_a_program_reads_its_script() -> None:
 def test_all_jobs_are_told_even_if_some_cannot_be(
     monkeypatch: pytest.MonkeyPatch, tmp_path
 ) -> None:
-    monkeypatch.setattr("hpsearch.cluster.scheduler_calls.IDS_PER_CALL", 2)
+    monkeypatch.setattr("hpsearch.cluster.slurm_calls.IDS_PER_CALL", 2)
     program = tmp_path / "scancel"
     program.write_text(
         f'#!/bin/sh\necho "$@" >> {tmp_path}/told\ncase "$*" in *1*) exit 1;; esac\n'

@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from hpsearch.cluster.signals import stop_flag
+from hpsearch.cluster.failures import stop_flag
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR2])

@@ -7,15 +7,12 @@ from typing import Any
 
 import pytest
 from fakes import smooth_curve
+from virtual_cluster import CallFaults, Faults, SimulatedCluster, SimulatedExecutor, Task
+from virtual_job import Course, teaches_nothing
 
 from hpsearch import yaml_file
 from hpsearch.cluster.executor import SchedulerSilentError, SubmissionRefusedError
-from hpsearch.cluster.lineage import Fresh, Lineage
-from hpsearch.cluster.messages import Assignment, Control, JobPlan
-from hpsearch.cluster.simulated import CallFaults, SimulatedExecutor
-from hpsearch.cluster.simulated_cluster import Faults, SimulatedCluster, Task
-from hpsearch.cluster.simulated_job import Course
-from hpsearch.cluster.simulated_match import teaches_nothing
+from hpsearch.cluster.records import Assignment, Control, Fresh, JobPlan, Lineage
 from hpsearch.cluster.study_dir import JobDir, StudyDir
 
 OFTEN = 3600.0
@@ -55,7 +52,7 @@ def run(
     works = [Diary() for _ in range(jobs)]
     ids = cluster.submit([str(index) for index in range(jobs)], works, gpus)
     cluster.advance(until)
-    return cluster, [cluster.tasks[one] for one in ids], works
+    return cluster, [cluster.tasks[identifier] for identifier in ids], works
 
 
 def test_jobs_wait_for_room_and_come_in_order() -> None:

@@ -8,20 +8,20 @@ import pytest
 import torch
 
 from hpsearch import yaml_file
-from hpsearch.cluster.lineage import Fresh, Lineage
-from hpsearch.cluster.signals import StopFlag
+from hpsearch.cluster.failures import StopFlag
+from hpsearch.cluster.records import Fresh, Lineage
 from hpsearch.cluster.single_run import open_run
 from hpsearch.cluster.trial_dir import TrialDir
 from hpsearch.errors import ConflictError
-from hpsearch.plain import to_plain
+from hpsearch.schema import to_plain
 from hpsearch.trainers import checkpoint
 
 
-def nobody(standing) -> None:
+def no_watcher(standing) -> None:
     """Watch nothing."""
 
 
-def train(config, folder, flag=None, watcher=nobody):
+def train(config, folder, flag=None, watcher=no_watcher):
     with open_run(config, folder) as run:
         return run.train(flag or StopFlag(), watcher)
 

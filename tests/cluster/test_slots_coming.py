@@ -1,4 +1,4 @@
-"""Members that come while others train: nothing is rebuilt, and nobody notices.
+"""Members that come while others train: nothing is rebuilt, and the others do not notice.
 
 The driver's part is played by files that lie there from the beginning, or that are written when
 the trainer is called. Every other test of a worker's life stands in test_worker.py.
@@ -19,9 +19,9 @@ from slot_stories import (
     terminate,
 )
 
-from hpsearch.cluster import slots
-from hpsearch.cluster.messages import Control
+from hpsearch.cluster import member
 from hpsearch.cluster.population import Population
+from hpsearch.cluster.records import Control
 from hpsearch.cluster.study_dir import JobDir
 from hpsearch.cluster.worker import work
 from hpsearch.errors import CorruptError, DiskError
@@ -38,7 +38,7 @@ def test_a_newcomer_takes_the_slot_of_one_that_has_finished(
     job, (new,) = pilot([SHORT, LONG], [NEW], algorithm=algorithm)
     job.write_next(1, [new])
     with monkeypatch.context() as patch:
-        built, selected = counted(patch, slots, "build"), counted(patch, Trainer, "select")
+        built, selected = counted(patch, member, "build"), counted(patch, Trainer, "select")
         measured = counted(patch, Trainer, "evaluate")
         work(str(job.root))
     assert (len(built), len(selected)) == (1, 0)
@@ -62,7 +62,7 @@ def test_a_newcomer_takes_the_slot_of_one_that_was_pruned(pilot, alone, monkeypa
         job.write_next(1, [new])
 
     at_step(monkeypatch, 4, prune)
-    built = counted(monkeypatch, slots, "build")
+    built = counted(monkeypatch, member, "build")
     work(str(job.root))
     assert len(built) == 1
     assert ended(job, 1) == ("pruned", 6)
@@ -114,7 +114,7 @@ def test_members_come_and_go_through_a_long_life(pilot, alone, monkeypatch) -> N
     job.write_next(2, given[2:3])
     job.write_next(3, given[3:])
     job.write_next(4, [])
-    built = counted(monkeypatch, slots, "build")
+    built = counted(monkeypatch, member, "build")
     work(str(job.root))
     assert len(built) == 1
     for one, changes in zip(given, many, strict=True):
@@ -150,7 +150,7 @@ def test_more_than_there_are_slots_wait_for_their_turn(pilot) -> None:
 def test_another_shape_waits_until_the_others_have_ended(pilot, monkeypatch) -> None:
     job, given = pilot([SHORT, LONG], [{**NEW, "host.net_arch": [9]}, NEW])
     job.write_next(1, given)
-    built = counted(monkeypatch, slots, "build")
+    built = counted(monkeypatch, member, "build")
     work(str(job.root))
     assert [ended(job, one.trial) for one in given] == [("finished", 12)] * 2
     assert [trainer.num_members for trainer in built] == [2, 1]
@@ -168,7 +168,7 @@ def test_all_that_wait_begin_at_once_where_nobody_trains(pilot, monkeypatch) -> 
 
     monkeypatch.setattr(Population, "_admit", lambda self: None)
     monkeypatch.setattr(Population, "_finish", give_then)
-    built = counted(monkeypatch, slots, "build")
+    built = counted(monkeypatch, member, "build")
     work(str(job.root))
     assert [trainer.num_members for trainer in built] == [1, 2]
     assert [ended(job, one.trial) for one in given] == [("finished", 12)] * 2

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from slot_stories import LONG, NEW, SHORT, assert_same_training, at_step, curve, ended, terminate
 
-from hpsearch.cluster.messages import Control
+from hpsearch.cluster.records import Control
 from hpsearch.cluster.worker import work
 
 

@@ -30,7 +30,7 @@ def test_a_newcomer_shows_life_before_it_takes_its_row(pilot, monkeypatch) -> No
 
 @pytest.mark.parametrize("n", [3, 5, 7, 9])
 def test_killed_with_newcomers_the_next_attempt_goes_on(pilot, alone, monkeypatch, n) -> None:
-    """Each from its own newest checkpoint: nobody goes back for one that came later."""
+    """Each from its own newest checkpoint: none goes back for one that came later."""
     changes = [SHORT, LONG, NEW, {**NEW, "seed": 4, "steps": 8}]
     job, given = pilot(changes[:2], changes[2:])
     job.write_next(1, given[:1])

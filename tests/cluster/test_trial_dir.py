@@ -5,20 +5,22 @@ from dataclasses import asdict, replace
 
 import pytest
 
-from hpsearch import bounded
-from hpsearch.atomic import write_json
-from hpsearch.cluster.lineage import Birth, Lineage, Parent
-from hpsearch.cluster.messages import (
+from hpsearch import files
+from hpsearch.cluster.member import TrialQueue
+from hpsearch.cluster.records import (
     Assignment,
     AttemptResult,
+    Birth,
     Control,
     Heartbeat,
     JobPlan,
+    Lineage,
+    Parent,
     Start,
 )
 from hpsearch.cluster.study_dir import StudyDir
-from hpsearch.cluster.supply import Supply
 from hpsearch.errors import CorruptError
+from hpsearch.files import write_json
 from hpsearch.population.operators.options import GaussianMutation
 
 RHO = {"value": 0.5, "low": 0.4, "high": 0.6}
@@ -198,6 +200,6 @@ def test_what_cannot_be_read_now_is_no_fault_of_the_trial(study, trial, monkeypa
         raise OSError(116, "Stale file handle")
 
     with monkeypatch.context() as patch:
-        patch.setattr(bounded, "open_file", fail)
-        assert Supply(job, plan).waiting == ()
+        patch.setattr(files, "open_file", fail)
+        assert TrialQueue(job, plan).waiting == ()
     assert trial.attempt(1).read_result().kind == "disk"

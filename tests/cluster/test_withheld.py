@@ -11,11 +11,11 @@ from cli_tools import write_study
 
 from hpsearch import yaml_file
 from hpsearch.cluster import local
+from hpsearch.cluster.executor import without_variables
 from hpsearch.cluster.local import LocalExecutor
 from hpsearch.cluster.slurm import SlurmExecutor
 from hpsearch.cluster.slurm_profile import load_profile
 from hpsearch.cluster.study_dir import StudyDir
-from hpsearch.cluster.withheld import without_variables
 from hpsearch.study.spec import load_spec, secret_variables
 
 PROFILE = Path(__file__).parents[2] / "slurm" / "dev-cluster.yaml"

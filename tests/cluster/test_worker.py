@@ -1,6 +1,6 @@
 """The worker, stopped and killed at every point: the next attempt ends as if it had not been.
 
-Most tests run `work` in this process: a kill is an exception that nobody catches.
+Most tests run `work` in this process: a kill is an exception that is never caught.
 """
 
 import os
@@ -11,12 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from hpsearch.cluster import slots
+from hpsearch.cluster import member
 from hpsearch.cluster import trial_dir as trial_dir_module
-from hpsearch.cluster.lineage import Fresh, Lineage
+from hpsearch.cluster.failures import StopFlag
 from hpsearch.cluster.member import Member
-from hpsearch.cluster.messages import Control
-from hpsearch.cluster.signals import StopFlag
+from hpsearch.cluster.records import Control, Fresh, Lineage
 from hpsearch.cluster.study_dir import JobDir, StudyDir
 from hpsearch.cluster.worker import train_job, work
 from hpsearch.errors import ConflictError
@@ -124,7 +123,7 @@ def test_a_job_trains_measures_saves_and_tells(tmp_path, new_job, configs, unint
         assert outcome(job.study, number, 1) == uninterrupted[number]
     said = job.heartbeat.read()
     assert said.pid == os.getpid()
-    assert {one.trial for one in said.members} <= {0, 1}
+    assert {member.trial for member in said.members} <= {0, 1}
 
 
 @pytest.mark.parametrize("calls", [1, 2, 5])
@@ -371,7 +370,7 @@ def test_a_trial_that_cannot_begin_says_so(tmp_path, monkeypatch, new_job, confi
     def broken(configs):
         raise ValueError("no such network")
 
-    monkeypatch.setattr(slots, "build", broken)
+    monkeypatch.setattr(member, "build", broken)
     with pytest.raises(ValueError, match="no such network"):
         work(str(job.root))
     for number in range(2):
@@ -409,7 +408,7 @@ def test_a_job_that_is_stopped_before_it_trains_says_so(tmp_path, new_job, confi
     flag.is_set = True
     train_job(str(job.root), flag)
     results = [job.study.trial(number).attempt(1).read_result() for number in range(2)]
-    assert [(one.status, one.step) for one in results] == [("interrupted", 0)] * 2
+    assert [(result.status, result.step) for result in results] == [("interrupted", 0)] * 2
 
 
 # Pilots.
@@ -443,7 +442,7 @@ def test_a_pilot_builds_one_trainer_for_all_trials_of_a_shape(pilot, monkeypatch
     job.write_next(1, [second])
     job.write_next(2, [])
     built = []
-    monkeypatch.setattr(slots, "build", lambda configs: built.append(build(configs)) or built[0])
+    monkeypatch.setattr(member, "build", lambda configs: built.append(build(configs)) or built[0])
     work(str(job.root))
     assert [ended(job, 0), ended(job, 1)] == ["finished", "finished"]
     assert len(built) == 1

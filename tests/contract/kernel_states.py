@@ -15,8 +15,8 @@ import torch
 
 from hpsearch.game import FusedGame, GameConfig, HostActionEncoder, rules
 from hpsearch.game.kernels import BACKENDS, Backend
-from hpsearch.game.philox import derive_key
-from hpsearch.game.rewards import REWARDS
+from hpsearch.game.random import derive_key
+from hpsearch.game.rules import REWARDS
 
 HAS_GPU = torch.cuda.is_available()
 if not HAS_GPU:

@@ -68,8 +68,8 @@ def test_a_pass_is_the_formula(name, num_members, num_weights, followed):
         share = torch.rand(num_members, generator=given).round(decimals=1)
         for bank in (own, expected):
             bank.move(gradients, scale, active, share)
-    for one, other in zip(own.tensors(), expected.tensors(), strict=True):
-        torch.testing.assert_close(one, other, rtol=2e-5, atol=2e-5)
+    for tensor, other in zip(own.tensors(), expected.tensors(), strict=True):
+        torch.testing.assert_close(tensor, other, rtol=2e-5, atol=2e-5)
 
 
 @every_pass

@@ -12,17 +12,14 @@ from typing import Any
 import pytest
 from fakes import FakeExecutor, smooth_curve
 from gpu_tools import new_probe, new_share
+from virtual_cluster import SimulatedCluster, SimulatedExecutor
+from virtual_job import Course, teaches_nothing
 
 from hpsearch import yaml_file
 from hpsearch.cluster.executor import Executor, JobStatus, SubmissionRefusedError
-from hpsearch.cluster.gpus import NO_GPUS, GpuShare
-from hpsearch.cluster.lineage import Fresh, Lineage
 from hpsearch.cluster.local import LocalExecutor
-from hpsearch.cluster.messages import Assignment, AttemptResult, Control, JobPlan
-from hpsearch.cluster.simulated import SimulatedExecutor
-from hpsearch.cluster.simulated_cluster import SimulatedCluster
-from hpsearch.cluster.simulated_job import Course
-from hpsearch.cluster.simulated_match import teaches_nothing
+from hpsearch.cluster.machine import NO_GPUS, GpuShare
+from hpsearch.cluster.records import Assignment, AttemptResult, Control, Fresh, JobPlan, Lineage
 from hpsearch.cluster.study_dir import JobDir, StudyDir
 
 PATIENCE_SECONDS = 60
@@ -220,9 +217,9 @@ def test_an_interrupted_trial_goes_on_where_it_was(
     results = [trial.attempt(1).read_result() for trial in trials]
     step = results[0].step if results[0] else 0
     assert 50 <= step < 1000
-    assert [one and (one.status, one.step, one.kind, one.metrics) for one in results] == [
-        ("interrupted", step, None, {})
-    ] * 2
+    assert [
+        result and (result.status, result.step, result.kind, result.metrics) for result in results
+    ] == [("interrupted", step, None, {})] * 2
     again = write_job(job.study, "00002", 2, configs)
     again_id = executor.submit([again])[again.name]
     assert again_id != job_id

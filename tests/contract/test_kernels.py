@@ -25,8 +25,8 @@ from kernel_states import (
 from hpsearch.game import FusedGame, GameConfig, HostActionEncoder
 from hpsearch.game.kernels import BACKENDS, default_backend
 from hpsearch.game.kernels.cpu_loops import REWARD_KINDS
-from hpsearch.game.philox import derive_key
-from hpsearch.game.rewards import REWARDS
+from hpsearch.game.random import derive_key
+from hpsearch.game.rules import REWARDS
 
 needs_triton = pytest.mark.skipif(find_spec("triton") is None, reason="triton is not installed")
 every_backend = pytest.mark.parametrize(

@@ -16,7 +16,7 @@ import pytest
 import torch
 
 from hpsearch.errors import ConflictError, CorruptError
-from hpsearch.plain import to_plain
+from hpsearch.schema import to_plain
 from hpsearch.trainers import checkpoint
 from hpsearch.trainers.algorithms import TRAINERS, build
 from hpsearch.trainers.config import TrainerConfig

@@ -7,12 +7,11 @@ import pytest
 import torch
 from point_sets import Point, as_points, as_tensor, moved_points, repositioned_points
 
-from hpsearch.game.best_response import SearchLimits, longest_game, shortest_game
-from hpsearch.game.encoding import HostActionEncoder, subset_bits
 from hpsearch.game.kernels import BACKENDS
-from hpsearch.game.philox import derive_key
 from hpsearch.game.players import AGENTS, HOSTS
-from hpsearch.game.solver import Solver
+from hpsearch.game.random import derive_key
+from hpsearch.game.rules import HostActionEncoder, subset_bits
+from hpsearch.game.solver import SearchLimits, Solver, longest_game, shortest_game
 
 ADE = {
     "A1": ([(2, 0, 0), (0, 2, 0), (0, 0, 2)], 2),

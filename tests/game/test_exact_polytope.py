@@ -1,11 +1,11 @@
 import numpy as np
 import pytest
 import torch
+from exact_polytope import MAX_EXACT_COORDINATE, exact_polytope
 from point_sets import Point, as_points, as_tensor
 from scipy.optimize import linprog
 
 from hpsearch.game import rules
-from hpsearch.game.exact_polytope import MAX_EXACT_COORDINATE, exact_polytope
 
 
 def is_vertex(point: Point, others: list[Point]) -> bool:

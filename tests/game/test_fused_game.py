@@ -6,8 +6,8 @@ from point_sets import as_points, moved_points
 
 from hpsearch.game import FusedGame, GameConfig, HostActionEncoder, rules
 from hpsearch.game.kernels import BACKENDS
-from hpsearch.game.philox import derive_key
 from hpsearch.game.players import HOSTS, agent_player, host_player
+from hpsearch.game.random import derive_key
 from hpsearch.game.stream import Stream
 
 SMALL = GameConfig(

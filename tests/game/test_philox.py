@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from hpsearch.game.kernels import BACKENDS
-from hpsearch.game.philox import derive_key, philox4x32, split_words
+from hpsearch.game.random import derive_key, philox4x32, split_words
 from hpsearch.game.stream import Stream
 
 # Known answers of the Random123 library: counter, key, words.

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from hpsearch.game import FusedGame, GameConfig, HostActionEncoder
-from hpsearch.game.philox import derive_key
 from hpsearch.game.players import agent_player, host_player
+from hpsearch.game.random import derive_key
 from hpsearch.game.stream import Stream
 
 

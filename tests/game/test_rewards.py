@@ -2,7 +2,7 @@ import pytest
 import torch
 from point_sets import as_tensor
 
-from hpsearch.game.rewards import REWARDS, reward_function
+from hpsearch.game.rules import REWARDS, reward_function
 
 POINTS = torch.stack([as_tensor([(3, 0), (2, 1), (0, 4)], 4)] * 2)
 NEXT_POINTS = torch.stack([as_tensor([(0, 4)], 4), as_tensor([(3, 0), (0, 4)], 4)])

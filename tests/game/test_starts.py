@@ -3,8 +3,7 @@ import torch
 
 from hpsearch.game import rules
 from hpsearch.game.kernels import BACKENDS
-from hpsearch.game.philox import derive_key
-from hpsearch.game.starts import random_starts, simplest_start
+from hpsearch.game.random import derive_key, random_starts, simplest_start
 
 KEYS = torch.tensor([derive_key("starts", member) for member in range(3)])
 
@@ -42,7 +41,7 @@ def test_a_start_is_a_function_of_key_lane_and_number(backend):
 
 
 def test_what_is_never_drawn_is_the_simplest_start(monkeypatch):
-    monkeypatch.setattr("hpsearch.game.starts.MAX_ATTEMPTS", 0)
+    monkeypatch.setattr("hpsearch.game.random.MAX_ATTEMPTS", 0)
     points = random_starts(
         KEYS, torch.zeros(3, 1, dtype=torch.int64), num_points=3, dimension=2, max_value=4
     )

@@ -4,10 +4,9 @@ import pytest
 import torch
 
 from hpsearch.monitor.config import MonitorConfig
-from hpsearch.monitor.look import Look, MemberLook
+from hpsearch.monitor.look import JobPlace, Look, MemberLook, MemberPlace
 from hpsearch.monitor.monitor import JobMonitor
-from hpsearch.monitor.places import JobPlace, MemberPlace
-from hpsearch.monitor.sections import Timing
+from hpsearch.monitor.timing import Timing
 from hpsearch.schema import read
 
 OFF = {

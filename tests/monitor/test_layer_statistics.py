@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from hpsearch.monitor.layer_statistics import LayerTensors, layer_statistics
+from hpsearch.monitor.resources import LayerTensors, layer_statistics
 
 
 def test_they_are_those_of_numpy_for_every_member():

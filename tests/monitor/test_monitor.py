@@ -6,8 +6,8 @@ import sys
 import pytest
 import torch
 
-from hpsearch.monitor.divergence import divergence
-from hpsearch.monitor.layer_statistics import LayerTensors
+from hpsearch.monitor.look import divergence
+from hpsearch.monitor.resources import LayerTensors
 
 
 def scalars(*losses):
@@ -118,9 +118,7 @@ class TestFailures:
             def close(self):
                 raise OSError(28, "No space left on device")
 
-        monkeypatch.setattr(
-            "hpsearch.monitor.training_log.TrainingLog._file", lambda self, path: Full()
-        )
+        monkeypatch.setattr("hpsearch.monitor.sinks.TrainingLog._file", lambda self, path: Full())
         monitor = make_monitor(training_log=True, tensorboard=True)
         for step in (2, 4):
             monitor.after_steps(step, [step, step], scalars(1.0, 2.0), must_not_be_called)
@@ -146,6 +144,6 @@ class TestFailures:
     def test_an_observer_that_breaks_while_it_closes(self, make_monitor, monkeypatch):
         monitor = make_monitor(training_log=True)
         monkeypatch.setattr(
-            "hpsearch.monitor.training_log.TrainingLog.close", lambda self: must_not_be_called()
+            "hpsearch.monitor.sinks.TrainingLog.close", lambda self: must_not_be_called()
         )
         monitor.close()

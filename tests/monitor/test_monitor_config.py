@@ -10,8 +10,7 @@ import yaml
 import hpsearch.monitor
 from hpsearch.errors import ConfigError
 from hpsearch.monitor.config import MonitorConfig
-from hpsearch.plain import leaves, to_plain
-from hpsearch.schema import read
+from hpsearch.schema import leaves, read, to_plain
 
 EVERYTHING = {
     "interval": 100,
@@ -76,7 +75,7 @@ import torch
 before = set(sys.modules)
 from hpsearch.monitor.config import MonitorConfig
 from hpsearch.monitor.monitor import JobMonitor
-from hpsearch.monitor.places import JobPlace
+from hpsearch.monitor.look import JobPlace
 config = MonitorConfig(1, False, False, False, False, False, None, None, None, None)
 place = JobPlace("s", "j", Path("/none"), Path("/none"))
 JobMonitor(config, place, [], torch.device("cpu"), print).close()

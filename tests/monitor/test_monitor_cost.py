@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import pytest
 import torch
 
-from hpsearch.monitor.layer_statistics import LayerTensors
+from hpsearch.monitor.resources import LayerTensors
 
 MEMBERS, LAYERS, WIDTH, BATCH = 8, 6, 64, 128
 INTERVAL, ROUNDS = 100, 5

@@ -8,7 +8,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from hpsearch.errors import ConflictError
-from hpsearch.monitor.prometheus import Server, Textfile
+from hpsearch.monitor.prometheus import MetricsServer, Textfile
 
 
 def gauges(text):
@@ -73,7 +73,7 @@ def test_numbers_and_names_that_are_no_ordinary_ones(job, make_look):
 
 
 def test_the_newest_look_is_served(job, make_look, free_port):
-    server = Server(job, free_port)
+    server = MetricsServer(job, free_port)
     try:
         assert gauges(get(free_port)) == {}
         server.write(make_look(10, 1.5))
@@ -83,13 +83,13 @@ def test_the_newest_look_is_served(job, make_look, free_port):
         assert values["hpsearch_loss"] == 2.5
     finally:
         server.close()
-    Server(job, free_port).close()  # the port has been given back
+    MetricsServer(job, free_port).close()  # the port has been given back
 
 
 def test_a_port_that_is_taken(job, free_port):
-    server = Server(job, free_port)
+    server = MetricsServer(job, free_port)
     try:
         with pytest.raises(ConflictError, match=f"port {free_port} of 127.0.0.1 cannot be used"):
-            Server(job, free_port)
+            MetricsServer(job, free_port)
     finally:
         server.close()

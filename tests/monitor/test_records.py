@@ -5,7 +5,7 @@ import random
 
 from tensorboard.summary.writer.record_writer import RecordWriter as Theirs
 
-from hpsearch.monitor.records import RecordWriter
+from hpsearch.monitor.event_file import RecordWriter
 
 
 def test_files_are_the_same_byte_for_byte():
@@ -25,7 +25,7 @@ def test_files_are_the_same_byte_for_byte():
 
 def test_the_published_check_value():
     """RFC 3720, appendix B.4: 32 bytes of zeros."""
-    from hpsearch.monitor.records import _Checksums
+    from hpsearch.monitor.event_file import _Checksums
 
     assert _Checksums().of(bytes(32)) == 0x8A9136AA
     assert _Checksums().of(b"123456789") == 0xE3069283

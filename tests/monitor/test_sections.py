@@ -5,8 +5,8 @@ import time
 import pytest
 import torch
 
-from hpsearch.monitor.activity import Activity
-from hpsearch.monitor.sections import MAX_PENDING, NO_SECTIONS, NamedSections
+from hpsearch.monitor.timing import MAX_PENDING, NO_SECTIONS, NamedSections
+from hpsearch.monitor.watchdog import Activity
 
 CPU = torch.device("cpu")
 

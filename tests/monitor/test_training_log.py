@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from hpsearch.monitor.training_log import TrainingLog
+from hpsearch.monitor.sinks import TrainingLog
 
 
 def rows(place):

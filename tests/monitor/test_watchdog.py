@@ -7,8 +7,7 @@ import sys
 import threading
 import time
 
-from hpsearch.monitor.activity import Activity
-from hpsearch.monitor.watchdog import Watchdog
+from hpsearch.monitor.watchdog import Activity, Watchdog
 
 HANG = """
 import os, sys, time
@@ -16,7 +15,7 @@ from pathlib import Path
 import torch
 from hpsearch.monitor.config import MonitorConfig
 from hpsearch.monitor.monitor import JobMonitor
-from hpsearch.monitor.places import JobPlace, MemberPlace
+from hpsearch.monitor.look import JobPlace, MemberPlace
 
 def on_hang(report):
     print(report, report.stacks, flush=True)
@@ -88,7 +87,7 @@ def test_closing_ends_the_thread():
 def test_a_process_that_was_stopped_does_not_hang():
     script = """
 import sys, time
-from hpsearch.monitor.activity import Activity
+from hpsearch.monitor.watchdog import Activity
 from hpsearch.monitor.watchdog import Watchdog
 activity = Activity()
 Watchdog(activity, 1.0, lambda report: print("hung", flush=True))

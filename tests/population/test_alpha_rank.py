@@ -3,8 +3,11 @@
 import numpy as np
 import pytest
 
-from hpsearch.population.ratings.alpha_rank import alpha_rank, alpha_rank_limit
-from hpsearch.population.ratings.stationary import stationary_distribution
+from hpsearch.population.ratings.alpha_rank import (
+    alpha_rank,
+    alpha_rank_limit,
+    stationary_distribution,
+)
 
 PENNIES = np.array([[1.0, -1.0], [-1.0, 1.0]])
 

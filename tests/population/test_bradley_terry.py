@@ -5,8 +5,7 @@ import pytest
 from scipy.optimize import minimize
 
 from hpsearch.population.ratings import bradley_terry as module
-from hpsearch.population.ratings.bradley_terry import bradley_terry
-from hpsearch.population.ratings.wins import wins_by_speed
+from hpsearch.population.ratings.bradley_terry import bradley_terry, wins_by_speed
 
 
 def test_two_players_by_the_logarithm_of_their_odds():
@@ -56,12 +55,12 @@ EDGES = {
     "one host": ([[GAMES, 0.0, GAMES / 2]], [[GAMES] * 3]),
     "all equal": (ALL / 2, ALL),
     "no host ever wins": (0 * ALL, ALL),
-    "nobody met": (0 * ALL, 0 * ALL),
+    "none met": (0 * ALL, 0 * ALL),
     "hosts alike": (np.tile([GAMES, 0.0, GAMES / 4], (3, 1)), ALL),
     "two groups that did not meet": (GROUPS / 4, GROUPS),
     "two groups, each with all won": (GROUPS, GROUPS),
     "one host that never wins": (np.array([[0, 0, 0], [9, 256, 512], [100, 512, 512]]), ALL),
-    "everybody loses to the next": (np.triu(ALL), ALL),
+    "every player loses to the next": (np.triu(ALL), ALL),
 }
 
 
@@ -88,7 +87,7 @@ def test_hosts_alike_are_rated_alike_and_groups_apart_from_their_own_middle():
     assert alike.hosts == pytest.approx(np.full(3, alike.hosts[0]))
     apart = bradley_terry(*EDGES["two groups that did not meet"], ridge=0.01)
     assert apart.hosts == pytest.approx(np.full(4, apart.hosts[0]))
-    for edge in ("all equal", "nobody met"):
+    for edge in ("all equal", "none met"):
         assert bradley_terry(*EDGES[edge], ridge=0.01).hosts == pytest.approx(np.zeros(3))
 
 

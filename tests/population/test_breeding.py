@@ -9,10 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hpsearch.parameters import CategoricalParameter, FloatParameter
-from hpsearch.population.breeding import breed, breed_untrained
-from hpsearch.population.exploring.children import Exploring
-from hpsearch.population.exploring.model_explore import Generation
-from hpsearch.population.fitness import Weights
+from hpsearch.population.breeding import JudgedMember, breed, breed_untrained
+from hpsearch.population.explore import Exploring, Generation
+from hpsearch.population.fitness import Scores, Weights
 from hpsearch.population.operators.options import (
     AlignedAverage,
     Clone,
@@ -32,8 +31,6 @@ from hpsearch.population.options import (
     Tournament,
     Truncation,
 )
-from hpsearch.population.plan import Member
-from hpsearch.population.scores import Scores
 from hpsearch.population.selection.operator_record import OperatorRecord
 
 LR = FloatParameter("float", 1e-5, 1.0, log=True)
@@ -57,7 +54,7 @@ def members(
     num, shapes="same", *, families=None, ended=None, is_pair=False, params=None, growths=()
 ):
     return [
-        Member(
+        JudgedMember(
             params=(params or {}) | {"lr": 10.0 ** -(1 + place % 4), "net": place},
             has_ended=ended is None or place in ended,
             shape=shapes[place] if shapes != "same" else shapes,
@@ -115,7 +112,7 @@ def test_the_places_of_the_lost_go_to_children():
     found = plan(options(), members(3), sure_scores(3, 1, 4), num_vacant=2)
     assert len(found.places) == 3
     assert len(found.vacancies) == 2
-    assert all(one.is_child for one in found.vacancies)
+    assert all(vacancy.is_child for vacancy in found.vacancies)
 
 
 def test_the_last_one_left_fills_all_places():
@@ -126,8 +123,8 @@ def test_the_last_one_left_fills_all_places():
             sure_scores(3),
             num_vacant=3,
         )
-        assert [one.parents for one in found.vacancies] == [(0,)] * 3
-        assert {one.operator for one in found.vacancies} == {Clone()}
+        assert [vacancy.parents for vacancy in found.vacancies] == [(0,)] * 3
+        assert {vacancy.operator for vacancy in found.vacancies} == {Clone()}
 
 
 @settings(deadline=None, max_examples=60)
@@ -151,17 +148,17 @@ def test_two_different_parents_where_an_operator_needs_them():
     rules = options(operators=(AVERAGE,), selection=Tournament("tournament", size=1))
     for seed in range(20):
         found = plan(rules, members(4), sure_scores(3, 1, 4, 2), seed=seed)
-        for one in found.places.values():
-            assert len(set(one.parents)) == (2 if one.is_child else 1)
-            assert one.operator == (AVERAGE if one.is_child else Clone())
+        for place in found.places.values():
+            assert len(set(place.parents)) == (2 if place.is_child else 1)
+            assert place.operator == (AVERAGE if place.is_child else Clone())
 
 
 @pytest.mark.parametrize("is_pair", [True, False])
 def test_only_pairs_exchange_their_players(is_pair):
     rules = options(operators=(HostAndAgent(),))
     found = plan(rules, members(4, is_pair=is_pair), sure_scores(3, 1, 4, 2))
-    children = [one for one in found.places.values() if one.is_child]
-    assert {type(one.operator) for one in children} == {HostAndAgent if is_pair else Clone}
+    children = [place for place in found.places.values() if place.is_child]
+    assert {type(child.operator) for child in children} == {HostAndAgent if is_pair else Clone}
 
 
 @pytest.mark.parametrize(
@@ -219,7 +216,7 @@ def test_a_child_that_grows_has_what_changes_and_explores_the_rest():
 
 def test_a_parent_that_cannot_grow_is_copied():
     who = members(4, growths=LARGER)
-    who[2] = replace(who[2], growths=())  # the best, whom the worst gives way to
+    who[2] = replace(who[2], growths=())  # the best, which replaces the worst
     rules = options(operators=(GROW,), selection=Truncation(share=0.25))
     found = plan(rules, who, sure_scores(3, 1, 4, 2)).places[1]
     assert (found.parents, found.operator, found.is_child) == ((2,), Clone(), True)
@@ -239,9 +236,9 @@ def test_operators_are_drawn_by_how_their_children_fared():
         floor=0.1,
     )  # fmt: skip
     drawn = Counter(
-        one.operator.name
+        place.operator.name
         for seed in range(500)
-        for one in plan(
+        for place in plan(
             rules, members(4), sure_scores(1, 2, 3, 4), seed=seed, records=records
         ).places.values()
     )
@@ -252,7 +249,7 @@ def test_operators_are_drawn_by_how_their_children_fared():
 def test_children_that_keep_their_parameters():
     found = plan(options(explore=Keep("keep")), members(4), sure_scores(3, 1, 4, 2))
     who = members(4)
-    assert all(one.params == who[one.parents[0]].params for one in found.places.values())
+    assert all(place.params == who[place.parents[0]].params for place in found.places.values())
 
 
 def test_a_parameter_that_a_new_choice_brings_about_is_drawn():
@@ -264,13 +261,13 @@ def test_a_parameter_that_a_new_choice_brings_about_is_drawn():
         1,
     )
     rules = options(explore=Perturb(switch=1.0), selection=Tournament("tournament", elites=0))
-    who = [replace(one, params={"kind": "plain", "net": 7}) for one in members(4)]
+    who = [replace(member, params={"kind": "plain", "net": 7}) for member in members(4)]
     seen = Counter()
     for seed in range(40):
-        for one in plan(rules, who, sure_scores(3, 1, 4, 2), known, seed=seed).places.values():
-            assert one.params["net"] == 7
-            assert ("lr" in one.params) == (one.params["kind"] == "[1, 2]")
-            seen[one.params["kind"]] += 1
+        for place in plan(rules, who, sure_scores(3, 1, 4, 2), known, seed=seed).places.values():
+            assert place.params["net"] == 7
+            assert ("lr" in place.params) == (place.params["kind"] == "[1, 2]")
+            seen[place.params["kind"]] += 1
     assert seen["plain"] > 40
     assert seen["[1, 2]"] > 40
 
@@ -287,8 +284,8 @@ def test_existence_is_decided_by_what_children_inherit_too():
     ]
     rules = options(selection=Tournament("tournament", size=1, elites=0))
     for seed in range(20):
-        for one in plan(rules, who, sure_scores(3, 1, 4, 2), known, seed=seed).places.values():
-            assert ("lr" in one.params) == (one.params["net"] % 2 == 0)
+        for place in plan(rules, who, sure_scores(3, 1, 4, 2), known, seed=seed).places.values():
+            assert ("lr" in place.params) == (place.params["net"] % 2 == 0)
 
 
 def test_weights_mix_with_kin_where_there_is_any():
@@ -297,8 +294,8 @@ def test_weights_mix_with_kin_where_there_is_any():
     others = options(members=6, operators=(DISTILLATION,), selection=rules.selection)
     taught, mixed = set(), set()
     for seed in range(40):
-        mixed |= {one.parents for one in plan(rules, who, scores, seed=seed).places.values()}
-        taught |= {one.parents for one in plan(others, who, scores, seed=seed).places.values()}
+        mixed |= {place.parents for place in plan(rules, who, scores, seed=seed).places.values()}
+        taught |= {place.parents for place in plan(others, who, scores, seed=seed).places.values()}
     assert mixed == {(0,), (0, 2)}  # the elite, and its children
     assert {second for _, second in taught - {(0,)}} > {2, 3}  # who teaches need not be kin
 
@@ -306,10 +303,10 @@ def test_weights_mix_with_kin_where_there_is_any():
 def test_weights_of_one_without_kin_mix_with_the_next_best():
     rules = options(operators=(AVERAGE,), selection=Tournament("tournament", size=4))
     seen = {
-        one.parents[1]
+        place.parents[1]
         for seed in range(40)
-        for one in plan(rules, members(4), sure_scores(3, 1, 4, 2), seed=seed).places.values()
-        if one.is_child
+        for place in plan(rules, members(4), sure_scores(3, 1, 4, 2), seed=seed).places.values()
+        if place.is_child
     }
     assert seen == {0, 1, 3}
 
@@ -318,9 +315,9 @@ def test_the_model_sends_children_where_intervals_improved_most():
     seen = rng(3).uniform(0.5, 1.0, 40)
     history = [Generation({"gamma": g}, 1, -abs(g - 0.9)) for g in seen]
     rules = options(explore=Model("model", optimism=0.01))
-    who = [replace(one, params={"gamma": 0.5}) for one in members(4)]
+    who = [replace(member, params={"gamma": 0.5}) for member in members(4)]
     found = plan(rules, who, sure_scores(3, 1, 4, 2), exploring(history, gamma=GAMMA))
-    children = [one.params["gamma"] for one in found.places.values() if one.is_child]
+    children = [place.params["gamma"] for place in found.places.values() if place.is_child]
     assert children == pytest.approx([0.9, 0.9], abs=0.1)
 
 
@@ -357,11 +354,11 @@ def test_in_the_closing_children_of_the_better_half_take_the_places_of_the_other
     for seed in range(20):
         born = close(rules, who, sure_scores(3, 1, 4, 2), seed)
         assert set(born) == {1, 3}
-        for one in born.values():
-            assert one.is_child
-            assert one.parents[0] in (0, 2)
-            assert one.params == who[one.parents[0]].params  # nobody trains by what is explored
-            seen.add(one.operator.name)
+        for origin in born.values():
+            assert origin.is_child
+            assert origin.parents[0] in (0, 2)
+            assert origin.params == who[origin.parents[0]].params  # none trains by what is explored
+            seen.add(origin.operator.name)
     assert seen == {"gaussian_mutation", "aligned_average"}
 
 
@@ -383,7 +380,9 @@ def test_in_the_closing_islands_are_joined_by_its_own_distillation():
         rules = options(closing=Closing(closing))
         born = close(rules, members(4, "aabb"), sure_scores(4, 3, 2, 1))
         assert set(born) == places
-        assert all(one.parents[0] == place for place, one in born.items() if len(places & {2}))
+        assert all(
+            origin.parents[0] == place for place, origin in born.items() if len(places & {2})
+        )
 
 
 def test_islands_are_joined_by_distillation():
@@ -405,7 +404,7 @@ def test_a_distilled_child_may_learn_from_any_shape():
     seen = set()
     for seed in range(30):
         found = plan(rules, members(4, "aabb"), sure_scores(4, 3, 2, 1), seed=seed)
-        seen |= {one.parents for one in found.places.values() if one.is_child}
+        seen |= {place.parents for place in found.places.values() if place.is_child}
     assert any("aabb"[first] != "aabb"[second] for first, second in seen)
 
 
@@ -416,7 +415,7 @@ def test_without_distillation_an_island_is_judged_by_itself():
         assert found.places[3].parents == (1,)
         assert found.places[3].is_child
         found = plan(options(), members(4, "aabc"), sure_scores(9, 8, 2, 1), seed=seed)
-        assert found.places[1].parents == (0,)  # the worst that somebody can follow
+        assert found.places[1].parents == (0,)  # the worst that a member can replace
         for place in (2, 3):  # alone on their islands
             one = found.places[place]
             assert (one.parents, one.operator, one.is_child) == ((place,), Clone(), False)
@@ -428,4 +427,4 @@ def test_an_island_of_equals_keeps_its_members():
     objectives, roles = noise[:, :, None], np.stack([noise[0], np.zeros(4)], axis=1)
     scores = Scores(noise, noise, objectives, objectives, roles, Weights(np.ones(1), np.ones(1)))
     found = plan(options(selection=Truncation(share=0.25)), members(4, "abbb"), scores)
-    assert not any(one.is_child for one in found.places.values())
+    assert not any(place.is_child for place in found.places.values())

@@ -4,14 +4,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from hpsearch.population.comparing.chance_of_best import (
+from hpsearch.population.statistics import (
     chance_of_best,
     drawn_means,
-    resampled_means,
-)
-from hpsearch.population.comparing.interquartile_mean import (
     interquartile_mean,
     interquartile_mean_interval,
+    resampled_means,
 )
 
 

@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from hpsearch.game.fused_game import GameConfig
-from hpsearch.population.crossplay import crossplay
-from hpsearch.population.sides import (
+from hpsearch.population.crossplay import (
     Agents,
     Hosts,
     agent_banks,
+    crossplay,
     host_banks,
     scripted_agents,
     scripted_hosts,
@@ -22,8 +22,8 @@ from hpsearch.trainers.evaluation import (
     evaluate_hosts,
     evaluate_hosts_against,
 )
+from hpsearch.trainers.opponents import SavedPlayer, load_player
 from hpsearch.trainers.rollouts import game_config
-from hpsearch.trainers.saved_player import SavedPlayer, load_player
 
 CPU = torch.device("cpu")
 NUM_GAMES, MAX_STEPS = 40, 30

@@ -6,8 +6,12 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from hpsearch.population.ratings.cycles import best_response_cycles, swap_cycles
-from hpsearch.population.ratings.interaction import cyclic_share_beyond_noise, decompose
+from hpsearch.population.ratings.cycles import (
+    best_response_cycles,
+    cyclic_share_beyond_noise,
+    decompose,
+    swap_cycles,
+)
 
 PENNIES = np.array([[1.0, -1.0], [-1.0, 1.0]])
 ROCK_PAPER_SCISSORS = np.array([[0.0, -1.0, 1.0], [1.0, 0.0, -1.0], [-1.0, 1.0, 0.0]])

@@ -8,9 +8,15 @@ import numpy as np
 import pytest
 
 from hpsearch.parameters import CategoricalParameter, FloatParameter, IntParameter
-from hpsearch.population.exploring.explore import explore
-from hpsearch.population.exploring.perturbation import Perturbation, explored, perturbed, resampled
-from hpsearch.population.exploring.scales import share_of, value_at
+from hpsearch.population.perturb import (
+    Perturbation,
+    explore,
+    explored,
+    perturbed,
+    resampled,
+    share_of,
+    value_at,
+)
 from hpsearch.study.space import SearchSpace
 
 RATE = FloatParameter("float", 1e-5, 1e-2, log=True)

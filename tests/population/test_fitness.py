@@ -58,7 +58,7 @@ def test_strength_is_a_weighted_mean_over_all_but_the_partner(members, seed):
     found = strengths(rho, members, weights)
     assert found.shape == (3, len(members))
     for sample, row in zip(rho, found, strict=True):
-        assert row == pytest.approx([by_hand(sample, one, weights) for one in members])
+        assert row == pytest.approx([by_hand(sample, member, weights) for member in members])
 
 
 def test_the_strength_of_one_role_is_that_of_a_member_whose_other_one_does_nothing():

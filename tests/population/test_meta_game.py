@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from hpsearch.population.ratings.meta_game import meta_game
+from hpsearch.population.ratings.cycles import meta_game
 
 
 def lengths(mean, num_games=2000, spread=0.0, seed=0):

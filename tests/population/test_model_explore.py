@@ -4,10 +4,16 @@ import numpy as np
 import pytest
 
 from hpsearch.parameters import CategoricalParameter, FloatParameter, IntParameter
-from hpsearch.population.exploring.bandit import Observations, propose
-from hpsearch.population.exploring.gaussian_process import Kernel, condition, fit
-from hpsearch.population.exploring.model_explore import Generation, model_explore
-from hpsearch.population.exploring.perturbation import Perturbation
+from hpsearch.population.explore import (
+    Generation,
+    Kernel,
+    Observations,
+    condition,
+    fit,
+    model_explore,
+    propose,
+)
+from hpsearch.population.perturb import Perturbation
 
 HOW = Perturbation(factor=1.25, range_share=0.1, resample=0.2, switch=0.2)
 

@@ -6,14 +6,15 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from hpsearch.population.ratings import maximum_entropy
-from hpsearch.population.ratings.equilibrium import (
+from hpsearch.population.ratings import nash
+from hpsearch.population.ratings.nash import (
+    exploitability,
     game_value,
     max_entropy_equilibrium,
+    nash_averaging,
+    nash_conv,
     undominated,
 )
-from hpsearch.population.ratings.exploitability import exploitability, nash_conv
-from hpsearch.population.ratings.nash_averaging import nash_averaging
 
 PENNIES = np.array([[1.0, -1.0], [-1.0, 1.0]])
 ROCK_PAPER_SCISSORS = np.array([[0.0, -1.0, 1.0], [1.0, 0.0, -1.0], [-1.0, 1.0, 0.0]])
@@ -65,7 +66,7 @@ def test_a_hopeless_player_hides_nothing_of_the_others(seed, nearness):
 
 
 def test_who_is_left_after_one_another_was_dominated():
-    """The last host falls first; then agent 2, whom the others answer better; then host 1."""
+    """The last host falls first; then agent 2, which the others answer better; then host 1."""
     payoff = np.array([[3.0, 4.0, 5.0], [2.0, 3.0, 6.0], [1.0, 1.0, 1.0]])
     rows, columns = undominated(payoff)
     assert (rows.tolist(), columns.tolist()) == ([0], [0])
@@ -83,7 +84,7 @@ def test_duplicates_share_their_part_and_change_no_rating():
 
 
 def test_of_many_equilibria_the_one_of_largest_entropy():
-    # Hosts 0 and 1 beat nobody; agents must only hold host 2 down, which asks for x0 + x1 >= 1/2.
+    # Hosts 0 and 1 beat none; agents must only hold host 2 down, which asks for x0 + x1 >= 1/2.
     game = [[0.0, 0.0, 0.0], [0.0, 0.0, 0.0], [-1.0, -1.0, 1.0]]
     found = max_entropy_equilibrium(game)
     assert found.hosts == pytest.approx([0.5, 0.5, 0.0])
@@ -193,7 +194,7 @@ def test_exploitability_of_pennies_by_hand():
 
 
 def test_a_strategy_that_was_not_found_is_not_reported(monkeypatch):
-    monkeypatch.setattr(maximum_entropy, "MAX_STEPS", 1)
+    monkeypatch.setattr(nash, "MAX_STEPS", 1)
     with pytest.raises(RuntimeError, match=r"not found in 1 steps; leave out players that are co"):
         max_entropy_equilibrium([[0.0, 0.0, 0.0], [0.0, 0.0, 0.0], [-1.0, -1.0, 3.0]])
 

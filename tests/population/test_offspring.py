@@ -4,12 +4,11 @@ import pytest
 import torch
 
 from hpsearch.game.kernels import BACKENDS
-from hpsearch.game.philox import derive_key
+from hpsearch.game.random import derive_key
 from hpsearch.game.stream import Stream
 from hpsearch.population.offspring import offspring
 from hpsearch.population.operators.alignment import permuted
-from hpsearch.population.operators.anatomy import Anatomy
-from hpsearch.population.operators.gaussian import gaussian_mutation
+from hpsearch.population.operators.layout import Anatomy, anatomy
 from hpsearch.population.operators.options import (
     AlignedAverage,
     Clone,
@@ -21,11 +20,11 @@ from hpsearch.population.operators.options import (
     SafeMutation,
     UnitCrossover,
 )
-from hpsearch.population.operators.survey import anatomy
+from hpsearch.population.operators.weights import gaussian_mutation
 from hpsearch.trainers.algorithms import build
-from hpsearch.trainers.position import Position
+from hpsearch.trainers.opponents import load_player, with_net
+from hpsearch.trainers.policies import Position
 from hpsearch.trainers.role_nets import VALUE
-from hpsearch.trainers.saved_player import load_player, with_net
 
 CPU, ROLES = torch.device("cpu"), ("host", "agent")
 LEARNING = Distillation(
@@ -143,7 +142,7 @@ def test_a_layer_comes_whole_from_one_parent(families):
     for seed in seeds:
         net = offspring(LayerCrossover("layer_crossover", 0.5), parents, seed)["host"]
         own, *theirs = (one.parts(one.weights) for one in (net, *(p["host"].net for p in parents)))
-        whose = [[torch.equal(own[name], one[name]) for one in theirs] for name in own]
+        whose = [[torch.equal(own[name], their[name]) for their in theirs] for name in own]
         assert all(any(one) for one in whose)
         # A weight and its bias go together.
         assert whose[::2] == whose[1::2]

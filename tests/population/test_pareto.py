@@ -3,14 +3,13 @@
 import numpy as np
 import pytest
 
-from hpsearch.population.selection.novelty import novelty
 from hpsearch.population.selection.pareto import (
     crowding_distance,
     front_of_each,
     fronts_of_samples,
     nsga2_survivors,
 )
-from hpsearch.population.selection.robustness import mean_of_worst, worst_case
+from hpsearch.population.selection.ranking import mean_of_worst, novelty, worst_case
 
 
 def dominates(a, b):
@@ -123,8 +122,8 @@ def test_novelty_by_its_definition():
         others = [*np.delete(members, k, axis=0), *archive]
         distances = sorted(np.linalg.norm(member - other) for other in others)
         assert found[k] == pytest.approx(np.mean(distances[:3]))
-    everybody = novelty(members, archive, 99)
-    assert everybody[0] == pytest.approx(
+    of_all = novelty(members, archive, 99)
+    assert of_all[0] == pytest.approx(
         np.mean([np.linalg.norm(members[0] - x) for x in [*members[1:], *archive]])
     )
 

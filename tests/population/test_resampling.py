@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 
-from hpsearch.population.comparing.chance_of_best import chance_of_best
-from hpsearch.population.ratings.nash_averaging import nash_averaging
-from hpsearch.population.ratings.resampling import interval, resampled_rho, rho_errors
-from hpsearch.population.selection.tournament import confident_tournament
+from hpsearch.population.ratings.nash import nash_averaging
+from hpsearch.population.selection.truncation import confident_tournament
+from hpsearch.population.statistics import chance_of_best, interval, resampled_rho, rho_errors
 
 
 def test_every_pair_is_drawn_from_the_same_starts():

@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from hpsearch.population.fitness import Places
+from hpsearch.population.fitness import MatchStanding, Places, score
 from hpsearch.population.options import Matches, Pareto
-from hpsearch.population.scores import Standing, score
 
 ALL_OBJECTIVES = Pareto("pareto", ("strength", "robustness", "size", "novelty"), nearest=1)
 UNIFORM = Matches(num_samples=50, weighing="uniform")
@@ -18,7 +17,7 @@ def rng(seed=0):
 def hosts(num, sizes=None, archive=0):
     """Return hosts in the first rows, past champions after them, scripted agents alone."""
     places = [Places(row, None) for row in range(num + archive)]
-    return Standing(
+    return MatchStanding(
         places[:num], places[num:], Places(num + archive, 0), np.array(sizes or [1.0] * num)
     )
 

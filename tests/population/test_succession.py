@@ -1,4 +1,4 @@
-"""Who gives way to whom: by hand where all is sure, by statistics where nothing is."""
+"""Which members replace which: by hand where all is sure, by statistics where nothing is."""
 
 import time
 from functools import partial
@@ -8,7 +8,7 @@ import pytest
 
 from hpsearch.population.selection import succession
 from hpsearch.population.selection.ranking import chance_better
-from hpsearch.population.selection.succession import Successor, better_of_two
+from hpsearch.population.selection.succession import Replacement, better_of_two
 
 CONFIDENCE = 0.9
 
@@ -46,21 +46,21 @@ def test_the_worst_give_way_to_the_best_and_all_others_go_on():
     scores = surely(3, 1, 4, 2)
     for seed in range(20):
         found = TRUNCATE(scores, scores, rng=rng(seed))
-        assert [found[0], found[2]] == [Successor(0, False), Successor(2, False)]
+        assert [found[0], found[2]] == [Replacement(0, False), Replacement(2, False)]
         assert all(found[worst].is_child and found[worst].source in (0, 2) for worst in (1, 3))
 
 
 def test_fresh_starts_must_confirm_what_named_a_parent():
     named, fresh = surely(3, 1, 4, 2), surely(1, 3, 1, 3)
-    assert TRUNCATE(named, fresh, rng=rng()) == [Successor(m, False) for m in range(4)]
+    assert TRUNCATE(named, fresh, rng=rng()) == [Replacement(m, False) for m in range(4)]
 
 
 def test_equals_stay_however_little_confidence_is_asked_for():
     scores = surely(1, 1, 1, 1)
     found = by_truncation(scores, scores, share=0.5, confidence=0.5, rng=rng())
-    assert found == [Successor(member, False) for member in range(4)]
+    assert found == [Replacement(member, False) for member in range(4)]
     winners = by_tournament(scores, scores, size=3, num_elites=1, confidence=0.5, rng=rng())
-    assert winners == [Successor(0, False)] + [Successor(m, True) for m in (1, 2, 3)]
+    assert winners == [Replacement(0, False)] + [Replacement(m, True) for m in (1, 2, 3)]
 
 
 @pytest.mark.parametrize("confidence", [0.5, 0.8, 0.95])
@@ -75,11 +75,11 @@ def test_a_chance_that_is_just_enough_is_enough(confidence):
 
 @pytest.mark.parametrize("confidence", [0.8, 0.9])
 def test_a_twin_is_replaced_no_more_often_than_the_confidence_says(confidence):
-    """All members are one player; whoever is named best was lucky, and fresh starts tell."""
+    """All members are one player; the one that is named best was lucky, and fresh starts tell."""
     trials, num, replaced, asked = 300, 6, 0, 0
     for seed in range(trials):
         games = rng(seed).normal(size=(2, num, 64))
-        named, fresh = (drawn_again(one, 200, seed) for one in games)
+        named, fresh = (drawn_again(game, 200, seed) for game in games)
         found = by_truncation(named, fresh, share=1 / 3, confidence=confidence, rng=rng(seed))
         replaced += sum(one.is_child for one in found)
         asked += 2
@@ -106,7 +106,7 @@ def test_a_member_that_is_surely_better_takes_over():
     replaced = 0
     for seed in range(50):
         games = rng(seed).normal(size=(2, 2, 64)) + np.array([[0.0], [0.8]])
-        named, fresh = (drawn_again(one, 200, seed) for one in games)
+        named, fresh = (drawn_again(game, 200, seed) for game in games)
         replaced += by_truncation(named, fresh, share=0.5, confidence=0.9, rng=rng(seed))[
             0
         ].is_child
@@ -119,7 +119,7 @@ def test_elites_live_on_and_all_others_change(elites):
     found = by_tournament(scores, scores, size=4, num_elites=elites, confidence=0.9, rng=rng())
     best = [2, 0, 3, 1][:elites]
     for member, one in enumerate(found):
-        assert one == (Successor(member, False) if member in best else Successor(2, True))
+        assert one == (Replacement(member, False) if member in best else Replacement(2, True))
 
 
 def test_a_winner_that_fresh_starts_do_not_confirm_leaves_a_changed_member():
@@ -127,10 +127,10 @@ def test_a_winner_that_fresh_starts_do_not_confirm_leaves_a_changed_member():
         surely(3, 1, 4, 2), surely(0, 0, 0, 0), size=4, num_elites=1, confidence=0.9, rng=rng()
     )
     assert found == [
-        Successor(0, True),
-        Successor(1, True),
-        Successor(2, False),
-        Successor(3, True),
+        Replacement(0, True),
+        Replacement(1, True),
+        Replacement(2, False),
+        Replacement(3, True),
     ]
 
 
@@ -140,7 +140,7 @@ def test_the_dominated_give_way_to_the_unsurpassed():
     sources = set()
     for seed in range(30):
         found = by_pareto(samples, samples, share=0.25, confidence=0.9, rng=rng(seed))
-        assert found[:3] == [Successor(member, False) for member in range(3)]
+        assert found[:3] == [Replacement(member, False) for member in range(3)]
         assert found[3].is_child
         sources.add(found[3].source)
     assert sources == {0, 1}
@@ -157,7 +157,7 @@ def test_a_thousand_members_are_sorted_while_a_driver_waits():
 def test_nobody_gives_way_within_one_front():
     samples = np.tile(np.array([[4.0, 1.0], [3.0, 2.0], [2.0, 3.0], [1.0, 4.0]]), (20, 1, 1))
     found = by_pareto(samples, samples, share=0.5, confidence=0.9, rng=rng())
-    assert found == [Successor(member, False) for member in range(4)]
+    assert found == [Replacement(member, False) for member in range(4)]
 
 
 def test_the_second_parent_is_the_better_of_two_others():
@@ -186,9 +186,9 @@ def test_a_share_above_nothing_is_at_least_one_member(rule, num):
     for share, replaced in ((0.25, 1), (0.01, 1), (0.0, 0)):
         found = rule(scores, scores, share=share, confidence=0.9, rng=rng())
         assert sum(one.is_child for one in found) == replaced
-        assert found[0] == Successor(num - 1 if replaced else 0, bool(replaced))
+        assert found[0] == Replacement(num - 1 if replaced else 0, bool(replaced))
     assert rule(scores[:, :1], scores[:, :1], share=0.5, confidence=0.9, rng=rng()) == [
-        Successor(0, False)
+        Replacement(0, False)
     ]
 
 
@@ -237,8 +237,8 @@ def test_a_pareto_parent_is_unsurpassed_on_its_island():
         found = succession.by_pareto(
             samples, samples, islands="aabbb", share=0.4, confidence=0.9, rng=rng(seed)
         )
-        assert found[:3] == [Successor(member, False) for member in range(3)]
-        assert found[3:] == [Successor(2, True), Successor(2, True)]
+        assert found[:3] == [Replacement(member, False) for member in range(3)]
+        assert found[3:] == [Replacement(2, True), Replacement(2, True)]
 
 
 def test_a_tournament_is_held_on_an_island():
@@ -248,9 +248,9 @@ def test_a_tournament_is_held_on_an_island():
             scores, scores, islands="aabbc", size=3, num_elites=1, confidence=0.9, rng=rng(seed)
         )
         assert found == [
-            Successor(0, False),
-            Successor(0, True),
-            Successor(2, True),
-            Successor(2, True),
-            Successor(4, True),
+            Replacement(0, False),
+            Replacement(0, True),
+            Replacement(2, True),
+            Replacement(2, True),
+            Replacement(4, True),
         ]

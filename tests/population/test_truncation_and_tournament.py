@@ -7,8 +7,11 @@ import numpy as np
 import pytest
 
 from hpsearch.population.selection.ranking import best_first, chance_better
-from hpsearch.population.selection.tournament import confident_tournament, tournament
-from hpsearch.population.selection.truncation import confident_truncation
+from hpsearch.population.selection.truncation import (
+    confident_tournament,
+    confident_truncation,
+    tournament,
+)
 from hpsearch.population.selection.truncation import truncation as truncation_of_islands
 
 SCORES = np.array([3.0, 1.0, np.nan, 5.0, 4.0, 2.0])
@@ -48,7 +51,7 @@ def test_shares_are_rounded_down_without_rounding_errors():
     assert moved.sum() == 29
     assert (truncation(SCORES, 0.49, rng()) != np.arange(6)).sum() == 2
     assert (truncation(SCORES, 0.0, rng()) == np.arange(6)).all()
-    # Rounded down to nobody, a small population would never change.
+    # Rounded down to none, a small population would never change.
     assert truncation(SCORES, 0.1, rng()).tolist() == [0, 1, 3, 3, 4, 5]
     with pytest.raises(ValueError, match="share"):
         truncation(SCORES, 0.6, rng())

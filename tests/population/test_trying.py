@@ -5,13 +5,12 @@ import math
 import pytest
 import torch
 
-from hpsearch.population.offspring import offspring
+from hpsearch.population.offspring import chance_stronger, offspring
 from hpsearch.population.operators.options import GaussianMutation
-from hpsearch.population.trying import chance_stronger
 from hpsearch.trainers.algorithms import build
 from hpsearch.trainers.evaluation import Measurement, measure_agents, measure_hosts
+from hpsearch.trainers.opponents import load_player, with_net
 from hpsearch.trainers.rollouts import game_config
-from hpsearch.trainers.saved_player import load_player, with_net
 
 CPU = torch.device("cpu")
 

@@ -11,12 +11,11 @@ import pytest
 from cli_tools import write_study
 from views import Story
 
-from hpsearch.report.blowup_tree import Node, Tree
+from hpsearch.analysis.blowup_tree import Tree, TreeNode
 from hpsearch.report.page.html import beside, folded
 from hpsearch.report.page.material import gather
-from hpsearch.report.page.page import page_text
-from hpsearch.report.page.program import plotly_js
-from hpsearch.report.page.tree_svg import tree_svg
+from hpsearch.report.page.page import page_text, plotly_js
+from hpsearch.report.page.trees import tree_svg
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 QUICKSTART = Path(__file__).parents[2] / "reports/quickstart/index.html"
@@ -71,7 +70,7 @@ def folder(tmp_path_factory):
         story.add("reported", number, step=20, value=0.1, prune=False, rungs=0)
         story.tell(number, "finished", 0.1 + number / 100)
         story.add("job_ended", job=f"{number}", at=100.0 * number + 90)
-    material = gather(story.view, 0.0, "", lambda view, trial: "nobody was asked")
+    material = gather(story.view, 0.0, "", lambda view, trial: "it was not asked for")
     (folder / "page.html").write_text(page_text(material, plotly_js()))
     return folder
 
@@ -225,14 +224,14 @@ def test_trees_are_whole_on_paper(folder):
 
 
 def broad(number: int) -> Tree:
-    root = Node(None, None, 0, "broad", "{0,1}", "played")
-    return Tree((root, *(Node(0, 0, 1, f"B{at:04}", "", "cut") for at in range(number))))
+    root = TreeNode(None, None, 0, "broad", "{0,1}", "played")
+    return Tree((root, *(TreeNode(0, 0, 1, f"B{at:04}", "", "cut") for at in range(number))))
 
 
 def high(number: int) -> Tree:
     return Tree(
         tuple(
-            Node(at - 1 if at else None, 0, at, f"H{at:04}", "{0,1}", "played")
+            TreeNode(at - 1 if at else None, 0, at, f"H{at:04}", "{0,1}", "played")
             for at in range(number)
         )
     )

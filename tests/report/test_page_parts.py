@@ -11,32 +11,29 @@ from cli_tools import write_study
 from pages import check_page, read_page, trace
 from views import METRIC, Story, rho
 
+from hpsearch.dashboard.figures import timeline
 from hpsearch.errors import UsageError
 from hpsearch.parameters import CategoricalParameter, FloatParameter
-from hpsearch.report.dashboard.figures import timeline
-from hpsearch.report.job_times import KINDS, counts_over_time, spans
 from hpsearch.report.page import page as page_module
-from hpsearch.report.page.charts import words
-from hpsearch.report.page.comparison import comparisons
-from hpsearch.report.page.coordinates import height, shared_out
+from hpsearch.report.page.answer import comparisons
 from hpsearch.report.page.curves import over_seeds
-from hpsearch.report.page.history import best_so_far
 from hpsearch.report.page.hours import MAX_LOGS, moment, states_chart, timeline_chart
-from hpsearch.report.page.html import code, figure, paragraph, table
-from hpsearch.report.page.learning import Curve, read_curve
+from hpsearch.report.page.html import code, figure, paragraph, table, words
+from hpsearch.report.page.learning import MeasuredCurve, read_curve
 from hpsearch.report.page.material import gather
 from hpsearch.report.page.overlay import check_comparable
-from hpsearch.report.page.page import page_text
-from hpsearch.report.page.parameters import log_ticks
-from hpsearch.report.page.program import SMALLER, plotly_js
-from hpsearch.study.breeding.records import Match
+from hpsearch.report.page.page import SMALLER, page_text, plotly_js
+from hpsearch.report.page.parameters import height, log_ticks, shared_out
+from hpsearch.report.page.search import best_so_far
+from hpsearch.study.records import Match
+from hpsearch.study.work import KINDS, counts_over_time, spans
 
 MEGABYTE = 1_000_000
 NASTY = "<b>\"&'</script>"
 
 
 def unmeasured(view, trial):
-    return "nobody was asked"
+    return "it was not asked for"
 
 
 def page_of(story, program: str = ""):
@@ -104,9 +101,9 @@ def test_a_job_that_was_interrupted_did_not_fail(story, ends, kind):
         how = {"status": status, "kind": failure, "message": "", "step": 20}
         story.add("attempt_ended", number, 1, job="a", at=90.0, **how)
     story.add("job_ended", job="a", at=100.0)
-    assert [one.kind for one in spans(story.view, 200.0)] == ["waited", kind]
+    assert [span.kind for span in spans(story.view, 200.0)] == ["waited", kind]
     *bars, _ = timeline(story.view, 200.0)["data"]
-    assert [one["name"] for one in bars] == [kind]
+    assert [bar["name"] for bar in bars] == [kind]
 
 
 def test_the_number_of_jobs_over_time(jobs):
@@ -182,14 +179,14 @@ def test_each_label_of_a_logarithmic_axis_is_a_number_by_itself(story):
         told(story, number, 0.1, **{"host.optim.args.lr": lr})
     _, page = page_of(story)
     axes = [chart["layout"]["xaxis"] for name, chart in page.charts.items() if "slice" in name]
-    (found,) = [one for one in axes if one["type"] == "log"]
+    (found,) = [axis for axis in axes if axis["type"] == "log"]
     assert found["tickvals"] == [0.001, 0.002, 0.005]
     assert found["ticktext"] == ["0.001", "0.002", "0.005"]
 
 
 def test_bands_over_seeds_are_at_shared_steps():
     curves = [
-        Curve(n, steps, tuple(1.0 * n * step for step in steps), (), ())
+        MeasuredCurve(n, steps, tuple(1.0 * n * step for step in steps), (), ())
         for n, steps in ((1, (10, 20, 30)), (2, (10, 20, 30)), (6, (10, 30)))
     ]
     assert over_seeds(curves) == ([10, 30], [10, 30], [30, 90], [60, 180])
@@ -238,13 +235,13 @@ def test_a_confirmation_has_bands_over_its_seeds(story):
 
 
 def write_confirmation(story, entries) -> None:
-    from hpsearch import atomic
+    from hpsearch import files
 
     trials = [
         {
             "trial": trial, "search": {"value": 0.5, "low": 0.4, "high": 0.6}, "chance": 0.7,
             "mean": 0.3 - 0.1 * place, "low": 0.1, "high": 0.5, "iqm": None, "failed": 0,
-            "seeds": [{"seed": one, "trial": one, "metrics": {}} for one in seeds],
+            "seeds": [{"seed": seed, "trial": seed, "metrics": {}} for seed in seeds],
         }
         for place, (trial, seeds) in enumerate(entries)
     ]  # fmt: skip
@@ -252,7 +249,7 @@ def write_confirmation(story, entries) -> None:
         "trained_by": "tiny-confirm", "metric": METRIC, "goal": "maximize", "games": 100,
         "top": len(entries), "best": trials[0]["trial"], "advice": "take it", "trials": trials,
     }  # fmt: skip
-    atomic.write_json(story.view.folder.confirmation, data)
+    files.write_json(story.view.folder.confirmation, data)
 
 
 def test_a_damaged_confirmation_does_not_stop_the_page(story):
@@ -454,9 +451,9 @@ def test_two_studies_lie_over_each_other(story, tmp_path):
     best = page.charts["overlay-best"]
     assert [one["name"] for one in best["data"]] == ["tiny", "later"]
     assert [one["y"] for one in best["data"]] == [[0.1, 0.3], [0.2, 0.2, 0.4]]
-    (curve,) = [one for one in page.charts["overlay-curves"]["data"] if "name" in one]
+    (curve,) = [chart for chart in page.charts["overlay-curves"]["data"] if "name" in chart]
     assert (curve["name"], curve["x"], curve["y"]) == ("later, trial 2", [20, 40], [0.2, 0.4])
-    (rows,) = [one for one in page.tables if one[0][:2] == ["study", "best trial"]]
+    (rows,) = [table for table in page.tables if table[0][:2] == ["study", "best trial"]]
     assert [row[:2] for row in rows[1:]] == [["tiny", "1"], ["later", "2"]]
     assert "overlay-best" not in page_of(story)[1].charts
 

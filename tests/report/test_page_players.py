@@ -10,26 +10,22 @@ from cli_tools import TRAINER, write_study
 from pages import read_page
 from views import Story
 
+from hpsearch.analysis.blowup_tree import STARTS, Tree, best_tree, host_tree, tree_text
+from hpsearch.analysis.evaluation_text import exploitability_line
+from hpsearch.analysis.examination import CPU, ExaminationPlan, examine, find_contestant
 from hpsearch.game.solver import minimax_depth
-from hpsearch.report.blowup_tree import Tree, tree_text
-from hpsearch.report.contestants import find_contestant
-from hpsearch.report.evaluation_text import exploitability_line
-from hpsearch.report.examination import CPU, Plan, examine
-from hpsearch.report.host_tree import STARTS, best_tree, host_tree
 from hpsearch.report.page import measuring
-from hpsearch.report.page.ade import AdeTrees, Pair, ade_trees
-from hpsearch.report.page.comparison import comparisons
-from hpsearch.report.page.material import Measured, gather
+from hpsearch.report.page.answer import comparisons
+from hpsearch.report.page.material import MeasuredPlayers, gather
 from hpsearch.report.page.measuring import measured
 from hpsearch.report.page.page import page_text
-from hpsearch.report.page.tree_svg import boxes_of, tree_svg
-from hpsearch.report.page.trees import trees_html
+from hpsearch.report.page.trees import AdeTrees, Pair, ade_trees, boxes_of, tree_svg, trees_html
 from hpsearch.trainers.algorithms import build
 from hpsearch.trainers.config import read_config
 from hpsearch.trainers.match import one_thread
 from hpsearch.trainers.published import ADE
 
-PLAN = Plan(num_games=50, match_moves=None, response_steps=2)
+PLAN = ExaminationPlan(num_games=50, match_moves=None, response_steps=2)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -69,7 +65,7 @@ def test_players_are_measured_as_evaluate_does(story):
     assert exploitability_line("host", role.exploitability) in html
     page = read_page(html)
     assert page.faults == []
-    (worst,) = [one for one in page.tables if one[0][1:3] == ["A1", "A2"]]
+    (worst,) = [table for table in page.tables if table[0][1:3] == ["A1", "A2"]]
     exact = next(row for row in worst if row[0] == "best play")
     assert exact[1:] == [str(minimax_depth(points)) for points in STARTS.values()]
 
@@ -116,11 +112,11 @@ def test_trees_of_a_host_lie_beside_those_of_best_play():
             assert pair.host.depth == case.zeillinger
 
 
-def measure_again(story, plan: Plan = PLAN) -> tuple[Measured, bool]:
+def measure_again(story, plan: ExaminationPlan = PLAN) -> tuple[MeasuredPlayers, bool]:
     """Return what is measured for another page, and whether games were played for it."""
     said: list[str] = []
     found = measured(story.view, story.view.state.trials[0], plan, said.append)
-    assert isinstance(found, Measured)
+    assert isinstance(found, MeasuredPlayers)
     return found, not any("not played again" in sentence for sentence in said)
 
 
@@ -169,7 +165,7 @@ def test_a_study_that_may_only_be_read_is_measured_each_time(story):
 
 
 def test_a_worst_case_without_end_is_named_so_above_its_tree():
-    cut = Tree(tuple(replace(one, state="cut") for one in best_tree("A1").nodes))
+    cut = Tree(tuple(replace(node, state="cut") for node in best_tree("A1").nodes))
     pairs = AdeTrees(tuple(Pair(start, cut, best_tree(start)) for start in ("A1", "A2", "A3")))
     drawn = read_page(trees_html(pairs, {"A1": math.inf, "A2": 7.0}))
     assert "A1: no end, best play 1" in drawn.words
@@ -207,6 +203,6 @@ def test_positions_and_names_of_starts_are_explained_where_they_stand(story):
     assert "A1 to E8 name the simple singularities of surfaces" in words
 
 
-def page_words(story, plan: Plan) -> str:
+def page_words(story, plan: ExaminationPlan) -> str:
     material = gather(story.view, 0.0, "", lambda view, trial: measured(view, trial, plan, print))
     return read_page(page_text(material, "")).words

@@ -8,12 +8,12 @@ from rich.console import Console
 from screens import Screen
 from views import METRIC
 
-from hpsearch.cluster.messages import JobHeartbeat, MemberHeartbeat
+from hpsearch.cluster.records import JobHeartbeat, MemberHeartbeat
 from hpsearch.report import progress as module
 from hpsearch.report.progress import Meter, Progress, open_display, progress_text, speed_texts
 from hpsearch.report.summary import status_summary
 from hpsearch.report.text import cost_lines, duration_text, time_left_text
-from hpsearch.report.time_left import Pacer
+from hpsearch.study.work import Pacer
 
 NOTHING = dict.fromkeys(("finished", "running", "waiting", "pruned", "failed"), 0)
 

@@ -7,10 +7,8 @@ from rich.console import Console
 from views import METRIC, rho
 
 from hpsearch.errors import HpsearchError
-from hpsearch.report.best import best_trial
-from hpsearch.report.bundle.rows_text import print_rows
-from hpsearch.report.driver_log import DriverLog, line
-from hpsearch.report.interval_text import interval_text
+from hpsearch.export.text import print_rows
+from hpsearch.printable import interval_text
 from hpsearch.report.summary import status_summary, trial_summary
 from hpsearch.report.text import (
     counts_text,
@@ -19,11 +17,12 @@ from hpsearch.report.text import (
     setting_text,
     standing_text,
 )
-from hpsearch.report.trial_list import list_lines
-from hpsearch.report.view import StudyView
+from hpsearch.study.driver_log import DriverLog, line
 from hpsearch.study.events import Event, NewEvent
 from hpsearch.study.records import FAIL
 from hpsearch.study.state import StudyState
+from hpsearch.study.trial_list import list_lines
+from hpsearch.study.view import StudyView, best_trial
 
 
 def printed(show) -> str:

@@ -13,9 +13,9 @@ from test_completion import press
 
 from hpsearch.cli import main
 from hpsearch.errors import StorageUnavailableError
-from hpsearch.report import study_list as module
-from hpsearch.report.study_list import list_studies
-from hpsearch.report.view import open_view
+from hpsearch.report import listing as module
+from hpsearch.report.listing import list_studies
+from hpsearch.study.view import open_view
 
 ABSENT = "sqlite:////nowhere/at/all.db"
 

@@ -9,7 +9,7 @@ from views import Story, rho
 
 from hpsearch.cluster.garbage import find_garbage, remove
 from hpsearch.commands.gc import _ended
-from hpsearch.report.tensorboard.board import Board
+from hpsearch.report.tensorboard import Board
 
 SPACE = {
     "host.optim.args.lr": {"type": "float", "low": 1e-4, "high": 1e-2, "log": True},
@@ -37,7 +37,7 @@ def reader():
 def scalars(events) -> dict[str, list[tuple[int, float]]]:
     """Return step and value of every scalar, by tag."""
     tags = events.Tags()["scalars"]
-    return {tag: [(one.step, one.value) for one in events.Scalars(tag)] for tag in tags}
+    return {tag: [(Scalar.step, Scalar.value) for Scalar in events.Scalars(tag)] for tag in tags}
 
 
 def ask(story: Story, number: int) -> None:
@@ -81,7 +81,7 @@ def test_every_number_of_a_curve_is_there(story, tmp_path, reader):
                 expected.setdefault(tag, []).append((row["step"], pytest.approx(value)))
         expected.setdefault("entropy/host", []).append((row["step"], 0.5))
     assert scalars(events) == expected
-    assert [one.wall_time for one in events.Scalars(METRIC)] == [2020.0, 2040.0]
+    assert [Scalar.wall_time for Scalar in events.Scalars(METRIC)] == [2020.0, 2040.0]
 
 
 def test_only_what_has_changed_is_written_again(story, tmp_path, reader):
@@ -192,4 +192,4 @@ def test_a_row_that_lacks_its_time_or_holds_nonsense(story, tmp_path, reader):
     Board(tmp_path / "board").write(story.view)
     events = reader(tmp_path / "board/trial-0")
     assert scalars(events) == {METRIC: [(20, 0.5)]}
-    assert [one.wall_time for one in events.Scalars(METRIC)] == [1000.0]
+    assert [Scalar.wall_time for Scalar in events.Scalars(METRIC)] == [1000.0]

@@ -9,7 +9,7 @@ from cli_tools import write_study
 from views import METRIC, Story, rho
 
 from hpsearch.arguments import parse
-from hpsearch.report.trial_csv import write_csv
+from hpsearch.report.listing import write_csv
 
 GAMMA, LR, ARCH = "host.gamma", "host.optim.args.lr", "host.net_arch"
 SAMPLED = "rho_sampled/host/choose_first"

@@ -9,8 +9,8 @@ import pytest
 from rich.console import Console
 from screens import Screen
 
-from hpsearch.report.live import is_live
-from hpsearch.report.watching import Watcher
+from hpsearch.report.progress import Watcher
+from hpsearch.terminal import is_live
 
 CURSOR = re.compile(r"\x1b\[[0-9;?]*[A-HJKSTfhlsu]|\r")
 """control sequences that move, clear or hide; colours are none of them"""

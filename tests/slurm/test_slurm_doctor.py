@@ -9,8 +9,8 @@ from slurm_tools import ask
 
 from hpsearch import yaml_file
 from hpsearch.commands.executors import build_executor
-from hpsearch.report.doctor import inside
-from hpsearch.report.doctor.preflight import examine_all
+from hpsearch.doctor import machine
+from hpsearch.doctor.preflight import examine_all
 
 pytestmark = [pytest.mark.slurm, pytest.mark.timeout(180)]
 
@@ -28,7 +28,7 @@ def look(slurm_cluster, tmp_path, monkeypatch):
         executor = {"name": "slurm", "profile": "site.yaml", "jobs": 4}
         write_study(tmp_path, {"executor": executor})
         findings = examine_all("study.yaml", Path("runs"), "", build_executor)
-        return {one.name: one for one in findings}
+        return {finding.name: finding for finding in findings}
 
     return look_with
 
@@ -55,7 +55,7 @@ def test_a_gpu_that_does_not_work_is_found_in_a_job(look, tmp_path):
 
 
 def test_a_job_that_waits_is_taken_back(look, monkeypatch):
-    monkeypatch.setattr(inside, "JOB_SECONDS", 5.0)
+    monkeypatch.setattr(machine, "JOB_SECONDS", 5.0)
     blocker = ask("sbatch", "--parsable", "-N4", "--gres=gpu:8", "--wrap", "sleep 60").strip()
     try:
         assert "still waited for its turn" in look()["job"].sentence
@@ -66,7 +66,7 @@ def test_a_job_that_waits_is_taken_back(look, monkeypatch):
 
 def test_without_a_study_too(slurm_cluster, tmp_path):
     findings = examine_all(None, tmp_path / "runs", "", build_executor)
-    found = {one.name: one.level for one in findings}
+    found = {finding.name: finding.level for finding in findings}
     assert (found["SLURM"], found["accounting"]) == ("ok", "ok")
 
 

@@ -11,8 +11,7 @@ from slurm_tools import SlurmCluster, ask, wait_until
 from hpsearch import yaml_file
 from hpsearch.cluster.executor import SubmissionRefusedError
 from hpsearch.cluster.failures import CANCELLED, NODE_FAIL, PREEMPTED
-from hpsearch.cluster.lineage import Fresh, Lineage
-from hpsearch.cluster.messages import Assignment, Control, JobPlan
+from hpsearch.cluster.records import Assignment, Control, Fresh, JobPlan, Lineage
 from hpsearch.cluster.slurm import SlurmExecutor
 from hpsearch.cluster.slurm_profile import load_profile
 from hpsearch.cluster.study_dir import JobDir, StudyDir

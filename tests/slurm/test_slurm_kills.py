@@ -70,7 +70,7 @@ def check_told(study: Sweep) -> None:
     told = Counter(map(int, re.findall(r" told trial (\d+) ", study.files.log.read_text())))
     ended = {trial.number: trial for trial in study.trials() if trial.state.is_finished()}
     assert told == Counter(ended.keys())
-    finished = [one for one in ended.values() if one.state == TrialState.COMPLETE]
+    finished = [trial for trial in ended.values() if trial.state == TrialState.COMPLETE]
     assert len(finished) > len(ended) / 2
     for trial in finished:
         files = study.files.trial(trial.number)

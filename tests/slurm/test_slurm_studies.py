@@ -38,7 +38,7 @@ from servers import Server
 from slurm_tools import SlurmCluster, ask, wait_until
 
 from hpsearch import yaml_file
-from hpsearch.cluster.driver_retry import read_retry
+from hpsearch.cluster.detached import read_retry
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.trainers import checkpoint
 
@@ -300,7 +300,7 @@ def test_six_submits_at_once_queue_one_driver(sweep) -> None:
     command = [sys.executable, "-m", "hpsearch.cli", "submit", "study.yaml"]
     env = os.environ | {VARIABLE: study.url}
     submits = [subprocess.Popen(command, cwd=study.folder, env=env) for _ in range(6)]
-    assert Counter(one.wait(120) for one in submits) == {0: 1, 4: 5}
+    assert Counter(submit.wait(120) for submit in submits) == {0: 1, 4: 5}
     assert len(study.driver_jobs()) == 1
 
 
@@ -352,7 +352,7 @@ def test_a_process_that_lies(sweep) -> None:
     beat.write_text(json.dumps(lies))
     os.utime(beat, (4e9, 4e9))
     study.wait(lambda seen: seen["state"] == "finished", 300)
-    assert [one.state for one in study.trials()] == [TrialState.COMPLETE] * 2
+    assert [trial.state for trial in study.trials()] == [TrialState.COMPLETE] * 2
     assert study.status()["waste"]["lost"]["attempts"] == 2  # both trials of the job
     assert "is damaged and left out" in "".join(
         path.read_text() for path in study.files.root.glob("jobs/*/*_log.out")
@@ -368,7 +368,7 @@ def test_submit_twice_pause_resume_stop(sweep) -> None:
     study.wait(lambda seen: seen["trials"]["running"] == 0, 180)
     paused = study.status()
     assert paused["state"] == "paused"
-    wait_until(lambda: not ask("squeue", "--noheader"), 60, lambda: ask("squeue"))  # nobody waits
+    wait_until(lambda: not ask("squeue", "--noheader"), 60, lambda: ask("squeue"))  # none waits
     study.do("resume", "tiny")
     study.wait(lambda seen: seen["jobs"]["running"] > 0, 120)
     study.do("cancel", "tiny")
@@ -436,6 +436,6 @@ def test_a_population_breeds_while_nodes_and_drivers_die(
     told = re.findall(r" told trial (\d+) ", study.files.log.read_text())
     assert Counter(map(int, told)) == Counter(range(12))
     lineage = json.loads(study.do("lineage", "tiny", "--json"))
-    assert len({one["sha256"] for one in lineage["trials"]}) == 12
-    assert {one["generation"]: 4 for one in lineage["trials"]} == {0: 4, 1: 4, 2: 4}
+    assert len({trial["sha256"] for trial in lineage["trials"]}) == 12
+    assert {trial["generation"]: 4 for trial in lineage["trials"]} == {0: 4, 1: 4, 2: 4}
     assert lineage["champion"] == study.status()["population"]["standings"][0]["trial"]

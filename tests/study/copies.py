@@ -11,7 +11,7 @@ from optuna.storages import RDBStorage
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
-from hpsearch.study.copy.head import Head
+from hpsearch.study.copy.file import Head
 
 HEAD = Head(7, "large", (StudyDirection.MAXIMIZE,), ("rho/host/choose_first",))
 LR = {"lr": FloatDistribution(0.0, 1.0)}

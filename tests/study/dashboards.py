@@ -50,7 +50,7 @@ class Dashboard:
         return _ask(self._browser, method, self.base + path, data, packed=packed)
 
     def ask_as_stranger(self, method: str, path: str) -> tuple[int, bytes]:
-        """Return the same for somebody who has not."""
+        """Return the same for a user who has not."""
         return _ask(
             urllib.request.build_opener(urllib.request.ProxyHandler({})),
             method,

@@ -25,9 +25,9 @@ from hpsearch import yaml_file
 from hpsearch.audit.auditing import find_faults
 from hpsearch.audit.books import read_books
 from hpsearch.audit.disk import read_disk
-from hpsearch.audit.faults import Fault
+from hpsearch.audit.finding import Fault
 from hpsearch.audit.ledger import read_ledger
-from hpsearch.config_paths import apply
+from hpsearch.schema import apply
 from hpsearch.study import space as space_module
 from hpsearch.study.database import Database
 from hpsearch.study.driver import Driver
@@ -224,8 +224,8 @@ def stored_trials(study: Study) -> list[FrozenTrial]:
 def schedule(study: Study) -> list[tuple[Any, ...]]:
     """Return what a death must not change: each trial's parameters, curve and end."""
     return [
-        (one.number, one.params, one.intermediate_values, one.state, one.values)
-        for one in stored_trials(study)
+        (trial.number, trial.params, trial.intermediate_values, trial.state, trial.values)
+        for trial in stored_trials(study)
     ]
 
 
@@ -259,7 +259,7 @@ def refills(study: Study) -> list[tuple[str, tuple[int, ...]]]:
         if kind == "attempt_ended":
             running[job_of[trial]].remove(trial)
             continue
-        given = tuple(one["trial"] for one in data["trials"])
+        given = tuple(trial["trial"] for trial in data["trials"])
         if running.setdefault(job, set()):
             found.append((job, given))
         running[job].update(given)
@@ -283,7 +283,7 @@ def check_study(study: Study, *, with_files: bool = True, with_checkpoints: bool
     """
     trials = stored_trials(study)
     told = stored_events(study, "told")
-    assert [one.number for one in trials] == list(range(len(trials)))
+    assert [trial.number for trial in trials] == list(range(len(trials)))
     planned = [data["origin"] for *_, data in stored_events(study, "asked") if "origin" in data]
     untrained = sum(one["steps"] in one["parent_steps"][:1] for one in planned)
     assert len(trials) - untrained <= study.spec.budget.trials
@@ -293,8 +293,8 @@ def check_study(study: Study, *, with_files: bool = True, with_checkpoints: bool
         _check_told(study, trials[number], data)
         if with_files:
             _check_files(study, number, data)
-    for one in trials:
-        _check_curve(study, one)
+    for trial in trials:
+        _check_curve(study, trial)
     if with_files:
         found = faults(study)
         rules = () if with_checkpoints else ("checkpoints", "ancestry")
@@ -306,7 +306,7 @@ def faults(study: Study) -> list[Fault]:
     books = read_books(study.spec.name, url_of(study))
     disk = read_disk(study.path.parent / "runs" / study.spec.name, pointed_to={}, deep=True)
     findings = find_faults(books, read_ledger(books.events), disk)
-    return [one for one in findings if isinstance(one, Fault)]
+    return [finding for finding in findings if isinstance(finding, Fault)]
 
 
 def trial_folder(study: Study, number: int) -> Path:
@@ -333,7 +333,7 @@ def _check_files(study: Study, number: int, data: dict[str, Any]) -> None:
     assert json.loads((folder / "result.json").read_text()) == data
     assert json.loads((folder / "control.json").read_text())["stop"] == data["state"]
     if data["state"] == "finished":
-        given = [one for *_, job in stored_events(study, "announced") for one in job["trials"]]
+        given = [trial for *_, job in stored_events(study, "announced") for trial in job["trials"]]
         attempt = [one for one in given if one["trial"] == number][-1]
         wrote = json.loads((folder / f"attempt-{attempt['attempt']}/result.json").read_text())
         assert (wrote["token"], wrote["status"]) == (attempt["token"], "finished")

@@ -16,7 +16,7 @@ TRIALS_A_JOB = 8
 
 
 def large_study(folder: Path) -> Study:
-    """Return a study with its trials in Optuna and its events, which nobody drives."""
+    """Return a study with its trials in Optuna and its events, which no driver has."""
     study = new_study(folder, budget={"trials": NUM_TRIALS})
     with opened(study, FakeExecutor()):
         pass
@@ -38,19 +38,19 @@ def _job(first: int) -> list[NewEvent]:
     """Return what happened to one job and its trials."""
     numbers, job, at = range(first, first + TRIALS_A_JOB), f"job-{first}", 1e6 + first
     params = {"host.optim.args.lr": 1e-3, "host.gamma": 0.9}
-    given = [{"trial": one, "attempt": 1, "token": str(one)} for one in numbers]
-    events = [NewEvent("asked", at, trial=one, data={"params": params}) for one in numbers]
+    given = [{"trial": number, "attempt": 1, "token": str(number)} for number in numbers]
+    events = [NewEvent("asked", at, trial=number, data={"params": params}) for number in numbers]
     events.append(NewEvent("announced", at, job=job, data={"trials": given, "gpus": 1.0}))
     events.append(NewEvent("submitted", at, job=job, data={"id": job}))
     events.append(NewEvent("job_began", at + 1, job=job))
-    for one in numbers:
-        report = {"step": 4, "value": one / NUM_TRIALS, "prune": False, "rungs": 0}
-        events.append(NewEvent("reported", at + 2, trial=one, data=report))
-        if one < NUM_FINISHED:
+    for number in numbers:
+        report = {"step": 4, "value": number / NUM_TRIALS, "prune": False, "rungs": 0}
+        events.append(NewEvent("reported", at + 2, trial=number, data=report))
+        if number < NUM_FINISHED:
             ended = {"status": "finished", "kind": None, "message": "", "step": 16}
-            events.append(NewEvent("attempt_ended", at + 3, trial=one, attempt=1, data=ended))
+            events.append(NewEvent("attempt_ended", at + 3, trial=number, attempt=1, data=ended))
             told = {"state": "finished", "value": 0.5, "metrics": {}, "failure": None}
-            events.append(NewEvent("told", at + 3, trial=one, data=told | {"message": ""}))
+            events.append(NewEvent("told", at + 3, trial=number, data=told | {"message": ""}))
     if numbers[-1] < NUM_FINISHED:
         events.append(NewEvent("job_ended", at + 3, job=job))
     return events

@@ -25,7 +25,7 @@ from optuna.storages._rdb.storage import _VersionManager
 from sqlalchemy import Engine, event
 
 from hpsearch.cluster.executor import JobStatus
-from hpsearch.cluster.messages import Assignment, AttemptResult
+from hpsearch.cluster.records import Assignment, AttemptResult
 from hpsearch.cluster.study_dir import JobDir, StudyDir
 from hpsearch.cluster.trial_dir import TrialDir
 from hpsearch.errors import ConflictError
@@ -36,7 +36,7 @@ from hpsearch.study.drafts import DraftStorage
 from hpsearch.study.driver import Driver
 from hpsearch.study.events import Event, EventLog, NewEvent
 from hpsearch.study.leases import Lease, Leases
-from hpsearch.study.recorder import LEASE_SECONDS, Recorder
+from hpsearch.study.recorder import LEASE_SECONDS, EventRecorder
 from hpsearch.study.spec import Study
 from hpsearch.study.trials import Trials
 
@@ -51,8 +51,8 @@ GUARDED = (
     (JobDir, "write"),
 )
 UNGUARDED = (
-    (Recorder, "keep_lease"),
-    (Recorder, "renew_lease"),
+    (EventRecorder, "keep_lease"),
+    (EventRecorder, "renew_lease"),
     (space_module, "_suggest"),
     (DraftStorage, "keep"),
 )

@@ -6,12 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from hpsearch.parameters import (
-    CategoricalParameter,
-    FloatParameter,
-    IntParameter,
-    Parameter,
-)
+from hpsearch.parameters import CategoricalParameter, FloatParameter, IntParameter, Parameter
 from hpsearch.study.space import SearchSpace
 
 PLAIN = SearchSpace(
@@ -105,7 +100,7 @@ def exists(space: SearchSpace, name: str, labels: Mapping[str, Any]) -> bool:
         assert isinstance(parent, CategoricalParameter)
         value = parent.decode(labels[parent_name])
         alternatives = wanted if isinstance(wanted, list) and wanted not in parent.choices else ()
-        allowed = [repr(wanted), *(repr(one) for one in alternatives)]
+        allowed = [repr(wanted), *(repr(alternative) for alternative in alternatives)]
         if not exists(space, parent_name, labels) or repr(value) not in allowed:
             return False
     return True

@@ -103,7 +103,7 @@ def change(study: Study, *statements: str) -> None:
 
 
 def found(study: Study) -> set[tuple[str, int | None]]:
-    return {(one.check, one.trial) for one in faults(study)}
+    return {(fault.check, fault.trial) for fault in faults(study)}
 
 
 def test_the_word_of_an_attempt_that_was_replaced_is_not_told(tmp_path: Path) -> None:
@@ -123,7 +123,7 @@ def test_the_word_of_an_attempt_that_was_replaced_is_not_told(tmp_path: Path) ->
         f"WHERE {own} AND \"key\" = '{METRIC} 95%'",
     )
     assert found(study) == {("told", 0)}
-    assert all("attempt-2/result.json" in one.message for one in faults(study))
+    assert all("attempt-2/result.json" in fault.message for fault in faults(study))
 
 
 @pytest.fixture(scope="module")

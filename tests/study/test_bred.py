@@ -13,20 +13,20 @@ from study_files import BASE
 from test_population_study import population_study, teaching
 
 from hpsearch import yaml_file
+from hpsearch.analysis import players as report
+from hpsearch.analysis.players import StrongCheckpoint
 from hpsearch.cli import main
 from hpsearch.cluster.pins import pinned
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.commands import driving, run
-from hpsearch.config_paths import apply
 from hpsearch.parameters import CategoricalParameter, FloatParameter, IntParameter
-from hpsearch.report import founders as report
-from hpsearch.report.strongest import Found
-from hpsearch.report.view import open_view
-from hpsearch.study.breeding.members import explorable_of
-from hpsearch.study.common_space import common_space
-from hpsearch.study.confirming import HELD_OUT
+from hpsearch.schema import apply
+from hpsearch.study.bred import common_space
+from hpsearch.study.breeding.checks import explorable_of
+from hpsearch.study.derived import HELD_OUT
 from hpsearch.study.space import SearchSpace
 from hpsearch.study.spec import load_spec
+from hpsearch.study.view import open_view
 from hpsearch.trainers.checkpoint_name import name_of
 
 LR, GAMMA = "host.optim.args.lr", "host.gamma"
@@ -69,7 +69,7 @@ class Place:
     def _found(self, view, trial):
         steps = view.config(trial)["steps"]
         path = view.folder.trial(trial.number).checkpoints / name_of(steps)
-        return Found(trial.number, path, ("host",))
+        return StrongCheckpoint(trial.number, path, ("host",))
 
     def run(self, *arguments, code=0):
         done = main([*map(str, arguments), "--runs", str(self.runs)])
@@ -106,7 +106,7 @@ def test_founders_are_the_best_of_each_in_even_shares(place):
     assert founded_by(place, "one-bred") == [*wanted, ("one", ones[2])]
     spec = place.spec("one-bred")
     assert (spec["population"]["interval"], spec["seed"]) == (4, 1 + HELD_OUT // 2)
-    names = [one["name"] for one in spec["population"]["operators"]]
+    names = [operator["name"] for operator in spec["population"]["operators"]]
     assert names == ["clone", "gaussian_mutation", "safe_mutation"]  # all of one shape
     view = open_view("one-bred", place.runs)
     assert view.state.status == "finished"
@@ -139,11 +139,11 @@ def test_shapes_are_joined_by_distillation(place):
     place.run("breed", "one", "two", "--members", 4, "--trials", 12, "--name", "both")
     assert place.spec("both")["population"]["operators"][-1]["name"] == "distillation"
     view = open_view("both", place.runs)
-    shapes = {number: view.config(one)["host"]["net_arch"]
-              for number, one in view.state.trials.items()}  # fmt: skip
-    for number, one in view.state.trials.items():
-        if one.origin.parents:
-            assert shapes[number] == shapes[one.origin.parents[0]]
+    shapes = {number: view.config(trial)["host"]["net_arch"]
+              for number, trial in view.state.trials.items()}  # fmt: skip
+    for number, trial in view.state.trials.items():
+        if trial.origin.parents:
+            assert shapes[number] == shapes[trial.origin.parents[0]]
     assert {str(shape) for shape in shapes.values()} == {"[32]", str(shapes[0])}
 
 
@@ -193,7 +193,7 @@ def test_a_driver_that_dies_anywhere_breeds_the_same(place):
             with deaths_at_all_events():
                 drive(load_spec(moved), FakeExecutor(teaching=teaching), max_lives=500)
         trials = open_view(f"{name}-again", place.runs).state.trials.values()
-        found.append([(one.params, one.origin) for one in trials])
+        found.append([(trial.params, trial.origin) for trial in trials])
     assert found[0] == found[1]
 
 
@@ -222,7 +222,7 @@ def test_gc_keeps_the_founders_of_any_population(place, command):
     place.search("one")
     place.search("two")
     place.run("breed", "one", "two", "--members", 2, "--trials", 2, "--name", "bred")
-    founders = [Path(one) for one in place.spec("bred")["population"]["founders"]]
+    founders = [Path(founder) for founder in place.spec("bred")["population"]["founders"]]
     lone = place.folder / "lone" / founders[0].name  # of no study
     shutil.copytree(founders[0], lone)
     (place.folder / "link").symlink_to(place.runs)
@@ -236,8 +236,8 @@ def test_gc_keeps_the_founders_of_any_population(place, command):
         kept = pinned(StudyDir(place.runs / name))
         assert kept["mine"] == {founder}
     pins = place.runs / "one" / "pins"
-    for one in pins.iterdir():
-        one.unlink()
+    for path in pins.iterdir():
+        path.unlink()
     pins.rmdir()
     pins.write_text("no folder")
     said = place.run(command, file)
@@ -250,8 +250,8 @@ def test_lineage_names_the_founders(place):
     first = best(place, "one", 1)[0]
     assert f"clone of one/{first}" in place.run("lineage", "one-bred", "--all").out
     plain = json.loads(place.run("lineage", "one-bred", "--json").out)
-    roots = [one["founder"] for one in plain["trials"] if not one["parents"]]
-    assert [(one["study"], one["trial"]) for one in roots] == founded_by(place, "one-bred")
+    roots = [trial["founder"] for trial in plain["trials"] if not trial["parents"]]
+    assert [(root["study"], root["trial"]) for root in roots] == founded_by(place, "one-bred")
 
 
 def test_wrong_requests_are_refused(place):
@@ -266,7 +266,7 @@ def test_wrong_requests_are_refused(place):
     assert "must be at least 2" in place.run("breed", "one", "--members", 1, code=2).err
     assert "must be a multiple of 4" in place.run("breed", "one", "--interval", 6, code=2).err
     assert "a name must begin" in place.run("breed", "one", "--name", "a/b", code=2).err
-    assert "no study 'nobody'" in place.run("breed", "one", "nobody", code=2).err
+    assert "no study 'missing'" in place.run("breed", "one", "missing", code=2).err
     few = place.run("breed", "one", "--members", 4, "--trials", 2, code=2)
     assert "--trials must be at least --members, 4, an interval of each, but is 2" in few.err
     assert not (place.runs / "one-bred").exists()

@@ -8,16 +8,14 @@ import numpy as np
 import pytest
 from test_population_study import population_study
 
-from hpsearch.cluster.match_dir import Games
+from hpsearch.cluster.match_dir import MatchGames
 from hpsearch.population.options import Matches
 from hpsearch.population.selection.operator_record import OperatorRecord
-from hpsearch.study.breeding import fold, history
-from hpsearch.study.breeding.history import improvements
-from hpsearch.study.breeding.judgement import Judge
-from hpsearch.study.breeding.programme import Programme
-from hpsearch.study.breeding.records import Ended, Match, Origin, PopulationRecord, key_after
+from hpsearch.study.breeding import fold, judgement
+from hpsearch.study.breeding.judgement import Judge, improvements
+from hpsearch.study.breeding.matches import MatchRoster
 from hpsearch.study.events import Event
-from hpsearch.study.records import Trial
+from hpsearch.study.records import Ended, Match, PlannedTrial, PopulationRecord, Trial, key_after
 from hpsearch.study.trials import Trials
 
 PARAMS = {"host.optim.args.lr": 1e-2, "host.gamma": 0.9}
@@ -26,7 +24,7 @@ PARAMS = {"host.optim.args.lr": 1e-2, "host.gamma": 0.9}
 def origin(member, generation=0, parents=(), *, is_child=False, steps=8, key=""):
     operator = {"name": "clone" if parents else "fresh"}
     before = tuple(steps - 8 for _ in parents)
-    return Origin(
+    return PlannedTrial(
         key, member, generation, tuple(parents), before, operator, is_child, dict(PARAMS), steps
     )
 
@@ -56,12 +54,12 @@ def decided(judge, trials, lengths, ended=None, population=None, match=None):
 
 def judged(trials, lengths, ended=None, population=None, match=None):
     """Return what a match of hosts is judged by in which all their games take these lengths."""
-    who = {one.origin.member: one.number for one in trials}
+    who = {trial.origin.member: trial.number for trial in trials}
     match = match or Match(1, who, tuple(who if ended is None else ended), ())
-    programme = Programme(tuple(trials), (), ("host",), Matches())
+    programme = MatchRoster(tuple(trials), (), ("host",), Matches())
     rows = np.array([*lengths, 20, 20])[:, None, None].repeat(3, axis=1).repeat(16, axis=2)
-    games = Games(np.stack([rows, rows]), np.stack([rows, rows]) > 0)
-    known = {one.number: one for one in trials}
+    games = MatchGames(np.stack([rows, rows]), np.stack([rows, rows]) > 0)
+    known = {trial.number: trial for trial in trials}
     population = population or PopulationRecord(newest=who)
     return match, programme, games, known, population
 
@@ -73,12 +71,14 @@ def test_the_strongest_is_champion_and_the_weakest_becomes_its_child(judge):
     expected = {str(n): -np.log(length) for n, length in enumerate([10, 8, 20, 12])}
     assert found["strengths"] == pytest.approx(expected)
     assert found["intervals"]["2"] == pytest.approx([-np.log(20)] * 2)
-    children = [Origin.of(one) for one in found["children"]]
-    assert [one.member for one in children] == [0, 1, 2, 3]
-    assert [one.parents for one in children] == [(0,), (1,), (1,), (3,)]
-    assert [one.is_child for one in children] == [False, False, True, False]
-    assert [one.key for one in children] == [f"{n} after {n}" for n in range(4)]
-    assert {(one.generation, one.steps, one.parent_steps) for one in children} == {(1, 16, (8,))}
+    children = [PlannedTrial.of(child) for child in found["children"]]
+    assert [child.member for child in children] == [0, 1, 2, 3]
+    assert [child.parents for child in children] == [(0,), (1,), (1,), (3,)]
+    assert [child.is_child for child in children] == [False, False, True, False]
+    assert [child.key for child in children] == [f"{n} after {n}" for n in range(4)]
+    assert {(child.generation, child.steps, child.parent_steps) for child in children} == {
+        (1, 16, (8,))
+    }
 
 
 def test_a_decision_is_what_json_holds(judge):
@@ -97,7 +97,7 @@ def test_a_child_goes_on_from_its_parents_step(judge):
     """Members of any age can take each other's places: only what weights look like counts."""
     trials = [trial(n, n, steps=steps) for n, steps in enumerate((8, 24, 16, 8))]
     children = decided(judge, trials, [10, 8, 20, 12])["children"]
-    assert [(one["parents"], one["steps"]) for one in children] == [
+    assert [(child["parents"], child["steps"]) for child in children] == [
         ((0,), 16), ((1,), 32), ((1,), 32), ((3,), 16)
     ]  # fmt: skip
 
@@ -107,7 +107,7 @@ def test_a_lost_members_place_goes_to_a_child(judge):
     match = Match(1, {0: 0, 2: 2, 3: 3}, (0, 1, 2, 3), ())
     population = PopulationRecord(newest={0: 0, 1: 1, 2: 2, 3: 3})
     found = decided(judge, trials, [10, 20, 12], population=population, match=match)
-    children = {one["member"]: one for one in found["children"]}
+    children = {child["member"]: child for child in found["children"]}
     assert sorted(children) == [0, 1, 2, 3]
     assert children[1]["is_child"]
     assert children[1]["key"] == "1 after 1"
@@ -120,12 +120,12 @@ def test_a_generation_of_the_closing_leaves_the_better_half_as_it_is(tmp_path):
     trials = [trial(n, n, steps=8 * (n + 1)) for n in range(4)]
     children = judge.close(rules, *judged(trials, [10, 8, 20, 12]))
     assert children == judge.close(rules, *judged(trials, [10, 8, 20, 12]))
-    assert [one.member for one in children] == [2, 3]
-    assert [one.key for one in children] == ["2 after 2, closing", "3 after 3, closing"]
-    for one in children:
-        assert one.parents[0] in (0, 1)
-        assert one.steps == one.first_step == 8 * (one.parents[0] + 1)
-        assert not one.trains
+    assert [child.member for child in children] == [2, 3]
+    assert [child.key for child in children] == ["2 after 2, closing", "3 after 3, closing"]
+    for child in children:
+        assert child.parents[0] in (0, 1)
+        assert child.steps == child.first_step == 8 * (child.parents[0] + 1)
+        assert not child.trains
     assert not judge.close(rules, *judged(trials, [10] * 4))
 
 
@@ -186,13 +186,12 @@ def test_nothing_is_learned_of_who_did_not_train():
     strengths, known = lived(first, [(0, 1.5), (1, 2.0), (1, 9.0)])
     child = known[4].origin
     known[4] = replace(known[4], origin=replace(child, parent_steps=(child.steps,)))
-    assert {one.values["host.optim.args.lr"] for one in improvements(strengths, known)} == {
-        10.0**-3, 10.0**-4
-    }  # fmt: skip
+    rates = {gain.values["host.optim.args.lr"] for gain in improvements(strengths, known)}
+    assert rates == {10.0**-3, 10.0**-4}
 
 
 def test_only_the_newest_intervals_are_learned_from(monkeypatch):
-    monkeypatch.setattr(history, "MAX_INTERVALS", 3)
+    monkeypatch.setattr(judgement, "MAX_INTERVALS", 3)
     first = [(None, 0.0), (None, 0.0)]
     found = improvements(*lived(first, [(0, 1.0), (1, 0.0)], [(2, 1.0), (3, 3.0)]))
     assert [one.generation for one in found] == [3, 3, 2]

@@ -10,15 +10,15 @@ from drives import drive, new_study
 from fakes import FakeExecutor, Fault
 
 from hpsearch import yaml_file
+from hpsearch.analysis import retraining
+from hpsearch.analysis.candidates import all_candidates
 from hpsearch.cli import main
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.commands import driving, export, submit
-from hpsearch.report import retraining
-from hpsearch.report.candidates import all_candidates
-from hpsearch.report.view import open_view
-from hpsearch.study.confirming import key, write_study
+from hpsearch.study.derived import key, write_study
 from hpsearch.study.records import FAIL
 from hpsearch.study.spec import load_spec
+from hpsearch.study.view import open_view
 
 LR = "host.optim.args.lr"
 
@@ -70,7 +70,7 @@ class Place:
         return open_view("quick-confirm", self.runs)
 
     def seeds(self):
-        return [len(one["seeds"]) for one in self.plain["trials"]]
+        return [len(trial["seeds"]) for trial in self.plain["trials"]]
 
 
 @pytest.fixture
@@ -86,15 +86,15 @@ def best(place, count):
 def test_the_best_are_trained_on_as_many_seeds(place):
     place.search()
     said = place.confirm("--top", 2, "--seeds", 4, "--games", 77)
-    assert {one["trial"] for one in place.plain["trials"]} == set(best(place, 2))
+    assert {trial["trial"] for trial in place.plain["trials"]} == set(best(place, 2))
     assert (place.seeds(), place.plain["favourite"]) == ([4, 4], best(place, 1)[0])
     assert place.measured == [(number, 77) for number in range(8)]
-    order = [key(place.trained.study.space.decode(one.params)) for one in
+    order = [key(place.trained.study.space.decode(trial.params)) for trial in
              place.trained.state.trials.values()]  # fmt: skip
-    assert order == [order[0], order[1]] * 4  # everybody on one seed before anybody on two
-    used = [seed["seed"] for one in place.plain["trials"] for seed in one["seeds"]]
+    assert order == [order[0], order[1]] * 4  # all on one seed before any on two
+    used = [seed["seed"] for trial in place.plain["trials"] for seed in trial["seeds"]]
     search = open_view("quick", place.runs)
-    assert not set(used) & {search.config(one)["seed"] for one in search.state.trials.values()}
+    assert not set(used) & {search.config(trial)["seed"] for trial in search.state.trials.values()}
     assert said.out.rstrip().splitlines()[-1] == place.plain["advice"]
 
 
@@ -111,8 +111,8 @@ def test_what_best_responses_take_stands_beside(place, monkeypatch):
     assert asked == [(number, 77, 30) for number in range(4)]
     assert place.plain["response_steps"] == 30
     means = [
-        sum(seed["metrics"]["exploitability/host"] for seed in one["seeds"]) / 2
-        for one in place.plain["trials"]
+        sum(seed["metrics"]["exploitability/host"] for seed in trial["seeds"]) / 2
+        for trial in place.plain["trials"]
     ]
     assert sorted(means) == pytest.approx([0.01, 0.02])
     assert "a best response of 30 steps takes" in said.out
@@ -186,7 +186,7 @@ def test_what_a_search_found_later_is_not_taken_for_confirmed(place):
     assert best(place, 2) != before
     said = place.confirm()
     assert "the best of quick are others by now; compared are trials" in said.err
-    assert {one["trial"] for one in place.plain["trials"]} == set(before)
+    assert {trial["trial"] for trial in place.plain["trials"]} == set(before)
     assert place.plain["favourite"] == best(place, 1)[0]
 
 
@@ -204,7 +204,7 @@ def test_a_failed_training_is_told_and_the_rest_compared(place):
     said = place.confirm("--top", 2, "--seeds", 3)
     second = best(place, 2)[1]
     assert f"trial {second} of quick: 2 of its trainings failed (nan)" in said.err
-    found = {one["trial"]: one for one in place.plain["trials"]}
+    found = {trial["trial"]: trial for trial in place.plain["trials"]}
     assert (len(found[second]["seeds"]), found[second]["failed"]) == (1, 2)
     assert found[second]["chance"] is not None
     assert "1, 2 failed" in said.out
@@ -240,7 +240,7 @@ def test_one_seed_tells_nothing_of_the_spread(place):
     place.search()
     said = place.confirm("--top", 2, "--seeds", 1)
     assert "one seed of each tells nothing of the spread" in said.out
-    assert {one["chance"] for one in place.plain["trials"]} == {None}
+    assert {trial["chance"] for trial in place.plain["trials"]} == {None}
 
 
 def test_without_a_finished_trial(place):
@@ -253,7 +253,7 @@ def test_without_a_finished_trial(place):
     assert "no trial of quick has finished, 2 failed (nan: " in said.err
     assert not (place.runs / "quick-confirm").exists()
     assert "there is none" not in said.err
-    assert "no study 'nobody'" in place.run("confirm", "nobody", code=2).err
+    assert "no study 'missing'" in place.run("confirm", "missing", code=2).err
 
 
 def test_a_search_that_goes_on_is_confirmed_as_far_as_it_is(place):
@@ -290,7 +290,7 @@ def test_every_trial_counts_once_by_its_configuration(place, monkeypatch):
     place.confirm()
     counts = Counter(place.seeds())
     assert counts == {2: 2}
-    assert [one["failed"] for one in place.plain["trials"]] == [0, 0]
+    assert [trial["failed"] for trial in place.plain["trials"]] == [0, 0]
 
 
 def test_json_is_what_the_file_holds(place):

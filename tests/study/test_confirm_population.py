@@ -10,19 +10,18 @@ from drives import Clock, drive, opened
 from fakes import FakeExecutor
 from test_population_study import population_study, teaching
 
+from hpsearch.analysis.compare import SPLIT
+from hpsearch.analysis.rematch import rematch
 from hpsearch.cli import main
 from hpsearch.errors import HpsearchError
-from hpsearch.population.crossplay import crossplay
+from hpsearch.population.crossplay import crossplay, host_banks, scripted_agents, scripted_hosts
 from hpsearch.population.fitness import opponent_weights
-from hpsearch.population.sides import host_banks, scripted_agents, scripted_hosts
-from hpsearch.report.compare import SPLIT
-from hpsearch.report.rematch import rematch
-from hpsearch.report.view import open_view
+from hpsearch.study.view import open_view
 from hpsearch.trainers.algorithms import build
 from hpsearch.trainers.config import read_config
 from hpsearch.trainers.match import one_thread
+from hpsearch.trainers.opponents import load_player
 from hpsearch.trainers.rollouts import game_config
-from hpsearch.trainers.saved_player import load_player
 
 CPU = torch.device("cpu")
 GAMES = 20
@@ -62,10 +61,10 @@ def test_the_strongest_and_the_champions_meet(runs, plain):
     population = view.state.population
     strengths = population.matches[3].strengths
     strongest = sorted(strengths, key=lambda trial: -strengths[trial])[:TOP]
-    assert {one["trial"] for one in plain["trials"]} == {*strongest, *population.archive[-TOP:]}
+    assert {trial["trial"] for trial in plain["trials"]} == {*strongest, *population.archive[-TOP:]}
     assert plain["favourite"] == population.archive[-1]
     assert (plain["match"], plain["metric"], plain["trained_by"]) == (3, "strength", None)
-    assert sum(one["chance"] for one in plain["trials"]) == pytest.approx(1.0)
+    assert sum(trial["chance"] for trial in plain["trials"]) == pytest.approx(1.0)
     for one in plain["trials"]:
         assert one["low"] <= one["mean"] <= one["high"]
         if one["trial"] in strengths:
@@ -75,7 +74,7 @@ def test_the_strongest_and_the_champions_meet(runs, plain):
 def test_strengths_are_those_of_the_games(runs, plain):
     """Each host alone against each agent of the panel, from the same starts."""
     view = open_view("quick", runs)
-    numbers = [one["trial"] for one in plain["trials"]]
+    numbers = [trial["trial"] for trial in plain["trials"]]
     players = {
         str(number): load_player(view.folder.trial(number).root, "host", CPU) for number in numbers
     }

@@ -8,7 +8,7 @@ from study_files import LR, NET_ARCH, load
 from hpsearch import yaml_file
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.errors import ConflictError, UsageError
-from hpsearch.study.confirming import (
+from hpsearch.study.derived import (
     HELD_OUT,
     begun_study,
     configurations,

@@ -12,7 +12,7 @@ from optuna.storages import RDBStorage
 from optuna.trial import TrialState
 
 from hpsearch.errors import CorruptError, StorageUnavailableError
-from hpsearch.study.copy.abridged import MAX_TEXT, MAX_VALUES, abridged, thinned
+from hpsearch.study.copy.file import MAX_TEXT, MAX_VALUES, abridged, thinned
 from hpsearch.study.copy.reader import read_mark, read_news
 from hpsearch.study.copy.writer import ABANDONED_SECONDS, TRIALS_AT_ONCE, CopyWriter
 
@@ -92,11 +92,11 @@ def test_a_trial_that_was_infeasible_shows_it():
 def test_only_what_has_changed_is_written(path):
     made = copied(path, FEW)
     before = read_news(path, None)
-    assert [one.number for one in before.trials] == list(range(20))
+    assert [trial.number for trial in before.trials] == list(range(20))
     other = [*changed(FEW, 7, values=[9.0]), running(20)]
     assert made.refresh(other, 6, seconds=60)
     news = read_news(path, before.mark)
-    assert [one.number for one in news.trials] == [7, 20]
+    assert [trial.number for trial in news.trials] == [7, 20]
     assert news.trials[0].values == [9.0]
     assert not news.is_anew
     assert read_news(path, news.mark).trials == []

@@ -7,7 +7,7 @@ from fakes import FakeExecutor
 
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.study.copy import keeper as keeper_module
-from hpsearch.study.copy.abridged import abridged
+from hpsearch.study.copy.file import abridged
 from hpsearch.study.copy.keeper import REFRESH_SECONDS, SHARE, CopyKeeper
 from hpsearch.study.copy.reader import read_mark, read_news
 from hpsearch.study.state import RUNNING
@@ -31,7 +31,7 @@ def test_the_copy_follows_the_driver_to_its_end(study, folder):
             driver.tick()
             copies.keep(driver)
             found = read_news(folder.dashboard, None)
-            assert found.trials == [abridged(one) for one in stored_trials(study)]
+            assert found.trials == [abridged(trial) for trial in stored_trials(study)]
             assert found.mark.event == driver.state.last_event
             clock.now += REFRESH_SECONDS
             compared += 1

@@ -63,7 +63,7 @@ def filled(storage: RDBStorage, name: str, trials: list[FrozenTrial]) -> int:
 
 def same(ours: list[FrozenTrial], optunas: list[FrozenTrial]) -> bool:
     """Compare as text too, since nan is not equal to itself."""
-    return [repr(one) for one in ours] == [repr(one) for one in optunas]
+    return [repr(our) for our in ours] == [repr(optuna) for optuna in optunas]
 
 
 def test_trials_are_read_as_optuna_reads_them(tmp_path):

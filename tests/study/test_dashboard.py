@@ -80,9 +80,9 @@ def test_what_is_printed(dashboard, study):
 def test_the_trials_are_those_of_the_database(dashboard, study):
     shown = dashboard.study()
     trials = stored_trials(study)
-    assert [one["number"] for one in shown["trials"]] == [one.number for one in trials]
-    assert [one.get("values") for one in shown["trials"]] == [one.values for one in trials]
-    assert [one["trial_id"] for one in shown["trials"]] == [one._trial_id for one in trials]
+    assert [trial["number"] for trial in shown["trials"]] == [trial.number for trial in trials]
+    assert [trial.get("values") for trial in shown["trials"]] == [trial.values for trial in trials]
+    assert [trial["trial_id"] for trial in shown["trials"]] == [trial._trial_id for trial in trials]
     best = max(trials, key=lambda one: one.value)
     assert shown["best_trials"][0]["number"] == best.number
     assert shown["objective_names"] == ["rho/host/choose_first"]
@@ -101,7 +101,7 @@ def test_the_figures_hold_the_studys_numbers(dashboard, study, folder):
         "importances-0",
     }
     trials = stored_trials(study)
-    parents = {number: one["parents"] for number, one in origins(study).items()}
+    parents = {number: origin["parents"] for number, origin in origins(study).items()}
     curves = [one for one in shown["learning-curves"]["data"] if "trial " in one.get("name", "")]
     assert curves
     for curve in curves:
@@ -111,7 +111,7 @@ def test_the_figures_hold_the_studys_numbers(dashboard, study, folder):
             line = parents[line[0]][:1]
         assert len(told) > 1
         assert dict(zip(curve["x"], curve["y"], strict=True)) == pytest.approx(told, rel=1e-3)
-    legend = [int(one["name"].removeprefix("trial ")) for one in curves]
+    legend = [int(curve["name"].removeprefix("trial ")) for curve in curves]
     judged = stored_events(study, "bred")[-1][-1]["strengths"]
     assert legend == sorted(legend, key=lambda trial: -judged[str(trial)])
     last = max(int(path.name) for path in (folder.root / "matches").iterdir())
@@ -124,13 +124,13 @@ def test_the_figures_hold_the_studys_numbers(dashboard, study, folder):
         assert shown["lineage"]["layout"][axis]["dtick"] == 1
     jobs = len({path.name for path in folder.jobs.iterdir()})
     bars = [one for one in shown["cluster-timeline"]["data"] if one.get("type") == "bar"]
-    assert 0 < sum(len(one["y"]) for one in bars) <= jobs
+    assert 0 < sum(len(bar["y"]) for bar in bars) <= jobs
 
 
 def test_the_champion_is_named_beside_the_best_trial(dashboard, study):
     shown = dashboard.study()
     champion = stored_events(study, "bred")[-1][-1]["champion"]
-    told = {one["key"]: one["value"] for one in shown["user_attrs"]}
+    told = {attr["key"]: attr["value"] for attr in shown["user_attrs"]}
     assert told["champion"].startswith(f"The champion is trial {champion}, ")
     body = f"{told['champion']}\n\n{told['importances']}"
     assert shown["note"] == {"version": 0, "body": body}
@@ -184,11 +184,13 @@ def test_what_a_page_complains_of_is_seen():
 def test_files_can_be_looked_at(dashboard, study, folder):
     shown = dashboard.study()
     number = dashboard.api.rpartition("/")[2]
-    (file,) = [one for one in shown["artifacts"] if one["filename"] == "study.yaml"]
+    (file,) = [artifact for artifact in shown["artifacts"] if artifact["filename"] == "study.yaml"]
     status, body = dashboard.ask("GET", f"/artifacts/{number}/{file['artifact_id']}")
     assert (status, body) == (200, study.path.read_bytes())
     best = shown["best_trials"][0]
-    (config,) = [one for one in best["artifacts"] if one["filename"] == "config.yaml"]
+    (config,) = [
+        artifact for artifact in best["artifacts"] if artifact["filename"] == "config.yaml"
+    ]
     path = f"/artifacts/{number}/{best['trial_id']}/{config['artifact_id']}"
     assert dashboard.ask("GET", path)[1] == folder.trial(best["number"]).config.read_bytes()
     other = "00000000-0000-0000-0000-000000000000"
@@ -280,8 +282,8 @@ def test_without_a_driver_the_dashboard_keeps_the_copy(tmp_path, serve):
     with opened_driver(study, FakeExecutor()) as driver:
         while driver.is_busy:
             driver.tick()
-    ended = [one.values for one in stored_trials(study)]
-    wait_until(lambda: [one.get("values") for one in served.study()["trials"]] == ended)
+    ended = [trial.values for trial in stored_trials(study)]
+    wait_until(lambda: [trial.get("values") for trial in served.study()["trials"]] == ended)
     served.close()
 
 
@@ -294,7 +296,7 @@ def test_a_driver_keeps_the_copy_while_the_dashboard_looks(tmp_path, serve):
     served = serve(tmp_path, "tiny")
     assert len(served.study()["trials"]) > 0
     assert run.wait()[0] == 0
-    states = lambda: [one["state"] for one in served.study()["trials"]]  # noqa: E731
+    states = lambda: [trial["state"] for trial in served.study()["trials"]]  # noqa: E731
     wait_until(lambda: states() == ["Complete"] * 6)
     assert served.close()[0] == 0
     assert query(path, "SELECT count(*) FROM trials WHERE state = 'COMPLETE'") == [(6,)]
@@ -315,7 +317,7 @@ def test_a_damaged_copy_is_made_anew(study, folder, tmp_path, serve):
 
 
 def test_a_study_that_was_not_started(tmp_path):
-    assert "no study 'nobody'" in refused(tmp_path, "dashboard", "nobody", "--port", "0", code=2)
+    assert "no study 'missing'" in refused(tmp_path, "dashboard", "missing", "--port", "0", code=2)
 
 
 def test_a_host_that_is_not_this_machine(study):

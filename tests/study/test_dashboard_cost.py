@@ -10,7 +10,7 @@ from dashboards import Dashboard
 from large_study import NUM_TRIALS, large_study
 
 from hpsearch.cluster.study_dir import StudyDir
-from hpsearch.study.copy.head import Head
+from hpsearch.study.copy.file import Head
 from hpsearch.study.copy.keeper import REFRESH_SECONDS, SHARE, TICK_SECONDS, CopyKeeper
 from hpsearch.study.copy.reader import read_news
 from hpsearch.study.storage import open_storage

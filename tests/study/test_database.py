@@ -24,9 +24,8 @@ from hpsearch.errors import (
     StorageUnavailableError,
 )
 from hpsearch.study import engine
-from hpsearch.study.database import VERSION_TABLE, Database, StudyRecords
+from hpsearch.study.database import VERSION_TABLE, Base, Database, StudyRecords, StudyRow
 from hpsearch.study.storage import open_storage
-from hpsearch.study.tables import Base, StudyRow
 
 
 @pytest.fixture
@@ -124,7 +123,7 @@ def test_study_is_created_once(database: Database) -> None:
     records = StudyRecords(database)
     record = records.get("quick")
     assert record is not None
-    # Whoever does not hold the study yet changes nothing.
+    # A process that does not hold the study yet changes nothing.
     assert record.spec == {"space": 1, "budget": 1}
     records.set_spec(first, '{"space": 1, "budget": 2}')
     record = records.get("quick")

@@ -6,7 +6,7 @@ from math import ceil
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpsearch.study.dispatch import groups
+from hpsearch.study.driver import groups
 from hpsearch.study.records import Trial
 
 

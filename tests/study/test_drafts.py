@@ -14,8 +14,7 @@ from sqlalchemy import event
 
 from hpsearch.errors import StorageUnavailableError
 from hpsearch.study.drafts import DRAFT, DraftStorage
-from hpsearch.study.optuna_rows import insert_trial
-from hpsearch.study.storage import open_storage
+from hpsearch.study.storage import insert_trial, open_storage
 
 
 @pytest.fixture
@@ -56,7 +55,7 @@ def test_nothing_is_written_before_the_trial_is_whole(
     trial = study.ask()
     trial.suggest_float("lr", 1e-4, 1.0)
     assert (trial.number, trial._trial_id) == (0, DRAFT)
-    assert [one.number for one in study.trials] == [0]
+    assert [trial.number for trial in study.trials] == [0]
     assert study.trials[0].params == trial.params
     assert stored(storage) == []
     again = study.ask()  # instead of the one that was given up

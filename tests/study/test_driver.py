@@ -39,7 +39,7 @@ def read(path: Path) -> Any:
 def jobs_of(study: Study) -> list[tuple[int, ...]]:
     """Return the trials of each job, in the order of the announcements."""
     announced = stored_events(study, "announced")
-    return [tuple(one["trial"] for one in event[3]["trials"]) for event in announced]
+    return [tuple(trial["trial"] for trial in event[3]["trials"]) for event in announced]
 
 
 # A whole study.

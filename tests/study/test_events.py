@@ -77,7 +77,7 @@ def test_renewed_lease_lasts_longer_and_a_lost_one_is_refused(database: Database
     assert renewed == replace(first, expires_at=19.0)
     with pytest.raises(ConflictError):
         leases.acquire(study, holder="two", now=15.0, ttl=10.0)
-    # Expired but taken by nobody: its holder may go on.
+    # Expired but not taken: its holder may go on.
     renewed = leases.renew(renewed, now=50.0, ttl=10.0)
     leases.acquire(study, holder="two", now=60.0, ttl=10.0)
     with pytest.raises(ConflictError, match="no longer driven by one, whose lease expired, but by"):
@@ -124,10 +124,10 @@ def take_lease(
         database.close()
 
 
-@pytest.mark.parametrize("before", ["nobody", "somebody"])
+@pytest.mark.parametrize("before", ["nothing", "another driver"])
 def test_one_of_several_racing_processes_gets_the_lease(database: Database, before: str) -> None:
     study, token = create(database), 1
-    if before == "somebody":
+    if before == "another driver":
         Leases(database).acquire(study, holder="dead", now=0.0, ttl=10.0)
         token = 2
     assert sorted(race(take_lease, database.url, count=3)) == ["refused"] * 2 + [f"token {token}"]

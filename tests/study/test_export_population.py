@@ -10,12 +10,12 @@ from drives import drive
 from fakes import FakeExecutor
 from test_population_study import population_study, teaching
 
+from hpsearch.analysis.lineage import read_lineage
 from hpsearch.cli import main
-from hpsearch.report.lineage import read_lineage
-from hpsearch.report.view import open_view
 from hpsearch.study.database import Database, StudyRecords
-from hpsearch.study.descent import read_nodes
+from hpsearch.study.events import read_nodes
 from hpsearch.study.spec import storage_url
+from hpsearch.study.view import open_view
 from hpsearch.trainers.algorithms import build
 from hpsearch.trainers.config import read_config
 from hpsearch.trainers.match import one_thread
@@ -54,7 +54,7 @@ def test_its_lineage_is_that_of_the_database(runs, exported):
         record = StudyRecords(database).get("quick")
         assert record is not None
         nodes = {node.sha256: node for node in read_nodes(database, record.id)}
-    expected, node = [], next(one for one in nodes.values() if one.trial == champion)
+    expected, node = [], next(node for node in nodes.values() if node.trial == champion)
     while node is not None:
         expected.append(node.trial)
         node = nodes[node.parents[0]] if node.parents else None
@@ -82,8 +82,10 @@ def test_its_row_is_that_of_the_last_match(runs, exported):
             continue
         moves = games.moves[1] if role == "host" else np.swapaxes(games.moves[1], 0, 1)
         expected = {
-            one.name: 1.0 / one_moves.mean()
-            for one, one_moves in zip(theirs, moves[names.index(str(match.champion))], strict=True)
+            their.name: 1.0 / one_moves.mean()
+            for their, one_moves in zip(
+                theirs, moves[names.index(str(match.champion))], strict=True
+            )
         }
         assert {name: one["value"] for name, one in row[role].items()} == pytest.approx(expected)
         assert all(one["low"] <= one["value"] <= one["high"] for one in row[role].values())

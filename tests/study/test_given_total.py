@@ -11,8 +11,8 @@ from hpsearch import yaml_file
 from hpsearch.cli import main
 from hpsearch.commands import driving, submit
 from hpsearch.commands.find import study_to_resume
-from hpsearch.report.view import open_view
 from hpsearch.study.spec import Study, load_spec
+from hpsearch.study.view import open_view
 
 
 @pytest.fixture

@@ -16,13 +16,12 @@ from drives import (
 from fakes import FakeExecutor
 from test_population_study import origins, population_study, teaching
 
+from hpsearch.analysis.lineage import read_lineage, schedule_of
 from hpsearch.cli import main
 from hpsearch.cluster.trial_dir import TrialDir
 from hpsearch.errors import DiskError
-from hpsearch.report.lineage import read_lineage
-from hpsearch.report.schedule import schedule_of
-from hpsearch.report.view import open_view
 from hpsearch.study.state import FINISHED
+from hpsearch.study.view import open_view
 
 LR = "host.optim.args.lr"
 ISLANDS = {"members": 2, "generations": 2, "num_games": 16}
@@ -49,7 +48,7 @@ def exchanges(study):
 def test_a_job_trains_an_island(study):
     born = origins(study)
     for *_, data in stored_events(study, "announced"):
-        places = [born[one["trial"]]["member"] for one in data["trials"]]
+        places = [born[trial["trial"]]["member"] for trial in data["trials"]]
         assert places in ([], [0, 1], [2, 3])
 
 
@@ -86,12 +85,12 @@ def test_sql_knows_every_checkpoint_that_was_copied(study):
     found = query(study, "SELECT id, trial, step, sha256 FROM hpsearch_checkpoints")
     nodes = {(trial, step): (number, sha256) for number, trial, step, sha256 in found}
     edges = dict(query(study, "SELECT checkpoint_id, sha256 FROM hpsearch_parents"))
-    for trial, one in exchanges(study).items():
-        for loan in one.loans:
+    for trial, exchange in exchanges(study).items():
+        for loan in exchange.loans:
             assert nodes[trial, loan.step][1] == loan.sha256
-        if one.takeovers:
+        if exchange.takeovers:
             end = origins(study)[trial]["steps"]
-            assert edges[nodes[trial, end][0]] == one.takeovers[-1].sha256
+            assert edges[nodes[trial, end][0]] == exchange.takeovers[-1].sha256
 
 
 def test_the_schedule_follows_the_copies(study):
@@ -104,7 +103,7 @@ def test_the_schedule_follows_the_copies(study):
         while trial is not None:
             first = born[trial]["steps"] - 8
             while step > first:
-                before = [one for one in known[trial].takeovers if one.step < step]
+                before = [takeover for takeover in known[trial].takeovers if takeover.step < step]
                 lr = before[-1].params[LR] if before else trials[trial].params[LR]
                 expected.append(lr)
                 step -= 4
@@ -119,10 +118,10 @@ def test_the_lineage_tells_of_copies(study, capsys):
     runs = study.path.parent / "runs"
     assert main(["lineage", str(study.path), "--runs", str(runs), "--json"]) == 0
     plain = json.loads(capsys.readouterr().out)
-    parents = {one["trial"]: one["parents"] for one in plain["trials"]}
-    for trial, one in exchanges(study).items():
-        if one.takeovers:
-            assert parents[trial] == [one.takeovers[-1].source]
+    parents = {trial["trial"]: trial["parents"] for trial in plain["trials"]}
+    for trial, exchange in exchanges(study).items():
+        if exchange.takeovers:
+            assert parents[trial] == [exchange.takeovers[-1].source]
 
 
 def test_the_best_configuration_is_that_of_the_end(study, capsys):

@@ -144,8 +144,8 @@ class Damaging(FakeExecutor):
 
     def submit(self, jobs: Sequence[JobDir]) -> dict[str, str]:
         for job in jobs:
-            for one in job.read().assignments:
-                saved = sorted(job.study.trial(one.trial).checkpoints.glob("step-*"))
+            for assignment in job.read().assignments:
+                saved = sorted(job.study.trial(assignment.trial).checkpoints.glob("step-*"))
                 if saved:
                     shutil.rmtree(saved[-1])
         return super().submit(jobs)

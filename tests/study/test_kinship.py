@@ -1,13 +1,12 @@
 """Whose networks began as the same ones, along parents and copies."""
 
-from hpsearch.cluster.island import Takeover
-from hpsearch.study.breeding import kinship
-from hpsearch.study.breeding.records import Origin
-from hpsearch.study.records import Trial
+from hpsearch.cluster.records import Exploit
+from hpsearch.study.breeding import beginnings
+from hpsearch.study.records import PlannedTrial, Trial
 
 
 def trial(number, *parents, founder=None, copies=(), operator="clone", is_adopted=True):
-    origin = Origin(
+    origin = PlannedTrial(
         key=str(number),
         member=0,
         generation=0,
@@ -19,14 +18,14 @@ def trial(number, *parents, founder=None, copies=(), operator="clone", is_adopte
         steps=8,
         founder=founder,
     )
-    takeovers = tuple(Takeover(step, source, step, "hash", {}, {}) for step, source in copies)
+    takeovers = tuple(Exploit(step, source, step, "hash", {}, {}) for step, source in copies)
     return Trial(number, {}, origin=origin, takeovers=takeovers, is_adopted=is_adopted)
 
 
 def families(*trials, roles=("host",)):
     """Return the family of each trial's host, or the families of its roles where they are given."""
-    known = {one.number: one for one in trials}
-    found = [kinship.families(one, roles, known) for one in trials]
+    known = {trial.number: trial for trial in trials}
+    found = [beginnings.families(trial, roles, known) for trial in trials]
     return found if len(roles) > 1 else [one for (one,) in found]
 
 

@@ -3,9 +3,9 @@
 import pytest
 
 from hpsearch.population.options import Synchronous
-from hpsearch.study.breeding.lateness import is_due
-from hpsearch.study.breeding.records import Ended
+from hpsearch.study.breeding.matches import is_due
 from hpsearch.study.events import Event
+from hpsearch.study.records import Ended
 from hpsearch.study.state import StudyState
 
 RULES = Synchronous(quorum=0.5, minutes=1.0)
@@ -86,5 +86,5 @@ def test_who_is_late(asked, began, now, expected):
     rows += [] if began is None else [("job_began", began, "a", {})]
     trial = state_of(*rows).trials[0]
     assert is_due(RULES, ENDED, [trial], now) == expected
-    assert not is_due(RULES, [], [trial], 1e9)  # without a quorum nobody is late
-    assert is_due(RULES, [], [], 0.0)  # nobody is waited for
+    assert not is_due(RULES, [], [trial], 1e9)  # without a quorum none is late
+    assert is_due(RULES, [], [], 0.0)  # none is waited for

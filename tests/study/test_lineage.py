@@ -36,17 +36,17 @@ def test_sql_holds_every_checkpoint_and_its_parents(study):
     born = origins(study)
     found = query(study, "SELECT id, trial, step, sha256, operator FROM hpsearch_checkpoints")
     assert {row[1]: row[2:] for row in found} == {
-        trial: (one["steps"], sha256(study, born, trial), one["operator"]["name"])
-        for trial, one in born.items()
+        trial: (origin["steps"], sha256(study, born, trial), origin["operator"]["name"])
+        for trial, origin in born.items()
     }
     trial_of = {row[0]: row[1] for row in found}
     edges = query(study, "SELECT checkpoint_id, position, sha256 FROM hpsearch_parents")
     assert {(trial_of[child], position, parent) for child, position, parent in edges} == {
         (trial, position, sha256(study, born, parent))
-        for trial, one in born.items()
-        for position, parent in enumerate(one["parents"])
+        for trial, origin in born.items()
+        for position, parent in enumerate(origin["parents"])
     }
-    assert any(len(one["parents"]) == 2 for one in born.values())
+    assert any(len(origin["parents"]) == 2 for origin in born.values())
 
 
 def test_changes_are_those_of_the_hyperparameters(study):
@@ -68,7 +68,7 @@ def test_the_line_leads_from_new_networks_to_the_champion(study, capsys):
     assert born[found["line"][0]]["parents"] == []
     for parent, child in zip(found["line"], found["line"][1:], strict=False):
         assert born[child]["parents"][0] == parent
-    assert {one["trial"] for one in found["trials"]} == set(born)
+    assert {trial["trial"] for trial in found["trials"]} == set(born)
 
 
 def test_the_table_names_trials_parents_and_changes(study, capsys):
@@ -126,8 +126,8 @@ def test_gc_keeps_parents_champions_and_members(study, capsys):
     assert main(["gc", str(study.path), "--runs", str(runs), "--dry-run", "--json"]) == 0
     freed = json.loads(capsys.readouterr().out)["kinds"]["checkpoints"]["count"]
     born = origins(study)
-    parents = {parent for one in born.values() for parent in one["parents"]}
-    newest = {one["member"]: trial for trial, one in born.items()}
+    parents = {parent for origin in born.values() for parent in origin["parents"]}
+    newest = {origin["member"]: trial for trial, origin in born.items()}
     champions = {
         json.loads(row[0])["champion"]
         for row in query(study, "SELECT data FROM hpsearch_events WHERE kind = 'bred'")

@@ -2,7 +2,7 @@
 
 from drives import new_study
 
-from hpsearch.study.breeding.members import explorable_of, size
+from hpsearch.study.breeding.checks import explorable_of, size
 from hpsearch.trainers.config import read_config, shape_key
 
 LR = {"type": "float", "low": 1e-4, "high": 1e-1, "log": True}

@@ -12,21 +12,21 @@ from drives import Killed
 from fakes import FakeExecutor
 from faulty_files import FaultyFiles, FileFaults
 
-from hpsearch import bounded
-from hpsearch.atomic import write_json
+from hpsearch import files
 from hpsearch.cluster.executor import Executor, JobStatus, SchedulerSilentError
 from hpsearch.cluster.failures import LOST, NODE_FAIL, OOM_HOST, SILENT
 from hpsearch.cluster.heartbeats import HeartbeatFile
-from hpsearch.cluster.messages import AttemptResult, Heartbeat, JobHeartbeat, MemberHeartbeat
+from hpsearch.cluster.records import AttemptResult, Heartbeat, JobHeartbeat, MemberHeartbeat
 from hpsearch.cluster.study_dir import JobDir, StudyDir
 from hpsearch.cluster.trial_dir import AttemptDir
 from hpsearch.errors import DiskError
+from hpsearch.files import write_json
 from hpsearch.study.observe import (
     BUSY_SECONDS,
     SILENCE_SECONDS,
+    CurveReport,
     Curves,
     Observation,
-    Report,
     Silences,
     observe,
 )
@@ -155,11 +155,11 @@ def test_values_come_by_step_then_trial_and_those_that_are_told_not_again(
             add_row(folder, number, step, step + number / 10)
     add_row(folder, 1, 8, 1.0, metric="another")
     assert look(state, folder, Looking("00001")).reports == (
-        Report(2, 1, 2.1),
-        Report(4, 0, 4.0),
-        Report(4, 1, 4.1),
-        Report(6, 0, 6.0),
-        Report(6, 1, 6.1),
+        CurveReport(2, 1, 2.1),
+        CurveReport(4, 0, 4.0),
+        CurveReport(4, 1, 4.1),
+        CurveReport(6, 0, 6.0),
+        CurveReport(6, 1, 6.1),
     )
     state.trials[1].told = "pruned"
     assert {report.trial for report in look(state, folder, Looking("00001")).reports} == {0}
@@ -168,7 +168,7 @@ def test_values_come_by_step_then_trial_and_those_that_are_told_not_again(
 def test_the_first_of_two_lines_of_a_step_counts(folder: StudyDir) -> None:
     for value in (0.5, 0.75):
         add_row(folder, 0, 2, value)
-    assert look(state_of(0), folder, Looking("00001")).reports == (Report(2, 0, 0.5),)
+    assert look(state_of(0), folder, Looking("00001")).reports == (CurveReport(2, 0, 0.5),)
 
 
 def test_a_result_counts_as_soon_as_it_is_there(folder: StudyDir) -> None:
@@ -183,7 +183,9 @@ def test_a_job_that_is_gone_without_a_word_has_lost_its_trials(folder: StudyDir)
     folder.trial(2).attempt(1).write_result(result(2, "interrupted"))
     seen = look(state_of(0, 1, 2), folder, Looking())
     assert seen.gone == {"00001"}
-    told = {number: (one.status, one.kind, one.step) for number, one in seen.results.items()}
+    told = {
+        number: (result.status, result.kind, result.step) for number, result in seen.results.items()
+    }
     assert told == {0: (LOST, LOST, 6), 1: (LOST, LOST, 0), 2: ("interrupted", None, 8)}
     assert seen.results[0].message.startswith("the job ended without a result; see ")
 
@@ -219,7 +221,10 @@ def test_what_a_job_writes_while_it_is_looked_at_is_seen_whole(folder: StudyDir)
 
     seen = look(state_of(0), folder, Looking("00001", meanwhile=finish))
     assert seen == Observation(
-        {"00001": JobStatus("17", "running")}, frozenset(), {0: result(0)}, (Report(8, 0, 0.5),)
+        {"00001": JobStatus("17", "running")},
+        frozenset(),
+        {0: result(0)},
+        (CurveReport(8, 0, 0.5),),
     )
 
 
@@ -244,7 +249,7 @@ def test_no_answer_is_no_news_of_jobs_but_files_are_read(folder: StudyDir) -> No
     add_row(folder, 1, 4, 0.5)
     folder.trial(0).attempt(1).write_result(result(0))
     seen = look(state_of(0, 1), folder, Silent(), now=1e12)
-    assert seen == Observation({}, frozenset(), {0: result(0)}, (Report(4, 1, 0.5),))
+    assert seen == Observation({}, frozenset(), {0: result(0)}, (CurveReport(4, 1, 0.5),))
 
 
 def test_an_announced_job_may_still_appear(folder: StudyDir) -> None:
@@ -388,11 +393,11 @@ def test_a_file_system_that_fails_for_a_moment_is_no_news(
         raise OSError(116, "Stale file handle")
 
     with monkeypatch.context() as patch:
-        patch.setattr(bounded, "open_file", fail)
+        patch.setattr(files, "open_file", fail)
         seen = look(state_of(0), folder, Looking("00001"))
     assert (seen.results, seen.reports) == ({}, ())
     seen = look(state_of(0), folder, Looking("00001"))
-    assert (seen.results, seen.reports) == ({0: result(0)}, (Report(2, 0, 0.5),))
+    assert (seen.results, seen.reports) == ({0: result(0)}, (CurveReport(2, 0, 0.5),))
 
 
 def test_a_job_is_not_gone_before_its_results_can_be_read(
@@ -420,7 +425,7 @@ def test_a_damaged_line_is_left_out(folder: StudyDir) -> None:
     lines[1] = lines[1].replace(b"step", b"st\xffp")
     path.write_bytes(b"\n".join([*lines[:-1], b"7", b'{"at": 1.0}', b""]))
     found = look(state_of(0), folder, Looking("00001")).reports
-    assert found == (Report(2, 0, 0.5), Report(6, 0, 0.7))
+    assert found == (CurveReport(2, 0, 0.5), CurveReport(6, 0, 0.7))
     folder.trial(0).forget_metrics_after(2)
     assert [row["step"] for row in folder.trial(0).read_metrics()] == [2]
 
@@ -460,4 +465,4 @@ def test_a_line_that_is_no_evaluation_is_left_out(folder: StudyDir, text: str) -
     for value in ("null", "NaN", '"0.5"', "{}"):
         with folder.trial(0).metrics.open("a") as file:
             file.write('{"step": 4, "metrics": {"m": {"value": ' + value + "}}}\n")
-    assert look(state_of(0), folder, Looking("00001")).reports == (Report(2, 0, 0.5),)
+    assert look(state_of(0), folder, Looking("00001")).reports == (CurveReport(2, 0, 0.5),)

@@ -54,7 +54,7 @@ def files(study: Study) -> dict[Path, bytes]:
 
 
 def hold(study: Study, holder: str, now: float) -> None:
-    """Let somebody else take the study, whoever holds it."""
+    """Let another process take the study, whichever holds it."""
     give_free(study)
     with closing(Database.open(study.spec.storage)) as database:
         Leases(database).acquire(1, holder=holder, now=now, ttl=60.0)

@@ -11,8 +11,7 @@ from hpsearch.errors import (
     StorageError,
     StorageUnavailableError,
 )
-from hpsearch.study.outage import Outage
-from hpsearch.study.recorder import LEASE_SECONDS
+from hpsearch.study.recorder import LEASE_SECONDS, Outage
 
 AWAY = StorageUnavailableError("the database is away")
 

@@ -38,7 +38,7 @@ def study_of(folder: Path, jobs: int = 1, members: int = 2, **changes: Any) -> S
 def groups_of(study: Study) -> list[tuple[str, tuple[int, ...]]]:
     """Return the job and the trials of each announcement."""
     return [
-        (job, tuple(one["trial"] for one in data["trials"]))
+        (job, tuple(trial["trial"] for trial in data["trials"]))
         for _, _, job, data in stored_events(study, "announced")
     ]
 
@@ -133,7 +133,7 @@ def test_paused_and_stopped_studies_let_idle_pilots_go(tmp_path: Path) -> None:
 
 
 def test_a_study_that_looks_ahead_gives_before_the_end(tmp_path: Path) -> None:
-    """At the last rung but the end, so that nobody waits for a driver that comes now and then."""
+    """At the last rung but the end, so that no trial waits for a driver that comes now and then."""
     study, executor = study_of(tmp_path, budget={"trials": 4}), pilots()
     with opened(study, executor) as driver:
         driver._pilots._looks_ahead = driver._pilots._refills = True

@@ -16,7 +16,7 @@ from hpsearch.cluster.failures import (
     SILENT,
     TIMEOUT,
 )
-from hpsearch.cluster.messages import AttemptResult
+from hpsearch.cluster.records import AttemptResult
 from hpsearch.study.policy import Verdict, verdict
 from hpsearch.study.records import Trial
 

@@ -6,8 +6,8 @@ import pytest
 from study_files import BASE, load
 
 from hpsearch import yaml_file
-from hpsearch.config_paths import apply
 from hpsearch.errors import ConfigError
+from hpsearch.schema import apply
 
 POPULATION = {"members": 4, "interval": 500}
 LR = {"host.optim.args.lr": {"type": "float", "low": 1e-5, "high": 1e-2, "log": True}}
@@ -71,7 +71,7 @@ def test_a_right_file_has_none(tmp_path):
         ({"selection": {"name": "truncation", "confidence": 0.4}}, r"confidence must"),
         ({"generations": {"name": "synchronous", "quorum": 0.0}}, r"quorum must"),
         ({"generations": {"name": "sometimes"}}, r"sometimes"),
-        ({"matches": {"panel": ["nobody"]}}, r"nobody"),
+        ({"matches": {"panel": ["unknown"]}}, r"unknown"),
         (
             {"matches": {"panel": ["random", "random"]}},
             r"matches.panel must name each player once, but is \['random', 'random'\]",

@@ -26,10 +26,10 @@ from test_population_study import POPULATION, champions, origins, population_stu
 from test_requests import request
 
 from hpsearch.report.summary import status_summary
-from hpsearch.report.view import open_view
-from hpsearch.report.work import steps_in_all, steps_made
 from hpsearch.study.spec import NOT_PART_OF_THE_SEARCH, spec_hash, spec_json
 from hpsearch.study.state import CANCELLED, FINISHED, PAUSED, RUNNING, STOPPED
+from hpsearch.study.view import open_view
+from hpsearch.study.work import steps_in_all, steps_made
 
 MUTATION = {"name": "gaussian_mutation", "strength": 0.1}
 CLOSING = {"operators": [MUTATION], "generations": 2, "share": 0.5}
@@ -48,9 +48,9 @@ def closing_study(folder, trials=8, **changes):
 def untrained(study):
     """Return the children of the closing, by trial."""
     return {
-        trial: one
-        for trial, one in origins(study).items()
-        if one["parents"] and one["steps"] == one["parent_steps"][0]
+        trial: origin
+        for trial, origin in origins(study).items()
+        if origin["parents"] and origin["steps"] == origin["parent_steps"][0]
     }
 
 
@@ -109,7 +109,7 @@ def test_a_closing_survives_a_death_at_every_event(tmp_path):
 def test_a_steady_closing_survives_a_death_at_every_event(tmp_path):
     study = closing_study(tmp_path, **STEADY)
     driven_with_deaths(study)
-    # Who is judged with whom depends on the time; that all are before the closing does not.
+    # Which are judged together depends on the time; that all are before the closing does not.
     *_, (_, last), _ = matches(study)
     assert last == [0, 1, 2, 3]
     assert {trial for _, trial, _, _ in stored_events(study, "told")} == set(range(12))
@@ -125,7 +125,7 @@ def test_a_budget_that_is_raised_trains_on_from_the_closing(tmp_path):
     check_books(study, executor)
     check_judged(study)
     born, last = origins(study), untrained(study)
-    more = {trial: one for trial, one in born.items() if trial >= 12 and trial not in last}
+    more = {trial: origin for trial, origin in born.items() if trial >= 12 and trial not in last}
     assert sorted(one["member"] for one in more.values()) == [0, 1, 2, 3]
     assert all(one["steps"] == 24 and one["parent_steps"][0] == 16 for one in more.values())
     assert closed in {one["parents"][0] for one in more.values()}
@@ -228,9 +228,8 @@ def test_who_never_began_may_begin_after_a_closing(tmp_path):
     assert (state.status, state.num_asked) == (FINISHED, 6)
     check_judged(study)
     born = origins(study)
-    assert {one["member"] for one in born.values() if one["operator"]["name"] == "fresh"} == {
-        0, 1, 2, 3
-    }  # fmt: skip
+    fresh = {birth["member"] for birth in born.values() if birth["operator"]["name"] == "fresh"}
+    assert fresh == {0, 1, 2, 3}
 
 
 def test_gpu_hours_that_end_while_the_last_match_is_played_put_the_closing_off(tmp_path):
@@ -300,7 +299,7 @@ def test_spent_gpu_hours_leave_no_closing(tmp_path):
 
 
 def test_late_members_are_waited_for_before_the_closing(tmp_path):
-    """Whoever was late for the last match is judged first, and its place may go to a child then."""
+    """A late member is judged first, and its place may go to a child then."""
     slow = {"generations": {"name": "synchronous", "quorum": 0.5, "minutes": 0}}
     study = closing_study(tmp_path, **slow, executor=STEADY["executor"])
     clock, executor = Clock(), FakeExecutor(teaching=teaching)

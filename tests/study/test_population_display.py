@@ -10,14 +10,13 @@ from fakes import FakeExecutor
 from rich.console import Console
 from test_population_study import population_study, teaching
 
+from hpsearch.analysis.lineage import print_lineage, read_lineage
 from hpsearch.cli import main
 from hpsearch.cluster.study_dir import StudyDir
-from hpsearch.report.lineage import read_lineage
-from hpsearch.report.lineage_text import print_lineage
 from hpsearch.report.progress import Meter, Progress, generation_text, open_display, progress_text
-from hpsearch.report.view import StudyView, open_view
 from hpsearch.study.spec import Study
 from hpsearch.study.state import RUNNING
+from hpsearch.study.view import StudyView, open_view
 
 TRIALS = 20
 

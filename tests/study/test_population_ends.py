@@ -23,8 +23,8 @@ from test_requests import opened_again, request
 from hpsearch import yaml_file
 from hpsearch.cli import main
 from hpsearch.errors import UsageError
-from hpsearch.report.view import open_view
 from hpsearch.study.state import CANCELLED, FAILED, FINISHED, PAUSED, RUNNING, STOPPED
+from hpsearch.study.view import open_view
 
 ONE_EACH = {"name": "local", "jobs": 4, "members_per_job": 1}
 
@@ -81,7 +81,9 @@ def test_a_budget_that_is_raised_goes_on(tmp_path, trials, intervals):
     check_judged(study)
     for members, ended in matches(study)[before:-1]:
         assert ended == [0, 1, 2, 3], (members, ended)  # who was never asked for is not late
-    assert Counter(one["member"] for one in origins(study).values()) == dict(enumerate(intervals))
+    assert Counter(origin["member"] for origin in origins(study).values()) == dict(
+        enumerate(intervals)
+    )
 
 
 def test_a_budget_of_one_generation_is_judged(tmp_path):
@@ -208,7 +210,7 @@ def test_cancel_ends_all_and_resume_fills_the_places(tmp_path):
     check_judged(study)
     born = origins(study)
     assert len(born) == 16
-    assert all(not set(one["parents"]) & {4, 5, 6, 7} for one in born.values())
+    assert all(not set(origin["parents"]) & {4, 5, 6, 7} for origin in born.values())
 
 
 def test_cancel_before_anybody_has_ended_begins_anew(tmp_path):
@@ -219,7 +221,7 @@ def test_cancel_before_anybody_has_ended_begins_anew(tmp_path):
         tick_until(driver, lambda: not driver.is_busy)
     assert drive(study, executor).status == FINISHED
     check_judged(study)
-    assert [one["operator"]["name"] for one in origins(study).values()][:8] == ["fresh"] * 8
+    assert [origin["operator"]["name"] for origin in origins(study).values()][:8] == ["fresh"] * 8
 
 
 def test_nothing_is_retried_in_a_population(tmp_path):
@@ -266,7 +268,7 @@ def test_a_generation_that_fails_whole_begins_anew(tmp_path):
     check_judged(study)
     born = origins(study)
     assert [born[trial]["operator"]["name"] for trial in range(8)] == ["fresh"] * 8
-    assert len({one.params["host.gamma"] for one in stored_trials(study)[:8]}) == 8
+    assert len({trial.params["host.gamma"] for trial in stored_trials(study)[:8]}) == 8
     assert matches(study)[0][0] == {str(member): 4 + member for member in range(4)}
 
 

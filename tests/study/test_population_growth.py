@@ -11,14 +11,14 @@ from test_population_ends import check_judged
 from test_population_study import origins, population_study, teaching
 from test_random_kills import CALLS, MACHINES, Chaos, Watched, seconds_of
 from test_random_kills import drive as drive_through
+from virtual_cluster import SimulatedCluster
+from virtual_job import Course
 
 from hpsearch import yaml_file
-from hpsearch.cluster.simulated_cluster import SimulatedCluster
-from hpsearch.cluster.simulated_job import Course
 from hpsearch.cluster.study_dir import StudyDir
-from hpsearch.config_paths import apply
 from hpsearch.parameters import CategoricalParameter, FloatParameter
-from hpsearch.study.breeding.growths import growths_of
+from hpsearch.schema import apply
+from hpsearch.study.breeding.checks import growths_of
 from hpsearch.study.space import SearchSpace
 from hpsearch.study.state import FINISHED
 from hpsearch.trainers.config import read_config, shape_differences
@@ -44,7 +44,7 @@ def growing_study(folder, trials=28, members=8, **changes):
 def check_growth(study):
     """Assert that shapes change by growth alone, by one choice; return how many grew."""
     folder = StudyDir(study.path.parent / "runs" / "quick")
-    params, grew = [one.params for one in stored_trials(study)], 0
+    params, grew = [trial.params for trial in stored_trials(study)], 0
     for number, origin in origins(study).items():
         if not origin["parents"]:
             continue
@@ -78,8 +78,10 @@ def test_networks_grow_inside_the_space(tmp_path):
     check_judged(study)
     check_books(study, executor)
     assert check_growth(study) > 2
-    children = [one for one in origins(study).values() if one["is_child"]]
-    assert {"clone", "grow", "gaussian_mutation"} == {one["operator"]["name"] for one in children}
+    children = [origin for origin in origins(study).values() if origin["is_child"]]
+    assert {"clone", "grow", "gaussian_mutation"} == {
+        child["operator"]["name"] for child in children
+    }
 
 
 def test_a_driver_that_dies_anywhere_lets_the_same_grow(tmp_path):

@@ -18,9 +18,9 @@ from test_random_kills import (
     drive,
     seconds_of,
 )
+from virtual_cluster import SimulatedCluster
+from virtual_job import Course
 
-from hpsearch.cluster.simulated_cluster import SimulatedCluster
-from hpsearch.cluster.simulated_job import Course
 from hpsearch.study.spec import Study
 
 MEMBERS, TRIALS = 16, 160

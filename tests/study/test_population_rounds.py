@@ -31,7 +31,7 @@ class Hanging(FakeExecutor):
         """seconds since the epoch, by trial"""
 
     def _round(self, known):
-        trials = [one.trial for one in known.plan.assignments]
+        trials = [assignment.trial for assignment in known.plan.assignments]
         if all(self._clock() >= self._until.get(trial, 0.0) for trial in trials):
             super()._round(known)
 
@@ -46,7 +46,7 @@ class Queueing(FakeExecutor):
         """seconds since the epoch, by trial"""
 
     def _waits_for_node(self, known):
-        trials = [one.trial for one in known.plan.assignments]
+        trials = [assignment.trial for assignment in known.plan.assignments]
         return any(self._clock() < self._until.get(trial, 0.0) for trial in trials)
 
     def _round(self, known):
@@ -215,7 +215,7 @@ def test_a_pilot_makes_room_for_members_of_another_shape(tmp_path):
     fakes = FakeExecutor(teaching=teaching, pilot_seconds=600.0)
     state = drive_in_time(study, fakes, Clock(), 30)
     assert (state.status, state.counts()["finished"]) == (FINISHED, 12)
-    assert len({one.params["host.net_arch"] for one in state.trials.values()}) == 2
+    assert len({trial.params["host.net_arch"] for trial in state.trials.values()}) == 2
     assert fakes.most_alive == 1
     check_judged(study)
 
@@ -277,7 +277,7 @@ def test_late_and_failing_members_of_a_steady_population(tmp_path):
     check_judged(study)
     born = origins(study)
     # While a member hung, the others went on.
-    assert sum(1 for one in born.values() if one["member"] == 3) < 30 / 4
+    assert sum(1 for origin in born.values() if origin["member"] == 3) < 30 / 4
     told = {trial: data["state"] for _, trial, _, data in stored_events(study, "told")}
     for trial, origin in born.items():
         for parent, steps in zip(origin["parents"], origin["parent_steps"], strict=True):
@@ -298,8 +298,8 @@ def test_a_steady_population_learns_from_its_intervals(tmp_path):
     clock = Clock()
     drive_in_time(study, FakeExecutor(teaching=teaching), clock, 60)
     check_judged(study)
-    children = [one for one in origins(study).values() if one["is_child"]]
-    rates = [one["params"]["host.optim.args.lr"] for one in children[len(children) // 2 :]]
+    children = [origin for origin in origins(study).values() if origin["is_child"]]
+    rates = [child["params"]["host.optim.args.lr"] for child in children[len(children) // 2 :]]
     assert rates
     near = sum(3e-3 < rate < 3e-2 for rate in rates)  # the best is 1e-2, of four decades
     assert near / len(rates) > 0.6
@@ -312,7 +312,11 @@ def test_matches_of_past_champions(tmp_path):
     champions = [data["champion"] for *_, data in stored_events(study, "bred") if data["match"]]
     for number, (*_, data) in enumerate(stored_events(study, "match_called")):
         playing = set(data["members"].values())
-        past = [one for one in dict.fromkeys(reversed(champions[:number])) if one not in playing]
+        past = [
+            fromkey
+            for fromkey in dict.fromkeys(reversed(champions[:number]))
+            if fromkey not in playing
+        ]
         assert data["archive"] == past[:2][::-1]
 
 
@@ -321,7 +325,7 @@ def test_no_archive(tmp_path):
     study = population_study(tmp_path, trials=12, matches=matches_of)
     drive(study, FakeExecutor(teaching=teaching))
     assert all(data["archive"] == [] for *_, data in stored_events(study, "match_called"))
-    assert set(Counter(one["generation"] for one in origins(study).values()).values()) == {4}
+    assert set(Counter(origin["generation"] for origin in origins(study).values()).values()) == {4}
 
 
 def _events(study):

@@ -50,7 +50,7 @@ def check_islands(study, born):
     by_place = {}
     for trial, origin in born.items():
         shape = shape_key(config_of(study, trial))
-        assert all(shape_key(config_of(study, one)) == shape for one in origin["parents"])
+        assert all(shape_key(config_of(study, parent)) == shape for parent in origin["parents"])
         assert by_place.setdefault(origin["member"], shape) == shape
     return set(by_place.values())
 
@@ -106,8 +106,8 @@ def test_choices_that_are_mappings_and_what_depends_on_them(tmp_path):
         assert made.beta1 == chosen["beta1"]
         assert made.lr == params[trial].get("host.optim.args.lr", 1e-3)
         switched += any(
-            params[one]["host.optim.args"] != params[trial]["host.optim.args"]
-            for one in origin["parents"]
+            params[parent]["host.optim.args"] != params[trial]["host.optim.args"]
+            for parent in origin["parents"]
         )
     assert switched > 1
 
@@ -148,13 +148,13 @@ def test_pairs_breed_hosts_and_agents(tmp_path):
         operators=[{"name": "clone"}, {"name": "host_and_agent"}],
     )
     born, _ = checked(study)
-    both = [one for one in born.values() if one["operator"]["name"] == "host_and_agent"]
+    both = [origin for origin in born.values() if origin["operator"]["name"] == "host_and_agent"]
     assert both
     assert all(len(set(one["parents"])) == 2 for one in both)
     folder = StudyDir(study.path.parent / "runs" / "quick")
     plan = folder.match(2).read_plan()
-    assert [one.name for one in plan.hosts[:4]] == [one.name for one in plan.agents[:4]]
-    assert [one.name for one in plan.hosts if one.checkpoint is None] == ["random", "zeillinger"]
+    assert [host.name for host in plan.hosts[:4]] == [agent.name for agent in plan.agents[:4]]
+    assert [host.name for host in plan.hosts if host.checkpoint is None] == ["random", "zeillinger"]
 
 
 def test_agents_alone(tmp_path):
@@ -175,8 +175,8 @@ def test_agents_alone(tmp_path):
     executor = FakeExecutor(lambda config, step: 0.5, teaching=taught)
     born, params = checked(study, executor)
     plan = StudyDir(study.path.parent / "runs" / "quick").match(1).read_plan()
-    assert [one.name for one in plan.hosts] == ["random", "zeillinger"]
-    assert [one.name for one in plan.agents[:4]] == ["0", "1", "2", "3"]
+    assert [host.name for host in plan.hosts] == ["random", "zeillinger"]
+    assert [agent.name for agent in plan.agents[:4]] == ["0", "1", "2", "3"]
     first = stored_events(study, "bred")[1][3]
     far = {trial: abs(params[trial]["agent.optim.args.lr"] - 0.01) for trial in range(4)}
     # Games are shorter against hosts who have learned nothing the worse an agent is.

@@ -65,8 +65,8 @@ def test_a_population_goes_through_generations(tmp_path):
     assert state.status == FINISHED
     check_books(study, executor)
     born = origins(study)
-    assert Counter(one["generation"] for one in born.values()) == {0: 4, 1: 4, 2: 4, 3: 4}
-    assert [one["member"] for one in born.values()] == [0, 1, 2, 3] * 4
+    assert Counter(origin["generation"] for origin in born.values()) == {0: 4, 1: 4, 2: 4, 3: 4}
+    assert [origin["member"] for origin in born.values()] == [0, 1, 2, 3] * 4
     for trial, origin in born.items():
         assert origin["steps"] == 8 * (origin["generation"] + 1)
         assert all(born[p]["generation"] == origin["generation"] - 1 for p in origin["parents"])
@@ -75,7 +75,7 @@ def test_a_population_goes_through_generations(tmp_path):
     named = champions(study)
     assert len(named) == 4
     for generation, champion in enumerate(named):
-        rivals = [t for t, one in born.items() if one["generation"] == generation]
+        rivals = [t for t, origin in born.items() if origin["generation"] == generation]
         assert champion == max(rivals, key=lambda trial: skill(study, born, trial))
 
 
@@ -88,7 +88,7 @@ def test_whoever_is_champion_at_the_end_was_played_against(tmp_path):
     assert named[-1] in named[:-1]
     folder = StudyDir(tmp_path / "runs" / "quick")
     for number, before in enumerate([None, *named[:-1]], start=1):
-        answered = {one.trial for one in folder.match(number).read_plan().responses}
+        answered = {response.trial for response in folder.match(number).read_plan().responses}
         assert answered == ({before} if before is not None else set())
     assert len(origins(study)) == 16
 
@@ -108,7 +108,7 @@ def test_the_worst_give_way_to_changed_copies_of_the_best(tmp_path):
     study = population_study(tmp_path)
     drive(study, FakeExecutor(teaching=teaching))
     born, trials = origins(study), stored_trials(study)
-    children = {trial: one for trial, one in born.items() if one["is_child"]}
+    children = {trial: origin for trial, origin in born.items() if origin["is_child"]}
     assert children
     for trial, origin in born.items():
         if origin["generation"] == 0:
@@ -229,7 +229,7 @@ def test_other_rules(tmp_path, selection, explore):
     operators += [{"name": "aligned_average", "share": 0.5}]
     study = population_study(tmp_path, selection=selection, explore=explore, operators=operators)
     assert drive(study, FakeExecutor(teaching=teaching)).status == FINISHED
-    names = {one["operator"]["name"] for one in origins(study).values()}
+    names = {origin["operator"]["name"] for origin in origins(study).values()}
     assert names <= {"fresh", "clone", "gaussian_mutation", "aligned_average"}
 
 

@@ -43,13 +43,12 @@ from sqlalchemy import update
 
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.study import events as events_module
-from hpsearch.study.database import Database
+from hpsearch.study.database import Database, LeaseRow
 from hpsearch.study.jobs import Jobs
 from hpsearch.study.leases import Lease, Leases
-from hpsearch.study.recorder import LEASE_SECONDS, Recorder
+from hpsearch.study.recorder import LEASE_SECONDS, EventRecorder
 from hpsearch.study.spec import Study
 from hpsearch.study.storage import open_storage
-from hpsearch.study.tables import LeaseRow
 
 NUM_TRIALS, NUM_JOBS, MAX_DRIVERS = 3, 2, 2
 MAX_POINTS = 60
@@ -186,7 +185,7 @@ class Protocol(RuleBasedStateMachine):
         optuna = self._optuna_values()
         for kind, trial, _, data in self._events():
             if kind == "announced":
-                tokens |= {one["trial"]: one["token"] for one in data["trials"]}
+                tokens |= {trial["trial"]: trial["token"] for trial in data["trials"]}
             if kind == "told":
                 assert optuna.get(trial) == (STATES[data["state"]].name, data["value"]), trial
             if kind == "told" and data["state"] == "finished":
@@ -204,10 +203,10 @@ class Protocol(RuleBasedStateMachine):
     @invariant()
     def control_files_never_go_back_to_an_earlier_attempt(self) -> None:
         attempts = {
-            one["token"]: one["attempt"]
+            trial["token"]: trial["attempt"]
             for kind, _, _, data in self._events()
             if kind == "announced"
-            for one in data["trials"]
+            for trial in data["trials"]
         }
         for number in range(NUM_TRIALS):
             control = self.files.trial(number).read_control()
@@ -346,12 +345,12 @@ def events_are_not_fenced(patch: pytest.MonkeyPatch) -> None:
 
 
 def files_are_not_fenced(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Recorder, "keep_lease", lambda self: None)
-    patch.setattr(Recorder, "renew_lease", lambda self: None)
+    patch.setattr(EventRecorder, "keep_lease", lambda self: None)
+    patch.setattr(EventRecorder, "renew_lease", lambda self: None)
 
 
 def trials_are_not_fenced(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Recorder, "check_lease", lambda self, session: None)
+    patch.setattr(EventRecorder, "check_lease", lambda self, session: None)
 
 
 def a_lease_is_taken_before_it_expires(patch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from hpsearch.study.options import (
     Pruner,
     SuccessiveHalvingOptions,
 )
-from hpsearch.study.pruners import build_pruner
+from hpsearch.study.samplers import build_pruner
 from hpsearch.study.storage import MirroredStorage, open_storage
 
 STEPS = 4

@@ -26,12 +26,10 @@ from drives import (
 )
 from fakes import smooth_curve
 from optuna.storages._rdb.storage import _VersionManager
+from virtual_cluster import CallFaults, Faults, SimulatedCluster, SimulatedExecutor
+from virtual_job import Course, teaches_nothing
 
 from hpsearch.cluster.executor import JobStatus
-from hpsearch.cluster.simulated import CallFaults, SimulatedExecutor
-from hpsearch.cluster.simulated_cluster import Faults, SimulatedCluster
-from hpsearch.cluster.simulated_job import Course
-from hpsearch.cluster.simulated_match import teaches_nothing
 from hpsearch.cluster.study_dir import JobDir
 from hpsearch.errors import StorageUnavailableError
 from hpsearch.study.database import Database

@@ -19,15 +19,15 @@ from study_files import load
 from test_population_study import POPULATION, origins, population_study, teaching
 
 from hpsearch import yaml_file
+from hpsearch.analysis import replay as report
+from hpsearch.analysis.rematch import Meeting
+from hpsearch.analysis.replay import expected_of
 from hpsearch.cli import main
 from hpsearch.commands import driving
 from hpsearch.errors import ConfigError
-from hpsearch.report import replay as report
-from hpsearch.report.meeting import Meeting
-from hpsearch.report.replay import expected_of
-from hpsearch.report.view import open_view
-from hpsearch.study.confirming import HELD_OUT
+from hpsearch.study.derived import HELD_OUT
 from hpsearch.study.spec import SEEDS_PER_STUDY, load_spec
+from hpsearch.study.view import open_view
 
 LR, GAMMA = "host.optim.args.lr", "host.gamma"
 
@@ -106,7 +106,7 @@ def test_every_seed_learns_by_the_values_of_the_line(place):
     for one in view.state.trials.values():
         found.setdefault(one.origin.member, []).append(one.params)
     assert found == dict.fromkeys(range(3), wanted)
-    held_out = {view.config(one)["seed"] for one in view.state.trials.values()}
+    held_out = {view.config(trial)["seed"] for trial in view.state.trials.values()}
     assert len(held_out) == 9
     assert min(held_out) >= HELD_OUT * SEEDS_PER_STUDY
     spec = view.study.spec
@@ -116,7 +116,7 @@ def test_every_seed_learns_by_the_values_of_the_line(place):
     assert view.study.bases == study.bases
     plain = place.plain()
     assert (plain["trial"], plain["intervals"], plain["unfinished"]) == (trial, 3, 0)
-    assert sorted(one["trial"] for one in plain["replicates"]) == [6, 7, 8]
+    assert sorted(replicate["trial"] for replicate in plain["replicates"]) == [6, 7, 8]
     assert json.loads(place.run("gc", "quick", "--dry-run", "--json").out)["pinned"] == {
         f"quick-replay-{trial}": 1
     }
@@ -230,9 +230,9 @@ def test_a_steady_population_follows_its_schedule_member_by_member(tmp_path):
     study = replayed(tmp_path, generations={"name": "steady"})
     drive(study, FakeExecutor(teaching=teaching))
     rates = {}
-    for one in origins(study).values():
-        rates.setdefault(one["member"], []).append(one["params"][GAMMA])
-    for found in rates.values():  # whoever is first through it goes on with the last values
+    for origin in origins(study).values():
+        rates.setdefault(origin["member"], []).append(origin["params"][GAMMA])
+    for found in rates.values():  # the first one through it goes on with the last values
         assert found == [0.9, 0.8, 0.7, 0.7, 0.7, 0.7][: len(found)]
 
 
@@ -242,13 +242,13 @@ def test_a_lost_interval_is_trained_again_and_a_lost_member_begins_anew(tmp_path
     with deaths_at_events(before=[9], after=[21]):
         drive(study, FakeExecutor(teaching=teaching, faults=faults), max_lives=3)
     born = origins(study)
-    anew = [t for t, one in born.items() if one["generation"] and not one["parents"]]
+    anew = [t for t, origin in born.items() if origin["generation"] and not origin["parents"]]
     assert [born[trial]["member"] for trial in anew] == [1]
     lost = born[3]["member"]
-    rates = [one["params"][LR] for one in born.values() if one["member"] == lost]
+    rates = [origin["params"][LR] for origin in born.values() if origin["member"] == lost]
     assert rates == [0.01, 0.001, 0.001]
-    assert all(len({born[p]["member"] for p in one["parents"]} - {one["member"]}) == 0
-               for one in born.values())  # fmt: skip
+    assert all(len({born[p]["member"] for p in origin["parents"]} - {origin["member"]}) == 0
+               for origin in born.values())  # fmt: skip
 
 
 def test_a_seed_that_did_not_get_through_is_told(place):
@@ -270,7 +270,7 @@ def test_changed_weights_are_no_part_of_it(place):
     operators = [{"name": "gaussian_mutation", "strength": 0.1}]
     study = bred(place, operators=operators)
     made = origins(study)
-    mutants = [t for t, one in made.items() if one["operator"]["name"] == "gaussian_mutation"]
+    mutants = [t for t, origin in made.items() if origin["operator"]["name"] == "gaussian_mutation"]
     steps = len(line(study, mutants[0]))  # before the replay, which writes to the same tables
     said = place.replay("--seeds", 2, "--trial", mutants[0])
     assert f"in 1 of the {steps} intervals that led to trial {mutants[0]} an operator" in said.err
@@ -282,7 +282,7 @@ def test_networks_that_grew_are_no_part_of_a_schedule(place):
     space = {"space": SPACE | {"host.net_arch": arches}}
     study = bred(place, study=space, operators=[{"name": "grow", "noise": 0.1}])
     made = origins(study)
-    grown = next(trial for trial, one in made.items() if one["operator"]["name"] == "grow")
+    grown = next(trial for trial, origin in made.items() if origin["operator"]["name"] == "grow")
     said = place.replay("--trial", grown, code=2)
     assert f"networks grew on the line that led to trial {grown} of quick, in trial {grown}" in (
         said.err

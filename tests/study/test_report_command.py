@@ -77,21 +77,21 @@ def search_page(search):
 
 def test_the_history_is_that_of_the_trials(search, search_page):
     chart, trials = search_page.charts["history-0"], stored_trials(search)
-    finished = [one for one in trials if one.state == TrialState.COMPLETE]
-    assert trace(chart, "finished")["x"] == [one.number for one in finished]
-    assert trace(chart, "finished")["y"] == [one.value for one in finished]
-    best = [max(one.value for one in finished[: n + 1]) for n in range(len(finished))]
+    finished = [trial for trial in trials if trial.state == TrialState.COMPLETE]
+    assert trace(chart, "finished")["x"] == [trial.number for trial in finished]
+    assert trace(chart, "finished")["y"] == [trial.value for trial in finished]
+    best = [max(trial.value for trial in finished[: n + 1]) for n in range(len(finished))]
     assert trace(chart, "best so far")["y"] == best
-    pruned = [one.number for one in trials if one.state == TrialState.PRUNED]
+    pruned = [trial.number for trial in trials if trial.state == TrialState.PRUNED]
     assert pruned
     assert trace(chart, "pruned")["x"] == pruned
-    failed = [one.number for one in trials if one.state == TrialState.FAIL]
+    failed = [trial.number for trial in trials if trial.state == TrialState.FAIL]
     assert trace(chart, "failed")["x"] == failed == [3, 5]
 
 
 def test_the_answer_stands_first(search, search_page):
     best = max(
-        (one for one in stored_trials(search) if one.state == TrialState.COMPLETE),
+        (trial for trial in stored_trials(search) if trial.state == TrialState.COMPLETE),
         key=lambda one: one.value,
     )
     assert f"Trial {best.number}, the best of the search" in search_page.words
@@ -113,8 +113,8 @@ def check_importances(page, place: int, expected: dict[str, float]) -> None:
 def importances(study, objective: int, direction: str) -> dict[str, float]:
     """Return what Optuna says of the trials as plain SQL holds them, beyond what chance gives."""
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    trials = [one for one in stored_trials(study) if one.state == TrialState.COMPLETE]
-    values = [one.values[objective] for one in trials]
+    trials = [trial for trial in stored_trials(study) if trial.state == TrialState.COMPLETE]
+    values = [trial.values[objective] for trial in trials]
     evaluator = PedAnovaImportanceEvaluator(target_quantile=min(0.4, 10 / len(trials)))
     rng = np.random.default_rng(11)
 
@@ -151,19 +151,19 @@ def test_the_page_says_where_chance_explains_the_importances(search, search_page
 
 
 def test_slices_are_the_values_by_parameter(search, search_page):
-    finished = [one for one in stored_trials(search) if one.state == TrialState.COMPLETE]
+    finished = [trial for trial in stored_trials(search) if trial.state == TrialState.COMPLETE]
     charts = [chart for name, chart in search_page.charts.items() if name.startswith("slice-")]
     by_name = {chart["layout"]["xaxis"]["title"]["text"]: chart for chart in charts}
     assert set(by_name) == set(SPACE)
     for name, chart in by_name.items():
         points = trace(chart, "finished")
-        assert points["x"] == [one.params[name] for one in finished]
-        assert points["y"] == [one.value for one in finished]
+        assert points["x"] == [trial.params[name] for trial in finished]
+        assert points["y"] == [trial.value for trial in finished]
     assert by_name["host.optim.args.lr"]["layout"]["xaxis"]["type"] == "log"
 
 
 def test_every_finished_trial_is_a_line_through_its_coordinates(search, search_page):
-    finished = [one for one in stored_trials(search) if one.state == TrialState.COMPLETE]
+    finished = [trial for trial in stored_trials(search) if trial.state == TrialState.COMPLETE]
     data = search_page.charts["coordinates"]["data"]
     crossed = [
         round(y, 9)
@@ -171,7 +171,7 @@ def test_every_finished_trial_is_a_line_through_its_coordinates(search, search_p
         for x, y in zip(one["x"], one["y"], strict=True)
         if x is not None and x == 1  # host.gamma, the second in the order of names
     ]
-    expected = [round((one.params["host.gamma"] - 0.5) / 0.49, 9) for one in finished]
+    expected = [round((trial.params["host.gamma"] - 0.5) / 0.49, 9) for trial in finished]
     assert sorted(crossed) == sorted(expected)
 
 
@@ -191,7 +191,9 @@ def test_rungs_count_what_was_reported(search, search_page):
 
 def test_curves_are_what_the_files_hold(search, search_page):
     folder = StudyDir(search.path.parent / "runs" / "quick")
-    drawn = [one for one in search_page.charts["curves"]["data"] if "trial" in one.get("name", "")]
+    drawn = [
+        chart for chart in search_page.charts["curves"]["data"] if "trial" in chart.get("name", "")
+    ]
     assert len(drawn) == 5
     for one in drawn:
         number = int(one["name"].removeprefix("trial "))
@@ -211,7 +213,7 @@ def test_hours_are_those_of_the_jobs(search, search_page):
     for job, at in began.items():
         end = min(ends[job] or times["job_ended", job], times["job_ended", job])
         hours += max(0.0, end - at) / 3600
-    (table,) = [one for one in search_page.tables if one[0][0] == "jobs that"]
+    (table,) = [table for table in search_page.tables if table[0][0] == "jobs that"]
     ran = [row for row in table[1:] if row[0] != "waited"]
     assert sum(float(row[2]) for row in ran) == pytest.approx(hours, abs=0.01 * len(ran))
     assert sum(float(row[3]) for row in ran) == pytest.approx(2 * hours, abs=0.01 * len(ran))
@@ -225,7 +227,7 @@ def _times(study):
 
 
 def test_failures_are_counted_by_kind(search, search_page):
-    (table,) = [one for one in search_page.tables if one[0][0] == "kind"]
+    (table,) = [table for table in search_page.tables if table[0][0] == "kind"]
     failed = {row[0]: int(row[1]) for row in table[1:]}
     told = [data["failure"] for *_, data in stored_events(search, "told") if data["failure"]]
     assert {kind: count for kind, count in failed.items() if count} == {
@@ -234,14 +236,14 @@ def test_failures_are_counted_by_kind(search, search_page):
 
 
 def test_all_trials_are_listed(search, search_page):
-    (table,) = [one for one in search_page.tables if one[0][:2] == ["trial", "state"]]
+    (table,) = [table for table in search_page.tables if table[0][:2] == ["trial", "state"]]
     states = {
         TrialState.COMPLETE: "finished",
         TrialState.PRUNED: "pruned",
         TrialState.FAIL: "failed",
     }
     listed = [(int(row[0]), row[1]) for row in table[1:]]
-    assert listed == [(one.number, states[one.state]) for one in stored_trials(search)]
+    assert listed == [(trial.number, states[trial.state]) for trial in stored_trials(search)]
 
 
 def test_the_page_says_how_to_do_it_again(search, search_page):
@@ -286,11 +288,11 @@ def test_a_population(tmp_path):
     trials = trace(page.charts["descent"], "trials")
     places = zip(trials["text"], trials["x"], trials["y"], strict=True)
     assert {int(number): (x, y) for number, x, y in places} == {
-        trial: (one["generation"], one["member"]) for trial, one in born.items()
+        trial: (origin["generation"], origin["member"]) for trial, origin in born.items()
     }
-    edges = [one for one in page.charts["descent"]["data"] if one["mode"] == "lines"]
-    num_edges = sum(one["x"].count(None) for one in edges)
-    assert num_edges == sum(len(one["parents"]) for one in born.values())
+    edges = [chart for chart in page.charts["descent"]["data"] if chart["mode"] == "lines"]
+    num_edges = sum(edge["x"].count(None) for edge in edges)
+    assert num_edges == sum(len(origin["parents"]) for origin in born.values())
     _check_matrix(study, page.charts["crossplay"], len(matches))
     assert len(page.charts["strengths"]["data"]) == 4
 
@@ -300,8 +302,8 @@ def _check_matrix(study, chart, match: int) -> None:
     files = StudyDir(study.path.parent / "runs" / "quick").match(match)
     moves, plan = files.read_games().moves, files.read_plan()
     (heat,) = chart["data"]
-    assert heat["y"] == [f"host {one.name}" for one in plan.hosts]
-    assert heat["x"] == [f"agent {one.name}" for one in plan.agents]
+    assert heat["y"] == [f"host {host.name}" for host in plan.hosts]
+    assert heat["x"] == [f"agent {agent.name}" for agent in plan.agents]
     for p in range(len(plan.hosts)):
         for q in range(len(plan.agents)):
             games = moves[:, p, q].ravel().tolist()
@@ -314,7 +316,7 @@ def test_several_objectives(tmp_path):
     study = new_study(tmp_path, objectives=goals, budget={"trials": 12})
     drive(study, FakeExecutor())
     page = page_of(study)
-    values = {one.number: one.values for one in stored_trials(study)}
+    values = {trial.number: trial.values for trial in stored_trials(study)}
     front = [
         n
         for n, (a, b) in values.items()
@@ -339,7 +341,7 @@ def test_an_empty_study(tmp_path):
 def test_a_running_study(tmp_path):
     study = new_study(tmp_path, budget={"trials": 9})
     with opened(study, FakeExecutor(), Ticking()) as driver:
-        tick_until(driver, lambda: any(one.reported for one in driver.state.trials.values()))
+        tick_until(driver, lambda: any(trial.reported for trial in driver.state.trials.values()))
         page = page_of(study)
     assert "There is no answer yet" in page.words
     assert {"curves", "jobs", "timeline"} <= set(page.charts)

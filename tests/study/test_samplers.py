@@ -26,8 +26,7 @@ from hpsearch.study.options import (
     Sampler,
     TPEOptions,
 )
-from hpsearch.study.pruners import build_pruner
-from hpsearch.study.samplers import blind, build_sampler, derive_seed
+from hpsearch.study.samplers import blind, build_pruner, build_sampler, derive_seed
 from hpsearch.study.space import SearchSpace
 from hpsearch.study.storage import MirroredStorage, open_storage
 

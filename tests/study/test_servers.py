@@ -20,12 +20,12 @@ from servers import PASSWORD, Server, plain_trials
 from tried import tried
 
 from hpsearch.errors import ConflictError, StorageError, StorageUnavailableError
-from hpsearch.study import engine, opening, outage, recorder, snapshots
+from hpsearch.study import engine, opening, recorder, snapshots
 from hpsearch.study.database import Database, StudyRecords
 from hpsearch.study.events import EventLog, NewEvent
 from hpsearch.study.leases import Leases
 from hpsearch.study.opening import open_driver
-from hpsearch.study.outage import Outage
+from hpsearch.study.recorder import Outage
 from hpsearch.study.snapshots import SnapshotWriter, StoredTrials, read_state
 from hpsearch.study.spec import Study
 from hpsearch.study.state import RUNNING, StudyState
@@ -143,7 +143,7 @@ def disturbed(
 ) -> Iterator[list[float]]:
     """Disturb again and again while the block runs, after pauses of some seconds; give the times.
 
-    A pause must let whoever waits for the server with growing pauses of its own find it.
+    A pause must let a process that waits for the server with growing pauses of its own find it.
     """
     over, times, rng = threading.Event(), [], random.Random(seed)
 
@@ -206,7 +206,7 @@ def test_trials_are_written_once_whatever_happens_to_the_server(
 def test_a_trial_whose_creation_arrived_unanswered_is_not_created_again(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Optuna alone repeats the creation, and leaves a trial that nobody trains."""
+    """Optuna alone repeats the creation, and leaves a trial that no job trains."""
     storage = open_storage(url)
     study_id = storage.create_new_study([StudyDirection.MINIMIZE], "one")
     dialect = storage._backend.engine.dialect
@@ -344,7 +344,7 @@ def test_a_study_goes_on_after_an_outage_longer_than_its_patience(
     server: Server, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also the lease could not be given back, so its end is waited for."""
-    for module in (opening, recorder, outage):
+    for module in (opening, recorder, recorder):
         monkeypatch.setattr(module, "LEASE_SECONDS", 4.0)
     assert engine.persist.__kwdefaults__ is not None
     monkeypatch.setitem(engine.persist.__kwdefaults__, "patience", 0.2)

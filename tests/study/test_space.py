@@ -19,8 +19,8 @@ from spaces import (
     finite_spaces,
 )
 
-from hpsearch.config_paths import apply, paths
 from hpsearch.parameters import FloatParameter, IntParameter
+from hpsearch.schema import apply, paths
 from hpsearch.study.space import SearchSpace
 
 SHARES = st.floats(0, 1, exclude_max=True)

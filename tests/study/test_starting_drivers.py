@@ -15,15 +15,15 @@ from drives import drive, new_study, opened
 from fakes import FakeExecutor
 
 from hpsearch import yaml_file
-from hpsearch.cluster.driver_retry import note_retry, read_retry
+from hpsearch.cluster.detached import note_retry, read_retry
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.commands import driving, read, run, submit
 from hpsearch.commands.executors import check_submission
 from hpsearch.errors import ConflictError, StorageUnavailableError, UsageError
 from hpsearch.report.text import clock_text
-from hpsearch.report.view import open_view
-from hpsearch.study.driver_start import forget_start, note_start
+from hpsearch.study.requests import forget_start, note_start
 from hpsearch.study.spec import Study
+from hpsearch.study.view import open_view
 
 
 class Drivers:
@@ -99,7 +99,7 @@ def test_resume_takes_up_a_raised_budget(tmp_path, drivers, capsys) -> None:
     rewrite(study, budget={"trials": 5})
     submit.request(study.spec.name, runs, "resume")
     assert capsys.readouterr().err == ""
-    assert [one.spec.budget.trials for one in drivers.studies] == [5]
+    assert [study.spec.budget.trials for study in drivers.studies] == [5]
     view = open_view(study.spec.name, runs)
     assert (view.study.spec.budget.trials, view.state.status) == (5, "running")
     state = drive(replace(study, spec=view.study.spec), FakeExecutor())

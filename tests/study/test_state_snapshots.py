@@ -30,22 +30,30 @@ from test_population_closing import closing_study
 from test_population_study import POPULATION, population_study, teaching
 from test_requests import request
 
-from hpsearch.cluster.island import Takeover
+from hpsearch.cluster.records import Exploit
 from hpsearch.errors import ConflictError, StorageError, StorageUnavailableError
 from hpsearch.population.selection.operator_record import OperatorRecord
-from hpsearch.report.trial_list import trial_line
 from hpsearch.study import snapshot, snapshots
-from hpsearch.study.breeding.records import Ended, Match, Origin, PopulationRecord
 from hpsearch.study.database import Database, StudyRecords
 from hpsearch.study.events import Event, EventLog, NewEvent
 from hpsearch.study.leases import Lease, Leases
-from hpsearch.study.records import COMPLETE, FAIL, Job, Loss, Trial
-from hpsearch.study.snapshot_keeper import REFRESH_SECONDS, SHARE, SnapshotKeeper
-from hpsearch.study.snapshots import SnapshotWriter, read_state
+from hpsearch.study.opening import REFRESH_SECONDS, SHARE, SnapshotKeeper
+from hpsearch.study.records import (
+    COMPLETE,
+    FAIL,
+    Ended,
+    Job,
+    Loss,
+    Match,
+    PlannedTrial,
+    PopulationRecord,
+    Trial,
+)
+from hpsearch.study.snapshots import SnapshotWriter, Stored, read_state
 from hpsearch.study.spec import Study
 from hpsearch.study.state import StudyState
-from hpsearch.study.stored import Stored
 from hpsearch.study.tally import NUM_NEWEST, Length, Lost, Tally
+from hpsearch.study.trial_list import trial_line
 
 TWO_JOBS = {"name": "local", "jobs": 2, "members_per_job": 2}
 FAULTS = {(0, 1): Fault("vanish", 4), (2, 1): Fault("nan", 8), (3, 1): Fault("error")}
@@ -254,15 +262,19 @@ def check_sums(state: StudyState) -> None:
         assert lost.attempts == len(alike)
         assert lost.seconds == pytest.approx(sum(loss.seconds for loss in alike))
         assert lost.gpu_seconds == pytest.approx(sum(loss.seconds * loss.gpus for loss in alike))
-    born = [one.origin for one in trials if one.origin and (one.told != FAIL or one.is_adopted)]
-    made = Counter(one.operator["name"] for one in born if one.is_child and one.parents)
+    born = [
+        trial.origin
+        for trial in trials
+        if trial.origin and (trial.told != FAIL or trial.is_adopted)
+    ]
+    made = Counter(origin.operator["name"] for origin in born if origin.is_child and origin.parents)
     assert tally.children == made
     assert tally.lengths.total() == sum(trial.told is not None for trial in trials)
     matches = list(state.population.matches.values())
-    champions = [one.champion for one in matches if one.champion is not None]
+    champions = [match.champion for match in matches if match.champion is not None]
     assert state.population.archive == [*dict.fromkeys(champions[::-1])][::-1]
     assert state.population.num_judged == len(champions)
-    answers = {one.answers[0]["trial"]: one.answers for one in matches if one.answers}
+    answers = {match.answers[0]["trial"]: match.answers for match in matches if match.answers}
     assert state.population.answers == answers
 
 
@@ -478,8 +490,8 @@ def test_drivers_that_die_leave_snapshots_of_their_events(tmp_path: Path) -> Non
 
 def filled() -> StudyState:
     """Return a state in which no field of any record is as in a new one."""
-    origin = Origin("k", 1, 2, (3,), (4,), {"name": "mutation"}, True, {"x": 1.0}, 9, 1)
-    takeover = Takeover(1, 2, 3, "ab", {"x": [1, 2]}, {"x": 2.0})  # type: ignore[dict-item]
+    origin = PlannedTrial("k", 1, 2, (3,), (4,), {"name": "mutation"}, True, {"x": 1.0}, 9, 1)
+    takeover = Exploit(1, 2, 3, "ab", {"x": [1, 2]}, {"x": 2.0})  # type: ignore[dict-item]
     trial = Trial(
         **(
             {"number": 7, "params": {"x": 1.0}, "asked_at": 1.0, "attempts": 2, "token": "t"}

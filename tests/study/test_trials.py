@@ -11,12 +11,10 @@ import pytest
 from drives import METRIC, new_study, stored_trials
 from optuna.trial import TrialState
 
-from hpsearch.study.breeding.records import Origin
 from hpsearch.study.drafts import DraftStorage
-from hpsearch.study.observe import Report
-from hpsearch.study.pruners import build_pruner
-from hpsearch.study.records import Trial
-from hpsearch.study.samplers import build_sampler
+from hpsearch.study.observe import CurveReport
+from hpsearch.study.records import PlannedTrial, Trial
+from hpsearch.study.samplers import build_pruner, build_sampler
 from hpsearch.study.spec import Study
 from hpsearch.study.storage import open_storage
 from hpsearch.study.trials import Trials
@@ -126,7 +124,7 @@ def reports(study: Study, plan: list[tuple[int, int, float]], *, repeat: bool) -
     for number, step, value in plan:
         for _ in range(3 if repeat else 1):
             with trials_of(study) as trials:
-                verdict = trials.report(known[number], Report(step, number, value), last=False)
+                verdict = trials.report(known[number], CurveReport(step, number, value), last=False)
                 rungs = trials.num_rungs(known[number])
         known[number].rungs = rungs
         verdicts.append(verdict)
@@ -170,7 +168,7 @@ def test_the_last_value_no_longer_prunes(tmp_path: Path) -> None:
     with trials_of(study) as trials:
         for number, value in ((0, 0.5), (1, 0.1)):
             trials.ask(range(number), [], ())
-            assert not trials.report(Trial(number, {}), Report(16, number, value), last=True)
+            assert not trials.report(Trial(number, {}), CurveReport(16, number, value), last=True)
     assert stored_trials(study)[1].intermediate_values == {16: 0.1}
 
 
@@ -201,7 +199,7 @@ def test_the_rungs_of_a_founders_interval_are_those_of_its_own_steps(tmp_path: P
     with trials_of(study) as trials:
         asked = trials.ask([], [], ())
         clone = {"name": "clone"}
-        origin = Origin("", 0, 0, (), (800,), clone, False, asked.params, 808, founder=0)
+        origin = PlannedTrial("", 0, 0, (), (800,), clone, False, asked.params, 808, founder=0)
         trial = Trial(asked.number, asked.params, origin=origin)
         assert [step for step in range(800, 809) if trials.is_rung(trial, step)] == [800, 804, 808]
         assert not trials.is_at_last_rung(trial)

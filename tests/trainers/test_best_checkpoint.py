@@ -4,17 +4,17 @@ import pytest
 import torch
 
 from hpsearch.trainers import checkpoint
-from hpsearch.trainers.best_checkpoint import (
+from hpsearch.trainers.checkpoint import (
     RECORD,
-    Best,
+    BestRecord,
+    Checkpoint,
     forget_best,
     is_maximized,
     read_best,
     write_best,
 )
-from hpsearch.trainers.checkpoint import Checkpoint
 
-BEST = Best(4, "rho/host/choose_first", 0.5)
+BEST = BestRecord(4, "rho/host/choose_first", 0.5)
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def folder(tmp_path):
 )
 def test_hosts_are_maximised_and_agents_minimised(metric, maximized):
     assert is_maximized(metric) is maximized
-    best = Best(1, metric, 0.5)
+    best = BestRecord(1, metric, 0.5)
     assert best.is_beaten_by(0.6) is maximized
     assert best.is_beaten_by(0.4) is not maximized
     assert not best.is_beaten_by(0.5)
@@ -65,7 +65,7 @@ def test_a_damaged_record_is_none(folder, text):
 
 
 def test_a_checkpoint_that_is_gone_or_damaged_is_not_the_best(folder):
-    write_best(folder, Best(3, BEST.metric, 0.5))
+    write_best(folder, BestRecord(3, BEST.metric, 0.5))
     assert read_best(folder) is None
     write_best(folder, BEST)
     tensors = checkpoint.path_of(folder, 4) / checkpoint.TENSORS

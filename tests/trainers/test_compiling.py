@@ -31,5 +31,5 @@ def test_a_compiled_trainer_learns_the_same(tiny_config, algorithm):
     for trainer in (plain, compiled):
         trainer.train(4)
     assert torch._dynamo.utils.counters["stats"]["unique_graphs"] > 0
-    for one, other in zip(plain.learners, compiled.learners, strict=True):
-        torch.testing.assert_close(one.net.weights, other.net.weights, rtol=1e-3, atol=1e-4)
+    for learner, other in zip(plain.learners, compiled.learners, strict=True):
+        torch.testing.assert_close(learner.net.weights, other.net.weights, rtol=1e-3, atol=1e-4)

@@ -9,12 +9,11 @@ import pytest
 
 from hpsearch import yaml_file
 from hpsearch.errors import ConfigError
-from hpsearch.plain import leaves, to_plain
-from hpsearch.schema import field_hints
+from hpsearch.schema import field_hints, leaves, to_plain
 from hpsearch.trainers.config import (
     DQNConfig,
     PPOConfig,
-    SavedPlayer,
+    SavedPlayerConfig,
     ScriptedAgent,
     ScriptedHost,
     read_config,
@@ -182,7 +181,7 @@ DISAGREEMENTS = [
         "dqn",
         {"max_steps": 1},
         [
-            "max_steps must be at least 2: of the last move that a game is allowed nobody knows "
+            "max_steps must be at least 2: of the last move that a game is allowed no role knows "
             "where it leads, so Q-learning does not learn from it"
         ],
     ),
@@ -362,7 +361,7 @@ def test_the_pools_modes_are_unions_too(problems_of, algorithm, kind):
 def test_a_player_is_what_its_keys_say(tiny_config, problems_of, algorithm):
     players = {
         "scripted": ({"player": "choose_last"}, ScriptedAgent("choose_last")),
-        "saved": ({"checkpoint": "a/b"}, SavedPlayer("a/b")),
+        "saved": ({"checkpoint": "a/b"}, SavedPlayerConfig("a/b")),
     }
     for plain, player in players.values():
         assert tiny_config({"agent": plain}, algorithm).agent == player

@@ -10,9 +10,7 @@ from hpsearch.game.kernels import BACKENDS
 from hpsearch.game.stream import Stream
 from hpsearch.trainers.config.players import AttentionEncoder, DeepSetsEncoder, FlattenEncoder
 from hpsearch.trainers.networks import Arithmetic, Inputs, Network, Tower
-from hpsearch.trainers.networks.encoders import apply_encoder, plan_encoder
-from hpsearch.trainers.networks.plan import Plan
-from hpsearch.trainers.networks.reader import Reader
+from hpsearch.trainers.networks.layers import Reader, WeightPlan, apply_encoder, plan_encoder
 from hpsearch.trainers.policies import agent_features
 
 NUM_MEMBERS, NUM_GAMES, NUM_POINTS, DIMENSION = 2, 9, 5, 3
@@ -40,7 +38,7 @@ every_encoder = pytest.mark.parametrize(
 
 def laid_out(encoder, inputs: Inputs) -> tuple[list[Tensor], int]:
     """Return the encoder's weights (P, rows, columns), leaves in float64, and its width."""
-    plan, keys = Plan(), torch.arange(NUM_MEMBERS)
+    plan, keys = WeightPlan(), torch.arange(NUM_MEMBERS)
     width = plan_encoder(plan, encoder, inputs, "uniform")
     if not plan.parts:
         return [], width

@@ -6,15 +6,9 @@ import torch
 from hpsearch.game import GameConfig, HostActionEncoder, rules
 from hpsearch.game.stream import Stream
 from hpsearch.trainers.algorithms import build
-from hpsearch.trainers.evaluation import (
-    Measurement,
-    measure_agents,
-    measure_hosts,
-    play,
-)
+from hpsearch.trainers.evaluation import Measurement, measure_agents, measure_hosts, play
 from hpsearch.trainers.metrics import MODES, PANELS, metric_names
-from hpsearch.trainers.policies import ScriptedAgentPolicy, ScriptedHostPolicy
-from hpsearch.trainers.position import Position
+from hpsearch.trainers.policies import Position, ScriptedAgentPolicy, ScriptedHostPolicy
 
 CPU = torch.device("cpu")
 AGENTS = ("choose_first", "choose_last", "random")

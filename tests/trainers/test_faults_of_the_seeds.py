@@ -13,8 +13,8 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from hpsearch.trainers.algorithms import build
-from hpsearch.trainers.net_arch import parse
-from hpsearch.trainers.position import Position
+from hpsearch.trainers.config.net_arch import parse
+from hpsearch.trainers.policies import Position
 
 ALGORITHMS = pytest.mark.parametrize("algorithm", ["dqn", "ppo"])
 TESTS = Path(__file__).parents[1]

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from hpsearch.trainers.gae import advantages
-from hpsearch.trainers.transitions import Transitions
+from hpsearch.trainers.rollouts import Transitions
 
 PLACEHOLDER = torch.zeros(0)
 

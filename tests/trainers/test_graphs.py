@@ -9,8 +9,8 @@ import pytest
 import torch
 from tape import TapeRecorder
 
-from hpsearch.game.encoding import HostActionEncoder
 from hpsearch.game.kernels import BACKENDS, cpu
+from hpsearch.game.rules import HostActionEncoder
 from hpsearch.trainers import playing, trainer
 from hpsearch.trainers.algorithms import build
 from hpsearch.trainers.graphs import SWITCH, WARM_UPS, Graphs, recorder_of

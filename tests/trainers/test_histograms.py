@@ -8,7 +8,7 @@ import torch
 from scipy.stats import entropy as scipy_entropy
 
 from hpsearch.game import FusedGame, GameConfig, HostActionEncoder, rules
-from hpsearch.game.philox import derive_key
+from hpsearch.game.random import derive_key
 from hpsearch.trainers.evaluation import (
     Measurement,
     evaluate_agents,
@@ -16,10 +16,9 @@ from hpsearch.trainers.evaluation import (
     evaluate_hosts_against,
     measure_hosts,
 )
-from hpsearch.trainers.histograms import Games, entropy, games, pooled_entropy
 from hpsearch.trainers.metrics import MODES
-from hpsearch.trainers.policies import ScriptedAgentPolicy, ScriptedHostPolicy
-from hpsearch.trainers.position import Position
+from hpsearch.trainers.playing import Games, entropy, games, pooled_entropy
+from hpsearch.trainers.policies import Position, ScriptedAgentPolicy, ScriptedHostPolicy
 from hpsearch.trainers.rho import Lengths
 
 CAP = 6
@@ -114,7 +113,7 @@ def test_entropy_of_nothing_is_zero():
 
 def test_pooled_entropy_counts_all_opponents_together():
     opponents = [Games((1,), 0, (4, 0)), Games((1,), 0, (0, 4))]
-    assert [one.entropy for one in opponents] == [0, 0]
+    assert [opponent.entropy for opponent in opponents] == [0, 0]
     assert pooled_entropy(opponents) == pytest.approx(math.log(2))
 
 

@@ -5,10 +5,10 @@ import torch
 
 from hpsearch.errors import ConflictError, CorruptError
 from hpsearch.game.kernels import BACKENDS
-from hpsearch.game.philox import derive_key
+from hpsearch.game.random import derive_key
 from hpsearch.trainers.algorithms import build
 from hpsearch.trainers.inheriting import copy_of, inherit, inherit_role, take_place
-from hpsearch.trainers.position import Position
+from hpsearch.trainers.policies import Position
 
 PARENT = {"seed": 1, "agent": "learn"}
 POOL = {

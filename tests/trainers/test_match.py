@@ -6,10 +6,9 @@ import pytest
 import torch
 
 from hpsearch.game import rules
-from hpsearch.game.encoding import HostActionEncoder
+from hpsearch.game.rules import HostActionEncoder
 from hpsearch.trainers.match import PUBLISHED, MatchResult, MatchRules, play_matches
-from hpsearch.trainers.policies import ScriptedAgentPolicy, ScriptedHostPolicy
-from hpsearch.trainers.position import Position
+from hpsearch.trainers.policies import Position, ScriptedAgentPolicy, ScriptedHostPolicy
 from hpsearch.trainers.published import MATCHES, TRAINED
 
 CPU = torch.device("cpu")

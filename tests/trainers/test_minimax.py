@@ -116,7 +116,7 @@ def test_what_was_played_does_not_matter(trained):
 
 
 def test_a_move_counts_also_where_the_game_was_broken_off(trained):
-    """The replies lead to positions that nobody needs to have stored."""
+    """The replies lead to positions that need not be stored."""
     trainer = trained({"max_steps": 1, "dqn.double": True})
     learner = trainer.host
     batch = learner.replay_buffer.sample(25, 1, learner.gamma, trainer.step)
@@ -145,8 +145,8 @@ def test_replies_that_end_the_game_and_replies_that_are_capped(trained, repositi
         for place in range(5)
         for action in range(4)
     ]
-    assert any(all(one) for one in ends)
-    assert any(any(one) and not all(one) for one in ends)
+    assert any(all(end) for end in ends)
+    assert any(any(end) and not all(end) for end in ends)
     learner = trainer.host
     batch = learner.replay_buffer.sample(20, 1, learner.gamma, trainer.step)
     action = torch.arange(4).repeat(5).expand(2, -1)

@@ -6,11 +6,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from hpsearch.game.philox import uniform
+from hpsearch.game.random import uniform
 from hpsearch.trainers.algorithms import build
-from hpsearch.trainers.mixture import Draws, MixedAgent, MixedHost
-from hpsearch.trainers.position import Position
-from hpsearch.trainers.saved_player import load_player
+from hpsearch.trainers.opponents import Draws, MixedAgent, MixedHost, load_player
+from hpsearch.trainers.policies import Position
 
 KEYS = torch.tensor([11, 12, 13])
 POOL = {
@@ -30,7 +29,7 @@ def drawn(keys: torch.Tensor, starts: torch.Tensor, weights: tuple[float, ...]) 
 
 def test_opponents_come_as_often_as_their_weights_say():
     starts = torch.arange(4000).expand(3, 50, -1).permute(2, 0, 1)
-    found = torch.stack([drawn(KEYS, one, (1.0, 2.0, 5.0)) for one in starts])
+    found = torch.stack([drawn(KEYS, start, (1.0, 2.0, 5.0)) for start in starts])
     shares = torch.stack([(found == k).double().mean() for k in range(3)])
     # 600,000 draws: three standard errors of a share of .5 are .002.
     torch.testing.assert_close(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hpsearch.trainers.net_arch import BatchNorm, LayerNorm, Linear, Residual, parse
+from hpsearch.trainers.config.net_arch import BatchNorm, LayerNorm, Linear, Residual, parse
 
 
 def test_widths_norms_and_residuals():

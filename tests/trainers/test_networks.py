@@ -9,12 +9,10 @@ import torch._dynamo
 from torch import Tensor, nn
 
 from hpsearch.game.stream import Stream
+from hpsearch.trainers.config.net_arch import parse
 from hpsearch.trainers.config.players import AttentionEncoder, DeepSetsEncoder, FlattenEncoder
-from hpsearch.trainers.net_arch import parse
 from hpsearch.trainers.networks import Arithmetic, Inputs, Network, Tower
-from hpsearch.trainers.networks.layers import apply_layer, plan_layer
-from hpsearch.trainers.networks.plan import Plan
-from hpsearch.trainers.networks.reader import Reader
+from hpsearch.trainers.networks.layers import Reader, WeightPlan, apply_layer, plan_layer
 
 NUM_MEMBERS, NUM_GAMES, NUM_INPUTS, NUM_OUTPUTS = 3, 10, 6, 4
 INPUTS = Inputs(num_points=2, dimension=3, num_more=0)
@@ -314,7 +312,7 @@ def test_a_members_gradient_is_its_own(encoder):
 @pytest.mark.parametrize("item", [5, "b", "l", "r4", "r5", "rl4", "rl5"])
 def test_every_layers_derivative_is_the_limit_of_its_differences(item, activation, training):
     """By weights and inputs, in float64."""
-    plan, (layer,) = Plan(), parse([item])
+    plan, (layer,) = WeightPlan(), parse([item])
     plan_layer(plan, layer, 4, "uniform")
     generator = torch.Generator().manual_seed(0)
     weights = plan.draw(stream([1, 2])).double()

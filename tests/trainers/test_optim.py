@@ -11,10 +11,10 @@ from hpsearch.trainers.config.optim import (
     AdamOptim,
     AdamWArgs,
     AdamWOptim,
+    ConstantSchedule,
     SGDArgs,
     SGDOptim,
 )
-from hpsearch.trainers.config.schedules import ConstantSchedule
 from hpsearch.trainers.optim import (
     SGD,
     Adam,
@@ -273,7 +273,7 @@ def test_a_target_goes_its_share_of_the_way_to_where_the_weights_are_now(members
     weights, gradients = random_weights(), random_gradients()
     optimizer, behind = optimizer_of(weights, members), random_weights() + 1.0
     share, before = torch.tensor([0.0, 0.25, 1.0, 0.5]), behind.clone()
-    active = torch.tensor([True, True, True, False])  # whoever stands still is followed too
+    active = torch.tensor([True, True, True, False])  # a member that stands still is followed too
     target = TargetWeights(behind, share)
     move(optimizer, weights, gradients[9], rates_of(members), active, target=target)
     torch.testing.assert_close(behind, before + (weights - before) * share[:, None])

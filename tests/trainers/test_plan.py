@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from hpsearch.game.stream import Stream
-from hpsearch.trainers.networks.plan import Plan, orthogonal, uniform
+from hpsearch.trainers.networks.layers import WeightPlan, orthogonal, uniform
 from hpsearch.trainers.role_nets import POLICY, VALUE, build_net
 
 CPU = torch.device("cpu")
@@ -81,7 +81,7 @@ def test_uniform_weights_fill_their_bounds():
 
 
 def test_a_plan_lays_layers_one_behind_the_other():
-    plan = Plan()
+    plan = WeightPlan()
     assert plan.linear(3, 5) == 5
     plan.norm(5, "layer_norm")
     plan.norm(5, "batch_norm")
@@ -102,14 +102,14 @@ def test_a_plan_lays_layers_one_behind_the_other():
 
 
 def test_a_plan_without_batch_norms_has_no_statistics():
-    plan = Plan()
+    plan = WeightPlan()
     plan.norm(4, "layer_norm")
     assert plan.initial_statistics(3, CPU).shape == (3, 0)
 
 
 @pytest.mark.parametrize(("scale", "bound"), [(1.0, 0.5), (0.01, 0.005)])
 def test_uniform_layers_are_bounded_by_the_root_of_their_inputs(scale, bound):
-    plan = Plan()
+    plan = WeightPlan()
     plan.linear(4, 300, init="uniform", scale=scale)
     drawn = plan.draw(stream([1])).abs()
     assert 0.99 * bound < drawn.max() <= bound

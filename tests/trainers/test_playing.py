@@ -3,8 +3,8 @@
 import torch
 
 from hpsearch.game import rules
-from hpsearch.game.encoding import HostActionEncoder
 from hpsearch.game.fused_game import FusedGame, GameConfig
+from hpsearch.game.rules import HostActionEncoder
 from hpsearch.game.stream import Stream
 from hpsearch.trainers.playing import play
 from hpsearch.trainers.policies import ScriptedAgentPolicy, ScriptedHostPolicy

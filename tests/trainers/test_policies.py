@@ -13,6 +13,7 @@ from hpsearch.game import HostActionEncoder
 from hpsearch.trainers.policies import (
     LearnedAgent,
     LearnedHost,
+    Position,
     ScriptedAgentPolicy,
     ScriptedHostPolicy,
     agent_features,
@@ -21,7 +22,6 @@ from hpsearch.trainers.policies import (
     softmax,
     uniform,
 )
-from hpsearch.trainers.position import Position
 
 NUM_MEMBERS, NUM_GAMES, NUM_POINTS, DIMENSION = 2, 5000, 3, 3
 SHAPE = NUM_MEMBERS, NUM_GAMES

@@ -12,7 +12,7 @@ from scipy.stats import chisquare
 
 from hpsearch.trainers.algorithms import build
 from hpsearch.trainers.ppo import _as_it_went_on, normalized
-from hpsearch.trainers.transitions import stack
+from hpsearch.trainers.rollouts import stack
 
 SUBSETS = ((0, 1), (0, 2), (1, 2), (0, 1, 2))
 UNCLIPPED = {"host.max_grad_norm": 1e9, "agent.max_grad_norm": 1e9}
@@ -46,7 +46,7 @@ def play(trainer):
 
 
 def moves_of(trainer, role):
-    rollouts = dict(zip((one.name for one in trainer.learners), play(trainer), strict=True))
+    rollouts = dict(zip((learner.name for learner in trainer.learners), play(trainer), strict=True))
     return trainer._moves(learner_of(trainer, role), rollouts[role])
 
 
@@ -107,7 +107,7 @@ def slow_loss(trainer, learner, batch, member, bank):
             bounded = old + bound * (value - old).sign()
             worse = max(worse, (bounded - target).double() ** 2)
         value_loss = value_loss + worse / 2 / count
-        entropy = entropy - sum(one.exp() * one for one in log_probs.values()) / count
+        entropy = entropy - sum(prob.exp() * prob for prob in log_probs.values()) / count
         divergence = divergence + (ratio - 1 - ratio.log()) / count
         clipped += bool((ratio - 1).abs() > clip) / count
     loss = policy + options.vf_coef * value_loss - options.ent_coef * entropy
@@ -210,7 +210,10 @@ ROLES_BOTH, NETS = ("host", "agent"), ("net_arch", "value_net_arch")
 
 def test_log_probabilities_are_those_of_the_policy_that_played(trained):
     trainer = trained({})
-    banks = {one.name: [bank_of(one, member) for member in range(2)] for one in trainer.learners}
+    banks = {
+        learner.name: [bank_of(learner, member) for member in range(2)]
+        for learner in trainer.learners
+    }
     for learner, rollout in zip(trainer.learners, play(trainer), strict=True):
         moves = trainer._moves(learner, rollout)
         for member in range(2):
@@ -380,7 +383,7 @@ def test_a_member_that_has_stopped_keeps_its_weights(trained):
     assert active.tolist() == [False, True]
     assert torch.equal(learner.net.weights[0], before[0])
     assert not torch.equal(learner.net.weights[1], before[1])
-    # Whoever has stopped stays so, however near the policy is again.
+    # A member that has stopped stays so, however near the policy is again.
     same = moves_of(trainer, "host")
     assert update(trainer, learner, same, active).tolist() == [False, True]
 

@@ -8,9 +8,8 @@ from hpsearch.game.stream import Stream
 from hpsearch.trainers import config
 from hpsearch.trainers.algorithms import build
 from hpsearch.trainers.config import PrioritisedReplay
-from hpsearch.trainers.priorities import Priorities
-from hpsearch.trainers.replay_buffer import ReplayBuffer
-from hpsearch.trainers.transitions import Transitions
+from hpsearch.trainers.replay_buffer import Priorities, ReplayBuffer
+from hpsearch.trainers.rollouts import Transitions
 
 CPU = torch.device("cpu")
 OPTIONS = (
@@ -137,7 +136,9 @@ def numbered(first: int, count: int) -> Transitions:
 
 def test_the_ring_overwrites_priorities_with_their_transitions():
     keys = torch.arange(NUM_MEMBERS)
-    options = [config.ReplayBuffer(buffer_size=6, save=True, prioritised=one) for one in OPTIONS]
+    options = [
+        config.ReplayBufferConfig(buffer_size=6, save=True, prioritised=one) for one in OPTIONS
+    ]
     memory = ReplayBuffer(
         observation_size=6,
         points_shape=(0, 3),

@@ -9,9 +9,8 @@ from scipy.stats import chisquare
 
 from hpsearch.game.stream import Stream
 from hpsearch.trainers import config
-from hpsearch.trainers.replay_buffer import ReplayBuffer
-from hpsearch.trainers.ring import Batch
-from hpsearch.trainers.transitions import Transitions
+from hpsearch.trainers.replay_buffer import Batch, ReplayBuffer
+from hpsearch.trainers.rollouts import Transitions
 
 NUM_MEMBERS, NUM_POINTS, DIMENSION, NUM_FEATURES = 3, 2, 3, 5
 GAMMA = torch.tensor([0.5, 0.9, 1.0])
@@ -23,14 +22,14 @@ def transitions(first: int, count: int) -> Transitions:
     number = torch.arange(NUM_MEMBERS)[:, None] * 1000 + torch.arange(first, first + count)
     points = number[..., None, None].expand(-1, -1, NUM_POINTS, DIMENSION).to(torch.int32)
     observation = number[..., None].expand(-1, -1, NUM_FEATURES + 2).float()
-    nobody = torch.full_like(points, -7)  # where a move led to is found in the next one
+    unknown = torch.full_like(points, -7)  # where a move led to is found in the next one
     return Transitions(
         points=points,
         observation=observation,
         subset=number,
         action=number + 1,
         reward=number.float(),
-        next_points=nobody,
+        next_points=unknown,
         next_observation=torch.full_like(observation, -7.0),
         next_subset=torch.full_like(number, -7),
         done=torch.zeros_like(number, dtype=torch.bool),
@@ -45,7 +44,9 @@ def stream(seed: int = 0) -> Stream:
 
 
 def buffer(size: int, num_games: int, num_points: int = NUM_POINTS) -> ReplayBuffer:
-    options = [config.ReplayBuffer(buffer_size=size, save=True, prioritised=None)] * NUM_MEMBERS
+    options = [
+        config.ReplayBufferConfig(buffer_size=size, save=True, prioritised=None)
+    ] * NUM_MEMBERS
     return make(num_points, num_games, options, stream())
 
 
@@ -134,7 +135,7 @@ def test_sampling_is_uniform_and_each_members_own():
 
 def test_a_members_sample_does_not_depend_on_the_others():
     memory, keys = buffer(20, 10), stream().keys[1:2]
-    options = [config.ReplayBuffer(buffer_size=20, save=True, prioritised=None)]
+    options = [config.ReplayBufferConfig(buffer_size=20, save=True, prioritised=None)]
     own = Stream(keys, torch.zeros_like(keys))
     alone = make(NUM_POINTS, 10, options, own)
     for first in (0, 10, 20):
@@ -240,9 +241,11 @@ def test_n_steps_see_every_kind_of_end():
     """So that the test above means something: ends by both causes, and by the end of memory."""
     moves = record(25, 4, seed=43)
     walks = [walk(moves, number, 2, 3, 4) for number in range(56, 96)]
-    assert {one.bootstrap == 0.0 for one in walks} == {True, False}
-    assert {one.counts for one in walks} == {True, False}
-    lengths = {(one.after - number) // 4 for one, number in zip(walks, range(56, 96), strict=True)}
+    assert {walk.bootstrap == 0.0 for walk in walks} == {True, False}
+    assert {walk.counts for walk in walks} == {True, False}
+    lengths = {
+        (walk.after - number) // 4 for walk, number in zip(walks, range(56, 96), strict=True)
+    }
     assert lengths == {1, 2, 3}
 
 

@@ -31,12 +31,12 @@ def copy_of(learner):
 def test_whoever_learns_has_games_networks_and_measures(tiny_config, algorithm, who):
     trainer = build([tiny_config(WHO_LEARNS[who], algorithm)])
     names = ["host", "agent"] if who == "both" else [who]
-    assert [one.name for one in trainer.learners] == names
+    assert [learner.name for learner in trainer.learners] == names
     assert trainer.fused_game.num_games == 8 * len(names)
     assert [(t.lanes.start, t.lanes.stop) for t in trainer.tables] == [
         (8 * i, 8 * i + 8) for i in range(len(names))
     ]
-    before = {one.name: one.net.weights.clone() for one in trainer.learners}
+    before = {learner.name: learner.net.weights.clone() for learner in trainer.learners}
     trainer.train(3)
     for learner in trainer.learners:
         assert not torch.equal(learner.net.weights, before[learner.name])
@@ -61,7 +61,7 @@ def test_a_role_that_is_not_trainable_plays_on_as_it_is(
     trainer = trainer_of(algorithm, changes)
     trainer.train(2)
     trainer.set_trainable([learning])
-    before = {one.name: copy_of(one) for one in trainer.learners}
+    before = {learner.name: copy_of(learner) for learner in trainer.learners}
     trainer.train(3)
     for learner in trainer.learners:
         state, was = learner.state(), before[learner.name]

@@ -160,14 +160,14 @@ def test_players_that_always_explore_stay_legal(tiny_config, host, agent, rememb
 def test_a_role_explores_in_its_own_games_alone(tiny_config, remembered):
     trainer = build([tiny_config(rates(ALWAYS, ALWAYS))])
     play(trainer, 4)
-    of_host, of_agent = (Seen(trainer, remembered, one) for one in trainer.learners)
+    of_host, of_agent = (Seen(trainer, remembered, learner) for learner in trainer.learners)
     assert of_agent.all("subset") == of_agent.greedy_hosts()
     assert of_host.all("action") != of_host.greedy_hosts()
     assert of_agent.all("action") != of_agent.greedy_agents()
 
 
 def test_the_agents_next_subset_is_the_one_it_will_meet(tiny_config):
-    """The host's greedy choice, whatever rate anybody explores with (seeds.md B3)."""
+    """The host's greedy choice, whatever rate the roles explore with (seeds.md B3)."""
     trainer = build([tiny_config(rates(ALWAYS, ALWAYS))])
     _, seen = trainer._roll_out(looks_ahead=True)
     greedy = trainer.host_net(trainer.kernel.observe(seen.next_points)).argmax(2)
@@ -202,7 +202,7 @@ class Seen:
 
     def greedy_agents(self):
         subsets = [SUBSETS[move["subset"]] for move in self.moves]
-        subset = torch.tensor([[[k in one for k in range(3)] for one in subsets]])
+        subset = torch.tensor([[[k in subset for k in range(3)] for subset in subsets]])
         features = torch.cat([self.observation, subset.float()], dim=2)
         values = self.trainer.agent_net(features)[0].tolist()
         return [max(s, key=v.__getitem__) for s, v in zip(subsets, values, strict=True)]

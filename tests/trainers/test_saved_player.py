@@ -9,12 +9,12 @@ from torch import Tensor
 
 from hpsearch.errors import ConfigError, ConflictError, CorruptError
 from hpsearch.game import HostActionEncoder, rules
-from hpsearch.plain import to_plain
+from hpsearch.schema import to_plain
 from hpsearch.trainers import checkpoint
 from hpsearch.trainers.algorithms import TRAINERS, build
 from hpsearch.trainers.config import read_config
-from hpsearch.trainers.position import Position
-from hpsearch.trainers.saved_player import load_opponent, load_player, saved_roles
+from hpsearch.trainers.opponents import load_opponent, load_player, saved_roles
+from hpsearch.trainers.policies import Position
 
 CPU = torch.device("cpu")
 MEMBER, NUM_MEMBERS, NUM_GAMES = 1, 3, 300

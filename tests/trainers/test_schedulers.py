@@ -7,14 +7,14 @@ import pytest
 import torch
 
 from hpsearch.trainers.algorithms import TRAINERS, build
-from hpsearch.trainers.config.schedules import (
+from hpsearch.trainers.config.optim import (
     ConstantSchedule,
     CosineSchedule,
     ExponentialSchedule,
     InverseSchedule,
     LinearSchedule,
 )
-from hpsearch.trainers.schedulers import Scheduler
+from hpsearch.trainers.learner import Scheduler
 
 CPU = torch.device("cpu")
 STEPS = (0, 1, 7, 50, 99, 100, 101, 100_000)

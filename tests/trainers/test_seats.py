@@ -1,25 +1,23 @@
-"""Who sits opposite a learner plays at a rate of its own, whoever's games it is given."""
+"""A learner's opponent plays at a rate of its own, whichever games it is given."""
 
 import pytest
 import torch
 from torch import Tensor
 
 from hpsearch.trainers.policies import (
-    LearnedAgent,
-    LearnedHost,
-    ScriptedAgentPolicy,
-    ScriptedHostPolicy,
-    softmax,
-    uniform,
-)
-from hpsearch.trainers.position import Position
-from hpsearch.trainers.seats import (
     AgentSeat,
     HostSeat,
+    LearnedAgent,
+    LearnedHost,
+    Position,
     RegroupedAgent,
     RegroupedHost,
+    ScriptedAgentPolicy,
+    ScriptedHostPolicy,
     regrouped,
     seat_of,
+    softmax,
+    uniform,
 )
 
 NUM_MEMBERS, NUM_GAMES, NUM_POINTS, DIMENSION = 3, 40, 2, 3

@@ -1,4 +1,4 @@
-"""Snapshots of opponents: when they are taken, whom one meets, and that they stay the same."""
+"""Snapshots of opponents: when they are taken, which is met, and that they stay the same."""
 
 import pytest
 import torch
@@ -6,17 +6,17 @@ from scipy.stats import chisquare
 
 from hpsearch.game.stream import Stream
 from hpsearch.trainers.algorithms import build
-from hpsearch.trainers.config.opponents import (
+from hpsearch.trainers.config.net_arch import parse
+from hpsearch.trainers.config.players import (
     DynamicSync,
     FixedSync,
+    FlattenEncoder,
     OpponentPool,
     PrioritisedChoice,
     UniformChoice,
 )
-from hpsearch.trainers.config.players import FlattenEncoder
-from hpsearch.trainers.net_arch import parse
 from hpsearch.trainers.networks import Arithmetic, Inputs, Network, Tower
-from hpsearch.trainers.snapshots import Snapshots
+from hpsearch.trainers.opponents import Snapshots
 
 NUM_MEMBERS, GAMES = 2, 8
 UNIFORM = UniformChoice("uniform")
@@ -84,7 +84,7 @@ def test_what_is_met_is_the_network_as_it_was():
         )
         expected = (met[:, None] + 0.5).expand_as(opponents.net.statistics)
         assert torch.equal(opponents.net.statistics, expected)
-        if step % 2:  # whoever is met stays until the next look
+        if step % 2:  # the one that is met stays until the next look
             assert torch.equal(met, before)
         before = met.clone()
 
@@ -156,7 +156,7 @@ def test_dynamic_sync_takes_one_all_the_same_before_the_newest_grows_stale():
     assert kept(opponents.taken) == [{12, 18, 24}] * 2
 
 
-# Whom one meets.
+# Which snapshot is met.
 
 
 @pytest.mark.parametrize("max_staleness", [3, 4, 7, 100])
@@ -428,8 +428,8 @@ def test_a_snapshot_plays_as_the_network_did_at_its_step(trainer_of, algorithm):
     then = {}
     for step in range(9):
         then[step] = {
-            one.name: (one.net.weights.clone(), one.net.statistics.clone())
-            for one in trainer.learners
+            learner.name: (learner.net.weights.clone(), learner.net.statistics.clone())
+            for learner in trainer.learners
         }
         for name, opponents in trainer.snapshots.items():
             taken = opponents.taken.gather(1, opponents.met)

@@ -12,9 +12,9 @@ import torch
 
 from hpsearch.game import FusedGame, GameConfig, rules
 from hpsearch.game.kernels import default_backend
-from hpsearch.game.philox import derive_key
+from hpsearch.game.random import derive_key
 from hpsearch.trainers.algorithms import build
-from hpsearch.trainers.position import Position
+from hpsearch.trainers.policies import Position
 
 CPU = torch.device("cpu")
 CAP, NUM_GAMES, SPLIT = 15, 400, "test"

@@ -5,9 +5,9 @@ import torch
 
 from hpsearch.game import rules
 from hpsearch.game.kernels import BACKENDS
-from hpsearch.game.notation import points_text, set_text, subset_text
+from hpsearch.game.rules import points_text, set_text, subset_text
+from hpsearch.trainers.evaluation import record_game, transcript
 from hpsearch.trainers.policies import ScriptedAgentPolicy, ScriptedHostPolicy
-from hpsearch.trainers.transcript import record_game, transcript
 
 NEVER = (0.0, 0.0)
 

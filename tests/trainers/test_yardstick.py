@@ -5,8 +5,7 @@ import math
 import pytest
 import torch
 
-from hpsearch.game.encoding import HostActionEncoder
-from hpsearch.game.notation import points_text
+from hpsearch.game.rules import HostActionEncoder, points_text
 from hpsearch.game.solver import Solver, minimax_depth
 from hpsearch.trainers.policies import ScriptedAgentPolicy, ScriptedHostPolicy
 from hpsearch.trainers.published import ADE

@@ -14,11 +14,10 @@ from torch import Tensor
 
 from hpsearch.game import rules
 from hpsearch.game.config import GameConfig
-from hpsearch.game.encoding import subset_bits
 from hpsearch.game.kernels import cpu_loops
 from hpsearch.game.kernels.cpu_rows import unrolled
-from hpsearch.game.kernels.interface import GameState, Step
-from hpsearch.game.kernels.threads import share_threads
+from hpsearch.game.kernels.interface import GameState, Step, share_threads
+from hpsearch.game.rules import subset_bits
 
 __all__ = ["move", "newton_polytope", "observe", "random_starts", "step", "uniform", "zeillinger"]
 

@@ -11,23 +11,24 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from hpsearch.game.kernels.compiled import batched, scalar
-from hpsearch.game.kernels.cpu_philox import draw_start, draw_words
 from hpsearch.game.kernels.cpu_rows import (
     Coordinates,
     Rows,
     compact_rows,
     copy_rows,
     count_rows,
+    draw_start,
+    draw_words,
     is_capped,
     pad_rows,
     reduce_rows,
     reposition_rows,
     scale_rows,
     shift_rows,
+    zeillinger_action,
 )
-from hpsearch.game.kernels.cpu_zeillinger import zeillinger_action
-from hpsearch.game.philox import WORDS_PER_BLOCK
+from hpsearch.game.kernels.interface import batched, scalar
+from hpsearch.game.random import WORDS_PER_BLOCK
 
 Int32s = NDArray[np.int32]
 Int64s = NDArray[np.int64]

@@ -5,6 +5,10 @@ what the points cost, of which a game soon has three or four.
 
 ``coordinates``, from `unrolled`, are D of anything. The compiler knows the length of a tuple, as it
 does not know that of an array, and unrolls the loops over it.
+
+Zeillinger's host for one game on a CPU; see `hpsearch.game.zeillinger`.
+
+Philox4x32-10 and start positions on a CPU; see `hpsearch.game.random` and `starts`.
 """
 
 from typing import Any
@@ -12,7 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hpsearch.game.kernels.compiled import scalar
+from hpsearch.game import random
+from hpsearch.game.kernels.interface import scalar
+from hpsearch.game.random import MAX_ATTEMPTS
 from hpsearch.game.rules import MAX_COORDINATE, PADDING
 
 Rows = NDArray[np.int32]
@@ -70,7 +76,7 @@ def _admit(rows: Rows, kept: int, candidate: int, coordinates: Coordinates) -> i
 def _is_below(rows: Rows, low: int, high: int, coordinates: Coordinates) -> bool:
     """Say whether row ``low`` is componentwise at most row ``high``."""
     below = True
-    for k in range(len(coordinates)):  # to the end: nobody can foresee where it would break off
+    for k in range(len(coordinates)):  # to the end: where it would break off cannot be foreseen
         below &= rows[low, k] <= rows[high, k]
     return below
 
@@ -223,3 +229,144 @@ def _largest(rows: Rows, count: int, coordinates: Coordinates) -> int:
         for k in range(len(coordinates)):
             largest = max(largest, rows[row, k])
     return largest  # type: ignore[return-value]
+
+
+WORST_KEY = np.iinfo(np.int64).max
+
+
+@scalar
+def zeillinger_action(rows: Rows) -> int:
+    """Choose the action for one canonical game."""
+    best_key = WORST_KEY
+    action = 0
+    for first in range(rows.shape[0]):
+        for second in range(first + 1, rows.shape[0]):
+            if rows[second, 0] < 0:
+                break
+            low, high = _extremes(rows, first, second)
+            key = _key(rows, first, second, low, high)
+            if key < best_key:
+                best_key, action = key, _pair_action(low, high)
+    return action
+
+
+@scalar
+def _extremes(rows: Rows, first: int, second: int) -> tuple[int, int]:
+    """Return where the difference of two rows is least and where greatest, first indices."""
+    low = high = 0
+    for k in range(1, rows.shape[1]):
+        value = _difference(rows, first, second, k)
+        if value < _difference(rows, first, second, low):
+            low = k
+        if value > _difference(rows, first, second, high):
+            high = k
+    return low, high
+
+
+@scalar
+def _key(rows: Rows, first: int, second: int, low: int, high: int) -> int:
+    """Order pairs by spread, then by how often the difference attains its extremes."""
+    least = _difference(rows, first, second, low)
+    greatest = _difference(rows, first, second, high)
+    dimension: int = rows.shape[1]
+    ties = 0
+    for k in range(dimension):
+        value = _difference(rows, first, second, k)
+        ties += int(value == least) + int(value == greatest)
+    return (greatest - least) * (2 * dimension + 1) + ties
+
+
+@scalar
+def _difference(rows: Rows, first: int, second: int, k: int) -> int:
+    return int(rows[first, k]) - int(rows[second, k])  # int64, which holds every difference
+
+
+@scalar
+def _pair_action(first: int, second: int) -> int:
+    if first == second:
+        return 0
+    return (1 << first) + (1 << second) - max(first, second) - 2
+
+
+# numba makes a float of uint64 and int64, so every constant is an uint64.
+WORD = np.uint64(random.WORD)
+WORD_BITS = np.uint64(32)
+LEFT_MULTIPLIER = np.uint64(random.MULTIPLIERS[0])
+RIGHT_MULTIPLIER = np.uint64(random.MULTIPLIERS[1])
+LOW_KEY_STEP = np.uint64(random.KEY_STEPS[0])
+HIGH_KEY_STEP = np.uint64(random.KEY_STEPS[1])
+NUM_ROUNDS = random.NUM_ROUNDS
+WORDS_PER_BLOCK = random.WORDS_PER_BLOCK
+SIMD_BLOCKS = 8  # blocks that a processor with AVX-512 handles at once
+
+
+@scalar
+def draw_words(key: int, counter: int, c2: int, c3: int, num_blocks: int) -> NDArray[np.uint64]:
+    """Encrypt counters of 64 bits in a row, each followed by two words, under a key of 64 bits.
+
+    Returns:
+        The words of at least ``num_blocks`` blocks, uint64 (blocks, 4).
+    """
+    # The compiler does several blocks at once, but those that are left over one by one.
+    words = np.empty(
+        (-(-num_blocks // SIMD_BLOCKS) * SIMD_BLOCKS, WORDS_PER_BLOCK), dtype=np.uint64
+    )
+    for block in range(len(words)):
+        low = np.uint64(counter + block)
+        w0, w1 = low & WORD, low >> WORD_BITS
+        w2, w3 = np.uint64(c2) & WORD, np.uint64(c3) & WORD
+        k0, k1 = np.uint64(key) & WORD, np.uint64(key) >> WORD_BITS
+        for _ in range(NUM_ROUNDS):
+            left, right = LEFT_MULTIPLIER * w0, RIGHT_MULTIPLIER * w2
+            w0, w2 = (right >> WORD_BITS) ^ w1 ^ k0, (left >> WORD_BITS) ^ w3 ^ k1
+            w1, w3 = right & WORD, left & WORD
+            k0, k1 = (k0 + LOW_KEY_STEP) & WORD, (k1 + HIGH_KEY_STEP) & WORD
+        words[block, 0] = w0
+        words[block, 1] = w1
+        words[block, 2] = w2
+        words[block, 3] = w3
+    return words
+
+
+@scalar
+def draw_start(
+    rows: Rows, key: int, lane: int, start: int, max_value: int, coordinates: Coordinates
+) -> int:
+    """Draw start ``start`` of a lane into the first of ``rows``; return how many points it has.
+
+    See `starts.random_starts`. The rows after these hold anything.
+    """
+    for attempt in range(MAX_ATTEMPTS):
+        _draw_coordinates(rows, key, lane, start, attempt, max_value, coordinates)
+        count = reduce_rows(rows, len(rows), coordinates)
+        if count > 1:
+            return count
+    _fill_simplest_start(rows, max_value, coordinates)
+    return 2
+
+
+@scalar
+def _fill_simplest_start(rows: Rows, max_value: int, coordinates: Coordinates) -> None:
+    """As `starts.simplest_start`."""
+    for row in range(2):
+        for k in range(len(coordinates)):
+            rows[row, k] = max_value if k == row else 0
+
+
+@scalar
+def _draw_coordinates(
+    rows: Rows,
+    key: int,
+    lane: int,
+    start: int,
+    attempt: int,
+    max_value: int,
+    coordinates: Coordinates,
+) -> None:
+    num_blocks = -(-rows.size // WORDS_PER_BLOCK)
+    words = draw_words(key, lane << 32, start, attempt, num_blocks).reshape(-1)
+    num_values = np.uint64(max_value + 1)
+    for row in range(len(rows)):
+        for k in range(len(coordinates)):
+            word = words[row * len(coordinates) + k]
+            rows[row, k] = (word * num_values) >> WORD_BITS

@@ -21,9 +21,9 @@ from torch import Tensor
 
 from hpsearch.game import rules
 from hpsearch.game.config import GameConfig
-from hpsearch.game.encoding import HostActionEncoder
 from hpsearch.game.kernels.interface import GameState, Step
-from hpsearch.game.philox import num_blocks
+from hpsearch.game.random import num_blocks
+from hpsearch.game.rules import HostActionEncoder
 
 __all__ = ["move", "newton_polytope", "observe", "random_starts", "step", "uniform", "zeillinger"]
 

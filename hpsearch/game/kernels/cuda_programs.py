@@ -1,10 +1,369 @@
-"""The Triton programs of the GPU backend. Importing them imports triton."""
+"""The Triton programs of the GPU backend. Importing them imports triton.
+
+The operators of one line each, a launch for each of them.
+
+G games of all members, P members, B games of one, N points, D coordinates.
+
+A move in every game and all that follows from it, in one launch.
+
+G games of all members, P members, B games of one, N points, D coordinates.
+
+Zeillinger's host on a GPU; see `hpsearch.game.zeillinger`.
+"""
 
 import triton
+import triton.language as tl
 
-from hpsearch.game.kernels.cuda_operators import newton_polytope, observe, random_starts, uniform
-from hpsearch.game.kernels.cuda_step import move, step
-from hpsearch.game.kernels.cuda_zeillinger import zeillinger
+from hpsearch.game import random
+from hpsearch.game.kernels.cuda_rows import (
+    PADDING,
+    are_capped,
+    block_of_games,
+    canonical_places,
+    count_points,
+    load_points,
+    num_used_rows,
+    reduce_points,
+    reposition_points,
+    scale_points,
+    shift_points,
+    store_points,
+    write_starts,
+)
+
+WORDS_PER_BLOCK = tl.constexpr(random.WORDS_PER_BLOCK)
+
+
+@triton.jit(do_not_specialize=["num_games"])
+def newton_polytope(
+    points: tl.tensor,
+    result: tl.tensor,
+    num_games: tl.tensor,
+    N: tl.constexpr,
+    D: tl.constexpr,
+    ROWS: tl.constexpr,
+    BLOCK: tl.constexpr,
+) -> None:
+    """Reduce every game; ``points`` and ``result`` are (G, N, D)."""
+    games, inside = block_of_games(num_games, BLOCK)
+    reduced = reduce_points(load_points(points, games, inside, N, D, ROWS), D, ROWS)
+    places = canonical_places(reduced, D, ROWS)
+    store_points(result, games, inside, reduced, places, N, D, ROWS)
+
+
+@triton.jit(do_not_specialize=["num_games"])
+def observe(
+    points: tl.tensor,
+    result: tl.tensor,
+    num_games: tl.tensor,
+    N: tl.constexpr,
+    D: tl.constexpr,
+    ROWS: tl.constexpr,
+    BLOCK: tl.constexpr,
+) -> None:
+    """Scale every game; ``points`` is (G, N, D), ``result`` float32 (G, N * D).
+
+    What one lane does needs no other row, so lanes hold coordinates, and neighbours lie together.
+    """
+    size: tl.constexpr = N * D
+    games, inside = block_of_games(num_games, BLOCK)
+    first = games.to(tl.int64)[:, None] * size
+    place = tl.arange(0, triton.next_power_of_2(size))[None, :]
+    there = inside[:, None] & (place < size)
+    coordinate = tl.load(points + first + place, mask=there, other=PADDING)
+    live = tl.load(points + first + place // D * D, mask=there, other=PADDING) >= 0
+    largest = tl.maximum(tl.max(coordinate, axis=1), 1)[:, None]
+    # As IEEE 754 has it: a plain division may be off by a unit in the last place.
+    scaled = tl.div_rn(coordinate.to(tl.float32), largest.to(tl.float32))
+    tl.store(result + first + place, tl.where(live, scaled, -1.0), mask=there)
+
+
+@triton.jit(do_not_specialize=["num_games", "games_per_member", "max_value"])
+def random_starts(
+    keys: tl.tensor,
+    starts: tl.tensor,
+    result: tl.tensor,
+    num_games: tl.tensor,
+    games_per_member: tl.tensor,
+    max_value: tl.tensor,
+    N: tl.constexpr,
+    D: tl.constexpr,
+    ROWS: tl.constexpr,
+    BLOCK: tl.constexpr,
+) -> None:
+    """Draw a start for every lane; ``keys`` is (P,), ``starts`` (G,), ``result`` (G, N, D)."""
+    games, inside = block_of_games(num_games, BLOCK)
+    key = tl.load(keys + games // games_per_member, mask=inside, other=0)
+    start = tl.load(starts + games, mask=inside, other=0)
+    lane = games % games_per_member
+    write_starts(result, None, games, inside, key, lane, start, max_value, False, N, D, ROWS)
+
+
+@triton.jit(do_not_specialize=["num_blocks", "num_numbers"])
+def uniform(
+    keys: tl.tensor,
+    counters: tl.tensor,
+    result: tl.tensor,
+    num_blocks: tl.tensor,
+    num_numbers: tl.tensor,
+    BLOCK: tl.constexpr,
+) -> None:
+    """Draw numbers in [0, 1); ``keys`` and ``counters`` are (P,), ``result`` is (P, numbers).
+
+    A lane computes one Philox block, of ``num_blocks`` for all members.
+    """
+    index = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = index < num_blocks
+    blocks_per_member = (num_numbers + WORDS_PER_BLOCK - 1) // WORDS_PER_BLOCK
+    member, block = index // blocks_per_member, index % blocks_per_member
+    key = tl.load(keys + member, mask=inside, other=0)
+    counter = tl.load(counters + member, mask=inside, other=0) + block
+    low, high = counter.to(tl.int32), (counter >> 32).to(tl.int32)
+    words = tl.philox(key, low, high, low * 0, low * 0)
+    for w in tl.static_range(WORDS_PER_BLOCK):
+        number = block * WORDS_PER_BLOCK + w
+        value = (words[w] >> 8).to(tl.float32) * 2.0**-24
+        there = inside & (number < num_numbers)
+        tl.store(result + member.to(tl.int64) * num_numbers + number, value, mask=there)
+
+
+@triton.jit(do_not_specialize=["num_games"])
+def move(
+    points: tl.tensor,
+    subsets: tl.tensor,
+    axes: tl.tensor,
+    result: tl.tensor,
+    capped: tl.tensor,
+    num_games: tl.tensor,
+    REPOSITION: tl.constexpr,
+    N: tl.constexpr,
+    D: tl.constexpr,
+    ROWS: tl.constexpr,
+    BLOCK: tl.constexpr,
+) -> None:
+    """Play one legal move in every game; see `Backend.move`.
+
+    ``points`` and ``result`` are (G, N, D); ``subsets``, bit sets, and all others are (G,).
+    """
+    games, inside = block_of_games(num_games, BLOCK)
+    subset = tl.load(subsets + games, mask=inside, other=0)
+    axis = tl.load(axes + games, mask=inside, other=0)
+    present = load_points(points, games, inside, N, D, ROWS)
+    moved, are_now_capped = _move(present, subset, axis, REPOSITION, D, ROWS)
+    places = canonical_places(moved, D, ROWS)
+    store_points(result, games, inside, moved, places, N, D, ROWS)
+    tl.store(capped + games, are_now_capped, mask=inside)
+
+
+# Assertions need debug; the launch switches off what else that would check.
+@triton.jit(
+    do_not_specialize=["num_games", "games_per_member", "max_value", "max_steps"], debug=True
+)
+def step(
+    points: tl.tensor,
+    lengths: tl.tensor,
+    starts: tl.tensor,
+    keys: tl.tensor,
+    observation: tl.tensor,
+    actions: tl.tensor,
+    axes: tl.tensor,
+    next_points: tl.tensor,
+    done: tl.tensor,
+    truncated: tl.tensor,
+    next_lengths: tl.tensor,
+    reward: tl.tensor,
+    next_observation: tl.tensor,
+    num_games: tl.tensor,
+    games_per_member: tl.tensor,
+    max_value: tl.tensor,
+    max_steps: tl.tensor,
+    REPOSITION: tl.constexpr,
+    REWARD: tl.constexpr,
+    OBSERVES: tl.constexpr,
+    N: tl.constexpr,
+    D: tl.constexpr,
+    ROWS: tl.constexpr,
+    BLOCK: tl.constexpr,
+) -> None:
+    """Play one move in every game, and start again those that ended; see `Backend.step`.
+
+    ``points`` and ``next_points`` are (G, N, D), ``keys`` is (P,), all others are (G,); the
+    observations are (G, N * D), or not touched without OBSERVES. Trips an assertion where a move
+    is illegal.
+    """
+    games, inside = block_of_games(num_games, BLOCK)
+    action = tl.load(actions + games, mask=inside, other=0)
+    axis = tl.load(axes + games, mask=inside, other=0)
+    length = tl.load(lengths + games, mask=inside, other=0) + 1
+    start = tl.load(starts + games, mask=inside, other=0)
+    key = tl.load(keys + games // games_per_member, mask=inside, other=0)
+    present = load_points(points, games, inside, N, D, ROWS)
+
+    subset = _decode(action, D)
+    tl.device_assert(
+        _is_legal(action, subset, axis, D), "the agent's axis must lie in the host's subset"
+    )
+    moved, capped = _move(present, subset, axis, REPOSITION, D, ROWS)
+    num_left = count_points(moved)
+    ends_well = (num_left <= 1) & ~capped
+    ends_early = (capped | (length >= max_steps)) & ~ends_well
+    ended = ends_well | ends_early
+
+    places = canonical_places(moved, D, ROWS)
+    store_points(next_points, games, inside, moved, places, N, D, ROWS)
+    tl.store(done + games, ends_well, mask=inside)
+    tl.store(truncated + games, ends_early, mask=inside)
+    tl.store(next_lengths + games, length, mask=inside)
+    host_reward = _host_reward(REWARD, count_points(present) - num_left, ends_well, N)
+    tl.store(reward + games, host_reward, mask=inside)
+    if OBSERVES:
+        scaled = scale_points(moved, D)
+        store_points(next_observation, games, inside, scaled, places, N, D, ROWS)
+
+    tl.debug_barrier()  # no thread overwrites the state before all have read it
+    start += ended.to(tl.int64)
+    tl.store(lengths + games, tl.where(ended, 0, length), mask=inside)
+    tl.store(starts + games, start, mask=inside)
+    store_points(points, games, inside & ~ended, moved, places, N, D, ROWS)
+    if OBSERVES:
+        store_points(observation, games, inside & ~ended, scaled, places, N, D, ROWS)
+    write_starts(
+        points,
+        observation,
+        games,
+        inside & ended,
+        key,
+        games % games_per_member,
+        start,
+        max_value,
+        OBSERVES,
+        N,
+        D,
+        ROWS,
+    )
+
+
+@triton.jit
+def _move(
+    points: tl.tuple,
+    subset: tl.tensor,
+    axis: tl.tensor,
+    REPOSITION: tl.constexpr,
+    D: tl.constexpr,
+    ROWS: tl.constexpr,
+) -> tl.tuple:
+    """Play one move; return the points, in any order, and which games are capped."""
+    moved = reduce_points(shift_points(points, subset, axis, D), D, ROWS)
+    capped = are_capped(moved, D)
+    if REPOSITION:
+        moved = reposition_points(moved, D)
+    return moved, capped
+
+
+@triton.jit
+def _host_reward(
+    REWARD: tl.constexpr, num_removed: tl.tensor, done: tl.tensor, N: tl.constexpr
+) -> tl.tensor:
+    """Apply one of `rewards.REWARDS`; float32 (BLOCK,)."""
+    if REWARD == "terminal":
+        return done.to(tl.float32)
+    elif REWARD == "step_penalty":
+        return done.to(tl.float32) * 0.0 - 1.0
+    else:
+        tl.static_assert(REWARD == "points_removed")
+        return tl.div_rn(num_removed.to(tl.float32), tl.full(num_removed.shape, N, tl.float32))
+
+
+@triton.jit
+def _decode(action: tl.tensor, D: tl.constexpr) -> tl.tensor:
+    """Return the bit sets of host actions; see `encoding`.
+
+    With highest bit h a bit set n has the index n - h - 2, and the first of them, 2^h + 1, has
+    2^h - h - 1. So h is 1 and one more for each h from 2 on whose first index is reached.
+    """
+    subset = action + 3
+    for h in tl.static_range(2, D):
+        subset += (action >= 2**h - h - 1).to(tl.int64)
+    return subset
+
+
+@triton.jit
+def _is_legal(action: tl.tensor, subset: tl.tensor, axis: tl.tensor, D: tl.constexpr) -> tl.tensor:
+    """Say which actions exist and have ``axis`` in their subset."""
+    chosen = action < 0  # none yet
+    for k in tl.static_range(D):
+        chosen = chosen | ((axis == k) & (((subset >> k) & 1) != 0))
+    return chosen & (action >= 0) & (action < 2**D - D - 1)
+
+
+WORST = tl.constexpr(2**63 - 1)
+
+
+@triton.jit(do_not_specialize=["num_games"])
+def zeillinger(
+    points: tl.tensor,
+    result: tl.tensor,
+    num_games: tl.tensor,
+    N: tl.constexpr,
+    D: tl.constexpr,
+    ROWS: tl.constexpr,
+    BLOCK: tl.constexpr,
+) -> None:
+    """Choose the action of every canonical game; ``points`` is (G, N, D), ``result`` (G,).
+
+    Each row is the second point of its pairs, and keeps the best of them. A pair's key is followed
+    by its number, so no two are equal: the least is the first of the best.
+    """
+    games, inside = block_of_games(num_games, BLOCK)
+    present = load_points(points, games, inside, N, D, ROWS)
+    rows = tl.arange(0, ROWS)[None, :]
+    live = present[0] >= 0
+    best = tl.full(present[0].shape, WORST, tl.int64)
+    action = tl.zeros(present[0].shape, tl.int32)
+    num_used = num_used_rows(present, ROWS)
+    j = 0
+    while j < num_used:
+        key, candidate = _pair(present, j, D)
+        key = key * (ROWS * ROWS) + (j * ROWS + rows)
+        better = live & (rows > j) & (key < best)
+        best = tl.where(better, key, best)
+        action = tl.where(better, candidate, action)
+        j += 1
+    # Without any pair all rows hold the action 0.
+    is_best = best == tl.min(best, axis=1)[:, None]
+    chosen = tl.max(tl.where(is_best, action, 0), axis=1)
+    tl.store(result + games, chosen.to(tl.int64), mask=inside)
+
+
+@triton.jit
+def _pair(points: tl.tuple, j: tl.tensor, D: tl.constexpr) -> tuple[tl.tensor, tl.tensor]:
+    """Return the key of every row's pair with row ``j``, int64, and the pair's action, int32."""
+    row_j = tl.full(points[0].shape, j, tl.int32)
+    least = tl.gather(points[0], row_j, axis=1) - points[0]
+    greatest = least
+    low = tl.zeros(least.shape, tl.int32)
+    high = low
+    for k in tl.static_range(1, D):
+        difference = tl.gather(points[k], row_j, axis=1) - points[k]
+        low = tl.where(difference < least, k, low)
+        high = tl.where(difference > greatest, k, high)
+        least = tl.minimum(least, difference)
+        greatest = tl.maximum(greatest, difference)
+    ties = tl.zeros(least.shape, tl.int32)
+    for k in tl.static_range(D):
+        difference = tl.gather(points[k], row_j, axis=1) - points[k]
+        ties += (difference == least).to(tl.int32) + (difference == greatest).to(tl.int32)
+    spread = greatest.to(tl.int64) - least.to(tl.int64)
+    return spread * (2 * D + 1) + ties, _pair_action(low, high)
+
+
+@triton.jit
+def _pair_action(first: tl.tensor, second: tl.tensor) -> tl.tensor:
+    """As `zeillinger.pair_action`, int32."""
+    ones = first * 0 + 1
+    index = (ones << first) + (ones << second) - tl.maximum(first, second) - 2
+    return tl.where(first == second, 0, index)
+
 
 __all__ = [
     "INTERPRETED",

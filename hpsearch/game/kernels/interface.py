@@ -1,10 +1,19 @@
 """What a backend is. A module with these functions is one.
 
 Axes: P members, B games, N points, D coordinates; ``...`` any batch shape.
+
+How the functions of the CPU backend are compiled: lazily, once, and kept on disk.
+
+numba has no type stubs; these two decorators keep the types of what they compile.
+
+How many threads the compiled loops of the CPU backends use.
 """
 
-from typing import NamedTuple, Protocol
+from collections.abc import Callable
+from typing import NamedTuple, ParamSpec, Protocol, TypeVar
 
+import numba
+import torch
 from torch import Tensor
 
 from hpsearch.game.config import GameConfig
@@ -91,3 +100,32 @@ class Backend(Protocol):
         Raises:
             ValueError: A move is illegal (tensors on the CPU); the state is as before.
         """
+
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+
+
+def scalar(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+    """Compile what is done to one game."""
+    compiled: Callable[Arguments, Result] = numba.njit(cache=True, nogil=True, error_model="numpy")(
+        function
+    )
+    return compiled
+
+
+def batched(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+    """Compile a loop over games; its ``prange`` is shared among the threads."""
+    compiled: Callable[Arguments, Result] = numba.njit(
+        cache=True, nogil=True, parallel=True, error_model="numpy"
+    )(function)
+    return compiled
+
+
+def share_threads() -> None:
+    """Use as many threads as torch may, so that jobs that share a machine can say so once."""
+    num_threads = torch.get_num_threads()
+    numba.set_num_threads(min(num_threads, numba.config.NUMBA_NUM_THREADS))  # type: ignore[attr-defined]
+    # numba's first launch sets OpenMP's number of threads, which is torch's too, to all there are.
+    if torch.get_num_threads() != num_threads:
+        torch.set_num_threads(num_threads)

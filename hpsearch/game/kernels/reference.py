@@ -5,12 +5,9 @@ from torch import Tensor
 
 from hpsearch.game import rules
 from hpsearch.game.config import GameConfig
-from hpsearch.game.encoding import HostActionEncoder
 from hpsearch.game.kernels.interface import GameState, Step
-from hpsearch.game.philox import uniform
-from hpsearch.game.rewards import reward_function
-from hpsearch.game.rules import newton_polytope, observe
-from hpsearch.game.starts import random_starts
+from hpsearch.game.random import random_starts, uniform
+from hpsearch.game.rules import HostActionEncoder, newton_polytope, observe, reward_function
 from hpsearch.game.zeillinger import zeillinger
 
 __all__ = ["move", "newton_polytope", "observe", "random_starts", "step", "uniform", "zeillinger"]

@@ -5,5 +5,5 @@ at once: child p is made of row p of each parent. Parents are never changed; a s
 place by what is drawn. A child depends on its own row of the stream alone, so its seed and its
 parents are enough to make it again.
 
-`table.OPERATORS` says what there is; it needs no torch, so that breeding can be planned without.
+`options.PARENTS` names them all; it needs no torch, so that breeding can be planned without.
 """

@@ -16,11 +16,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from hpsearch.population.operators.anatomy import Affine, Anatomy, Heads
-from hpsearch.population.operators.checks import check_alike
-from hpsearch.population.operators.children import child
-from hpsearch.population.operators.survey import anatomy
-from hpsearch.population.operators.units import places
+from hpsearch.population.operators.base import check_alike, child
+from hpsearch.population.operators.layout import Affine, Anatomy, Heads, anatomy, places
 from hpsearch.trainers.networks import Network
 
 MAX_ROUNDS = 100
@@ -50,7 +47,7 @@ def aligned(net: Network, reference: Network) -> Network:
         for own, other in zip(net.weights, reference.weights, strict=True)
     ]
     units = [torch.stack(of_members) for of_members in zip(*orders, strict=True)]
-    return permuted(net, [one.to(net.weights.device) for one in units])
+    return permuted(net, [unit.to(net.weights.device) for unit in units])
 
 
 def permuted(net: Network, units: Sequence[Tensor]) -> Network:
@@ -105,8 +102,8 @@ class _Bank:
 
     def weight(self, affine: Affine) -> Tensor:
         """Return (rows, columns)."""
-        found: Tensor = self._weights[affine.weight].unflatten(0, affine.shape)
-        return found
+        weight: Tensor = self._weights[affine.weight].unflatten(0, affine.shape)
+        return weight
 
     def bias(self, affine: Affine) -> Tensor:
         """Return (columns,)."""
@@ -125,15 +122,15 @@ class _Matching:
     def improve(self, groups: tuple[int, ...], known: Collection[int]) -> bool:
         """Reorder ``groups`` as is best while ``known`` ones stay; return whether that changed."""
         similar = [self._similarity(group, known) for group in groups]
-        found = self._best(groups, similar)
+        orders = self._best(groups, similar)
         gains = [
             _value(table, new) - _value(table, self.order[group])
-            for group, table, new in zip(groups, similar, found, strict=True)
+            for group, table, new in zip(groups, similar, orders, strict=True)
         ]
         size = sum(float(table.abs().amax(dim=1).sum()) for table in similar)
         if sum(gains) <= _SURELY_BETTER * size:
             return False
-        for group, new in zip(groups, found, strict=True):
+        for group, new in zip(groups, orders, strict=True):
             self.order[group] = new
         return True
 

@@ -19,13 +19,11 @@ import torch
 from torch import Tensor
 
 from hpsearch.game.stream import Stream
-from hpsearch.population.operators.average import with_statistics_of
-from hpsearch.population.operators.checks import check_members
-from hpsearch.population.operators.children import child as child_of
-from hpsearch.population.operators.children import every_member, scratch
-from hpsearch.population.operators.noise import below
+from hpsearch.population.operators.base import below, check_members, every_member, scratch
+from hpsearch.population.operators.base import child as child_of
 from hpsearch.population.operators.options import Distillation
-from hpsearch.population.operators.positions import Positions
+from hpsearch.population.operators.safe_mutation import MetPositions
+from hpsearch.population.operators.weights import with_statistics_of
 from hpsearch.trainers.networks import Network
 from hpsearch.trainers.policies import legal_values
 from hpsearch.trainers.role_nets import POLICY, VALUE
@@ -56,8 +54,8 @@ def distilled(
     second: Network,
     child: Network,
     *,
-    seen_by_first: Positions,
-    seen_by_second: Positions,
+    seen_by_first: MetPositions,
+    seen_by_second: MetPositions,
     options: Distillation,
     stream: Stream,
 ) -> Network:
@@ -109,7 +107,7 @@ def distilled(
 
 @torch.no_grad()
 def lesson_of(
-    first: Network, second: Network, positions: Positions, options: Distillation
+    first: Network, second: Network, positions: MetPositions, options: Distillation
 ) -> Lesson:
     """Return what there is to learn at each position, as ``options.compare`` says.
 
@@ -130,18 +128,18 @@ def lesson_of(
 
 def _of_both(plays: Sequence[Play], legal: Tensor) -> Lesson:
     """Return the mean of what both think: of values, and of logits."""
-    one, other = plays
-    if one.action_values is not None and other.action_values is not None:
+    play, other = plays
+    if play.action_values is not None and other.action_values is not None:
         # What the mean of two Q-functions values highest: less than the mean of what each does.
-        value = legal_values((one.action_values + other.action_values) / 2, legal).amax(dim=2)
+        value = legal_values((play.action_values + other.action_values) / 2, legal).amax(dim=2)
     else:
-        value = (one.value + other.value) / 2
-    logits = legal_values((one.log_policy + other.log_policy) / 2, legal)
+        value = (play.value + other.value) / 2
+    logits = legal_values((play.log_policy + other.log_policy) / 2, legal)
     return Lesson(logits.softmax(dim=2), value)
 
 
 def imitation_loss(
-    student: Network, positions: Positions, lesson: Lesson, options: Distillation
+    student: Network, positions: MetPositions, lesson: Lesson, options: Distillation
 ) -> Tensor:
     """Return how far each student is from its lesson, float32 (P,).
 
@@ -153,7 +151,9 @@ def imitation_loss(
     return (entropy + options.value_weight * error).mean(dim=1)
 
 
-def play_of(net: Network, positions: Positions, options: Distillation, *, training: bool) -> Play:
+def play_of(
+    net: Network, positions: MetPositions, options: Distillation, *, training: bool
+) -> Play:
     """Return what a network thinks of positions, whichever algorithm it learned by."""
     out = net(positions.features, tower=POLICY, training=training)
     legal = positions.legal

@@ -10,6 +10,7 @@ from functools import cache
 from typing import assert_never
 
 from hpsearch.trainers.config.common import CommonConfig
+from hpsearch.trainers.config.net_arch import BatchNorm, Layer, LayerNorm, Linear, Residual
 from hpsearch.trainers.config.players import (
     Activation,
     AttentionEncoder,
@@ -17,7 +18,6 @@ from hpsearch.trainers.config.players import (
     Encoder,
     FlattenEncoder,
 )
-from hpsearch.trainers.net_arch import BatchNorm, Layer, LayerNorm, Linear, Residual
 
 
 @dataclass(frozen=True)
@@ -101,9 +101,9 @@ def widened(old: Sequence[Layer], new: Sequence[Layer], on: Ground) -> tuple[Lay
         if at == len(after):
             return () if done == len(before) else None
         if done < len(before) and _can_widen(before[done], after[at]):
-            found = rest(done + 1, at + 1)
-            if found is not None:
-                return (after[at].layer, *found)
+            layers = rest(done + 1, at + 1)
+            if layers is not None:
+                return (after[at].layer, *layers)
         return rest(done, at + 1) if _can_begin_as_identity(after[at], on.activation) else None
 
     return rest(0, 0)

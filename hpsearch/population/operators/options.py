@@ -1,11 +1,14 @@
-"""What operators are told, as a study file and a trial's lineage hold it; needs no torch."""
+"""What operators are told, as a study file and a trial's lineage hold it; needs no torch.
+
+The operators by name: what each needs and keeps, for plans of breeding; needs no torch.
+"""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from hpsearch.schema import Positive, Range
 
-# Unlike those of trainers/config/numbers.py not PER_MEMBER: all children of a call learn alike.
+# Unlike those of trainers/config/optim.py not PER_MEMBER: all children of a call learn alike.
 PositiveNumber = Annotated[float, Range(low=0.0, open_low=True)]
 NonNegativeNumber = Annotated[float, Range(low=0.0)]
 RateBelowOne = Annotated[float, Range(low=0.0, high=1.0, open_high=True)]
@@ -129,3 +132,27 @@ SameShape = Clone | Changing
 """operators whose child has its first parent's shape"""
 
 OperatorOptions = SameShape | Grow
+
+
+@dataclass(frozen=True)
+class Parents:
+    """How many parents an operator has."""
+
+    number: Literal[1, 2]
+    alike: bool
+    """whether two parents must have one structure, since their weights mix, so that the second is
+    kin of the first where there is any"""
+
+
+PARENTS: dict[str, Parents] = {
+    "clone": Parents(1, alike=False),
+    "host_and_agent": Parents(2, alike=False),
+    "gaussian_mutation": Parents(1, alike=False),
+    "safe_mutation": Parents(1, alike=False),
+    "layer_crossover": Parents(2, alike=True),
+    "unit_crossover": Parents(2, alike=True),
+    "average": Parents(2, alike=True),
+    "aligned_average": Parents(2, alike=True),
+    "distillation": Parents(2, alike=False),
+    "grow": Parents(1, alike=False),
+}

@@ -4,6 +4,8 @@ Source: Omidshafiei et al., alpha-Rank: multi-agent evaluation by evolution (Sci
 2019; arXiv 1903.01373), the model of several populations. All hosts of a population play alike, and
 so do all agents; now and then a mutant appears in one of them, and either takes over or dies out.
 Axes: P hosts, Q agents, S = P * Q pairs; pair (p, q) is state p * Q + q.
+
+How often a Markov chain is in each of its states in the long run. Axes: S states.
 """
 
 from collections.abc import Callable
@@ -12,8 +14,36 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from hpsearch.population.arrays import Floats, checked_payoff
-from hpsearch.population.ratings.stationary import stationary_distribution
+from hpsearch.population.statistics import Floats, checked_payoff
+
+
+def stationary_distribution(transitions: Floats) -> Floats:
+    """Return the stationary distribution (S,) of an irreducible chain.
+
+    States are taken out one after another, without a subtraction, so also tiny probabilities
+    come out to full relative accuracy: Grassmann, Taksar and Heyman, Operations Research 33 (1985).
+
+    Args:
+        transitions: (S, S) chances to go from a row to a column; the diagonal is not looked at.
+
+    Raises:
+        ValueError: if some state cannot be left for the ones before it, so the chain is reducible.
+    """
+    chain = np.array(transitions, dtype=np.float64)
+    for last in range(len(chain) - 1, 0, -1):
+        leaving = chain[last, :last].sum()
+        if leaving <= 0.0:
+            raise ValueError(f"the chain must be irreducible, but state {last} is not left")
+        chain[:last, last] /= leaving
+        chain[:last, :last] += np.outer(chain[:last, last], chain[last, :last])
+    weights = np.ones(len(chain))
+    for state in range(1, len(chain)):
+        weights[state] = weights[:state] @ chain[:state, state]
+        if weights[state] > 1e100:  # one state may be visited e^500 times as often as another
+            weights[: state + 1] /= weights[state]
+    distribution: Floats = weights / weights.sum()
+    return distribution
+
 
 TINY = 1e-200
 """least chance of a takeover, so that the chain stays irreducible where e^-x is zero in float64"""

@@ -4,6 +4,10 @@ P(host i beats agent j) = 1 / (1 + exp(-(a_i - b_j))). Hosts meet agents alone, 
 holds both. Source: Bradley and Terry, Biometrika 39 (1952). A normal prior on the strengths keeps
 those finite who never lost or never won.
 Axes: P hosts, Q agents, K = P + Q players, hosts first.
+
+Who won a game that has no winner: the host, if it was over sooner than usual.
+
+Axes: P hosts, Q agents, G games of each pair.
 """
 
 from dataclasses import dataclass
@@ -12,8 +16,8 @@ from statistics import NormalDist
 import numpy as np
 import numpy.typing as npt
 
-from hpsearch.population.arrays import Floats
 from hpsearch.population.normal import num_errors
+from hpsearch.population.statistics import Floats, checked_num_games
 
 MAX_STEPS = 100
 ENOUGH = 1e-20
@@ -146,3 +150,21 @@ def _log_posterior(strengths: Floats, won: Floats, played: Floats, ridge: float)
 def _sigmoid(logits: Floats) -> Floats:
     chances: Floats = np.exp(-np.logaddexp(0.0, -logits))
     return chances
+
+
+def wins_by_speed(moves: npt.NDArray[np.int64]) -> Floats:
+    """Return how many games each host won against each agent, float64 (P, Q).
+
+    A host wins a game that takes fewer moves than the median over all pairs from the same start; a
+    game that takes as many is half a win. So a start that takes long for all favours none.
+
+    Args:
+        moves: (P, Q, G) lengths of games, the cap where one did not finish: `CrossPlay.moves`.
+
+    Raises:
+        ValueError: if there are no games, or ``moves`` has other axes.
+    """
+    checked_num_games(moves)
+    usual = np.median(moves, axis=(0, 1))
+    wins: Floats = (moves < usual).sum(axis=2) + 0.5 * (moves == usual).sum(axis=2)
+    return wins

@@ -2,6 +2,18 @@
 
 Where there is one, no host is the best, and training against the newest opponent alone goes round.
 Axes: P hosts, Q agents.
+
+How much of a payoff is not told by one strength for each player. Axes: P hosts, Q agents.
+
+On the graph in which every host meets every agent, the combinatorial Hodge decomposition (Jiang,
+Lim, Yao and Ye, Mathematical Programming 127, 2011; Balduzzi et al. 2018 for tournaments) splits a
+payoff into a transitive part, a number for the host less one for the agent, and a cyclic part,
+which sums to zero over the opponents of every player. Payoffs that only bend the scale of
+strengths count as cyclic too, so compare the shares of rho and of log rho, and look at `cycles`.
+
+What a match says of a population as a whole: its value, who is played, how far it goes round.
+
+Axes: P hosts, Q agents, G games of each pair.
 """
 
 from dataclasses import dataclass
@@ -10,8 +22,9 @@ from itertools import combinations
 import numpy as np
 import numpy.typing as npt
 
-from hpsearch.population.arrays import Floats, Ints, checked_payoff
 from hpsearch.population.normal import num_errors
+from hpsearch.population.ratings.nash import max_entropy_equilibrium
+from hpsearch.population.statistics import Floats, Ints, checked_payoff, rho_errors
 
 
 @dataclass(frozen=True)
@@ -32,13 +45,13 @@ def best_response_cycles(payoff: npt.ArrayLike, *, margin: float) -> list[Cycle]
 
     Args:
         payoff: (P, Q) what hosts earn, and agents lose.
-        margin: gain below which nobody switches, such as twice a standard error.
+        margin: gain below which no player switches, such as twice a standard error.
 
     Raises:
         ValueError: if the payoff is not a matrix of finite numbers.
     """
     matrix = checked_payoff(payoff)
-    found: dict[tuple[tuple[int, int], ...], Cycle] = {}
+    cycles: dict[tuple[tuple[int, int], ...], Cycle] = {}
     for host in range(len(matrix)):
         path = [_answered(matrix, (host, int(matrix[host].argmin())), margin)]
         while path[-1] not in path[:-1]:
@@ -47,8 +60,8 @@ def best_response_cycles(payoff: npt.ArrayLike, *, margin: float) -> list[Cycle]
         if len(states) > 1:
             first = states.index(min(states))
             states = states[first:] + states[:first]
-            found[tuple(states)] = _cycle(matrix, states)
-    return sorted(found.values(), key=lambda cycle: -cycle.strength)
+            cycles[tuple(states)] = _cycle(matrix, states)
+    return sorted(cycles.values(), key=lambda cycle: -cycle.strength)
 
 
 def swap_cycles(
@@ -72,14 +85,14 @@ def swap_cycles(
     matrix = checked_payoff(payoff)
     reach = num_errors(confidence) * np.asarray(errors, dtype=np.float64)
     squares = np.square(np.broadcast_to(reach, matrix.shape))
-    found: list[Cycle] = []
+    cycles: list[Cycle] = []
     for a, b in combinations(range(len(matrix)), 2):
         gains = _swap_gains(matrix[a], matrix[b], square_a=squares[a], square_b=squares[b])
         for flat in _largest(gains, num_cycles):
             x, y = divmod(int(flat), gains.shape[1])
             # From a, agent x would let it be; agent y answers a, b answers y, x answers b.
-            found.append(Cycle((a, b), (y, x), float(gains[x, y])))
-    return sorted(found, key=lambda cycle: -cycle.strength)[:num_cycles]
+            cycles.append(Cycle((a, b), (y, x), float(gains[x, y])))
+    return sorted(cycles, key=lambda cycle: -cycle.strength)[:num_cycles]
 
 
 def _answered(matrix: Floats, state: tuple[int, int], margin: float) -> tuple[int, int]:
@@ -127,3 +140,121 @@ def _largest(gains: Floats, num_cycles: int) -> Ints:
     order = np.argsort(-gains, axis=None, kind="stable")[:num_cycles]
     places: Ints = order[gains.ravel()[order] > 0]
     return places
+
+
+@dataclass(frozen=True)
+class Decomposition:
+    """payoff = mean + hosts - agents + cyclic."""
+
+    mean: float
+    hosts: Floats
+    """(P,) sums to zero; high is strong"""
+    agents: Floats
+    """(Q,) sums to zero; high is strong"""
+    cyclic: Floats
+    """(P, Q) every row and every column sums to zero"""
+
+    @property
+    def cyclic_share(self) -> float:
+        """Part of the payoff's variance that is cyclic, 0 for a payoff that is all alike."""
+        cyclic, total = np.square(self.cyclic).sum(), self.square_differences
+        return float(cyclic / total) if total else 0.0
+
+    @property
+    def square_differences(self) -> float:
+        """Return the sum of squares around the mean."""
+        return float(np.square(self.hosts[:, None] - self.agents + self.cyclic).sum())
+
+
+def decompose(payoff: npt.ArrayLike) -> Decomposition:
+    """Split what hosts earn (P, Q) into what each player and what each pair contributes.
+
+    Raises:
+        ValueError: if the payoff is not a matrix of finite numbers.
+    """
+    matrix = checked_payoff(payoff)
+    # From one of them, so that rounding is no difference where all are alike.
+    shift = float(matrix[0, 0])
+    above = matrix - shift
+    mean = above.mean()
+    hosts, agents = above.mean(axis=1) - mean, mean - above.mean(axis=0)
+    cyclic = above - mean - hosts[:, None] + agents
+    return Decomposition(shift + float(mean), hosts, agents, cyclic)
+
+
+def cyclic_share_beyond_noise(payoff: npt.ArrayLike, errors: npt.ArrayLike) -> float:
+    """Return the cyclic share that measurement noise does not explain, between 0 and 1.
+
+    Independent noise of variance s^2 in a cell adds s^2 (1 - 1/P)(1 - 1/Q) to the cyclic sum of
+    squares and s^2 (1 - 1/PQ) to that around the mean; both are taken off.
+
+    Args:
+        payoff: (P, Q) what hosts earn.
+        errors: (P, Q) standard errors of it, or one for all.
+
+    Raises:
+        ValueError: if the payoff is not a matrix of finite numbers.
+    """
+    matrix = checked_payoff(payoff)
+    p, q = matrix.shape
+    noise = np.square(np.broadcast_to(np.asarray(errors, dtype=np.float64), matrix.shape)).sum()
+    parts = decompose(matrix)
+    cyclic = np.square(parts.cyclic).sum() - noise * (1 - 1 / p) * (1 - 1 / q)
+    total = parts.square_differences - noise * (1 - 1 / (p * q))
+    return float(np.clip(cyclic / total, 0.0, 1.0)) if total > 0 else 0.0
+
+
+SHARE = 0.01
+"""of an equilibrium below which a player is not named"""
+NUM_CYCLES = 3
+"""that are told, the strongest ones"""
+NOISE = 2.0
+"""standard errors of a difference that a switch must gain"""
+
+
+@dataclass(frozen=True)
+class MetaGame:
+    """The game between all hosts and all agents of a match, in rho."""
+
+    value: float
+    """what hosts earn in the equilibrium"""
+    hosts: dict[int, float]
+    """rows that the equilibrium plays, and how often"""
+    agents: dict[int, float]
+    """columns likewise"""
+    host_gaps: Floats
+    """(P,) what a best answer in the match takes from each host: value less its worst result"""
+    agent_gaps: Floats
+    """(Q,) what each agent concedes to its best host above the value"""
+    cyclic_share: float
+    """of the differences in rho that no strength of single players explains, beyond noise"""
+    cycles: tuple[Cycle, ...]
+    """of best answers, the strongest first"""
+
+
+def meta_game(moves: npt.NDArray[np.int64]) -> MetaGame | None:
+    """Return the game that is played, None where its equilibrium cannot be told.
+
+    Args:
+        moves: (P, Q, G) lengths of games, at least two of each pair.
+    """
+    rho: Floats = 1.0 / moves.mean(axis=2)
+    try:
+        equilibrium = max_entropy_equilibrium(rho)
+    except RuntimeError:  # players are too close
+        return None
+    errors = rho_errors(moves)
+    margin = NOISE * float(np.sqrt(2.0) * errors.max())
+    return MetaGame(
+        value=equilibrium.value,
+        hosts=_played(equilibrium.hosts),
+        agents=_played(equilibrium.agents),
+        host_gaps=np.maximum(equilibrium.value - rho.min(axis=1), 0.0),
+        agent_gaps=np.maximum(rho.max(axis=0) - equilibrium.value, 0.0),
+        cyclic_share=cyclic_share_beyond_noise(rho, errors),
+        cycles=tuple(best_response_cycles(rho, margin=margin)[:NUM_CYCLES]),
+    )
+
+
+def _played(shares: Floats) -> dict[int, float]:
+    return {at: float(share) for at, share in enumerate(shares) if share >= SHARE}

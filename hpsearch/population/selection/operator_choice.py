@@ -7,8 +7,8 @@ posterior mean of its acceptance rate, uniform prior. Axes: O operators.
 
 import numpy as np
 
-from hpsearch.population.arrays import Floats, Ints
 from hpsearch.population.selection.operator_record import OperatorRecord
+from hpsearch.population.statistics import Floats, Ints
 
 
 def operator_chances(records: list[OperatorRecord], floor: float) -> Floats:

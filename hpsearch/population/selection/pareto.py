@@ -9,17 +9,17 @@ Axes: R samples, K members, M objectives.
 import numpy as np
 import numpy.typing as npt
 
-from hpsearch.population.arrays import Floats, Ints
 from hpsearch.population.selection.ranking import comparable
+from hpsearch.population.statistics import Floats, Ints
 
 FAR = 1e300
 
 
 def front_of_each(objectives: npt.ArrayLike) -> Ints:
-    """Return in which front each member is, int64 (K,): 0 where nobody dominates it.
+    """Return in which front each member is, int64 (K,): 0 where none dominates it.
 
-    One dominates another if it is nowhere worse and somewhere better. Front f holds those whom
-    nobody dominates once the fronts before are gone.
+    One dominates another if it is nowhere worse and somewhere better. Front f holds those that
+    none dominates once the fronts before are gone.
 
     Args:
         objectives: (K, M).
@@ -45,14 +45,14 @@ def fronts_of_samples(samples: Floats) -> Ints:
     places = [_places(values[:, :, m]) for m in range(values.shape[2])]
     order = np.lexsort(places[::-1], axis=1)
     # (K, R), so that those before a member are one block of memory.
-    first, *others = (np.take_along_axis(one, order, axis=1).T.copy() for one in places)
-    is_twin = np.all([one[1:] == one[:-1] for one in (first, *others)], axis=0)
+    first, *others = (np.take_along_axis(place, order, axis=1).T.copy() for place in places)
+    is_twin = np.all([column[1:] == column[:-1] for column in (first, *others)], axis=0)
     depth = np.ones_like(first)
-    """one more than the front: 0 is nobody's"""
+    """one more than the front: 0 belongs to none"""
     for k in range(1, len(depth)):
         dominating = np.ones(depth[:k].shape, dtype=np.bool_)
-        for one in others:
-            dominating &= one[:k] <= one[k]
+        for other in others:
+            dominating &= other[:k] <= other[k]
         dominated = (depth[:k] * dominating).max(axis=0) + 1
         depth[k] = np.where(is_twin[k - 1], depth[k - 1], dominated)
     fronts = np.empty(order.shape, dtype=np.int64)

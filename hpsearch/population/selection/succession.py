@@ -11,25 +11,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hpsearch.population.arrays import Floats, Ints
-from hpsearch.population.selection.giving_way import giving_way
-from hpsearch.population.selection.pareto import (
-    front_of_each,
-    fronts_of_samples,
-    nsga2_survivors,
-)
+from hpsearch.population.selection.pareto import front_of_each, fronts_of_samples, nsga2_survivors
 from hpsearch.population.selection.ranking import (
     best_first,
     chance_better,
+    giving_way,
     mean_scores,
     num_in_share,
 )
-from hpsearch.population.selection.tournament import tournament
-from hpsearch.population.selection.truncation import truncation
+from hpsearch.population.selection.truncation import tournament, truncation
+from hpsearch.population.statistics import Floats, Ints
 
 
 @dataclass(frozen=True)
-class Successor:
+class Replacement:
     """Who goes on in a member's place."""
 
     source: int
@@ -46,7 +41,7 @@ def by_truncation(
     share: float,
     confidence: float,
     rng: np.random.Generator,
-) -> list[Successor]:
+) -> list[Replacement]:
     """Return each member's successor: itself, or a child of one of the best.
 
     Args:
@@ -59,9 +54,9 @@ def by_truncation(
     """
     sources = truncation(mean_scores(named), share, rng, islands=islands)
     return [
-        Successor(int(source), is_child=True)
+        Replacement(int(source), is_child=True)
         if source != member and is_surely_better(fresh, int(source), member, confidence)
-        else Successor(member, is_child=False)
+        else Replacement(member, is_child=False)
         for member, source in enumerate(sources)
     ]
 
@@ -75,7 +70,7 @@ def by_tournament(
     num_elites: int,
     confidence: float,
     rng: np.random.Generator,
-) -> list[Successor]:
+) -> list[Replacement]:
     """Return each member's successor: an elite goes on, all others give way to children.
 
     Those of the winner of a tournament if it is surely better than the member, else of the member
@@ -88,11 +83,11 @@ def by_tournament(
     successors = []
     for member, others in enumerate(alike):
         if member in elites:
-            successors.append(Successor(member, is_child=False))
+            successors.append(Replacement(member, is_child=False))
             continue
         winner = _winner(scores, others, size, rng)
         is_sure = winner != member and is_surely_better(fresh, winner, member, confidence)
-        successors.append(Successor(winner if is_sure else member, is_child=True))
+        successors.append(Replacement(winner if is_sure else member, is_child=True))
     return successors
 
 
@@ -118,7 +113,7 @@ def by_pareto(
     share: float,
     confidence: float,
     rng: np.random.Generator,
-) -> list[Successor]:
+) -> list[Replacement]:
     """Return each member's successor: itself, or a child of an unsurpassed one.
 
     Args:
@@ -144,11 +139,11 @@ def by_pareto(
 
     fronts = fronts_of_samples(fresh)
     leaving = giving_way(reversed(order), heirs, num_in_share(share, num))
-    successors = [Successor(member, is_child=False) for member in range(num)]
+    successors = [Replacement(member, is_child=False) for member in range(num)]
     for member, candidates in leaving.items():
         source = int(rng.choice(candidates))
         if (fronts[:, source] < fronts[:, member]).mean() >= confidence:
-            successors[member] = Successor(source, is_child=True)
+            successors[member] = Replacement(source, is_child=True)
     return successors
 
 

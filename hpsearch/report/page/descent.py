@@ -1,34 +1,31 @@
-"""A population: who descends from whom, and who beat whom in the last match."""
+"""A population: its ancestry, and the games of its last match."""
 
 from collections.abc import Iterator
 from typing import Final
 
-from hpsearch.report.colours import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILLION
-from hpsearch.report.lineage import Descent, Relative
-from hpsearch.report.lineage_text import changed_names, changes_text, operator_text
-from hpsearch.report.page.charts import (
+from hpsearch.analysis.candidates import Played
+from hpsearch.analysis.lineage import Ancestry, Relative, changed_names, changes_text, operator_text
+from hpsearch.analysis.pictures import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILLION
+from hpsearch.report.page.html import (
     MAX_TICKS,
     QUIET,
     SCALE,
     Chart,
+    Html,
+    Section,
     Trace,
     axis,
     chart,
-    shared_lines,
-)
-from hpsearch.report.page.html import (
-    Html,
-    Section,
     folded,
     heading,
     join,
     missing,
     paragraph,
+    shared_lines,
     table,
     wide_figure,
 )
 from hpsearch.report.page.material import Material
-from hpsearch.report.played import Played
 from hpsearch.report.summary import population_summary
 from hpsearch.report.text import population_lines
 
@@ -52,21 +49,21 @@ def descent_section(material: Material) -> Section | None:
 def _parts(material: Material) -> Iterator[Html]:
     for line in population_lines(population_summary(material.view)):
         yield paragraph(f"{line[0].upper()}{line[1:]}.")
-    yield heading("Who descends from whom")
-    found = material.descent
-    if isinstance(found, str) or not found.relatives:
-        yield missing(found if isinstance(found, str) else "No trial has finished yet.")
+    yield heading("Ancestry")
+    descent = material.descent
+    if isinstance(descent, str) or not descent.relatives:
+        yield missing(descent if isinstance(descent, str) else "No trial has finished yet.")
     else:
-        generations = 1 + max(one.generation for one in found.relatives.values())
+        generations = 1 + max(relative.generation for relative in descent.relatives.values())
         yield wide_figure(
-            descent_chart(found),
+            descent_chart(descent),
             "descent",
             "Trials by how many matches came before them; lines of children by operator, first "
             "parents solid, others dotted; the champion's line thick.",
             90 + COLUMN * generations,
         )
-        yield from _line(found)
-    yield heading("Who beat whom")
+        yield from _line(descent)
+    yield heading("The last match")
     if isinstance(material.played, str):
         yield missing(material.played)
     else:
@@ -80,43 +77,43 @@ def _parts(material: Material) -> Iterator[Html]:
         )
 
 
-def _line(found: Descent) -> Iterator[Html]:
-    line = _champions(found)
+def _line(descent: Ancestry) -> Iterator[Html]:
+    line = _champions(descent)
     if not line:
         return
     names = changed_names(line)
     rows = [
         (
-            str(one.trial),
-            str(one.generation),
-            operator_text(one),
-            _strength(one),
-            changes_text(one.changes, names),
+            str(relative.trial),
+            str(relative.generation),
+            operator_text(relative),
+            _strength(relative),
+            changes_text(relative.changes, names),
         )
-        for one in line
+        for relative in line
     ]
     header = ("trial", "matches before", "made by", "strength", "changes")
     yield folded("The champion's line", table(header, rows, strong=None), is_open=False)
 
 
-def _champions(found: Descent) -> list[Relative]:
-    """Return the line that led to the champion, nobody where there is none yet."""
-    if found.champion is None or found.champion not in found.relatives:
+def _champions(descent: Ancestry) -> list[Relative]:
+    """Return the line that led to the champion, empty where there is none yet."""
+    if descent.champion is None or descent.champion not in descent.relatives:
         return []
-    return found.line(found.champion)
+    return descent.line(descent.champion)
 
 
-def _strength(one: Relative) -> str:
-    return "" if one.strength is None else f"{one.strength:+.3f}"
+def _strength(relative: Relative) -> str:
+    return "" if relative.strength is None else f"{relative.strength:+.3f}"
 
 
-def descent_chart(found: Descent) -> Chart:
+def descent_chart(descent: Ancestry) -> Chart:
     """Return members from left to right, their places one below the other."""
-    relatives = list(found.relatives.values())
-    line = [one.trial for one in _champions(found)]
-    data = [*_edges(found), _champion_line(found, line), _trials(relatives, set(line))]
-    members = 1 + max(one.member for one in relatives)
-    has_room = max(one.generation for one in relatives) <= MAX_TICKS
+    relatives = list(descent.relatives.values())
+    line = [champion.trial for champion in _champions(descent)]
+    data = [*_edges(descent), _champion_line(descent, line), _trials(relatives, set(line))]
+    members = 1 + max(relative.member for relative in relatives)
+    has_room = max(relative.generation for relative in relatives) <= MAX_TICKS
     across = {"showgrid": False, **({"dtick": 1} if has_room else {})}
     upright = {"autorange": "reversed", "dtick": 1, "showgrid": False}
     return chart(
@@ -129,15 +126,15 @@ def descent_chart(found: Descent) -> Chart:
     )
 
 
-def _edges(found: Descent) -> Iterator[Trace]:
+def _edges(descent: Ancestry) -> Iterator[Trace]:
     """Yield the lines from parents to children, one trace for each way in which they are made."""
     groups: dict[tuple[str, bool], list[list[tuple[int, int]]]] = {}
-    for one in found.relatives.values():
-        for position, number in enumerate(one.parents):
-            parent = found.relatives.get(number)
+    for relative in descent.relatives.values():
+        for position, number in enumerate(relative.parents):
+            parent = descent.relatives.get(number)
             if parent is not None:
-                name = one.operator if one.is_child else "goes on"
-                ends = [(parent.generation, parent.member), (one.generation, one.member)]
+                name = relative.operator if relative.is_child else "goes on"
+                ends = [(parent.generation, parent.member), (relative.generation, relative.member)]
                 groups.setdefault((name, position == 0), []).append(ends)
     operators = sorted({name for name, _ in groups} - {"goes on"})
     for (name, is_first), lines in sorted(groups.items()):
@@ -158,14 +155,14 @@ def _colour(place: int) -> str:
     return OPERATORS[place % len(OPERATORS)]
 
 
-def _champion_line(found: Descent, line: list[int]) -> Trace:
-    own = [found.relatives[trial] for trial in line if trial in found.relatives]
+def _champion_line(descent: Ancestry, line: list[int]) -> Trace:
+    own = [descent.relatives[trial] for trial in line if trial in descent.relatives]
     return {
         "type": "scatter",
         "mode": "lines",
         "name": "the champion's line",
-        "x": [one.generation for one in own],
-        "y": [one.member for one in own],
+        "x": [relative.generation for relative in own],
+        "y": [relative.member for relative in own],
         "hoverinfo": "skip",
         "line": {"color": VERMILLION, "width": 4},
         "opacity": 0.6,
@@ -178,35 +175,35 @@ def _trials(relatives: list[Relative], line: set[int]) -> Trace:
         "mode": "markers+text",
         "name": "trials",
         "showlegend": False,
-        "x": [one.generation for one in relatives],
-        "y": [one.member for one in relatives],
-        "text": [str(one.trial) for one in relatives],
+        "x": [relative.generation for relative in relatives],
+        "y": [relative.member for relative in relatives],
+        "text": [str(relative.trial) for relative in relatives],
         "textfont": {"size": 9, "color": "#ffffff"},
-        "customdata": [[operator_text(one), _strength(one)] for one in relatives],
+        "customdata": [[operator_text(relative), _strength(relative)] for relative in relatives],
         "hovertemplate": (
             "trial %{text}<br>%{customdata[0]}<br>strength %{customdata[1]}<extra></extra>"
         ),
         "marker": {
             "size": 18,
-            "color": [VERMILLION if one.trial in line else BLUE for one in relatives],
-            "symbol": ["square" if one.trial in line else "circle" for one in relatives],
+            "color": [VERMILLION if relative.trial in line else BLUE for relative in relatives],
+            "symbol": ["square" if relative.trial in line else "circle" for relative in relatives],
         },
     }
 
 
-def crossplay_chart(found: Played) -> Chart:
+def crossplay_chart(played: Played) -> Chart:
     """Return the matrix of rho: a row a host, a column an agent."""
-    rows = len(found.hosts)
+    rows = len(played.hosts)
     heat = {
         "type": "heatmap",
-        "x": [f"agent {name}" for name in found.agents],
-        "y": [f"host {name}" for name in found.hosts],
-        "z": found.rho.tolist(),
+        "x": [f"agent {name}" for name in played.agents],
+        "y": [f"host {name}" for name in played.hosts],
+        "z": played.rho.tolist(),
         "colorscale": SCALE,
         "colorbar": {"title": {"text": "rho"}, "thickness": 12},
         "hovertemplate": "%{y}, %{x}: rho %{z:.4f}<extra></extra>",
     }
-    if _is_numbered(found):
+    if _is_numbered(played):
         heat |= {"texttemplate": "%{z:.2f}", "textfont": {"size": 9}}
     layout = {
         "height": 170 + max(MIN_CELL, min(COLUMN, 600 // rows)) * rows,
@@ -216,6 +213,6 @@ def crossplay_chart(found: Played) -> Chart:
     return chart([heat], layout)
 
 
-def _is_numbered(found: Played) -> bool:
+def _is_numbered(played: Played) -> bool:
     """Return whether there is room for a number in every cell."""
-    return max(len(found.hosts), len(found.agents)) <= MAX_NUMBERED
+    return max(len(played.hosts), len(played.agents)) <= MAX_NUMBERED

@@ -5,22 +5,15 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
-from hpsearch.report.colours import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILLION
-from hpsearch.report.job_times import (
-    FAILED,
-    KINDS,
-    LEFT,
-    PLAYED,
-    TRAINED,
-    WAITED,
-    Span,
-    counts_over_time,
-    spans,
-)
-from hpsearch.report.page.charts import OVER, Chart, Trace, axis, chart
+from hpsearch.analysis.pictures import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILLION
 from hpsearch.report.page.html import (
+    OVER,
+    Chart,
     Html,
     Section,
+    Trace,
+    axis,
+    chart,
     code,
     figure,
     folded,
@@ -32,9 +25,22 @@ from hpsearch.report.page.html import (
 )
 from hpsearch.report.page.material import Material
 from hpsearch.report.text import duration_text
-from hpsearch.report.view import StudyView
-from hpsearch.report.work import cost, known_until, waste
 from hpsearch.study.records import FAIL
+from hpsearch.study.view import StudyView
+from hpsearch.study.work import (
+    FAILED,
+    KINDS,
+    LEFT,
+    PLAYED,
+    TRAINED,
+    WAITED,
+    Span,
+    cost,
+    counts_over_time,
+    known_until,
+    spans,
+    waste,
+)
 
 LOOKS: Final = {
     WAITED: (SKY, "/"),
@@ -54,28 +60,28 @@ MAX_LOGS: Final = 10
 
 def hours_section(material: Material) -> Section | None:
     """Return the section on jobs and hours; None before the first job."""
-    found = spans(material.view, known_until(material.view))
-    if not found:
+    job_spans = spans(material.view, known_until(material.view))
+    if not job_spans:
         return None
-    body = join(_parts(material.view, found, material.elsewhere))
+    body = join(_parts(material.view, job_spans, material.elsewhere))
     return Section("hours", "Where the hours went", body)
 
 
-def _parts(view: StudyView, found: Sequence[Span], elsewhere: str) -> Iterator[Html]:
-    yield paragraph(_cost_text(view, found))
-    yield table(("jobs that", "times", "hours", "GPU-hours"), _rows(found), strong=None)
-    yield figure(states_chart(found), "jobs", "Jobs by what they did, over time (UTC).")
+def _parts(view: StudyView, job_spans: Sequence[Span], elsewhere: str) -> Iterator[Html]:
+    yield paragraph(_cost_text(view, job_spans))
+    yield table(("jobs that", "times", "hours", "GPU-hours"), _rows(job_spans), strong=None)
+    yield figure(states_chart(job_spans), "jobs", "Jobs by what they did, over time (UTC).")
     if len(view.state.jobs) <= MAX_BARS:
-        yield figure(timeline_chart(found), "timeline", "The same jobs, a line each (UTC).")
+        yield figure(timeline_chart(job_spans), "timeline", "The same jobs, a line each (UTC).")
     else:
         yield missing(f"The jobs are not drawn one by one, for they are more than {MAX_BARS}.")
     yield from _failures(view, elsewhere)
 
 
-def _cost_text(view: StudyView, found: Sequence[Span]) -> str:
+def _cost_text(view: StudyView, job_spans: Sequence[Span]) -> str:
     so_far = cost(view)
-    ran = sum(span.hours for span in found if span.kind != WAITED)
-    waited = sum(span.hours for span in found if span.kind == WAITED)
+    ran = sum(span.hours for span in job_spans if span.kind != WAITED)
+    waited = sum(span.hours for span in job_spans if span.kind == WAITED)
     text = (
         f"{len(view.state.jobs):,} jobs ran for {ran:,.2f} hours and waited for {waited:,.2f}; "
         f"they occupied {so_far.gpu_hours_spent:,.2f} GPU-hours"
@@ -86,18 +92,18 @@ def _cost_text(view: StudyView, found: Sequence[Span]) -> str:
     return f"{text}{cap}{'' if left is None else f', about {left:,.2f} more to come'}."
 
 
-def _rows(found: Sequence[Span]) -> Iterator[tuple[str, ...]]:
+def _rows(job_spans: Sequence[Span]) -> Iterator[tuple[str, ...]]:
     for kind in KINDS:
-        own = [span for span in found if span.kind == kind]
+        own = [span for span in job_spans if span.kind == kind]
         if own:
             hours = sum(span.hours for span in own)
             gpu_hours = sum(span.hours * span.gpus for span in own)
             yield kind, f"{len(own):,}", f"{hours:,.2f}", f"{gpu_hours:,.2f}"
 
 
-def states_chart(found: Sequence[Span]) -> Chart:
+def states_chart(job_spans: Sequence[Span]) -> Chart:
     """Return the number of jobs of each kind over time, one on the other."""
-    times, counts = counts_over_time(found)
+    times, counts = counts_over_time(job_spans)
     data: list[Trace] = [
         {
             "type": "scatter",
@@ -117,11 +123,11 @@ def states_chart(found: Sequence[Span]) -> Chart:
     return chart(data, layout)
 
 
-def timeline_chart(found: Sequence[Span]) -> Chart:
+def timeline_chart(job_spans: Sequence[Span]) -> Chart:
     """Return a line a job, from its announcement to its end."""
     data: list[Trace] = []
     for kind in KINDS:
-        own = [span for span in found if span.kind == kind and span.end > span.begin]
+        own = [span for span in job_spans if span.kind == kind and span.end > span.begin]
         if not own:
             continue
         colour, shape = LOOKS[kind]
@@ -139,7 +145,7 @@ def timeline_chart(found: Sequence[Span]) -> Chart:
                 "marker": {"color": colour, "pattern": {"shape": shape, **OVER}},
             }
         )
-    names = list(dict.fromkeys(f"job {span.job}" for span in found))
+    names = list(dict.fromkeys(f"job {span.job}" for span in job_spans))
     height = 120 + max(6, 240 // len(names), 12) * len(names)
     upright = {"categoryorder": "array", "categoryarray": names[::-1]}
     return chart(
@@ -167,7 +173,7 @@ def _failures(view: StudyView, elsewhere: str) -> Iterator[Html]:
     kinds = sorted({*ends, *lost})
     if lost:
         yield figure(
-            lost_chart({kind: one.hours for kind, one in lost.items()}),
+            lost_chart({kind: loss.hours for kind, loss in lost.items()}),
             "lost",
             "Hours of training, of all trials together, that were lost by kind of failure.",
         )

@@ -9,16 +9,22 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from hpsearch import __version__, atomic
-from hpsearch.cluster.record_file import read_record
+from hpsearch import __version__, files
+from hpsearch.analysis.examination import (
+    CPU,
+    ExaminationPlan,
+    PlayerReport,
+    examine,
+    find_checkpoint,
+    find_contestant,
+)
+from hpsearch.cluster.records import read_record
 from hpsearch.errors import DiskError, HpsearchError
-from hpsearch.plain import to_plain
-from hpsearch.report.contestants import find_checkpoint, find_contestant
-from hpsearch.report.examination import CPU, Plan, Report, examine
-from hpsearch.report.page.ade import AdeTrees, ade_trees
-from hpsearch.report.page.material import Measured
-from hpsearch.report.view import StudyView
+from hpsearch.report.page.material import MeasuredPlayers
+from hpsearch.report.page.trees import AdeTrees, ade_trees
+from hpsearch.schema import to_plain
 from hpsearch.study.records import Trial
+from hpsearch.study.view import StudyView
 from hpsearch.trainers import checkpoint
 
 FORMAT: Final = 2
@@ -34,14 +40,14 @@ class Kept:
     """of hpsearch"""
     checkpoint: str
     """sha256"""
-    plan: Plan
-    report: Report
+    plan: ExaminationPlan
+    report: PlayerReport
     trees: AdeTrees | str
 
 
 def measured(
-    view: StudyView, trial: Trial, plan: Plan, tell: Callable[[str], None]
-) -> Measured | str:
+    view: StudyView, trial: Trial, plan: ExaminationPlan, tell: Callable[[str], None]
+) -> MeasuredPlayers | str:
     """Return what the players of a trial's newest checkpoint are worth, or why that is not known.
 
     Args:
@@ -56,7 +62,7 @@ def measured(
         kept = _read(view)
         if kept is not None and _key(kept) == (FORMAT, __version__, identity, plan):
             tell(f"trial {trial.number} was measured before; its games are not played again")
-            return Measured(kept.report, kept.trees)
+            return MeasuredPlayers(kept.report, kept.trees)
         tell(f"measuring trial {trial.number} in {plan.num_games:,} games an opponent")
         contestant = find_contestant(path, CPU)
     except HpsearchError as error:
@@ -65,11 +71,11 @@ def measured(
     tell("drawing its blow-up trees")
     kept = Kept(FORMAT, __version__, identity, plan, report, ade_trees(contestant))
     with suppress(DiskError):  # a page of a study that may only be read is measured each time
-        atomic.replace_json(view.folder.measured, to_plain(kept))
-    return Measured(kept.report, kept.trees)
+        files.replace_json(view.folder.measured, to_plain(kept))
+    return MeasuredPlayers(kept.report, kept.trees)
 
 
-def _key(kept: Kept) -> tuple[int, str, str, Plan]:
+def _key(kept: Kept) -> tuple[int, str, str, ExaminationPlan]:
     return kept.format, kept.version, kept.checkpoint, kept.plan
 
 

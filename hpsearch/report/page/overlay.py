@@ -3,19 +3,32 @@
 import time
 from collections.abc import Iterator, Sequence
 
+from hpsearch.analysis.candidates import finished
+from hpsearch.analysis.lineage import read_lineage
 from hpsearch.errors import HpsearchError, UsageError
-from hpsearch.report.interval_text import interval_text
-from hpsearch.report.lineage import read_lineage
-from hpsearch.report.objectives import finished
-from hpsearch.report.page.charts import Chart, Trace, axis, band, chart, colour, dash
-from hpsearch.report.page.history import best_so_far
-from hpsearch.report.page.html import Html, Section, figure, join, paragraph, table
-from hpsearch.report.page.learning import Curve, read_learning
+from hpsearch.printable import interval_text
+from hpsearch.report.page.html import (
+    Chart,
+    Html,
+    Section,
+    Trace,
+    axis,
+    band,
+    chart,
+    colour,
+    dash,
+    figure,
+    join,
+    paragraph,
+    table,
+)
+from hpsearch.report.page.learning import MeasuredCurve, read_learning
 from hpsearch.report.page.material import Material
+from hpsearch.report.page.search import best_so_far
 from hpsearch.report.progress import seconds_at_work
 from hpsearch.report.text import duration_text
-from hpsearch.report.view import StudyView
-from hpsearch.report.work import cost, steps_made
+from hpsearch.study.view import StudyView
+from hpsearch.study.work import cost, steps_made
 
 
 def check_comparable(view: StudyView, other: StudyView) -> None:
@@ -74,7 +87,7 @@ def _row(view: StudyView) -> tuple[str, ...]:
     )
 
 
-def _best_curve(view: StudyView) -> tuple[Curve, ...]:
+def _best_curve(view: StudyView) -> tuple[MeasuredCurve, ...]:
     """Return the curve of the best trial, or of the line to the strongest member, if there is."""
     try:
         descent = read_lineage(view)
@@ -105,7 +118,7 @@ def best_chart(views: Sequence[StudyView]) -> Chart:
     return chart(data, {"xaxis": axis("finished trials", {}), "yaxis": axis(metric, {})})
 
 
-def overlaid_curves(curves: Sequence[tuple[str, Curve]], metric: str) -> Chart:
+def overlaid_curves(curves: Sequence[tuple[str, MeasuredCurve]], metric: str) -> Chart:
     """Return curves of several studies with their bands, each named by study and trial."""
     data: list[Trace] = []
     for place, (name, curve) in enumerate(curves):

@@ -1,25 +1,29 @@
-"""The page: all sections under one another, with everything that they need inside."""
+"""The page: all sections under one another, with everything that they need inside.
+
+The program that draws the charts of a page: plotly.js.
+"""
 
 import gzip
+import re
+import sys
 from base64 import b64encode
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from importlib.resources import files
+from pathlib import Path
 from typing import Final
 
-from hpsearch.report.page.answer import answer_section
-from hpsearch.report.page.confirmation import confirmation_section
-from hpsearch.report.page.curves import curves_section
+from hpsearch.errors import CorruptError, UsageError
+from hpsearch.files import contents
+from hpsearch.report.page.answer import answer_section, confirmation_section
+from hpsearch.report.page.curves import curves_section, reproduction_section, trials_section
 from hpsearch.report.page.descent import descent_section
-from hpsearch.report.page.front import front_section
-from hpsearch.report.page.history import history_section
 from hpsearch.report.page.hours import hours_section
 from hpsearch.report.page.html import Html, Section, join, text
 from hpsearch.report.page.material import Material
 from hpsearch.report.page.overlay import overlay_section
 from hpsearch.report.page.parameters import parameters_section
-from hpsearch.report.page.rungs import rungs_section
-from hpsearch.report.page.trials import reproduction_section, trials_section
+from hpsearch.report.page.search import front_section, history_section, rungs_section
 from hpsearch.report.page.yardsticks import yardstick_section
 from hpsearch.report.text import standing_text
 
@@ -49,9 +53,9 @@ SECTIONS: Final[tuple[Callable[[Material], Section | None], ...]] = (
 def sections(material: Material) -> Iterator[Section]:
     """Yield the sections, the answer first."""
     for make in SECTIONS:
-        found = make(material)
-        if found is not None:
-            yield found
+        section = make(material)
+        if section is not None:
+            yield section
 
 
 def page_text(material: Material, program: str) -> str:
@@ -61,12 +65,19 @@ def page_text(material: Material, program: str) -> str:
         material: what is known of the study.
         program: plotly.js.
     """
-    found = list(sections(material))
+    all_sections = list(sections(material))
     name = text(material.view.study.spec.name)
-    links = Html("".join(f'<a href="#{one.anchor}">{text(one.title)}</a>' for one in found))
+    links = Html(
+        "".join(
+            f'<a href="#{section.anchor}">{text(section.title)}</a>' for section in all_sections
+        )
+    )
     body = join(
-        Html(f'<section id="{one.anchor}">\n<h2>{text(one.title)}</h2>\n{one.body}\n</section>')
-        for one in found
+        Html(
+            f'<section id="{section.anchor}">\n<h2>{text(section.title)}</h2>\n'
+            f"{section.body}\n</section>"
+        )
+        for section in all_sections
     )
     return f"""<!doctype html>
 <html lang="en">
@@ -113,3 +124,35 @@ def _packed(program: str) -> str:
 
 def _file(name: str) -> str:
     return files(__package__).joinpath(name).read_text(encoding="utf-8")
+
+
+SMALLER: Final = "share/hpsearch/plotly-cartesian.min.js"
+"""in the environment's folder: plotly.js without maps and three dimensions, which `make install`
+takes from npm; the Python package has the whole alone"""
+_VERSION: Final = re.compile(r"plotly\.js (?:\([^)]*\) )?v(\d+\.\d+\.\d+)")
+
+
+def plotly_js() -> str:
+    """Return the program: the smaller one, if it is installed in the version of the whole.
+
+    Raises:
+        UsageError: if plotly is missing.
+    """
+    try:
+        # Imported here: nothing else needs it, and it may be missing.
+        from plotly.offline import get_plotlyjs
+    except ImportError as error:
+        raise UsageError(
+            "a page needs plotly: pip install plotly, or read the study with: hpsearch status"
+        ) from error
+    whole = str(get_plotlyjs())
+    try:
+        smaller = contents(Path(sys.prefix) / SMALLER).decode()
+    except (OSError, CorruptError, UnicodeDecodeError):
+        return whole
+    return smaller if _versions(smaller) == _versions(whole) else whole
+
+
+def _versions(program: str) -> list[str]:
+    """Return the version that a program names in its first lines."""
+    return _VERSION.findall(program[:300])

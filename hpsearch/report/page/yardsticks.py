@@ -4,20 +4,12 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from hpsearch.report.page.html import (
-    Html,
-    Section,
-    heading,
-    join,
-    missing,
-    paragraph,
-    table,
-)
+from hpsearch.report.page.html import Html, Section, heading, join, missing, paragraph, table
 from hpsearch.report.page.material import Material
 from hpsearch.trainers.published import ADE, MATCHES
 
-if TYPE_CHECKING:  # they load torch
-    from hpsearch.report.examination import Report, RoleReport
+if TYPE_CHECKING:
+    from hpsearch.analysis.examination import PlayerReport, RoleReport
     from hpsearch.trainers.yardstick import Yardstick
 
 
@@ -49,7 +41,7 @@ def _parts(material: Material) -> Iterator[Html]:
             yield from _worst_cases(role.yardstick, name)
         if role.exploitability is not None:
             # Imported here: it loads torch, which is loaded where something was measured.
-            from hpsearch.report.evaluation_text import exploitability_line
+            from hpsearch.analysis.evaluation_text import exploitability_line
 
             yield heading(f"What a best response takes, as {role.role}")
             yield paragraph(f"{exploitability_line(role.role, role.exploitability)}.")
@@ -63,14 +55,14 @@ def _parts(material: Material) -> Iterator[Html]:
     yield trees_html(trees, _of_host(report))
 
 
-def _of_host(report: "Report") -> dict[str, float]:
+def _of_host(report: "PlayerReport") -> dict[str, float]:
     """Return the host's worst cases by start, as far as they were found."""
     hosts = [role.yardstick for role in report.roles if role.role == "host"]
-    known = [case for one in hosts if not isinstance(one, str) for case in one.ade]
+    known = [case for host in hosts if not isinstance(host, str) for case in host.ade]
     return {case.name: case.player for case in known if case.player is not None}
 
 
-def _match(report: "Report", role: "RoleReport", name: str) -> Iterator[Html]:
+def _match(report: "PlayerReport", role: "RoleReport", name: str) -> Iterator[Html]:
     if isinstance(role.matches, str):
         yield missing(f"None: {role.matches}.")
         return
@@ -79,7 +71,7 @@ def _match(report: "Report", role: "RoleReport", name: str) -> Iterator[Html]:
         "begins many, a strong agent lets it begin few."
     )
     opponents = tuple(role.matches)
-    own = [f"{one.mean:.1f} ± {one.deviation:.1f}" for one in role.matches.values()]
+    own = [f"{match.mean:.1f} ± {match.deviation:.1f}" for match in role.matches.values()]
     if role.role == "agent":
         yield table(("player", *opponents), [(name, *own)], strong=0)
         return

@@ -9,21 +9,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from hpsearch.cluster.match_dir import Games
+from hpsearch.cluster.match_dir import MatchGames
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.errors import CorruptError, DiskError
 from hpsearch.population.options import Closing, PopulationOptions, Synchronous
 from hpsearch.study.breeding.beginnings import beginning
 from hpsearch.study.breeding.judgement import Judge
-from hpsearch.study.breeding.lateness import is_due
-from hpsearch.study.breeding.programme import Programme
-from hpsearch.study.breeding.records import Match, Origin, PopulationRecord
+from hpsearch.study.breeding.matches import MatchRoster, is_due
 from hpsearch.study.jobs import Jobs
-from hpsearch.study.limits import Limits
 from hpsearch.study.observe import BUSY_SECONDS
 from hpsearch.study.pilots import Pilots
-from hpsearch.study.recorder import Recorder
-from hpsearch.study.records import Trial
+from hpsearch.study.recorder import EventRecorder, Limits
+from hpsearch.study.records import Match, PlannedTrial, PopulationRecord, Trial
 from hpsearch.study.spec import Study
 from hpsearch.study.state import FAILED, StudyState
 from hpsearch.trainers.config import read_config
@@ -41,7 +38,7 @@ class Breeder:
         options: PopulationOptions,
         folder: StudyDir,
         judge: Judge,
-        recorder: Recorder,
+        recorder: EventRecorder,
         jobs: Jobs,
         pilots: Pilots,
         limits: Limits,
@@ -95,7 +92,7 @@ class Breeder:
         """Have the match played, if one waits: by a pilot that is idle, or else by a free job.
 
         After `MAX_FAILURES` jobs that ended without having played it, the study fails; a match
-        that judges nobody is given up instead.
+        that judges no member is given up instead.
         """
         match = self._population.match
         if match is None or not match.waits:
@@ -128,7 +125,7 @@ class Breeder:
         if not isinstance(rules, Synchronous):
             return not self._awaits_untrained()  # those are judged together
         if population.planned and self._limits.num_allowed():
-            return False  # nobody is late who has not begun, because no job was free
+            return False  # a member that waits for a free job is not late
         # Who was late for the match before is not waited for again.
         unfinished = self._state.unfinished()
         waited_for = [trial for trial in unfinished if trial.member not in population.late]
@@ -138,12 +135,12 @@ class Breeder:
         """Return whether children of the closing have not ended, or not begun."""
         unfinished = (trial.origin for trial in self._state.unfinished())
         return bool(self._population.untrained) or any(
-            one is not None and not one.trains for one in unfinished
+            origin is not None and not origin.trains for origin in unfinished
         )
 
     @property
     def closes(self) -> bool:
-        """Whether a generation of the closing comes next: nobody trains, or may, any more."""
+        """Whether a generation of the closing comes next: no member trains, or may, any more."""
         population = self._population
         if self._options.closing is None or population.is_closed or not population.matches:
             return False
@@ -163,7 +160,7 @@ class Breeder:
         }
         self._recorder.record("closing", data=closed)
 
-    def _untrained(self, closing: Closing) -> list[Origin]:
+    def _untrained(self, closing: Closing) -> list[PlannedTrial]:
         """Return the children of a generation of the closing, by the games of the last match."""
         population = self._population
         match = population.matches[len(population.matches)]
@@ -176,18 +173,18 @@ class Breeder:
     def _is_unanswered(self) -> bool:
         """Return whether all is over, but no opponent has trained against the champion yet.
 
-        A match more has it done. Nobody's interval has ended, so it changes nobody; but it may name
+        A match more has it done. No interval has ended, so it replaces no member; but it may name
         another champion, until one is named a second time.
         """
         if self._options.matches.best_response is None or self.will_go_on:
             return False
         if not self._limits.allow_gpu_hours():
-            return False  # nobody would play it
+            return False  # no job would play it
         champions = [match.champion for match in self._population.matches.values()]
         return bool(champions) and champions[-1] not in champions[:-1]
 
     def _resting(self) -> list[int]:
-        """Return the members of whom the next match decides what comes next.
+        """Return the members for which the next match decides what comes next.
 
         Nothing is planned for them, and they do not train: their intervals have ended, or they
         stayed as they were in the closing.
@@ -197,7 +194,7 @@ class Breeder:
         return sorted(self._population.newest.keys() - busy)
 
     def _call(self, ended: list[int]) -> None:
-        """Call a match of everybody who can play; new members where nobody can."""
+        """Call a match of all that can play; new members where none can."""
         population = self._population
         if not population.finished:
             self._begin(ended)
@@ -207,7 +204,9 @@ class Breeder:
         kept = archive[-self._options.matches.archive :] if self._options.matches.archive else []
         called = {
             "match": len(population.matches) + 1,
-            "members": {str(member): one for member, one in sorted(population.finished.items())},
+            "members": {
+                str(member): trial for member, trial in sorted(population.finished.items())
+            },
             "ended": ended,
             "archive": kept,
         }
@@ -232,11 +231,11 @@ class Breeder:
     def _answers(self, match: Match) -> list[dict[str, Any]]:
         """Return how the champion before fared against responses, by which nothing is decided."""
         try:
-            return [asdict(one) for one in self._folder.match(match.number).read_answers()]
+            return [asdict(answer) for answer in self._folder.match(match.number).read_answers()]
         except (CorruptError, DiskError):
             return []
 
-    def _games(self, match: Match) -> Games | None:
+    def _games(self, match: Match) -> MatchGames | None:
         """Return the games of a match, None while they have not been played whole."""
         files = self._folder.match(match.number)
         try:
@@ -245,8 +244,8 @@ class Breeder:
         except (CorruptError, DiskError):
             return None
 
-    def _programme(self, match: Match) -> Programme:
-        return Programme(
+    def _programme(self, match: Match) -> MatchRoster:
+        return MatchRoster(
             members=self._trials([trial for _, trial in sorted(match.members.items())]),
             archive=self._trials(match.archive),
             roles=tuple(self._config.learning()),

@@ -1,21 +1,199 @@
-"""What can be wrong with the population block of a study file, beyond the type of each value."""
+"""What can be wrong with the population block of a study file, beyond the type of each value.
+
+What members have in common and what their children may change, told from configurations.
+
+A schedule of hyperparameters: what it says of an interval, and what can be wrong with it.
+
+How members' networks can grow inside a search space, for the operator `grow`.
+"""
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from itertools import permutations
 from typing import Any
 
-from hpsearch.config_paths import Config, apply
 from hpsearch.errors import ConfigError
-from hpsearch.parameters import CategoricalParameter, Parameter
+from hpsearch.parameters import CategoricalParameter, Parameter, is_plain, json_text, label_of
+from hpsearch.population.operators.growth import Ground, ground_of, widened
 from hpsearch.population.operators.options import Grow, OperatorOptions
-from hpsearch.population.options import Islands, PopulationOptions, needs_pairs, scripted_players
-from hpsearch.study.breeding.growths import growth_problems
-from hpsearch.study.breeding.members import explorable_of
+from hpsearch.population.options import (
+    Islands,
+    PopulationOptions,
+    Schedule,
+    needs_pairs,
+    scripted_players,
+)
+from hpsearch.schema import Config, apply, leaves, to_plain
 from hpsearch.study.options import NoPruning
 from hpsearch.study.space import SearchSpace
-from hpsearch.study.space_checks import condition_problems
-from hpsearch.trainers.config import GAME, read_config
-from hpsearch.trainers.config.players import ROLES
+from hpsearch.study.space_checks import condition_problems, configuration_problems, stored_point
+from hpsearch.trainers.config import GAME, CommonConfig, read_config
+from hpsearch.trainers.config.net_arch import parse
+from hpsearch.trainers.config.players import ROLES, net_arch_faults
+from hpsearch.trainers.policy_size import policy_size
+
+
+def explorable_of(base: Config, space: SearchSpace) -> dict[str, Parameter]:
+    """Return the parameters that members of one shape may differ in, in the space's order.
+
+    Children inherit the others with their parents' weights, which would not fit elsewhere, and with
+    them those that decide whether the others exist.
+    """
+    per_member = {leaf.path: leaf.per_member for leaf in leaves(read_config(base, source="base"))}
+    parameters, inherited = space.parameters, set[str]()
+    for name in reversed(space.order):
+        if name in inherited or not _is_per_member(name, per_member):
+            inherited |= {name, *parameters[name].when}
+    return {name: parameters[name] for name in space.order if name not in inherited}
+
+
+def _is_per_member(name: str, per_member: Mapping[str, bool]) -> bool:
+    """Return whether all values at or below a path may differ between members."""
+    inside = [
+        marked
+        for path, marked in per_member.items()
+        if path == name or path.startswith(f"{name}.") or name.startswith(f"{path}.")
+    ]
+    return bool(inside) and all(inside)
+
+
+def size(config: CommonConfig) -> float:
+    """Return the number of weights of the networks by which the learning roles play."""
+    return float(sum(policy_size(name, config) for name in config.learning()))
+
+
+WHERE = "population.explore.intervals"
+
+
+def scheduled(schedule: Schedule, space: SearchSpace, index: int) -> dict[str, Any]:
+    """Return the values of an interval as Optuna stores them; after the last one they stay."""
+    return stored_point(space, schedule.intervals[min(index, len(schedule.intervals) - 1)])
+
+
+def schedule_problems(
+    sections: Mapping[str, Any], bases: Mapping[str, Config], data: object
+) -> Iterator[str]:
+    """Yield what is wrong with the schedule of a population, if it follows one.
+
+    Args:
+        sections: those of the study file that could be read.
+        bases: the base configurations that could be read.
+        data: the whole file.
+    """
+    options = sections.get("population")
+    if options is None or not isinstance(options.explore, Schedule):
+        return
+    parameters = sections.get("space", {})
+    intervals = options.explore.intervals
+    yield from configuration_problems(WHERE, intervals, parameters, data)
+    if len(bases) == 1 and not any(condition_problems(parameters)):
+        (base,) = bases.values()
+        may_change = explorable_of(base, SearchSpace(parameters))
+        yield from _shape_problems(intervals, parameters.keys() - may_change.keys())
+
+
+def _shape_problems(intervals: tuple[dict[str, Any], ...], fixed: set[str]) -> Iterator[str]:
+    """Yield the values that no member could change to, whose networks go on from the first."""
+    for index, values in enumerate(intervals):
+        for name in sorted(fixed & values.keys() & intervals[0].keys()):
+            first, value = intervals[0][name], values[name]
+            if is_plain(value) and is_plain(first) and json_text(value) != json_text(first):
+                yield (
+                    f"{WHERE}[{index}].{name} must be {first!r} as in the first interval, since a "
+                    f"member keeps its networks, but is {value!r}"
+                )
+
+
+def growths_of(
+    params: Mapping[str, Any], config: CommonConfig, space: SearchSpace
+) -> Iterator[dict[str, Any]]:
+    """Yield what changes where a role grows into the next larger net_arch that there is.
+
+    Once for each role that can: the value of its net_arch, as Optuna stores it. Under it the same
+    parameters exist as before, so that nothing but the net_arch differs.
+
+    Args:
+        params: of the trial that is to grow, as Optuna stores them.
+        config: which these make.
+        space: of the study.
+    """
+    for role, learned in config.learning().items():
+        path = f"{role}.net_arch"
+        choices = _choices(space.parameters.get(path)) if path in params else []
+        on = ground_of(config, role)
+        larger = [
+            choice
+            for choice in choices
+            if _can_grow(learned.net_arch, choice, on)
+            and _keeps_others(params, {path: label_of(choice)}, space)
+        ]
+        if larger:
+            smallest = min(larger, key=lambda choice: _size(config, role, choice))
+            yield {path: label_of(smallest)}
+
+
+def _size(config: CommonConfig, role: str, net_arch: Any) -> int:
+    """Return the number of weights by which a role would play with another net_arch."""
+    grown = apply(to_plain(config), {f"{role}.net_arch": net_arch})
+    return policy_size(role, read_config(grown, source=""))
+
+
+def growth_problems(where: str, space: Mapping[str, Parameter], base: Config) -> Iterator[str]:
+    """Yield that no network can grow, if none can.
+
+    Args:
+        where: the operator's place in the study file.
+        space: its parameters by path.
+        base: its base configuration.
+    """
+    config = read_config(base, source="")
+    paths = [f"{role}.net_arch" for role in config.learning()]
+    if any(_may_grow(role, space, config) for role in config.learning()):
+        return
+    offered = {path: _choices(space.get(path)) for path in paths}
+    yield (
+        f"{where} is grow, which needs a categorical parameter {' or '.join(paths)} of whose "
+        "choices one can grow into another, by wider layers or, after relu, by more layers that "
+        f"are as wide as the ones before them, but the choices are {offered}; offer such as "
+        "[64] and [128, 128], or leave grow out"
+    )
+
+
+def _may_grow(role: str, space: Mapping[str, Parameter], config: CommonConfig) -> bool:
+    """Return whether any choice of a role's net_arch can grow into another one."""
+    choices = _choices(space.get(f"{role}.net_arch"))
+    # Under other encoders and activations, other networks grow; which, a match will tell.
+    others = {path for path in space if _decides_ground(path, role)}
+    on = ground_of(config, role)
+    return any(others or _can_grow(old, new, on) for old, new in permutations(choices, 2))
+
+
+def _decides_ground(path: str, role: str) -> bool:
+    first, *rest = path.split(".")
+    return first == role and (not rest or rest[0] in ("encoder", "activation"))
+
+
+def _choices(parameter: Parameter | None) -> list[Any]:
+    """Return the net_arches that a parameter offers; of others the space's own check tells."""
+    offered = parameter.choices if isinstance(parameter, CategoricalParameter) else ()
+    return [
+        config
+        for config in offered
+        if isinstance(config, list) and not any(net_arch_faults("net_arch", tuple(config)))
+    ]
+
+
+def _can_grow(old: Any, new: Any, on: Ground) -> bool:
+    """Return whether one net_arch can grow into another one."""
+    before, after = parse(old), parse(new)
+    return before != after and widened(before, after, on) is not None
+
+
+def _keeps_others(params: Mapping[str, Any], change: Mapping[str, Any], space: SearchSpace) -> bool:
+    """Return whether the same parameters exist after a change as before it."""
+    values = space.decode({**params, **change})
+    return all(space.is_active(name, values) == (name in params) for name in space.order)
+
 
 SHARED = ("steps", "seed", "algorithm", "evaluation.interval")
 """paths that a population decides itself"""
@@ -80,7 +258,9 @@ def _island_problems(
             f"a job trains an island, but is {executor.members_per_job}"
         )
     space = sections.get("space", {})
-    choices = [path for path, one in space.items() if isinstance(one, CategoricalParameter)]
+    choices = [
+        path for path, parameter in space.items() if isinstance(parameter, CategoricalParameter)
+    ]
     for path in choices:
         yield (
             f"space.{path} must be a number in a population of islands, whose members take each "

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 
 from hpsearch.population.selection.operator_record import OperatorRecord
-from hpsearch.study.breeding.records import Ended, Match, Origin, PopulationRecord
 from hpsearch.study.events import Event
+from hpsearch.study.records import Ended, Match, PlannedTrial, PopulationRecord
 
 
 def started(population: PopulationRecord) -> None:
@@ -13,9 +13,9 @@ def started(population: PopulationRecord) -> None:
         population.match.failures = 0
 
 
-def asked(population: PopulationRecord, trial: int, origin: Origin) -> None:
+def asked(population: PopulationRecord, trial: int, origin: PlannedTrial) -> None:
     """A planned trial has been asked for."""
-    population.planned = [one for one in population.planned if one.key != origin.key]
+    population.planned = [planned for planned in population.planned if planned.key != origin.key]
     population.newest[origin.member] = trial
     if origin.trains:
         population.closing, population.is_closed = 0, False
@@ -24,7 +24,7 @@ def asked(population: PopulationRecord, trial: int, origin: Origin) -> None:
 def told(
     population: PopulationRecord,
     trial: int,
-    origin: Origin,
+    origin: PlannedTrial,
     event: Event,
     *,
     seconds: float,
@@ -60,24 +60,26 @@ def given(population: PopulationRecord, match: int, job: str, at: float) -> None
 
 def left(population: PopulationRecord, match: int, *, is_failure: bool) -> None:
     """The job of a match has ended, whether or not it played."""
-    found = population.matches[match]
-    if not found.is_over:  # else a pilot that played it has gone on training
-        found.job = None
-        found.failures += is_failure
+    over = population.matches[match]
+    if not over.is_over:  # else a pilot that played it has gone on training
+        over.job = None
+        over.failures += is_failure
 
 
 def bred(population: PopulationRecord, event: Event) -> None:
     """It is decided what comes next: at the beginning, and after each match."""
     population.has_begun = True
-    coming = [Origin.of(one) for one in event.data["children"]]
+    coming = [PlannedTrial.of(child) for child in event.data["children"]]
     population.planned += coming
-    _close(population, [one.member for one in coming])
+    _close(population, [origin.member for origin in coming])
     number = event.data["match"]
     if number is not None:
         match = population.matches[number]
         match.champion = event.data["champion"]
-        match.strengths = {int(trial): one for trial, one in event.data["strengths"].items()}
-        match.intervals = {int(trial): one for trial, one in event.data["intervals"].items()}
+        match.strengths = {
+            int(trial): strength for trial, strength in event.data["strengths"].items()
+        }
+        match.intervals = {int(trial): bounds for trial, bounds in event.data["intervals"].items()}
         match.game = event.data["game"]
         match.answers = event.data["answers"]
         if match.champion is not None:
@@ -100,10 +102,12 @@ def _over(population: PopulationRecord, match: Match, champion: int) -> None:
 def closing(population: PopulationRecord, event: Event) -> None:
     """A generation of the closing is planned; one without children is the last."""
     population.closing, population.is_closed = event.data["number"], event.data["is_last"]
-    children = [Origin.of(one) for one in event.data["children"]]
+    children = [PlannedTrial.of(child) for child in event.data["children"]]
     if children:
         # The others rest, and the next match plans anew for them; who never began still may.
-        newcomers = [one for one in population.planned if one.member not in population.newest]
+        newcomers = [
+            origin for origin in population.planned if origin.member not in population.newest
+        ]
         population.planned = children + newcomers
 
 

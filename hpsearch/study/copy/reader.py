@@ -10,9 +10,8 @@ from sqlalchemy import select
 from sqlalchemy.exc import DatabaseError, NoResultFound, OperationalError
 
 from hpsearch.errors import CorruptError, StorageUnavailableError
-from hpsearch.study.copy.file import connected
+from hpsearch.study.copy.file import COPIED, COPY, FORMAT, connected
 from hpsearch.study.copy.rows import read_trials
-from hpsearch.study.copy.tables import COPIED, COPY, FORMAT
 
 PATIENCE: Final = 10.0
 """seconds to wait for a writer"""
@@ -47,12 +46,12 @@ def read_mark(path: Path) -> Mark | None:
     """Return how far a copy is, None if there is none that can be read."""
     try:
         with connected(path, PATIENCE) as connection:
-            found = connection.execute(select(COPY)).one()
+            mark = connection.execute(select(COPY)).one()
     except (DatabaseError, NoResultFound):
         return None
-    if found.format != FORMAT:
+    if mark.format != FORMAT:
         return None
-    return Mark(found.made, found.serial, found.event, found.is_whole)
+    return Mark(mark.made, mark.serial, mark.event, mark.is_whole)
 
 
 def read_news(path: Path, since: Mark | None) -> News:
@@ -65,8 +64,8 @@ def read_news(path: Path, since: Mark | None) -> News:
     try:
         with connected(path, PATIENCE) as connection:
             connection.exec_driver_sql("BEGIN")  # all questions see the same moment
-            found = connection.execute(select(COPY)).one()
-            mark = Mark(found.made, found.serial, found.event, found.is_whole)
+            now = connection.execute(select(COPY)).one()
+            mark = Mark(now.made, now.serial, now.event, now.is_whole)
             is_anew = since is None or since.made != mark.made
             serial = -1 if since is None or is_anew else since.serial
             chosen = select(COPIED.c.trial_id).where(COPIED.c.serial > serial)

@@ -60,7 +60,7 @@ def read_trials(connection: Connection, chosen: Select[tuple[int]]) -> list[Froz
             number=number,
             state=state,
             value=None,
-            values=[one for _, one in sorted(values[trial].items())] or None,
+            values=[value for _, value in sorted(values[trial].items())] or None,
             datetime_start=_local(start),
             datetime_complete=_local(complete),
             params=params[trial],
@@ -83,12 +83,14 @@ def write_trials(connection: Connection, study_id: int, trials: Sequence[FrozenT
     ids = [{"id": trial._trial_id} for trial in trials]
     for table in (*PARTS, TRIALS):
         connection.execute(delete(table).where(table.c.trial_id == bindparam("id")), ids)
-    _insert(connection, TRIALS, (_trial(study_id, one) for one in trials))
-    _insert(connection, PARAMS, (row for one in trials for row in _params(one)))
-    _insert(connection, VALUES, (row for one in trials for row in _values(one)))
-    _insert(connection, CURVES, (row for one in trials for row in _curve(one)))
-    _insert(connection, USER_ATTRS, (row for one in trials for row in _attrs(one, one.user_attrs)))
-    system = (row for one in trials for row in _attrs(one, one._system_attrs))
+    _insert(connection, TRIALS, (_trial(study_id, trial) for trial in trials))
+    _insert(connection, PARAMS, (row for trial in trials for row in _params(trial)))
+    _insert(connection, VALUES, (row for trial in trials for row in _values(trial)))
+    _insert(connection, CURVES, (row for trial in trials for row in _curve(trial)))
+    _insert(
+        connection, USER_ATTRS, (row for trial in trials for row in _attrs(trial, trial.user_attrs))
+    )
+    system = (row for trial in trials for row in _attrs(trial, trial._system_attrs))
     _insert(connection, SYSTEM_ATTRS, system)
 
 
@@ -121,19 +123,19 @@ def _read_numbers(
     connection: Connection, table: Table, chosen: Select[tuple[int]], place: str, column: str
 ) -> dict[int, dict[int, float]]:
     """Return the numbers of a column by trial and by what the column ``place`` says."""
-    found: dict[int, dict[int, float]] = defaultdict(dict)
+    numbers: dict[int, dict[int, float]] = defaultdict(dict)
     for trial, at, value, kind in _rows(connection, table, chosen, place, column, f"{column}_type"):
-        found[trial][at] = _number(value, kind)
-    return found
+        numbers[trial][at] = _number(value, kind)
+    return numbers
 
 
 def _read_attrs(
     connection: Connection, table: Table, chosen: Select[tuple[int]]
 ) -> dict[int, dict[str, Any]]:
-    found: dict[int, dict[str, Any]] = defaultdict(dict)
+    attrs: dict[int, dict[str, Any]] = defaultdict(dict)
     for trial, key, text in _rows(connection, table, chosen, "key", "value_json"):
-        found[trial][key] = json.loads(text)
-    return found
+        attrs[trial][key] = json.loads(text)
+    return attrs
 
 
 def _number(stored: float | None, kind: Enum) -> float:

@@ -24,16 +24,22 @@ from optuna.trial import FrozenTrial
 from sqlalchemy import Connection, Row, delete, func, insert, select, update
 from sqlalchemy.exc import DatabaseError, NoResultFound, OperationalError
 
-from hpsearch.study.copy.abridged import abridged
-from hpsearch.study.copy.file import connected, is_locked
-from hpsearch.study.copy.head import Head
+from hpsearch.study.copy.file import (
+    COPIED,
+    COPY,
+    FORMAT,
+    Head,
+    abridged,
+    connected,
+    is_locked,
+    own_tables,
+)
 from hpsearch.study.copy.rows import TRIALS, write_trials
-from hpsearch.study.copy.tables import COPIED, COPY, FORMAT, own_tables
 
 TRIALS_AT_ONCE: Final = 100
 """that one transaction writes; a few hundredths of a second"""
 ABANDONED_SECONDS: Final = 3600.0
-"""after which a file that somebody began to fill is removed"""
+"""after which a file that a process began to fill is removed"""
 
 
 class CopyWriter:
@@ -126,7 +132,7 @@ class CopyWriter:
             return None
         try:
             with connected(self._path, self._patience) as connection:
-                found = connection.execute(select(COPY)).one()
+                mark = connection.execute(select(COPY)).one()
                 held = connection.scalar(select(func.count()).select_from(TRIALS)) or 0
         except OperationalError as error:
             if is_locked(error):
@@ -134,8 +140,8 @@ class CopyWriter:
             return None
         except (DatabaseError, NoResultFound):
             return None
-        fits = found.format == FORMAT and found.study_id == self._head.study_id
-        return int(found.made) if fits and held <= num_trials else None
+        fits = mark.format == FORMAT and mark.study_id == self._head.study_id
+        return int(mark.made) if fits and held <= num_trials else None
 
     def _begin(self) -> Path:
         """Make an empty copy under another name."""
@@ -153,17 +159,17 @@ class CopyWriter:
     def _write(
         self, file: Path, trials: Sequence[FrozenTrial], event: int, *, is_last: bool
     ) -> bool:
-        """Write some trials in one transaction; return False if somebody else knows more."""
+        """Write some trials in one transaction; return False if another process knows more."""
         with connected(file, self._patience) as connection:
-            # The first statement writes, so that nobody else does from here on.
+            # The first statement writes, so that no other process does from here on.
             connection.execute(update(COPY).values(serial=COPY.c.serial + 1))
-            found = connection.execute(select(COPY)).one()
-            if found.event > event or found.made != self._made:
+            mark = connection.execute(select(COPY)).one()
+            if mark.event > event or mark.made != self._made:
                 connection.rollback()
                 self._forget()
                 return False
-            write_trials(connection, self._head.study_id, [abridged(one) for one in trials])
-            _mark(connection, trials, found)
+            write_trials(connection, self._head.study_id, [abridged(trial) for trial in trials])
+            _mark(connection, trials, mark)
             connection.execute(update(COPY).values(event=event, is_whole=is_last))
         for trial in trials:
             self._known += [None] * (trial.number + 1 - len(self._known))
@@ -190,18 +196,21 @@ def _write_head(connection: Connection, head: Head) -> None:
     connection.execute(insert(StudyModel), key | {"study_name": head.name})
     connection.execute(
         insert(StudyDirectionModel),
-        [key | {"direction": one, "objective": at} for at, one in enumerate(head.directions)],
+        [
+            key | {"direction": direction, "objective": at}
+            for at, direction in enumerate(head.directions)
+        ],
     )
     names = {"key": "study:metric_names", "value_json": json.dumps(head.metrics)}
     connection.execute(insert(StudySystemAttributeModel), key | names)
 
 
-def _mark(connection: Connection, trials: Sequence[FrozenTrial], found: Row[Any]) -> None:
+def _mark(connection: Connection, trials: Sequence[FrozenTrial], mark: Row[Any]) -> None:
     """Note with which change of the file the trials changed."""
     if trials:
-        ids = [one._trial_id for one in trials]
+        ids = [trial._trial_id for trial in trials]
         connection.execute(delete(COPIED).where(COPIED.c.trial_id.in_(ids)))
-        rows = [{"trial_id": one, "serial": found.serial} for one in ids]
+        rows = [{"trial_id": identifier, "serial": mark.serial} for identifier in ids]
         connection.execute(insert(COPIED), rows)
 
 

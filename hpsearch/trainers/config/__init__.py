@@ -9,11 +9,10 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from hpsearch.plain import leaves
-from hpsearch.schema import read_hint
+from hpsearch.schema import leaves, read_hint
 from hpsearch.trainers.config.common import CommonConfig, LearningRole, RewardName
-from hpsearch.trainers.config.dqn import DQNConfig, DQNRole, PrioritisedReplay, ReplayBuffer
-from hpsearch.trainers.config.players import SavedPlayer, ScriptedAgent, ScriptedHost
+from hpsearch.trainers.config.dqn import DQNConfig, DQNRole, PrioritisedReplay, ReplayBufferConfig
+from hpsearch.trainers.config.players import SavedPlayerConfig, ScriptedAgent, ScriptedHost
 from hpsearch.trainers.config.ppo import PPOConfig, PPORole
 
 __all__ = [
@@ -25,9 +24,9 @@ __all__ = [
     "PPOConfig",
     "PPORole",
     "PrioritisedReplay",
-    "ReplayBuffer",
+    "ReplayBufferConfig",
     "RewardName",
-    "SavedPlayer",
+    "SavedPlayerConfig",
     "ScriptedAgent",
     "ScriptedHost",
     "TrainerConfig",
@@ -61,14 +60,14 @@ def training_differences(saved: Mapping[str, Any], own: Mapping[str, Any]) -> li
     return [key for key in keys if saved.get(key) != own.get(key)]
 
 
-def shape_differences(one: CommonConfig, other: CommonConfig) -> list[str]:
+def shape_differences(first: CommonConfig, other: CommonConfig) -> list[str]:
     """Return the dotted paths in which one could not go on from what the other has learned.
 
     Per-member fields may differ, and so may what decides how long is trained and what is looked at.
     """
     shapes = [
         {leaf.path: leaf.value for leaf in leaves(config) if not leaf.per_member}
-        for config in (one, other)
+        for config in (first, other)
     ]
     paths = sorted(shapes[0].keys() | shapes[1].keys())
     return [

@@ -1,4 +1,7 @@
-"""What every algorithm's configuration says."""
+"""What every algorithm's configuration says.
+
+How players are measured while they train, and when the state of training is written.
+"""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -7,27 +10,62 @@ from typing import Annotated, Literal, get_args
 from hpsearch.errors import unknown_name
 from hpsearch.monitor.config import MonitorConfig
 from hpsearch.schema import PER_MEMBER, Positive, Range
-from hpsearch.trainers.config.measuring import Checkpointing, Evaluation
-from hpsearch.trainers.config.numbers import MemberSteps, PositiveNumber, Rate
-from hpsearch.trainers.config.opponents import (
+from hpsearch.trainers.config.optim import MemberSteps, Optim, PositiveNumber, Rate
+from hpsearch.trainers.config.players import (
     LEARNER,
+    AgentName,
+    FlattenEncoder,
+    HostName,
     ListedCheckpoint,
     ListedOpponent,
     ListedPlayer,
     ListedSnapshots,
-    OpponentPool,
-)
-from hpsearch.trainers.config.optim import Optim
-from hpsearch.trainers.config.players import (
-    AgentName,
-    FlattenEncoder,
-    HostName,
     NetworkFields,
-    SavedPlayer,
+    OpponentName,
+    OpponentPool,
+    SavedPlayerConfig,
     ScriptedAgent,
     ScriptedHost,
 )
 from hpsearch.trainers.metrics import metric_names
+
+
+@dataclass(frozen=True)
+class EvaluationConfig:
+    """How the players are measured while they train."""
+
+    interval: Positive
+    """steps between two evaluations"""
+    num_games: Positive
+    """games an opponent, during training"""
+    final_num_games: Positive
+    """games an opponent, at the end of training"""
+    max_steps: Positive
+    """moves after which a game counts as unfinished"""
+    er: Annotated[float, Range(low=0.0, high=1.0)]
+    """share of its moves that the sampled policy draws (DQN: among all legal actions alike, PPO: by
+    their probabilities); the greedy one always plays what it holds best"""
+    opponents: tuple[OpponentName, ...]
+    """scripted players to measure against; a role meets those of the other role"""
+
+
+@dataclass(frozen=True)
+class Checkpointing:
+    """When the state of training is written, and what training begins with."""
+
+    interval: Positive
+    """steps between two checkpoints"""
+    seconds: Annotated[float | None, Range(low=0.0, open_low=True)]
+    """seconds after which one is written all the same"""
+    keep_last: Annotated[int, Range(low=2)]
+    """checkpoints kept; one may be damaged by a crash, so at least two"""
+    best: str | None
+    """metric by which the best checkpoint is kept too"""
+    resume: Literal["auto", "never", "must"]
+    """go on from the newest checkpoint if there is one, never, or fail if there is none"""
+    warm_start: str | None
+    """path of a checkpoint whose networks training begins with"""
+
 
 RewardName = Literal["terminal", "step_penalty", "points_removed"]
 
@@ -46,7 +84,7 @@ class LearningRole(NetworkFields):
     """games played at once in which this role learns, B"""
 
 
-Player = LearningRole | ScriptedHost | ScriptedAgent | SavedPlayer
+Player = LearningRole | ScriptedHost | ScriptedAgent | SavedPlayerConfig
 
 
 @dataclass(frozen=True)
@@ -89,7 +127,7 @@ class CommonConfig:
     opponents: OpponentPool | tuple[ListedOpponent, ...] | None
     """snapshots that two learning roles meet; or a list of players, of which each game draws one by
     their weights; none: each role meets the other one"""
-    evaluation: Evaluation
+    evaluation: EvaluationConfig
     checkpoint: Checkpointing
     monitor: MonitorConfig
 
@@ -119,7 +157,11 @@ class CommonConfig:
         """Return which snapshots of learning roles are met, None if none are."""
         if not isinstance(self.opponents, tuple):
             return self.opponents
-        pools = [one.snapshots for one in self.opponents if isinstance(one, ListedSnapshots)]
+        pools = [
+            opponent.snapshots
+            for opponent in self.opponents
+            if isinstance(opponent, ListedSnapshots)
+        ]
         return pools[0] if pools else None
 
     def measured_against(self) -> dict[str, tuple[str, ...]]:
@@ -168,10 +210,16 @@ class CommonConfig:
         for name in learning:
             if not self.listed_against(name):
                 yield f"opponents lists no player that the {name} can meet"
-        scripts = [one.player for one in self.opponents if isinstance(one, ListedPlayer)]
+        scripts = [
+            opponent.player for opponent in self.opponents if isinstance(opponent, ListedPlayer)
+        ]
         for player in sorted({player for player in scripts if scripts.count(player) > 1}):
             yield f"opponents must list {player} once, with the sum of its weights"
-        paths = [one.checkpoint for one in self.opponents if isinstance(one, ListedCheckpoint)]
+        paths = [
+            opponent.checkpoint
+            for opponent in self.opponents
+            if isinstance(opponent, ListedCheckpoint)
+        ]
         for path in sorted({path for path in paths if paths.count(path) > 1}):
             yield f"opponents must list the checkpoint {path} once, with the sum of its weights"
         for player in scripts:
@@ -181,7 +229,7 @@ class CommonConfig:
                 yield f"opponents lists {player}, which no learning role can meet"
         if LEARNER in scripts and len(learning) < 2:
             yield f"opponents lists the {LEARNER}, but only one role learns"
-        if sum(isinstance(one, ListedSnapshots) for one in self.opponents) > 1:
+        if sum(isinstance(opponent, ListedSnapshots) for opponent in self.opponents) > 1:
             yield "opponents must list snapshots once"
 
     def _pool_faults(self, learning: Mapping[str, LearningRole]) -> Iterator[str]:

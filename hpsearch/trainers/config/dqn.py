@@ -6,9 +6,8 @@ from typing import Annotated, Literal
 
 from hpsearch.schema import NonNegative, Positive, Range
 from hpsearch.trainers.config.common import CommonConfig, LearningRole, Player
-from hpsearch.trainers.config.numbers import MemberSteps, PositiveNumber, PositiveRate, Rate
-from hpsearch.trainers.config.players import SavedPlayer, ScriptedAgent, ScriptedHost
-from hpsearch.trainers.config.schedules import Schedule
+from hpsearch.trainers.config.optim import MemberSteps, PositiveNumber, PositiveRate, Rate, Schedule
+from hpsearch.trainers.config.players import SavedPlayerConfig, ScriptedAgent, ScriptedHost
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,7 @@ class PrioritisedReplay:
 
 
 @dataclass(frozen=True)
-class ReplayBuffer:
+class ReplayBufferConfig:
     """Transitions kept for learning."""
 
     buffer_size: Positive
@@ -78,11 +77,11 @@ class DQNConfig(CommonConfig):
     """gradient updates a step"""
     learning_starts: NonNegative
     """steps before the first update; batch norms follow what they see from the start"""
-    host: DQNRole | ScriptedHost | SavedPlayer | None
+    host: DQNRole | ScriptedHost | SavedPlayerConfig | None
     """who chooses subsets; null: those that opponents lists"""
-    agent: DQNRole | ScriptedAgent | SavedPlayer | None
+    agent: DQNRole | ScriptedAgent | SavedPlayerConfig | None
     """who chooses a coordinate of the subset; null: those that opponents lists"""
-    replay_buffer: ReplayBuffer
+    replay_buffer: ReplayBufferConfig
     dqn: DQNOptions
 
     def players(self) -> Mapping[str, Player | None]:
@@ -105,7 +104,7 @@ class DQNConfig(CommonConfig):
             )
         if self.max_steps == 1 and any(map(self._needs_next, self.learning())):
             yield (
-                "max_steps must be at least 2: of the last move that a game is allowed nobody "
+                "max_steps must be at least 2: of the last move that a game is allowed no role "
                 "knows where it leads, so Q-learning does not learn from it"
             )
         if self.dqn.minimax and "host" not in self.learning():

@@ -1,10 +1,78 @@
-"""How the weights of a role move."""
+"""How the weights of a role move: optimizers, schedules, and the numbers they take.
+
+Numbers that change with the training step.
+
+The numbers of a configuration: which values are allowed, and whether members may differ.
+"""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
-from hpsearch.trainers.config.numbers import NonNegativeNumber, PositiveNumber, RateBelowOne
-from hpsearch.trainers.config.schedules import Schedule
+from hpsearch.schema import PER_MEMBER, Range
+
+Rate = Annotated[float, Range(low=0.0, high=1.0), PER_MEMBER]
+RateBelowOne = Annotated[float, Range(low=0.0, high=1.0, open_high=True), PER_MEMBER]
+PositiveRate = Annotated[float, Range(low=0.0, high=1.0, open_low=True), PER_MEMBER]
+PositiveNumber = Annotated[float, Range(low=0.0, open_low=True), PER_MEMBER]
+NonNegativeNumber = Annotated[float, Range(low=0.0), PER_MEMBER]
+PositiveNumberOrNone = Annotated[float | None, Range(low=0.0, open_low=True), PER_MEMBER]
+MemberSteps = Annotated[int, Range(low=1), PER_MEMBER]
+
+
+@dataclass(frozen=True)
+class ConstantSchedule:
+    """The final value, always."""
+
+    mode: Literal["constant"]
+
+
+@dataclass(frozen=True)
+class ExponentialSchedule:
+    """initial * rate^t + final * (1 - rate^t) at step t."""
+
+    mode: Literal["exponential"]
+    initial: PositiveNumber
+    """value at step 0"""
+    rate: PositiveRate
+    """factor a step by which the distance to the final value shrinks"""
+
+
+@dataclass(frozen=True)
+class InverseSchedule:
+    """rate / (t + rate / initial) at step t; tends to 0, whatever the final value."""
+
+    mode: Literal["inverse"]
+    initial: PositiveNumber
+    """value at step 0"""
+    rate: PositiveNumber
+    """steps times value: larger decays later"""
+
+
+@dataclass(frozen=True)
+class LinearSchedule:
+    """A straight line from initial to final."""
+
+    mode: Literal["linear"]
+    initial: PositiveNumber
+    """value at step 0"""
+    steps: MemberSteps
+    """steps until the final value is reached"""
+
+
+@dataclass(frozen=True)
+class CosineSchedule:
+    """Half a cosine wave from initial to final."""
+
+    mode: Literal["cosine"]
+    initial: PositiveNumber
+    """value at step 0"""
+    steps: MemberSteps
+    """steps until the final value is reached"""
+
+
+Schedule = (
+    ConstantSchedule | ExponentialSchedule | InverseSchedule | LinearSchedule | CosineSchedule
+)
 
 
 @dataclass(frozen=True)

@@ -6,14 +6,14 @@ from typing import Annotated, Any, Literal
 
 from hpsearch.schema import Positive, Range
 from hpsearch.trainers.config.common import CommonConfig, LearningRole, Player
-from hpsearch.trainers.config.numbers import (
+from hpsearch.trainers.config.optim import (
     NonNegativeNumber,
     PositiveNumber,
     PositiveNumberOrNone,
     Rate,
 )
 from hpsearch.trainers.config.players import (
-    SavedPlayer,
+    SavedPlayerConfig,
     ScriptedAgent,
     ScriptedHost,
     net_arch_faults,
@@ -71,9 +71,9 @@ class PPOConfig(CommonConfig):
     """Everything that a PPOTrainer is built from."""
 
     algorithm: Literal["ppo"]
-    host: PPORole | ScriptedHost | SavedPlayer | None
+    host: PPORole | ScriptedHost | SavedPlayerConfig | None
     """who chooses subsets; null: those that opponents lists"""
-    agent: PPORole | ScriptedAgent | SavedPlayer | None
+    agent: PPORole | ScriptedAgent | SavedPlayerConfig | None
     """who chooses a coordinate of the subset; null: those that opponents lists"""
     ppo: PPOOptions
 

@@ -2,14 +2,22 @@
 
 Its keys are mandatory, but for lr_schedule, er_schedule and replay_buffer.deactivate. The arguments
 of an optimizer that it may leave out have torch's defaults.
+
+Old files as they were typed: keys that were never read, numbers with a comma behind them.
+
+What a conversion has to say: one sentence a key.
 """
 
-from collections.abc import Iterator
+import dataclasses
+import types
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 
-from hpsearch.schema import Positive, Range
-from hpsearch.trainers.config.numbers import (
+from hpsearch import yaml_file
+from hpsearch.errors import ConfigError
+from hpsearch.schema import Positive, Range, field_hints
+from hpsearch.trainers.config.optim import (
     NonNegativeNumber,
     PositiveNumber,
     PositiveRate,
@@ -154,7 +162,7 @@ class OldConfig:
     agent: OldRole | None = None
 
     def check(self) -> Iterator[str]:
-        """Yield that nobody learns."""
+        """Yield that no role learns."""
         if not self.roles():
             yield "host or agent must be there to learn, but both are missing"
 
@@ -162,3 +170,70 @@ class OldConfig:
         """Return the roles that learn, by name."""
         named = {"host": self.host, "agent": self.agent}
         return {name: role for name, role in named.items() if role is not None}
+
+
+Kind = Literal["changed", "left out", "chosen"]
+CHANGED: Final = "changed"
+LEFT_OUT: Final = "left out"
+CHOSEN: Final = "chosen"
+
+
+@dataclass(frozen=True)
+class Remark:
+    """What became of one key."""
+
+    kind: Kind
+    """it has another meaning, it is gone, or the old file said nothing of it"""
+    key: str
+    """dotted; ours where it was chosen, else the old one"""
+    text: str
+
+
+def tidy(hint: Any, data: Any, remarks: list[Remark], path: str = "") -> Any:
+    """Return ``data`` without what hironaka.trainer did not read; ``remarks`` tells of it."""
+    fields = _fields(hint)
+    if isinstance(data, Mapping) and fields:
+        kept = {}
+        for key, value in data.items():
+            place = f"{path}.{key}" if path else str(key)
+            if key in fields:
+                kept[key] = tidy(fields[key], value, remarks, place)
+            else:
+                remarks.append(Remark(LEFT_OUT, place, _why_left_out(place)))
+        return kept
+    if isinstance(data, str) and data.rstrip().endswith(","):
+        return _without_comma(data, remarks, path)
+    return data
+
+
+def _fields(hint: Any) -> dict[str, Any]:
+    """Return the fields of a dataclass, or of all dataclasses of a union."""
+    if dataclasses.is_dataclass(hint):
+        cls: Any = hint
+        return dict(field_hints(cls))
+    if get_origin(hint) is Annotated:
+        return _fields(get_args(hint)[0])
+    fields: dict[str, Any] = {}
+    if get_origin(hint) in (Union, types.UnionType):
+        for option in get_args(hint):
+            for name, own in _fields(option).items():
+                fields[name] = fields[name] | own if name in fields else own
+    return fields
+
+
+def _why_left_out(path: str) -> str:
+    if path.endswith(".optim.lr"):
+        return "was never read; the learning rate is optim.args.lr"
+    return "hironaka.trainer does not read it either"
+
+
+def _without_comma(text: str, remarks: list[Remark], path: str) -> Any:
+    try:
+        value = yaml_file.parse(text.rstrip()[:-1])
+    except ConfigError:
+        return text
+    if isinstance(value, bool | int | float):
+        sentence = f"the comma made it the text {text!r}; it is read as {value!r}"
+        remarks.append(Remark(CHANGED, path, sentence))
+        return value
+    return text

@@ -1,24 +1,205 @@
-"""The hidden layers: how each is laid out, and how it is applied. The two must agree in order."""
+"""The hidden layers: how each is laid out, and how it is applied. The two must agree in order.
 
+Where every weight of a network lies in its bank, and how it is drawn.
+
+Axes: P members, W weights of one member, I inputs, O outputs.
+
+Encoders: from points to features; how each is laid out, and how it is applied.
+
+Axes: P members, B games, N points, D coordinates, E features beside the points (the host's subset
+where the player is an agent), F features of a point. Padding is -1 and takes no part.
+
+One forward pass: takes weights in the order in which the plan laid them out.
+
+Axes: P members, R rows (games, or games times points), I inputs, O outputs.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from math import sqrt
 from typing import Literal
 
+import torch
 from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention
 
-from hpsearch.trainers.net_arch import BatchNorm, Layer, LayerNorm, Linear, Norm, Residual
-from hpsearch.trainers.networks.plan import Init, Plan
-from hpsearch.trainers.networks.reader import Reader
+from hpsearch.game.stream import Stream
+from hpsearch.trainers.config.net_arch import BatchNorm, Layer, LayerNorm, Linear, Norm, Residual
+from hpsearch.trainers.config.players import (
+    AttentionEncoder,
+    DeepSetsEncoder,
+    Encoder,
+    FlattenEncoder,
+)
+
+Init = Literal["uniform", "orthogonal"]
+
+
+@dataclass(frozen=True)
+class Part:
+    """One weight tensor of every member."""
+
+    start: int
+    shape: tuple[int, int]
+    draw: Callable[[Tensor], Tensor]
+    """from uniform noise (P, rows, columns) to first weights"""
+
+    @property
+    def columns(self) -> slice:
+        """Return its place in the bank."""
+        return slice(self.start, self.start + self.shape[0] * self.shape[1])
+
+
+class WeightPlan:
+    """The weights of a network in the order of its forward pass.
+
+    Attributes:
+        parts: a weight and a bias for each linear layer, a scale and a shift for each norm.
+        kinds: of each such pair: "linear", "batch_norm" or "layer_norm".
+        size: weights of one member, W.
+    """
+
+    def __init__(self) -> None:
+        """Begin with no weights."""
+        self.parts: list[Part] = []
+        self.kinds: list[str] = []
+        self.statistics_widths: list[int] = []
+        self.size = 0
+
+    def linear(
+        self, num_inputs: int, num_outputs: int, *, init: Init = "uniform", scale: float = 1.0
+    ) -> int:
+        """Add a linear layer, its first weights times ``scale``; return its width."""
+        if init == "uniform":
+            # Uniform on +-1/sqrt(I), as torch.nn.Linear draws.
+            bound = scale * num_inputs**-0.5
+            draw_weight = draw_bias = uniform(bound)
+        else:
+            draw_weight, draw_bias = orthogonal(scale), constant(0.0)
+        self._add((num_inputs, num_outputs), draw_weight)
+        self._add((1, num_outputs), draw_bias)
+        self.kinds.append("linear")
+        return num_outputs
+
+    def norm(self, width: int, kind: Literal["batch_norm", "layer_norm"]) -> None:
+        """Add a norm that changes nothing at first."""
+        self._add((1, width), constant(1.0))
+        self._add((1, width), constant(0.0))
+        self.kinds.append(kind)
+        if kind == "batch_norm":
+            self.statistics_widths.append(width)
+
+    def _add(self, shape: tuple[int, int], draw: Callable[[Tensor], Tensor]) -> None:
+        part = Part(self.size, shape, draw)
+        self.parts.append(part)
+        self.size = part.columns.stop
+
+    def draw(self, stream: Stream) -> Tensor:
+        """Return first weights float32 (P, W); ``stream`` has a row a member."""
+        noise = stream.uniform(self.size)
+        drawn = [part.draw(noise[:, part.columns].unflatten(1, part.shape)) for part in self.parts]
+        return torch.cat([weights.flatten(1) for weights in drawn], dim=1)
+
+    def initial_statistics(self, num_members: int, device: torch.device) -> Tensor:
+        """Return mean 0 and variance 1 for every batch norm, float32 (P, S)."""
+        rows = [torch.cat([torch.zeros(w), torch.ones(w)]) for w in self.statistics_widths]
+        row = torch.cat(rows) if rows else torch.zeros(0)
+        return row.to(device).repeat(num_members, 1)
+
+
+def constant(value: float) -> Callable[[Tensor], Tensor]:
+    """Return a draw that is always ``value``."""
+    return lambda noise: torch.full_like(noise, value)
+
+
+def uniform(bound: float) -> Callable[[Tensor], Tensor]:
+    """Return a draw that is uniform on +-``bound``."""
+    return lambda noise: (noise * 2.0 - 1.0) * bound
+
+
+def orthogonal(gain: float) -> Callable[[Tensor], Tensor]:
+    """Return a draw of orthogonal rows or columns of length ``gain`` (Saxe et al., 1312.6120)."""
+
+    def draw(noise: Tensor) -> Tensor:
+        # Noise 0 would become minus infinity. Factored member by member on the CPU, so that neither
+        # the device nor the other members change what a member begins with.
+        normal = torch.special.ndtri(noise.cpu().double().clamp(min=2.0**-33))
+        is_wide = normal.shape[1] < normal.shape[2]
+        factored = [torch.linalg.qr(matrix) for matrix in (normal.mT if is_wide else normal)]
+        q, r = (torch.stack(parts) for parts in zip(*factored, strict=True))
+        # With the signs of r's diagonal q is uniform among all orthogonal matrices.
+        q = torch.where(r.diagonal(dim1=1, dim2=2)[:, None] < 0, -q, q)
+        weights: Tensor = gain * (q.mT if is_wide else q)
+        return weights.float().to(noise.device)
+
+    return draw
+
+
+NORM_EPS = 1e-5
+BATCH_NORM_MOMENTUM = 0.1
+
+_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": torch.relu, "tanh": torch.tanh}
+
+
+class Reader:
+    """Applies the next layer of a network, whichever kind the network's structure says it is."""
+
+    def __init__(
+        self, views: Iterator[Tensor], statistics: Tensor, *, activation: str, training: bool
+    ) -> None:
+        """Begin with the first of ``views``; ``statistics`` (P, S) are of its batch norms."""
+        self._views = views
+        self._statistics = statistics
+        self._training = training
+        self._position = 0
+        self.activation = _ACTIVATIONS[activation]
+
+    def linear(self, x: Tensor) -> Tensor:
+        """Return (P, R, O) for (P, R, I)."""
+        weight, bias = next(self._views), next(self._views)
+        return torch.baddbmm(bias, x, weight)
+
+    def norm(self, x: Tensor, kind: Literal["batch_norm", "layer_norm"]) -> Tensor:
+        """Return (P, R, I) of mean 0 and variance 1, scaled and shifted."""
+        scale, shift = next(self._views), next(self._views)
+        x = x.to(scale.dtype)  # sums want full precision
+        mean, var = self._batch_moments(x) if kind == "batch_norm" else _moments(x, dim=2)
+        return (x - mean) * torch.rsqrt(var + NORM_EPS) * scale + shift
+
+    def _batch_moments(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Return a batch's own moments and let the running ones follow; else the running ones."""
+        running_mean, running_var = self._next_statistics(x.shape[2])
+        if not self._training:
+            return running_mean, running_var
+        mean, var = _moments(x, dim=1)
+        with torch.no_grad():
+            unbiased = var * (x.shape[1] / max(x.shape[1] - 1, 1))
+            running_mean.lerp_(mean, BATCH_NORM_MOMENTUM)
+            running_var.lerp_(unbiased, BATCH_NORM_MOMENTUM)
+        return mean, var
+
+    def _next_statistics(self, width: int) -> tuple[Tensor, Tensor]:
+        start = self._position
+        self._position += 2 * width
+        mean = self._statistics[:, None, start : start + width]
+        var = self._statistics[:, None, start + width : start + 2 * width]
+        return mean, var
+
+
+def _moments(x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
+    return x.mean(dim=dim, keepdim=True), x.var(dim=dim, keepdim=True, correction=0)
+
 
 HIDDEN_GAIN = sqrt(2.0)
 """of orthogonal first weights before an activation (arXiv 2006.05990, choice C57)"""
 
 
-def plan_hidden(plan: Plan, num_inputs: int, width: int, init: Init) -> int:
+def plan_hidden(plan: WeightPlan, num_inputs: int, width: int, init: Init) -> int:
     """Add a linear layer that an activation follows; return its width."""
     return plan.linear(num_inputs, width, init=init, scale=_gain(init))
 
 
-def plan_layer(plan: Plan, layer: Layer, width: int, init: Init) -> int:
+def plan_layer(plan: WeightPlan, layer: Layer, width: int, init: Init) -> int:
     """Add a layer to inputs of ``width``; return its own width."""
     match layer:
         case Linear(new_width):
@@ -56,3 +237,100 @@ def _gain(init: Init) -> float:
 
 def _kind(norm: Norm) -> Literal["batch_norm", "layer_norm"]:
     return "batch_norm" if isinstance(norm, BatchNorm) else "layer_norm"
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What an observation holds: N points of D coordinates, then E more numbers."""
+
+    num_points: int
+    dimension: int
+    num_more: int
+
+    @property
+    def num_features(self) -> int:
+        """Return the length of the observation."""
+        return self.num_points * self.dimension + self.num_more
+
+    def split(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Return points (P, B, N, D) and the rest (P, B, E) of observations (P, B, I).
+
+        These may hold fewer than ``num_points``, but not fewer than an encoder looks at.
+        """
+        points, more = x.split([x.shape[2] - self.num_more, self.num_more], dim=2)
+        return points.unflatten(2, (-1, self.dimension)), more
+
+
+def plan_encoder(plan: WeightPlan, encoder: Encoder, inputs: Inputs, init: Init) -> int:
+    """Add an encoder; return the number of features that it gives."""
+    num_features = inputs.dimension + inputs.num_more
+    match encoder:
+        case FlattenEncoder(num_points=num_points):
+            return num_points * inputs.dimension + inputs.num_more
+        case DeepSetsEncoder(widths=widths):
+            for width in widths:
+                num_features = plan_hidden(plan, num_features, width, init)
+            return num_features
+        case AttentionEncoder(width=width, blocks=blocks):
+            plan.linear(num_features, width, init=init)
+            for _ in range(blocks):
+                plan.norm(width, "layer_norm")
+                plan.linear(width, 3 * width, init=init)
+                plan.linear(width, width, init=init)
+                plan.norm(width, "layer_norm")
+                plan_hidden(plan, width, width, init)
+                plan.linear(width, width, init=init)
+            plan.norm(width, "layer_norm")
+            return width
+
+
+def num_read(encoder: Encoder, inputs: Inputs) -> int:
+    """Return how many numbers of the points an encoder looks at, the first ones."""
+    num_points = encoder.num_points if isinstance(encoder, FlattenEncoder) else inputs.num_points
+    return num_points * inputs.dimension
+
+
+def apply_encoder(reader: Reader, encoder: Encoder, inputs: Inputs, x: Tensor) -> Tensor:
+    """Return features (P, B, F) of observations (P, B, I)."""
+    points, more = inputs.split(x)
+    if isinstance(encoder, FlattenEncoder):
+        return torch.cat([points[:, :, : encoder.num_points].flatten(2), more], dim=2)
+    is_live = points[..., 0] >= 0
+    rows = torch.cat([points, more[:, :, None].expand(*points.shape[:3], -1)], dim=3)
+    if isinstance(encoder, DeepSetsEncoder):
+        features = rows.flatten(1, 2)
+        for _ in encoder.widths:
+            features = reader.activation(reader.linear(features))
+        return _pool(features.unflatten(1, rows.shape[1:3]), is_live, encoder.pool)
+    return _attend(reader, encoder, rows, is_live)
+
+
+def _attend(reader: Reader, encoder: AttentionEncoder, rows: Tensor, is_live: Tensor) -> Tensor:
+    """Return the mean (P, B, W) of the live points' features after all blocks."""
+    x = reader.linear(rows.flatten(1, 2))
+    for _ in range(encoder.blocks):
+        x = x + _attention(reader, reader.norm(x, "layer_norm"), is_live, encoder.heads)
+        hidden = reader.activation(reader.linear(reader.norm(x, "layer_norm")))
+        x = x + reader.linear(hidden)
+    x = reader.norm(x, "layer_norm")
+    return _pool(x.unflatten(1, is_live.shape[1:]), is_live, "mean")
+
+
+def _attention(reader: Reader, x: Tensor, is_live: Tensor, heads: int) -> Tensor:
+    """Return (P, B * N, W): every point attends to the live points of its game."""
+    projected = reader.linear(x).unflatten(1, is_live.shape[1:])
+    # (P, B, N, 3, heads, W / heads) -> three times (P, B, heads, N, W / heads)
+    query, key, value = projected.unflatten(3, (3, heads, -1)).permute(3, 0, 1, 4, 2, 5).unbind(0)
+    attended = scaled_dot_product_attention(
+        query, key, value, attn_mask=is_live[:, :, None, None, :]
+    )
+    return reader.linear(attended.transpose(2, 3).flatten(3).flatten(1, 2))
+
+
+def _pool(features: Tensor, is_live: Tensor, how: str) -> Tensor:
+    """Return (P, B, F) over the live points of (P, B, N, F); there is always one."""
+    live = is_live[..., None]
+    if how == "max":
+        return features.masked_fill(~live, -torch.inf).amax(dim=2)
+    total = (features * live).sum(dim=2)
+    return total if how == "sum" else total / live.sum(dim=2)

@@ -2,6 +2,10 @@
 
 Axes: P members, B games, I inputs, O outputs, W weights of one member.
 Member p of a network computes what the same member would compute alone.
+
+A tower: from observations to outputs; how it is laid out, and how it is applied.
+
+Axes: P members, B games, I inputs, O outputs.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -12,11 +16,59 @@ import torch
 from torch import Tensor
 
 from hpsearch.game.stream import Stream
-from hpsearch.trainers.compiling import compiled
-from hpsearch.trainers.networks.encoders import Inputs, num_read
-from hpsearch.trainers.networks.plan import Part, Plan
-from hpsearch.trainers.networks.reader import Reader
-from hpsearch.trainers.networks.tower import Tower, apply_tower, plan_tower
+from hpsearch.trainers.config.net_arch import Layer
+from hpsearch.trainers.config.players import Activation, Encoder
+from hpsearch.trainers.graphs import compiled
+from hpsearch.trainers.networks.layers import (
+    Init,
+    Inputs,
+    Part,
+    Reader,
+    WeightPlan,
+    apply_encoder,
+    apply_layer,
+    num_read,
+    plan_encoder,
+    plan_layer,
+)
+
+
+@dataclass(frozen=True)
+class Tower:
+    """An encoder, hidden layers and a linear layer."""
+
+    encoder: Encoder
+    layers: tuple[Layer, ...]
+    activation: Activation
+    num_outputs: int
+    init: Init
+    last_scale: float
+    """factor of the last layer's first weights"""
+    dueling: bool
+    """outputs are a value plus advantages of mean 0 (Wang et al., arXiv 1511.06581, equation 9);
+    value and advantages share all but the last layer"""
+
+
+def plan_tower(plan: WeightPlan, tower: Tower, inputs: Inputs) -> None:
+    """Add a tower's weights."""
+    width = plan_encoder(plan, tower.encoder, inputs, tower.init)
+    for layer in tower.layers:
+        width = plan_layer(plan, layer, width, tower.init)
+    num_outputs = tower.num_outputs + 1 if tower.dueling else tower.num_outputs
+    plan.linear(width, num_outputs, init=tower.init, scale=tower.last_scale)
+
+
+def apply_tower(reader: Reader, tower: Tower, inputs: Inputs, x: Tensor) -> Tensor:
+    """Return float32 (P, B, O) for observations float32 (P, B, I)."""
+    weights_dtype = x.dtype
+    x = apply_encoder(reader, tower.encoder, inputs, x)
+    for layer in tower.layers:
+        x = apply_layer(reader, layer, x)
+    x = reader.linear(x).to(weights_dtype)
+    if not tower.dueling:
+        return x
+    value, advantages = x[..., :1], x[..., 1:]
+    return value + advantages - advantages.mean(dim=2, keepdim=True)
 
 
 @dataclass(frozen=True)
@@ -211,8 +263,8 @@ class _Place:
     statistics: slice
 
 
-def _plan(inputs: Inputs, towers: Sequence[Tower]) -> tuple[Plan, list[_Place]]:
-    plan, places = Plan(), []
+def _plan(inputs: Inputs, towers: Sequence[Tower]) -> tuple[WeightPlan, list[_Place]]:
+    plan, places = WeightPlan(), []
     for tower in towers:
         first_view, first_statistic = len(plan.parts), 2 * sum(plan.statistics_widths)
         plan_tower(plan, tower, inputs)

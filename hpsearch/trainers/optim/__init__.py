@@ -9,10 +9,8 @@ from collections.abc import Sequence
 from torch import Tensor
 
 from hpsearch.trainers.config.optim import AdamArgs, Optim, SGDArgs
-from hpsearch.trainers.optim.adam import Adam
-from hpsearch.trainers.optim.gradients import clipping
-from hpsearch.trainers.optim.interface import Optimizer, TargetWeights, Update
-from hpsearch.trainers.optim.sgd import SGD
+from hpsearch.trainers.optim.adam import SGD, Adam
+from hpsearch.trainers.optim.reference import Optimizer, TargetWeights, Update, clipping
 
 __all__ = ["SGD", "Adam", "Optimizer", "TargetWeights", "Update", "build_optimizer", "clipping"]
 

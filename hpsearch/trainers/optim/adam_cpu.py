@@ -5,10 +5,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from hpsearch.game.kernels.compiled import batched, scalar
-from hpsearch.game.kernels.threads import share_threads
-from hpsearch.trainers.optim.adam_reference import Averages, Hyperparameters
-from hpsearch.trainers.optim.interface import TargetWeights, Update
+from hpsearch.game.kernels.interface import batched, scalar, share_threads
+from hpsearch.trainers.optim.reference import Averages, Hyperparameters, TargetWeights, Update
 
 Floats = NDArray[np.float32]
 Bools = NDArray[np.bool_]

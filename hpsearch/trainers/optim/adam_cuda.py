@@ -7,8 +7,7 @@ from typing import Final
 import torch
 from torch import Tensor
 
-from hpsearch.trainers.optim.adam_reference import Averages, Hyperparameters
-from hpsearch.trainers.optim.interface import TargetWeights, Update
+from hpsearch.trainers.optim.reference import Averages, Hyperparameters, TargetWeights, Update
 
 BLOCK: Final = 1024
 """weights of a program"""

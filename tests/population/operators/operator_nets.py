@@ -4,12 +4,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from hpsearch.game.encoding import HostActionEncoder
 from hpsearch.game.fused_game import FusedGame, GameConfig
 from hpsearch.game.players import agent_player, host_player
+from hpsearch.game.rules import HostActionEncoder
 from hpsearch.game.stream import Stream
+from hpsearch.trainers.config.net_arch import parse
 from hpsearch.trainers.config.players import AttentionEncoder, DeepSetsEncoder, FlattenEncoder
-from hpsearch.trainers.net_arch import parse
 from hpsearch.trainers.networks import Arithmetic, Inputs, Network, Tower
 from hpsearch.trainers.policies import agent_features
 

@@ -15,9 +15,8 @@ from operator_nets import (
 from torch import Tensor
 
 from hpsearch.population.operators.alignment import aligned, permuted
-from hpsearch.population.operators.anatomy import Anatomy
-from hpsearch.population.operators.average import aligned_average, average, with_statistics_of
-from hpsearch.population.operators.survey import anatomy
+from hpsearch.population.operators.layout import Anatomy, anatomy
+from hpsearch.population.operators.weights import aligned_average, average, with_statistics_of
 from hpsearch.trainers.networks import Network
 
 HALF = torch.full((P,), 0.5)

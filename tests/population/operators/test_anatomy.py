@@ -4,7 +4,7 @@ import pytest
 import torch
 from operator_nets import ENCODERS, P, every_structure, network, tower
 
-from hpsearch.population.operators.survey import anatomy
+from hpsearch.population.operators.layout import anatomy
 
 
 @every_structure

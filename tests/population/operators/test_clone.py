@@ -4,7 +4,7 @@ import pytest
 import torch
 from operator_nets import every_structure, network, observations, outputs, tower
 
-from hpsearch.population.operators.clone import clone, clone_members, host_and_agent
+from hpsearch.population.operators.weights import clone, clone_members, host_and_agent
 
 
 @every_structure

@@ -1,4 +1,4 @@
-"""Crossover: what comes from whom, layer by layer and unit by unit."""
+"""Crossover: what comes from which parent, layer by layer and unit by unit."""
 
 from itertools import groupby
 
@@ -7,7 +7,7 @@ import torch
 from operator_nets import P, every_structure, network, observations, outputs, stream, tower
 from torch import Tensor
 
-from hpsearch.population.operators.crossover import layer_crossover, unit_crossover
+from hpsearch.population.operators.weights import layer_crossover, unit_crossover
 from hpsearch.trainers.config.players import AttentionEncoder
 from hpsearch.trainers.networks import Network
 

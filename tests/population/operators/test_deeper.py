@@ -13,7 +13,7 @@ from operator_nets import (
     tower,
 )
 
-from hpsearch.population.operators.deeper import deeper
+from hpsearch.population.operators.grow import deeper
 from hpsearch.trainers.config.players import AttentionEncoder, DeepSetsEncoder
 from hpsearch.trainers.networks import Network, Tower
 

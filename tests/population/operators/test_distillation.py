@@ -17,7 +17,6 @@ from operator_nets import (
 from torch import Tensor
 from torch.nn.functional import kl_div, mse_loss
 
-from hpsearch.population.operators.clone import clone
 from hpsearch.population.operators.distillation import (
     Lesson,
     distilled,
@@ -26,7 +25,8 @@ from hpsearch.population.operators.distillation import (
     play_of,
 )
 from hpsearch.population.operators.options import Distillation
-from hpsearch.population.operators.positions import Positions
+from hpsearch.population.operators.safe_mutation import MetPositions
+from hpsearch.population.operators.weights import clone
 from hpsearch.trainers.networks import Inputs, Network
 
 OPTIONS = Distillation(
@@ -45,10 +45,10 @@ ACTOR_CRITIC = (tower([12]), tower([12], num_outputs=1))
 OTHER_ENCODER = (tower(["r16"], encoder=ENCODERS["deep sets"]),)
 
 
-def positions(seed: int = 0) -> Positions:
+def positions(seed: int = 0) -> MetPositions:
     legal = torch.rand(P, 24, 4, generator=torch.Generator().manual_seed(seed)) < 0.7
     legal[..., seed % 4] = True
-    return Positions(observations() + 0.3 * seed, legal)
+    return MetPositions(observations() + 0.3 * seed, legal)
 
 
 def sharp(*towers, seed: int = 1) -> Network:
@@ -72,7 +72,7 @@ def distil(first: Network, second: Network, child: Network, **changes) -> Networ
     )
 
 
-def policy_and_value(net: Network, seen: Positions) -> tuple[Tensor, Tensor]:
+def policy_and_value(net: Network, seen: MetPositions) -> tuple[Tensor, Tensor]:
     """Return what a network plays and values, written down independently."""
     with torch.no_grad():
         out = net(seen.features).masked_fill(~seen.legal, -torch.inf)
@@ -81,7 +81,7 @@ def policy_and_value(net: Network, seen: Positions) -> tuple[Tensor, Tensor]:
         return torch.softmax(out, dim=2), net(seen.features, tower=1)[..., 0]
 
 
-def expected_lesson(first: Network, second: Network, seen: Positions) -> Lesson:
+def expected_lesson(first: Network, second: Network, seen: MetPositions) -> Lesson:
     lessons = [policy_and_value(net, seen) for net in (first, second)]
     policy, value = lessons[0][0].clone(), lessons[0][1].clone()
     for p in range(P):
@@ -178,7 +178,7 @@ def test_children_play_as_the_better_parent_and_parents_stay(first, second, chil
     assert (near < 0.35 * far).all()
 
 
-def distance(net: Network, seen: Positions, lesson: Lesson) -> Tensor:
+def distance(net: Network, seen: MetPositions, lesson: Lesson) -> Tensor:
     """Return the mean total variation between a network's policy and the lesson's, (P,)."""
     policy, _ = policy_and_value(net, seen)
     return 0.5 * (policy - lesson.policy).abs().sum(dim=2).mean(dim=1)

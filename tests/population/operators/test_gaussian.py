@@ -4,8 +4,8 @@ import pytest
 import torch
 from operator_nets import every_structure, network, stream, tower
 
-from hpsearch.population.operators.gaussian import gaussian_mutation
-from hpsearch.population.operators.units import layer_sizes
+from hpsearch.population.operators.layout import layer_sizes
+from hpsearch.population.operators.weights import gaussian_mutation
 from hpsearch.trainers.networks import Network
 
 STRENGTH = torch.tensor([0.0, 0.1, 1.0])

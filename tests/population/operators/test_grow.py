@@ -16,12 +16,10 @@ from operator_nets import (
     tower,
 )
 
-from hpsearch.population.operators.deeper import deeper
-from hpsearch.population.operators.grow import grow
+from hpsearch.population.operators.grow import deeper, grow, wider
 from hpsearch.population.operators.growth import ground, ground_of, widened
-from hpsearch.population.operators.wider import wider
+from hpsearch.trainers.config.net_arch import Linear, parse
 from hpsearch.trainers.config.players import DeepSetsEncoder
-from hpsearch.trainers.net_arch import Linear, parse
 from hpsearch.trainers.role_nets import build_net
 
 ON = ground(ENCODERS["flatten"], "relu", dimension=3, num_more=0)
@@ -208,8 +206,8 @@ def test_layers_stand_on_what_the_encoder_gives(tiny_config, role, encoder):
     changes = {"agent": "learn", f"{role}.encoder": encoder, f"{role}.net_arch": [17]}
     config = tiny_config(changes)
     net = build_net(role, config.learning()[role], config, [1], torch.device("cpu"))
-    weights = [one for name, one in net.parts(net.weights).items() if name.endswith("weight")]
-    (first,) = (one for one in weights if one.shape[2] == 17)
+    weights = [part for name, part in net.parts(net.weights).items() if name.endswith("weight")]
+    (first,) = (weight for weight in weights if weight.shape[2] == 17)
     on = ground_of(config, role)
     assert on.num_features == first.shape[1]
     assert on.is_activated == bool(encoder.get("widths"))

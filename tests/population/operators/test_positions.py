@@ -3,10 +3,10 @@
 import torch
 from operator_nets import D, N, stream
 
-from hpsearch.game.encoding import HostActionEncoder
 from hpsearch.game.fused_game import FusedGame, GameConfig
 from hpsearch.game.players import agent_player, host_player
-from hpsearch.population.operators.positions import Positions, visited
+from hpsearch.game.rules import HostActionEncoder
+from hpsearch.population.operators.safe_mutation import MetPositions, visited
 from hpsearch.trainers.policies import ScriptedAgentPolicy, ScriptedHostPolicy
 
 GAME = GameConfig(
@@ -16,7 +16,7 @@ KEYS, NEVER = torch.tensor([5, 6]), torch.zeros(1)
 NUM_GAMES, NUM_MOVES = 7, 6
 
 
-def seen(role: str) -> Positions:
+def seen(role: str) -> MetPositions:
     return visited(
         role,
         ScriptedHostPolicy("zeillinger"),

@@ -5,15 +5,15 @@ import torch
 from operator_nets import P, every_structure, network, observations, outputs, stream, tower
 from torch import Tensor, nn
 
-from hpsearch.population.operators.divergence import (
+from hpsearch.population.operators.layout import anatomy
+from hpsearch.population.operators.safe_mutation import (
     greedy_change,
     output_change,
     policy_change,
     relative_change,
+    safe_mutation,
+    sensitivity,
 )
-from hpsearch.population.operators.safe import safe_mutation
-from hpsearch.population.operators.sensitivity import sensitivity
-from hpsearch.population.operators.survey import anatomy
 from hpsearch.trainers.networks import Network
 
 MANY = 64

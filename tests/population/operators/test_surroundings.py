@@ -9,10 +9,8 @@ import torch
 from operator_nets import FP32, D, N, P, observations, stream, tower
 
 from hpsearch.population.operators.distillation import distilled
-from hpsearch.population.operators.divergence import output_change
 from hpsearch.population.operators.options import Distillation
-from hpsearch.population.operators.positions import Positions
-from hpsearch.population.operators.safe import safe_mutation
+from hpsearch.population.operators.safe_mutation import MetPositions, output_change, safe_mutation
 from hpsearch.trainers.networks import Inputs, Network
 
 
@@ -52,7 +50,7 @@ def test_safe_mutation_compiles_nothing(compiled_net, gradient):
 
 
 def test_distillation_compiles_nothing(compiled_net):
-    seen = Positions(observations(), torch.ones(P, 24, 4, dtype=torch.bool))
+    seen = MetPositions(observations(), torch.ones(P, 24, 4, dtype=torch.bool))
     child = distilled(
         compiled_net,
         compiled_net,

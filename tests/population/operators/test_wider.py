@@ -13,7 +13,7 @@ from operator_nets import (
     tower,
 )
 
-from hpsearch.population.operators.wider import wider
+from hpsearch.population.operators.grow import wider
 from hpsearch.trainers.config.players import AttentionEncoder, DeepSetsEncoder, FlattenEncoder
 from hpsearch.trainers.networks import Network, Tower
 

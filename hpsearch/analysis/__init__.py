@@ -1,0 +1,1 @@
+"""What is computed about trained players and finished studies, and told in words."""

@@ -1,0 +1,413 @@
+"""The ancestry of a population, and the line that led to its champion: as data, text, picture.
+
+The schedule of a trial: the hyperparameters of each interval on the line that led to it.
+
+Where there are islands, of each local generation.
+
+Descent as a table for people, and as plain data for programs.
+
+Descent as a picture: members from left to right, their places one below the other.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from rich.console import Console
+from rich.table import Table
+
+from hpsearch.analysis.pictures import BLACK, COLOURS, drawing
+from hpsearch.cluster.study_dir import owner_of
+from hpsearch.errors import UsageError
+from hpsearch.study.database import Database, StudyRecords
+from hpsearch.study.events import Node, read_nodes
+from hpsearch.study.records import Trial
+from hpsearch.study.spec import storage_url
+from hpsearch.study.trial_list import setting_text, short_names
+from hpsearch.study.view import StudyView
+from hpsearch.terminal import print_whole
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+@dataclass(frozen=True)
+class FounderRecord:
+    """The checkpoint of another study with which a line began."""
+
+    study: str | None
+    """None where the checkpoint is of no trial"""
+    trial: int | None
+    checkpoint: str
+
+
+@dataclass(frozen=True)
+class Relative:
+    """A trial of a population that has finished."""
+
+    trial: int
+    generation: int
+    """matches that decided over its ancestors"""
+    member: int
+    """place in the population"""
+    parents: tuple[int, ...]
+    """trials; the first gives all that the operator does not make"""
+    begin: int
+    """step at which it began to go on from its parents: where a copy took its place, that one"""
+    operator: str
+    adopted: bool | None
+    """whether the operator's child was; else it is a copy of the first parent"""
+    is_child: bool
+    """whether selection put it in its place; else it goes on there"""
+    strength: float | None
+    """in the first match that it played, in logarithms of rho"""
+    changes: dict[str, Any]
+    """hyperparameters that differ from the first parent's: before and after"""
+    params: Mapping[str, Any]
+    """all hyperparameters since then, as Optuna stores them"""
+    step: int
+    """of the checkpoint that it left: at its end, or where a copy of it took another's place"""
+    sha256: str
+    """of that checkpoint"""
+    seed: int
+    founder: FounderRecord | None = None
+    """the trial that it goes on from, where it has no parents here"""
+
+    @property
+    def has_trained(self) -> bool:
+        """Whether it made a step of its own; children of a closing did not."""
+        return self.step > self.begin
+
+
+@dataclass(frozen=True)
+class Ancestry:
+    """The ancestry of all finished trials, and the champion."""
+
+    relatives: Mapping[int, Relative]
+    """by trial: as they ended"""
+    by_content: Mapping[str, Relative]
+    """by the sha256 of what they left, also where copies of them took places on islands"""
+    first_parents: Mapping[str, str]
+    """content of the first parent's checkpoint, by content"""
+    champion: int | None
+    """of the last match, None before the first"""
+
+    def line(self, trial: int) -> list[Relative]:
+        """Return the line of first parents that leads to a trial, the oldest first.
+
+        Raises:
+            UsageError: if it has not finished, or is no trial of the population.
+        """
+        if trial not in self.relatives:
+            known = ", ".join(map(str, self.relatives)) or "none"
+            raise UsageError(
+                f"no trial {trial} of the population has finished; those that have: {known}"
+            )
+        line = [self.relatives[trial]]
+        while (parent := self._first_parent(line[-1])) is not None:
+            line.append(parent)
+        return line[::-1]
+
+    def _first_parent(self, child: Relative) -> Relative | None:
+        content = self.first_parents.get(child.sha256)
+        return None if content is None else self.by_content.get(content)
+
+
+def read_lineage(view: StudyView) -> Ancestry:
+    """Return the descent in a population.
+
+    Raises:
+        UsageError: if the study is no population.
+    """
+    spec = view.study.spec
+    if spec.population is None:
+        raise UsageError(
+            f"{spec.name} is no population, so its trials have no ancestry; "
+            f"a study file becomes one by its key population"
+        )
+    # The graph is read after the state: what a running study has added since is of no known trial.
+    nodes = [node for node in _nodes(view) if node.trial in view.state.trials]
+    strengths = _strengths(view)
+    founders = [_founder(view, place) for place in spec.population.founders]
+    by_content = {
+        node.sha256: _relative(view.state.trials[node.trial], node, strengths, founders)
+        for node in nodes
+    }
+    ended = [node for node in nodes if node.sha256 == view.state.trials[node.trial].sha256]
+    champions = view.state.population.archive
+    return Ancestry(
+        relatives={node.trial: by_content[node.sha256] for node in ended},
+        by_content=by_content,
+        first_parents={node.sha256: node.parents[0] for node in nodes if node.parents},
+        champion=champions[-1] if champions else None,
+    )
+
+
+def _nodes(view: StudyView) -> Sequence[Node]:
+    spec = view.study.spec
+    with closing(Database.open(storage_url(spec.name, spec.storage))) as database:
+        record = StudyRecords(database).get(spec.name)
+        return [] if record is None else read_nodes(database, record.id)
+
+
+def _strengths(view: StudyView) -> dict[int, float]:
+    strengths: dict[int, float] = {}
+    for match in view.state.population.matches.values():
+        for trial, strength in match.strengths.items():
+            strengths.setdefault(trial, strength)
+    return strengths
+
+
+def _founder(view: StudyView, place: str) -> FounderRecord:
+    path = (view.study.path.parent / place).absolute()
+    study, trial = owner_of(path) or (None, None)
+    return FounderRecord(study, trial, str(path))
+
+
+def _relative(
+    trial: Trial, node: Node, strengths: Mapping[int, float], founders: Sequence[FounderRecord]
+) -> Relative:
+    origin = trial.origin
+    assert origin is not None, "nodes are trials of a population"
+    takeovers = [takeover for takeover in trial.takeovers if takeover.step < node.step]
+    last = takeovers[-1] if takeovers else None
+    begun_by = None if origin.parents or last else origin.founder
+    return Relative(
+        trial=trial.number,
+        generation=origin.generation,
+        member=origin.member,
+        parents=origin.parents if last is None else (last.source,),
+        begin=origin.first_step if last is None else last.step,
+        operator=node.operator,
+        adopted=node.adopted,
+        is_child=origin.is_child or last is not None,
+        strength=strengths.get(trial.number),
+        changes=node.changes,
+        params=trial.params if last is None else last.params,
+        step=node.step,
+        sha256=node.sha256,
+        seed=node.seed,
+        founder=None if begun_by is None else founders[begun_by],
+    )
+
+
+def schedule_of(view: StudyView, descent: Ancestry, trial: int) -> list[dict[str, Any]]:
+    """Return the values of the hyperparameters in each interval, the oldest first.
+
+    Raises:
+        UsageError: if the trial has not finished, is no trial of the population, or if its line
+            began with what another study has learned, or has networks that grew.
+    """
+    options, line = view.study.spec.population, descent.line(trial)
+    assert options is not None, "a trial with ancestry is of a population"
+    if line[0].founder is not None:
+        raise UsageError(
+            f"trial {trial} of {view.study.spec.name} descends from a founder, "
+            f"{line[0].founder.checkpoint}; what that one had learned is no part of "
+            "the schedule, which can be tried from new networks alone: replay the study of the "
+            "founder, or a trial whose line began with new networks"
+        )
+    grown = [relative.trial for relative in line if relative.operator == "grow"]
+    if grown:
+        raise UsageError(
+            f"networks grew on the line that led to trial {trial} of {view.study.spec.name}, in "
+            f"trial {grown[0]}, but members that follow a schedule keep their networks: replay a "
+            "trial before that one"
+        )
+    return [
+        view.study.space.decode(relative.params)
+        for relative in line
+        for _ in range((relative.step - relative.begin) // options.steps_of_schedule)
+    ]
+
+
+def num_mixed(descent: Ancestry, trial: int) -> int:
+    """Return in how many intervals of the line an operator had changed the first parent."""
+    line = descent.line(trial)
+    made = [relative for relative in line if relative.operator not in ("fresh", "clone")]
+    return sum(relative.adopted is not False for relative in made)
+
+
+def plain_lineage(descent: Ancestry, line: Sequence[Relative]) -> dict[str, Any]:
+    """Return all trials with their parents, and the line to one; the keys are published."""
+    return {
+        "champion": descent.champion,
+        "line": [relative.trial for relative in line],
+        "trials": [asdict(relative) for relative in descent.relatives.values()],
+        "edges": [
+            {"parent": parent, "child": relative.trial, "position": position}
+            for relative in descent.relatives.values()
+            for position, parent in enumerate(relative.parents)
+        ],
+    }
+
+
+def print_lineage(console: Console, relatives: Sequence[Relative], champion: int | None) -> None:
+    """Print a row a trial, as wide as a terminal; in a file or pipe, rows are not broken."""
+    table = lineage_table(relatives)
+    if console.is_terminal:
+        console.print(table)
+    else:
+        print_whole(console, table)
+    for remark in lineage_remarks(relatives, champion):
+        console.print(remark, highlight=False, soft_wrap=not console.is_terminal)
+
+
+def lineage_table(relatives: Sequence[Relative]) -> Table:
+    """Return a row a trial: what made it, how strong it was, what changed."""
+    table = Table(box=None, header_style="bold")
+    for column in ("match", "trial", "member", "parents", "operator", "strength", "changes"):
+        is_text = column in ("parents", "operator", "changes")
+        table.add_column(column, justify="left" if is_text else "right")
+    names = changed_names(relatives)
+    for relative in relatives:
+        strength = "" if relative.strength is None else f"{relative.strength:+.3f}"
+        parents = ", ".join(map(str, relative.parents))
+        table.add_row(
+            str(relative.generation),
+            str(relative.trial),
+            str(relative.member),
+            parents,
+            operator_text(relative),
+            strength,
+            changes_text(relative.changes, names),
+        )
+    return table
+
+
+def lineage_remarks(relatives: Sequence[Relative], champion: int | None) -> list[str]:
+    """Return what the words of the table mean that need it, the champion's own first."""
+    return [
+        f"{_whose(relative, champion)} not adopted: the child that {relative.operator} made lost "
+        "against a copy of its first parent, so that copy trained in its place, with the changes"
+        for relative in sorted(relatives, key=lambda relative: relative.trial != champion)
+        if relative.adopted is False
+    ][:1]
+
+
+def _whose(relative: Relative, champion: int | None) -> str:
+    return f"trial {relative.trial}{', the champion,' if relative.trial == champion else ''} was"
+
+
+def operator_text(relative: Relative) -> str:
+    """Return how a trial was made: new, by an operator, or by going on as it was."""
+    if relative.founder is not None:
+        is_known = relative.founder.study is not None
+        whose = (
+            f"{relative.founder.study}/{relative.founder.trial}"
+            if is_known
+            else relative.founder.checkpoint
+        )
+        return f"{relative.operator} of {whose}"
+    if relative.operator == "fresh":
+        return "new networks"
+    if not relative.is_child:
+        return "goes on"
+    how = (
+        relative.operator if relative.adopted is not False else f"{relative.operator}, not adopted"
+    )
+    return how if relative.has_trained else f"{how}, untrained"
+
+
+def changed_names(relatives: Iterable[Relative]) -> dict[str, str]:
+    """Return short names of all that changed, by dotted path."""
+    return short_names(path for relative in relatives for path in relative.changes)
+
+
+def changes_text(changes: Mapping[str, Any], names: Mapping[str, str]) -> str:
+    """Return what changed, by the ``names`` of the paths."""
+    return ", ".join(
+        f"{names[path]} {_text(before)} -> {_text(after)}"
+        for path, (before, after) in changes.items()
+    )
+
+
+def _text(value: Any) -> str:
+    return "none" if value is None else setting_text(value)
+
+
+ON_PAPER: Final = (*COLOURS, BLACK)
+QUIET: Final = "#BBBBBB"
+CELL: Final = (0.55, 0.42)
+"""inches of a generation, of a member"""
+MARGIN: Final = (2.6, 1.4)
+MIN_SIZE: Final = (6.0, 3.0)
+
+
+def write_lineage(descent: Ancestry, path: Path) -> None:
+    """Draw the ancestry and replace the file at ``path``, whose suffix is in PICTURES.
+
+    Raises:
+        OSError: if the file cannot be written; the old one stays.
+    """
+    relatives = list(descent.relatives.values())
+    generations = max((relative.generation for relative in relatives), default=0) + 1
+    members = max((relative.member for relative in relatives), default=0) + 1
+    size = (
+        max(MIN_SIZE[0], generations * CELL[0] + MARGIN[0]),
+        max(MIN_SIZE[1], members * CELL[1] + MARGIN[1]),
+    )
+    line = (
+        set()
+        if descent.champion is None
+        else {relative.trial for relative in descent.line(descent.champion)}
+    )
+    with drawing(path, size) as figure:
+        axes = figure.add_subplot()
+        _draw_edges(axes, descent, line)
+        _draw_trials(axes, relatives, line)
+        axes.set(xlabel="matches before", ylabel="member")
+        axes.set_yticks(range(members))
+        axes.invert_yaxis()
+        axes.set_title("descent; the champion's line is bold", fontsize=9)
+        if any(relative.is_child for relative in relatives):
+            figure.legend(loc="outside right upper", fontsize=8, title="children by")
+
+
+def _draw_edges(axes: "Axes", descent: Ancestry, line: set[int]) -> None:
+    operators = sorted(
+        {relative.operator for relative in descent.relatives.values() if relative.is_child}
+    )
+    colours = {name: ON_PAPER[at % len(ON_PAPER)] for at, name in enumerate(operators)}
+    named: set[str] = set()
+    for relative in descent.relatives.values():
+        for position, number in enumerate(relative.parents):
+            parent = descent.relatives.get(number)
+            if parent is None:
+                continue
+            is_first = relative.is_child and relative.operator not in named
+            named |= {relative.operator} if relative.is_child else set()
+            is_in_line = position == 0 and {relative.trial, number} <= line
+            axes.plot(
+                [parent.generation, relative.generation],
+                [parent.member, relative.member],
+                color=colours[relative.operator] if relative.is_child else QUIET,
+                linestyle="-" if position == 0 else ":",
+                linewidth=2.6 if is_in_line else 1.0,
+                zorder=2 if is_in_line else 1,
+                label=relative.operator if is_first else None,
+            )
+
+
+def _draw_trials(axes: "Axes", relatives: list[Relative], line: set[int]) -> None:
+    for relative in relatives:
+        axes.plot(
+            relative.generation,
+            relative.member,
+            marker="o",
+            markersize=13,
+            color="white",
+            markeredgecolor="black" if relative.trial in line else QUIET,
+            zorder=3,
+        )
+        axes.text(
+            relative.generation,
+            relative.member,
+            str(relative.trial),
+            ha="center",
+            va="center",
+            fontsize=6,
+            zorder=4,
+        )

@@ -1,0 +1,73 @@
+"""Pictures as files, drawn by matplotlib: the same drawing is the same bytes.
+
+Okabe and Ito's colours, which the colour-blind can tell apart.
+
+Without yellow, and where a background may be dark or light without black, which it would swallow.
+"""
+
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from uuid import uuid4
+
+from hpsearch.errors import UsageError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+PICTURES: Final = (".pdf", ".png", ".svg")
+"""suffixes of the files that can be drawn"""
+DPI: Final = 130
+
+
+def check_matplotlib(instead: str) -> None:
+    """Refuse to draw without matplotlib; ``instead`` says what else there is to do.
+
+    Raises:
+        UsageError: if matplotlib is missing.
+    """
+    try:
+        # Imported here: it takes a second, and nothing else needs it.
+        import matplotlib  # noqa: F401
+    except ImportError as error:
+        raise UsageError(
+            f"a picture needs matplotlib: pip install matplotlib, or {instead}"
+        ) from error
+
+
+@contextmanager
+def drawing(path: Path, size: tuple[float, float]) -> Iterator["Figure"]:
+    """Give a figure of ``size`` inches; what was drawn on it replaces the file at ``path``.
+
+    The suffix of ``path`` is one of PICTURES.
+
+    Raises:
+        OSError: if the file cannot be written; the old one stays.
+    """
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    with matplotlib.rc_context({"svg.hashsalt": "hpsearch", "font.family": "DejaVu Sans"}):
+        figure = Figure(figsize=size, layout="constrained")
+        yield figure
+        picture = io.BytesIO()
+        kind = path.suffix.removeprefix(".")
+        metadata = {} if kind == "png" else {"CreationDate" if kind == "pdf" else "Date": None}
+        figure.savefig(picture, format=kind, dpi=DPI, facecolor="white", metadata=metadata)
+    temporary = path.with_name(f".{path.name}-{uuid4().hex}")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        temporary.write_bytes(picture.getvalue())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+BLUE, VERMILLION, GREEN = "#0072B2", "#D55E00", "#009E73"
+PURPLE, ORANGE, SKY = "#CC79A7", "#E69F00", "#56B4E9"
+BLACK: Final = "#000000"
+COLOURS: Final = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY)
+"""in the order in which they are given out"""

@@ -1,0 +1,267 @@
+"""A schedule on new seeds beside the trial that it led to: a good schedule, or luck.
+
+Axes: K replicates, R draws.
+
+A replay as text for people: a table, and one sentence that says what it tells.
+"""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from hpsearch.analysis.confirmation import (
+    CONFIDENCE,
+    MAXIMIZE,
+    NUM_DRAWS,
+    CandidateVerdict,
+    judge_seeds,
+)
+from hpsearch.analysis.rematch import last_checkpoints, meet, playing_device
+from hpsearch.errors import HpsearchError
+from hpsearch.population.statistics import drawn_means, interval
+from hpsearch.study.derived import population_of
+from hpsearch.study.records import Trial
+from hpsearch.study.view import StudyView
+
+MIN_SEEDS: Final = 2
+"""below which nothing is known of the spread over seeds"""
+
+
+@dataclass(frozen=True)
+class Replicate:
+    """One training of the whole schedule."""
+
+    member: int
+    """of the study that trained it"""
+    trial: int
+    """the member's last one"""
+    strength: float
+    """in logarithms of rho"""
+
+
+@dataclass(frozen=True)
+class Replay:
+    """A schedule on new seeds."""
+
+    study: str
+    trial: int
+    """that the schedule led to"""
+    trained_by: str
+    intervals: int
+    games: int
+    """of each pair"""
+    mixed: int
+    """intervals in which an operator had changed the weights, which no schedule repeats"""
+    original: float
+    """strength of the trial"""
+    replicates: tuple[Replicate, ...]
+    """the strongest first"""
+    unfinished: int
+    """members that did not get through the schedule, or whose checkpoint is gone"""
+    verdict: CandidateVerdict
+    """on the mean of the replicates"""
+    expected: tuple[float, float] | None
+    """in which one more seed would lie with 95 %, None where nothing is known of the spread"""
+
+    @property
+    def rank(self) -> int:
+        """Return the place of the original among all who played, 1 for the strongest."""
+        return 1 + sum(replicate.strength > self.original for replicate in self.replicates)
+
+    @property
+    def held_up(self) -> bool | None:
+        """Return whether the schedule gives what the original is; None if that cannot be told."""
+        return None if self.expected is None else self.original <= self.expected[1]
+
+
+def compare_replay(
+    view: StudyView, trial: int, trained: StudyView, num_games: int, mixed: int
+) -> Replay:
+    """Let the replicates, the original and the panel meet on held-out starts.
+
+    Args:
+        view: the population.
+        trial: whose schedule was trained again.
+        trained: the study that trained it.
+        num_games: of each pair.
+        mixed: intervals in which an operator had changed the weights.
+
+    Raises:
+        HpsearchError: if no replicate has got through the schedule, or no checkpoint is left.
+    """
+    options = population_of(trained.study)
+    assert options is not None, "a replay is a population with a schedule"
+    whole = _whole(trained)
+    original = original_checkpoint(view, trial)
+    paths = last_checkpoints(trained, whole)
+    if not paths:
+        raise HpsearchError(
+            f"no member of {trained.study.spec.name} has got through the schedule and kept its "
+            f"checkpoint; look at it with: hpsearch status {trained.study.spec.name}"
+        )
+    players = {"original": original} | {str(member): path for member, path in paths.items()}
+    met = meet(players, options.matches, num_games, playing_device(view))
+    replicates = [
+        Replicate(whole[number].member, number, strength)
+        for number, strength in zip(paths, met.strengths[1:], strict=True)
+    ]
+    scores = [replicate.strength for replicate in replicates]
+    (verdict,) = judge_seeds([scores], MAXIMIZE)
+    return Replay(
+        study=view.study.spec.name,
+        trial=trial,
+        trained_by=trained.study.spec.name,
+        intervals=_num_intervals(trained),
+        games=num_games,
+        mixed=mixed,
+        original=met.strengths[0],
+        replicates=tuple(sorted(replicates, key=lambda replicate: -replicate.strength)),
+        unfinished=options.members - len(replicates),
+        verdict=verdict,
+        expected=expected_of(scores),
+    )
+
+
+def expected_of(scores: list[float]) -> tuple[float, float] | None:
+    """Return the interval in which one more seed lies with 95 %, by the model of `drawn_means`.
+
+    The interval of the mean would be too narrow: with many seeds every second training of the same
+    schedule lies above it.
+    """
+    num = len(scores)
+    if num < MIN_SEEDS:
+        return None
+    means = drawn_means([scores], np.random.default_rng(0), NUM_DRAWS)
+    centre = float(np.mean(scores))
+    # A draw of the mean is off by the spread over the root of K, one seed by the spread besides.
+    low, high = interval(centre + (means - centre) * np.sqrt(num + 1), CONFIDENCE)[:, 0].tolist()
+    return low, high
+
+
+def original_checkpoint(view: StudyView, trial: int) -> Path:
+    """Return the last checkpoint of the trial whose schedule is tried.
+
+    Raises:
+        HpsearchError: if it is gone.
+    """
+    checkpoints = last_checkpoints(view, [trial])
+    if not checkpoints:
+        raise HpsearchError(
+            f"the last checkpoint of trial {trial} of {view.study.spec.name} is gone or damaged, "
+            "so nothing can be compared with it; name another trial with --trial"
+        )
+    return checkpoints[trial]
+
+
+def plain_replay(replay: Replay, conclusion: str) -> dict[str, Any]:
+    """Return a replay as JSON holds it: the keys here are published and stay.
+
+    study, trial, trained_by, intervals, games, mixed, original {strength, rank}, replicates, the
+    strongest first: member, trial (of trained_by), strength; unfinished, mean, low, high (of the
+    mean), iqm, expected {low, high} (of one more seed), held_up, conclusion. What is not known is
+    null.
+    """
+    low, high = (None, None) if replay.expected is None else replay.expected
+    verdict = asdict(replay.verdict)
+    del verdict["chance"]
+    return {
+        "study": replay.study,
+        "trial": replay.trial,
+        "trained_by": replay.trained_by,
+        "intervals": replay.intervals,
+        "games": replay.games,
+        "mixed": replay.mixed,
+        "original": {"strength": replay.original, "rank": replay.rank},
+        "replicates": [asdict(replicate) for replicate in replay.replicates],
+        "unfinished": replay.unfinished,
+        **verdict,
+        "expected": {"low": low, "high": high},
+        "held_up": replay.held_up,
+        "conclusion": conclusion,
+    }
+
+
+def _num_intervals(trained: StudyView) -> int:
+    spec = trained.study.spec
+    options = population_of(trained.study)
+    assert options is not None, "a replay is a population with a schedule"
+    return spec.budget.trials // options.members
+
+
+def _whole(trained: StudyView) -> dict[int, Trial]:
+    """Return the trials that end the schedule, one of each member that has got so far."""
+    options = population_of(trained.study)
+    assert options is not None, "a replay is a population with a schedule"
+    steps = _num_intervals(trained) * options.interval
+    newest = trained.state.population.finished.values()
+    trials = (trained.state.trials[number] for number in newest)
+    return {
+        trial.number: trial
+        for trial in trials
+        if trial.origin is not None and trial.origin.steps == steps
+    }
+
+
+ENOUGH_SEEDS: Final = 4
+"""below which the interval of one more seed holds nearly everything"""
+
+
+def print_replay(console: Console, replay: Replay, conclusion: str) -> None:
+    """Print the original and the replicates, strongest first, and what they tell."""
+    title = (
+        f"{replay.study}: the {replay.intervals} intervals that led to trial {replay.trial}, on "
+        f"seeds held out (by {replay.trained_by}) and starts held out "
+        f"({replay.games:,} games each pair)"
+    )
+    console.print(title, style="bold", highlight=False, soft_wrap=True)
+    console.print(_table(replay))
+    console.print(_mean_text(replay), highlight=False, soft_wrap=True)
+    console.print(conclusion, highlight=False, markup=False, soft_wrap=True)
+
+
+def conclusion_text(replay: Replay) -> str:
+    """Return the sentence that says whether the schedule holds up."""
+    trial = f"trial {replay.trial}"
+    if replay.expected is None:
+        return (
+            "one training tells nothing of the spread over seeds, so whether the schedule holds up "
+            "is not known"
+        )
+    low, high = replay.expected
+    where = f"where a new seed gives {low:+.3f} to {high:+.3f} with 95 %"
+    if not replay.held_up:
+        return f"{trial} was lucky: its strength is {replay.original:+.3f}, {where}"
+    if (seeds := len(replay.replicates)) < ENOUGH_SEEDS:
+        return (
+            f"{seeds} seeds are too few to tell whether the schedule holds up: {trial} has "
+            f"{replay.original:+.3f}, {where}; {ENOUGH_SEEDS} or more tell"
+        )
+    return f"the schedule holds up: {trial} has {replay.original:+.3f}, {where}"
+
+
+def _table(replay: Replay) -> Table:
+    table = Table(box=None, header_style="bold")
+    for column in ("who", "trial", "strength"):
+        table.add_column(column, justify="left" if column == "who" else "right")
+    rows = [("original", replay.trial, replay.original)]
+    rows += [
+        (f"seed {replicate.member}", replicate.trial, replicate.strength)
+        for replicate in replay.replicates
+    ]
+    for who, trial, strength in sorted(rows, key=lambda row: -row[2]):
+        table.add_row(who, str(trial), f"{strength:+.4f}")
+    return table
+
+
+def _mean_text(replay: Replay) -> str:
+    verdict, num = replay.verdict, len(replay.replicates)
+    ends = ""
+    if verdict.low is not None and verdict.high is not None:
+        ends = f" [{verdict.low:+.4f}, {verdict.high:+.4f}]"
+    iqm = "" if verdict.iqm is None else f", IQM {verdict.iqm:+.4f}"
+    missing = f", {replay.unfinished} did not get through" if replay.unfinished else ""
+    return f"mean of {num} seeds {verdict.mean:+.4f}{ends}{iqm}{missing}"

@@ -1,0 +1,203 @@
+"""The GPUs and cores of this machine, and how a job has some GPUs to itself.
+
+A job's own process holds a lock for each of its GPUs as long as it lives. So GPUs are kept apart
+between the jobs of one study, of several, and of several users; a driver that dies and starts anew
+has nothing to remember; and a job that was killed in whatever way has given its GPUs back.
+
+How many cores this process may use.
+"""
+
+import errno
+import os
+import socket
+import subprocess
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hpsearch.cluster.failures import StopFlag
+
+VISIBLE = "CUDA_VISIBLE_DEVICES"
+"""environment variable that names the GPUs which a process may use, with commas between them"""
+ANSWER_SECONDS = 30.0
+"""after which nvidia-smi is given up; the driver of a GPU that has failed may never answer"""
+GLANCE_SECONDS = 0.5
+"""between two looks for GPUs that have become free"""
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """A GPU of this machine."""
+
+    name: str
+    """as CUDA_VISIBLE_DEVICES names it: an index or a UUID"""
+    key: str
+    """the same for the same GPU, however it is named: its UUID where that is known"""
+
+
+@dataclass(frozen=True)
+class GpuShare:
+    """The GPUs of this machine, as the jobs of one study share them."""
+
+    gpus: tuple[Gpu, ...]
+    per_job: int
+    """GPUs that each job has to itself; with 0, jobs see none"""
+
+    @property
+    def max_jobs(self) -> int | None:
+        """Return how many jobs can train at once, None where GPUs set no limit."""
+        return len(self.gpus) // self.per_job if self.per_job else None
+
+    @property
+    def shortage(self) -> str | None:
+        """Return why not even one job can train, and the remedy; None where one can."""
+        if self.max_jobs != 0:
+            return None
+        wanted = f"each job is to have {counted(self.per_job)}"
+        if self.gpus:
+            names = ",".join(gpu.name for gpu in self.gpus)
+            return (
+                f"{wanted}, but this machine has {counted(len(self.gpus))} ({names}); "
+                "lower executor.gpus_per_job"
+            )
+        hidden = os.environ.get(VISIBLE)
+        where = "nvidia-smi shows none" if hidden is None else f"{VISIBLE} is {hidden!r}"
+        return (
+            f"{wanted}, but there is none here ({where}); set device: cpu in the trainer "
+            "configuration, or run the study on a machine with a GPU"
+        )
+
+    def jobs_text(self, num_jobs: int) -> str:
+        """Return how many of ``num_jobs`` jobs train at once, as one sentence."""
+        assert self.max_jobs, "jobs that no GPU is there for do not train"
+        names = ",".join(gpu.name for gpu in self.gpus)
+        at_once = min(num_jobs, self.max_jobs)
+        jobs = "1 job trains" if at_once == 1 else f"{at_once} jobs train"
+        more = f"; executor.jobs is {num_jobs}" if at_once < num_jobs else ""
+        of_all = f"{self.per_job} of {counted(len(self.gpus))} ({names})"
+        return f"{jobs} at once, each on {of_all}{more}"
+
+
+NO_GPUS = GpuShare((), 0)
+
+
+def counted(number: int) -> str:
+    """Return a number of GPUs in words."""
+    return f"{number} GPU{'s' if number != 1 else ''}"
+
+
+def find_gpus() -> tuple[Gpu, ...]:
+    """Return the GPUs that this process may use: those that CUDA_VISIBLE_DEVICES names, or all.
+
+    Torch is not asked, whose import takes seconds. UUIDs belong to indices in the order of the bus.
+    CUDA counts otherwise on a machine with GPUs of different types, unless CUDA_DEVICE_ORDER is
+    PCI_BUS_ID. That matters there alone where studies name the same GPU differently.
+    """
+    uuids = _uuids()
+    named = os.environ.get(VISIBLE)
+    if named is not None:
+        return tuple(_visible(named, uuids))
+    if uuids is None:
+        # In a container there may be no nvidia-smi.
+        files = sorted(Path("/dev").glob("nvidia[0-9]*"))
+        return tuple(Gpu(str(index), str(index)) for index in range(len(files)))
+    return tuple(Gpu(str(index), uuid) for index, uuid in enumerate(uuids))
+
+
+def hold_gpus(gpus: Sequence[Gpu], count: int, flag: StopFlag) -> tuple[Gpu, ...] | None:
+    """Return so many GPUs that no other job holds; this process holds them until it ends.
+
+    Waits until there are so many; returns None if ``flag`` is set meanwhile.
+    """
+    while not flag.is_set:
+        held = _try_to_hold(gpus, count)
+        if held is not None:
+            return held
+        flag.rest(GLANCE_SECONDS)
+    return None
+
+
+def _try_to_hold(gpus: Sequence[Gpu], count: int) -> tuple[Gpu, ...] | None:
+    """Return GPUs that are held from now on, None and none of them held if there are too few."""
+    locks: dict[Gpu, socket.socket] = {}
+    for gpu in gpus:
+        lock = _locked(gpu) if len(locks) < count else None
+        if lock is not None:
+            locks[gpu] = lock
+    if len(locks) < count:
+        for lock in locks.values():
+            lock.close()
+        return None
+    for lock in locks.values():
+        lock.detach()  # nothing closes it any more but the end of the process
+    return tuple(locks)
+
+
+def _locked(gpu: Gpu) -> socket.socket | None:
+    """Return the lock of a GPU, None if another process has it.
+
+    It is an address of Linux's abstract name space. Unlike a locked file it needs no folder that
+    all users may write, on no network, and that is never tidied up while a job trains for weeks.
+    """
+    lock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    try:
+        lock.bind(f"\0hpsearch-gpu-{gpu.key}")
+    except OSError as error:
+        lock.close()
+        if error.errno != errno.EADDRINUSE:
+            raise
+        return None
+    return lock
+
+
+def _visible(named: str, uuids: Sequence[str] | None) -> Iterator[Gpu]:
+    """Yield the GPUs of a CUDA_VISIBLE_DEVICES; as for CUDA, a name of no GPU hides the rest."""
+    keys = set[str]()
+    for name in named.split(","):
+        key = _key(name.strip(), uuids)
+        if key is None:
+            return
+        if key not in keys:
+            keys.add(key)
+            yield Gpu(name.strip(), key)
+
+
+def _key(name: str, uuids: Sequence[str] | None) -> str | None:
+    """Return what keeps a GPU apart from all others, None if no GPU of the machine is meant.
+
+    ``uuids`` is None where it is not known which there are; then the name is believed.
+    """
+    if name.startswith("MIG-"):  # a part of a GPU; nvidia-smi's list of GPUs has it not
+        return name
+    if name.startswith("GPU-"):
+        if uuids is None:
+            return name
+        # CUDA takes the beginning of a UUID that begins no other one.
+        meant = [uuid for uuid in uuids if uuid.startswith(name)]
+        return meant[0] if len(meant) == 1 else None
+    if not name.isdecimal():
+        return None
+    if uuids is None:
+        return str(int(name))
+    return uuids[int(name)] if int(name) < len(uuids) else None
+
+
+def _uuids() -> tuple[str, ...] | None:
+    """Return the UUIDs of all GPUs by index, None where there is no nvidia-smi to say them."""
+    command = ["nvidia-smi", "--query-gpu=uuid", "--format=csv,noheader"]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=ANSWER_SECONDS, check=True
+        )
+    except (subprocess.CalledProcessError, subprocess.TimeoutExpired):
+        return ()  # it has no driver to ask, or one that hangs: CUDA would fail too
+    except OSError:
+        return None
+    return tuple(line.strip() for line in done.stdout.splitlines() if line.startswith("GPU-"))
+
+
+def num_cores() -> int:
+    """Return the number of cores that the system lets this process run on."""
+    if hasattr(os, "sched_getaffinity"):  # Linux; a job may own fewer cores than its node has
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -1,0 +1,218 @@
+"""When the members of a population are saved and measured, and which checkpoints are kept.
+
+When the members of a population are measured, and which of them that ends.
+"""
+
+import time
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from hpsearch.cluster.failures import NAN
+from hpsearch.cluster.member import Member, Slots
+from hpsearch.monitor.timing import Sections
+from hpsearch.trainers import checkpoint
+from hpsearch.trainers.checkpoint import BestRecord, read_best, write_best
+from hpsearch.trainers.config import CommonConfig
+from hpsearch.trainers.config.common import EvaluationConfig
+from hpsearch.trainers.evaluation import Metrics
+from hpsearch.trainers.trainer import AnyTrainer
+
+
+class CheckpointPolicy:
+    """Saves members at steps, at times, when they are the best so far, and on request."""
+
+    def __init__(self, config: CommonConfig) -> None:
+        """Follow what a configuration says of checkpoints."""
+        self._rules = config.checkpoint
+        self._last_save = time.monotonic()
+        self.saved: dict[int, int] = {}
+        """by trial: the step of its newest checkpoint"""
+        self._shared: dict[int, int] = {}
+        """by trial: the step at which all were last saved together"""
+
+    def note(self, steps: Mapping[int, int]) -> None:
+        """Learn of the newest checkpoints of members that go on from them: steps, by trial."""
+        self.saved |= steps
+        self._shared |= steps
+
+    def is_due(self, step: int) -> bool:
+        """Return whether a periodic checkpoint is due at this step."""
+        return step % self._rules.interval == 0
+
+    def steps_until_due(self, step: int) -> int:
+        """Return after how many steps the next periodic checkpoint is due."""
+        return self._rules.interval - step % self._rules.interval
+
+    def save_due(
+        self,
+        trainer: AnyTrainer,
+        members: Mapping[int, Member],
+        steps: Mapping[int, int],
+        measured: Mapping[int, Metrics],
+    ) -> None:
+        """Save every member for which it is time.
+
+        Args:
+            trainer: whose rows they are.
+            members: by row.
+            steps: of each, by row.
+            measured: this step's evaluations, by trial.
+        """
+        is_late, all_saved = self._is_late(), True
+        for row, member in members.items():
+            step = steps[row]
+            best = self._better(member, step, measured.get(member.assignment.trial))
+            kind = self._kind(member, step, is_best=best is not None, is_late=is_late)
+            if best is not None:
+                # First: a kill in between lets the next attempt find it again, as there is no
+                # checkpoint of this step from which it could go on without measuring.
+                write_best(member.trial.checkpoints, best)
+            if kind is not None:
+                self.save(trainer, row, member, kind)
+            all_saved = all_saved and kind is not None
+        if all_saved:
+            self._last_save = time.monotonic()
+            self._shared |= {member.assignment.trial: steps[row] for row, member in members.items()}
+
+    def save(self, trainer: AnyTrainer, row: int, member: Member, kind: str) -> None:
+        """Save one member and remove checkpoints that need not be kept."""
+        folder = member.trial.checkpoints
+        trainer.save(folder, row, kind, _parents(member))
+        self.saved[member.assignment.trial] = int(trainer.step[row])
+        checkpoint.keep_last(folder, self._rules.keep_last, self._pinned(member))
+
+    def _pinned(self, member: Member) -> set[int]:
+        """Return the steps of a member's checkpoints that stay, however old they are."""
+        best = read_best(member.trial.checkpoints)
+        shared = self._shared.get(member.assignment.trial)
+        pinned = set() if best is None else {best.step}
+        if member.island is not None and shared is not None:
+            # An island goes on from a step that all have, and some are saved more often.
+            pinned.add(shared)
+        return pinned
+
+    def _kind(self, member: Member, step: int, *, is_best: bool, is_late: bool) -> str | None:
+        is_requested = member.trial.take_save_request()
+        if step >= member.config.steps:
+            return checkpoint.FINAL
+        if is_requested:
+            return checkpoint.REQUESTED
+        if is_best:
+            return checkpoint.BEST
+        if self.is_due(step):
+            return checkpoint.PERIODIC
+        return checkpoint.TIMED if is_late else None
+
+    def _is_late(self) -> bool:
+        seconds = self._rules.seconds
+        return seconds is not None and time.monotonic() - self._last_save >= seconds
+
+    def _better(self, member: Member, step: int, metrics: Metrics | None) -> BestRecord | None:
+        """Return what a member's metrics make of it if they are the best so far."""
+        name = self._rules.best
+        if name is None or metrics is None:
+            return None
+        value = metrics[name].value
+        best = read_best(member.trial.checkpoints)
+        if best is not None and best.metric == name and not best.is_beaten_by(value):
+            return None
+        return BestRecord(step, name, value)
+
+
+def _parents(member: Member) -> tuple[str, ...]:
+    """Return the sha256 of the checkpoints that a member now descends from."""
+    takeovers = member.trial.read_exchanges().takeovers if member.island is not None else ()
+    if takeovers:
+        return (takeovers[-1].sha256,)
+    # Its first checkpoint, that of its birth, told what a child descends from.
+    return checkpoint.parents_below(member.trial.checkpoints) if member.parents else ()
+
+
+TRAINING_STARTS = "evaluation"
+FINAL_STARTS = "final"
+
+
+class MeasuredMembers(NamedTuple):
+    """What measuring the members found; both by trial, since rows change as members leave."""
+
+    metrics: dict[int, Metrics]
+    broken: frozenset[int]
+    """those whose weights are no numbers any more"""
+
+
+class EvaluationSchedule:
+    """Measures members at the multiples of an interval, and at their ends."""
+
+    def __init__(self, slots: Slots, rules: EvaluationConfig) -> None:
+        """Take who is measured, and what a configuration says of that."""
+        self._slots = slots
+        self._rules = rules
+
+    @property
+    def is_due(self) -> bool:
+        """Whether any member is measured now: at the interval, or at its end."""
+        return bool(self._due() or self._done())
+
+    def steps_until_due(self, step: int) -> int:
+        """Return after how many steps a member is measured next."""
+        return self._rules.interval - step % self._rules.interval
+
+    def evaluate(self, sections: Sections) -> MeasuredMembers:
+        """Measure the members whose evaluation is due, and add that to their learning curves."""
+        slots, due = self._slots, self._due()
+        if not due:
+            return MeasuredMembers({}, frozenset())
+        with sections("evaluation"):
+            evaluations = slots.trainer.evaluate(
+                num_games=self._rules.num_games, split=TRAINING_STARTS
+            )
+        finite = slots.trainer.is_finite()
+        for row, member in due.items():
+            member.report(slots.steps[row], evaluations[row])
+        trials = {row: member.assignment.trial for row, member in due.items()}
+        return MeasuredMembers(
+            {trial: evaluations[row].metrics for row, trial in trials.items()},
+            frozenset(trial for row, trial in trials.items() if not finite[row]),
+        )
+
+    def end_broken(self, measured: MeasuredMembers) -> list[int]:
+        """End the members that were found broken: they have failed; return their rows."""
+        members = self._slots.members.items()
+        rows = [row for row, member in members if member.assignment.trial in measured.broken]
+        for row in rows:
+            self._break(row)
+        return rows
+
+    def finish(self, sections: Sections) -> list[int]:
+        """Measure the members that have made all their steps once more, on more games.
+
+        They end so; return their rows.
+        """
+        slots, done = self._slots, self._done()
+        if not done:
+            return []
+        with sections("evaluation"):
+            metrics = slots.trainer.evaluate_rho(
+                num_games=self._rules.final_num_games, split=FINAL_STARTS
+            )
+        finite = slots.trainer.is_finite()
+        for row in done:
+            if finite[row]:
+                slots.members[row].end("finished", slots.steps[row], metrics=metrics[row])
+            else:
+                self._break(row)
+        return done
+
+    def _due(self) -> dict[int, Member]:
+        """Return the members whose evaluation is due, by row."""
+        members, steps = self._slots.members, self._slots.steps
+        return {r: member for r, member in members.items() if steps[r] % self._rules.interval == 0}
+
+    def _done(self) -> list[int]:
+        """Return the rows of the members that have made all their steps."""
+        members, steps = self._slots.members, self._slots.steps
+        return [row for row, member in members.items() if steps[row] >= member.config.steps]
+
+    def _break(self, row: int) -> None:
+        message = "the weights became infinite or NaN; lower the learning rate"
+        self._slots.members[row].end("failed", self._slots.steps[row], kind=NAN, message=message)

@@ -1,0 +1,272 @@
+"""Between Optuna's dashboard and the browser: what is refused, kept and added.
+
+Of ten thousand trials, Optuna's dashboard makes thirty megabytes anew for every browser, every ten
+seconds, which takes it seconds. Packed, a tenth of that goes through an ssh tunnel.
+
+What may be changed through Optuna's dashboard: nothing but notes.
+
+Files of a study as the dashboard's artifacts: what it was started from, and its best trials'.
+"""
+
+import gzip
+import json
+import mimetypes
+import re
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, NoReturn
+from uuid import NAMESPACE_URL, uuid5
+from wsgiref.util import setup_testing_defaults
+
+from optuna.artifacts.exceptions import ArtifactNotFound
+
+from hpsearch.dashboard.server import refuse
+from hpsearch.errors import CorruptError, UsageError
+from hpsearch.files import open_file
+from hpsearch.study.view import StudyView
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
+
+
+READING: Final = ("GET", "HEAD")
+NOTE: Final = re.compile(r"/api/studies/\d+(/\d+)?/note/?")
+"""where the dashboard writes a note: of the study, or of a trial"""
+READ_ONLY: Final = (
+    "this dashboard is read-only, so nothing was changed; hpsearch dashboard STUDY --write lets "
+    "notes be written"
+)
+NOTES_ALONE: Final = (
+    "nothing was changed: the dashboard writes notes alone, because only the driver changes a "
+    "study and its trials; see hpsearch pause, stop, cancel and retry"
+)
+
+
+class ReadOnly:
+    """A WSGI application in front of Optuna's dashboard that lets nothing be changed but notes."""
+
+    def __init__(self, inner: "WSGIApplication", *, writes: bool) -> None:
+        """Guard the dashboard; ``writes`` says whether notes may be written."""
+        self._inner = inner
+        self._writes = writes
+
+    def __call__(
+        self, environ: "WSGIEnvironment", start_response: "StartResponse"
+    ) -> Iterable[bytes]:
+        """Answer a request, or let it through."""
+        if not self._may(environ["REQUEST_METHOD"], environ.get("PATH_INFO", "")):
+            return refuse(start_response, NOTES_ALONE if self._writes else READ_ONLY)
+        return self._inner(environ, start_response)
+
+    def _may(self, method: str, path: str) -> bool:
+        if method in READING:
+            return True
+        return self._writes and method == "PUT" and NOTE.fullmatch(path) is not None
+
+
+STUDY: Final = re.compile(r"/api/studies/\d+/?")
+"""where the dashboard asks for all that is known of a study"""
+OK: Final = "200 OK"
+PACKING: Final = 1
+"""gzip's least effort"""
+SHARE: Final = 0.1
+"""of the time that may go into answering anew: what took long is shown for longer"""
+MEMORY_SECONDS: Final = 10.0
+"""for which Optuna's dashboard may itself answer with trials that it remembers"""
+MAX_REMEMBERED: Final = 8
+
+
+@dataclass(frozen=True)
+class CachedAnswer:
+    """What was answered."""
+
+    made_at: float
+    """by the clock, when it began to be made"""
+    seconds: float
+    """that this took"""
+    status: str
+    headers: list[tuple[str, str]]
+    packed: bytes
+
+
+class ResponseCache:
+    """A WSGI application in front of another one."""
+
+    def __init__(
+        self,
+        inner: "WSGIApplication",
+        changed_at: Callable[[], float],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Stand before an application.
+
+        Args:
+            inner: the dashboard.
+            changed_at: returns when what it shows has last changed, by the clock.
+            clock: returns seconds.
+        """
+        self._inner = inner
+        self._changed_at = changed_at
+        self._clock = clock
+        self._known: dict[str, CachedAnswer] = {}
+        self._lock = threading.Lock()
+
+    def __call__(
+        self, environ: "WSGIEnvironment", start_response: "StartResponse"
+    ) -> Iterable[bytes]:
+        """Answer a request."""
+        if environ["REQUEST_METHOD"] not in READING:
+            answer = self._inner(environ, start_response)
+            with self._lock:
+                self._known = {}  # a note that was written is shown at once
+            return answer
+        is_study = environ["REQUEST_METHOD"] == "GET" and STUDY.fullmatch(environ["PATH_INFO"])
+        if not is_study or "gzip" not in environ.get("HTTP_ACCEPT_ENCODING", ""):
+            return self._inner(environ, start_response)
+        kept = self._answer(environ)
+        start_response(kept.status, kept.headers)
+        return [kept.packed]
+
+    def prepare(self, path: str) -> None:
+        """Make the answer before it is asked for."""
+        environ: dict[str, Any] = {"PATH_INFO": path, "QUERY_STRING": ""}
+        setup_testing_defaults(environ)
+        self._answer(environ)
+
+    def _answer(self, environ: "WSGIEnvironment") -> CachedAnswer:
+        """Return what is remembered, or ask; of those who ask the same at once, one does."""
+        with self._lock:
+            asked = environ["PATH_INFO"].rstrip("/") + "?" + environ.get("QUERY_STRING", "")
+            known = self._known.pop(asked, None)
+            if known is None or not self._holds(known):
+                known = self._ask(environ)
+            if known.status == OK:
+                self._known[asked] = known  # the last one, so that the oldest comes first
+            if len(self._known) > MAX_REMEMBERED:
+                del self._known[next(iter(self._known))]
+            return known
+
+    def _holds(self, known: CachedAnswer) -> bool:
+        """Return whether an answer would be the same now, or was too dear to be made anew."""
+        if self._clock() - known.made_at < known.seconds / SHARE:
+            return True
+        return self._changed_at() < known.made_at - MEMORY_SECONDS
+
+    def _ask(self, environ: "WSGIEnvironment") -> CachedAnswer:
+        began = self._clock()
+        status, headers, packed = _packed(self._inner, environ)
+        return CachedAnswer(began, self._clock() - began, status, headers, packed)
+
+
+def _packed(
+    inner: "WSGIApplication", environ: "WSGIEnvironment"
+) -> tuple[str, list[tuple[str, str]], bytes]:
+    """Return the answer of an application: status, headers and body."""
+    began: list[tuple[str, list[tuple[str, str]]]] = []
+
+    def start_response(
+        status: str, headers: list[tuple[str, str]], exc_info: Any = None
+    ) -> Callable[[bytes], object]:
+        began.append((status, headers))
+        return lambda body: None
+
+    body = b"".join(inner(environ, start_response))
+    status, headers = began[-1]
+    kept = [header for header in headers if header[0].lower() != "content-length"]
+    packed = gzip.compress(body, compresslevel=PACKING)
+    length = ("Content-Length", str(len(packed)))
+    return status, [*kept, ("Content-Encoding", "gzip"), length], packed
+
+
+NUM_TRIALS: Final = 20
+"""whose files are offered: the best ones"""
+PREFIX: Final = "artifacts:"
+"""as Optuna names the attributes that tell of artifacts"""
+PLAIN: Final = (".yaml", ".jsonl", ".log")
+"""that a browser shows as text"""
+
+
+@dataclass(frozen=True)
+class OfferedFile:
+    """A file that is offered."""
+
+    path: Path
+
+    @property
+    def id(self) -> str:
+        """Return its name in the dashboard's addresses."""
+        return str(uuid5(NAMESPACE_URL, self.path.as_uri()))
+
+    def attr(self) -> tuple[str, str]:
+        """Return the attribute by which the dashboard knows it."""
+        kind = "text/plain" if self.path.suffix in PLAIN else mimetypes.guess_type(self.path)[0]
+        told = {
+            "artifact_id": self.id,
+            "filename": self.path.name,
+            "mimetype": kind or "application/octet-stream",
+            "encoding": None,
+        }
+        return PREFIX + self.id, json.dumps(told)
+
+
+class OfferedFiles:
+    """An artifact store that holds what is offered, and takes nothing."""
+
+    def __init__(self) -> None:
+        """Begin with nothing."""
+        self._paths: dict[str, Path] = {}
+
+    def offer(self, files: Sequence[OfferedFile]) -> dict[str, Any]:
+        """Offer files, where they are; return the attributes that tell of them."""
+        there = [file for file in files if file.path.is_file()]
+        self._paths |= {artifact.id: artifact.path for artifact in there}
+        return dict(artifact.attr() for artifact in there)
+
+    def open_reader(self, artifact_id: str) -> BinaryIO:
+        """Open a file.
+
+        Raises:
+            ArtifactNotFound: if it is not offered, or gone.
+        """
+        try:
+            return open_file(self._paths[artifact_id])
+        except (KeyError, OSError, CorruptError) as error:
+            raise ArtifactNotFound(f"no file {artifact_id} is offered any more") from error
+
+    def write(self, artifact_id: str, content_body: BinaryIO) -> None:
+        """Refuse."""
+        _refuse()
+
+    def remove(self, artifact_id: str) -> None:
+        """Refuse."""
+        _refuse()
+
+
+def study_files(view: StudyView) -> list[OfferedFile]:
+    """Return the files that tell of the whole study."""
+    folder = view.folder
+    paths = (view.study.path, folder.log, folder.confirmation)
+    return [OfferedFile(path.absolute()) for path in paths]
+
+
+def trial_files(view: StudyView) -> Mapping[int, list[OfferedFile]]:
+    """Return files of the best trials, by number: configuration, curve and result."""
+    of_trials = {}
+    for number in _best(view):
+        files = view.folder.trial(number)
+        of_trials[number] = [
+            OfferedFile(path) for path in (files.config, files.metrics, files.result)
+        ]
+    return of_trials
+
+
+def _best(view: StudyView) -> Iterator[int]:
+    yield from view.state.population.archive[-1:]
+    yield from (trial.number for trial in view.ranked(view.state.trials.values())[:NUM_TRIALS])
+
+
+def _refuse() -> NoReturn:
+    raise UsageError("the dashboard offers files for reading alone")

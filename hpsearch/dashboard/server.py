@@ -1,0 +1,204 @@
+"""Answers browsers on a port, each request in a thread of its own.
+
+Who may look: before a request reaches a page.
+
+On a login node, every user reaches every port of the loopback interface, and what a study writes
+is its owner's alone. So the address that is printed holds a token, for which the browser gets a
+cookie. And only names under which a page is served are answered: a page elsewhere may let its own
+name lead to this machine (DNS rebinding), and the browser then takes ours for a part of it.
+"""
+
+import errno
+import hmac
+import json
+import re
+import socket
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http.cookies import CookieError, SimpleCookie
+from ipaddress import ip_address
+from socketserver import ThreadingMixIn
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import parse_qs, quote
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
+
+from hpsearch.errors import UsageError
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
+
+
+LAST_PORT: Final = 65535
+NEXT_PORTS: Final = 100
+"""that are tried after one that is taken"""
+
+
+class Server(ThreadingMixIn, WSGIServer):
+    """A server for one person, whose slow request keeps no other waiting."""
+
+    daemon_threads = True
+    allow_reuse_address = True
+
+    def server_bind(self) -> None:
+        """Take the port; the machine's full name, which may take seconds to find, is not asked."""
+        self.socket.bind(self.server_address)
+        host, port = self.socket.getsockname()[:2]
+        self.server_address = (host, port)
+        self.server_name, self.server_port = str(host), int(port)
+        self.setup_environ()
+
+
+class QuietHandler(WSGIRequestHandler):
+    """Says nothing of each request."""
+
+    def log_message(self, format: str, *arguments: Any) -> None:
+        """Say nothing."""
+
+
+def bind(host: str, port: int) -> Server:
+    """Return a server on a port, or on the next one that is free; 0 stands for any.
+
+    Raises:
+        UsageError: if there is none, or this machine has no such address.
+    """
+    if port > LAST_PORT:
+        raise UsageError(f"a port is 0 to {LAST_PORT}, got {port}; give --port 0 for any")
+    last = port if port == 0 else min(port + NEXT_PORTS, LAST_PORT)
+    for candidate in range(port, last + 1):
+        try:
+            return Server((host, candidate), QuietHandler)
+        except (socket.gaierror, PermissionError, OverflowError) as error:
+            raise UsageError(
+                f"{host}:{candidate} cannot be served ({error}); give another"
+            ) from error
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise UsageError(
+                    f"{host} is no address of this machine ({error.strerror}); leave --host out, "
+                    "or give one of its addresses"
+                ) from error
+    raise UsageError(f"ports {port} to {last} of {host} are taken; give --port 0 for any other")
+
+
+@contextmanager
+def serving(server: Server, application: "WSGIApplication") -> Iterator[None]:
+    """Answer requests while the block runs."""
+    server.set_app(application)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+NO_TOKEN: Final = (
+    "open the address that hpsearch printed, with its token: on this machine, other "
+    "users reach this port too"
+)
+WRONG_NAME: Final = (
+    "this page is not served under the name in the address; open the address that hpsearch "
+    "printed, or start it with the name as --host"
+)
+LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
+EVERY_ADDRESS: Final = ("0.0.0.0", "::")
+
+_HOST = re.compile(r"(?:\[([^\]\[,@\s]+)\]|([^\]\[:,@\s]+))(?::\d+)?")
+
+
+@dataclass(frozen=True)
+class Names:
+    """The names under which a page is served: those of the loopback interface always."""
+
+    said: str
+    """name or address that the user gave"""
+    bound: str
+    """address that is listened on"""
+
+    def contain(self, host: str) -> bool:
+        """Return whether a page may be asked for by this header ``Host``, whatever its port.
+
+        A tunnel has a port of its own. An address cannot be made to lead elsewhere, so where every
+        address of the machine is listened on, any is right.
+        """
+        parts = _HOST.fullmatch(host)
+        if parts is None:
+            return False
+        name = (parts[1] or parts[2]).lower()
+        if name in (*LOOPBACK, self.said.lower(), self.bound):
+            return True
+        if self.bound not in EVERY_ADDRESS:
+            return False
+        return name == socket.gethostname().lower() or _is_address(name)
+
+
+class Guard:
+    """A WSGI application in front of another one, which only those see who have the token."""
+
+    def __init__(self, inner: "WSGIApplication", *, token: str, cookie: str, names: Names) -> None:
+        """Guard an application.
+
+        Args:
+            inner: what is guarded.
+            token: that the printed address holds.
+            cookie: name of the cookie; cookies know no ports, so it must differ from others'.
+            names: under which it is served.
+        """
+        self._inner = inner
+        self._token = token
+        self._cookie = cookie
+        self._names = names
+
+    def __call__(
+        self, environ: "WSGIEnvironment", start_response: "StartResponse"
+    ) -> Iterable[bytes]:
+        """Answer a request, or let it through."""
+        if not self._names.contain(environ.get("HTTP_HOST", "")):
+            return refuse(start_response, WRONG_NAME)
+        query = parse_qs(environ.get("QUERY_STRING", ""))
+        if self._is_token(query.get("token", [""])[0]):
+            return self._welcome(environ, start_response)
+        if not self._is_token(self._shown(environ)):
+            return refuse(start_response, NO_TOKEN)
+        return self._inner(environ, start_response)
+
+    def _shown(self, environ: "WSGIEnvironment") -> str:
+        """Return the token that the browser's cookie holds, empty if there is none."""
+        try:
+            cookies = SimpleCookie(environ.get("HTTP_COOKIE", ""))
+        except CookieError:
+            return ""
+        return cookies[self._cookie].value if self._cookie in cookies else ""
+
+    def _is_token(self, said: str) -> bool:
+        return hmac.compare_digest(said.encode(), self._token.encode())
+
+    def _welcome(
+        self, environ: "WSGIEnvironment", start_response: "StartResponse"
+    ) -> Iterable[bytes]:
+        """Give the browser its cookie, and let it ask again without the token in the address."""
+        cookie = f"{self._cookie}={self._token}; Path=/; HttpOnly; SameSite=Strict"
+        # The path was decoded: /\host would lead elsewhere, and an end of a line end the header.
+        path = "/" + quote(environ.get("PATH_INFO", "").lstrip("/"), encoding="latin-1")
+        start_response("303 See Other", [("Location", path), ("Set-Cookie", cookie)])
+        return []
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def refuse(start_response: "StartResponse", reason: str) -> Iterable[bytes]:
+    """Answer that something is forbidden, and why."""
+    body = json.dumps({"reason": reason}).encode()
+    headers = [("Content-Type", "application/json"), ("Content-Length", str(len(body)))]
+    start_response("403 Forbidden", headers)
+    return [body]

@@ -1,0 +1,218 @@
+"""Checks of a study: its database, its driver, and what is left over in its folder.
+
+What lies in a study's folder and should not: requests that no driver takes, files that are damaged.
+"""
+
+import os
+import statistics
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+from sqlalchemy import Connection, inspect, text
+
+from hpsearch.cluster.study_dir import StudyDir
+from hpsearch.cluster.trial_dir import TrialDir
+from hpsearch.doctor.finding import Finding, Subject
+from hpsearch.doctor.folder import file_system_of, nearest
+from hpsearch.errors import CorruptError, DiskError
+from hpsearch.files import read_json
+from hpsearch.study.database import VERSION_TABLE, Database, StudyRecords
+from hpsearch.study.holder import is_dead
+from hpsearch.study.leases import Lease, Leases
+from hpsearch.study.options import SlurmOptions
+from hpsearch.study.requests import waiting
+from hpsearch.study.spec import Study, spec_hash, storage_url
+from hpsearch.study.url import hide_password, sqlite_file, url_problem
+
+QUESTIONS = 5
+SLOW_SECONDS = 0.2
+"""a question; a driver waits for one at each event"""
+
+
+def check_database(subject: Subject, table: str) -> Iterator[Finding]:
+    """Look at URL, file system, reachability, speed, tables and lease; writes nothing."""
+    url = storage_url(subject.study.spec.name, subject.study.spec.storage)
+    problem = url_problem(url)
+    if problem is not None:
+        yield Finding("database", "error", f"storage {problem}")
+        return
+    file = sqlite_file(url)
+    if file:
+        yield check_sqlite_place(Path(file), table, is_cluster=_is_cluster(subject))
+    if file and not Path(file).exists():
+        yield _missing(Path(file), subject)
+        return
+    with closing(Database.open(url)) as database:
+        yield _latency(database, url)
+        version = database.transaction(lambda session: _version(session.connection()))
+        yield check_schema(version, newest_version())
+        if version is not None:
+            yield from _record_findings(database, subject.study, time.time())
+
+
+def check_sqlite_place(file: Path, table: str, *, is_cluster: bool) -> Finding:
+    """Look whether the locks that SQLite lives by can be trusted where its file lies."""
+    file_system = file_system_of(file, table)
+    if file_system is None or not file_system.is_network:
+        where = (
+            "a file system that is not known"
+            if file_system is None
+            else f"{file_system.type}, a local one"
+        )
+        return Finding(
+            "SQLite", "skipped" if file_system is None else "ok", f"{file} is on {where}"
+        )
+    remedy = "give storage a server, such as postgresql+psycopg://..., or a file on a local disk"
+    if is_cluster:
+        return Finding(
+            "SQLite",
+            "error",
+            f"{file} is on {file_system.type}, a network file system, and the driver may run on "
+            f"several hosts, which can damage a SQLite file; {remedy}",
+        )
+    return Finding(
+        "SQLite",
+        "warning",
+        f"{file} is on {file_system.type}, a network file system; that works as long as one "
+        f"machine alone uses it; to be sure, {remedy}",
+    )
+
+
+def check_schema(version: str | None, newest: str) -> Finding:
+    """Compare the version of our tables with that of this code."""
+    if version is None:
+        return Finding("tables", "ok", "there are none yet; the first run makes them")
+    if version == newest:
+        return Finding("tables", "ok", f"version {version}, the newest")
+    if version < newest:
+        said = f"version {version}; the next run brings them to {newest}"
+        return Finding("tables", "warning", said)
+    said = f"version {version} was made by a newer hpsearch than this ({newest}); update hpsearch"
+    return Finding("tables", "error", said)
+
+
+def check_lease(lease: Lease | None, now: float) -> Finding:
+    """Say who drives the study."""
+    if lease is None or lease.expires_at <= now:
+        return Finding("driver", "ok", "no driver has the study now")
+    if is_dead(lease.holder):
+        said = f"{lease.holder} drove the study and is dead; the next run takes over at once"
+        return Finding("driver", "ok", said)
+    until = f"its lease ends in {lease.expires_at - now:.0f} s"
+    return Finding("driver", "ok", f"{lease.holder} drives the study, {until}")
+
+
+def newest_version() -> str:
+    """Return the version of the tables that this code makes."""
+    from alembic.config import Config
+    from alembic.script import ScriptDirectory
+
+    import hpsearch.study.migrations as migrations
+
+    config = Config()
+    folder = str(Path(migrations.__file__).parent)
+    config.set_main_option("script_location", folder.replace("%", "%%"))
+    config.set_main_option("path_separator", "os")
+    head = ScriptDirectory.from_config(config).get_current_head()
+    assert head is not None
+    return head
+
+
+def _is_cluster(subject: Subject) -> bool:
+    return isinstance(subject.study.spec.executor, SlurmOptions)
+
+
+def _missing(file: Path, subject: Subject) -> Finding:
+    if subject.is_started:
+        said = f"{file} is gone, but the study was started; restore it, or run this where it began"
+        return Finding("database", "error", said)
+    place = nearest(file.parent)
+    if not os.access(place, os.W_OK | os.X_OK):
+        said = f"{file} cannot be made, since {place} is not writable; give storage another path"
+        return Finding("database", "error", said)
+    return Finding("database", "ok", f"{file} is not there yet; the first run makes it")
+
+
+def _latency(database: Database, url: str) -> Finding:
+    seconds = statistics.median(_question(database) for _ in range(QUESTIONS))
+    said = f"{hide_password(url)} answers in {seconds * 1000:.1f} ms"
+    if seconds <= SLOW_SECONDS:
+        return Finding("database", "ok", said)
+    remedy = "run the driver nearer to it, since it waits for an answer at each event"
+    return Finding("database", "warning", f"{said}, which is slow; {remedy}")
+
+
+def _question(database: Database) -> float:
+    began = time.monotonic()
+    database.transaction(lambda session: session.execute(text("SELECT 1")))
+    return time.monotonic() - began
+
+
+def _version(connection: Connection) -> str | None:
+    if not inspect(connection).has_table(VERSION_TABLE):
+        return None
+    version = connection.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar()
+    return None if version is None else str(version)
+
+
+def _record_findings(database: Database, study: Study, now: float) -> Iterator[Finding]:
+    record = StudyRecords(database).get(study.spec.name)
+    if record is None:
+        yield Finding("driver", "ok", "the study has not been started")
+        return
+    if record.spec_hash != spec_hash(study):
+        yield Finding(
+            "search",
+            "error",
+            f"the database holds a study {study.spec.name} that searches something else; give this "
+            "one another name, or restore its file",
+        )
+    yield check_lease(Leases(database).current(record.id), now)
+
+
+OLD_SECONDS = 600.0
+"""after which a driver that runs has taken a request"""
+
+
+def check_requests(folder: StudyDir, now: float | None = None) -> Iterator[Finding]:
+    """Look for requests that wait for long, and for files that are no requests."""
+    requests = waiting(folder)
+    unread = len(list(folder.requests.glob("*.json*"))) - len(requests)
+    if unread > 0:
+        said = f"{unread} files in {folder.requests} are no requests and are not heard; remove them"
+        yield Finding("requests", "warning", said)
+    verbs = ", ".join(request.verb for request in requests)
+    moment = time.time() if now is None else now
+    if any(moment - request.at > OLD_SECONDS for request in requests):
+        said = f"{verbs} wait for a driver; start one with: hpsearch run {folder.root.name}"
+        yield Finding("requests", "warning", said)
+    elif unread <= 0:
+        yield Finding("requests", "ok", f"{verbs or 'none'} waiting in {folder.requests}")
+
+
+def check_files(folder: StudyDir) -> Iterator[Finding]:
+    """Look for damaged files that the driver or a job would stumble upon."""
+    damaged = [path for path in _messages(folder) if not _is_readable(path)]
+    for path in damaged:
+        said = f"{path} is damaged; remove it, or restore it from a copy"
+        yield Finding("files", "warning", said)
+    if not damaged:
+        yield Finding("files", "ok", f"none is damaged in {folder.root}")
+
+
+def _messages(folder: StudyDir) -> Iterator[Path]:
+    yield from (folder.spec, folder.driver)
+    for trial in sorted(folder.trials.glob("*")):
+        yield from sorted(trial.glob("*.json"))
+        for attempt in TrialDir(trial).attempts:
+            yield from sorted(attempt.root.glob("*.json"))
+
+
+def _is_readable(path: Path) -> bool:
+    try:
+        read_json(path)
+    except (CorruptError, DiskError):
+        return False
+    return True

@@ -1,0 +1,1 @@
+"""Bundles: trained players as folders that stand alone."""

@@ -1,0 +1,147 @@
+"""The certificate of a bundle: what was measured of its players, and how to repeat it.
+
+Players that learned on a GPU are measured there, if the machine has one: large games take hours
+elsewhere.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from typing import Annotated, Any, Final, Literal
+
+import torch
+
+from hpsearch.analysis.compare import SPLIT, ComparedPlayer, compare
+from hpsearch.schema import NonNegative, Positive, Range
+from hpsearch.trainers.evaluation import BOOTSTRAP_SEED, noise_key_of, starts_key
+from hpsearch.trainers.metrics import MODES, PANELS, worst_name
+from hpsearch.trainers.opponents import SavedPlayer
+
+Rows = tuple[ComparedPlayer, ...]
+WORST: Final = frozenset(worst_name(mode, role) for mode in MODES for role in PANELS)
+"""names of metrics"""
+
+
+@dataclass(frozen=True)
+class CertificateSeeds:
+    """What was drawn by what."""
+
+    training: NonNegative
+    """of the configuration"""
+    starts: NonNegative
+    moves: NonNegative
+    """keys of the starts, and of moves that are drawn"""
+    intervals: NonNegative
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """How the rows of a certificate came about."""
+
+    split: str
+    """name of the set of starts, which neither training nor the search uses"""
+    games: Positive
+    """games an opponent and mode"""
+    max_steps: Positive
+    """moves after which a game counts as unfinished"""
+    exploration: float
+    """share of its moves that the sampled policy draws"""
+    seeds: CertificateSeeds
+    device: Literal["cpu", "cuda"]
+    """where the games were played"""
+    threads: Annotated[int, Range(low=1, high=1024)]
+    """of torch, on the CPU"""
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What evaluation.json holds."""
+
+    study: str
+    trial: NonNegative
+    objective: str
+    """the metric that the study looks at first"""
+    params: dict[str, Any]
+    """of the trial, by the dotted path in its configuration"""
+    search_metrics: Any
+    """what the search measured of it"""
+    conditions: Conditions
+    rows: Rows
+    crossplay: Any
+    """its row of the last cross-play; None outside of populations"""
+    provenance: dict[str, str]
+    """versions of what played, by package"""
+
+
+def certify(players: Mapping[str, SavedPlayer], num_games: int) -> tuple[Conditions, Rows]:
+    """Measure the players of one configuration, by role, as this machine does it."""
+    player = next(iter(players.values()))
+    config, is_gpu = player.config, player.net.weights.device.type == "cuda"
+    conditions = Conditions(
+        split=SPLIT,
+        games=num_games,
+        max_steps=config.evaluation.max_steps,
+        exploration=config.evaluation.er,
+        seeds=CertificateSeeds(config.seed, starts_key(SPLIT), noise_key_of(SPLIT), BOOTSTRAP_SEED),
+        device="cuda" if is_gpu else "cpu",
+        threads=torch.get_num_threads(),
+    )
+    return conditions, tuple(compare(players, num_games))
+
+
+def differences(
+    players: Mapping[str, SavedPlayer], conditions: Conditions, rows: Rows
+) -> list[str]:
+    """Measure players again under a certificate's ``conditions``.
+
+    Returns:
+        A line for everything that is not as certified, every number bit for bit.
+    """
+    with _threads(conditions.threads):
+        now, now_measured = certify(players, conditions.games)
+    measured = now_measured if _names_worst(rows) else tuple(map(_without_worst, now_measured))
+    before = {**_flat(asdict(conditions)), **_numbers(rows)}
+    after = {**_flat(asdict(now)), **_numbers(measured)}
+    lines = [
+        f"{name}: certified {before.get(name)}, measured {after.get(name)}"
+        for name in dict.fromkeys((*before, *after))
+        if before.get(name) != after.get(name)
+    ]
+    if not lines and rows != measured:  # a row twice, of which the second one is right
+        return ["rows: certified are others than are measured, or in another order"]
+    return lines
+
+
+def _names_worst(rows: Rows) -> bool:
+    return any(name in WORST for row in rows for name in row.metrics)
+
+
+def _without_worst(row: ComparedPlayer) -> ComparedPlayer:
+    """Return a row as versions before 0.2 certified it, which did not know the worst of a panel."""
+    kept = {name: numbers for name, numbers in row.metrics.items() if name not in WORST}
+    return replace(row, metrics=kept)
+
+
+def _flat(conditions: Mapping[str, Any]) -> dict[str, Any]:
+    seeds = {f"seeds.{name}": value for name, value in conditions["seeds"].items()}
+    return {**conditions, **seeds, "seeds": None}
+
+
+def _numbers(rows: Rows) -> dict[str, float]:
+    return {
+        f"{row.player}, {metric}, {key}": number
+        for row in rows
+        for metric, numbers in row.metrics.items()
+        for key, number in numbers.items()
+    }
+
+
+@contextmanager
+def _threads(count: int) -> Iterator[None]:
+    """Let torch use so many threads: sums that are split otherwise round otherwise."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -1,0 +1,253 @@
+"""The greedy policy as files that need nothing of ours: for torch, and for ONNX.
+
+The greedy policy in ONNX, where the packages that write and run it are installed.
+"""
+
+import hashlib
+import io
+import logging
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+import torch
+from torch import Tensor
+from torch.export import Dim, ExportedProgram
+from torch.export.pt2_archive import PT2ArchiveReader, PT2ArchiveWriter
+from torch.onnx.errors import OnnxExporterError
+
+from hpsearch.errors import HpsearchError
+from hpsearch.export.folder import FORMAT, SORTED_POINTS
+from hpsearch.export.greedy import BATCHES, Greedy, SamplePositions, greedy_policy, trained_actions
+from hpsearch.trainers.opponents import SavedPlayer
+
+_GRAPH: Final = "models/model.json"
+_WRITTEN_LAST: Final = (".data/version", "byteorder", ".data/serialization_id")
+"""what torch's writer adds to an archive by itself"""
+_LONGER_NAMES: Final = 2**16
+"""bytes by which a file may be larger than in memory, where torch gives entries other names"""
+
+
+def traced(policy: Greedy) -> ExportedProgram:
+    """Return a policy as a program for any number of games."""
+    example = policy.example()
+    batch = Dim("batch", min=1)
+    with torch.no_grad():
+        program = torch.export.export(
+            policy.eval(), example, dynamic_shapes=tuple({0: batch} for _ in example)
+        )
+    return without_places(program)
+
+
+def without_places(program: ExportedProgram) -> ExportedProgram:
+    """Return the program without the lines of code that it came from, which name our folders."""
+    for node in program.graph.nodes:
+        node.meta.pop("stack_trace", None)
+    return program
+
+
+def write_program(path: Path, player: SavedPlayer, role: str, positions: SamplePositions) -> None:
+    """Write the greedy policy of a player, read it back and ask it what the player is asked.
+
+    It is asked with the points as they may come; see `SamplePositions.raw`.
+
+    Raises:
+        HpsearchError: if it answers otherwise anywhere.
+        OSError: if it cannot be written.
+    """
+    save_program(path, player, role, FORMAT)
+    differing = differing_actions(path, player, role, FORMAT, positions)
+    if differing:
+        raise HpsearchError(
+            f"the exported policy of the {role} differs from the trained one on {differing} of "
+            f"{len(positions.points)} positions; export on the CPU that trained it, or with the "
+            "version of torch that hpsearch is tested with"
+        )
+
+
+def save_program(path: Path, player: SavedPlayer, role: str, bundle_format: int) -> None:
+    """Write the greedy policy of a player: the same bytes for the same weights and versions.
+
+    Raises:
+        OSError: if it cannot be written.
+    """
+    program = traced(greedy_policy(role, player.net, bundle_format, autocast=True))
+    # torch's writer of files ends the whole process where the disk is full, so it is tried first.
+    memory = io.BytesIO()
+    torch.export.save(program, memory)
+    path.write_bytes(memory.getvalue() + bytes(_LONGER_NAMES))
+    torch.export.save(program, path)
+
+
+def differing_actions(
+    path: Path, player: SavedPlayer, role: str, bundle_format: int, positions: SamplePositions
+) -> int:
+    """Return on how many positions a policy plays otherwise than a player.
+
+    Each number of games at once is compared with the same of the player, whose products may round
+    otherwise for another number.
+
+    Args:
+        path: of a policy that this process wrote. Loading one runs whatever its file says.
+        player: whose policy it is.
+        role: "host" or "agent".
+        bundle_format: of the policy.
+        positions: what both are asked.
+    """
+    policy = torch.export.load(path).module()
+    given = positions if bundle_format == SORTED_POINTS else positions.raw()
+    counts = []
+    for batch in (*BATCHES, len(positions.points)):
+        answers: Tensor = policy(*given.first(batch).of(role))
+        wanted = trained_actions(player, role, positions.first(batch))
+        counts.append(int((answers != wanted).sum()))
+    return max(counts)
+
+
+def digest_by_build(path: Path, build: str) -> str:
+    """Return the sha256 that a program would have if another build of torch had written it.
+
+    Builds of one version for the CPU and for CUDA write the same programs, but for their own names.
+    """
+    if build == torch.__version__:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    with TemporaryDirectory(prefix="hpsearch-") as folder:
+        renamed = Path(folder) / path.name
+        with PT2ArchiveReader(str(path)) as old, PT2ArchiveWriter(str(renamed)) as new:
+            for name in old.get_file_names():
+                if name not in _WRITTEN_LAST:
+                    content = old.read_bytes(name)
+                    new.write_bytes(name, _renamed(content, build) if name == _GRAPH else content)
+        return hashlib.sha256(renamed.read_bytes()).hexdigest()
+
+
+def _renamed(graph: bytes, build: str) -> bytes:
+    before, after = (f'"torch_version": "{name}"' for name in (torch.__version__, build))
+    return graph.replace(before.encode(), after.encode())
+
+
+MISSING: Final = (
+    "no ONNX policy: the packages that write it are not installed; add them with "
+    "pip install 'hpsearch[onnx]', then export again"
+)
+TOLERANCE: Final = 1e-4
+"""of values, over the largest: sums in another order may let closer ones change places"""
+
+
+def write_onnx(
+    path: Path, player: SavedPlayer, role: str, positions: SamplePositions
+) -> str | None:
+    """Write the greedy policy of a player in float32, and let onnxruntime play it.
+
+    Nothing is written where it plays otherwise on a position in which the best action is clearly
+    the best.
+
+    Returns:
+        Why there is no ONNX policy, None if there is one.
+
+    Raises:
+        OSError: if it cannot be written.
+    """
+    if not can_write():
+        return MISSING
+    greedy = greedy_policy(role, player.net, FORMAT, autocast=False)
+    try:
+        save_onnx(path, greedy, torch.__version__)
+    except OnnxExporterError as error:
+        return f"no ONNX policy of the {role}: torch cannot write it ({str(error).splitlines()[0]})"
+    some = positions.raw().of(role)
+    differing = _differing(path, some, _clear_actions(greedy, some))
+    if differing == 0:
+        return None
+    path.unlink()
+    total = len(positions.points)
+    return f"no ONNX policy of the {role}: onnxruntime plays otherwise on {differing} of {total}"
+
+
+def can_write() -> bool:
+    """Return whether the packages that write ONNX policies, and play them, are installed."""
+    try:
+        import onnxruntime  # noqa: F401
+        import onnxscript  # noqa: F401
+    except ImportError:
+        return False
+    return True
+
+
+def save_onnx(path: Path, greedy: Greedy, build: str) -> None:
+    """Write a policy in ONNX: the same bytes for the same weights and versions.
+
+    Args:
+        path: of the file.
+        greedy: the policy, in float32.
+        build: of torch, by which the file says that it was written.
+
+    Raises:
+        OnnxExporterError: if torch cannot.
+    """
+    unknown_to_onnx = {
+        torch.ops.aten.scaled_dot_product_attention.default: _attention,
+        torch.ops.aten.argsort.stable: _stable_argsort,
+    }
+    with _without_remarks():
+        program = without_places(traced(greedy).run_decompositions(unknown_to_onnx))
+        written = torch.onnx.export(program, dynamo=True, verbose=False)
+    assert written is not None, "without a path it is returned"
+    written.model.producer_version = build
+    written.save(path)
+
+
+@torch.no_grad()
+def _clear_actions(greedy: Greedy, some: Sequence[Tensor]) -> Tensor:
+    """Return the greedy actions int64 (B,), -1 where another one is about as good."""
+    ranking: Tensor = greedy.ranking(*some)
+    actions = ranking.argmax(dim=-1)
+    if ranking.shape[1] == 1:  # a host in two dimensions has no choice
+        return actions
+    best = ranking.topk(2, dim=-1).values
+    scale = ranking.where(ranking.isfinite(), 0.0).abs().amax(dim=-1)
+    return torch.where(best[:, 0] - best[:, 1] > TOLERANCE * scale, actions, -1)
+
+
+def _differing(path: Path, some: Sequence[Tensor], clear: Tensor) -> int:
+    """Return on how many positions onnxruntime plays another than the clearly best action."""
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    names = [argument.name for argument in session.get_inputs()]
+    counts = []
+    for batch in (*BATCHES, len(clear)):
+        inputs = {name: values[:batch].numpy() for name, values in zip(names, some, strict=True)}
+        answers = torch.from_numpy(session.run(None, inputs)[0])
+        counts.append(int(((answers != clear[:batch]) & (clear[:batch] >= 0)).sum()))
+    return max(counts)
+
+
+def _attention(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor) -> Tensor:
+    """Return what torch's scaled_dot_product_attention does; ONNX's has no axis of members."""
+    weights = query @ key.mT * query.shape[-1] ** -0.5
+    weights = weights.masked_fill(~attn_mask, -torch.inf).softmax(dim=-1)
+    attended: Tensor = weights @ value
+    return attended
+
+
+def _stable_argsort(values: Tensor, *, stable: bool, dim: int = -1, descending: bool) -> Tensor:
+    """Return what torch's argsort does; of equal values, ONNX's TopK takes the earlier first."""
+    return values.topk(values.shape[dim], dim=dim, largest=descending).indices
+
+
+@contextmanager
+def _without_remarks() -> Iterator[None]:
+    """Keep torch from speaking of packages that it could also use, and of its own code."""
+    logger = logging.getLogger("torch.onnx")
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(before)

@@ -1,0 +1,275 @@
+"""Reading a bundle back, and measuring its players again.
+
+Nothing of what a bundle holds is run: its players are built from its configuration and weights, and
+its programs are compared, byte for byte, with those that these players give.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+
+from hpsearch.analysis.compare import device_of
+from hpsearch.cluster.code_snapshot import versions
+from hpsearch.errors import ConfigError, CorruptError
+from hpsearch.export.certificate import Certificate, Conditions, differences
+from hpsearch.export.folder import (
+    INDEX,
+    MOST_FILES,
+    BundleDir,
+    Contents,
+    plain_json,
+    plain_yaml,
+    read_contents,
+    read_file,
+    shown,
+)
+from hpsearch.export.rebuilding import onnx_differences, program_differences
+from hpsearch.export.signature import signer_of
+from hpsearch.schema import read, value_at
+from hpsearch.trainers.config import TrainerConfig, read_config
+from hpsearch.trainers.opponents import SavedPlayer, player_of
+from hpsearch.trainers.policy_size import policy_size
+from hpsearch.trainers.role_nets import build_net, net_size
+from hpsearch.trainers.rollouts import game_config
+
+CPU: Final = torch.device("cpu")
+MOST_POINTS: Final = 4096
+"""of a start"""
+MOST_COORDINATES: Final = 2**31
+"""of the points of all games that are measured at once"""
+_MOST_PROBLEMS: Final = 20
+"""of a configuration, to name"""
+_MOST_HEADER: Final = 2**20
+"""bytes of what names the tensors in a file of weights"""
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """A bundle whose files are those that were written."""
+
+    folder: BundleDir
+    contents: Contents
+    certificate: Certificate
+    rows: list[dict[str, Any]]
+    """the certified rows, as the file holds them"""
+    config: dict[str, Any]
+    players: dict[str, SavedPlayer]
+    """by role, on the CPU"""
+    measured: dict[str, SavedPlayer]
+    """the same on the device of the certificate, if this machine has it"""
+    signer: str | None
+    """who signed it, None where that was not asked"""
+
+    @property
+    def is_signed(self) -> bool:
+        """Return whether a signature lies in it, whether or not it was looked at."""
+        return self.folder.signature.exists()
+
+
+def bundles_in(folder: Path) -> list[Path]:
+    """Return the bundles at a path: itself, or those that it lists; none where it is no bundle.
+
+    Raises:
+        CorruptError: if its list is damaged, or names something else than folders within.
+    """
+    bundle = BundleDir(folder)
+    if any(path.is_symlink() or path.exists() for path in (bundle.certificate, bundle.provenance)):
+        return [folder]
+    index = folder / INDEX
+    if not index.is_file():
+        return []
+    listed = plain_json(read_file(index), index)
+    bundles = listed.get("bundles") if isinstance(listed, dict) else None
+    rows = bundles if isinstance(bundles, list) else []
+    names = [row.get("folder") if isinstance(row, dict) else None for row in rows]
+    if not 0 < len(names) == len(set(map(str, names))) <= MOST_FILES:
+        raise CorruptError(f"{index} lists no bundles, or one twice; export them again")
+    return [_within(folder, name) for name in names]
+
+
+def _within(folder: Path, name: object) -> Path:
+    path = folder / name if isinstance(name, str) and name not in ("", ".", "..") else folder
+    if path.parent != folder or path.name != name or path.is_symlink() or not path.is_dir():
+        raise CorruptError(f"{folder / INDEX} lists {name!r}, which is no folder in it")
+    return path
+
+
+def read_bundle(folder: Path, signers: Path | None = None) -> Bundle:
+    """Return a bundle.
+
+    Args:
+        folder: where it lies.
+        signers: the signers to trust, of which one must have signed it; see `signer_of`. None asks
+            for no signature.
+
+    Raises:
+        CorruptError: if it is not signed by one of them, if a file is missing or not as it was
+            written, or if anything else lies there.
+        ConfigError: if its configuration is of another version.
+        UsageError, HpsearchError: as `signer_of`.
+    """
+    bundle = BundleDir(folder)
+    provenance = read_file(bundle.provenance)
+    signer = None if signers is None else _signer(bundle, provenance, signers)
+    contents = read_contents(bundle, provenance)
+    certificate, rows = _certificate(contents, bundle)
+    plain, config = _config(contents, bundle)
+    _check_roles(bundle, contents.digests, config.learning())
+    _check_size(bundle, config, certificate.conditions)
+    tensors = _tensors(contents.data[bundle.weights.name], bundle.weights)
+    players = _players(bundle, config, tensors, CPU)
+    device = device_of(certificate.conditions.device)
+    measured = players if device == CPU else _players(bundle, config, tensors, device)
+    return Bundle(bundle, contents, certificate, rows, plain, players, measured, signer)
+
+
+def reproduce(bundle: Bundle) -> list[str]:
+    """Measure a bundle's players again, and write the programs of its players again.
+
+    Returns:
+        A line for everything that is not as certified; none where all of it is, bit for bit.
+    """
+    certificate = bundle.certificate
+    lines = _other_params(bundle)
+    lines += differences(bundle.measured, certificate.conditions, certificate.rows)
+    lines += program_differences(bundle.folder, bundle.contents, bundle.players)
+    if not lines:  # last, because writing them takes seconds
+        lines = onnx_differences(bundle.folder, bundle.contents, bundle.players)
+    return [*lines, *_other_versions(certificate)] if lines else []
+
+
+def _signer(bundle: BundleDir, provenance: bytes, signers: Path) -> str:
+    if not bundle.signature.is_symlink() and not bundle.signature.exists():
+        raise CorruptError(
+            f"{bundle.root} is not signed: it has no {bundle.signature.name}; ask for one that is, "
+            "or leave out --signers"
+        )
+    return signer_of(provenance, read_file(bundle.signature), signers)
+
+
+def _certificate(contents: Contents, bundle: BundleDir) -> tuple[Certificate, list[dict[str, Any]]]:
+    path = bundle.certificate
+    data = plain_json(contents.data[path.name], path)
+    try:
+        return read(Certificate, data, source=str(path)), data["rows"]
+    except ConfigError as error:
+        raise CorruptError(
+            f"{path} is no certificate of this version ({shown(error.problems[0])}); export again"
+        ) from error
+
+
+def _config(contents: Contents, bundle: BundleDir) -> tuple[dict[str, Any], TrainerConfig]:
+    path = bundle.config
+    try:
+        plain = plain_yaml(contents.data[path.name], path)
+        return plain, read_config(plain, source=str(path))
+    except ConfigError as error:
+        few = [shown(problem) for problem in error.problems[:_MOST_PROBLEMS]]
+        raise ConfigError(str(path), few) from error
+
+
+def _check_roles(bundle: BundleDir, listed: Mapping[str, str], roles: Iterable[str]) -> None:
+    """Refuse programs of roles that have no weights, and roles without a program."""
+    required, known = bundle.required(roles), bundle.required(roles) | bundle.optional(roles)
+    if wrong := sorted((required - listed.keys()) | (listed.keys() - known)):
+        raise CorruptError(
+            f"{bundle.provenance} lists other files than the players of {bundle.config.name} have "
+            f"({wrong[0]}); export the bundle again"
+        )
+
+
+def _check_size(bundle: BundleDir, config: TrainerConfig, conditions: Conditions) -> None:
+    """Refuse what no machine could measure, before memory is asked for."""
+    most_games = MOST_COORDINATES // (config.max_num_points * config.dimension)
+    if config.max_num_points > MOST_POINTS or conditions.games > most_games:
+        raise CorruptError(
+            f"{bundle.root} certifies {conditions.games} games of {config.max_num_points} points, "
+            f"but at most {MOST_POINTS} points and {MOST_COORDINATES} coordinates in all can be "
+            "measured; export it again"
+        )
+    try:
+        game_config(config)
+    except ValueError as error:
+        raise CorruptError(f"{bundle.config} is of no game: {error}; export it again") from error
+
+
+def _other_params(bundle: Bundle) -> list[str]:
+    """Return the parameters that the certificate names and the configuration has otherwise."""
+    lines = []
+    for path, value in bundle.certificate.params.items():
+        try:
+            there = value_at(bundle.config, path)
+        except KeyError:
+            there = "nothing"
+        if there != value:
+            name = bundle.folder.config.name
+            lines.append(f"{path}: {value} when certified, {there} in {name}")
+    return lines
+
+
+def _other_versions(certificate: Certificate) -> list[str]:
+    """Return what else is not as it was: the versions, which may be why."""
+    here = versions()
+    return [
+        f"version of {name}: {there} when certified, {here.get(name, 'none')} here"
+        for name, there in certificate.provenance.items()
+        if here.get(name) != there
+    ]
+
+
+def _tensors(content: bytes, path: Path) -> dict[str, Tensor]:
+    from safetensors import SafetensorError
+    from safetensors.torch import load
+
+    if int.from_bytes(content[:8], "little") > _MOST_HEADER:
+        raise CorruptError(f"{path} names too many tensors for a bundle; export it again")
+    try:
+        tensors = load(content)
+    # KeyError and TypeError: a dtype that torch does not have.
+    except (SafetensorError, ValueError, KeyError, TypeError) as error:
+        raise CorruptError(
+            f"{path} holds no weights ({shown(str(error))}); export it again"
+        ) from error
+    if any(tensor.dtype != torch.float32 for tensor in tensors.values()):
+        raise CorruptError(f"{path} holds other numbers than float32; export it again")
+    return tensors
+
+
+def _players(
+    bundle: BundleDir, config: TrainerConfig, tensors: Mapping[str, Tensor], device: torch.device
+) -> dict[str, SavedPlayer]:
+    roles = config.learning()
+    if other := sorted(name for name in tensors if name.partition(".")[0] not in roles):
+        raise CorruptError(
+            f"{bundle.weights} holds {other[0]!r}, of no player of {bundle.config}; export it again"
+        )
+    return {role: _player(bundle, config, role, tensors, device) for role in roles}
+
+
+def _player(
+    bundle: BundleDir,
+    config: TrainerConfig,
+    role: str,
+    tensors: Mapping[str, Tensor],
+    device: torch.device,
+) -> SavedPlayer:
+    own = {
+        name.removeprefix(f"{role}."): tensor
+        for name, tensor in tensors.items()
+        if name.startswith(f"{role}.")
+    }
+    wrong = f"{bundle.weights} is not of the networks of {bundle.config}"
+    there, learning = sum(tensor.numel() for tensor in own.values()), config.learning()[role]
+    # Counted before anything is built: a configuration can ask for networks of any size.
+    if policy_size(role, config) > there or net_size(role, learning, config) > there:
+        raise CorruptError(f"{wrong}, which are larger; export it again")
+    net = build_net(role, learning, config, [config.seed], device)
+    try:
+        net.set_layers(0, own)
+    except ValueError as error:
+        raise CorruptError(f"{wrong}: {shown(str(error))}") from error
+    return player_of(role, config, config.steps, net)

@@ -1,0 +1,303 @@
+"""Files: written whole or not at all, and read within bounds.
+
+They are read again by `bounded`.
+
+Reading what other processes wrote: files below runs/ are data, and nothing in one ends a reader.
+
+Here alone such files are opened. Only regular files are read, without waiting for a writer; each is
+read up to a bound; JSON is nested to a bound, and its texts hold neither NUL, which databases
+refuse, nor halves of surrogate pairs, which cannot be encoded: U+FFFD stands in their place.
+
+Files of the repository that an installed package brings along, so that each stands once.
+
+They lie in their own folders of the repository; a wheel holds copies in ``hpsearch/files/``, which
+pyproject.toml lists.
+"""
+
+import errno
+import json
+import os
+import re
+import stat
+from collections.abc import Iterator
+from contextlib import suppress
+from io import BufferedReader
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from hpsearch.errors import CorruptError, DiskError, unwritten
+
+
+def write_text(path: Path, text: str) -> None:
+    """Replace the file at ``path`` by ``text``; raises as `write_bytes` does."""
+    write_bytes(path, text.encode())
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Replace the file at ``path`` by ``data``.
+
+    Raises:
+        DiskError: if the disk is full or not writable, or a folder lies there; the old file stays.
+    """
+    _replace(path, data, is_flushed=True)
+
+
+def _replace(path: Path, data: bytes, *, is_flushed: bool) -> None:
+    temporary = path.with_name(f".{path.name}-{uuid4().hex}")
+    try:
+        make_folder(path.parent)
+        with temporary.open("wb") as file:
+            file.write(data)
+            if is_flushed:
+                file.flush()
+                os.fsync(file.fileno())
+        temporary.replace(path)
+        if is_flushed:
+            flush(path.parent)
+            with suppress(PermissionError):  # a folder that others keep need not be readable
+                flush(path.parent.parent)  # a process that made ours may have died before this
+    except OSError as error:
+        raise unwritten(path, error) from error
+    finally:
+        with suppress(OSError):  # where nothing can be written, nothing can be removed either
+            temporary.unlink()
+
+
+def write_json(path: Path, data: Any) -> None:
+    """Replace the file at ``path`` by ``data`` as JSON; raises as `write_text` does."""
+    write_text(path, json.dumps(data, indent=1) + "\n")
+
+
+def replace_json(path: Path, data: Any) -> None:
+    """Replace the file at ``path`` by ``data`` as JSON, without waiting for the disk.
+
+    A reader sees the old file or the new one; a loss of power may leave either, or a damaged one.
+
+    Raises:
+        DiskError: if the disk is full or not writable; the old file stays.
+    """
+    _replace(path, (json.dumps(data, indent=1) + "\n").encode(), is_flushed=False)
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder, and those above it that are missing, so that they survive a loss of power.
+
+    Raises:
+        OSError: if that is not possible.
+    """
+    missing, above = [], folder
+    while not above.exists():
+        missing.append(above)
+        above = above.parent
+    folder.mkdir(parents=True, exist_ok=True)
+    for made in missing:
+        flush(made.parent)
+
+
+def flush(path: Path) -> None:
+    """Make sure that a file, or the names in a folder, survive a loss of power."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def flush_tree(folder: Path) -> None:
+    """Make sure that a folder survives a loss of power, with all that lies in it."""
+    for path in (*folder.rglob("*"), folder):
+        flush(path)
+
+
+MAX_FILE = 64 * 2**20
+"""bytes of a file that is read whole"""
+MAX_RECORD = 16 * 2**20
+"""bytes of a file that holds one record"""
+MAX_LINE = 4 * 2**20
+"""bytes of a line; longer ones are passed over"""
+MAX_LINES = 2**30
+"""bytes of a file that is read line by line"""
+MAX_TAIL = 64 * 2**10
+"""bytes of the end of a log that are looked at"""
+MAX_DEPTH = 64
+"""to which lists and mappings may be nested; a configuration needs a dozen"""
+
+CANNOT_BE_KEPT = re.compile("[\x00\ud800-\udfff]")
+"""characters that neither a database nor UTF-8 takes"""
+_FOR_GOOD = frozenset(
+    (errno.ENOENT, errno.EISDIR, errno.ENOTDIR, errno.ELOOP, errno.ENXIO, errno.ENAMETOOLONG)
+)
+"""what the system says of a path at which no file lies"""
+_ESCAPED = re.compile(r"\\u(?:0000|[dD][89a-fA-F])")
+"""how such a character gets into JSON that was decoded without a fault"""
+
+
+def open_file(path: Path, limit: int | None = None) -> BufferedReader:
+    """Return a regular file, open for reading.
+
+    Raises:
+        CorruptError: if something else is there, such as a folder or a pipe, or the file holds more
+            than ``limit`` bytes.
+        OSError: if there is no file, or it cannot be opened now.
+    """
+    try:
+        # A pipe would keep its reader waiting for a writer, a terminal would become ours.
+        file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    except OSError as error:
+        if is_for_good(error) and not isinstance(error, FileNotFoundError):
+            raise _no_file(path) from error
+        raise
+    status = os.fstat(file)
+    if not stat.S_ISREG(status.st_mode):
+        os.close(file)
+        raise _no_file(path)
+    if limit is not None and status.st_size > limit:
+        os.close(file)
+        raise _too_large(path, limit)
+    return os.fdopen(file, "rb")
+
+
+def contents(path: Path, limit: int = MAX_FILE) -> bytes:
+    """Return what a file holds.
+
+    Raises:
+        CorruptError: if it is no regular file, or holds more than ``limit`` bytes.
+        OSError: if there is no file, or it cannot be read now.
+    """
+    with open_file(path, limit) as file:
+        data = file.read(limit + 1)
+    if len(data) > limit:  # it has grown meanwhile
+        raise _too_large(path, limit)
+    return data
+
+
+def read_json(path: Path, limit: int = MAX_FILE) -> Any:
+    """Return what the JSON file at ``path`` holds, None if there is no file.
+
+    Raises:
+        CorruptError: if the file is not JSON, nested too deeply, too large, or no regular file.
+        DiskError: if it cannot be read.
+    """
+    try:
+        return parse_json(contents(path, limit))
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise unreadable(path, error) from error
+    except ValueError as error:
+        raise CorruptError(
+            f"{path} is no JSON ({error}); it was not written by hpsearch"
+        ) from error
+
+
+def parse_json(data: bytes | str) -> Any:
+    """Return what JSON stands for.
+
+    Raises:
+        ValueError: if it is no JSON, not in UTF-8, or nested too deeply.
+    """
+    text = data if isinstance(data, str) else data.decode("utf-8")
+    try:
+        value = json.loads(text)
+    except RecursionError as error:
+        raise ValueError(f"nested more than {MAX_DEPTH} deep") from error
+    if text.count("[") + text.count("{") > MAX_DEPTH:
+        _check_depth(value)
+    return _cleaned(value) if _ESCAPED.search(text) else value
+
+
+def read_lines(path: Path) -> Iterator[bytes]:
+    """Yield the lines of a file without their ends; what follows the last end is no line.
+
+    The file is not held in memory; a line of more than MAX_LINE bytes is passed over.
+
+    Raises:
+        FileNotFoundError: if there is no file.
+        CorruptError: if it is no regular file, or of more than MAX_LINES bytes.
+        DiskError: if it cannot be read.
+    """
+    try:
+        with open_file(path, MAX_LINES) as file:
+            is_whole = True
+            while part := file.readline(MAX_LINE):
+                ends = part.endswith(b"\n")
+                if ends and is_whole:
+                    yield part[:-1]
+                is_whole = ends
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise unreadable(path, error) from error
+
+
+def last_lines(path: Path, count: int) -> list[str]:
+    """Return the last lines of a log, of its last MAX_TAIL bytes; none if it cannot be read."""
+    try:
+        with open_file(path) as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - MAX_TAIL))
+            tail = file.read(MAX_TAIL)
+    except (OSError, CorruptError):
+        return []
+    return tail.decode("utf-8", errors="replace").splitlines()[-count:]
+
+
+def is_for_good(error: OSError) -> bool:
+    """Return whether an error says that there is no file, not that it cannot be read now."""
+    return error.errno in _FOR_GOOD
+
+
+def unreadable(path: Path, error: OSError) -> DiskError:
+    """Return the error of a file that is there and cannot be read."""
+    return DiskError(
+        f"{path} cannot be read ({error.strerror}); check the file system and the permissions"
+    )
+
+
+def _no_file(path: Path) -> CorruptError:
+    return CorruptError(
+        f"{path} is no regular file; hpsearch did not make it, so remove it or restore the file "
+        "from a copy"
+    )
+
+
+def _too_large(path: Path, limit: int) -> CorruptError:
+    return CorruptError(
+        f"{path} holds more than {limit:,} bytes, which nothing of its kind does; hpsearch did not "
+        "write it, so remove it or restore it from a copy"
+    )
+
+
+def _check_depth(value: Any) -> None:
+    """Raise ValueError if a value is nested too deeply for code that recurses into it."""
+    layer, depth = [value], 0
+    while layer := [item for node in layer for item in _items(node)]:
+        depth += 1
+        if depth > MAX_DEPTH:
+            raise ValueError(f"nested more than {MAX_DEPTH} deep")
+
+
+def _items(node: Any) -> list[Any]:
+    """Return what a list or a mapping holds, nothing for any other value."""
+    if isinstance(node, dict):
+        return list(node.values())
+    return node if isinstance(node, list) else []
+
+
+def _cleaned(value: Any) -> Any:
+    if isinstance(value, str):
+        return CANNOT_BE_KEPT.sub("\ufffd", value)
+    if isinstance(value, list):
+        return [_cleaned(item) for item in value]
+    if isinstance(value, dict):
+        return {_cleaned(key): _cleaned(item) for key, item in value.items()}
+    return value
+
+
+_PACKAGE = Path(__file__).parent
+
+
+def shipped(name: str) -> Path:
+    """Return where a file lies that the repository holds as ``name``, such as studies/x.yaml."""
+    copy = _PACKAGE / "files" / name
+    return copy if copy.exists() else _PACKAGE.parent / name

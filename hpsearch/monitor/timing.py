@@ -1,0 +1,288 @@
+"""Named sections of a step: how long each takes, and which one the loop is in.
+
+``with sections("rollout"): ...`` costs half a microsecond while nothing asks for it, and one or two
+while timed. On a GPU it measures by events in the stream, which nothing waits for: they are read
+when they have passed.
+
+A Chrome trace of some steps; outside them nothing is measured.
+"""
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Protocol
+from uuid import uuid4
+
+import torch
+from torch.profiler import ProfilerActivity, profile
+
+from hpsearch.monitor.config import ProfilerConfig
+from hpsearch.monitor.watchdog import Activity
+
+MAX_PENDING = 4096
+"""sections between two readings whose events are kept before those that have passed are added up"""
+
+
+@dataclass(frozen=True)
+class Timing:
+    """How long a section took."""
+
+    milliseconds: float
+    """in all"""
+    count: int
+    """how often it was passed"""
+
+    @property
+    def mean(self) -> float:
+        """Return the milliseconds of one passing."""
+        return self.milliseconds / self.count
+
+
+class Sections(Protocol):
+    """What a training loop is handed to name its sections by."""
+
+    def __call__(self, name: str) -> AbstractContextManager[Any]:
+        """Return the block of one section; sections may lie inside each other."""
+        ...
+
+
+class NoSections:
+    """Switched off: one block that does nothing, for every name."""
+
+    def __call__(self, name: str) -> AbstractContextManager[Any]:
+        """Return the block that does nothing."""
+        return _NOTHING
+
+
+_NOTHING: AbstractContextManager[Any] = nullcontext()
+NO_SECTIONS = NoSections()
+
+
+class NamedSections:
+    """Tells ``activity`` where the loop is and, while ``timed``, measures.
+
+    Attributes:
+        annotated: whether a profiler sees the sections by name; set while one runs.
+    """
+
+    def __init__(self, device: torch.device, activity: Activity, *, timed: bool) -> None:
+        self.annotated = False
+        self._activity = activity
+        self._timer = _timer(device) if timed else None
+        self._sections: dict[str, _Section] = {}
+        self._open: list[tuple[str, Any, AbstractContextManager[Any] | None]] = []
+
+    def __call__(self, name: str) -> AbstractContextManager[Any]:
+        """Return the block of one section."""
+        section = self._sections.get(name)
+        if section is None:
+            section = self._sections[name] = _Section(name, self._enter, self._leave)
+        return section
+
+    def read(self) -> Mapping[str, Timing]:
+        """Return each section's time since the last reading; empty while not timed."""
+        return {} if self._timer is None else self._timer.read()
+
+    def _enter(self, name: str) -> None:
+        self._activity.enter(name)
+        annotation = None
+        if self.annotated:
+            annotation = torch.profiler.record_function(name)
+            annotation.__enter__()
+        start = None if self._timer is None else self._timer.start()
+        self._open.append((name, start, annotation))
+
+    def _leave(self) -> None:
+        name, start, annotation = self._open.pop()
+        if self._timer is not None:
+            self._timer.stop(name, start)
+        if annotation is not None:
+            annotation.__exit__(None, None, None)
+        self._activity.leave()
+
+
+class _Section:
+    """The block of one name; may be open more than once."""
+
+    __slots__ = ("_enter", "_leave", "_name")
+
+    def __init__(self, name: str, enter: Callable[[str], None], leave: Callable[[], None]) -> None:
+        self._name = name
+        self._enter = enter
+        self._leave = leave
+
+    def __enter__(self) -> None:
+        self._enter(self._name)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._leave()
+
+
+class _Timer(Protocol):
+    """Measures from a start to a stop."""
+
+    def start(self) -> Any:
+        """Return a mark of now."""
+        ...
+
+    def stop(self, name: str, start: Any) -> None:
+        """Count the time since the mark ``start`` for a section."""
+        ...
+
+    def read(self) -> dict[str, Timing]:
+        """Return each section's time since the last reading, and begin anew."""
+        ...
+
+
+class _Totals:
+    """Milliseconds and counts by section."""
+
+    def __init__(self) -> None:
+        self._milliseconds: dict[str, float] = defaultdict(float)
+        self._counts: dict[str, int] = defaultdict(int)
+
+    def add(self, name: str, milliseconds: float) -> None:
+        self._milliseconds[name] += milliseconds
+        self._counts[name] += 1
+
+    def take(self) -> dict[str, Timing]:
+        timings = {
+            name: Timing(milliseconds, self._counts[name])
+            for name, milliseconds in self._milliseconds.items()
+        }
+        self._milliseconds.clear()
+        self._counts.clear()
+        return timings
+
+
+class _CpuTimer:
+    def __init__(self) -> None:
+        self._totals = _Totals()
+
+    def start(self) -> float:
+        return time.perf_counter()
+
+    def stop(self, name: str, start: float) -> None:
+        self._totals.add(name, 1e3 * (time.perf_counter() - start))
+
+    def read(self) -> dict[str, Timing]:
+        return self._totals.take()
+
+
+class _CudaTimer:
+    """Pairs of events in the current stream; those that have not passed wait for the next reading.
+
+    While a CUDA graph is captured nothing is measured: the events would become part of the graph.
+    """
+
+    def __init__(self) -> None:
+        self._totals = _Totals()
+        self._spare: list[torch.cuda.Event] = []
+        self._pending: list[tuple[str, torch.cuda.Event, torch.cuda.Event]] = []
+
+    def start(self) -> "torch.cuda.Event | None":
+        return None if torch.cuda.is_current_stream_capturing() else self._record()
+
+    def stop(self, name: str, start: "torch.cuda.Event | None") -> None:
+        if start is None or torch.cuda.is_current_stream_capturing():
+            return
+        self._pending.append((name, start, self._record()))
+        if len(self._pending) >= MAX_PENDING:
+            self._add_up()
+
+    def read(self) -> dict[str, Timing]:
+        self._add_up()
+        return self._totals.take()
+
+    def _record(self) -> torch.cuda.Event:
+        event = self._spare.pop() if self._spare else torch.cuda.Event(enable_timing=True)
+        event.record()
+        return event
+
+    def _add_up(self) -> None:
+        waiting = []
+        for name, start, end in self._pending:
+            if end.query():
+                self._totals.add(name, start.elapsed_time(end))
+                self._spare += (start, end)
+            else:
+                waiting.append((name, start, end))
+        self._pending = waiting
+
+
+def _timer(device: torch.device) -> _Timer:
+    return _CudaTimer() if device.type == "cuda" else _CpuTimer()
+
+
+class StepProfiler:
+    """Traces the steps that the configuration names, once.
+
+    Steps are counted from 1: step 200 is the one that brings the count from 199 to 200. A run that
+    goes on from amid the steps traces the rest of them.
+    """
+
+    def __init__(
+        self, config: ProfilerConfig, folder: Path, sections: NamedSections, device: torch.device
+    ) -> None:
+        self._before = config.first_step - 1
+        self._last = self._before + config.steps
+        self._folder = folder
+        self._sections = sections
+        self._activities = [ProfilerActivity.CPU]
+        if device.type == "cuda":
+            self._activities.append(ProfilerActivity.CUDA)
+        self._running: tuple[int, profile] | None = None
+
+    def steps_until_due(self, step: int) -> int | None:
+        """Return how many steps after ``step`` the profiler starts or stops, None for never."""
+        if step < self._before:
+            return self._before - step
+        return self._last - step if step < self._last else None
+
+    def before_steps(self, step: int) -> None:
+        """Start, if the next step is one of those to trace."""
+        if self._running is None and self._before <= step < self._last:
+            running = profile(activities=self._activities, acc_events=True)
+            running.start()
+            self._running = step + 1, running
+            self._sections.annotated = True
+
+    def after_steps(self, step: int) -> None:
+        """Stop and write the trace, if the last step to trace has been made."""
+        if step >= self._last:
+            self.stop(step)
+
+    def stop(self, step: int) -> None:
+        """Write the steps traced up to ``step``; nothing if none are being traced.
+
+        Raises:
+            RuntimeError, OSError: if the trace cannot be written.
+        """
+        if self._running is None:
+            return
+        first, running = self._running
+        self._running = None
+        self._sections.annotated = False
+        running.stop()
+        if step >= first:
+            _write(running, self._folder / f"trace-{first}-{step}.json")
+
+
+def _write(trace: profile, path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{uuid4().hex}-{path.name}")
+    try:
+        trace.export_chrome_trace(str(temporary))
+        temporary.replace(path)
+    finally:
+        with suppress(OSError):
+            temporary.unlink()

@@ -1,0 +1,337 @@
+"""Hyperparameters of children: those of their parents, explored as the population says.
+
+Points to try next, by a model of what each point improved at its time.
+
+Source: Parker-Holder, Nguyen and Roberts, Provably efficient online hyperparameter optimization
+with population-based bandits (NeurIPS 2020, arXiv 2002.02518), PB2: a time-varying Gaussian process
+on changes of the score, its upper confidence bound maximised, with the points that are already
+under way taken as known for the bound's width.
+Axes: n observations, C children, D dimensions.
+
+A Gaussian process whose function changes with time.
+
+k((x, t), (x', t')) = exp(-|x - x'|^2 / 2 l^2) (1 - w)^(|t - t'| / 2), observed with noise.
+Source: Bogunovic, Scarlett and Cevher, Time-varying Gaussian process bandit optimization (AISTATS
+2016, arXiv 1601.06650), the model of TV-GP-UCB, which PB2 takes over (arXiv 2002.02518).
+Axes: n observations, m queries, D dimensions.
+
+Children's hyperparameters where a model of past improvements says: PB2's explore step.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any, assert_never
+
+import numpy as np
+
+from hpsearch.population.options import Keep, Model, Perturb, Schedule
+from hpsearch.population.perturb import (
+    CategoricalLike,
+    IsActive,
+    NumericLike,
+    Parameter,
+    Perturbation,
+    explore,
+    share_of,
+    value_at,
+)
+from hpsearch.population.statistics import Floats
+
+LENGTH_SCALES = (0.1, 0.2, 0.4, 0.8, 1.6)
+FORGETTING = (0.0, 0.02, 0.1, 0.3)
+NOISES = (0.01, 0.1, 0.5, 1.0)
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """What the process is like; the variance of its function is 1."""
+
+    length_scale: float
+    """distance in x over which the function stays alike"""
+    forgetting: float
+    """w, from 0 (the function never changes) to below 1"""
+    noise: float
+    """variance of an observation's noise"""
+
+    def covariance(self, x: Floats, t: Floats, other_x: Floats, other_t: Floats) -> Floats:
+        """Return the covariance (n, m) of the function at x (n, D), t (n,) and at the others."""
+        square = np.square(x[:, None] - other_x).sum(axis=2)
+        ages = np.abs(t[:, None] - other_t)
+        alike: Floats = np.exp(-square / (2 * self.length_scale**2))
+        return alike * (1.0 - self.forgetting) ** (ages / 2)
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """The process after observations."""
+
+    kernel: Kernel
+    x: Floats
+    """(n, D)"""
+    t: Floats
+    """(n,)"""
+    factor: Floats
+    """(n, n) Cholesky factor of the observations' covariance"""
+    weights: Floats
+    """(n,) inverse covariance times observations"""
+    log_evidence: float
+    """logarithm of the observations' density"""
+
+    def predict(self, x: Floats, t: Floats) -> tuple[Floats, Floats]:
+        """Return mean and standard deviation (m,) of the function at x (m, D) and t (m,)."""
+        cross = self.kernel.covariance(self.x, self.t, x, t)
+        known = np.linalg.solve(self.factor, cross)
+        variance = np.maximum(1.0 - np.square(known).sum(axis=0), 0.0)
+        return cross.T @ self.weights, np.sqrt(variance)
+
+
+def condition(kernel: Kernel, x: Floats, t: Floats, y: Floats) -> Posterior:
+    """Return the process after the observations y (n,) at x (n, D) and t (n,).
+
+    Source: Rasmussen and Williams, Gaussian processes for machine learning (2006), algorithm 2.1.
+    """
+    covariance = kernel.covariance(x, t, x, t) + kernel.noise * np.eye(len(y))
+    factor = np.asarray(np.linalg.cholesky(covariance), dtype=np.float64)
+    weights = np.linalg.solve(factor.T, np.linalg.solve(factor, y))
+    log_evidence = -0.5 * y @ weights - np.log(factor.diagonal()).sum()
+    return Posterior(
+        kernel, x, t, factor, weights, float(log_evidence - 0.5 * len(y) * np.log(2 * np.pi))
+    )
+
+
+def fit(x: Floats, t: Floats, y: Floats) -> Posterior:
+    """Return the process, of those on a grid of kernels, that makes the observations likeliest."""
+    return max(
+        (
+            condition(Kernel(*kernel), x, t, y)
+            for kernel in product(LENGTH_SCALES, FORGETTING, NOISES)
+        ),
+        key=lambda posterior: posterior.log_evidence,
+    )
+
+
+NUM_CANDIDATES = 512
+"""points looked at, half of them anywhere and half near good ones"""
+NUM_ANCHORS = 8
+NEARNESS = 0.08
+"""standard deviation of the candidates around a good point"""
+
+
+@dataclass(frozen=True)
+class Observations:
+    """What was tried, when, and how much the score changed by it."""
+
+    x: Floats
+    """(n, D) places in the unit cube"""
+    t: Floats
+    """(n,) generations"""
+    change: Floats
+    """(n,) of the score over the generation; high is good"""
+
+    def __post_init__(self) -> None:
+        """Refuse arrays that do not fit together, or are not finite."""
+        if self.x.ndim != 2 or not len(self.x) == len(self.t) == len(self.change):
+            raise ValueError(
+                f"observations need x (n, D), t (n,) and change (n,), got "
+                f"{self.x.shape=}, {self.t.shape=}, {self.change.shape=}"
+            )
+        if not all(np.isfinite(part).all() for part in (self.x, self.t, self.change)):
+            raise ValueError("observations must be finite; leave out members that failed")
+
+
+def propose(
+    seen: Observations, now: float, num_children: int, optimism: float, rng: np.random.Generator
+) -> Floats:
+    """Return points of the unit cube for the children of generation ``now``, float64 (C, D).
+
+    Args:
+        seen: what was tried so far; with nothing to tell points apart, they are drawn anywhere.
+        now: generation of the children.
+        num_children: C.
+        optimism: standard deviations that are added to the mean; 0 only exploits.
+        rng: draws the points that are looked at.
+    """
+    dimensions = seen.x.shape[1]
+    if len(seen.change) < 2 or np.ptp(seen.change) == 0:
+        return rng.random((num_children, dimensions))
+    standard = (seen.change - seen.change.mean()) / seen.change.std()
+    model = fit(seen.x, seen.t, standard)
+    children = np.zeros((num_children, dimensions))
+    for child in range(num_children):
+        candidates = _candidates(model, now, rng)
+        mean, error = model.predict(candidates, np.full(len(candidates), now))
+        children[child] = candidates[(mean + optimism * error).argmax()]
+        model = _under_way(model, children[child], now)
+    return children
+
+
+def _candidates(model: Posterior, now: float, rng: np.random.Generator) -> Floats:
+    """Return points anywhere, and points around those that the model now thinks best."""
+    half, dimensions = NUM_CANDIDATES // 2, model.x.shape[1]
+    mean, _ = model.predict(model.x, np.full(len(model.x), now))
+    anchors = model.x[np.argsort(-mean, kind="stable")[:NUM_ANCHORS]]
+    near = anchors[rng.integers(len(anchors), size=half)]
+    near = near + NEARNESS * rng.normal(size=(half, dimensions))
+    return np.concatenate([rng.random((half, dimensions)), np.clip(near, 0.0, 1.0)])
+
+
+def _under_way(model: Posterior, point: Floats, now: float) -> Posterior:
+    """Return the model as if the point had been seen to do as expected: only less is unsure.
+
+    Source: Desautels, Krause and Burdick, GP-BUCB (JMLR 15, 2014).
+    """
+    expected, _ = model.predict(point[None], np.array([now]))
+    y = np.concatenate([model.factor @ (model.factor.T @ model.weights), expected])
+    return condition(model.kernel, np.vstack([model.x, point]), np.append(model.t, now), y)
+
+
+@dataclass(frozen=True)
+class Generation:
+    """One member's training over one generation."""
+
+    values: Mapping[str, Any]
+    """its hyperparameters, by name"""
+    generation: int
+    change: float
+    """of its score; high is good, not a number where it failed"""
+
+
+def model_explore(
+    parents: Sequence[Mapping[str, Any]],
+    history: Sequence[Generation],
+    parameters: Mapping[str, Parameter],
+    is_active: IsActive,
+    *,
+    generation: int,
+    optimism: float,
+    how: Perturbation,
+    rng: np.random.Generator,
+) -> list[dict[str, Any]]:
+    """Return the values of a child of each parent.
+
+    The model proposes the numbers that exist for every child and throughout the history; choices,
+    and numbers that exist for some alone, are explored without a model (`explore`).
+
+    Args:
+        parents: values by name.
+        history: generations of all members; those that failed are left out of the model.
+        parameters: every parameter, each after those on which its existence depends.
+        is_active: whether a parameter exists under the child's values so far.
+        generation: the children's.
+        optimism: standard deviations that are added to the model's mean.
+        how: for what has no model.
+        rng: draws all of it.
+
+    Raises:
+        ValueError: if a number of the history lies outside its range.
+    """
+    children = [explore(parent, parameters, is_active, how, rng) for parent in parents]
+    known = [past for past in history if np.isfinite(past.change)]
+    all_values = [*children, *(past.values for past in known)]
+    modelled = {
+        name: parameter
+        for name, parameter in parameters.items()
+        if not isinstance(parameter, CategoricalLike)
+        and all(name in values for values in all_values)
+    }
+    if not modelled or not known:
+        return children
+    seen = Observations(
+        x=np.array([_place(modelled, past.values) for past in known]),
+        t=np.array([past.generation for past in known], dtype=np.float64),
+        change=np.array([past.change for past in known], dtype=np.float64),
+    )
+    points = propose(seen, generation, len(children), optimism, rng)
+    return [child | _values(modelled, point) for child, point in zip(children, points, strict=True)]
+
+
+def _place(parameters: Mapping[str, NumericLike], values: Mapping[str, Any]) -> list[float]:
+    return [share_of(parameter, values[name]) for name, parameter in parameters.items()]
+
+
+def _values(parameters: Mapping[str, NumericLike], point: Floats) -> dict[str, float]:
+    return {
+        name: value_at(parameter, float(share))
+        for (name, parameter), share in zip(parameters.items(), point, strict=True)
+    }
+
+
+@dataclass(frozen=True)
+class Exploring:
+    """The parameters that children may change, and what is known of them."""
+
+    parameters: Mapping[str, Parameter]
+    """each after those on which its existence depends"""
+    is_active: IsActive
+    history: Sequence[Generation]
+    generation: int
+
+
+def explored(
+    how: Perturb | Model | Keep | Schedule,
+    parents: Sequence[Mapping[str, Any]],
+    exploring: Exploring,
+    rng: np.random.Generator,
+) -> list[dict[str, Any]]:
+    """Return the children's hyperparameters; those that must not change stay."""
+    if isinstance(how, Keep | Schedule):
+        return [dict(params) for params in parents]
+    kept = [
+        {name: value for name, value in params.items() if name not in exploring.parameters}
+        for params in parents
+    ]
+    children: list[dict[str, Any]] = [{} for _ in parents]
+    # Together where what must not change is the same: it decides which parameters there are.
+    for same in _distinct(kept):
+        places = [place for place, parameters in enumerate(kept) if parameters == same]
+        changed = _changed(how, [parents[place] for place in places], same, exploring, rng)
+        for place, values in zip(places, changed, strict=True):
+            children[place] = same | values
+    return children
+
+
+def _distinct(values: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    distinct: list[dict[str, Any]] = []
+    for value in values:
+        if value not in distinct:
+            distinct.append(value)
+    return distinct
+
+
+def _changed(
+    how: Perturb | Model,
+    parents: Sequence[Mapping[str, Any]],
+    same: Mapping[str, Any],
+    exploring: Exploring,
+    rng: np.random.Generator,
+) -> list[dict[str, Any]]:
+    """Return the parameters that may change of children whose parents share all others."""
+
+    def is_active(name: str, values: Mapping[str, Any]) -> bool:
+        return exploring.is_active(name, {**same, **values})
+
+    match how:
+        case Perturb():
+            return [
+                explore(params, exploring.parameters, is_active, perturbation(how), rng)
+                for params in parents
+            ]
+        case Model():
+            return model_explore(
+                parents,
+                exploring.history,
+                exploring.parameters,
+                is_active,
+                generation=exploring.generation,
+                optimism=how.optimism,
+                how=perturbation(how.perturb),
+                rng=rng,
+            )
+        case _:
+            assert_never(how)
+
+
+def perturbation(how: Perturb) -> Perturbation:
+    """Return the steps that a study file names."""
+    return Perturbation(how.factor, how.range_share, how.resample, how.switch)

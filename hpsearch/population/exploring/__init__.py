@@ -1,1 +1,0 @@
-"""Which hyperparameters a child tries; numpy alone."""

@@ -1,0 +1,334 @@
+"""Safe mutation: noise that moves a player no further than asked for.
+
+Lehman et al., arXiv 1712.06563 (SM-G and SM-R); the proximal mutation of Bodnar et al., arXiv
+1906.09807, is its SM-G-SUM. Axes: P members, B positions, I inputs, W weights.
+
+How much each weight matters for what a network puts out.
+
+Lehman, Chen, Clune, Stanley, Safe mutations for deep and recurrent neural networks through output
+gradients, arXiv 1712.06563 (SM-G). Axes: P members, B positions, I inputs, O outputs,
+W weights of one member, K backward passes.
+
+How differently two networks play the same positions.
+
+A measure takes outputs before and after, float32 (P, B, A), and returns a number a member, float32
+(P,), 0 where nothing changed. Axes: P members, B positions, A actions.
+
+Positions that players meet, to mutate and to imitate on.
+
+Axes: P members, G games, T moves, B = T * G positions, I inputs, A actions.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import sqrt
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from hpsearch.game.fused_game import FusedGame, GameConfig
+from hpsearch.game.kernels import default_backend
+from hpsearch.game.rules import HostActionEncoder
+from hpsearch.game.stream import Stream
+from hpsearch.population.operators.base import (
+    check_members,
+    check_shares,
+    child,
+    every_member,
+    normal,
+    scratch,
+    signs,
+)
+from hpsearch.population.operators.layout import anatomy
+from hpsearch.trainers.config.players import Role
+from hpsearch.trainers.networks import Network
+from hpsearch.trainers.policies import (
+    AgentPolicy,
+    HostPolicy,
+    Position,
+    agent_features,
+    legal_values,
+    softmax,
+)
+
+Gradient = Literal["sum", "abs"]
+
+
+def sensitivity(
+    net: Network,
+    features: Tensor,
+    *,
+    tower: int,
+    gradient: Gradient,
+    max_passes: int,
+    stream: Stream,
+) -> Tensor:
+    """Return how far the outputs move with each weight, float32 (P, W).
+
+    The root of the sum, over outputs, of the squared mean derivative over positions ("sum", the
+    paper's SM-G-SUM) or of the squared mean of its absolute value ("abs", SM-G-ABS, which does not
+    let positions cancel and takes the memory of B networks). Weights of other towers get 0.
+
+    Args:
+        net: P members.
+        features: float32 (P, B, I).
+        tower: whose outputs.
+        gradient: "sum" or "abs".
+        max_passes: if there are more outputs, so many sums of them with random signs stand for
+            all. The expected square of such a sum is the sum of squares, so "sum" is estimated
+            without bias; "abs" then is of the sums.
+        stream: one row a member, for the signs.
+    """
+    sums = _sums(net.towers[tower].num_outputs, max_passes, stream)
+    if gradient == "sum":
+        return _of_mean(scratch(net, every_member(net)), features, tower=tower, sums=sums)
+    rows = zip(every_member(net), features, sums, strict=True)
+    return torch.stack([_by_position(net, p, x, tower=tower, sums=of) for p, x, of in rows])
+
+
+def _of_mean(net: Network, features: Tensor, *, tower: int, sums: Tensor) -> Tensor:
+    """Return the root of the sum of the squared derivatives of outputs' means, (P, W)."""
+    squares = torch.zeros_like(net.weights)
+    for of in sums.unbind(1):
+        out = net(features, tower=tower).mean(dim=1)
+        squares += net.gradients((out * of).sum()).square()
+    return squares.sqrt()
+
+
+def _by_position(net: Network, member: Tensor, x: Tensor, *, tower: int, sums: Tensor) -> Tensor:
+    """Return the same of one member (W,), with the mean of the derivatives' absolute values.
+
+    ``x`` is (B, I), ``sums`` (K, O).
+    """
+    # Positions as members: each has a gradient of its own.
+    bank = scratch(net, member.expand(len(x)))
+    squares = torch.zeros_like(net.weights[0])
+    for of in sums:
+        out = bank(x[:, None], tower=tower)[:, 0]
+        squares += bank.gradients((out * of).sum()).abs().mean(dim=0).square()
+    return squares.sqrt()
+
+
+def _sums(num_outputs: int, max_passes: int, stream: Stream) -> Tensor:
+    """Return which sums of outputs to derive, (P, K, O): each alone, or with random signs."""
+    num_members = stream.keys.shape[0]
+    if num_outputs <= max_passes:
+        each = torch.eye(num_outputs, device=stream.keys.device)
+        return each.expand(num_members, -1, -1)
+    drawn = signs(stream, max_passes * num_outputs)
+    sums: Tensor = drawn.unflatten(1, (max_passes, num_outputs)) / sqrt(max_passes)
+    return sums
+
+
+Measure = Callable[[Tensor, Tensor], Tensor]
+
+
+def policy_change(legal: Tensor) -> Measure:
+    """Return the measure of players who draw by probabilities.
+
+    The mean over positions of the total variation between the two: the share of moves that would
+    be others. ``legal`` is bool (P, B, A).
+    """
+
+    def measure(before: Tensor, after: Tensor) -> Tensor:
+        change = softmax(after, legal) - softmax(before, legal)
+        return 0.5 * change.abs().sum(dim=2).mean(dim=1)
+
+    return measure
+
+
+def greedy_change(legal: Tensor) -> Measure:
+    """Return the measure of players who play what they value highest.
+
+    The share of positions where that is another action. ``legal`` is bool (P, B, A).
+    """
+
+    def measure(before: Tensor, after: Tensor) -> Tensor:
+        best, new = (legal_values(values, legal).argmax(dim=2) for values in (before, after))
+        return (best != new).float().mean(dim=1)
+
+    return measure
+
+
+def output_change(legal: Tensor) -> Measure:
+    """Return the root mean square change of the outputs at ``legal`` bool (P, B, A)."""
+
+    def measure(before: Tensor, after: Tensor) -> Tensor:
+        squares = (after - before).square().where(legal, 0.0)
+        return (squares.sum(dim=(1, 2)) / legal.sum(dim=(1, 2))).sqrt()
+
+    return measure
+
+
+def relative_change(legal: Tensor) -> Measure:
+    """Return the measure `output_change` in standard deviations of the outputs before.
+
+    For values, whose unit depends on rewards and discount.
+    """
+    change = output_change(legal)
+
+    def measure(before: Tensor, after: Tensor) -> Tensor:
+        mean = before.where(legal, 0.0).sum(dim=(1, 2)) / legal.sum(dim=(1, 2))
+        return change(before, after) / change(mean[:, None, None].expand_as(before), before)
+
+    return measure
+
+
+LEAST_SENSITIVITY = 0.1
+"""of the tower's root mean square: what matters less moves as if it mattered so much"""
+
+SMALLEST_LOG2_SCALE = -24.0
+"""the first lower end, in root mean squares of the weights; the upper is 0, noise as large as the
+weights"""
+
+NUM_HALVINGS = 16
+"""of that range: the scale is found to 0.03 %"""
+
+
+def safe_mutation(
+    net: Network,
+    features: Tensor,
+    *,
+    tower: int,
+    bound: Tensor,
+    measure: Measure,
+    gradient: Gradient,
+    max_passes: int,
+    stream: Stream,
+) -> Network:
+    """Return children whose ``tower`` differs by as much noise as ``bound`` admits.
+
+    The noise on a weight is divided by how much the weight matters (`sensitivity`). The gradients
+    say what is safe to first order only, so the noise is scaled by bisection (the paper's SM-R) on
+    what ``measure`` really says: a child is never further from its parent than ``bound``. It may
+    stay nearer: noise is never larger than the weights themselves; and where no noise is near
+    enough, or the parent has diverged, the child is the parent.
+
+    The other tower and running statistics stay those of the parent.
+
+    Args:
+        net: P parents.
+        features: float32 (P, B, I), positions that the parents meet.
+        tower: which one mutates.
+        bound: float32 (P,), of what ``measure`` says of outputs before and after.
+        measure: from `divergence`.
+        gradient: "sum" or "abs", see `sensitivity`.
+        max_passes: see `sensitivity`.
+        stream: one row a member.
+
+    Raises:
+        ValueError: if something is not of P members, or there is no such tower.
+    """
+    check_shares(net, bound=bound)
+    check_members(net, features=features, stream=stream)
+    if not 0 <= tower < len(net.towers):
+        raise ValueError(f"tower must be in 0..{len(net.towers) - 1}, got {tower}")
+    matters = sensitivity(
+        net, features, tower=tower, gradient=gradient, max_passes=max_passes, stream=stream
+    )
+    own = anatomy(net).columns(tower)
+    noise = torch.zeros_like(net.weights)
+    noise[:, own] = normal(stream, own.stop - own.start) / _floored(matters[:, own])
+    noise *= _size(net.weights[:, own]) / _size(noise[:, own])
+    scale = _largest_scale(net, features, tower=tower, noise=noise, bound=bound, measure=measure)
+    return child(net, net.weights + scale[:, None] * noise, net.statistics)
+
+
+@torch.no_grad()
+def _largest_scale(
+    net: Network, features: Tensor, *, tower: int, noise: Tensor, bound: Tensor, measure: Measure
+) -> Tensor:
+    """Return the largest scale (P,) found at which the measure keeps to the bound, else 0."""
+    before, tried = net(features, tower=tower), scratch(net, every_member(net))
+    low, high = torch.full_like(bound, SMALLEST_LOG2_SCALE), torch.zeros_like(bound)
+    largest = torch.zeros_like(bound)
+    for _ in range(NUM_HALVINGS):
+        middle = (low + high) / 2
+        scale = middle.exp2()
+        tried.weights.copy_(net.weights + scale[:, None] * noise)
+        is_safe = measure(before, tried(features, tower=tower)) <= bound
+        largest = torch.where(is_safe, scale, largest)
+        low, high = torch.where(is_safe, middle, low), torch.where(is_safe, high, middle)
+    return largest
+
+
+def _floored(matters: Tensor) -> Tensor:
+    """Return sensitivities in units of their root mean square, no longer near 0."""
+    size = _size(matters)
+    # Outputs that no weight moves, as of a member that has died, leave all weights alike.
+    return torch.where(size > 0, matters / size, 1.0).clamp(min=LEAST_SENSITIVITY)
+
+
+def _size(rows: Tensor) -> Tensor:
+    """Return the root mean square of each row, (P, 1)."""
+    return rows.square().mean(dim=1, keepdim=True).sqrt()
+
+
+@dataclass(frozen=True)
+class MetPositions:
+    """What a role sees, and what it may do there."""
+
+    features: Tensor
+    """float32 (P, B, I)"""
+    legal: Tensor
+    """bool (P, B, A), at least one a position"""
+
+    def __add__(self, other: "MetPositions") -> "MetPositions":
+        """Return the positions of both, member by member."""
+        return MetPositions(
+            torch.cat([self.features, other.features], dim=1),
+            torch.cat([self.legal, other.legal], dim=1),
+        )
+
+    def at(self, index: Tensor) -> "MetPositions":
+        """Return the positions int64 (P, b), for each member its own."""
+        member = torch.arange(len(index), device=index.device)[:, None]
+        return MetPositions(self.features[member, index], self.legal[member, index])
+
+
+@torch.no_grad()
+def visited(
+    role: Role,
+    host: HostPolicy,
+    agent: AgentPolicy,
+    game: GameConfig,
+    *,
+    starts: Tensor,
+    num_games: int,
+    num_moves: int,
+    exploration: tuple[Tensor, Tensor],
+    stream: Stream,
+) -> MetPositions:
+    """Return every position of ``role`` in games of P members, one after another in each lane.
+
+    Args:
+        role: whose positions.
+        host: plays for P members.
+        agent: plays for P members.
+        game: how starts are drawn and moves made.
+        starts: int64 (P,), keys of the starts.
+        num_games: G, games at a time.
+        num_moves: T.
+        exploration: rates of host and agent, float32, (P, G) or what broadcasts to it.
+        stream: one row a member, for what players draw.
+    """
+    device = starts.device
+    games = FusedGame(game, starts, num_games, device, default_backend(device), observes=False)
+    encoder = HostActionEncoder(game.dimension)
+    features, legal = [], []
+    for _ in range(num_moves):
+        noise = stream.uniform(num_games * 4).unflatten(1, (num_games, 4))
+        # The games go on in place.
+        position = Position.of(games.points.clone())
+        action = host(position, noise[..., :2], exploration[0])
+        subset = encoder.decode(action)
+        axis = agent(position, subset, noise[..., 2:], exploration[1])
+        if role == "host":
+            features.append(position.observation)
+            legal.append(subset.new_ones(*subset.shape[:2], encoder.num_actions))
+        else:
+            features.append(agent_features(position.observation, subset))
+            legal.append(subset)
+        games.step(action, axis)
+    return MetPositions(torch.cat(features, dim=1), torch.cat(legal, dim=1))

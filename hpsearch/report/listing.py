@@ -1,0 +1,139 @@
+"""Studies below a folder and trials of a study, a line each; the keys for programs stay.
+
+The trials of a study as CSV (RFC 4180), for spreadsheets and data frames.
+"""
+
+import csv
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, TextIO
+
+from rich.table import Table
+
+from hpsearch.errors import CorruptError, HpsearchError, StorageUnavailableError
+from hpsearch.printable import interval_text, printable
+from hpsearch.study.records import Trial
+from hpsearch.study.trial_list import trial_state
+from hpsearch.study.view import StudyView, open_view, read_study_note, started_studies
+
+DAMAGED, UNREADABLE, UNREACHABLE = "damaged", "unreadable", "unreachable"
+
+
+@dataclass(frozen=True)
+class ListedStudy:
+    """What a list shows of a study; of one that cannot be read, name, state and problem alone."""
+
+    study: str
+    state: str
+    """as `status` says it, or damaged, unreadable, unreachable (its database does not answer)"""
+    done: int | None = None
+    """trials of the budget that have ended"""
+    budget: int | None = None
+    """trials in all"""
+    metric: str | None = None
+    best: dict[str, Any] | None = None
+    """number and measured value of the best trial, or of a population's champion, and which"""
+    problem: str | None = None
+    """why it cannot be read"""
+
+
+def list_studies(runs: Path) -> Iterator[ListedStudy]:
+    """Yield every study that was started below a folder, by name, whatever has become of it."""
+    silent: dict[str, str] = {}
+    """why databases do not answer: no other study waits for the same one again"""
+    for name in started_studies(runs):
+        storage = None
+        try:
+            note = read_study_note(runs / name / "study.json")
+            storage = None if note is None else note["storage"]
+            if storage in silent:
+                yield ListedStudy(name, UNREACHABLE, problem=silent[storage])
+            else:
+                yield _listed(open_view(name, runs))
+        except StorageUnavailableError as error:
+            silent |= {} if storage is None else {storage: str(error)}
+            yield ListedStudy(name, UNREACHABLE, problem=str(error))
+        except CorruptError as error:
+            yield ListedStudy(name, DAMAGED, problem=str(error))
+        except HpsearchError as error:
+            yield ListedStudy(name, UNREADABLE, problem=str(error))
+        except (ValueError, LookupError, TypeError, OSError) as error:
+            # Rows that hpsearch did not write: one study that nothing can read ends no list.
+            yield ListedStudy(name, DAMAGED, problem=f"{type(error).__name__}: {error}")
+
+
+def _listed(view: StudyView) -> ListedStudy:
+    spec, best = view.study.spec, view.best()
+    metric = spec.objectives[0].metric
+    return ListedStudy(
+        study=spec.name,
+        state=view.status,
+        done=view.state.num_done,
+        budget=spec.budget.trials,
+        metric=metric,
+        best=None if best is None else _best(view, best),
+    )
+
+
+def _best(view: StudyView, best: Trial) -> dict[str, Any]:
+    measured = best.metrics[view.study.spec.objectives[0].metric]
+    return {"trial": best.number, "is_champion": view.best_word == "champion", **measured}
+
+
+def plain_list(listed: list[ListedStudy]) -> list[dict[str, Any]]:
+    """Return the studies as plain data."""
+    return [asdict(study) for study in listed]
+
+
+def study_table(listed: list[ListedStudy]) -> Table:
+    """Return a row a study: how far it is, and the best so far or why it cannot be read."""
+    table = Table(box=None, header_style="bold")
+    for column in ("study", "state", "trials", "best"):
+        table.add_column(column, justify="right" if column == "trials" else "left")
+    for study in listed:
+        trials = "" if study.done is None else f"{study.done} of {study.budget}"
+        table.add_row(study.study, study.state, trials, _last_cell(study))
+    return table
+
+
+def _last_cell(study: ListedStudy) -> str:
+    if study.problem is not None:
+        return study.problem
+    if study.best is None:
+        return "no value yet"
+    whose = f"{'champion, ' if study.best['is_champion'] else ''}trial {study.best['trial']}"
+    return f"{study.metric} {interval_text(study.best)} ({whose})"
+
+
+def write_csv(view: StudyView, file: TextIO) -> None:
+    """Write a header, and a row for each trial by its number; the columns are published.
+
+    They are number, state, each objective with both ends of its 95 % interval, and each parameter
+    by its dotted path. A cell is empty where there is nothing: no value yet, or a parameter that
+    the trial does not have.
+    """
+    rows = csv.writer(file)
+    metrics = [objective.metric for objective in view.study.spec.objectives]
+    names = list(view.study.space.parameters)
+    values = [column for name in metrics for column in (name, f"{name} low", f"{name} high")]
+    rows.writerow(["number", "state", *values, *names])
+    for number, trial in sorted(view.state.trials.items()):
+        settings = view.study.space.decode(trial.last_params)
+        cells = (_cell(settings[name]) if name in settings else "" for name in names)
+        rows.writerow([number, trial_state(trial), *_values(trial, metrics), *cells])
+
+
+def _values(trial: Trial, metrics: list[str]) -> Iterator[Any]:
+    for name in metrics:
+        measured: Mapping[str, Any] = trial.metrics.get(name, {})
+        yield from (measured.get(key, "") for key in ("value", "low", "high"))
+
+
+def _cell(setting: Any) -> str | int | float:
+    """Return a number or a text as it is, all else (true, null, a list) as JSON."""
+    if isinstance(setting, str):
+        return printable(setting)
+    is_number = isinstance(setting, int | float) and not isinstance(setting, bool)
+    return setting if is_number else json.dumps(setting)

@@ -1,0 +1,295 @@
+"""A folder that TensorBoard reads: a run a trial, kept up to date.
+
+A run is written wholly whenever its trial has changed. The new event file appears at once and tells
+readers to discard what the one before said; that one stays until the next, for a reader whose file
+vanishes may never look for another. Where a trial's job wrote event files itself
+(monitor.tensorboard), they are the run ``trial-N/training``, by a link.
+
+What of a trial TensorBoard draws: every number of its learning curve, by tag.
+
+The HParams tab of TensorBoard: which parameters are searched, and which a trial has.
+
+TensorBoard's own application, on a folder.
+"""
+
+import io
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import redirect_stderr, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeGuard
+from uuid import uuid4
+
+from hpsearch.cluster.trial_dir import TrialDir
+from hpsearch.errors import CorruptError, unwritten
+from hpsearch.monitor.event_file import EventFile, event_file_name
+from hpsearch.parameters import CategoricalParameter, Parameter
+from hpsearch.study.records import FAIL, Trial
+from hpsearch.study.spec import Study
+from hpsearch.study.view import StudyView
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import WSGIApplication
+
+
+@dataclass(frozen=True)
+class Point:
+    """What was measured at one step."""
+
+    step: int
+    at: float
+    """seconds since the epoch"""
+    values: Mapping[str, float]
+    """by tag; TensorBoard groups what shares the text before the first slash"""
+
+
+def points(trial: Trial, rows: Iterable[Mapping[str, Any]]) -> Iterator[Point]:
+    """Yield the evaluations of a trial, the rows of its learning curve.
+
+    A metric's value has the metric's name as its tag. What else was measured with it stands apart,
+    so that its charts can be folded: low, high, capped and games before the name.
+    """
+    for row in rows:
+        at = row.get("at")
+        values = dict(_numbers(row.get("metrics")))
+        values |= {k: v for k, v in _mapping(row.get("entropies")).items() if _is_number(v)}
+        yield Point(row["step"], float(at) if _is_number(at) else trial.asked_at, values)
+
+
+def final_tag(metric: str) -> str:
+    """Return the tag of what a trial came to, of which there is one value."""
+    return f"final/{metric}"
+
+
+def final_values(trial: Trial) -> dict[str, float]:
+    """Return what a trial came to, by tag; empty if it has come to nothing."""
+    return {final_tag(name): measured["value"] for name, measured in trial.metrics.items()}
+
+
+def _numbers(metrics: Any) -> Iterator[tuple[str, float]]:
+    for name, measured in _mapping(metrics).items():
+        for key, value in _mapping(measured).items():
+            if _is_number(value):
+                yield name if key == "value" else f"{key}/{name}", value
+
+
+def _mapping(data: Any) -> dict[str, Any]:
+    return data if type(data) is dict else {}  # which is what JSON gives; quicker than isinstance
+
+
+def _is_number(value: Any) -> TypeGuard[float]:
+    # Not bool; quicker than isinstance. No whole number that is too large for a float.
+    return type(value) is float or (type(value) is int and abs(value) < 2**63)
+
+
+def experiment_summary(study: Study) -> Any:
+    """Return the summary that names a study's parameters and objectives."""
+    from tensorboard.plugins.hparams import api_pb2, metadata
+    from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
+
+    experiment = api_pb2.Experiment(
+        hparam_infos=[_info(name, parameter) for name, parameter in study.space.parameters.items()],
+        metric_infos=[
+            api_pb2.MetricInfo(
+                name=api_pb2.MetricName(tag=final_tag(objective.metric)),
+                display_name=objective.metric,
+            )
+            for objective in study.spec.objectives
+        ],
+    )
+    return _summary(metadata.EXPERIMENT_TAG, HParamsPluginData(experiment=experiment))
+
+
+def start_summary(study: Study, trial: Trial) -> Any:
+    """Return the summary of a trial's parameters, those with which it ended."""
+    from tensorboard.plugins.hparams import metadata
+    from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData, SessionStartInfo
+
+    start = SessionStartInfo(start_time_secs=trial.asked_at, group_name=f"trial {trial.number}")
+    for name, value in study.space.decode(trial.last_params).items():
+        _set(start.hparams[name], _shown(study.space.parameters[name], value))
+    return _summary(metadata.SESSION_START_INFO_TAG, HParamsPluginData(session_start_info=start))
+
+
+def end_summary(trial: Trial, at: float) -> Any:
+    """Return the summary of how a trial ended."""
+    from tensorboard.plugins.hparams import api_pb2, metadata
+    from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData, SessionEndInfo
+
+    status = api_pb2.STATUS_FAILURE if trial.told == FAIL else api_pb2.STATUS_SUCCESS
+    end = SessionEndInfo(status=status, end_time_secs=at)
+    return _summary(metadata.SESSION_END_INFO_TAG, HParamsPluginData(session_end_info=end))
+
+
+def _info(name: str, parameter: Parameter) -> Any:
+    from tensorboard.plugins.hparams import api_pb2
+
+    if not isinstance(parameter, CategoricalParameter):
+        interval = api_pb2.Interval(min_value=parameter.low, max_value=parameter.high)
+        kind = api_pb2.DATA_TYPE_FLOAT64
+        return api_pb2.HParamInfo(name=name, type=kind, domain_interval=interval)
+    choices = [_shown(parameter, choice) for choice in parameter.choices]
+    kind = {
+        bool: api_pb2.DATA_TYPE_BOOL,
+        float: api_pb2.DATA_TYPE_FLOAT64,
+        str: api_pb2.DATA_TYPE_STRING,
+    }[type(choices[0])]
+    info = api_pb2.HParamInfo(name=name, type=kind)
+    info.domain_discrete.extend(choices)
+    return info
+
+
+def _shown(parameter: Parameter, value: Any) -> bool | float | str:
+    """Return a value as one of the three kinds that TensorBoard knows, one kind a parameter."""
+    kinds = {float}
+    if isinstance(parameter, CategoricalParameter):
+        kinds = {float if type(choice) is int else type(choice) for choice in parameter.choices}
+    if kinds == {bool}:
+        return bool(value)
+    if kinds == {float}:
+        return float(value)
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _set(place: Any, value: bool | float | str) -> None:
+    """Set a value of protobuf's kind of JSON."""
+    if isinstance(value, bool):
+        place.bool_value = value
+    elif isinstance(value, float):
+        place.number_value = value
+    else:
+        place.string_value = value
+
+
+def _summary(tag: str, data: Any) -> Any:
+    from tensorboard.compat.proto.summary_pb2 import Summary
+    from tensorboard.plugins.hparams import metadata
+
+    shown = metadata.create_summary_metadata(data)
+    return Summary(value=[Summary.Value(tag=tag, metadata=shown, tensor=metadata.NULL_TENSOR)])
+
+
+TRAINING = "training"
+
+Stamp = tuple[object, ...]
+
+
+class Board:
+    """Writes the folder."""
+
+    def __init__(self, folder: Path) -> None:
+        """Write into ``folder``, which may hold what was written before."""
+        self._folder = folder
+        self._written: dict[int, Stamp] = {}
+        self._has_begun = False
+
+    def write(self, view: StudyView) -> int:
+        """Write the trials that have changed since the last time; return how many.
+
+        Raises:
+            DiskError: if a file cannot be written or read.
+        """
+        try:
+            if not self._has_begun:
+                self._replace(self._folder, lambda file: _write_experiment(file, view))
+                self._has_begun = True
+            return sum(self._refresh(view, trial) for trial in view.state.trials.values())
+        except OSError as error:
+            then = "run the same command again, or give another folder by -o"
+            raise unwritten(self._folder, error, then) from error
+
+    def _refresh(self, view: StudyView, trial: Trial) -> bool:
+        files = view.folder.trial(trial.number)
+        stamp = _stamp(trial, files)
+        if self._written.get(trial.number) == stamp:
+            return False
+        run = self._folder / f"trial-{trial.number}"
+        self._replace(run, lambda file: _write_trial(file, view, trial, files))
+        _link(run / TRAINING, files.tensorboard)
+        self._written[trial.number] = stamp
+        return True
+
+    def _replace(self, run: Path, write: Callable[[EventFile], None]) -> None:
+        """Add an event file to a run that replaces those before."""
+        run.mkdir(parents=True, exist_ok=True)
+        before = sorted(run.glob("events.out.tfevents.*"))
+        # Under another name than TensorBoard looks for, in the form that gc knows.
+        temporary = self._folder / f".run-{uuid4().hex}"
+        try:
+            file = EventFile(temporary.open("xb"), keeps=-1)
+            try:
+                write(file)
+            finally:
+                file.close()
+            temporary.rename(run / event_file_name())
+        finally:
+            temporary.unlink(missing_ok=True)
+        for path in before[:-1]:
+            path.unlink(missing_ok=True)
+
+
+def _write_experiment(file: EventFile, view: StudyView) -> None:
+    file.write_summary(view.state.started_at or 0.0, 0, experiment_summary(view.study))
+
+
+def _write_trial(file: EventFile, view: StudyView, trial: Trial, files: TrialDir) -> None:
+    file.write_summary(trial.asked_at, 0, start_summary(view.study, trial))
+    step, at = 0, trial.asked_at
+    with suppress(CorruptError):  # no curve, where something else lies in its place
+        for point in points(trial, files.read_metrics()):
+            file.write(point.at, point.step, point.values)
+            step, at = max(step, point.step), point.at
+    if trial.told is not None:
+        file.write(at, max(step, trial.step), final_values(trial))
+        file.write_summary(at, max(step, trial.step), end_summary(trial, at))
+
+
+def _stamp(trial: Trial, files: TrialDir) -> Stamp:
+    """Return what differs when a trial has changed."""
+    try:
+        status = files.metrics.stat()
+        curve = (status.st_ino, status.st_size, status.st_mtime_ns)
+    except FileNotFoundError:
+        curve = None
+    return curve, trial.told, len(trial.takeovers), files.tensorboard.is_dir()
+
+
+def _link(link: Path, folder: Path) -> None:
+    """Let TensorBoard find what a trial's job wrote itself."""
+    is_there = folder.is_dir()
+    if link.is_symlink() and (not is_there or link.readlink() != folder):
+        link.unlink()
+    if is_there and not link.is_symlink():
+        link.symlink_to(folder, target_is_directory=True)
+
+
+RELOAD_SECONDS = 5
+"""between two looks of TensorBoard at the folder"""
+
+
+def application(folder: Path) -> "WSGIApplication":
+    """Return TensorBoard as a WSGI application; it reads the folder again and again from now on."""
+    from tensorboard import default, program
+
+    taken: list[WSGIApplication] = []
+
+    class Taken(program.TensorBoardServer):  # type: ignore[misc]
+        """Takes the application that TensorBoard would serve by itself."""
+
+        def __init__(self, wsgi_app: Any, flags: Any) -> None:
+            taken.append(wsgi_app)
+
+        def serve_forever(self) -> None:
+            """Do nothing: our server answers."""
+
+        def get_url(self) -> str:
+            """Return nothing: the answer is not read."""
+            return ""
+
+    board = program.TensorBoard(plugins=default.get_plugins(), server_class=Taken)
+    said = ["tensorboard", f"--logdir={folder}", f"--reload_interval={RELOAD_SECONDS}"]
+    with redirect_stderr(io.StringIO()):  # advice on how its own command is run
+        board.configure(argv=said)
+        board.launch()
+    return taken[0]

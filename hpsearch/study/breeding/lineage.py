@@ -1,0 +1,182 @@
+"""A trial's ancestry for its folder and for the graph, and checkpoints not needed any more.
+
+Which members of a population share an island, and what their jobs are told of it.
+
+What the checkpoints of a trial of a population descend from.
+
+Dead ends of a population: members' intervals whose checkpoints are not needed again.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from hpsearch.cluster.records import Birth, Exchanges, Fresh, Island, Lineage, Parent
+from hpsearch.cluster.study_dir import final_checkpoint
+from hpsearch.parameters import CategoricalParameter, FloatParameter, IntParameter
+from hpsearch.population.operators.options import Clone, Grow, OperatorOptions
+from hpsearch.population.options import Keep, Model, Perturb, PopulationOptions
+from hpsearch.schema import read_hint
+from hpsearch.study.events import Node
+from hpsearch.study.records import COMPLETE, PlannedTrial, Trial
+from hpsearch.study.space import SearchSpace
+from hpsearch.study.state import StudyState
+
+
+def lineage_of(
+    origin: PlannedTrial, seed: int, options: PopulationOptions, folder: Path
+) -> Lineage:
+    """Return what a trial's folder says of where it comes from.
+
+    Args:
+        origin: as it was planned.
+        seed: the trial's own.
+        options: of the population.
+        folder: of the study file, from which founders are named.
+    """
+    operator = read_hint(Fresh | OperatorOptions, dict(origin.operator), source=origin.key)
+    # What grows plays as before, and a copy of its parent would not be of its shape.
+    is_exact = isinstance(operator, Fresh | Clone | Grow)
+    return Lineage(
+        operator=operator,
+        seed=seed,
+        parents=_parents(origin, options, folder),
+        generation=origin.generation,
+        member=origin.member,
+        trying=None if is_exact else options.adoption,
+    )
+
+
+def _parents(origin: PlannedTrial, options: PopulationOptions, folder: Path) -> tuple[Parent, ...]:
+    if not origin.parents and origin.founder is not None:
+        return (Parent(None, str((folder / options.founders[origin.founder]).absolute())),)
+    parents = zip(origin.parents, origin.parent_steps, strict=True)
+    return tuple(Parent(trial, final_checkpoint(trial, steps)) for trial, steps in parents)
+
+
+def island_number(origin: PlannedTrial | None, options: PopulationOptions | None) -> int | None:
+    """Return the number of a trial's island, None if there are no islands."""
+    if origin is None or options is None or options.islands is None:
+        return None
+    return origin.member // options.islands.members
+
+
+def island_of(
+    origin: PlannedTrial | None, options: PopulationOptions | None, space: SearchSpace, seed: int
+) -> Island | None:
+    """Return what a trial's job is told of its island, None if there are no islands.
+
+    Args:
+        origin: of the trial, None if there is no population.
+        options: of the population.
+        space: whose parameters copies may change.
+        seed: of the study.
+    """
+    number = island_number(origin, options)
+    if number is None:
+        return None
+    assert origin is not None
+    assert options is not None
+    assert options.islands is not None
+    islands = options.islands
+    return Island(
+        name=f"study {seed} island {number} after match {origin.generation}",
+        steps=options.steps_of_schedule,
+        matches=replace(options.matches, num_games=islands.num_games, archive=0),
+        selection=islands.selection,
+        explore=_explore(options),
+        parameters=dict(_numbers(space.parameters)),
+    )
+
+
+def _explore(options: PopulationOptions) -> Perturb | Keep:
+    """Return how copies explore: a model of improvements learns from matches of all alone."""
+    match options.explore:
+        case Perturb() | Keep():
+            return options.explore
+        case Model():
+            return options.explore.perturb
+        case _:
+            raise AssertionError("a schedule is refused with islands")
+
+
+def _numbers(
+    parameters: Mapping[str, Any],
+) -> Iterator[tuple[str, FloatParameter | IntParameter]]:
+    for path, parameter in parameters.items():
+        assert not isinstance(parameter, CategoricalParameter), "refused with islands"
+        yield path, parameter
+
+
+@dataclass(frozen=True)
+class TrialAncestry:
+    """A trial, and what is known of its parents."""
+
+    trial: Trial
+    known: Mapping[int, Trial]
+    """all trials by number"""
+    seed: int
+    birth: Birth | None
+    exchanges: Exchanges
+
+    def node(self, step: int, sha256: str) -> Node:
+        """Return the node of the checkpoint of a step: a copy's, once one took the place."""
+        takeovers = self.exchanges.before(step).takeovers
+        if not takeovers:
+            return self._born(step, sha256)
+        return Node(
+            trial=self.trial.number,
+            step=step,
+            sha256=sha256,
+            parents=(takeovers[-1].sha256,),
+            operator=Clone().name,
+            adopted=None,
+            seed=self.seed,
+            changes={path: list(pair) for path, pair in takeovers[-1].changes.items()},
+        )
+
+    def _born(self, step: int, sha256: str) -> Node:
+        """Return the node of a checkpoint that descends from the trial's own parents."""
+        origin = self.trial.origin
+        assert origin is not None, "it is a trial of a population"
+        parents = [self.known[number] for number in origin.parents]
+        before = parents[0].last_params if parents else self.trial.params
+        return Node(
+            trial=self.trial.number,
+            step=step,
+            sha256=sha256,
+            parents=tuple(parent.sha256 or "" for parent in parents),
+            operator=origin.operator["name"],
+            adopted=None if self.birth is None else self.birth.adopted,
+            seed=self.seed,
+            changes=_changes(before, self.trial.params),
+        )
+
+
+def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values that differ, by path, before and after; None where there was none."""
+    names = [*before, *(name for name in after if name not in before)]
+    return {
+        name: [before.get(name), after.get(name)]
+        for name in names
+        if before.get(name) != after.get(name)
+    }
+
+
+def dead_ends(state: StudyState) -> Iterator[int]:
+    """Yield the finished trials of a population from which no trial comes, or will.
+
+    Parents are kept, for their children may begin again; so are champions, and members
+    that may be a parent or play yet.
+    """
+    population = state.population
+    if not population.has_begun:
+        return
+    origins = [*population.planned]
+    origins += [trial.origin for trial in state.trials.values() if trial.origin is not None]
+    wanted = {parent for origin in origins for parent in origin.parents}
+    wanted |= {*population.archive, *population.finished.values()}
+    if population.match is not None:
+        wanted |= {*population.match.members.values()}
+    yield from (t.number for t in state.told(COMPLETE) if t.number not in wanted)

@@ -1,0 +1,133 @@
+"""Who plays in a match, and in which row or column: the order in which a plan lists them.
+
+Who is waited for before a synchronous generation is judged: a quorum, and the others for a time.
+
+Only training counts as training time. A member whose job waits in the scheduler's queue, or that
+waits for a free job, is no slower than others; but a job that never begins must not hold up a
+generation either, so that wait has a limit of its own.
+"""
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from math import ceil
+
+from hpsearch.cluster.match_dir import Entrant, MatchPlan, Response
+from hpsearch.cluster.study_dir import final_checkpoint
+from hpsearch.population.fitness import Places
+from hpsearch.population.options import Matches, Synchronous, scripted_players
+from hpsearch.study.records import Ended, Match, Trial
+from hpsearch.trainers.config import CommonConfig
+from hpsearch.trainers.config.players import ROLES, Role
+
+RESPONSE_SEEDS = 10_000
+"""matches of a study, each of which has a seed for the responses that train in it"""
+
+
+@dataclass(frozen=True)
+class MatchRoster:
+    """Who plays: the members, past champions that are no members any more, scripted players."""
+
+    members: tuple[Trial, ...]
+    """by their place in the population"""
+    archive: tuple[Trial, ...]
+    roles: tuple[str, ...]
+    """that they learn"""
+    matches: Matches
+
+    def plan(
+        self, match: Match, config: CommonConfig, seed: int, champion: Trial | None
+    ) -> MatchPlan:
+        """Return what the job is told.
+
+        Args:
+            match: which one.
+            config: of any member: where it plays.
+            seed: of the study: no two studies meet the same starts.
+            champion: of the match before, None in the first.
+        """
+        starts = f"study {seed} match {match.number}"
+        return MatchPlan(
+            hosts=self._entrants("host"),
+            agents=self._entrants("agent"),
+            num_games=self.matches.num_games,
+            max_steps=self.matches.max_steps,
+            splits=(f"{starts} named", f"{starts} fresh"),
+            device=config.device,
+            responses=tuple(self._responses(champion, match, seed)),
+        )
+
+    def _responses(self, champion: Trial | None, match: Match, seed: int) -> Iterator[Response]:
+        steps = self.matches.best_response
+        if champion is not None and steps is not None:
+            for role in ROLES:
+                if role in self.roles:
+                    where, own = _checkpoint(champion), RESPONSE_SEEDS * seed + match.number
+                    yield Response(role, champion.number, where, steps, own)
+
+    def names(self, role: Role) -> list[str]:
+        """Return the names of a side: rows or columns of the games."""
+        return [entrant.name for entrant in self._entrants(role)]
+
+    def member_places(self) -> list[Places]:
+        """Return where each member's players stand."""
+        return [self._places(index) for index in range(len(self.members))]
+
+    def archive_places(self) -> list[Places]:
+        """Return where the past champions' players stand."""
+        first = len(self.members)
+        return [self._places(first + index) for index in range(len(self.archive))]
+
+    def panel_places(self) -> Places:
+        """Return the first row and the first column of scripted players."""
+        num_learned = len(self.members) + len(self.archive)
+        return Places(*(num_learned if role in self.roles else 0 for role in ROLES))
+
+    def _places(self, index: int) -> Places:
+        return Places(*(index if role in self.roles else None for role in ROLES))
+
+    def _entrants(self, role: Role) -> tuple[Entrant, ...]:
+        learned = (*self.members, *self.archive) if role in self.roles else ()
+        return (
+            *(Entrant(str(trial.number), _checkpoint(trial)) for trial in learned),
+            *(Entrant(name, None) for name in scripted_players(role, self.matches.panel)),
+        )
+
+
+def _checkpoint(trial: Trial) -> str:
+    assert trial.origin is not None, "members are trials of the population"
+    return final_checkpoint(trial.number, trial.origin.steps)
+
+
+ROUNDING = 1e-9
+"""0.28 * 25 is 7.000000000000001"""
+
+
+def is_due(
+    rules: Synchronous, ended: Collection[Ended], waited_for: Collection[Trial], now: float
+) -> bool:
+    """Return whether those who have ended their interval should be judged without the others.
+
+    The others are given up when all of them are late. One that trains is late if it has trained for
+    so many minutes more than the quorum took. One that does not is late when so many minutes have
+    passed since the quorum was there, and it was asked for.
+
+    Args:
+        rules: quorum and minutes.
+        ended: how each of those who have ended did.
+        waited_for: the newest trials of the others, without those late for the match before.
+        now: seconds since the epoch.
+    """
+    if not waited_for:
+        return True
+    quorum = ceil(rules.quorum * (len(waited_for) + len(ended)) - ROUNDING)
+    if len(ended) < quorum:
+        return False
+    more = rules.minutes * 60
+    took = sorted(ending.seconds for ending in ended)[quorum - 1]
+    there_at = sorted(ending.at for ending in ended)[quorum - 1]
+    return all(
+        now - max(there_at, trial.asked_at) >= more
+        if trial.began_at is None
+        else trial.seconds_trained(now) >= took + more
+        for trial in waited_for
+    )

@@ -1,0 +1,254 @@
+"""A study as its readers see it: found by file or by name, read from SQL, never written.
+
+The best trial of a study.
+
+A study that is looked at again and again; only what is new is read.
+"""
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from hpsearch.cluster.executor import SchedulerSilentError
+from hpsearch.cluster.slurm_calls import SchedulerCalls
+from hpsearch.cluster.slurm_queue import meaning
+from hpsearch.cluster.study_dir import StudyDir
+from hpsearch.errors import CorruptError, HpsearchError, StorageError, UsageError
+from hpsearch.files import MAX_RECORD, read_json
+from hpsearch.study.database import Database, StudyRecords
+from hpsearch.study.events import EventLog
+from hpsearch.study.holder import is_dead
+from hpsearch.study.leases import Lease, Leases
+from hpsearch.study.records import FAIL, Trial
+from hpsearch.study.requests import DriverStart, awaited_driver, may_be_there
+from hpsearch.study.snapshots import read_state
+from hpsearch.study.space_checks import ALGORITHM
+from hpsearch.study.spec import Study, load_spec, storage_url, stored_study
+from hpsearch.study.state import BUSY, StudyState
+from hpsearch.study.tally import Length, length
+from hpsearch.study.url import sqlite_file
+
+STARTING, INTERRUPTED = "starting", "interrupted"
+CALLS = 1
+"""of the scheduler, by one look"""
+
+
+@dataclass(frozen=True)
+class StudyView:
+    """One look at a study."""
+
+    study: Study
+    folder: StudyDir
+    state: StudyState
+    is_driven: bool
+    """whether a driver holds the study"""
+    awaited: DriverStart | None = None
+    """the driver that was started and does not hold the study yet, or not any more"""
+
+    @property
+    def status(self) -> str:
+        """Return the study's status; interrupted where a driver is missing and none is awaited."""
+        if self.state.status not in BUSY or self.is_driven:
+            return self.state.status
+        return INTERRUPTED if self.awaited is None else STARTING
+
+    def best(self) -> Trial | None:
+        """Return the finished trial with the best value of the first objective.
+
+        Of a population it is the champion of the last match, once there is one.
+        """
+        champions = self.state.population.archive
+        if champions:
+            return self.state.trials[champions[-1]]
+        is_high = self.study.spec.objectives[0].goal == "maximize"
+        best = self.state.tally.greatest if is_high else self.state.tally.least
+        return None if best is None else self.state.trials[best[1]]
+
+    @property
+    def best_word(self) -> str:
+        """Return what `best` is: a population's champion may be worse than one before."""
+        return "champion" if self.state.population.archive else "best"
+
+    def ranked(self, trials: Iterable[Trial]) -> list[Trial]:
+        """Return those of some trials that have a value, best first by the first objective."""
+        sign = -1.0 if self.study.spec.objectives[0].goal == "maximize" else 1.0
+        valued = [(trial.value, trial) for trial in trials if trial.value is not None]
+        return [trial for _, trial in sorted(valued, key=lambda pair: sign * pair[0])]
+
+    def config(self, trial: Trial) -> dict[str, Any]:
+        """Return the complete trainer configuration of a trial."""
+        return self.study.config_of(trial)
+
+    def steps(self, trial: Trial) -> int:
+        """Return the training steps of a whole trial; cheap, for it is asked every moment."""
+        return self._steps(length(trial))
+
+    def steps_told(self) -> int:
+        """Return the training steps of all trials that have been told, however far they came."""
+        lengths = self.state.tally.lengths
+        return sum(number * self._steps(each) for each, number in lengths.items())
+
+    def _steps(self, length: Length) -> int:
+        if isinstance(length, int):
+            return length
+        params = zip(("steps", ALGORITHM), length, strict=True)
+        values = self.study.space.decode({name: it for name, it in params if it is not None})
+        base = self.study.bases[values.get(ALGORITHM, next(iter(self.study.bases)))]
+        return int(values["steps"] if "steps" in values else base["steps"])
+
+
+def open_view(name_or_file: str, runs: Path) -> StudyView:
+    """Look at the study of a study file, or of a name under ``runs``.
+
+    Raises:
+        UsageError: if there is no such study, with those there are.
+        CorruptError: if what its folder says of it is damaged.
+        StorageError: if the database cannot be reached.
+    """
+    path = Path(name_or_file)
+    if path.suffix in (".yaml", ".yml"):
+        spec = load_spec(path).spec
+        return _look(spec.name, storage_url(spec.name, spec.storage), path, runs)
+    where = read_study_note(StudyDir(runs / name_or_file).spec)
+    if where is None:
+        names = started_studies(runs)
+        if path.is_dir():
+            raise UsageError(f"{path} is a folder; name a study file in it, or a started study")
+        there = f"there are: {', '.join(names)}" if names else f"there are none under {runs}"
+        raise UsageError(
+            f"no study {name_or_file!r}; {there}. Start one with: hpsearch run STUDY.yaml"
+        )
+    url = storage_url(where["name"], where["storage"])
+    return _look(where["name"], url, Path(where["file"]), runs)
+
+
+def started_studies(runs: Path) -> list[str]:
+    """Return the names of the studies that were started below a folder."""
+    return sorted(note.parent.name for note in runs.glob("*/study.json"))
+
+
+def read_study_note(path: Path) -> dict[str, str] | None:
+    """Return what the study's folder says of it: its name, its file and its storage.
+
+    Raises:
+        CorruptError: if it is damaged.
+    """
+    keys = ("name", "file", "storage")
+    try:
+        note = read_json(path, MAX_RECORD)
+    except CorruptError:
+        note = {}
+    if note is None:
+        return None
+    is_whole = isinstance(note, dict) and all(isinstance(note.get(key), str) for key in keys)
+    if not is_whole or note["name"] != path.parent.name:
+        raise CorruptError(f"{path} is damaged; run the study file again, which writes it anew")
+    return {key: note[key] for key in keys}
+
+
+def _look(name: str, url: str, path: Path, runs: Path) -> StudyView:
+    folder = StudyDir((runs / name).absolute())
+    file = sqlite_file(url)
+    if file and not Path(file).exists():
+        raise _lost(name, file) if folder.spec.exists() else _not_started(name, path)
+    database = Database.open(url)
+    try:
+        record = StudyRecords(database).get(name)
+        if record is None:
+            raise _not_started(name, path)
+        state = read_state(database, record.id)
+        lease = Leases(database).current(record.id)
+    finally:
+        database.close()
+    is_driven = holds(lease)
+    awaited = None if is_driven or state.status not in BUSY else find_awaited(folder)
+    return StudyView(stored_study(record.spec, path), folder, state, is_driven, awaited)
+
+
+def holds(lease: Lease | None) -> bool:
+    """Return whether a driver holds a study by its last lease."""
+    return lease is not None and lease.expires_at > time.time() and not is_dead(lease.holder)
+
+
+def find_awaited(folder: StudyDir) -> DriverStart | None:
+    """Return the driver that was started and may still begin to drive, or begin again."""
+    start = awaited_driver(folder, time.time())
+    if start is None or start.slurm_job is None:
+        return start
+    try:
+        state = SchedulerCalls(CALLS).run(
+            ["squeue", "--noheader", f"--job={start.slurm_job}", "--format=%T"]
+        )
+    except SchedulerSilentError as error:
+        is_gone = "invalid job id" in str(error).lower()
+        return start if not is_gone and may_be_there(folder, start, time.time()) else None
+    return start if state and meaning(state.strip())[0] != "ended" else None
+
+
+def _not_started(name: str, path: Path) -> HpsearchError:
+    return UsageError(f"the study {name} has not been started; start it with: hpsearch run {path}")
+
+
+def _lost(name: str, file: str) -> HpsearchError:
+    return StorageError(
+        f"the database of the study {name} is not at {Path(file).absolute()}; run the command in "
+        "the folder in which the study was started, or restore the file"
+    )
+
+
+def best_trial(view: StudyView) -> Trial:
+    """Return the best finished trial.
+
+    Raises:
+        HpsearchError: if none has finished.
+    """
+    best = view.best()
+    name, failed = view.study.spec.name, view.state.told(FAIL)
+    if best is None and failed and not view.state.unfinished():
+        causes = ", ".join(sorted({f"{trial.failure}: {trial.message}" for trial in failed}))
+        raise HpsearchError(f"no trial of {name} has finished, {len(failed)} failed ({causes})")
+    if best is None:
+        raise HpsearchError(
+            f"no trial of {name} has finished yet; look at it with: hpsearch status {name}"
+        )
+    return best
+
+
+class Followed:
+    """A started study.
+
+    Attributes:
+        view: the last look at it.
+        database: that holds it.
+    """
+
+    def __init__(self, name_or_file: str, runs: Path) -> None:
+        """Look at it for the first time.
+
+        Raises:
+            UsageError: if there is no such study.
+            StorageError: if its database cannot be used.
+        """
+        self.view: StudyView = open_view(name_or_file, runs)
+        spec = self.view.study.spec
+        self.database = Database.open(storage_url(spec.name, spec.storage))
+        record = StudyRecords(self.database).get(spec.name)
+        assert record is not None, "open_view has found it"
+        self._id = record.id
+
+    def look(self) -> None:
+        """Take in what has happened since the last look.
+
+        Raises:
+            StorageUnavailableError: if the database cannot be read now.
+        """
+        state = self.view.state
+        is_driven = holds(Leases(self.database).current(self._id))
+        state.apply(EventLog(self.database).read(self._id, after_id=state.last_event))
+        self.view = replace(self.view, is_driven=is_driven)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self.database.close()

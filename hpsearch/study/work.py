@@ -1,0 +1,299 @@
+"""The work of a study: steps made and to come, their cost, the time left, when jobs ran.
+
+How long a study will still take: a range, once two ways to judge by agree roughly.
+
+Either way alone misleads: what is gained since the beginning counts the start of the jobs as
+training, and what is gained just now knows nothing of evaluations and of jobs that start later.
+
+When jobs waited, ran and ended, and as what: the numbers behind the pictures.
+"""
+
+import time
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from hpsearch.cluster.failures import CANCELLED, DIVERGED, FREE, NAN
+from hpsearch.cluster.records import Heartbeat
+from hpsearch.study.observe import signs
+from hpsearch.study.records import Job
+from hpsearch.study.requests import read_note
+from hpsearch.study.state import BUSY, PAUSED
+from hpsearch.study.view import StudyView
+
+SHARE_TO_JUDGE_BY = 0.01
+"""of all steps: before so many are made, starting up would pass for training"""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a study has cost and will cost, as far as one can tell."""
+
+    gpu_hours_spent: float
+    gpu_hours_left: float | None
+    """that the work to come will take at the price so far; None while there is too little of it"""
+    seconds_left: float | None
+    """at the speed of the running jobs; None while none runs, or not for long"""
+
+
+@dataclass(frozen=True)
+class TrainingPace:
+    """What has been trained, and how fast."""
+
+    steps: int
+    """training steps made, by trials that ended as far as they came"""
+    steps_per_second: float
+    """of all running members together"""
+
+
+@dataclass(frozen=True)
+class Waste:
+    """Training of attempts that ended in one way, and that was lost."""
+
+    attempts: int
+    hours: float
+    """of training, of all trials together"""
+    gpu_hours: float
+
+
+def cost(view: StudyView) -> Cost:
+    """Return what the study has cost, and what it will.
+
+    What jobs do while no driver looks is not known, and not counted before one has looked.
+    """
+    spent = view.state.gpu_seconds(known_until(view)) / 3600
+    made, total = steps_made(view), steps_in_all(view)
+    if view.state.status not in (*BUSY, PAUSED) or made < SHARE_TO_JUDGE_BY * total:
+        return Cost(spent, None, None)
+    speed, left = steps_per_second(view), max(0, total - made)
+    if view.state.population.closing:  # whose children take no steps
+        return Cost(spent, None, None)
+    hours, cap = spent * left / made, view.study.spec.budget.gpu_hours
+    return Cost(
+        gpu_hours_spent=spent,
+        gpu_hours_left=hours if cap is None else min(hours, max(0.0, cap - spent)),
+        seconds_left=left / speed if speed else None,
+    )
+
+
+def known_until(view: StudyView) -> float:
+    """Return until when one knows what the jobs did, in seconds since the epoch.
+
+    Until now while a driver looks, else until the last one looked; 0 where that is not known.
+    """
+    if view.is_driven:
+        return time.time()
+    note = read_note(view.folder)
+    return 0.0 if note is None else note.at
+
+
+def waste(view: StudyView) -> dict[str, Waste]:
+    """Return what was lost, by kind of failure."""
+    return {
+        kind: Waste(lost.attempts, lost.seconds / 3600, lost.gpu_seconds / 3600)
+        for kind, lost in sorted(view.state.tally.lost.items())
+    }
+
+
+def failures(view: StudyView) -> dict[str, int]:
+    """Return how many trials failed, by kind."""
+    return dict(view.state.tally.failed)
+
+
+def pace(view: StudyView, beats: Mapping[int, Heartbeat]) -> TrainingPace:
+    """Return what has been trained, where ``beats`` are signs of life by trial."""
+    running = {trial.number for trial, _ in view.state.live_attempts()}
+    heard = {number: beat for number, beat in beats.items() if number in running}
+    steps = sum(
+        max(0, max(trial.step, heard[number].step if number in heard else 0) - trial.first_step)
+        for number, trial in view.state.trials.items()
+    )
+    return TrainingPace(steps, sum(beat.steps_per_second for beat in heard.values()))
+
+
+def steps_per_second(view: StudyView) -> float:
+    """Return the training steps of all running members together."""
+    return sum(beat.steps_per_second for beat in _heartbeats(view).values())
+
+
+def steps_in_all(view: StudyView) -> int:
+    """Return the training steps of the whole budget; trials to come count as the base."""
+    asked = view.steps_told() + sum(view.steps(trial) for trial in view.state.unfinished())
+    to_come = max(0, view.study.spec.budget.trials - view.state.num_asked)
+    population, base = view.study.spec.population, next(iter(view.study.bases.values()))
+    each = int(base["steps"]) if population is None else population.interval
+    return max(1, asked + to_come * each)
+
+
+def steps_made(view: StudyView) -> int:
+    """Return the training steps made; a trial that has ended counts in full."""
+    waiting = sum(max(0, trial.step - trial.first_step) for trial in view.state.waiting())
+    return view.steps_told() + waiting + sum(_steps_of(view))
+
+
+def running_steps(view: StudyView, now: float) -> Iterator[tuple[int, float]]:
+    """Yield what each running attempt has gained, and the seconds since it began."""
+    for number, beat in _heartbeats(view).items():
+        trial = view.state.trials[number]
+        if trial.began_at is not None:
+            yield max(0, beat.step - max(trial.step, trial.first_step)), now - trial.began_at
+
+
+def _steps_of(view: StudyView) -> Iterator[int]:
+    """Yield the steps that each running trial has made itself, not its ancestors."""
+    for number, beat in _heartbeats(view).items():
+        yield max(0, beat.step - view.state.trials[number].first_step)
+
+
+def _heartbeats(view: StudyView) -> dict[int, Heartbeat]:
+    """Return the last signs of life of the trials that run, by trial."""
+    heard = signs(view.folder, list(view.state.live_attempts()), now=time.time())
+    return {number: sign.beat for number, sign in heard.items()}
+
+
+SETTLED = 2.0
+"""the longer estimate is at most so many times the shorter one, else time left is being measured"""
+SETTLED_SHARE = 0.02
+"""of the steps that were to be made: before so many are, nothing is settled"""
+SECONDS_TO_JUDGE_BY = 10.0
+"""since the beginning; the first signs of life tell little"""
+RECENT = 1 / 3
+"""of the time so far counts as just now"""
+
+
+TimeLeft = tuple[float, float]
+"""seconds: at least, at most"""
+DONE: TimeLeft = (0.0, 0.0)
+
+
+class Pacer:
+    """Judges time left from the steps at looks that follow each other."""
+
+    def __init__(self, made: int) -> None:
+        """Begin at the steps that are made already."""
+        self._before = made
+        self._looks = deque([(0.0, made)])
+        """seconds since the beginning, and the steps made; those of just now"""
+        self._newest = 0.0
+        """when the last steps were seen: signs of life come less often than looks"""
+
+    def read(self, elapsed: float, made: int, total: int) -> TimeLeft | None:
+        """Return the time left, None while it is being measured.
+
+        Args:
+            elapsed: seconds since the beginning.
+            made: steps made.
+            total: steps in all.
+        """
+        if made != self._looks[-1][1]:
+            self._newest = elapsed
+        self._looks.append((elapsed, made))
+        while len(self._looks) > 2 and self._looks[1][0] <= elapsed * (1 - RECENT):
+            self._looks.popleft()
+        left, gained = total - made, made - self._before
+        if left <= 0:
+            return DONE
+        seconds, steps = self._looks[0]
+        is_early = elapsed < SECONDS_TO_JUDGE_BY
+        if is_early or gained < SETTLED_SHARE * (total - self._before) or made == steps:
+            return None
+        return _settled(left * elapsed / gained, left * (self._newest - seconds) / (made - steps))
+
+
+def time_left(view: StudyView, now: float) -> TimeLeft | None:
+    """Return the time left of a study at a single look, None while it is being measured.
+
+    It is judged by how fast running trials say that they are, and by what they have gained since
+    they began.
+    """
+    total, made, speed = steps_in_all(view), steps_made(view), steps_per_second(view)
+    if made >= total and not view.state.is_undecided:
+        return DONE
+    slow = sum(gained / seconds for gained, seconds in running_steps(view, now) if seconds > 0)
+    if not (speed and slow) or made < SETTLED_SHARE * total:
+        return None
+    return _settled((total - made) / speed, (total - made) / slow)
+
+
+def _settled(seconds: float, others: float) -> TimeLeft | None:
+    low, high = sorted((seconds, others))
+    return (low, high) if high <= SETTLED * low else None
+
+
+WAITED, TRAINED, PLAYED = "waited", "trained", "played a match"
+LEFT, FAILED = "was interrupted", "failed"
+KINDS: Final = (WAITED, TRAINED, PLAYED, LEFT, FAILED)
+NO_FAILURES: Final = FREE | {CANCELLED, "interrupted", NAN, DIVERGED}
+"""how attempts end without a failure of their job: by the user, the cluster, or for themselves"""
+
+
+@dataclass(frozen=True)
+class Span:
+    """A time in which a job was in one state; seconds since the epoch."""
+
+    job: str
+    kind: str
+    """of KINDS"""
+    begin: float
+    end: float
+    gpus: float
+    """that it occupied"""
+
+    @property
+    def hours(self) -> float:
+        """Return how long it was."""
+        return (self.end - self.begin) / 3600
+
+
+def spans(view: StudyView, until: float) -> list[Span]:
+    """Return what all jobs did until a moment, waits and runs, by when they were announced."""
+    return [span for job in view.state.jobs.values() for span in _of_job(view, job, until)]
+
+
+def _of_job(view: StudyView, job: Job, until: float) -> Iterator[Span]:
+    end = until if job.ended_at is None else job.ended_at
+    began = end if job.began_at is None else job.began_at
+    yield Span(job.name, WAITED, job.announced_at, max(job.announced_at, began), 0.0)
+    if job.began_at is not None:
+        yield Span(job.name, kind_of(view, job), began, max(began, end), job.gpus)
+
+
+def kind_of(view: StudyView, job: Job) -> str:
+    """Return what a job that ran did, or how it ended: one of KINDS."""
+    if job.is_silent or (job.is_leaving and not _lost(view, job) <= NO_FAILURES):
+        return FAILED
+    if job.is_leaving or job.interrupted:
+        return LEFT
+    return PLAYED if job.match is not None else TRAINED
+
+
+def _lost(view: StudyView, job: Job) -> set[str]:
+    """Return how those attempts of a job ended that did not finish their trials."""
+    attempts = [(number, attempt) for group in job.groups for number, attempt, _ in group]
+    return {
+        loss.kind
+        for number, attempt in attempts
+        for loss in view.state.trials[number].losses
+        if loss.attempt == attempt
+    }
+
+
+def counts_over_time(job_spans: Sequence[Span]) -> tuple[list[float], dict[str, list[int]]]:
+    """Return when the number of jobs of some kind changes, and how many there are from then on."""
+    times = sorted({moment for span in job_spans for moment in (span.begin, span.end)})
+    place = {moment: at for at, moment in enumerate(times)}
+    counts: dict[str, list[int]] = {}
+    for kind in KINDS:
+        change = [0] * len(times)
+        for span in job_spans:
+            if span.kind == kind and span.end > span.begin:
+                change[place[span.begin]] += 1
+                change[place[span.end]] -= 1
+        total, series = 0, []
+        for step in change:
+            total += step
+            series.append(total)
+        if any(series):
+            counts[kind] = series
+    return times, counts

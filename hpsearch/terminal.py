@@ -1,0 +1,84 @@
+"""The console that all commands print on, and what it can show.
+
+Tables whose lines are never broken: a terminal does that, and programs want them whole.
+
+Whether what is shown can be drawn over: on a terminal, not in a file or a pipe.
+"""
+
+import os
+import sys
+from collections.abc import Iterable
+from typing import IO
+
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
+from rich.table import Table
+
+from hpsearch.printable import PrintableStream, printable
+
+
+def say(sentence: str) -> None:
+    """Tell the user something that is no result."""
+    print(f"hpsearch: {sentence}", file=sys.stderr, flush=True)
+
+
+class Terminal(Console):
+    """A console on which texts from files and programs steer nothing.
+
+    rich alone would let the escape sequences of a text through to the terminal, and take brackets
+    in it for markup.
+    """
+
+    def __init__(
+        self, *, stderr: bool = False, width: int | None = None, soft_wrap: bool = False
+    ) -> None:
+        """Print on stdout or stderr, as wide as the terminal or ``width`` columns."""
+        super().__init__(stderr=stderr, width=width, soft_wrap=soft_wrap, markup=False, emoji=False)
+
+    @property
+    def file(self) -> IO[str]:
+        """Return the stream itself: what rich makes of a printable text is not printable."""
+        file = super().file
+        return file.stream if isinstance(file, PrintableStream) else file
+
+    @file.setter
+    def file(self, new_file: IO[str]) -> None:
+        self._file = new_file
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        """Yield what is printed; the controls that rich itself makes stay as they are."""
+        for segment in super().render(renderable, options):
+            if segment.control:
+                yield segment
+            else:
+                yield Segment(printable(segment.text), segment.style)
+
+
+WIDTH = 10_000
+"""columns, more than any table has"""
+
+
+def print_whole(console: Console, table: Table) -> None:
+    """Print a table as wide as it is, whatever the width of the console."""
+    before = console.width
+    console.width = WIDTH
+    try:
+        console.print(table)
+    finally:
+        console.width = before
+
+
+NO = ("", "0", "false")
+
+
+def is_live(console: Console) -> bool:
+    """Return whether a console can show what changes; else it is a log, for lines.
+
+    A log is a file or pipe, also where FORCE_COLOR makes rich take it for a terminal; a terminal
+    that cannot move its cursor (TERM=dumb); and whatever a CI service gives, since it keeps what
+    was drawn over.
+    """
+    in_ci = os.environ.get("CI", "").lower() not in NO
+    return console.file.isatty() and console.is_interactive and not in_ci

@@ -1,0 +1,397 @@
+"""Opponents that learned before: saved players, snapshots, and mixtures of several.
+
+Snapshots of a role's networks, for the other role to train against.
+
+Axes: P members, K snapshots kept, S of them met at once, W weights, B games.
+Everything is masked arithmetic on tensors, so that no member waits for another and no step for the
+host's look at the device.
+
+Several opponents of a learning role: each game draws one by their weights and keeps it.
+
+Axes: P members, B games, K opponents, D coordinates.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import cast
+
+import torch
+from torch import Tensor
+
+from hpsearch.errors import ConflictError, CorruptError
+from hpsearch.game.random import num_blocks, uniform
+from hpsearch.trainers import checkpoint
+from hpsearch.trainers.checkpoint import Checkpoint
+from hpsearch.trainers.checkpoint_name import STATE
+from hpsearch.trainers.columns import column
+from hpsearch.trainers.config import CommonConfig, TrainerConfig, read_config
+from hpsearch.trainers.config.players import DynamicSync, OpponentPool, PrioritisedChoice
+from hpsearch.trainers.networks import Network
+from hpsearch.trainers.policies import (
+    AgentPolicy,
+    HostPolicy,
+    LearnedAgent,
+    LearnedHost,
+    Position,
+    draw,
+)
+from hpsearch.trainers.role_nets import Style, build_net, style
+
+
+@dataclass(frozen=True)
+class SavedPlayer:
+    """One role of a checkpoint, ready to play with one member (P = 1)."""
+
+    config: TrainerConfig
+    """what it was trained with"""
+    step: int
+    net: Network
+    policy: HostPolicy | AgentPolicy
+    style: Style
+    """how it draws its actions"""
+
+
+def load_player(path: Path, role: str, device: torch.device) -> SavedPlayer:
+    """Return the player that a checkpoint holds for ``role``, "host" or "agent".
+
+    Raises:
+        CorruptError: if the checkpoint is damaged.
+        ConflictError: if there is none, or the role did not learn in it.
+        ConfigError: if its configuration is of another version.
+    """
+    saved = _load(path, f"{role}.net.")
+    config = _config(saved, path)
+    learning = config.learning()
+    if role not in learning:
+        raise ConflictError(
+            f"the {role} of the checkpoint {path} is no learned player; it holds: "
+            f"{', '.join(learning)}"
+        )
+    net = build_net(role, learning[role], config, [config.seed], device)
+    for name, tensor in net.state().items():
+        tensor[0].copy_(_tensor(saved, path, f"{role}.net.{name}", tensor.shape[1:]))
+    return player_of(role, config, saved.step, net)
+
+
+def player_of(role: str, config: TrainerConfig, step: int, net: Network) -> SavedPlayer:
+    """Return the player that a learning role's network of one member makes."""
+    how = style(config.learning()[role])
+    return SavedPlayer(config, step, net, _policy(role, net, how), how)
+
+
+def with_net(player: SavedPlayer, role: str, net: Network) -> SavedPlayer:
+    """Return a player of ``role`` who plays by another network as ``player`` does by its own."""
+    return replace(player, net=net, policy=_policy(role, net, player.style))
+
+
+def _policy(role: str, net: Network, how: Style) -> HostPolicy | AgentPolicy:
+    kind = LearnedHost if role == "host" else LearnedAgent
+    return kind(net, how.weigh)
+
+
+def saved_roles(path: Path) -> tuple[str, ...]:
+    """Return which roles a checkpoint holds learned players for.
+
+    Raises:
+        CorruptError, ConflictError, ConfigError: as `load_player`.
+    """
+    return tuple(_config(_load(path, "no tensor"), path).learning())
+
+
+def load_opponent(path: Path, role: str, config: CommonConfig, device: torch.device) -> SavedPlayer:
+    """Return the player of a checkpoint that plays the game of ``config``.
+
+    Raises:
+        CorruptError, ConflictError: as `load_player`; also if it plays another game.
+    """
+    player = load_player(path, role, device)
+    for key, own, its in (
+        ("dimension", config.dimension, player.config.dimension),
+        ("max_num_points", config.max_num_points, player.config.max_num_points),
+    ):
+        if own != its:
+            raise ConflictError(
+                f"the {role} must play the same game, but {path} was trained with {key}={its} "
+                f"instead of {own}; train one with this {key}"
+            )
+    return player
+
+
+def _load(path: Path, prefix: str) -> Checkpoint:
+    newest = checkpoint.newest(path)
+    if newest is None:
+        raise ConflictError(
+            f"there is no checkpoint at {path}; name one, or the folder of a run or a trial"
+        )
+    return checkpoint.load(newest, prefix)
+
+
+def _config(saved: Checkpoint, path: Path) -> TrainerConfig:
+    return read_config(saved.config, source=str(path / STATE))
+
+
+def _tensor(saved: Checkpoint, path: Path, name: str, shape: torch.Size) -> torch.Tensor:
+    tensor = saved.tensors.get(name)
+    if tensor is None or tensor.shape != shape:
+        raise CorruptError(f"the checkpoint {path} lacks {name} of shape {tuple(shape)}")
+    return tensor
+
+
+class Snapshots:
+    """The last K snapshots of one role's networks, and the S that its opponent meets now.
+
+    Attributes:
+        net: P * S members, the snapshots that are met; member p * S + s is met by member p.
+        taken: int64 (P, K), the step at which a snapshot was taken, -1 where there is none.
+        result: float32 (P, K), rho of the games last played against it.
+        met: int64 (P, S), which of the K are met.
+    """
+
+    def __init__(
+        self, role: str, source: Network, options: Sequence[OpponentPool], keys: Tensor
+    ) -> None:
+        """Begin with a snapshot of ``source``, the networks of ``role``, at step 0.
+
+        ``options`` has a pool for each member; ``keys`` int64 (P,) draw the opponents.
+        """
+        num_members, num_weights = source.weights.shape
+        device = source.weights.device
+        self._role = role
+        self._options = shared = options[0]
+        self._keys = keys
+        choices = [option.choice for option in options]
+        self._power = column(
+            [choice.power if isinstance(choice, PrioritisedChoice) else 0.0 for choice in choices],
+            device,
+        )
+        syncs = [option.sync for option in options]
+        self._margin = column(
+            [sync.margin if isinstance(sync, DynamicSync) else 0.0 for sync in syncs], device
+        )
+        self.net = source.like(num_members * shared.at_once)
+        places = (num_members, shared.size)
+        self._weights = torch.zeros(*places, num_weights, device=device)
+        self._statistics = torch.zeros(*places, source.statistics.shape[1], device=device)
+        self.taken = torch.full(places, -1, dtype=torch.int64, device=device)
+        self.result = torch.ones(places, device=device)
+        self.met = torch.zeros(num_members, shared.at_once, dtype=torch.int64, device=device)
+        self._count = torch.zeros(num_members, dtype=torch.int64, device=device)
+        self._moves = torch.zeros(num_members, shared.at_once, device=device)
+        self._finished = torch.zeros_like(self._moves)
+        self._own = torch.zeros(num_members, 2, device=device)
+        self._baseline = torch.zeros(num_members, device=device)
+        for member in range(num_members):
+            self.begin_with(source, torch.zeros_like(self._count), member)
+
+    def begin_with(self, source: Network, step: Tensor, member: int) -> None:
+        """Forget one member's snapshots and begin with one of ``source`` at ``step`` (P,)."""
+        for counts in (self.met, self._count, self._moves, self._finished, self._own):
+            counts[member] = 0
+        self._baseline[member] = 0.0
+        self.taken[member] = -1
+        self.result[member] = 1.0
+        only = torch.arange(len(self._count), device=step.device) == member
+        self._take(source, step, only)
+        self._seat()
+
+    def is_look(self, steps: Sequence[int]) -> bool:
+        """Return whether `sync` does anything at these steps of the members."""
+        return any(step > 0 and step % self._options.sync.interval == 0 for step in steps)
+
+    def count(self, done: Tensor, meets: Tensor) -> None:
+        """Take in which games ended with this move, of those that meet a snapshot; bool (P, B)."""
+        places = (self._options.at_once, -1)
+        self._moves += meets.unflatten(1, places).sum(dim=2)
+        self._finished += (done & meets).unflatten(1, places).sum(dim=2)
+
+    def count_own(self, done: Tensor) -> None:
+        """Take in which games bool (P, B) that the role itself learns in ended with this move."""
+        self._own[:, 0] += done.shape[1]
+        self._own[:, 1] += done.sum(dim=1)
+
+    def sync(self, source: Network, step: Tensor) -> None:
+        """Where it is time at ``step`` int64 (P,): take a snapshot, choose opponents anew."""
+        look = (step > 0) & (step % self._options.sync.interval == 0)
+        self._note_results(look)
+        self._take(source, step, self._is_due(look, step))
+        met = draw(self._chances(step)[:, None], self._noise(step))
+        self.met.copy_(torch.where(look[:, None], met, self.met))
+        self._own *= ~look[:, None]
+        self._seat()
+
+    def staleness(self, step: Tensor) -> Tensor:
+        """Return how many steps ago each snapshot that is met was taken, int64 (P, S)."""
+        return step[:, None] - self.taken.gather(1, self.met)
+
+    def _note_results(self, look: Tensor) -> None:
+        """Remember rho against the snapshots that were met, and count from 0 again."""
+        # A snapshot may be met more than once; all its games count.
+        nothing = torch.zeros_like(self.result)
+        moves = nothing.scatter_add(1, self.met, self._moves)
+        finished = nothing.scatter_add(1, self.met, self._finished)
+        # A share of at least half a game keeps a snapshot that was never beaten comparable.
+        rho = finished.clamp(min=0.5) / moves.clamp(min=1.0)
+        self.result.copy_(rho.where(look[:, None] & (moves > 0), self.result))
+        self._moves *= ~look[:, None]
+        self._finished *= ~look[:, None]
+
+    def _noise(self, step: Tensor) -> Tensor:
+        """Return uniform noise (P, S) that depends on the number of the look alone."""
+        num_drawn = self.met.shape[1]
+        look = step // self._options.sync.interval
+        return uniform(self._keys, look * num_blocks(num_drawn), num_drawn)
+
+    def _is_due(self, look: Tensor, step: Tensor) -> Tensor:
+        """Return for which of the members that ``look`` bool (P,) a snapshot is to be taken."""
+        if not isinstance(self._options.sync, DynamicSync):
+            return look
+        moves, finished = self._own.unbind(1)
+        rho = finished.clamp(min=0.5) / moves.clamp(min=1.0)
+        # The first look after a snapshot says what later ones are compared with.
+        is_first = self._baseline == 0
+        gain = rho / self._baseline if self._role == "host" else self._baseline / rho
+        improved = ~is_first & (gain >= 1.0 + self._margin)
+        self._baseline.copy_(torch.where(look & is_first & (moves > 0), rho, self._baseline))
+        return look & (improved | self._is_too_old(step, self.taken.amax(dim=1)))
+
+    def _is_too_old(self, step: Tensor, taken: Tensor) -> Tensor:
+        """Return whether what was ``taken`` then exceeds its age before the next look."""
+        return step - taken + self._options.sync.interval > self._options.max_staleness
+
+    def _take(self, source: Network, step: Tensor, due: Tensor) -> None:
+        """Write the networks over the oldest snapshot where ``due`` bool (P,)."""
+        place = (self._count % self._options.size)[:, None]
+        # As hard as the hardest so far. Places that hold none yet have the result 1: the least for
+        # an agent; for a host, where it is the most, they are left out, but not before the first.
+        known = (self.taken >= 0) | (self._count == 0)[:, None]
+        is_agent = self._role == "agent"
+        hardest = self.result.amin(dim=1) if is_agent else (self.result * known).amax(dim=1)
+        new = {
+            self.taken: step[:, None],
+            self.result: hardest[:, None],
+        }
+        for ring, value in new.items():
+            ring.scatter_(1, place, torch.where(due[:, None], value, ring.gather(1, place)))
+        for bank, own in ((self._weights, source.weights), (self._statistics, source.statistics)):
+            index = place[..., None].expand(-1, 1, own.shape[1])
+            kept = bank.gather(1, index).squeeze(1)
+            bank.scatter_(1, index, torch.where(due[:, None], own, kept)[:, None])
+        self._count += due
+        self._baseline *= ~due
+
+    def _chances(self, step: Tensor) -> Tensor:
+        """Return how likely each snapshot is to be met, float32 (P, K)."""
+        newest = self.taken == self.taken.amax(dim=1, keepdim=True)
+        is_met = (self.taken >= 0) & (newest | ~self._is_too_old(step[:, None], self.taken))
+        # A good agent makes rho small, a good host makes it large. result^power by logarithms,
+        # because a power of a small rho exceeds float32.
+        sign = -1.0 if self._role == "agent" else 1.0
+        weights = sign * self._power[:, None] * self.result.log()
+        return weights.masked_fill(~is_met, -torch.inf).softmax(dim=1)
+
+    def _seat(self) -> None:
+        """Give the snapshots that are met their weights."""
+        for bank, own in (
+            (self._weights, self.net.weights),
+            (self._statistics, self.net.statistics),
+        ):
+            index = self.met[..., None].expand(-1, -1, bank.shape[2])
+            own.copy_(bank.gather(1, index).flatten(0, 1))
+
+    def state(self) -> dict[str, Tensor]:
+        """Return the tensors that a checkpoint keeps, each with the member axis first."""
+        rows = (self.met.shape[0], self.met.shape[1])
+        return {
+            "weights": self._weights,
+            "statistics": self._statistics,
+            "taken": self.taken,
+            "result": self.result,
+            "met": self.met,
+            "count": self._count,
+            "moves": self._moves,
+            "finished": self._finished,
+            "own": self._own,
+            "baseline": self._baseline,
+            "met_weights": self.net.weights.unflatten(0, rows),
+            "met_statistics": self.net.statistics.unflatten(0, rows),
+        }
+
+    def settings(self) -> dict[str, Tensor]:
+        """Return what the configurations say, each with the member axis first."""
+        return {"keys": self._keys, "power": self._power, "margin": self._margin}
+
+
+Uniform = Callable[[Tensor, Tensor, int], Tensor]
+"""a kernel's counter-based random numbers: of keys (Q,), counters (Q,) and a count"""
+
+
+class Draws:
+    """Which of K opponents each game has.
+
+    The opponent of start s in lane b of member p is a function of (keys[p], b, s), as the start
+    itself is, so there is nothing that a checkpoint would have to keep.
+
+    Attributes:
+        keys: int64 (P,), one for each member.
+        opponent: int64 (P, B), the number of each game's opponent; changed in place.
+    """
+
+    def __init__(self, weights: Sequence[float], keys: Tensor, num_games: int) -> None:
+        """Draw by ``weights``, K of them, for ``num_games`` games of each member."""
+        self.keys = keys
+        shape = (len(keys), num_games)
+        self.opponent = torch.zeros(shape, dtype=torch.int64, device=keys.device)
+        self._weights = torch.tensor(weights, dtype=torch.float64, device=keys.device)
+        self._lanes = torch.arange(num_games, device=keys.device)
+
+    def draw(self, starts: Tensor, uniform: Uniform) -> None:
+        """Draw the opponents of the games with the numbers ``starts``, int64 (P, B)."""
+        num_games = len(self._lanes)
+        keys = self.keys[:, None].expand_as(starts)
+        counters = starts * num_games + self._lanes
+        noise = uniform(keys.flatten(), counters.flatten(), 1).reshape(starts.shape)
+        weights = self._weights.expand(*starts.shape, -1)
+        self.opponent.copy_(draw(weights, noise))
+
+
+@dataclass(frozen=True)
+class MixedHost:
+    """K hosts, of which each game meets the one that was drawn for it."""
+
+    policies: tuple[HostPolicy, ...]
+    draws: Draws
+
+    def __call__(self, position: Position, noise: Tensor, exploration: Tensor) -> Tensor:
+        """Return the action index int64 (P, B)."""
+        actions = [policy(position, noise, exploration) for policy in self.policies]
+        return _drawn(actions, self.draws)
+
+
+@dataclass(frozen=True)
+class MixedAgent:
+    """K agents, of which each game meets the one that was drawn for it."""
+
+    policies: tuple[AgentPolicy, ...]
+    draws: Draws
+
+    def __call__(
+        self, position: Position, subset: Tensor, noise: Tensor, exploration: Tensor
+    ) -> Tensor:
+        """Return the axis int64 (P, B)."""
+        axes = [policy(position, subset, noise, exploration) for policy in self.policies]
+        return _drawn(axes, self.draws)
+
+
+def mixed(
+    role: str, policies: Sequence[HostPolicy | AgentPolicy], draws: Draws
+) -> HostPolicy | AgentPolicy:
+    """Return a policy of ``role`` that plays each game by the one that was drawn for it."""
+    if role == "host":
+        return MixedHost(tuple(cast(HostPolicy, policy) for policy in policies), draws)
+    return MixedAgent(tuple(cast(AgentPolicy, policy) for policy in policies), draws)
+
+
+def _drawn(choices: Sequence[Tensor], draws: Draws) -> Tensor:
+    """Return of K choices int64 (P, B) that of each game's opponent."""
+    return torch.stack(list(choices)).gather(0, draws.opponent[None]).squeeze(0)

@@ -1,0 +1,167 @@
+"""Blow-up trees against the published sizes, the longest game, and whole texts and layouts."""
+
+from itertools import pairwise
+
+import pytest
+import torch
+
+from hpsearch.analysis.blowup_tree import (
+    Tree,
+    blowup_tree,
+    label,
+    layout,
+    summary,
+    tree_text,
+    write_picture,
+)
+from hpsearch.game.kernels import BACKENDS
+from hpsearch.game.players import HOSTS
+from hpsearch.game.solver import SearchLimits, longest_game
+from hpsearch.trainers.published import ADE
+
+# Published: depth, and the host's choices, of the tree under zeillinger.
+SIZES = {"A1": (2, 3), "A2": (4, 7), "A3": (3, 5), "A4": (5, 9), "D4": (8, 15), "E6": (10, 27)}
+START = {case.name: torch.tensor(case.points, dtype=torch.int32) for case in ADE}
+
+
+def zeillinger(points):
+    return HOSTS["zeillinger"](points, torch.zeros(()))
+
+
+def all_coord(points):
+    return HOSTS["all_coord"](points, torch.zeros(()))
+
+
+def tree_of(start, host=zeillinger, max_depth=40, max_nodes=2000) -> Tree:
+    return blowup_tree(host, start, reposition=True, max_depth=max_depth, max_nodes=max_nodes)
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_the_published_sizes(name):
+    tree = tree_of(START[name])
+    assert (tree.depth, tree.num_decisions) == SIZES[name]
+    assert tree.is_whole
+
+
+def test_the_depth_is_the_longest_game():
+    starts = BACKENDS["cpu"].random_starts(
+        torch.tensor([5]),
+        torch.zeros(1, 30, dtype=torch.int64),
+        num_points=4,
+        dimension=3,
+        max_value=4,
+    )[0]
+    limits = SearchLimits(max_moves=40, max_positions=10_000, reposition=True)
+    for start, length in zip(starts, longest_game(zeillinger, starts, limits), strict=True):
+        tree = tree_of(start)
+        assert tree.is_whole
+        assert tree.depth == length
+
+
+def test_text_of_a_tree():
+    assert (
+        tree_text(tree_of(START["A1"]))
+        == """\
+200 020 002  {0,1}
+├─ 0: 200 002  {0,2}
+│  ├─ 0: over
+│  └─ 2: over
+└─ 1: 020 002  {1,2}
+   ├─ 1: over
+   └─ 2: over
+2 moves in the worst case, 3 choices shown"""
+    )
+
+
+def test_a_cut_is_visible():
+    tree = tree_of(START["E6"], max_depth=2)
+    assert not tree.is_whole
+    assert (
+        tree_text(tree)
+        == """\
+200 030 004  {0,1}
+├─ 0: 200 004  {0,2}
+│  ├─ 0: over
+│  └─ 2: 200 002  ... cut here
+└─ 1: 220 030 004  {0,1}
+   ├─ 0: 420 330 004  ... cut here
+   └─ 1: 030 004  ... cut here
+at least 2 moves in the worst case, 3 choices shown"""
+    )
+
+
+@pytest.mark.parametrize("max_nodes", [1, 2, 3, 10, 54, 55])
+def test_a_tree_keeps_to_its_number_of_nodes(max_nodes):
+    tree = tree_of(START["E6"], max_nodes=max_nodes)
+    assert len(tree.nodes) <= max_nodes
+    assert tree.is_whole == (max_nodes == 55)  # 27 choices and 28 games that are over
+    assert "at least" in summary(tree) or tree.is_whole
+
+
+def test_a_host_that_circles_is_cut():
+    tree = tree_of(torch.tensor([[1, 0, 1], [0, 1, 1]], dtype=torch.int32), all_coord, max_depth=6)
+    assert tree.depth == 6
+    assert not tree.is_whole
+
+
+def test_a_game_beyond_the_bound_is_marked():
+    start = torch.tensor([[2**30, 0, 1], [3, 2**30, 1]], dtype=torch.int32)
+    tree = tree_of(start, all_coord, max_depth=1)
+    assert "beyond 2^30" in tree_text(tree)
+
+
+def test_a_start_that_is_over_is_a_tree_of_one_node():
+    tree = tree_of(torch.tensor([[1, 2, 3], [-1, -1, -1]], dtype=torch.int32))
+    assert tree_text(tree) == "over\n0 moves in the worst case, 0 choices shown"
+    assert layout(tree) == [(0.0, 0.0)]
+
+
+def test_layout_by_hand():
+    """A1: four leaves at 0 to 3, their parents at 0.5 and 2.5, the root in the middle."""
+    assert layout(tree_of(START["A1"])) == [
+        (1.5, 0),
+        (0.5, 1),
+        (2.5, 1),
+        (0, 2),
+        (1, 2),
+        (2, 2),
+        (3, 2),
+    ]
+
+
+@pytest.mark.parametrize("name", ["D4", "E6", "E8"])
+def test_no_two_nodes_of_a_level_overlap_and_parents_are_centred(name):
+    tree = tree_of(START[name])
+    places, children = layout(tree), tree.children()
+    leaves = sorted(x for (x, _), below in zip(places, children, strict=True) if not below)
+    assert leaves == list(range(len(leaves)))
+    for (x, y), below in zip(places, children, strict=True):
+        assert all(places[child][1] == y + 1 for child in below)
+        if below:
+            assert x == pytest.approx((places[below[0]][0] + places[below[-1]][0]) / 2)
+    for depth in range(tree.depth + 1):
+        across = [x for x, y in places if y == depth]  # in the order of their axes
+        assert all(b - a >= 1 for a, b in pairwise(across))
+
+
+def test_labels_wrap_and_end():
+    tree = tree_of(torch.tensor([[9 - k, k, 50] for k in range(10)], dtype=torch.int32))
+    lines = label(tree.nodes[0]).splitlines()
+    assert len(lines) == 5
+    assert lines[-1] == tree.nodes[0].subset
+    assert lines[-2].endswith("...")
+
+
+@pytest.mark.parametrize("kind", ["svg", "png", "pdf"])
+def test_pictures(tmp_path, kind):
+    path = tmp_path / "pictures" / f"tree.{kind}"
+    path.parent.mkdir()
+    path.write_text("old")
+    write_picture(tree_of(START["A1"]), "A1", path)
+    signature = {"svg": b"<?xml", "png": b"\x89PNG", "pdf": b"%PDF"}[kind]
+    assert path.read_bytes().startswith(signature)
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
+    if kind == "svg":
+        first = path.read_bytes()
+        write_picture(tree_of(START["A1"]), "A1", path)
+        assert path.read_bytes() == first

@@ -1,0 +1,245 @@
+"""The checks of hpsearch doctor one by one: what each calls well, and what not."""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from hpsearch.cluster.executor import SchedulerSilentError
+from hpsearch.cluster.slurm_calls import parse_config
+from hpsearch.cluster.study_dir import StudyDir
+from hpsearch.doctor import folder, machine
+from hpsearch.doctor.finding import Finding, examine, has_error
+from hpsearch.doctor.folder import file_system_of
+from hpsearch.doctor.slurm import (
+    Partition,
+    check_config,
+    check_partitions,
+    minutes,
+    parse_partitions,
+)
+from hpsearch.doctor.study import check_files, check_lease, check_requests, check_schema
+from hpsearch.study import requests
+from hpsearch.study.holder import own_name
+from hpsearch.study.leases import Lease
+from hpsearch.study.requests import Request
+
+ROOT = Path(__file__).parents[2]
+LOCAL = "/dev/vda / ext4 rw 0 0\n"
+HEALTHY = """\
+Configuration data as of 2026-01-01T00:00:00
+ClusterName             = tiny
+JobRequeue              = 1
+KillWait                = 30 sec
+MaxArraySize            = 1001
+MaxJobCount             = 10000
+MinJobAge               = 300 sec
+PreemptMode             = REQUEUE
+SlurmctldParameters     = enable_configless,preempt_send_user_signal
+SLURM_VERSION           = 22.05.8
+"""
+
+
+def test_a_check_that_fails_is_a_finding():
+    def silent():
+        yield Finding("a", "ok", "well")
+        raise SchedulerSilentError("squeue failed:\n  no route")
+
+    assert examine("b", silent) == [
+        Finding("a", "ok", "well"),
+        Finding("b", "error", "squeue failed: no route"),
+    ]
+    [found] = examine("c", lambda: 1 / 0)
+    assert has_error([found])
+    assert found.sentence.startswith(
+        "the check itself failed (ZeroDivisionError: division by zero)"
+    )
+
+
+def test_tested_versions_are_those_of_the_constraints():
+    pinned = dict(
+        line.split("==")
+        for line in (ROOT / "constraints.txt").read_text().splitlines()
+        if "==" in line
+    )
+    for package, tested in machine.TESTED.items():
+        assert pinned[package].split(".")[:2] == tested.split(".")
+
+
+def test_other_versions_are_named():
+    tested = {"optuna": "3.1", "no-such-package": "1.0"}
+    found = {version.name: version for version in machine.check_versions(tested)}
+    assert found["Python"].level in ("ok", "warning")
+    assert found["optuna"].level == "warning"
+    assert found["no-such-package"].level == "error"
+    assert "pip install -c constraints.txt" in found["no-such-package"].sentence
+
+
+@pytest.mark.parametrize(
+    ("path", "kind", "is_network"),
+    [
+        ("/home/ann/runs", "ext4", False),
+        ("/scratch/ann", "lustre", True),
+        ("/scratchy", "ext4", False),
+        ("/data/my disk/runs", "fuse.sshfs", True),
+        ("/data", "tmpfs", False),
+        ("/twice/x", "nfs4", True),
+    ],
+)
+def test_file_systems_are_told_by_the_table(path, kind, is_network):
+    table = (
+        LOCAL + "mds@tcp:/s /scratch lustre rw 0 0\ntmp /data tmpfs rw 0 0\n"
+        "host: /data/my\\040disk fuse.sshfs rw 0 0\n"
+        "a /twice ext4 rw 0 0\nb /twice nfs4 rw 0 0\n"
+    )
+    found = file_system_of(Path(path), table)
+    assert (found.type, found.is_network) == (kind, is_network)
+
+
+def test_without_a_table_the_file_system_is_not_known(tmp_path):
+    assert folder.check_file_system(Path("runs"), "").level == "skipped"
+
+
+@pytest.mark.parametrize(
+    ("mode", "level", "words"),
+    [
+        (0o700, "ok", "for this user alone"),
+        (0o755, "warning", "look into it"),
+        (0o770, "warning", "change what jobs run"),
+        (0o777, "error", "every user"),
+    ],
+)
+def test_the_mode_of_the_folder(tmp_path, mode, level, words):
+    tmp_path.chmod(mode)
+    found = folder.check_mode(tmp_path)
+    assert found.level == level
+    assert words in found.sentence
+
+
+@pytest.mark.parametrize(
+    ("free", "level"), [(200 << 30, "ok"), (2 << 30, "warning"), (1 << 20, "error")]
+)
+def test_free_space(tmp_path, monkeypatch, free, level):
+    class Usage:
+        pass
+
+    Usage.free = free
+    monkeypatch.setattr(folder.shutil, "disk_usage", lambda path: Usage)
+    assert next(iter(folder.check_space(tmp_path))).level == level
+
+
+@pytest.mark.parametrize(("ahead", "word"), [(60.0, "ahead of"), (-60.0, "behind"), (0.0, None)])
+def test_clocks_are_compared(tmp_path, ahead, word):
+    found = folder.check_clock(tmp_path, now=lambda: time.time() - ahead)
+    assert found.level == ("ok" if word is None else "error")
+    assert word is None or f"60 s {word}" in found.sentence
+
+
+def test_a_lock_that_locks_nothing_is_an_error(tmp_path, monkeypatch):
+    monkeypatch.setattr("fcntl.lockf", lambda file, how: None)
+    found = {probe.name: probe for probe in folder.check_probes(tmp_path)}
+    assert found["locking"].level == "error"
+    assert "two processes hold the same lock" in found["locking"].sentence
+    assert found["renaming"].level == "ok"
+
+
+def test_a_file_system_without_locks_is_an_error(tmp_path, monkeypatch):
+    def refuse(file, how):
+        raise OSError(37, "No locks available")
+
+    monkeypatch.setattr("fcntl.lockf", refuse)
+    found = {probe.name: probe for probe in folder.check_probes(tmp_path)}
+    assert "No locks available" in found["locking"].sentence
+
+
+@pytest.mark.parametrize(
+    ("version", "level"), [(None, "ok"), ("0001", "warning"), ("0002", "ok"), ("0003", "error")]
+)
+def test_versions_of_the_tables(version, level):
+    assert check_schema(version, "0002").level == level
+
+
+def test_the_driver_is_named():
+    own = own_name()
+    host, _, start = own.split("/")
+    said = {
+        "drives": check_lease(Lease(1, own, 1, 130.0), 100.0).sentence,
+        "dead": check_lease(Lease(1, f"{host}/999999999/{start}", 1, 130.0), 100.0).sentence,
+        "expired": check_lease(Lease(1, own, 1, 90.0), 100.0).sentence,
+    }
+    assert said["drives"] == f"{own} drives the study, its lease ends in 30 s"
+    assert "is dead; the next run takes over" in said["dead"]
+    assert said["expired"] == "no driver has the study now"
+
+
+def test_requests_that_nobody_takes(tmp_path):
+    study = StudyDir(tmp_path / "tiny")
+    assert [request.level for request in check_requests(study)] == ["ok"]
+    requests.leave(study, Request("pause"))
+    assert [request.level for request in check_requests(study)] == ["ok"]
+    (study.requests / "other.json").write_text("{")
+    late = list(check_requests(study, time.time() + 3600))
+    assert [one.level for one in late] == ["warning", "warning"]
+    assert "1 files" in late[0].sentence
+    assert late[1].sentence.startswith("pause wait for a driver")
+
+
+def test_damaged_files_are_named(tmp_path):
+    study = StudyDir(tmp_path / "tiny")
+    beat = study.trial(3).attempt(2).root / "heartbeat.json"
+    beat.parent.mkdir(parents=True)
+    beat.write_text('{"at": 1')
+    [found] = check_files(study)
+    assert found.level == "warning"
+    assert str(beat) in found.sentence
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "name", "words"),
+    [
+        ("= 1001", "= 0", "array size", "no job arrays"),
+        ("= 10000", "= 3", "job count", "the site holds 3 jobs"),
+        (",preempt_send_user_signal", "", "preemption", "SIGTERM alone"),
+        ("= REQUEUE", "= GANG,SUSPEND", "preemption", "no sign of life"),
+        ("= 30 sec", "= 5 sec", "KillWait", "has 5 s"),
+        ("= 300 sec", "= 2 sec", "MinJobAge", "listed for 2 s"),
+    ],
+)
+def test_settings_that_hurt_are_warnings(before, now, name, words):
+    assert all(one.level == "ok" for one in check_config(parse_config(HEALTHY), 4))
+    changed = check_config(parse_config(HEALTHY.replace(before, now)), 4)
+    [warned] = [one for one in changed if one.level != "ok"]
+    assert (warned.name, warned.level) == (name, "warning")
+    assert words in warned.sentence
+
+
+def test_a_site_without_preemption_needs_no_signal():
+    config = parse_config(HEALTHY.replace("= REQUEUE", "= OFF").replace("preempt_send", ""))
+    assert all(one.level == "ok" for one in check_config(config, None))
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("infinite", None),
+        ("30:00", 30),
+        ("1:30:00", 90),
+        ("2-00:00:00", 2880),
+        ("1-12", 2160),
+        ("45", 45),
+        ("0:30", 0.5),
+    ],
+)
+def test_limits_are_read(text, wanted):
+    assert minutes(text) == wanted
+
+
+def test_partitions():
+    known = parse_partitions("gpu|up|1-00:00:00\ngpu|up|1-00:00:00\nold|drain|infinite\n")
+    assert known == [Partition("gpu", True, 1440), Partition("old", False, None)]
+    found = list(check_partitions("gpu,old,gpo", 2000, known, whose="jobs"))
+    assert [one.level for one in found] == ["error", "warning", "error"]
+    assert "set it to 1440 or less" in found[0].sentence
+    assert "did you mean 'gpu'" in found[2].sentence
+    [default] = check_partitions(None, 2000, known, whose="jobs")
+    assert default.level == "ok"

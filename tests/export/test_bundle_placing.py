@@ -1,0 +1,104 @@
+"""A bundle's folder is whole or absent, whatever the disk does."""
+
+import errno
+import os
+
+import pytest
+from full_disk import fill_disk_at
+
+from hpsearch.errors import DiskError, UsageError
+from hpsearch.export.folder import MARK, replacing
+
+
+def write(folder, text):
+    with replacing(folder) as new:
+        (new / "policies").mkdir(parents=True)
+        (new / MARK).write_text(text)
+        (new / "policies/host.txt").write_text(text)
+
+
+def content(folder):
+    return {path.name: path.read_text() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_everything_is_on_disk_before_it_has_its_name(tmp_path, monkeypatch):
+    flushed, fsync = [], os.fsync
+
+    def note(descriptor):
+        flushed.append(os.fstat(descriptor).st_ino)
+        at_the_end = flushed[-1] == tmp_path.stat().st_ino
+        assert folder.exists() == at_the_end
+        fsync(descriptor)
+
+    folder = tmp_path / "best"
+    monkeypatch.setattr(os, "fsync", note)
+    write(folder, "new")
+    inodes = {path.stat().st_ino for path in (*folder.rglob("*"), folder, tmp_path)}
+    assert inodes <= set(flushed)
+
+
+@pytest.mark.parametrize("fatal", range(4))
+def test_a_disk_that_is_full_leaves_the_older_bundle(tmp_path, monkeypatch, fatal):
+    folder = tmp_path / "best"
+    write(folder, "old")
+    fill_disk_at(monkeypatch, fatal)
+    with pytest.raises(DiskError, match="free some space"):
+        write(folder, "new")
+    assert content(folder) == {MARK: "old", "host.txt": "old"}
+    assert [path.name for path in tmp_path.iterdir()] == ["best"]
+
+
+def refuse(folder, error, words):
+    """Check that a place is refused before anything would be measured, and nothing is left."""
+    before = sorted(folder.parent.parent.rglob("*"))
+    with pytest.raises(error, match=words), replacing(folder):
+        pytest.fail("it was measured")
+    assert sorted(folder.parent.parent.rglob("*")) == before
+
+
+def test_what_is_in_the_way_is_refused_before_anything_is_measured(tmp_path):
+    (tmp_path / "file").write_text("")
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "others").mkdir()
+    (tmp_path / "others/thesis.tex").write_text("")
+    for name in ("file", "file/best", "file/a/best", "pipe", "pipe/best"):
+        refuse(tmp_path / name, UsageError, f"{name.partition('/')[0]} is a file; choose another")
+    for name in ("link", "link/best"):
+        refuse(tmp_path / name, UsageError, "link is a link to nothing; choose another folder")
+    refuse(tmp_path / "others", UsageError, "holds other files; choose another folder with -o")
+
+
+@pytest.mark.parametrize(
+    ("code", "remedy"),
+    [
+        (errno.ENOSPC, "free some space"),
+        (errno.EDQUOT, "free some space"),
+        (errno.EROFS, "make its folder writable"),
+        (errno.EACCES, "make its folder writable"),
+    ],
+)
+@pytest.mark.parametrize("call", ["mkdir", "fsync"])
+def test_a_place_that_takes_nothing_is_refused_before_anything_is_measured(
+    tmp_path, monkeypatch, call, code, remedy
+):
+    def refuse_it(*_: object) -> None:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(os, call, refuse_it)
+    words = f"{os.strerror(code)}.*; {remedy}, then export again, or choose another folder"
+    refuse(tmp_path / "best", DiskError, words)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_without_permission_is_refused_before_anything_is_measured(tmp_path):
+    write(tmp_path / "shared/best", "old")
+    for locked in (tmp_path / "shared", tmp_path / "shared/best"):
+        locked.chmod(0o500)
+        refuse(tmp_path / "shared/best", DiskError, "Permission denied.*; make its folder writable")
+        locked.chmod(0o700)
+
+
+def test_folders_that_are_missing_are_made(tmp_path):
+    write(tmp_path / "a/b/best", "new")
+    assert content(tmp_path / "a/b/best") == {MARK: "new", "host.txt": "new"}

@@ -1,0 +1,23 @@
+"""Short names of parameters."""
+
+from hpsearch.study.trial_list import short_names
+
+
+def test_the_last_part_is_enough_where_it_is_the_only_one():
+    paths = ["host.optim.args.lr", "host.gamma", "seed"]
+    assert list(short_names(paths).values()) == ["lr", "gamma", "seed"]
+
+
+def test_roles_are_told_apart():
+    paths = ["host.optim.args.lr", "agent.optim.args.lr", "host.er"]
+    assert list(short_names(paths).values()) == ["host lr", "agent lr", "er"]
+
+
+def test_what_is_still_alike_is_named_whole():
+    paths = ["host.er_schedule.steps", "host.lr_schedule.steps", "agent.er_schedule.steps", "steps"]
+    assert short_names(paths) == {
+        "host.er_schedule.steps": "host.er_schedule.steps",
+        "host.lr_schedule.steps": "host.lr_schedule.steps",
+        "agent.er_schedule.steps": "agent steps",
+        "steps": "steps",
+    }

@@ -1,0 +1,111 @@
+"""The list of all trials: as rich draws such a table, with and without a snapshot, and quickly."""
+
+import io
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from long_study import long_study, write_snapshot
+from rich.console import Console
+from rich.table import Table
+from views import METRIC, Story, rho
+
+from hpsearch.report.text import failures_lines
+from hpsearch.study.snapshots import Stored
+from hpsearch.study.trial_list import in_columns, list_lines, trial_line
+from hpsearch.study.view import open_view
+
+START = "from hpsearch.cli import entry; entry()"
+GOAL = 1.0
+"""seconds of a look at 100,000 trials"""
+SLACK = 1.5
+"""the goal is of a machine with nothing else to do"""
+
+ROWS = [
+    ["trial", "state", METRIC, "lr"],
+    ["7", "finished", "0.2000 [0.1900, 0.2100]", "0.001"],
+    ["100000", "failed", "", "1e-05"],
+]
+
+
+def drawn_by_rich(rows: list[list[str]]) -> list[str]:
+    table = Table(box=None)
+    for place, name in enumerate(rows[0]):
+        table.add_column(name, justify="left" if place == 1 else "right")
+    for row in rows[1:]:
+        table.add_row(*row)
+    console = Console(file=io.StringIO(), width=1000)
+    console.print(table)
+    return console.file.getvalue().splitlines()
+
+
+@pytest.mark.parametrize("cell", ["plain", "ä 你好", ""])
+def test_columns_stand_as_rich_puts_them(cell: str) -> None:
+    rows = [*ROWS, ["8", "pruned", "0.1", cell]]
+    assert list(in_columns([*zip(*rows, strict=True)])) == drawn_by_rich(rows)
+
+
+def test_a_line_of_a_trial(story: Story) -> None:
+    """Stored in snapshots: another line needs another `snapshot.VERSION`."""
+    story.ask(0)
+    story.run(0, job="00001")
+    assert trial_line(story.view.study, story.view.state.trials[0]) == "running\t\t0.001\t0.9"
+    story.add("told", 0, state="finished", value=0.5, metrics={METRIC: rho(0.5)}, **FINE)
+    shown = "finished\t0.5000 [0.4900, 0.5100]\t0.001\t0.9"
+    assert trial_line(story.view.study, story.view.state.trials[0]) == shown
+
+
+FINE = {"failure": None, "message": ""}
+
+
+def test_what_could_command_a_terminal_is_not_printed(story: Story) -> None:
+    story.ask(0, **{"host.gamma": "\x1b[2J\tx"})
+    assert trial_line(story.view.study, story.view.state.trials[0]).endswith("\t�[2J�x")
+
+
+def test_a_snapshot_changes_no_list_and_no_status(tmp_path: Path) -> None:
+    study = long_study(tmp_path, 600)
+    runs = tmp_path / "runs"
+    before = open_view("long", runs)
+    whole, failures = list(list_lines(before)), failures_lines(before)
+    assert len(whole) == 601
+    write_snapshot(study)
+    view = open_view("long", runs)
+    assert isinstance(view.state.trials, Stored)
+    assert list(list_lines(view)) == whole
+    assert view.state.trials.num_stored > 400  # which need not have been read
+    assert failures_lines(view) == failures
+    assert failures[-1].endswith("more trials failed before; see: hpsearch trials long --json")
+    assert view.best() == before.best()
+    assert view.state == before.state
+    assert list(list_lines(view)) == whole
+
+
+def looks(folder: Path, command: str) -> tuple[float, float, str]:
+    """Return the seconds that a look takes, those of processors, and what it prints."""
+    began, before = time.perf_counter(), os.times()
+    done = subprocess.run(
+        [sys.executable, "-c", START, command, "long", "--runs", str(folder / "runs")],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    after = os.times()
+    processor = after.children_user + after.children_system
+    processor -= before.children_user + before.children_system
+    return time.perf_counter() - began, processor, done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.alone
+def test_looks_at_100_000_trials_take_less_than_a_second(tmp_path: Path) -> None:
+    write_snapshot(long_study(tmp_path, 100_000))
+    for command, num_lines in [("status", 50), ("trials", 100_001)]:
+        timed = [looks(tmp_path, command) for _ in range(5)]
+        assert len(timed[0][2].splitlines()) >= min(num_lines, 20)
+        wall, processor = min(one[0] for one in timed), min(one[1] for one in timed)
+        print(f"{command}: {wall:.2f} s, of processors {processor:.2f} s")
+        assert wall < GOAL * SLACK, command
