@@ -31,9 +31,13 @@ SHORT = {"steps": 40}
 TWO_JOBS = {"budget/trials": 4, "executor/jobs": 2, "executor/members_per_job": 1}
 
 
+def driver_id(folder: Path) -> int:
+    """Return the driver's process id, as its note names it."""
+    return json.loads((folder / "runs/tiny/driver.json").read_text())["pid"]
+
+
 def driver(folder: Path) -> psutil.Process:
-    """Return the driver's process, as its note names it."""
-    return psutil.Process(json.loads((folder / "runs/tiny/driver.json").read_text())["pid"])
+    return psutil.Process(driver_id(folder))
 
 
 def wait_for(folder: Path, condition: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
@@ -107,7 +111,7 @@ def test_a_driver_that_was_killed_is_missed_and_replaced(submitted) -> None:
     seen = [read(folder, "status", "tiny")["state"]]
     wait_for(folder, lambda now: seen.append(now["state"]) or now["state"] == "running")
     assert set(seen) <= {"starting", "running"}  # its supervisor started another one
-    assert driver(folder) != first
+    wait_for(folder, lambda seen: driver_id(folder) != first.pid and seen["state"] == "running")
     kill_drivers(folder)
     assert read(folder, "status", "tiny")["state"] == "interrupted"
     assert "driven by process" in hpsearch(folder, "resume", "tiny").stdout

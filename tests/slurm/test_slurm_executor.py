@@ -75,7 +75,7 @@ def wait_for(executor: SlurmExecutor, jobs, ids, **phases: str) -> None:
     expected = {name.removeprefix("j"): phase for name, phase in phases.items()}
     wait_until(
         lambda: expected.items() <= {k[-1]: v for k, v in phases_now().items()}.items(),
-        90,
+        300,  # jobs of other tests run beside it
         lambda: str(phases_now()),
     )
 
