@@ -27,7 +27,14 @@ command -v npm >/dev/null && mkdir -p $(VENV)/share/hpsearch && cd $(VENV)/share
 	| sha256sum --check --status && mv plotly.js plotly-cartesian.min.js && rm plotly.js-*.tgz
 endef
 
-.PHONY: install dev quickstart test slow beside alone exhaustive slurm simulate bench model-check lint format types layers check clean
+# What says within a minute whether the maths and the decisions are still right.
+QUICK := tests/game tests/population tests/audit tests/test_imports.py tests/test_readme.py \
+	tests/test_schema.py tests/test_yaml_file.py tests/trainers/test_config.py tests/trainers/test_dqn.py \
+	tests/trainers/test_gae.py tests/trainers/test_ppo.py tests/study/test_events.py \
+	tests/study/test_observe.py tests/study/test_policy.py tests/study/test_requests.py \
+	tests/study/test_space.py tests/study/test_spec.py tests/study/test_state.py tests/study/test_trials.py
+
+.PHONY: install dev quickstart quick test slow beside alone exhaustive slurm simulate bench model-check lint format types layers check clean
 
 install: $(VENV)/.installed            ## hpsearch and what it needs, in tested versions
 dev: $(VENV)/.dev                      ## and what its tests need
@@ -46,8 +53,11 @@ $(VENV)/.dev: $(VENV)/.installed
 quickstart: install                    ## a whole study on this machine, about two minutes
 	$(BIN)/hpsearch run studies/quickstart.yaml
 
+quick: dev lint                        ## within a minute: the maths and the decisions
+	$(BIN)/python -m pytest $(BESIDE) -q -m "not slow and not exhaustive and not slurm and not gpu" $(QUICK)
+
 test: dev check                        ## everything but the slow tests
-	$(BIN)/python -m pytest $(BESIDE) -m "not slow and not exhaustive and not slurm and not gpu"
+	$(BIN)/python -m pytest $(BESIDE) --durations=10 -m "not slow and not exhaustive and not slurm and not gpu"
 
 slow: beside alone                     ## the tests that take longer
 
