@@ -4,17 +4,16 @@ Exit codes: 0 done, 1 failed, 2 wrong command, 3 wrong file, 4 conflict, 5 datab
 7 damaged file, 8 training failed, 130 interrupted.
 """
 
-import argparse
 import os
 import shlex
 import sys
 import tempfile
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from hpsearch.arguments import parse
+from hpsearch.commands.parser import ParsedCommand, parse
 from hpsearch.errors import INTERRUPTED, DiskError, HpsearchError, is_full, remedy
 from hpsearch.printable import printable_streams
 
@@ -35,12 +34,11 @@ def _run(arguments: Sequence[str] | None) -> int:
     # What is written is the user's alone; jobs inherit it, those of a cluster too.
     os.umask(0o077)
     try:
-        options = parse(arguments)
-        command: Callable[[argparse.Namespace], int] = options.command
-        return command(options)
+        command = parse(arguments)
+        return command.call(**command.arguments)
     except HpsearchError as error:
         print(f"hpsearch: {error}", file=sys.stderr)
-        return _after_full_disk(options) if is_full(error) else error.exit_code
+        return _after_full_disk(command) if is_full(error) else error.exit_code
     except KeyboardInterrupt:
         print("hpsearch: interrupted", file=sys.stderr)
         return INTERRUPTED
@@ -55,19 +53,19 @@ def _run(arguments: Sequence[str] | None) -> int:
             f"{remedy(error)}, then run the same command again",
             file=sys.stderr,
         )
-        return _after_full_disk(options) if is_full(error) else DiskError.exit_code
+        return _after_full_disk(command) if is_full(error) else DiskError.exit_code
     except Exception as error:
         if is_full(error):  # of a library that raises errors of its own
             print(f"hpsearch: the disk is full ({error}); free some space", file=sys.stderr)
-            return _after_full_disk(options)
+            return _after_full_disk(command)
         # The last resort: a fault of ours. The user gets a sentence, we get the traceback.
         return _report_fault(error)
 
 
-def _after_full_disk(options: argparse.Namespace) -> int:
+def _after_full_disk(command: ParsedCommand) -> int:
     """Say how trials go on that failed of a full disk, if the command let any train."""
-    if options.command_name in _TRAINING:
-        study, runs = options.study, options.runs
+    if command.name in _TRAINING:
+        study, runs = command.arguments["study"], command.arguments["runs"]
         where = "" if runs == Path("runs") else f" --runs {shlex.quote(str(runs))}"
         print(
             "hpsearch: trials that failed because the disk was full are tried again by: "

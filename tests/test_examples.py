@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from hpsearch.arguments import build_parser, parse
 from hpsearch.cluster.failures import KINDS
+from hpsearch.commands.parser import build_parser, parse
 from hpsearch.study.templates import TEMPLATES
 
 ROOT = Path(__file__).parent.parent
@@ -32,16 +32,15 @@ def test_help_ends_with_examples_that_are_accepted(command):
     for example in examples(command):
         program, *words = shlex.split(example.partition(" > ")[0])
         assert (program, words[0]) == ("hpsearch", command)
-        options = parse(words)
-        assert callable(options.command)
+        assert parse(words).name == command
         for word in words:
             if word.startswith("studies/"):
                 assert (ROOT / word).is_file()
 
 
 def test_names_in_examples_are_valid():
-    assert set(parse(shlex.split(examples("retry")[0])[1:]).kind) <= set(KINDS)
-    assert parse(shlex.split(examples("init")[0])[1:]).template in TEMPLATES
+    assert set(parse(shlex.split(examples("retry")[0])[1:]).arguments["kinds"]) <= set(KINDS)
+    assert parse(shlex.split(examples("init")[0])[1:]).arguments["template"] in TEMPLATES
 
 
 def test_the_examples_of_the_whole_are_accepted():
@@ -50,4 +49,4 @@ def test_the_examples_of_the_whole_are_accepted():
     assert len(lines) > 5
     for line in lines:
         command = line.strip().partition("  ")[0]
-        assert parse(shlex.split(command)[1:]).command
+        assert parse(shlex.split(command)[1:]).name

@@ -1,13 +1,15 @@
 """What the command line answers before it does anything: its help, and unknown commands."""
 
 import re
+from inspect import signature
 from itertools import chain
+from pkgutil import resolve_name
 
 import pytest
 from cli_tools import hpsearch
 
-from hpsearch.arguments import GROUPS, build_parser
 from hpsearch.cli import main
+from hpsearch.commands.parser import COMMANDS, NAMES, build_parser
 
 
 def groups_of(text: str) -> dict[str, list[str]]:
@@ -31,14 +33,16 @@ def test_the_help_lists_every_command_once_in_the_groups_of_a_users_way(capsys):
     assert sorted(chain.from_iterable(listed.values())) == sorted(choices)
     assert {"drive", "tick"} <= set(listed["plumbing"])
     assert {"init", "validate"} <= set(listed["begin"])
-    assert {name: tuple(commands) for name, commands in listed.items()} == GROUPS
+    assert listed == {
+        group: [command.name for command in commands] for group, commands in COMMANDS.items()
+    }
 
 
 def test_every_summary_stands_beside_its_command(capsys):
     with pytest.raises(SystemExit):
         main(["--help"])
     text = capsys.readouterr().out
-    for command in chain.from_iterable(GROUPS.values()):
+    for command in NAMES:
         assert re.search(rf"^    {command} +\w.*\w", text, flags=re.MULTILINE), command
 
 
@@ -64,4 +68,12 @@ def test_an_unknown_command_is_told_which_was_meant(typed, meant, capsys):
 def test_a_command_like_none_lists_all(capsys):
     assert main(["qqqq"]) == 2
     assert "did you mean" not in (said := capsys.readouterr().err)
-    assert all(command in said for command in chain.from_iterable(GROUPS.values()))
+    assert all(command in said for command in NAMES)
+
+
+def test_a_command_is_a_function_of_its_arguments():
+    parsers = next(action.choices for action in build_parser()._actions if action.choices)
+    for name, parser in parsers.items():
+        command = parser.get_default("command")
+        given = {action.dest for action in parser._actions} - {"help"} | command.fixed.keys()
+        assert set(signature(resolve_name(command.place)).parameters) == given, name

@@ -1,7 +1,6 @@
 """hpsearch breed: a population that begins with the best checkpoints of finished studies."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from hpsearch.cluster.study_dir import StudyDir
@@ -19,30 +18,30 @@ from hpsearch.terminal import Terminal
 MIN_MEMBERS = 2
 
 
-@dataclass(frozen=True)
-class BreedArguments:
-    """What a user asks for."""
-
-    name: str | None
-    """of the population; None calls it after the first study"""
-    numbers: Numbers
-    submit: bool
-    """whether a driver without a terminal breeds"""
-
-
-def breed(studies: Sequence[str], runs: Path, wanted: BreedArguments) -> int:
+def breed(
+    studies: Sequence[str],
+    runs: Path,
+    *,
+    name: str | None,
+    members: int | None,
+    interval: int | None,
+    trials: int | None,
+    seed: int | None,
+    submit: bool,
+) -> int:
     """Breed the best of studies to the end, or until Ctrl-C; the same command goes on."""
+    numbers = Numbers(members, interval, trials, seed)
     views = [open_view(study, runs) for study in studies]
     names = [view.study.spec.name for view in views]
     _check_names(names)
-    name = wanted.name or f"{names[0]}{SUFFIX}"
+    name = name or f"{names[0]}{SUFFIX}"
     if not is_name(name):
         raise UsageError(f"a name {NAME_RULE}, but this is {name!r}; give --name another one")
     folder = StudyDir((runs / name).absolute())
-    study = _study(views, folder, wanted.numbers)
+    study = _study(views, folder, numbers)
     if folder.spec.exists():
         refuse_driven(open_view(name, runs), runs)
-    if wanted.submit:
+    if submit:
         if not leave_to_driver(study, folder, runs):
             print(f"{name}: nothing is left to do")
         return 0

@@ -61,8 +61,14 @@ BY_METAVAR: dict[str, Any] = {
 }
 
 
-def completion(parser: argparse.ArgumentParser, shell: str) -> int:
+SHELLS = ("bash", "zsh", "fish", "tcsh")
+
+
+def completion(shell: str) -> int:
     """Print the script of one shell."""
+    from hpsearch.commands.parser import build_parser  # it loads this module
+
+    parser = build_parser()
     for action in _actions(parser):
         if isinstance(action.metavar, str) and action.metavar in BY_METAVAR:
             action.complete = BY_METAVAR[action.metavar]  # type: ignore[attr-defined]  # as shtab asks

@@ -55,9 +55,20 @@ class ConfirmArguments:
     """whether a driver without a terminal trains"""
 
 
-def confirm(name_or_file: str, runs: Path, wanted: ConfirmArguments, *, as_json: bool) -> int:
+def confirm(
+    study: str,
+    runs: Path,
+    *,
+    top: int | None,
+    seeds: int | None,
+    games: int,
+    response_steps: int | None,
+    submit: bool,
+    as_json: bool,
+) -> int:
     """Compare the best of a study, and say which one to export."""
-    view = open_view(name_or_file, runs)
+    wanted = ConfirmArguments(top, seeds, games, response_steps, submit)
+    view = open_view(study, runs)
     _say_what_goes_on(view)
     options = view.study.spec.population
     if options is None:

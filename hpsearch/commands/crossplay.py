@@ -25,7 +25,7 @@ def crossplay(
     *,
     top: int,
     panel: bool,
-    num_games: int,
+    games: int,
     seed: int,
     sampled: bool,
     device: str,
@@ -40,7 +40,7 @@ def crossplay(
         runs: the folder of the studies.
         top: how many trials of a study play, of each role that learns.
         panel: whether the scripted panel plays on both sides too.
-        num_games: games of each pair.
+        games: of each pair.
         seed: of the starts, and of what is drawn.
         sampled: whether learned players draw their moves.
         device: cpu, cuda, or auto: a GPU where there is one.
@@ -48,10 +48,10 @@ def crossplay(
         output: where to write the matrix: a picture, .csv or .json; None writes none.
         as_json: print plain data instead of tables.
     """
-    if num_games < MIN_GAMES:
-        raise UsageError(f"--games must be at least {MIN_GAMES}, got {num_games}")
+    if games < MIN_GAMES:
+        raise UsageError(f"--games must be at least {MIN_GAMES}, got {games}")
     _check_output(output)
-    how = HowToPlay(num_games, seed, sampled, _device(device))
+    how = HowToPlay(games, seed, sampled, _device(device))
     entrants = find_entrants(players, runs, top=top, panel=panel, device=how.device)
     measured = standings(play_round_robin(entrants, how), seed)
     plain = plain_standings(measured, entrants, how)

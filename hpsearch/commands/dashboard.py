@@ -10,7 +10,7 @@ from typing import Any
 
 from hpsearch.analysis.importances import known_importances
 from hpsearch.cluster.failures import StopFlag, stop_flag
-from hpsearch.commands.serving import ServedAt, tell_address
+from hpsearch.commands.serving import tell_address
 from hpsearch.dashboard.app import OfferedFiles, ReadOnly, ResponseCache, study_files, trial_files
 from hpsearch.dashboard.figures import champion_text, figure_attrs, importance_text
 from hpsearch.dashboard.server import Guard, Names, Server, bind, serving
@@ -25,13 +25,14 @@ FIGURE_SECONDS = 30.0
 """between two drawings of our figures"""
 
 
-def dashboard(study: str, runs: Path, place: ServedAt, *, writes: bool) -> int:
+def dashboard(study: str, runs: Path, *, host: str, port: int, writes: bool) -> int:
     """Serve the dashboard of a study until Ctrl-C.
 
     Args:
         study: study file, or name of a started study.
         runs: the folder of the studies.
-        place: where.
+        host: the address that is served.
+        port: the first one that is tried, 0 for any.
         writes: whether notes may be written.
 
     Raises:
@@ -42,19 +43,17 @@ def dashboard(study: str, runs: Path, place: ServedAt, *, writes: bool) -> int:
             "the dashboard needs Optuna's: pip install 'hpsearch[dashboard]', or pip install "
             "optuna-dashboard"
         )
-    server = bind(place.host, place.port)
+    server = bind(host, port)
     source = TrialSource(study, runs)
     try:
         with stop_flag((signal.SIGINT, signal.SIGTERM)) as flag:
-            _serve(source, server, flag, place, writes=writes)
+            _serve(source, server, flag, host, writes=writes)
     finally:
         source.close()
     return 0
 
 
-def _serve(
-    source: TrialSource, server: Server, flag: StopFlag, place: ServedAt, *, writes: bool
-) -> None:
+def _serve(source: TrialSource, server: Server, flag: StopFlag, host: str, *, writes: bool) -> None:
     from optuna_dashboard import wsgi
 
     shown = ReadOnlyStorage(source.head, source.write_note if writes else None)
@@ -65,7 +64,7 @@ def _serve(
     token = secrets.token_urlsafe(16)
     remembering = ResponseCache(wsgi(shown, artifact_store=files), lambda: shown.changed_at)
     cookie = f"hpsearch-{server.server_port}"
-    names = Names(place.host, server.server_name)
+    names = Names(host, server.server_name)
     inner = ReadOnly(remembering, writes=writes)
     guard = Guard(inner, token=token, cookie=cookie, names=names)
     first = f"/api/studies/{source.head.study_id}"

@@ -1,12 +1,8 @@
-"""hpsearch evaluate: everything that can be measured of a player, or a bundle certified again.
-
-hpsearch evaluate of bundles: whether they are what they certify.
-"""
+"""hpsearch evaluate: everything that can be measured of a player, or a bundle certified again."""
 
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -29,8 +25,55 @@ from hpsearch.terminal import Terminal
 from hpsearch.trainers.evaluation import record_game, transcript
 from hpsearch.trainers.policies import ScriptedAgentPolicy, ScriptedHostPolicy
 
+NUM_GAMES = 4000
+MATCH_MOVES = 10_000
+TREE_START = "E6"
+TEXT_SUFFIX = ".txt"
 MOST_LINES: Final = 100
 """of what differs"""
+
+
+def evaluate(
+    player: Path,
+    *,
+    match_steps: int | None,
+    games: int | None,
+    response_steps: int | None,
+    show_games: int,
+    tree: Path | None,
+    tree_start: str | None,
+    signers: Path | None,
+    as_json: bool,
+) -> int:
+    """Measure a player and print what was measured.
+
+    Args:
+        player: a checkpoint, a folder of some, a bundle, or the name of a scripted player.
+        match_steps: moves of a match; 0 plays none; None: the published number.
+        games: games an opponent and mode; None: as many as by default.
+        response_steps: for which a best response trains; None trains none.
+        show_games: games to print move by move.
+        tree: where to write the host's blow-up tree: a picture, or text; None draws none.
+        tree_start: the start of the tree, a name of the ADE table; None: E6.
+        signers: the file that lists who may have signed a bundle; None asks for no signature.
+        as_json: print plain data instead of tables.
+    """
+    if bundles := bundles_in(player):
+        choices = (match_steps, games, response_steps, tree, tree_start)
+        if show_games or any(choice is not None for choice in choices):
+            raise UsageError(
+                f"{player} is a bundle, of which what it certifies is measured again and nothing "
+                "else; name the folder of its trial instead, such as runs/STUDY/trials/0, or leave "
+                "out every option but --json and --signers"
+            )
+        return evaluate_bundles(bundles, signers, as_json=as_json)
+    if signers is not None:
+        raise UsageError(f"{player} is no bundle, and only bundles are signed; leave out --signers")
+    moves = MATCH_MOVES if match_steps is None else match_steps
+    plan = ExaminationPlan(
+        games or NUM_GAMES, match_moves=moves or None, response_steps=response_steps
+    )
+    return examine_player(player, plan, show_games, tree, tree_start or TREE_START, as_json=as_json)
 
 
 def evaluate_bundles(folders: Sequence[Path], signers: Path | None, *, as_json: bool) -> int:
@@ -111,88 +154,46 @@ def _say(sentence: str) -> None:
     print(f"hpsearch: {sentence}", file=sys.stderr)
 
 
-NUM_GAMES = 4000
-MATCH_MOVES = 10_000
-TREE_START = "E6"
-TEXT_SUFFIX = ".txt"
-
-
-@dataclass(frozen=True)
-class EvaluateArguments:
-    """What a command line asks for; None where it leaves the choice to us."""
-
-    match_steps: int | None
-    """moves of a match; 0 plays none"""
-    num_games: int | None
-    """games an opponent and mode"""
-    response_steps: int | None
-    """for which a best response trains; None trains none"""
-    sample_games: int
-    """games to print move by move"""
-    tree: Path | None
-    """where to write the host's blow-up tree: a picture, or text (.txt); None draws none"""
-    tree_start: str | None
-    """the start of the tree, a name of the ADE table"""
-
-
-NOTHING_MORE: Final = EvaluateArguments(
-    match_steps=None,
-    num_games=None,
-    response_steps=None,
-    sample_games=0,
-    tree=None,
-    tree_start=None,
-)
-
-
-def evaluate(player: Path, asked: EvaluateArguments, signers: Path | None, *, as_json: bool) -> int:
-    """Measure a player and print what was found.
+def examine_player(
+    player: Path,
+    plan: ExaminationPlan,
+    num_shown: int,
+    tree: Path | None,
+    tree_start: str,
+    *,
+    as_json: bool,
+) -> int:
+    """Measure a checkpoint or a scripted player, and print what was measured.
 
     Args:
-        player: a checkpoint, a folder of some, a bundle, or the name of a scripted player.
-        asked: what is measured; of a bundle always what it certifies.
-        signers: the file that lists who may have signed a bundle; None asks for no signature.
+        player: a checkpoint, a folder of some, or the name of a scripted player.
+        plan: what is measured.
+        num_shown: games that are printed move by move.
+        tree: where the host's blow-up tree is written; None draws none.
+        tree_start: its start, a name of the ADE table.
         as_json: print plain data instead of tables.
+
+    Raises:
+        UsageError: if there is no such player, or it does not go with what is asked for.
     """
-    if bundles := bundles_in(player):
-        if asked != NOTHING_MORE:
-            raise UsageError(
-                f"{player} is a bundle, of which what it certifies is measured again and nothing "
-                "else; name the folder of its trial instead, such as runs/STUDY/trials/0, or leave "
-                "out every option but --json and --signers"
-            )
-        return evaluate_bundles(bundles, signers, as_json=as_json)
-    if signers is not None:
-        raise UsageError(f"{player} is no bundle, and only bundles are signed; leave out --signers")
-    return _examine(player, asked, as_json=as_json)
-
-
-def _examine(player: Path, asked: EvaluateArguments, *, as_json: bool) -> int:
-    tree, tree_start = asked.tree, asked.tree_start or TREE_START
     contestant = find_contestant(player, CPU)
-    if asked.response_steps is not None and contestant.checkpoint is None:
+    if plan.response_steps is not None and contestant.checkpoint is None:
         raise UsageError(
             f"{contestant.name} is scripted, and a best response learns by the configuration of "
             "the player that it learns against; name a checkpoint, or leave out --best-response"
         )
     drawn = None if tree is None else _tree(contestant, tree, tree_start)
-    report = examine(contestant, _plan(asked))
-    shown = _sample_games(contestant, asked.sample_games)
+    report = examine(contestant, plan)
+    games = _sample_games(contestant, num_shown)
     if as_json:
-        print(json.dumps({**plain_report(report), "sample_games": shown}, indent=1))
+        print(json.dumps({**plain_report(report), "sample_games": games}, indent=1))
     else:
         print_report(Terminal(width=max(Terminal().width, WIDTH)), report)
-        for game in shown:
+        for game in games:
             print(f"\n{game}")
     if tree is not None and drawn is not None:
         _write_tree(drawn, f"{tree_start}, {contestant.name}", tree)
     return 0
-
-
-def _plan(asked: EvaluateArguments) -> ExaminationPlan:
-    moves = MATCH_MOVES if asked.match_steps is None else asked.match_steps
-    games = asked.num_games or NUM_GAMES
-    return ExaminationPlan(games, match_moves=moves or None, response_steps=asked.response_steps)
 
 
 def _sample_games(contestant: Contestant, count: int) -> list[str]:

@@ -36,8 +36,6 @@ class ExportArguments:
     """how many of the best, a bundle each; None: one bundle"""
     pareto: bool
     """every trial that no other one beats in all objectives, a bundle each"""
-    format: Format | None
-    """the configuration alone, in this form; None: bundles"""
     num_games: int
     """of a certificate, an opponent and mode"""
     key: Path | None
@@ -45,29 +43,41 @@ class ExportArguments:
 
 
 def export(
-    study: str, runs: Path, output: Path | None, wanted: ExportArguments, *, as_json: bool
+    study: str,
+    runs: Path,
+    *,
+    output: Path | None,
+    trial: int | None,
+    top: int | None,
+    pareto: bool,
+    form: Format | None,
+    games: int,
+    key: Path | None,
+    as_json: bool,
 ) -> int:
     """Export the best, another or several trials, and print what they measure."""
+    wanted = ExportArguments(trial, top, pareto, games, key)
     view = open_view(study, runs)
     if output is not None:
         check_places(output)
-    if wanted.format is not None and as_json:
+    if form is not None and as_json:
         raise UsageError("--json describes bundles; for a configuration: --format json")
-    if wanted.format is not None and wanted.key is not None:
+    if form is not None and key is not None:
         raise UsageError("--sign signs bundles; leave out --format, or --sign")
-    if wanted.format is not None:
-        return _export_config(view, runs, output, wanted, wanted.format)
+    if form is not None:
+        return _export_config(view, runs, output, wanted, form)
     if wanted.top is not None or wanted.pareto:
         return _export_several(view, runs, output, wanted, as_json=as_json)
-    trial = _one(view, wanted.trial, runs)
-    folder, measures = write_export(view, trial.trial, output, wanted.num_games, wanted.key)
+    chosen = _one(view, trial, runs)
+    folder, measures = write_export(view, chosen.trial, output, games, key)
     if as_json:
         print(json.dumps({**measures, "folder": str(folder)}, indent=1))
     else:
-        print_verdict(Terminal(), measures["rows"], trial.trial.number, view.config(trial.trial))
+        number, config = chosen.trial.number, view.config(chosen.trial)
+        print_verdict(Terminal(), measures["rows"], number, config)
         print_export(Terminal(), folder, measures)
-    if trial.remark is not None:
-        say(trial.remark)
+    if chosen.remark is not None:
+        say(chosen.remark)
     return 0
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from hpsearch import yaml_file
 from hpsearch.errors import UsageError
 from hpsearch.files import write_text
-from hpsearch.study.templates import TEMPLATES, write_study_around, write_template
+from hpsearch.study.templates import DEFAULT, TEMPLATES, write_study_around, write_template
 from hpsearch.trainers.from_hironaka import CHANGED, CHOSEN, LEFT_OUT, Remark, convert
 
 HEADINGS = {
@@ -14,6 +14,30 @@ HEADINGS = {
     LEFT_OUT: "left out:",
     CHOSEN: "chosen, because the old file does not say:",
 }
+
+
+def init(
+    target: Path | None,
+    *,
+    template: str | None,
+    lists: bool,
+    old: Path | None,
+    output: Path | None,
+) -> int:
+    """Write a study from a template or around an old configuration, or list the templates."""
+    if old is not None:
+        if target is None:
+            return from_hironaka(old, output)
+        if output is not None:
+            raise UsageError(
+                "-o names the configuration alone, without a study; leave out -o, or DIR|FILE"
+            )
+        return study_from_hironaka(old, target)
+    if output is not None:
+        raise UsageError("-o belongs to --from-hironaka; name the study file without it")
+    if lists:
+        return list_templates()
+    return from_template(template or DEFAULT, target or Path())
 
 
 def from_template(name: str, target: Path) -> int:

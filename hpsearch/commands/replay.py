@@ -1,7 +1,6 @@
 """hpsearch replay: a schedule that a population found, from new networks on seeds held out."""
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 
 from hpsearch import files
@@ -22,21 +21,16 @@ MIN_SEEDS = 2
 """members of a population at least"""
 
 
-@dataclass(frozen=True)
-class ReplayArguments:
-    """What a user asks for."""
-
-    trial: int | None
-    """whose schedule; None: the champion's"""
-    seeds: int | None
-    """trainings; None: as many as were begun, or five"""
-    games: int
-    """of each pair on held-out starts"""
-    submit: bool
-    """whether a driver without a terminal trains"""
-
-
-def replay(name_or_file: str, runs: Path, wanted: ReplayArguments, *, as_json: bool) -> int:
+def replay(
+    study: str,
+    runs: Path,
+    *,
+    trial: int | None,
+    seeds: int | None,
+    games: int,
+    submit: bool,
+    as_json: bool,
+) -> int:
     """Train a schedule again, and say whether it holds up."""
     from hpsearch.analysis.replay import (  # torch
         compare_replay,
@@ -46,23 +40,23 @@ def replay(name_or_file: str, runs: Path, wanted: ReplayArguments, *, as_json: b
         print_replay,
     )
 
-    view = open_view(name_or_file, runs)
+    view = open_view(study, runs)
     descent = read_lineage(view)
-    trial = _trial(view, descent, wanted)
+    number = _trial(view, descent, trial)
     name = view.study.spec.name
-    folder = StudyDir((runs / replay_name(name, trial)).absolute())
-    original = original_checkpoint(view, trial)  # before anything is trained in vain
-    study = _study(view, descent, trial, folder, wanted)
+    folder = StudyDir((runs / replay_name(name, number)).absolute())
+    original = original_checkpoint(view, number)  # before anything is trained in vain
+    replayed = _study(view, descent, number, folder, seeds)
     pin(view.folder, folder, [original])
-    again = f"hpsearch replay {name} --trial {trial}{runs_option(runs)}"
-    how = HowToTrain(runs, again, wanted.submit, Terminal(stderr=as_json))
-    after = trained(study, folder, how)
+    again = f"hpsearch replay {name} --trial {number}{runs_option(runs)}"
+    how = HowToTrain(runs, again, submit, Terminal(stderr=as_json))
+    after = trained(replayed, folder, how)
     if isinstance(after, int):
         return after
-    compared = compare_replay(view, trial, after, wanted.games, num_mixed(descent, trial))
+    compared = compare_replay(view, number, after, games, num_mixed(descent, number))
     conclusion = conclusion_text(compared)
     plain = plain_replay(compared, conclusion)
-    files.write_json(view.folder.replay(trial), plain)
+    files.write_json(view.folder.replay(number), plain)
     if as_json:
         print(json.dumps(plain, indent=1))
     else:
@@ -70,8 +64,9 @@ def replay(name_or_file: str, runs: Path, wanted: ReplayArguments, *, as_json: b
     return 0
 
 
-def _trial(view: StudyView, descent: Ancestry, wanted: ReplayArguments) -> int:
-    trial = descent.champion if wanted.trial is None else wanted.trial
+def _trial(view: StudyView, descent: Ancestry, wanted: int | None) -> int:
+    """Return whose schedule it is: that of the wanted trial, or of the champion."""
+    trial = descent.champion if wanted is None else wanted
     if trial is None:
         name = view.study.spec.name
         raise HpsearchError(
@@ -88,10 +83,10 @@ def _trial(view: StudyView, descent: Ancestry, wanted: ReplayArguments) -> int:
 
 
 def _study(
-    view: StudyView, descent: Ancestry, trial: int, folder: StudyDir, wanted: ReplayArguments
+    view: StudyView, descent: Ancestry, trial: int, folder: StudyDir, seeds: int | None
 ) -> Study:
     """Return the study that trains the schedule: what was begun, if it is what is wanted."""
-    if wanted.seeds is not None and wanted.seeds < MIN_SEEDS:
+    if seeds is not None and seeds < MIN_SEEDS:
         raise UsageError(
             f"one seed tells nothing of the spread over seeds; give --seeds {MIN_SEEDS} or more"
         )
@@ -99,13 +94,13 @@ def _study(
     begun = begun_replay(folder)
     if begun is None:
         _say_what_is_left_out(descent, trial)
-        return write_replay(view.study, trial, schedule, wanted.seeds or SEEDS, folder)
+        return write_replay(view.study, trial, schedule, seeds or SEEDS, folder)
     options = population_of(begun)
     assert options is not None, "it is a replay"
-    if wanted.seeds not in (None, options.members):
+    if seeds not in (None, options.members):
         raise ConflictError(
             f"{begun.spec.name} trains {options.members} seeds and cannot change to "
-            f"{wanted.seeds}; leave out --seeds to go on with them, or copy {begun.path} under "
+            f"{seeds}; leave out --seeds to go on with them, or copy {begun.path} under "
             "another name, change its name and its members, and run it"
         )
     return begun

@@ -24,7 +24,7 @@ def report(
     *,
     other: str | None,
     output: Path | None,
-    num_games: int,
+    games: int,
     response_steps: int | None,
 ) -> int:
     """Write the page of a study and print where it lies.
@@ -34,7 +34,7 @@ def report(
         runs: the folder of the studies.
         other: a study to lay over it; None for none.
         output: the file; None for the study's own folder.
-        num_games: games an opponent by which the best trial's players are measured; 0 for none.
+        games: an opponent by which the best trial's players are measured; 0 for none.
         response_steps: for which a best response to them trains; None for none.
 
     Raises:
@@ -57,13 +57,13 @@ def report(
     elsewhere = runs_option(runs)
 
     def measure(view: StudyView, trial: Trial) -> MeasuredPlayers | str:
-        if num_games == 0:
+        if games == 0:
             return f"none was asked for; do it with: hpsearch report {study}{elsewhere}"
         # Imported here: it loads torch.
         from hpsearch.analysis.examination import ExaminationPlan
         from hpsearch.report.page.measuring import measured
 
-        plan = ExaminationPlan(num_games, match_moves=MATCH_MOVES, response_steps=response_steps)
+        plan = ExaminationPlan(games, match_moves=MATCH_MOVES, response_steps=response_steps)
         return measured(view, trial, plan, say)
 
     material = gather(view, time.time(), elsewhere, measure, beside)

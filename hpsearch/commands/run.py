@@ -40,14 +40,14 @@ LEASE_PATIENCE = 3600.0
 LEASE_GLANCE_SECONDS = 10.0
 
 
-def run(name_or_file: str, runs: Path, *, trials: int | None, export_best: bool) -> int:
+def run(study: str, runs: Path, *, trials: int | None, export_best: bool) -> int:
     """Drive a study to its end, or until Ctrl-C; the same command goes on with it.
 
     ``trials`` is a total in place of the file's, which `study.given_total` remembers.
     """
-    study, _ = find_study(name_or_file, runs, trials=trials)
-    again = f"hpsearch run {study.path}{runs_option(runs)}"
-    view = drive_here(study, runs, Terminal(), again=again)
+    wanted, _ = find_study(study, runs, trials=trials)
+    again = f"hpsearch run {wanted.path}{runs_option(runs)}"
+    view = drive_here(wanted, runs, Terminal(), again=again)
     return INTERRUPTED if view is None else say_the_end(view, export_best=export_best)
 
 
@@ -74,14 +74,14 @@ def drive_here(study: Study, runs: Path, console: Console, *, again: str) -> Stu
         return None
 
 
-def drive_detached(name: str, runs: Path) -> int:
+def drive_detached(study: str, runs: Path) -> int:
     """Drive a study that was submitted, without a terminal; `cluster.supervisor` starts it."""
-    folder = StudyDir((runs / name).absolute())
+    folder = StudyDir((runs / study).absolute())
     with stop_flag((signal.SIGTERM, signal.SIGINT)) as flag:
         try:
             outage = open_outage(folder, flag, waits_at_start=True)
-            study, _ = outage.run(lambda: find_study(name, runs))
-            view = _patiently(study, runs, flag)
+            wanted, _ = outage.run(lambda: find_study(study, runs))
+            view = _patiently(wanted, runs, flag)
         except (*AWAY, ConflictError):
             if flag.is_set:
                 return INTERRUPTED
@@ -101,17 +101,17 @@ def drive_detached(name: str, runs: Path) -> int:
         return 0
 
 
-def tick(name_or_file: str, runs: Path) -> int:
+def tick(study: str, runs: Path) -> int:
     """Do one round of the driver; a scheduler such as cron may call it again and again."""
-    study, folder = find_study(name_or_file, runs)
-    with held(study, folder, runs) as driver:
+    wanted, folder = find_study(study, runs)
+    with held(wanted, folder, runs) as driver:
         driver.start(resume=False)
         driver.tick()
-        driver.write_snapshot(partial(trial_line, study))
-        view = StudyView(study, folder, driver.state, is_driven=True)
+        driver.write_snapshot(partial(trial_line, wanted))
+        view = StudyView(wanted, folder, driver.state, is_driven=True)
     if view.state.status == FAILED:
         raise broken(view)
-    print(f"{study.spec.name}: {view.state.status}, {standing_text(view.state)}")
+    print(f"{wanted.spec.name}: {view.state.status}, {standing_text(view.state)}")
     return 0
 
 

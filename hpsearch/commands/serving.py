@@ -2,19 +2,9 @@
 
 import getpass
 import socket
-from dataclasses import dataclass
 
 from hpsearch.dashboard.server import EVERY_ADDRESS, LOOPBACK, Server
 from hpsearch.terminal import say
-
-
-@dataclass(frozen=True)
-class ServedAt:
-    """Where a page is served."""
-
-    host: str
-    port: int
-    """the first one that is tried, 0 for any"""
 
 
 def tell_address(server: Server, what: str, path: str) -> None:

@@ -26,11 +26,11 @@ END_SECONDS = 30.0
 GLANCE_SECONDS = 0.1
 
 
-def submit(name_or_file: str, runs: Path) -> int:
+def submit(study: str, runs: Path) -> int:
     """Start a study, or go on with it, and leave the driving to a driver without a terminal."""
-    study, folder = find_study(name_or_file, runs)
-    if not leave_to_driver(study, folder, runs):
-        print(f"{study.spec.name}: nothing is left to do")
+    wanted, folder = find_study(study, runs)
+    if not leave_to_driver(wanted, folder, runs):
+        print(f"{wanted.spec.name}: nothing is left to do")
     return 0
 
 
@@ -45,40 +45,40 @@ def leave_to_driver(study: Study, folder: StudyDir, runs: Path) -> bool:
     return not is_over
 
 
-def request(name: str, runs: Path, verb: Verb) -> int:
+def request(study: str, runs: Path, verb: Verb) -> int:
     """Pause, resume, stop or cancel a study."""
-    view = open_view(name, runs)
-    study = study_to_resume(view) if verb == "resume" else view.study
-    _refuse_what_changes_nothing(view, study, verb)
-    return _ask(view, study, runs, Request(verb))
+    view = open_view(study, runs)
+    wanted = study_to_resume(view) if verb == "resume" else view.study
+    _refuse_what_changes_nothing(view, wanted, verb)
+    return _ask(view, wanted, runs, Request(verb))
 
 
-def retry(name: str, runs: Path, kinds: Collection[str], numbers: Collection[int]) -> int:
+def retry(study: str, runs: Path, kinds: Collection[str], numbers: Collection[int]) -> int:
     """Try failed trials again, as new ones: those of some kinds or numbers, or all."""
     for kind in kinds:
         if kind not in KINDS:
             raise UsageError(unknown_name("kind of failure", kind, KINDS))
-    view = open_view(name, runs)
+    view = open_view(study, runs)
     if view.study.spec.population is not None:
         raise UsageError(
-            f"{name} is a population, in which selection decides what comes after a failure, so "
-            f"nothing is left to try again; look at it with: hpsearch status {name}"
+            f"{study} is a population, in which selection decides what comes after a failure, so "
+            f"nothing is left to try again; look at it with: hpsearch status {study}"
         )
     for number in numbers:
         if number not in view.state.trials:
             raise UsageError(
-                f"{name} has no trial {number}; hpsearch trials {name} lists those there are"
+                f"{study} has no trial {number}; hpsearch trials {study} lists those there are"
             )
     failed = [trial for trial in view.state.told(FAIL) if _is_meant(trial, kinds, numbers)]
     again = {trial.retry_of for trial in view.state.trials.values()} | {*view.state.retries}
     chosen = tuple(trial.number for trial in failed if trial.number not in again)
     if not chosen:
         raise UsageError(
-            f"no failed trial of {name} is left to try again; hpsearch status {name} lists them"
+            f"no failed trial of {study} is left to try again; hpsearch status {study} lists them"
         )
     who = "its driver takes them up" if view.is_driven else "a driver is started for them"
     trials = "1 failed trial" if len(chosen) == 1 else f"{len(chosen)} failed trials"
-    print(f"{name}: trying {trials} again, with the same parameters as new ones; {who}")
+    print(f"{study}: trying {trials} again, with the same parameters as new ones; {who}")
     return _ask(view, view.study, runs, Request("retry", chosen))
 
 

@@ -6,7 +6,7 @@ from contextlib import closing
 from pathlib import Path
 
 from hpsearch.cluster.failures import StopFlag, stop_flag
-from hpsearch.commands.serving import ServedAt, tell_address
+from hpsearch.commands.serving import tell_address
 from hpsearch.dashboard.server import Guard, Names, Server, bind, serving
 from hpsearch.errors import DiskError, StorageUnavailableError
 from hpsearch.monitor.event_file import check_tensorboard
@@ -17,13 +17,14 @@ from hpsearch.terminal import say
 REFRESH_SECONDS = 10.0
 
 
-def tensorboard(study: str, runs: Path, place: ServedAt, *, output: Path | None) -> int:
+def tensorboard(study: str, runs: Path, *, host: str, port: int, output: Path | None) -> int:
     """Serve TensorBoard on a study until Ctrl-C, or write what it reads.
 
     Args:
         study: study file, or name of a started study.
         runs: the folder of the studies.
-        place: where it is served.
+        host: the address that is served.
+        port: the first one that is tried, 0 for any.
         output: a folder to write into, without serving anything.
 
     Raises:
@@ -36,13 +37,13 @@ def tensorboard(study: str, runs: Path, place: ServedAt, *, output: Path | None)
             number = Board(output).write(followed.view)
             print(f"{number} trials written; look at them with: tensorboard --logdir {output}")
             return 0
-        server = bind(place.host, place.port)
+        server = bind(host, port)
         with stop_flag((signal.SIGINT, signal.SIGTERM)) as flag:
-            _serve(followed, server, flag, place)
+            _serve(followed, server, flag, host)
     return 0
 
 
-def _serve(followed: Followed, server: Server, flag: StopFlag, place: ServedAt) -> None:
+def _serve(followed: Followed, server: Server, flag: StopFlag, host: str) -> None:
     from hpsearch.report.tensorboard import application
 
     folder = followed.view.folder.tensorboard
@@ -50,7 +51,7 @@ def _serve(followed: Followed, server: Server, flag: StopFlag, place: ServedAt) 
     board.write(followed.view)
     # On a machine with other users every port is open to all, as in `hpsearch dashboard`.
     token, cookie = secrets.token_urlsafe(16), f"hpsearch-{server.server_port}"
-    names = Names(place.host, server.server_name)
+    names = Names(host, server.server_name)
     guard = Guard(application(folder), token=token, cookie=cookie, names=names)
     with serving(server, guard):
         tell_address(server, f"TensorBoard on {folder}", f"/?token={token}")

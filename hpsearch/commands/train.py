@@ -30,38 +30,38 @@ from hpsearch.trainers.config import read_config
 
 
 def train(
-    file: Path,
+    config: Path,
     overrides: Sequence[str],
     *,
     runs: Path,
     name: str | None,
     resume: str | None,
-    num_threads: int | None,
+    threads: int | None,
 ) -> int:
     """Train what a configuration says, from where it was interrupted; Ctrl-C saves and leaves."""
-    check_places(file, runs)
-    plain = to_plain(yaml_file.load(file))  # copied: what the file says by an alias is one object
+    check_places(config, runs)
+    plain = to_plain(yaml_file.load(config))  # copied: what the file says by an alias is one object
     for override in overrides:
         _override(plain, override)
     if resume is not None:
         _override(plain, f"checkpoint.resume={resume}")
-    config = read_config(plain, source=str(file))
-    name = file.stem if name is None else name
+    trained = read_config(plain, source=str(config))
+    name = config.stem if name is None else name
     if not is_name(name):
         raise UsageError(f"the name of a run {NAME_RULE}, but is {name!r}; choose one with --name")
     folder = (runs / name).absolute()
-    _use_threads(num_threads or num_cores())
+    _use_threads(threads or num_cores())
     console = Terminal()
     with (
         stop_flag((signal.SIGINT, *STOP_SIGNALS)) as flag,
-        open_run(config, folder) as run,
-        open_training_display(console, config.steps) as display,
+        open_run(trained, folder) as run,
+        open_training_display(console, trained.steps) as display,
     ):
         result = run.train(flag, display.show)
     if result.status == "interrupted":
-        begins_anew = config.checkpoint.resume == "never"
+        begins_anew = trained.checkpoint.resume == "never"
         print(
-            f"hpsearch: interrupted at step {result.step} of {config.steps} and saved; the same "
+            f"hpsearch: interrupted at step {result.step} of {trained.steps} and saved; the same "
             f"command goes on{' with --resume auto' if begins_anew else ''}",
             file=sys.stderr,
         )

@@ -24,21 +24,22 @@ from hpsearch.study.spec_checks import section_problems
 JOBS = {"trials": "a job of trials", "driver": "the driver"}
 
 
-def validate(path: Path, runs: Path, *, as_json: bool) -> int:
+def validate(study: str, runs: Path, *, as_json: bool) -> int:
     """Print the size of the search, its cost and one example; every fault is raised at once."""
+    path = Path(study)
     check_places(path, runs)
-    study = _load(path, runs)
-    example, cost = example_trial(study), forecast(study, StudyDir(runs / study.spec.name))
+    read = _load(path, runs)
+    example, cost = example_trial(read), forecast(read, StudyDir(runs / read.spec.name))
     if as_json:
-        print(json.dumps(_plain(study, example, cost), indent=1))
+        print(json.dumps(_plain(read, example, cost), indent=1))
         return 0
-    count = study.space.num_configurations()
+    count = read.space.num_configurations()
     size = "infinitely many" if count is None else str(count)
-    print(f"{path} is a valid study: {study.spec.budget.trials} trials of {size} configurations")
+    print(f"{path} is a valid study: {read.spec.budget.trials} trials of {size} configurations")
     print(f"cost: {cost_text(cost)}")
-    for remark in remarks(study):
+    for remark in remarks(read):
         print(f"note: {remark}")
-    for job, lines in _sbatch(study).items():
+    for job, lines in _sbatch(read).items():
         print(f"\n{JOBS[job]} is submitted with:\n")
         print("\n".join(lines))
     print(f"\n{example.what}:\n")

@@ -113,6 +113,7 @@ def compiled(
     # All networks share one function: each role, tower and batch size is a case of it.
     torch._dynamo.config.recompile_limit = MAX_COMPILED_CASES
     torch._dynamo.config.fail_on_recompile_limit_hit = True
+    torch._inductor.config.deterministic = torch.are_deterministic_algorithms_enabled()
     # Said by torch of tensors of its own, whose gradients are not looked at.
     warnings.filterwarnings("ignore", "The .grad attribute of a Tensor that is not a leaf")
     program: Callable[Arguments, Result] = torch.compile(function)

@@ -99,7 +99,8 @@ class Rollouts(Roles[L], Generic[C, L]):
                 )
             # One process trains one configuration, so a switch of the whole process will do.
             torch.backends.cuda.matmul.allow_tf32 = config.precision == "tf32"
-        torch.use_deterministic_algorithms(config.deterministic, warn_only=True)
+        # use_deterministic_algorithms would load the compiler besides, which takes each job 2 s.
+        torch.set_deterministic_debug_mode("warn" if config.deterministic else "default")
         torch.autograd.set_detect_anomaly(config.detect_anomaly)
         super().__init__(configs, self.device, saved_players or {})
         self.step = torch.zeros(len(configs), dtype=torch.int64, device=self.device)
