@@ -14,12 +14,14 @@ import pytest
 from cli_tools import events, hpsearch, kill_study, refused, write_study, write_trainer
 from full_disk import full_while
 from servers import Server, plain_trials
+from tried import tried
 
 from hpsearch.cluster.detached import read_retry
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.files import read_json
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.timeout(600)
+MOMENTS = tried(["at the start", "in the middle"], slow=["in the middle"])
 
 STUDY = {"budget/trials": 2, "executor/jobs": 1, "executor/members_per_job": 1}
 TRAINER = {"steps": 200, "checkpoint/interval": 50, "evaluation/interval": 100}
@@ -68,7 +70,7 @@ def submit(tmp_path: Path) -> Iterator[Callable[..., Submitted]]:
     kill_study(tmp_path)
 
 
-@pytest.mark.parametrize("when", ["at the start", "in the middle"])
+@pytest.mark.parametrize("when", MOMENTS)
 def test_killed_while_the_database_is_away(submit, postgresql: Server, when: str) -> None:
     env = {VARIABLE: postgresql.new_database(when.replace(" ", "_"))}
     study = submit(env, storage=f"env:{VARIABLE}")
@@ -93,7 +95,7 @@ def test_killed_while_the_database_is_away(submit, postgresql: Server, when: str
     assert read_retry(study.files) is None
 
 
-@pytest.mark.parametrize("when", ["at the start", "in the middle"])
+@pytest.mark.parametrize("when", MOMENTS)
 def test_killed_while_the_disk_is_full(submit, tmp_path: Path, when: str) -> None:
     mark = tmp_path / "full"
     env = full_while(mark, tmp_path / "site")

@@ -5,6 +5,7 @@ import signal
 import time
 from collections import Counter
 from contextlib import suppress
+from itertools import product
 from pathlib import Path
 
 import psutil
@@ -281,8 +282,10 @@ def test_driver_and_jobs_are_killed(folder, whole):
     assert 2 in counts.values()
 
 
-@pytest.mark.parametrize("seed", tried(range(4), slow=[0]))
-@pytest.mark.parametrize("what", ["driver", "jobs", "both"])
+@pytest.mark.parametrize(
+    ("what", "seed"),
+    tried(product(["both", "driver", "jobs"], range(4)), slow=[("both", 0)]),
+)
 def test_killed_at_random_again_and_again(folder, whole, what, seed):
     """Twice: jobs that vanish three times in a row without getting further fail."""
     moments = random.Random(f"{what} {seed}")
@@ -368,7 +371,8 @@ def test_a_raised_budget_goes_on(folder):
     assert (status["state"], status["budget"]) == ("finished", 4)
 
 
-@pytest.mark.parametrize("sampler", tried(["random", "qmc", "grid", "cmaes", "gp"], slow=["cmaes"]))
+@pytest.mark.exhaustive  # that no death changes what is drawn: tests/study/test_driver_deaths.py
+@pytest.mark.parametrize("sampler", ["random", "qmc", "grid", "cmaes", "gp"])
 def test_every_sampler_goes_on_by_name_as_if_undisturbed(folder, sampler):
     """By name, the study is what the database holds, whose keys may stand in another order."""
     space = {
@@ -395,7 +399,7 @@ def test_a_study_that_prunes_ends_the_same_after_an_interruption(folder):
     changes = {
         "pruner": {"name": "median", "n_startup_trials": 2},
         "budget": {"trials": 9},
-        "space/steps": {"type": "int", "low": 1200, "high": 1200},
+        "space/steps": {"type": "int", "low": 600, "high": 600},
     }
     found = []
     for name in ("whole", "interrupted"):

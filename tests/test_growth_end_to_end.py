@@ -69,7 +69,7 @@ def test_members_grow_and_play_on(whole):
     assert read(whole, "best", "tiny")["trial"] == status["population"]["champion"]
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive  # of members that do not grow: tests/test_population_end_to_end.py
 def test_killed_at_random_it_comes_to_the_same_members(tmp_path, whole):
     moments = random.Random(1)
     new_study(tmp_path)

@@ -7,7 +7,7 @@ from random import SystemRandom
 import pytest
 from simulate import simulate
 
-SECONDS = 60.0
+SECONDS = 20.0
 
 
 @pytest.mark.parametrize("seed", [2, 31, 39])

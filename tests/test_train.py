@@ -15,6 +15,7 @@ import numba
 import pytest
 import torch
 from cli_tools import PATIENCE_SECONDS, hpsearch, refused
+from tried import tried
 
 from hpsearch import yaml_file
 from hpsearch.cli import main
@@ -220,8 +221,7 @@ def test_ctrl_c_saves_and_the_same_command_ends_bitwise_the_same(write, train, a
     assert_same_end(folder, "mine", "whole")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("algorithm", ["dqn", "ppo"])
+@pytest.mark.parametrize("algorithm", tried(["dqn", "ppo"], slow=["ppo"]))
 def test_killed_at_random_moments_it_ends_bitwise_the_same(write, train, algorithm):
     folder = write({**LONG, "steps": 800, "checkpoint.interval": 20}, algorithm)
     assert train("--name", "whole")[0] == 0
