@@ -7,7 +7,7 @@ They stand apart from the functions, whose modules load what a command works wit
 import argparse
 from pathlib import Path
 
-from hpsearch.commands.completion import SHELLS
+SHELLS = ("bash", "zsh", "fish", "tcsh")
 
 
 def add_study(parser: argparse.ArgumentParser) -> None:

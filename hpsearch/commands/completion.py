@@ -10,6 +10,8 @@ from typing import Any
 
 import shtab
 
+from hpsearch.commands.parser import build_parser
+
 STUDIES: dict[str, Any] = {
     "bash": "_hpsearch_study_files",
     "zsh": "_hpsearch_study_files",
@@ -61,13 +63,8 @@ BY_METAVAR: dict[str, Any] = {
 }
 
 
-SHELLS = ("bash", "zsh", "fish", "tcsh")
-
-
 def completion(shell: str) -> int:
     """Print the script of one shell."""
-    from hpsearch.commands.parser import build_parser  # it loads this module
-
     parser = build_parser()
     for action in _actions(parser):
         if isinstance(action.metavar, str) and action.metavar in BY_METAVAR:

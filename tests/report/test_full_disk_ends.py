@@ -1,6 +1,5 @@
 """A full disk ends every command with code 6, and says what to free and what to try again."""
 
-import argparse
 import errno
 import os
 from pathlib import Path
@@ -13,6 +12,7 @@ from hpsearch import cli
 from hpsearch.cluster.failures import kind_of
 from hpsearch.commands import run as run_module
 from hpsearch.commands.driving import broken
+from hpsearch.commands.parser import ParsedCommand
 from hpsearch.errors import ConflictError, DiskError, StudyFailedError
 
 FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -21,14 +21,13 @@ NATIVE = RuntimeError("I/O error: No space left on device (os error 28)")
 """as libraries that are no Python say it"""
 
 
-def ends(monkeypatch, error: Exception, **said: object) -> int:
+def ends(monkeypatch, error: Exception, name: str = "report", **given: object) -> int:
     """Return the exit code of a command that meets an error."""
 
-    def command(options: argparse.Namespace) -> int:
+    def call(**arguments: object) -> int:
         raise error
 
-    options = argparse.Namespace(command=command, **({"command_name": "report"} | said))
-    monkeypatch.setattr(cli, "parse", lambda arguments: options)
+    monkeypatch.setattr(cli, "parse", lambda words: ParsedCommand(name, call, given))
     return cli.main([])
 
 
@@ -49,7 +48,7 @@ def caused_by(error: Exception, cause: Exception) -> Exception:
 )
 def test_a_full_disk_ends_with_code_6(monkeypatch, capsys, error):
     place = {"study": "my study.yaml", "runs": Path("else where")}
-    assert ends(monkeypatch, error, command_name="run", **place) == 6
+    assert ends(monkeypatch, error, name="run", **place) == 6
     said = capsys.readouterr().err
     assert "free some space" in said
     assert "hpsearch retry 'my study.yaml' --kind disk --runs 'else where'\n" in said
