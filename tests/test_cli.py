@@ -136,6 +136,7 @@ def test_validate_counts_configurations_and_remarks_on_a_small_grid(tmp_path):
 # The finished study.
 
 
+@pytest.mark.slow
 def test_run_says_what_it_found_and_where_it_lies(finished):
     text = (finished / "stdout").read_text()
     best = best_of(finished)
@@ -147,6 +148,7 @@ def test_run_says_what_it_found_and_where_it_lies(finished):
     assert text.splitlines()[-1] == f"exported to {finished}/runs/tiny/best"
 
 
+@pytest.mark.slow
 def test_status_publishes_its_keys(finished):
     data = read(finished, "status", "tiny")
     assert data["study"] == "tiny"
@@ -158,6 +160,7 @@ def test_status_publishes_its_keys(finished):
     assert text.startswith("tiny: finished\ntrials: 6 of 6 (6 finished)\nbest: trial ")
 
 
+@pytest.mark.slow
 def test_trials_and_best_publish_their_keys(finished):
     trials = read(finished, "trials", "tiny")
     assert [trial["trial"] for trial in trials] == list(range(6))
@@ -178,6 +181,7 @@ def test_trials_and_best_publish_their_keys(finished):
     assert read(finished, "best", "tiny") == best_of(finished)
 
 
+@pytest.mark.slow
 def test_trials_and_best_print_tables(finished):
     lines = hpsearch(finished, "trials", "tiny").stdout.splitlines()
     assert lines[0].split() == ["trial", "state", METRIC, "lr", "gamma"]
@@ -191,6 +195,7 @@ def test_trials_and_best_print_tables(finished):
     assert lines.startswith(f"trial {best['trial']}, {METRIC} {best['value']:.4f} [")
 
 
+@pytest.mark.slow
 def test_trials_prints_csv(finished):
     process = [sys.executable, "-m", "hpsearch.cli", "trials", "tiny", "--csv"]
     text = subprocess.run(process, cwd=finished, capture_output=True, check=True).stdout.decode()
@@ -205,6 +210,7 @@ def test_trials_prints_csv(finished):
         assert {name: float(row[name]) for name in trial["params"]} == trial["params"]
 
 
+@pytest.mark.slow
 def test_a_file_names_the_study_as_well_as_its_name_does(finished):
     for command in ("status", "trials", "best"):
         assert read(finished, command, "study.yaml") == read(finished, command, "tiny")
@@ -212,6 +218,7 @@ def test_a_file_names_the_study_as_well_as_its_name_does(finished):
     assert read(finished, "best", "tiny", "--runs", runs) == read(finished, "best", "tiny")
 
 
+@pytest.mark.slow
 def test_from_another_folder_the_database_is_missed_by_name(finished):
     runs = str(finished / "runs")
     message = refused(finished.parent, "best", "tiny", "--runs", runs, code=5)
@@ -223,6 +230,7 @@ def test_from_another_folder_the_database_is_missed_by_name(finished):
     assert read(finished, "status", "tiny")["trials"]["finished"] == 6
 
 
+@pytest.mark.slow
 def test_a_reader_may_leave_early(finished):
     """As `hpsearch trials tiny | head -1` does."""
     process = subprocess.Popen(
@@ -255,6 +263,7 @@ def test_the_best_trials_of_a_study_play(finished):
     )
 
 
+@pytest.mark.slow
 def test_plain_optuna_agrees(finished):
     study = plain_optuna(finished)
     trials = read(finished, "trials", "tiny")
@@ -275,6 +284,7 @@ def test_plain_optuna_agrees(finished):
     assert len({trial.value for trial in study.trials}) > 1
 
 
+@pytest.mark.slow
 def test_the_optuna_command_line_agrees(finished):
     def optuna(command: str):
         words = [command, "--study-name", "tiny", "--storage", "sqlite:///runs/tiny.db"]
@@ -295,6 +305,7 @@ def test_the_optuna_command_line_agrees(finished):
     assert optuna("best-trial")["number"] == best_of(finished)["trial"]
 
 
+@pytest.mark.slow
 def test_running_it_again_changes_nothing(finished):
     before = outcomes(finished)
     files = {path: path.stat().st_mtime_ns for path in finished.rglob("trials/**/*")}
@@ -307,6 +318,7 @@ def test_running_it_again_changes_nothing(finished):
 # Export.
 
 
+@pytest.mark.slow
 def test_the_export_is_complete(finished):
     best, folder = best_of(finished), finished / "runs/tiny/best"
     assert {path.name for path in folder.iterdir()} == EXPORTED
@@ -358,6 +370,7 @@ def test_export_into_an_empty_folder(finished, tmp_path):
     assert {path.name for path in (tmp_path / "empty").iterdir()} == EXPORTED
 
 
+@pytest.mark.slow
 def test_export_leaves_foreign_files_alone(finished, tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
     message = refused(finished, "export", "tiny", "-o", str(tmp_path), code=2)
@@ -368,11 +381,13 @@ def test_export_leaves_foreign_files_alone(finished, tmp_path):
     assert (tmp_path / "notes.txt").read_text() == "mine"
 
 
+@pytest.mark.slow
 def test_export_of_a_trial_that_there_is_not(finished):
     message = refused(finished, "export", "tiny", "--trial", "6", code=2)
     assert message == "the study tiny has no trial 6, only 0 to 5"
 
 
+@pytest.mark.slow
 def test_the_exported_weights_are_plain_torch_layers(finished):
     """Built from the README of the export alone, a plain network values the actions the same."""
     import torch

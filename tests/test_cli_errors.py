@@ -199,6 +199,7 @@ def test_a_file_that_is_not_there(folder):
     assert "study.yaml: cannot be read: it must be a regular file" in message
 
 
+@pytest.mark.slow
 def test_a_study_that_is_not_known(folder, finished):
     message = refused(folder, "status", "tiny", code=2)
     assert message == (
@@ -219,6 +220,7 @@ def test_a_study_that_is_not_known(folder, finished):
 # A study name that exists.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changes", "changed"),
     [
@@ -241,6 +243,7 @@ def test_another_search_under_the_same_name(finished, changes, changed):
     assert read(finished, "status", "tiny")["trials"]["finished"] == 2
 
 
+@pytest.mark.slow
 def test_another_base_under_the_same_name(finished):
     write_trainer(finished, {**SHORT, "host/tau": 0.5})
     message = refused(finished, "run", "study.yaml", code=4)
@@ -270,6 +273,7 @@ def test_a_study_of_optuna_under_the_same_name(folder):
 SERVER = "postgresql+psycopg://me:se%40cret@127.0.0.1:9/db?connect_timeout=2"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["postgresql+psycopg", "postgresql", "mysql+pymysql"])
 def test_a_server_that_does_not_answer(folder, scheme):
     write_study(folder, {"storage": "env:HPSEARCH_TEST_STORAGE"})
@@ -334,6 +338,7 @@ def test_a_file_that_is_no_database(folder):
     assert (folder / "runs/tiny.db").read_bytes() == b"not a database " * 100
 
 
+@pytest.mark.slow
 def test_the_folder_of_runs_is_a_file(folder):
     write_study(folder, {"storage": "sqlite:///tiny.db"})
     (folder / "runs").write_text("mine")
@@ -378,6 +383,7 @@ def free(path, kilobytes: int):
     path.write_bytes(path.read_bytes()[kilobytes * 1024 :])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kilobytes", [0, *tried([16, 128, 400], slow=[128])])
 def test_a_disk_that_is_full_from_the_start(tmp_path, kilobytes):
     """At once, while the tables are made, while the study begins: with space it goes on."""
@@ -441,6 +447,7 @@ def test_an_export_for_which_there_is_no_space_leaves_the_older_one(tmp_path, fi
 # Damaged files.
 
 
+@pytest.mark.slow
 def test_a_best_trial_without_a_whole_checkpoint(finished):
     best = read(finished, "best", "tiny")["trial"]
     folder = StudyDir(finished / "runs/tiny").trial(best).checkpoints
@@ -459,6 +466,7 @@ def test_a_best_trial_without_a_whole_checkpoint(finished):
     assert read(finished, "best", "tiny")["trial"] == best
 
 
+@pytest.mark.slow
 def test_a_damaged_note_of_where_the_study_is(finished):
     note = StudyDir(finished / "runs/tiny").spec
     before = note.read_text()
@@ -503,6 +511,7 @@ def test_a_study_whose_trials_become_nan(folder):
     assert read(folder, "status", "tiny")["trials"]["failed"] == 6
 
 
+@pytest.mark.slow
 def test_causes_are_grouped(folder):
     """Who is met is searched, and half of the choices do not measure the objective."""
     write_trainer(folder, SHORT)

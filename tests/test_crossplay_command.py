@@ -153,6 +153,7 @@ def test_json_has_its_keys(capsys, runs, pairs):
     assert {np.shape(plain[key]) for key in ("rho", "low", "high", "capped")} == {shape}
 
 
+@pytest.mark.slow
 def test_text_and_files(capsys, pairs, tmp_path):
     path = tmp_path / "new" / "matrix.json"
     text = printed(capsys, *pairs, *QUICK, "-o", path)

@@ -172,6 +172,7 @@ def test_the_summary_counts(given, text):
     assert summary([Finding("x", level, "y") for level in given]) == text
 
 
+@pytest.mark.slow
 def test_a_job_is_tried_while_nothing_heavy_is_imported_here(place):
     """A real job, as the study's own would be: it sees no GPU, since it asks for none."""
     before = sorted(place.iterdir())
@@ -212,6 +213,7 @@ def test_a_new_study_is_well(place):
     assert not (place / "runs").exists()
 
 
+@pytest.mark.slow
 def test_a_finished_study_is_well_by_name_and_by_file(place):
     write_study(place, {"budget": {"trials": 1}})
     hpsearch(place, "run", "study.yaml", "--no-export")
@@ -295,6 +297,7 @@ def test_sqlite_on_a_network_file_system(place, install):
 # What a job sees.
 
 
+@pytest.mark.slow
 def test_a_job_names_the_fault_of_a_gpu_that_it_was_given(place, monkeypatch):
     """What nvidia-smi knows, torch may not: the GPU of this test is nowhere."""
     uuid = new_uuid()

@@ -150,6 +150,7 @@ def test_tests_named_exist(command):
     assert re.search(rf"^def {name}\(", (ROOT / path).read_text(), flags=re.MULTILINE)
 
 
+@pytest.mark.slow
 def test_the_example_of_ratings_runs():
     """That of population/README.md, on a matrix of games of invented lengths."""
     page = (ROOT / "hpsearch/population/README.md").read_text()

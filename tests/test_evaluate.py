@@ -93,6 +93,7 @@ def test_an_agent_is_laid_beside_hosts(capsys):
     assert [row["player"] for row in role["yardstick"]["ade"]] == [1] * 9
 
 
+@pytest.mark.slow
 def test_without_end_is_null_in_json_and_words_in_text(capsys):
     role = json.loads(printed(capsys, "all_coord", *QUICK, "--json"))["roles"]["host"]
     assert role["yardstick"]["ade"][1]["player"] is None
@@ -112,6 +113,7 @@ def test_a_player_that_draws_its_moves_has_no_worst_case(capsys):
     assert "rho as agent" in text
 
 
+@pytest.mark.slow
 def test_two_learned_roles(capsys, trials):
     text = printed(capsys, trials / "pair", "--games", 60, "--match-steps", 50, "--show-games", 1)
     assert text.startswith("pair at step 2\n")

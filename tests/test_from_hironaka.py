@@ -92,6 +92,7 @@ def problems(data):
     return caught.value.problems
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", FILES)
 def test_a_converted_file_is_complete_and_trains(kind, tmp_path):
     (tmp_path / "old.yml").write_text(FILES[kind])

@@ -51,6 +51,7 @@ class Malice:
         return Path.touch, (Path("x"),)
 
 
+@pytest.mark.slow
 def test_a_pickle_in_a_checkpoint_is_not_loaded(tmp_path: Path) -> None:
     """Whatever stands in for a checkpoint's tensors is read as safetensors, or refused."""
     write_trainer(tmp_path, SHORT)

@@ -10,6 +10,7 @@ from simulate import simulate
 SECONDS = 20.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [2, 31, 39])
 def test_fixed_seeds(tmp_path: Path, seed: int) -> None:
     run = simulate(seed, tmp_path)

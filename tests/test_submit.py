@@ -164,6 +164,7 @@ def test_pause_resume_cancel_retry(submitted) -> None:
     assert len(again) == 1
 
 
+@pytest.mark.slow
 def test_requests_without_a_driver_are_done_at_once(submitted) -> None:
     folder = submitted(ENDLESS)
     wait_for(folder, lambda seen: seen["jobs"]["running"] == 2)

@@ -166,12 +166,14 @@ def test_training_to_the_end_and_again(write, train, algorithm):
     assert all(torch.equal(before[name], tensor) for name, tensor in tensors(folder).items())
 
 
+@pytest.mark.slow
 def test_a_pipe_gets_lines_without_control_characters(write):
     done = hpsearch(write(), "train", "mine.yaml", "--threads", "1")
     assert all(line.isprintable() for line in done.stdout.splitlines())
     assert len([line for line in done.stdout.splitlines() if HOST in line]) == 4
 
 
+@pytest.mark.slow
 def test_a_terminal_shows_the_panel(write):
     master, slave = pty.openpty()
     command = [sys.executable, "-m", "hpsearch.cli", "train", "mine.yaml", "--threads", "1"]
@@ -202,6 +204,7 @@ def test_a_terminal_shows_the_panel(write):
 # Interrupted, killed.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("algorithm", ["dqn", "ppo"])
 def test_ctrl_c_saves_and_the_same_command_ends_bitwise_the_same(write, train, algorithm):
     folder = write(LONG, algorithm)
@@ -242,6 +245,7 @@ def test_killed_at_random_moments_it_ends_bitwise_the_same(write, train, algorit
     assert_same_end(folder, "mine", "whole")
 
 
+@pytest.mark.slow
 def test_one_process_trains_and_saves_on_request(write, train):
     folder = write(ENDLESS)
     trial = TrialDir(folder / "runs/mine")
@@ -286,6 +290,7 @@ sys.exit(main(["train", "mine.yaml", "--threads", "1"]))
 """
 
 
+@pytest.mark.slow
 def test_a_hang_ends_with_a_sentence_and_the_same_command_goes_on(write, train):
     folder = write({"monitor.hang_timeout": 5.0, "checkpoint.interval": 1})
     (folder / "hang.py").write_text(HANG)
@@ -511,6 +516,7 @@ def test_resume_on_the_command_line(write, train):
     assert [row["step"] for row in TrialDir(folder / "runs/mine").read_metrics()] == [4, 8, 12]
 
 
+@pytest.mark.slow
 def test_ctrl_c_of_a_run_that_begins_anew_says_how_to_go_on(write):
     """Before, it said that the same command goes on, which would have removed what was saved."""
     folder = write(ENDLESS)

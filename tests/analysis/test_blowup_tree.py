@@ -36,6 +36,7 @@ def tree_of(start, host=zeillinger, max_depth=40, max_nodes=2000) -> Tree:
     return blowup_tree(host, start, reposition=True, max_depth=max_depth, max_nodes=max_nodes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SIZES)
 def test_the_published_sizes(name):
     tree = tree_of(START[name])
@@ -43,6 +44,7 @@ def test_the_published_sizes(name):
     assert tree.is_whole
 
 
+@pytest.mark.slow
 def test_the_depth_is_the_longest_game():
     starts = BACKENDS["cpu"].random_starts(
         torch.tensor([5]),

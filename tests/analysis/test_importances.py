@@ -55,6 +55,7 @@ def noise(trials, seed: int) -> np.ndarray:
     return np.random.default_rng(1000 + seed).normal(size=len(trials))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [16, 60])
 def test_a_parameter_that_decides_all_stands_above_the_noise(number):
     above = [noise_alone(trials, decided(trials)).above_noise for trials in many(number, 8)]
@@ -62,6 +63,7 @@ def test_a_parameter_that_decides_all_stands_above_the_noise(number):
     assert sum(names == ["decides"] for names in above) >= 6
 
 
+@pytest.mark.slow
 def test_of_values_that_are_noise_nothing_is_told():
     """The limit is 5 % by construction; of 30 searches more than 3 are above it once in 15."""
     silent = [

@@ -88,6 +88,7 @@ def test_what_is_within_a_part_counts_for_the_inner_one(monkeypatch):
     assert clock.seconds == {REST: 1.0 + 5.0, "game": 3.0}
 
 
+@pytest.mark.slow
 def test_the_memory_of_a_process_is_its_own():
     """However much the one that started it holds."""
     code = "from memory_suite import peak_megabytes; print(peak_megabytes())"

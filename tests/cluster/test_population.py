@@ -386,6 +386,7 @@ work(sys.argv[1])
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "section"), [("train", "in rollout"), ("evaluate", "in evaluation/rollout")]
 )
@@ -411,6 +412,7 @@ def test_a_hang_ends_the_process_and_says_where(tmp_path, new_job, plain_config,
 # A process of its own.
 
 
+@pytest.mark.slow
 def test_a_request_reaches_the_worker_of_a_study(tmp_path, new_job, plain_config):
     endless = {"steps": 10**8, "checkpoint.interval": 10**8, "evaluation.interval": 10**8}
     job = new_job(tmp_path, [plain_config(endless)])

@@ -48,6 +48,7 @@ def outcome(study, number: int, attempt: int):
     return ended.status, ended.step, ended.metrics, curve
 
 
+@pytest.mark.slow
 def test_terminated_then_killed_then_finished_as_if_undisturbed(tmp_path, new_job, configs):
     study = new_job(tmp_path / "disturbed", configs).study
     for attempt, number in ((1, signal.SIGTERM), (2, signal.SIGKILL)):
@@ -80,6 +81,7 @@ print("threads", torch.get_num_threads())
 """
 
 
+@pytest.mark.slow
 def test_the_worker_keeps_to_its_threads(tmp_path, new_job, plain_config):
     job = new_job(tmp_path, [plain_config({"steps": 2})])
     command = [sys.executable, "-c", THREADS, str(job.root)]
@@ -87,6 +89,7 @@ def test_the_worker_keeps_to_its_threads(tmp_path, new_job, plain_config):
     assert "threads 1\n" in done.stdout
 
 
+@pytest.mark.slow
 def test_local_executor(tmp_path, new_job, plain_config):
     endless = plain_config({"steps": 10**9, "checkpoint.interval": 10**8})
     job = new_job(tmp_path, [endless])
@@ -145,6 +148,7 @@ def test_a_process_that_never_has_a_command_line_is_no_job(
     assert ended == {job.name: JobStatus(me, "ended")}
 
 
+@pytest.mark.slow
 def test_submitting_leaves_this_process_its_handlers(tmp_path, new_job, plain_config):
     before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGHUP)]
     job = new_job(tmp_path, [plain_config({"steps": 1})])

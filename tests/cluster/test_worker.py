@@ -156,6 +156,7 @@ WRITES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("owner", "name"), WRITES, ids=lambda value: str(value)[-20:])
 def test_killed_before_any_write_the_next_attempt_ends_the_same(
     tmp_path, monkeypatch, new_job, configs, uninterrupted, owner, name

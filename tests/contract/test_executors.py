@@ -249,6 +249,7 @@ def test_a_cancelled_job_ends_without_a_word(
 # GPUs. What jobs on SLURM see is in tests/slurm.
 
 
+@pytest.mark.slow
 def test_a_local_job_sees_the_gpus_that_it_was_given(tmp_path: Path) -> None:
     executors = [LocalExecutor(num_threads=1, gpus=gpus) for gpus in (NO_GPUS, new_share(3, 2))]
     assert [executor.gpus_per_job for executor in executors] == [0, 2]

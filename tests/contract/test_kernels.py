@@ -21,6 +21,7 @@ from kernel_states import (
     random_moves,
     random_points,
 )
+from tried import tried
 
 from hpsearch.game import FusedGame, GameConfig, HostActionEncoder
 from hpsearch.game.kernels import BACKENDS, default_backend
@@ -39,6 +40,7 @@ def moderate(name: str) -> Callable:
     return settings(deadline=None, max_examples=6 if name == "cuda" else 60)
 
 
+@pytest.mark.slow
 @every_backend
 def test_operators(name):
     @given(
@@ -141,7 +143,12 @@ def test_uniform(name, num_numbers):
 @pytest.mark.parametrize("reposition", [False, True])
 @pytest.mark.parametrize(
     ("dimension", "num_points", "max_value", "max_steps"),
-    [(2, 2, 1, 5), (3, 20, 20, 100), (3, 5, 2**28, 50), (5, 12, 9, 7), (7, 33, 3, 20)],
+    [
+        (2, 2, 1, 5),
+        (3, 20, 20, 100),
+        (3, 5, 2**28, 50),
+        *tried([(5, 12, 9, 7), (7, 33, 3, 20)], slow=[(7, 33, 3, 20)]),
+    ],
 )
 def test_step(name, reposition, dimension, num_points, max_value, max_steps):
     config = GameConfig(
@@ -175,6 +182,7 @@ def test_step(name, reposition, dimension, num_points, max_value, max_steps):
         assert torch.equal(game.observe().cpu(), expected.observation)
 
 
+@pytest.mark.slow
 def test_many_states_on_the_cpu():
     check_many_states("cpu", num_games=300)
 
@@ -240,6 +248,7 @@ def test_what_the_gpu_backend_needs(program, message):
     assert message in done.stdout
 
 
+@pytest.mark.slow
 @needs_triton
 def test_the_gpu_programs_compile_for_an_h200():
     """The interpreter takes what the compiler refuses; compiling needs no device."""

@@ -273,6 +273,7 @@ for case in json.loads(sys.stdin.read()):
 """
 
 
+@pytest.mark.slow
 @every_algorithm
 def test_training_goes_on_bitwise_in_a_new_process(members, algorithm, tmp_path):
     """Weights, optimizer, schedules, games, random numbers and replay buffer."""

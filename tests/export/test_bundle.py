@@ -117,6 +117,7 @@ def without_onnx(folder: Path) -> set[str]:
 # What is written.
 
 
+@pytest.mark.slow
 def test_it_holds_what_the_trainer_has(told, bundle):
     trainer, config = trained(told, 0), told.view.config(told.view.state.trials[0])
     assert without_onnx(bundle) == FILES
@@ -129,6 +130,7 @@ def test_it_holds_what_the_trainer_has(told, bundle):
     assert not weights
 
 
+@pytest.mark.slow
 def test_it_certifies_what_the_trainer_measures(told, bundle):
     found = json.loads((bundle / "evaluation.json").read_text())
     measured = trained(told, 0).evaluate_rho(num_games=60, split="confirmation")[0]
@@ -163,6 +165,7 @@ def test_it_says_where_it_comes_from(told, bundle):
         assert origin["files"][name] == hashlib.sha256(content).hexdigest()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("role", ["host", "agent"])
 @pytest.mark.parametrize("kind", ["pt2", "onnx"])
 def test_the_lines_of_its_readme_play_without_us(told, bundle, role, kind):
@@ -191,6 +194,7 @@ def test_the_lines_of_its_readme_play_without_us(told, bundle, role, kind):
     assert done.stdout == f"{[int(values.argmax())]}\n"
 
 
+@pytest.mark.slow
 def test_its_configuration_trains_as_it_is(bundle, tmp_path):
     done = hpsearch(tmp_path, "train", str(bundle / "config.yaml"))
     assert done.stdout.splitlines()[-1] == f"checkpoints and curves are in {tmp_path}/runs/config"
@@ -215,6 +219,7 @@ def test_its_policies_do_not_tell_where_our_code_lay(bundle):
         assert not any(here in part for part in held), path
 
 
+@pytest.mark.slow
 def test_the_same_trial_gives_the_same_bytes_and_a_signature(told, bundle, tmp_path):
     command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", tmp_path / "key"]
     subprocess.run(command, check=True)
@@ -226,6 +231,7 @@ def test_the_same_trial_gives_the_same_bytes_and_a_signature(told, bundle, tmp_p
     assert read_bundle(tmp_path / "again", tmp_path / "signers").signer == "ada"
 
 
+@pytest.mark.slow
 def test_a_key_that_does_not_sign_leaves_the_older_bundle(told, copied, monkeypatch):
     before = {path: path.read_bytes() for path in copied.iterdir()}
     monkeypatch.setattr(writing, "_write_players", lambda *_: None)
@@ -240,6 +246,7 @@ def test_a_key_that_does_not_sign_leaves_the_older_bundle(told, copied, monkeypa
 # What is measured again.
 
 
+@pytest.mark.slow
 def test_it_is_what_it_certifies(bundle, capsys):
     assert main(["evaluate", str(bundle)]) == 0
     said = capsys.readouterr()
@@ -252,6 +259,7 @@ def test_it_is_what_it_certifies(bundle, capsys):
     assert plain["rows"] == json.loads((bundle / "evaluation.json").read_text())["rows"]
 
 
+@pytest.mark.slow
 def test_another_number_is_found_out(copied, capsys):
     path = copied / "evaluation.json"
     data = json.loads(path.read_text())
@@ -271,6 +279,7 @@ def test_another_number_is_found_out(copied, capsys):
     assert f"trained, {METRIC}, value" in said.err
 
 
+@pytest.mark.slow
 def test_another_parameter_is_found_out(copied):
     path = copied / "evaluation.json"
     data = json.loads(path.read_text())
@@ -282,6 +291,7 @@ def test_another_parameter_is_found_out(copied):
     assert found == [f"host.gamma: 0.123 when certified, {before} in config.yaml"]
 
 
+@pytest.mark.slow
 def test_other_weights_are_found_out(copied):
     path = copied / "weights.safetensors"
     weights = load_file(path)
@@ -304,6 +314,7 @@ def test_a_damaged_or_missing_file_is_named(copied, name):
         read_bundle(copied)
 
 
+@pytest.mark.slow
 def test_what_lists_no_files_or_other_layers(copied):
     path = copied / "weights.safetensors"
     weights = load_file(path)
@@ -317,6 +328,7 @@ def test_what_lists_no_files_or_other_layers(copied):
         read_bundle(copied)
 
 
+@pytest.mark.slow
 def test_of_a_bundle_nothing_else_is_measured(bundle, capsys):
     for more in (["--games", "5"], ["--match-steps", "0"], ["--show-games", "1"]):
         assert main(["evaluate", str(bundle), *more]) == 2
@@ -339,6 +351,7 @@ def test_several_lie_side_by_side(told, tmp_path, capsys):
     assert [load["trial"] for load in json.loads(capsys.readouterr().out)] == [0, 1]
 
 
+@pytest.mark.slow
 def test_an_older_one_stays_until_the_new_one_is_whole(told, copied, monkeypatch):
     before = {path: path.read_bytes() for path in copied.iterdir()}
 

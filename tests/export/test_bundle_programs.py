@@ -119,7 +119,7 @@ def test_the_program_plays_as_the_trainer_on_every_position(trained, tmp_path, c
         assert len(answers.unique()) > 1
 
 
-@pytest.mark.parametrize("case", ["dqn, dueling", "dqn, attention in bf16", "ppo, attention"])
+@pytest.mark.parametrize("case", ["dqn, attention in bf16", "ppo, attention"])
 @both_roles
 def test_onnx_plays_as_the_trainer(trained, tmp_path, case, role):
     onnxruntime = pytest.importorskip("onnxruntime")
@@ -254,6 +254,7 @@ def test_a_full_disk_is_met_before_torch_writes(trained, tmp_path, monkeypatch):
     assert tmp_path / "policy.pt2" not in written
 
 
+@pytest.mark.slow
 @both_roles
 def test_onnx_takes_raw_points(trained, tmp_path, role):
     onnxruntime = pytest.importorskip("onnxruntime")
@@ -293,6 +294,7 @@ def test_what_torch_cannot_write_for_onnx(trained, tmp_path, monkeypatch):
     assert said == "no ONNX policy of the host: torch cannot write it (no such operation)"
 
 
+@pytest.mark.slow
 def test_an_onnx_policy_of_another_player_is_not_left(trained, tmp_path, monkeypatch):
     pytest.importorskip("onnxruntime")
     trainer, player = player_of(trained, "dqn", "host")

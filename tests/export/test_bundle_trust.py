@@ -142,6 +142,7 @@ def test_another_build_of_the_same_torch_writes_the_same_program(bundle, whole, 
     assert reproduce(read_bundle(bundle)) == []
 
 
+@pytest.mark.slow
 def test_another_onnx_policy_is_not_the_program(bundle, monkeypatch, capsys):
     pytest.importorskip("onnxruntime")
     path = bundle / "policy-host.onnx"

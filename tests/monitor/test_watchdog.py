@@ -7,6 +7,8 @@ import sys
 import threading
 import time
 
+import pytest
+
 from hpsearch.monitor.watchdog import Activity, Watchdog
 
 HANG = """
@@ -84,6 +86,7 @@ def test_closing_ends_the_thread():
     assert not reports
 
 
+@pytest.mark.slow
 def test_a_process_that_was_stopped_does_not_hang():
     script = """
 import sys, time

@@ -102,6 +102,7 @@ def look(folder, width: int, *options: str) -> dict:
     return json.loads(unescape(re.search(r'<pre id="found">(.*?)</pre>', done.stdout)[1]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [390, 1280])
 def test_the_page_fits_a_phone_and_a_desk(folder, width):
     found = look(folder, width)
@@ -117,6 +118,7 @@ def test_what_goes_on_beyond_an_edge_is_shaded_there(folder):
     assert all("gradient" in shade for shade in found["moved"])
 
 
+@pytest.mark.slow
 def test_words_are_seen_on_dark_and_on_light(folder):
     light = look(folder, 800, "--blink-settings=preferredColorScheme=1")
     dark = look(folder, 800, "--blink-settings=preferredColorScheme=0")
@@ -197,6 +199,7 @@ def test_the_page_prints_what_is_not_folded(folder):
     assert "12 trials (left out on paper: unfold it before printing)" in done.stdout
 
 
+@pytest.mark.slow
 @needs_poppler
 def test_the_page_of_the_quick_start_takes_at_most_ten_pages_of_paper(folder):
     paper = folder / "quickstart.pdf"
@@ -208,6 +211,7 @@ def num_pages(paper: Path) -> int:
     return len(re.findall(rb"/Type\s*/Page\b", paper.read_bytes()))
 
 
+@pytest.mark.slow
 @needs_poppler
 def test_trees_are_whole_on_paper(folder):
     """However wide or high: what lies beyond the edge of the paper is no text of it."""

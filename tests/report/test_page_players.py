@@ -48,6 +48,7 @@ def story(tmp_path_factory):
     return story
 
 
+@pytest.mark.slow
 def test_players_are_measured_as_evaluate_does(story):
     material = gather(story.view, 0.0, "", lambda view, trial: measured(view, trial, PLAN, print))
     contestant = find_contestant(story.view.folder.trial(0).checkpoints, CPU)
@@ -130,6 +131,7 @@ def test_what_was_measured_is_not_played_again(story, monkeypatch):
     assert repr(again) == repr(first)  # nan, which a worst case without end has, equals nothing
 
 
+@pytest.mark.slow
 def test_another_measurement_or_checkpoint_is_played(story):
     measure_again(story)
     more = replace(PLAN, num_games=60)
@@ -143,7 +145,7 @@ def test_another_measurement_or_checkpoint_is_played(story):
     assert found.report.name.endswith("step 2")
 
 
-@pytest.mark.parametrize("damage", ["", "{", "[1]", '{"format": 1}', "\0", "no"])
+@pytest.mark.parametrize("damage", ["{", '{"format": 1}'])
 def test_a_damaged_measurement_is_ignored(story, damage):
     whole, _ = measure_again(story)
     text = story.view.folder.measured.read_text()
@@ -154,6 +156,7 @@ def test_a_damaged_measurement_is_ignored(story, damage):
     assert not measure_again(story)[1]
 
 
+@pytest.mark.slow
 def test_a_study_that_may_only_be_read_is_measured_each_time(story):
     story.view.folder.measured.unlink(missing_ok=True)
     story.view.folder.measured.mkdir()  # nothing can be written in its place

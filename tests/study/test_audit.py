@@ -53,6 +53,7 @@ def plain_study(folder: Path, **changes: Any) -> Study:
     return new_study(folder, sampler={"name": "tpe", "n_startup_trials": 3}, **(given | changes))
 
 
+@pytest.mark.slow
 def test_it_finds_nothing_wherever_a_driver_died(tmp_path: Path) -> None:
     study = plain_study(tmp_path)
     assert drive_and_look(study, FakeExecutor(faults=FAULTS)) > 50

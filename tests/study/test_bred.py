@@ -97,6 +97,7 @@ def best(place, name, count):
     return [one.number for one in sorted(trials, key=lambda one: -one.value)][:count]
 
 
+@pytest.mark.slow
 def test_founders_are_the_best_of_each_in_even_shares(place):
     place.search("one")
     place.search("two")
@@ -123,6 +124,7 @@ def test_founders_are_the_best_of_each_in_even_shares(place):
         assert parent == config | {"seed": parent["seed"], "steps": 20}
 
 
+@pytest.mark.slow
 def test_eight_members_of_six_generations_are_usual(place):
     place.search("one")
     place.run("breed", "one")
@@ -133,6 +135,7 @@ def test_eight_members_of_six_generations_are_usual(place):
     assert len(query(view.study, "SELECT * FROM trials")) == 6 + 48 + view.state.num_untrained
 
 
+@pytest.mark.slow
 def test_shapes_are_joined_by_distillation(place):
     place.search("one")
     place.search("two", {"host.net_arch": [32]})
@@ -147,6 +150,7 @@ def test_shapes_are_joined_by_distillation(place):
     assert {str(shape) for shape in shapes.values()} == {"[32]", str(shapes[0])}
 
 
+@pytest.mark.slow
 def test_the_same_command_goes_on_and_no_other(place):
     place.search("one")
     place.search("two")
@@ -174,6 +178,7 @@ def test_the_same_command_goes_on_and_no_other(place):
         assert "one-bred breeds the best of other studies; go on with it by" in said.err
 
 
+@pytest.mark.slow
 def test_a_driver_that_dies_anywhere_breeds_the_same(place):
     place.search("one")
     place.search("two", {"host.net_arch": [32]})
@@ -197,6 +202,7 @@ def test_a_driver_that_dies_anywhere_breeds_the_same(place):
     assert found[0] == found[1]
 
 
+@pytest.mark.slow
 def test_gc_keeps_founders_for_as_long_as_their_heirs_are_there(place):
     study = population_study(place.folder, trials=12)
     drive(study, FakeExecutor(teaching=teaching))
@@ -217,6 +223,7 @@ def test_gc_keeps_founders_for_as_long_as_their_heirs_are_there(place):
     assert json.loads(place.run("gc", "quick", "--dry-run", "--json").out)["pinned"] == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["run", "tick"])
 def test_gc_keeps_the_founders_of_any_population(place, command):
     place.search("one")
@@ -244,6 +251,7 @@ def test_gc_keeps_the_founders_of_any_population(place, command):
     assert "gc of that study may remove the founders of mine" in said.err
 
 
+@pytest.mark.slow
 def test_lineage_names_the_founders(place):
     place.search("one")
     place.run("breed", "one", "--members", 2, "--trials", 4)
@@ -254,6 +262,7 @@ def test_lineage_names_the_founders(place):
     assert [(root["study"], root["trial"]) for root in roots] == founded_by(place, "one-bred")
 
 
+@pytest.mark.slow
 def test_wrong_requests_are_refused(place):
     place.search("one")
     place.search("wide", {"dimension": 4})

@@ -121,6 +121,7 @@ def test_what_best_responses_take_stands_beside(place, monkeypatch):
     assert [row[-1] for row in rows] == [f"{mean:.4f}" for mean in means]
 
 
+@pytest.mark.slow
 def test_five_of_each_are_the_default(place):
     place.search(trials=7)
     place.confirm()
@@ -128,6 +129,7 @@ def test_five_of_each_are_the_default(place):
     assert {games for _, games in place.measured} == {10_000}
 
 
+@pytest.mark.slow
 def test_the_same_command_goes_on(place, monkeypatch):
     place.search()
     seen = []

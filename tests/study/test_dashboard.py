@@ -150,6 +150,7 @@ def test_importances_are_shown_with_their_noise(dashboard):
     assert "Optuna's own chart of importances shows no noise." in shown["note"]["body"]
 
 
+@pytest.mark.slow
 def test_a_browser_draws_the_figures_without_complaint(dashboard):
     page = opened(dashboard.url)
     assert page.console == []
@@ -166,6 +167,7 @@ def test_a_browser_draws_the_figures_without_complaint(dashboard):
     assert 'class="legendtext"' in page.dom
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", ["trials", "trialTable", "analytics", "note"])
 def test_a_browser_opens_the_other_pages_without_complaint(dashboard, place):
     address, token = dashboard.url.split("?")
@@ -241,6 +243,7 @@ def test_the_copy_is_the_users_alone(dashboard, folder):
     assert oct(folder.dashboard.stat().st_mode & 0o777) == "0o600"
 
 
+@pytest.mark.slow
 def test_notes_can_be_written_and_nothing_else(tmp_path, serve):
     study = new_study(tmp_path, budget={"trials": 4})
     drive(study, FakeExecutor())
@@ -302,6 +305,7 @@ def test_a_driver_keeps_the_copy_while_the_dashboard_looks(tmp_path, serve):
     assert query(path, "SELECT count(*) FROM trials WHERE state = 'COMPLETE'") == [(6,)]
 
 
+@pytest.mark.slow
 def test_a_damaged_copy_is_made_anew(study, folder, tmp_path, serve):
     other = tmp_path / "other"
     shutil.copytree(study.path.parent, other)

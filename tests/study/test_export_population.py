@@ -47,6 +47,7 @@ def exported(runs):
     return runs / "quick" / "best"
 
 
+@pytest.mark.slow
 def test_its_lineage_is_that_of_the_database(runs, exported):
     view = open_view("quick", runs)
     champion = view.state.population.archive[-1]
@@ -65,6 +66,7 @@ def test_its_lineage_is_that_of_the_database(runs, exported):
     assert lineage["origin"]["member"] == view.state.trials[champion].origin.member
 
 
+@pytest.mark.slow
 def test_its_row_is_that_of_the_last_match(runs, exported):
     view = open_view("quick", runs)
     match = view.state.population.matches[3]
@@ -93,6 +95,7 @@ def test_its_row_is_that_of_the_last_match(runs, exported):
     assert found > 0
 
 
+@pytest.mark.slow
 def test_it_is_measured_again(exported, capsys):
     capsys.readouterr()
     assert main(["evaluate", str(exported), "--json"]) == 0
@@ -101,6 +104,7 @@ def test_it_is_measured_again(exported, capsys):
     assert plain["rows"][0]["metrics"]["rho/host/choose_first"]["games"] == GAMES
 
 
+@pytest.mark.slow
 def test_the_strongest_of_the_last_match_lie_side_by_side(runs, tmp_path):
     arguments = [
         "export",
@@ -119,6 +123,7 @@ def test_the_strongest_of_the_last_match_lie_side_by_side(runs, tmp_path):
     assert [one["folder"] for one in listed] == [f"1-trial-{first}", f"2-trial-{second}"]
 
 
+@pytest.mark.slow
 def test_what_a_running_study_has_added_since_is_left_out(runs):
     """The graph of descent is read after the state: it may know trials that the state does not."""
     view = open_view("quick", runs)

@@ -133,6 +133,7 @@ def test_the_best_configuration_is_that_of_the_end(study, capsys):
     assert best["params"][LR] == params[LR]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pilot", [False, True])
 def test_a_driver_that_dies_anywhere_breeds_the_same(tmp_path, pilot):
     executor = {"name": "local", "jobs": 2, "members_per_job": 2, "pilot": pilot}
@@ -149,6 +150,7 @@ def test_a_driver_that_dies_anywhere_breeds_the_same(tmp_path, pilot):
     assert exchanges(killed) == exchanges(whole)
 
 
+@pytest.mark.slow
 def test_what_cannot_be_read_at_the_end_is_told_once_it_can(study, tmp_path, monkeypatch):
     """By what a trial took, its next interval learns: a failing disk must not leave it out."""
     again, executor, failed = island_study(tmp_path), FakeExecutor(teaching=teaching), set()

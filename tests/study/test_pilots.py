@@ -80,6 +80,7 @@ def test_other_shapes_get_jobs_of_their_own(tmp_path: Path) -> None:
         assert len({net_of[number] for number in trained}) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pruner", ["none", "median"])
 def test_a_death_at_every_event(tmp_path: Path, pruner: str) -> None:
     options = {"pruner": {"name": pruner}}

@@ -97,6 +97,7 @@ def driven_with_deaths(study):
     check_judged(study)
 
 
+@pytest.mark.slow
 def test_a_closing_survives_a_death_at_every_event(tmp_path):
     whole, broken = closing_study(tmp_path / "whole"), closing_study(tmp_path / "broken")
     drive(whole, FakeExecutor(teaching=teaching))
@@ -106,6 +107,7 @@ def test_a_closing_survives_a_death_at_every_event(tmp_path):
     assert untrained(broken) == untrained(whole)
 
 
+@pytest.mark.slow
 def test_a_steady_closing_survives_a_death_at_every_event(tmp_path):
     study = closing_study(tmp_path, **STEADY)
     driven_with_deaths(study)
@@ -284,6 +286,7 @@ def test_children_that_failed_are_not_said_to_be_adopted(tmp_path):
     assert found["made"] == summary["untrained"] - 2
 
 
+@pytest.mark.slow
 def test_spent_gpu_hours_leave_no_closing(tmp_path):
     study = reread(closing_study(tmp_path, trials=40), budget={"trials": 40, "gpu_hours": 0.25})
     clock, executor = Clock(), FakeExecutor(teaching=teaching, gpus_per_job=1.0)

@@ -290,6 +290,7 @@ def test_the_last_one_left_fills_all_places(tmp_path, name):
     check_judged(study)
 
 
+@pytest.mark.slow
 def test_strength_goes_up_through_failures(tmp_path):
     study = population_study(tmp_path, trials=40)
     study = reread(study, max_failures=5)
@@ -304,6 +305,7 @@ def test_strength_goes_up_through_failures(tmp_path):
 # Deaths.
 
 
+@pytest.mark.slow
 def test_a_driver_that_dies_while_members_fail_breeds_the_same(tmp_path):
     faults = {(2, 1): Fault("nan", 4), (5, 1): Fault("vanish", 12)}
     given = {"generations": {"name": "steady"}, "executor": ONE_EACH}
@@ -321,6 +323,7 @@ def test_a_driver_that_dies_while_members_fail_breeds_the_same(tmp_path):
         check_judged(broken)
 
 
+@pytest.mark.slow
 def test_it_repeats(tmp_path):
     def events(folder, steady):
         rules = {"generations": {"name": "steady"}} if steady else {}

@@ -71,6 +71,7 @@ def check_growth(study):
     return grew
 
 
+@pytest.mark.slow
 def test_networks_grow_inside_the_space(tmp_path):
     study = growing_study(tmp_path)
     executor = FakeExecutor(teaching=teaching)
@@ -84,6 +85,7 @@ def test_networks_grow_inside_the_space(tmp_path):
     }
 
 
+@pytest.mark.slow
 def test_a_driver_that_dies_anywhere_lets_the_same_grow(tmp_path):
     whole, broken = (growing_study(tmp_path / name, 12, members=4) for name in ("whole", "broken"))
     drive(whole, FakeExecutor(teaching=teaching))
@@ -94,6 +96,7 @@ def test_a_driver_that_dies_anywhere_lets_the_same_grow(tmp_path):
     assert check_growth(broken) > 0
 
 
+@pytest.mark.slow
 def test_growing_members_survive_a_cluster(tmp_path):
     study = growing_study(
         tmp_path, trials=32, executor={"name": "local", "jobs": 4, "members_per_job": 2}

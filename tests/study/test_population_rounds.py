@@ -122,6 +122,7 @@ def test_a_wait_in_the_queue_is_no_training(tmp_path):
     check_judged(study)
 
 
+@pytest.mark.slow
 def test_a_job_that_never_leaves_the_queue_stalls_no_match(tmp_path):
     """It is waited for so many minutes after the quorum, and judged when it comes."""
     study = population_study(tmp_path, trials=24, executor=jobs(4))
@@ -139,6 +140,7 @@ def test_a_job_that_never_leaves_the_queue_stalls_no_match(tmp_path):
     check_books(study, executor)
 
 
+@pytest.mark.slow
 def test_those_who_hang_one_after_another_stall_no_match(tmp_path):
     """Once some were late, a quorum is one of those who are waited for."""
     study = population_study(tmp_path, trials=40, executor=jobs(8), **EIGHT)
@@ -179,6 +181,7 @@ def test_matches_that_are_never_heard_of_end_the_study(tmp_path):
     assert "match 1 was lost 3 times" in state.message
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("quorum", "expected"), [(0.28, 7), (0.5, 13), (1.0, 25)])
 def test_a_quorum_is_a_share_rounded_up(tmp_path, quorum, expected):
     rules = {"name": "synchronous", "quorum": quorum, "minutes": 0}
@@ -193,6 +196,7 @@ def test_a_quorum_is_a_share_rounded_up(tmp_path, quorum, expected):
     assert ended == expected
 
 
+@pytest.mark.slow
 def test_who_was_late_is_judged_when_it_comes(tmp_path):
     study = population_study(tmp_path, trials=24, executor=jobs(4))
     clock = Clock()
@@ -261,6 +265,7 @@ def test_no_more_pilots_make_room_than_is_needed(tmp_path):
 # Steady populations.
 
 
+@pytest.mark.slow
 def test_late_and_failing_members_of_a_steady_population(tmp_path):
     study = population_study(tmp_path, trials=30, executor=jobs(5), generations={"name": "steady"})
     study = reread(study, max_failures=6)
@@ -286,6 +291,7 @@ def test_late_and_failing_members_of_a_steady_population(tmp_path):
         assert origin["steps"] == (origin["parent_steps"] or [0])[0] + 8, trial
 
 
+@pytest.mark.slow
 def test_a_steady_population_learns_from_its_intervals(tmp_path):
     study = population_study(
         tmp_path,

@@ -59,6 +59,7 @@ def skill(study, origins, trial):
     return taught + (skill(study, origins, parents[0]) if parents else 0.0)
 
 
+@pytest.mark.slow
 def test_a_population_goes_through_generations(tmp_path):
     study, executor = population_study(tmp_path), FakeExecutor(teaching=teaching)
     state = drive(study, executor)
@@ -248,6 +249,7 @@ def test_pilots_train_all_generations_and_play_all_matches(tmp_path):
     assert origins(study) == origins(whole)
 
 
+@pytest.mark.slow
 def test_a_driver_with_pilots_that_dies_anywhere_breeds_the_same(tmp_path):
     whole = population_study(tmp_path / "whole", trials=12)
     drive(whole, FakeExecutor(teaching=teaching))

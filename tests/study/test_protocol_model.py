@@ -289,6 +289,7 @@ def run(num_examples: int, num_steps: int, **options: Any) -> None:
     )
 
 
+@pytest.mark.slow
 def test_two_drivers_that_are_suspended_and_killed() -> None:
     run(num_examples=10, num_steps=30, phases=[Phase.generate])  # to shrink takes minutes
 

@@ -204,6 +204,7 @@ def test_two_hundred_random_kills(tmp_path: Path) -> None:
     } <= kills.keys()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sampler", ["random", "tpe"])
 def test_a_death_at_every_event_of_batches(tmp_path: Path, sampler: str) -> None:
     def study_in(folder: str) -> tuple[Study, Watched]:

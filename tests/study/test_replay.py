@@ -218,6 +218,7 @@ def replayed(folder, **changes):
     return new_study(folder, population=population, budget={"trials": 9}, executor=executor)
 
 
+@pytest.mark.slow
 def test_a_driver_that_dies_anywhere_trains_the_same(tmp_path):
     whole, broken = replayed(tmp_path / "whole"), replayed(tmp_path / "broken")
     drive(whole, FakeExecutor(teaching=teaching))

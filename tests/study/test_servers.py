@@ -178,13 +178,14 @@ def disturbances(server: Server, url: str, kind: str) -> Callable[[random.Random
     return lambda rng: cut_connections(server, url)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["cut", "crash"])
 def test_trials_are_written_once_whatever_happens_to_the_server(
     server: Server, url: str, kind: str
 ) -> None:
     storage = open_storage(url)
     study_id = storage.create_new_study([StudyDirection.MINIMIZE], "one")
-    end = time.monotonic() + 5.0
+    end = time.monotonic() + 3.0
     with disturbed(disturbances(server, url, kind), seed=1) as times:
         for number in itertools.count():
             trial = storage.create_new_trial(study_id)
@@ -229,6 +230,7 @@ def test_a_trial_whose_creation_arrived_unanswered_is_not_created_again(
     assert plain_trials(url, study_id) == found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["cut", "crash"])
 def test_a_transaction_arrives_once_or_is_said_to_be_unknown(
     server: Server, url: str, kind: str
@@ -317,7 +319,8 @@ def study_on(url: str, folder: Path, monkeypatch: pytest.MonkeyPatch, trials: in
     )
 
 
-@pytest.mark.parametrize("seed", [0, *tried([1, 2, 3], slow=[1])])
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, *tried([1, 2, 3], slow=[])])
 def test_a_study_ends_whenever_its_server_crashes(
     server: Server, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
@@ -340,6 +343,7 @@ def test_a_study_ends_whenever_its_server_crashes(
     check_books(study, executor)
 
 
+@pytest.mark.slow
 def test_a_study_goes_on_after_an_outage_longer_than_its_patience(
     server: Server, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -55,6 +55,7 @@ def measured(folder, number):
     return [(row["step"], pytest.approx(row["metrics"][METRIC]["value"])) for row in rows]
 
 
+@pytest.mark.slow
 def test_what_is_printed(board):
     first, address, _, way = board.said.splitlines()
     assert first.startswith("TensorBoard on ")
@@ -64,6 +65,7 @@ def test_what_is_printed(board):
     assert way.strip().startswith(f"ssh -L {port}:127.0.0.1:{port} ")
 
 
+@pytest.mark.slow
 def test_the_runs_are_the_trials(board, folder):
     assert {"scalars", "hparams"} <= ask(board, "/data/plugins_listing").keys()
     wait_for(lambda: ask(board, "/data/runs") == RUNS)
@@ -71,6 +73,7 @@ def test_the_runs_are_the_trials(board, folder):
         assert curve(board, number) == measured(folder, number)
 
 
+@pytest.mark.slow
 def test_the_parameters_are_listed(board):
     wait_for(lambda: ask(board, "/data/runs") == RUNS)
     experiment = ask(board, "/data/plugin/hparams/experiment", {"experimentName": ""})
@@ -110,12 +113,14 @@ def test_whoever_lacks_the_token_sees_nothing(board):
         assert b"with its token" in body
 
 
+@pytest.mark.slow
 def test_it_can_be_written_elsewhere(folder, tmp_path):
     done = hpsearch(folder, "tensorboard", "tiny", "-o", str(tmp_path / "board"))
     assert f"tensorboard --logdir {tmp_path / 'board'}" in done.stdout
     assert sorted(path.name for path in (tmp_path / "board").iterdir() if path.is_dir()) == RUNS[1:]
 
 
+@pytest.mark.slow
 def test_without_the_package(folder, tmp_path):
     (tmp_path / "tensorboard.py").write_text("raise ImportError('not here')")
     env = {"PYTHONPATH": f"{tmp_path}:{__file__.rpartition('/tests/')[0]}"}
@@ -124,6 +129,7 @@ def test_without_the_package(folder, tmp_path):
     assert said.count("\n") == 0
 
 
+@pytest.mark.slow
 def test_torch_is_not_waited_for(folder):
     done = hpsearch(folder, "tensorboard", "tiny", "-o", "b", env={"PYTHONPROFILEIMPORTTIME": "1"})
     names = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}

@@ -45,6 +45,7 @@ def published_matches():
     return play_matches(players, replace(PUBLISHED, num_lanes=LANES), seed=0, device=CPU)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("index", range(len(SCRIPTED)))
 def test_the_published_table(published_matches, index):
     pair = SCRIPTED[index]

@@ -204,6 +204,7 @@ def starts(trainer) -> set[tuple[tuple[int, ...], ...]]:
     return {tuple(map(tuple, start)) for start in canonical.tolist()}
 
 
+@pytest.mark.slow
 def test_a_host_without_a_choice_learns_how_long_the_agent_can_survive(tiny_config):
     """In two coordinates there is one subset: its value is gamma to the solver's depth less 1.
 
@@ -219,6 +220,7 @@ def test_a_host_without_a_choice_learns_how_long_the_agent_can_survive(tiny_conf
         assert value == pytest.approx(0.7 ** (depth - 1), abs=0.1)
 
 
+@pytest.mark.slow
 def test_a_host_learns_to_play_as_the_solver_does(tiny_config):
     """Its worst game from every start lasts as long as the solver says the best host's does.
 

@@ -93,6 +93,7 @@ class BestHost:
         return [sum(row[k] for k in subset) if k == axis else row[k] for k in range(3)]
 
 
+@pytest.mark.slow
 def test_perfect_play_has_no_regret():
     found = measure_host(BestHost(), num_rows=5, reposition=True, device=CPU)
     assert [row.player for row in found.ade] == [row.exact for row in found.ade]
