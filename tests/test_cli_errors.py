@@ -557,6 +557,7 @@ def test_a_few_failures_are_allowed(folder):
     )
 
 
+@pytest.mark.slow
 def test_everything_is_written_under_runs(finished):
     assert {path.name for path in finished.iterdir()} == {"runs", "study.yaml", "trainer.yaml"}
     assert {path.name for path in (finished / "runs").iterdir()} == {"tiny", "tiny.db"}

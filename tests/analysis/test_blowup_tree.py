@@ -60,6 +60,7 @@ def test_the_depth_is_the_longest_game():
         assert tree.depth == length
 
 
+@pytest.mark.slow
 def test_text_of_a_tree():
     assert (
         tree_text(tree_of(START["A1"]))

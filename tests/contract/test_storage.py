@@ -27,7 +27,7 @@ TESTS_OF_MICROSECONDS = (
 )
 
 
-@pytest.fixture(params=["sqlite", "postgresql", "mysql"])
+@pytest.fixture(params=["sqlite", "postgresql", pytest.param("mysql", marks=pytest.mark.slow)])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """Return the URL of a database; that of a server is shared, and emptied by `storage`."""
     if request.param == "sqlite":

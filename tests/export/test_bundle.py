@@ -147,6 +147,7 @@ def test_it_certifies_what_the_trainer_measures(told, bundle):
     assert found["search_metrics"] == {METRIC: rho(0.2)}
 
 
+@pytest.mark.slow
 def test_it_says_where_it_comes_from(told, bundle):
     origin = json.loads((bundle / "provenance.json").read_text())
     path = told.view.folder.root / origin["checkpoint"]["path"]

@@ -119,6 +119,7 @@ def test_the_program_plays_as_the_trainer_on_every_position(trained, tmp_path, c
         assert len(answers.unique()) > 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", ["dqn, attention in bf16", "ppo, attention"])
 @both_roles
 def test_onnx_plays_as_the_trainer(trained, tmp_path, case, role):

@@ -329,6 +329,7 @@ def test_a_host_that_is_not_this_machine(study):
     assert "192.0.2.1 is no address of this machine" in said
 
 
+@pytest.mark.slow
 def test_a_port_that_is_taken_gives_the_next(dashboard, study, serve):
     port = int(dashboard.base.rpartition(":")[2])
     other = serve(study.path.parent, study.spec.name, "--port", str(port))

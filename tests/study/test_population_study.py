@@ -237,6 +237,7 @@ def test_other_rules(tmp_path, selection, explore):
 PILOTS = {"name": "local", "jobs": 2, "members_per_job": 2, "pilot": True}
 
 
+@pytest.mark.slow
 def test_pilots_train_all_generations_and_play_all_matches(tmp_path):
     study = population_study(tmp_path, executor=PILOTS)
     executor = FakeExecutor(teaching=teaching, pilot_seconds=30.0)

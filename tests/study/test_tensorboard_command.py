@@ -106,6 +106,7 @@ def test_a_curve_that_is_made_again_replaces_the_old_one(board, folder):
     assert curve(board, 0) == measured(folder, 0)
 
 
+@pytest.mark.slow
 def test_whoever_lacks_the_token_sees_nothing(board):
     for path in ("/", "/data/runs"):
         status, body = board.ask_as_stranger("GET", path)
