@@ -39,7 +39,7 @@ from hpsearch.trainers.policies import (
     agent_features,
     legal_values,
 )
-from hpsearch.trainers.role_nets import POLICY
+from hpsearch.trainers.towers import POLICY
 
 NAMED_IN_PROGRAMS: Final = "hpsearch.report.bundle.greedy"
 """the module that exported programs name for their classes. It is a part of the format, wherever

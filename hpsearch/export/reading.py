@@ -32,9 +32,9 @@ from hpsearch.export.signature import signer_of
 from hpsearch.schema import read, value_at
 from hpsearch.trainers.config import TrainerConfig, read_config
 from hpsearch.trainers.opponents import SavedPlayer, player_of
-from hpsearch.trainers.policy_size import policy_size
-from hpsearch.trainers.role_nets import build_net, net_size
+from hpsearch.trainers.role_nets import build_net
 from hpsearch.trainers.rollouts import game_config
+from hpsearch.trainers.towers import role_layout
 
 CPU: Final = torch.device("cpu")
 MOST_POINTS: Final = 4096
@@ -265,7 +265,7 @@ def _player(
     wrong = f"{bundle.weights} is not of the networks of {bundle.config}"
     there, learning = sum(tensor.numel() for tensor in own.values()), config.learning()[role]
     # Counted before anything is built: a configuration can ask for networks of any size.
-    if policy_size(role, config) > there or net_size(role, learning, config) > there:
+    if role_layout(role, config).size > there:
         raise CorruptError(f"{wrong}, which are larger; export it again")
     net = build_net(role, learning, config, [config.seed], device)
     try:

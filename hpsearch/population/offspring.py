@@ -66,8 +66,8 @@ from hpsearch.trainers.policies import (
     ScriptedAgentPolicy,
     ScriptedHostPolicy,
 )
-from hpsearch.trainers.role_nets import POLICY
 from hpsearch.trainers.rollouts import game_config
+from hpsearch.trainers.towers import POLICY
 
 NUM_LANES: Final = 64
 """games at a time in which a parent's positions are seen, against each opponent of its panel"""

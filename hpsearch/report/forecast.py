@@ -28,7 +28,7 @@ from hpsearch.trainers.config import (
     PPOConfig,
     read_config,
 )
-from hpsearch.trainers.policy_size import policy_size
+from hpsearch.trainers.towers import policy_size
 
 ROWS = "reports/benchmarks/shares.csv"
 ALIKE = 2.0

@@ -31,7 +31,7 @@ from hpsearch.trainers.policies import (
     ScriptedHostPolicy,
 )
 from hpsearch.trainers.rho import Lengths, Rho, panel, rho, worst
-from hpsearch.trainers.role_nets import num_actions
+from hpsearch.trainers.towers import num_actions
 
 Metrics = dict[str, Rho]
 Counted = dict[str, Games]

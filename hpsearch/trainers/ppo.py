@@ -17,9 +17,10 @@ from hpsearch.trainers.gae import advantages
 from hpsearch.trainers.graphs import compiled
 from hpsearch.trainers.learner import Learner
 from hpsearch.trainers.policies import legal_values
-from hpsearch.trainers.role_nets import POLICY, VALUE, member_stream
+from hpsearch.trainers.role_nets import member_stream
 from hpsearch.trainers.roles import SavedPlayers
 from hpsearch.trainers.rollouts import Transitions, stack
+from hpsearch.trainers.towers import POLICY, VALUE
 from hpsearch.trainers.trainer import Trainer
 
 

@@ -8,7 +8,6 @@ from hpsearch.game.random import derive_key
 from hpsearch.game.stream import Stream
 from hpsearch.population.offspring import offspring
 from hpsearch.population.operators.alignment import permuted
-from hpsearch.population.operators.layout import Anatomy, anatomy
 from hpsearch.population.operators.options import (
     AlignedAverage,
     Clone,
@@ -22,9 +21,10 @@ from hpsearch.population.operators.options import (
 )
 from hpsearch.population.operators.weights import gaussian_mutation
 from hpsearch.trainers.algorithms import build
+from hpsearch.trainers.config.weight_layout import WeightLayout
 from hpsearch.trainers.opponents import load_player, with_net
 from hpsearch.trainers.policies import Position
-from hpsearch.trainers.role_nets import VALUE
+from hpsearch.trainers.towers import VALUE
 
 CPU, ROLES = torch.device("cpu"), ("host", "agent")
 LEARNING = Distillation(
@@ -107,13 +107,13 @@ def test_a_safe_mutation_of_a_greedy_host_changes_few_moves(families, bound):
 def test_a_safe_mutation_of_a_policy_leaves_the_value(families):
     parent = families["ppo"][0]
     for role, net in offspring(SafeMutation("safe_mutation", 0.1), [parent], 5).items():
-        value = anatomy(net).columns(VALUE)
+        value = net.layout.columns(VALUE)
         is_same = net.weights == parent[role].net.weights
         assert is_same[:, value].all()
         assert not is_same.all()
 
 
-def shuffled(body: Anatomy):
+def shuffled(body: WeightLayout):
     """Return another order of every group of hidden units."""
     orders = [(group, torch.arange(group.width)[None]) for group in body.groups]
     return [order.flip(1) if group.is_hidden else order for group, order in orders]
@@ -127,7 +127,7 @@ def test_a_parent_in_another_order_is_put_in_order_first(families, algorithm, op
     """The child of a player and the same one with its units reordered is that player."""
     parent = families[algorithm][0]
     other = {
-        role: with_net(one, role, permuted(one.net, shuffled(anatomy(one.net))))
+        role: with_net(one, role, permuted(one.net, shuffled(one.net.layout)))
         for role, one in parent.items()
     }
     assert not torch.equal(other["host"].net.weights, parent["host"].net.weights)

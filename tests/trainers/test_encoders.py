@@ -9,8 +9,9 @@ from hpsearch.game import rules
 from hpsearch.game.kernels import BACKENDS
 from hpsearch.game.stream import Stream
 from hpsearch.trainers.config.players import AttentionEncoder, DeepSetsEncoder, FlattenEncoder
+from hpsearch.trainers.config.weight_layout import weight_layout
 from hpsearch.trainers.networks import Arithmetic, Inputs, Network, Tower
-from hpsearch.trainers.networks.layers import Reader, WeightPlan, apply_encoder, plan_encoder
+from hpsearch.trainers.networks.layers import Reader, apply_encoder, first_weights, split
 from hpsearch.trainers.policies import agent_features
 
 NUM_MEMBERS, NUM_GAMES, NUM_POINTS, DIMENSION = 2, 9, 5, 3
@@ -36,17 +37,32 @@ every_encoder = pytest.mark.parametrize(
 )
 
 
+def bare_tower(encoder) -> Tower:
+    """Return a tower of the encoder and one output."""
+    return Tower(
+        encoder=encoder,
+        layers=(),
+        activation="relu",
+        num_outputs=1,
+        init="uniform",
+        last_scale=1.0,
+        dueling=False,
+    )
+
+
 def laid_out(encoder, inputs: Inputs) -> tuple[list[Tensor], int]:
     """Return the encoder's weights (P, rows, columns), leaves in float64, and its width."""
-    plan, keys = WeightPlan(), torch.arange(NUM_MEMBERS)
-    width = plan_encoder(plan, encoder, inputs, "uniform")
-    if not plan.parts:
-        return [], width
-    bank = plan.draw(Stream(keys, torch.zeros_like(keys))).double()
+    layout, keys = weight_layout(inputs, (bare_tower(encoder),)), torch.arange(NUM_MEMBERS)
+    *own, last = layout.affines
+    bank = first_weights(layout, Stream(keys, torch.zeros_like(keys))).double()
     generator = torch.Generator().manual_seed(3)
     bank += 0.3 * torch.randn(bank.shape, generator=generator, dtype=torch.float64)
-    views = [bank[:, part.columns].unflatten(1, part.shape) for part in plan.parts]
-    return [view.clone().requires_grad_() for view in views], width
+    views = [
+        bank[:, place].unflatten(1, (rows, -1)).clone().requires_grad_()
+        for affine in own
+        for place, rows in ((affine.weight, affine.shape[0]), (affine.bias, 1))
+    ]
+    return views, last.shape[0]
 
 
 def encode(views, encoder, inputs, x, activation="relu") -> Tensor:
@@ -174,7 +190,7 @@ def test_the_order_of_the_points_and_the_place_of_padding_mean_nothing(encoder, 
     (views, _), x = laid_out(encoder, inputs), games(inputs)
     noise = torch.rand(NUM_MEMBERS, NUM_GAMES, NUM_POINTS, generator=torch.Generator())
     order = noise.argsort(dim=2)[..., None].expand(-1, -1, -1, DIMENSION)
-    points, more = inputs.split(x)
+    points, more = split(inputs, x)
     shuffled = torch.cat([points.gather(2, order).flatten(2), more], dim=2)
     assert not torch.equal(shuffled, x)
     features, again = (encode(views, encoder, inputs, rows) for rows in (x, shuffled))
@@ -186,7 +202,7 @@ def test_the_order_of_the_points_and_the_place_of_padding_mean_nothing(encoder, 
 def test_what_padding_holds_means_nothing(encoder, inputs):
     """Neither to features nor to gradients."""
     (views, width), x = laid_out(encoder, inputs), games(inputs)
-    points, more = inputs.split(x)
+    points, more = split(inputs, x)
     is_padding = (points[..., :1] < 0).expand_as(points)
     other = torch.where(is_padding, -1e4 * torch.rand(points.shape), points)
     wild = torch.cat([other.flatten(2), more], dim=2)
@@ -214,7 +230,7 @@ def test_padding_differs_from_a_point_at_the_origin(encoder):
     (views, _), x = laid_out(encoder, HOST), games(HOST)
     num_live = (x[..., ::DIMENSION] >= 0).sum(dim=2)
     has_padding = num_live < FLATTEN.num_points
-    points, _ = HOST.split(x.clone())
+    points, _ = split(HOST, x.clone())
     rows = has_padding.nonzero(as_tuple=True)
     points[(*rows, num_live[rows])] = 0.0
     features, again = (encode(views, encoder, HOST, rows) for rows in (x, points.flatten(2)))
@@ -260,7 +276,7 @@ def test_every_derivative_is_the_limit_of_its_differences(encoder, activation):
     """By weights and by the points' coordinates, in float64."""
     views, _ = laid_out(encoder, AGENT)
     x = games(AGENT)[:, 2:4]
-    points, more = AGENT.split(x)
+    points, more = split(AGENT, x)
     is_live = points >= 0
     coordinates = points[is_live].clone().requires_grad_()
 

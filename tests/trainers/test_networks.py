@@ -11,8 +11,9 @@ from torch import Tensor, nn
 from hpsearch.game.stream import Stream
 from hpsearch.trainers.config.net_arch import parse
 from hpsearch.trainers.config.players import AttentionEncoder, DeepSetsEncoder, FlattenEncoder
+from hpsearch.trainers.config.weight_layout import weight_layout
 from hpsearch.trainers.networks import Arithmetic, Inputs, Network, Tower
-from hpsearch.trainers.networks.layers import Reader, WeightPlan, apply_layer, plan_layer
+from hpsearch.trainers.networks.layers import Reader, apply_layer, first_statistics, first_weights
 
 NUM_MEMBERS, NUM_GAMES, NUM_INPUTS, NUM_OUTPUTS = 3, 10, 6, 4
 INPUTS = Inputs(num_points=2, dimension=3, num_more=0)
@@ -312,15 +313,17 @@ def test_a_members_gradient_is_its_own(encoder):
 @pytest.mark.parametrize("item", [5, "b", "l", "r4", "r5", "rl4", "rl5"])
 def test_every_layers_derivative_is_the_limit_of_its_differences(item, activation, training):
     """By weights and inputs, in float64."""
-    plan, (layer,) = WeightPlan(), parse([item])
-    plan_layer(plan, layer, 4, "uniform")
+    one = tower([item], encoder=FlattenEncoder("flatten", 1))
+    layout, (layer,) = weight_layout(Inputs(1, 4, 0), (one,)), one.layers
     generator = torch.Generator().manual_seed(0)
-    weights = plan.draw(stream([1, 2])).double()
+    weights = first_weights(layout, stream([1, 2])).double()
     weights += 0.1 * torch.randn(weights.shape, generator=generator, dtype=torch.float64)
     x = torch.randn(2, 6, 4, generator=generator, dtype=torch.float64, requires_grad=True)
-    statistics = plan.initial_statistics(2, torch.device("cpu")).double()
+    statistics = first_statistics(layout, 2, torch.device("cpu")).double()
     views = [
-        weights[:, part.columns].unflatten(1, part.shape).requires_grad_() for part in plan.parts
+        weights[:, place].unflatten(1, (rows, -1)).requires_grad_()
+        for affine in layout.affines[:-1]
+        for place, rows in ((affine.weight, affine.shape[0]), (affine.bias, 1))
     ]
 
     def function(x, *views):

@@ -7,10 +7,15 @@ import torch
 from torch import Tensor
 
 from hpsearch.game.stream import Stream
-from hpsearch.trainers.networks.layers import WeightPlan, orthogonal, uniform
-from hpsearch.trainers.role_nets import POLICY, VALUE, build_net
+from hpsearch.trainers.config.net_arch import parse
+from hpsearch.trainers.config.players import FlattenEncoder
+from hpsearch.trainers.config.weight_layout import Inputs, Tower, weight_layout
+from hpsearch.trainers.networks.layers import first_statistics, first_weights, orthogonal, uniform
+from hpsearch.trainers.role_nets import build_net
+from hpsearch.trainers.towers import POLICY, VALUE
 
 CPU = torch.device("cpu")
+SEEN = Inputs(num_points=1, dimension=3, num_more=0)
 SHAPES = {"tall": (9, 4), "square": (6, 6), "wide": (3, 8), "one row": (1, 5), "one column": (5, 1)}
 every_shape = pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 
@@ -80,38 +85,47 @@ def test_uniform_weights_fill_their_bounds():
     assert uniform(2.0)(torch.tensor([0.0, 0.5, 0.75])).tolist() == [-2.0, 0.0, 1.0]
 
 
-def test_a_plan_lays_layers_one_behind_the_other():
-    plan = WeightPlan()
-    assert plan.linear(3, 5) == 5
-    plan.norm(5, "layer_norm")
-    plan.norm(5, "batch_norm")
-    assert plan.linear(5, 2, init="orthogonal", scale=0.5) == 2
-    assert plan.kinds == ["linear", "layer_norm", "batch_norm", "linear"]
-    shapes = [(3, 5), (1, 5), (1, 5), (1, 5), (1, 5), (1, 5), (5, 2), (1, 2)]
-    assert [part.shape for part in plan.parts] == shapes
-    places = [place for part in plan.parts for place in range(plan.size)[part.columns]]
-    assert places == list(range(plan.size))
-    assert plan.size == 3 * 5 + 5 + 4 * 5 + 5 * 2 + 2
-    drawn = plan.draw(stream([3, 4]))
-    assert drawn.shape == (2, plan.size)
-    assert_orthogonal(drawn[:, plan.parts[6].columns].unflatten(1, (5, 2)), 0.5)
-    for part, value in zip(plan.parts[2:6], (1.0, 0.0, 1.0, 0.0), strict=True):
-        assert (drawn[:, part.columns] == value).all()
-    statistics = plan.initial_statistics(2, CPU)
-    assert statistics.tolist() == [[0.0] * 5 + [1.0] * 5] * 2
+def tower(*net_arch, **changes) -> Tower:
+    fields = {
+        "encoder": FlattenEncoder("flatten", 1),
+        "layers": parse(net_arch),
+        "activation": "relu",
+        "num_outputs": 2,
+        "init": "uniform",
+        "last_scale": 1.0,
+        "dueling": False,
+    }
+    return Tower(**fields | changes)
 
 
-def test_a_plan_without_batch_norms_has_no_statistics():
-    plan = WeightPlan()
-    plan.norm(4, "layer_norm")
-    assert plan.initial_statistics(3, CPU).shape == (3, 0)
+def test_layers_lie_one_behind_the_other():
+    layout = weight_layout(SEEN, (tower(5, "l", "b", init="orthogonal", last_scale=0.5),))
+    affines = layout.affines
+    assert [affine.kind for affine in affines] == ["linear", "layer_norm", "batch_norm", "linear"]
+    assert [affine.shape for affine in affines] == [(3, 5), (1, 5), (1, 5), (5, 2)]
+    places = [range(layout.size)[place] for one in affines for place in (one.weight, one.bias)]
+    assert [place for part in places for place in part] == list(range(layout.size))
+    assert layout.size == 3 * 5 + 5 + 4 * 5 + 5 * 2 + 2
+    drawn = first_weights(layout, stream([3, 4]))
+    assert drawn.shape == (2, layout.size)
+    assert_orthogonal(drawn[:, affines[0].weight].unflatten(1, (3, 5)), sqrt(2.0))
+    assert_orthogonal(drawn[:, affines[3].weight].unflatten(1, (5, 2)), 0.5)
+    for affine in affines[1:3]:
+        assert (drawn[:, affine.weight] == 1.0).all()
+    for affine in affines:
+        assert (drawn[:, affine.bias] == 0.0).all()
+    assert first_statistics(layout, 2, CPU).tolist() == [[0.0] * 5 + [1.0] * 5] * 2
 
 
-@pytest.mark.parametrize(("scale", "bound"), [(1.0, 0.5), (0.01, 0.005)])
+def test_a_network_without_batch_norms_has_no_statistics():
+    layout = weight_layout(SEEN, (tower("l"),))
+    assert first_statistics(layout, 3, CPU).shape == (3, 0)
+
+
+@pytest.mark.parametrize(("scale", "bound"), [(1.0, 3**-0.5), (0.01, 0.01 * 3**-0.5)])
 def test_uniform_layers_are_bounded_by_the_root_of_their_inputs(scale, bound):
-    plan = WeightPlan()
-    plan.linear(4, 300, init="uniform", scale=scale)
-    drawn = plan.draw(stream([1])).abs()
+    layout = weight_layout(SEEN, (tower(num_outputs=300, last_scale=scale),))
+    drawn = first_weights(layout, stream([1])).abs()
     assert 0.99 * bound < drawn.max() <= bound
 
 

@@ -17,7 +17,8 @@ import torch
 from torch import Tensor
 
 from hpsearch.population.operators.base import check_alike, child
-from hpsearch.population.operators.layout import Affine, Anatomy, Heads, anatomy, places
+from hpsearch.population.operators.layout import places
+from hpsearch.trainers.config.weight_layout import Affine, Heads, WeightLayout
 from hpsearch.trainers.networks import Network
 
 MAX_ROUNDS = 100
@@ -41,7 +42,7 @@ def aligned(net: Network, reference: Network) -> Network:
         ValueError: if the parents are not alike.
     """
     check_alike(net, reference)
-    body = anatomy(net)
+    body = net.layout
     orders = [
         _match(body, _Bank(own), _Bank(other))
         for own, other in zip(net.weights, reference.weights, strict=True)
@@ -55,10 +56,10 @@ def permuted(net: Network, units: Sequence[Tensor]) -> Network:
 
     Args:
         net: P members.
-        units: int64 (P, U) for each group of `anatomy`: which unit comes to each place. Those of
+        units: int64 (P, U) for each group of the layout: which unit comes to each place. Those of
             inputs and outputs must be 0, 1, ..., and heads must stay together.
     """
-    source = places(anatomy(net), units)
+    source = places(net.layout, units)
     return child(
         net,
         net.weights.gather(1, source.weights),
@@ -66,7 +67,7 @@ def permuted(net: Network, units: Sequence[Tensor]) -> Network:
     )
 
 
-def _match(body: Anatomy, own: "_Bank", other: "_Bank") -> list[Tensor]:
+def _match(body: WeightLayout, own: "_Bank", other: "_Bank") -> list[Tensor]:
     """Return for each group which of its own units, int64 (U,), comes to each place.
 
     Algorithm 1 begins anywhere. Here each group is first matched by what writes it alone, from the
@@ -85,7 +86,7 @@ def _match(body: Anatomy, own: "_Bank", other: "_Bank") -> list[Tensor]:
     return order
 
 
-def _together(body: Anatomy) -> Iterator[tuple[int, ...]]:
+def _together(body: WeightLayout) -> Iterator[tuple[int, ...]]:
     """Yield the hidden groups in the order of the forward pass, those of one attention at once."""
     partner = {heads.query_key: heads.value for heads in body.heads}
     values = set(partner.values())
@@ -114,7 +115,7 @@ class _Bank:
 class _Matching:
     """Two members, and the order of the first one's units so far."""
 
-    body: Anatomy
+    body: WeightLayout
     own: _Bank
     other: _Bank
     order: list[Tensor]

@@ -26,7 +26,7 @@ from hpsearch.population.operators.safe_mutation import MetPositions
 from hpsearch.population.operators.weights import with_statistics_of
 from hpsearch.trainers.networks import Network
 from hpsearch.trainers.policies import legal_values
-from hpsearch.trainers.role_nets import POLICY, VALUE
+from hpsearch.trainers.towers import POLICY, VALUE
 
 
 class Play(NamedTuple):

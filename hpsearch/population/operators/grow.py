@@ -27,19 +27,9 @@ from torch import Tensor
 from hpsearch.game.stream import Stream
 from hpsearch.population.operators.base import below, check_members, check_same_game, child, normal
 from hpsearch.population.operators.growth import ground, widened
-from hpsearch.population.operators.layout import (
-    Affine,
-    Anatomy,
-    Block,
-    Item,
-    PointLayer,
-    anatomy,
-    by_reader,
-    by_writer,
-    layer_sizes,
-    places,
-)
+from hpsearch.population.operators.layout import by_reader, by_writer, layer_sizes, places
 from hpsearch.trainers.config.net_arch import Linear, Residual
+from hpsearch.trainers.config.weight_layout import Affine, Block, Item, PointLayer, WeightLayout
 from hpsearch.trainers.networks import Network, Tower
 
 
@@ -65,7 +55,7 @@ def wider(net: Network, target: Network, *, noise: float, stream: Stream) -> Net
     """
     check_members(net, stream=stream)
     check_same_game(net, target)
-    old, new = anatomy(net), anatomy(target)
+    old, new = net.layout, target.layout
     _check_layers(old, new)
     _check_widths(old, new)
     sources = [
@@ -102,7 +92,9 @@ def _copies(sources: Tensor, width: int) -> Tensor:
     return counts.gather(1, sources)
 
 
-def _symmetry_breaking(grown: Network, old: Anatomy, new: Anatomy, stream: Stream) -> Tensor:
+def _symmetry_breaking(
+    grown: Network, old: WeightLayout, new: WeightLayout, stream: Stream
+) -> Tensor:
     """Return noise for the linear weights that write new units, float32 (P, W')."""
     num_members = grown.weights.shape[0]
     is_new = [
@@ -118,7 +110,7 @@ def _symmetry_breaking(grown: Network, old: Anatomy, new: Anatomy, stream: Strea
     return wanted * layer_sizes(grown) * normal(stream, new.size)
 
 
-def _check_layers(old: Anatomy, new: Anatomy) -> None:
+def _check_layers(old: WeightLayout, new: WeightLayout) -> None:
     """Check that both have the same layers, whatever their widths."""
     kinds, wanted = (
         [replace(affine, start=0, shape=(0, 0), statistics=None) for affine in body.affines]
@@ -132,7 +124,7 @@ def _check_layers(old: Anatomy, new: Anatomy) -> None:
         )
 
 
-def _check_widths(old: Anatomy, new: Anatomy) -> None:
+def _check_widths(old: WeightLayout, new: WeightLayout) -> None:
     """Check that every group can grow as is wanted."""
     whole = old.layer_normed | {g for head in old.heads for g in (head.query_key, head.value)}
     for index, (before, after) in enumerate(zip(old.groups, new.groups, strict=True)):
@@ -158,7 +150,7 @@ def _check_widths(old: Anatomy, new: Anatomy) -> None:
             )
 
 
-def _layers(body: Anatomy) -> list[object]:
+def _layers(body: WeightLayout) -> list[object]:
     return [item.layer for items in body.towers for item in items]
 
 
@@ -200,9 +192,7 @@ def deeper(net: Network, target: Network, *, noise: float, stream: Stream) -> Ne
     check_same_game(net, target)
     grown = Network(target.inputs, target.towers, target.arithmetic, stream)
     news = []
-    for index, (own, its) in enumerate(
-        zip(anatomy(grown).towers, anatomy(net).towers, strict=True)
-    ):
+    for index, (own, its) in enumerate(zip(grown.layout.towers, net.layout.towers, strict=True)):
         matched = list(_matched(own, its))
         _check_new_ones(matched, activation=net.towers[index].activation)
         for inherited in matched:

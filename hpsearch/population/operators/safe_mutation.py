@@ -40,7 +40,6 @@ from hpsearch.population.operators.base import (
     scratch,
     signs,
 )
-from hpsearch.population.operators.layout import anatomy
 from hpsearch.trainers.config.players import Role
 from hpsearch.trainers.networks import Network
 from hpsearch.trainers.policies import (
@@ -227,7 +226,7 @@ def safe_mutation(
     matters = sensitivity(
         net, features, tower=tower, gradient=gradient, max_passes=max_passes, stream=stream
     )
-    own = anatomy(net).columns(tower)
+    own = net.layout.columns(tower)
     noise = torch.zeros_like(net.weights)
     noise[:, own] = normal(stream, own.stop - own.start) / _floored(matters[:, own])
     noise *= _size(net.weights[:, own]) / _size(noise[:, own])

@@ -31,16 +31,9 @@ from hpsearch.population.operators.base import (
     every_member,
     normal,
 )
-from hpsearch.population.operators.layout import (
-    Affine,
-    Anatomy,
-    Spread,
-    anatomy,
-    by_writer,
-    for_each_affine,
-    layer_sizes,
-)
+from hpsearch.population.operators.layout import Spread, by_writer, for_each_affine, layer_sizes
 from hpsearch.trainers.config.net_arch import BatchNorm, LayerNorm
+from hpsearch.trainers.config.weight_layout import Affine, WeightLayout
 from hpsearch.trainers.networks import Network
 from hpsearch.trainers.networks.layers import BATCH_NORM_MOMENTUM
 
@@ -183,7 +176,7 @@ def layer_crossover(first: Network, second: Network, *, share: Tensor, stream: S
         ValueError: if the parents are not alike, or something is not of P members.
     """
     _check(first, second, share, stream)
-    body = anatomy(first)
+    body = first.layout
     genes = list(_genes(body))
     is_first = stream.uniform(len(genes)) < share[:, None]
     gene_of = {affine.start: index for index, gene in enumerate(genes) for affine in gene}
@@ -211,7 +204,7 @@ def unit_crossover(first: Network, second: Network, *, share: Tensor, stream: St
         ValueError: if the parents are not alike, or something is not of P members.
     """
     _check(first, second, share, stream)
-    body = anatomy(first)
+    body = first.layout
     widths = [group.width for group in body.groups]
     is_first = stream.uniform(sum(widths)) < share[:, None]
     return _mixed(first, second, by_writer(body, is_first.split(widths, dim=1)))
@@ -223,7 +216,7 @@ def _check(first: Network, second: Network, share: Tensor, stream: Stream) -> No
     check_members(first, stream=stream)
 
 
-def _genes(body: Anatomy) -> Iterator[list[Affine]]:
+def _genes(body: WeightLayout) -> Iterator[list[Affine]]:
     """Yield the affines that are inherited together."""
     for items in body.towers:
         gene: list[Affine] = []

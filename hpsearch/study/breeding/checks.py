@@ -30,7 +30,7 @@ from hpsearch.study.space_checks import condition_problems, configuration_proble
 from hpsearch.trainers.config import GAME, CommonConfig, read_config
 from hpsearch.trainers.config.net_arch import parse
 from hpsearch.trainers.config.players import ROLES, net_arch_faults
-from hpsearch.trainers.policy_size import policy_size
+from hpsearch.trainers.towers import policy_size
 
 
 def explorable_of(base: Config, space: SearchSpace) -> dict[str, Parameter]:

@@ -74,7 +74,7 @@ class AttentionEncoder:
     """of every point's features"""
     heads: Positive
     """of each attention; divides width"""
-    blocks: Positive
+    blocks: Annotated[int, Range(low=1, high=net_arch.MAX_LAYERS)]
     """of attention and a hidden layer"""
 
     def check(self) -> Iterator[str]:

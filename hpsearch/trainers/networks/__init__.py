@@ -1,6 +1,6 @@
 """Networks of a whole population."""
 
-from hpsearch.trainers.networks.layers import Inputs
-from hpsearch.trainers.networks.network import Arithmetic, Network, Tower, num_weights
+from hpsearch.trainers.config.weight_layout import Inputs, Tower
+from hpsearch.trainers.networks.network import Arithmetic, Network
 
-__all__ = ["Arithmetic", "Inputs", "Network", "Tower", "num_weights"]
+__all__ = ["Arithmetic", "Inputs", "Network", "Tower"]

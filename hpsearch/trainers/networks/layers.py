@@ -1,22 +1,13 @@
-"""The hidden layers: how each is laid out, and how it is applied. The two must agree in order.
+"""How first weights are drawn, and how each layer and encoder is applied to what comes to it.
 
-Where every weight of a network lies in its bank, and how it is drawn.
+Weights are taken in the order in which `config.weight_layout` has them.
 
-Axes: P members, W weights of one member, I inputs, O outputs.
-
-Encoders: from points to features; how each is laid out, and how it is applied.
-
-Axes: P members, B games, N points, D coordinates, E features beside the points (the host's subset
-where the player is an agent), F features of a point. Padding is -1 and takes no part.
-
-One forward pass: takes weights in the order in which the plan laid them out.
-
-Axes: P members, R rows (games, or games times points), I inputs, O outputs.
+Axes: P members, R rows (games, or games times points), B games, N points, D coordinates, E features
+beside the points (the host's subset where the player is an agent), F features of a point, I inputs,
+O outputs, W weights of one member. Padding is -1 and takes no part.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from math import sqrt
 from typing import Literal
 
 import torch
@@ -31,93 +22,56 @@ from hpsearch.trainers.config.players import (
     Encoder,
     FlattenEncoder,
 )
+from hpsearch.trainers.config.weight_layout import Affine, Inputs, WeightLayout
 
-Init = Literal["uniform", "orthogonal"]
-
-
-@dataclass(frozen=True)
-class Part:
-    """One weight tensor of every member."""
-
-    start: int
-    shape: tuple[int, int]
-    draw: Callable[[Tensor], Tensor]
-    """from uniform noise (P, rows, columns) to first weights"""
-
-    @property
-    def columns(self) -> slice:
-        """Return its place in the bank."""
-        return slice(self.start, self.start + self.shape[0] * self.shape[1])
+Draw = Callable[[Tensor], Tensor]
+"""from uniform noise (P, rows, columns) to first weights"""
 
 
-class WeightPlan:
-    """The weights of a network in the order of its forward pass.
-
-    Attributes:
-        parts: a weight and a bias for each linear layer, a scale and a shift for each norm.
-        kinds: of each such pair: "linear", "batch_norm" or "layer_norm".
-        size: weights of one member, W.
-    """
-
-    def __init__(self) -> None:
-        """Begin with no weights."""
-        self.parts: list[Part] = []
-        self.kinds: list[str] = []
-        self.statistics_widths: list[int] = []
-        self.size = 0
-
-    def linear(
-        self, num_inputs: int, num_outputs: int, *, init: Init = "uniform", scale: float = 1.0
-    ) -> int:
-        """Add a linear layer, its first weights times ``scale``; return its width."""
-        if init == "uniform":
-            # Uniform on +-1/sqrt(I), as torch.nn.Linear draws.
-            bound = scale * num_inputs**-0.5
-            draw_weight = draw_bias = uniform(bound)
-        else:
-            draw_weight, draw_bias = orthogonal(scale), constant(0.0)
-        self._add((num_inputs, num_outputs), draw_weight)
-        self._add((1, num_outputs), draw_bias)
-        self.kinds.append("linear")
-        return num_outputs
-
-    def norm(self, width: int, kind: Literal["batch_norm", "layer_norm"]) -> None:
-        """Add a norm that changes nothing at first."""
-        self._add((1, width), constant(1.0))
-        self._add((1, width), constant(0.0))
-        self.kinds.append(kind)
-        if kind == "batch_norm":
-            self.statistics_widths.append(width)
-
-    def _add(self, shape: tuple[int, int], draw: Callable[[Tensor], Tensor]) -> None:
-        part = Part(self.size, shape, draw)
-        self.parts.append(part)
-        self.size = part.columns.stop
-
-    def draw(self, stream: Stream) -> Tensor:
-        """Return first weights float32 (P, W); ``stream`` has a row a member."""
-        noise = stream.uniform(self.size)
-        drawn = [part.draw(noise[:, part.columns].unflatten(1, part.shape)) for part in self.parts]
-        return torch.cat([weights.flatten(1) for weights in drawn], dim=1)
-
-    def initial_statistics(self, num_members: int, device: torch.device) -> Tensor:
-        """Return mean 0 and variance 1 for every batch norm, float32 (P, S)."""
-        rows = [torch.cat([torch.zeros(w), torch.ones(w)]) for w in self.statistics_widths]
-        row = torch.cat(rows) if rows else torch.zeros(0)
-        return row.to(device).repeat(num_members, 1)
+def first_weights(layout: WeightLayout, stream: Stream) -> Tensor:
+    """Return first weights float32 (P, W); ``stream`` has a row a member."""
+    noise = stream.uniform(layout.size)
+    drawn = []
+    for affine in layout.affines:
+        for draw, place, rows in zip(
+            _draws(affine), (affine.weight, affine.bias), (affine.shape[0], 1), strict=True
+        ):
+            drawn.append(draw(noise[:, place].unflatten(1, (rows, -1))).flatten(1))
+    return torch.cat(drawn, dim=1)
 
 
-def constant(value: float) -> Callable[[Tensor], Tensor]:
+def _draws(affine: Affine) -> tuple[Draw, Draw]:
+    """Return how a layer's weight and bias are drawn; a norm changes nothing at first."""
+    if affine.kind != "linear":
+        return constant(1.0), constant(0.0)
+    if affine.init == "orthogonal":
+        return orthogonal(affine.scale), constant(0.0)
+    # Uniform on +-1/sqrt(I), as torch.nn.Linear draws.
+    draw = uniform(affine.scale * affine.shape[0] ** -0.5)
+    return draw, draw
+
+
+def first_statistics(layout: WeightLayout, num_members: int, device: torch.device) -> Tensor:
+    """Return mean 0 and variance 1 for every batch norm, float32 (P, S)."""
+    row = torch.zeros(layout.statistics_size)
+    for affine in layout.affines:
+        if affine.statistics is not None:
+            width = affine.shape[1]
+            row[affine.statistics + width : affine.statistics + 2 * width] = 1.0
+    return row.to(device).repeat(num_members, 1)
+
+
+def constant(value: float) -> Draw:
     """Return a draw that is always ``value``."""
     return lambda noise: torch.full_like(noise, value)
 
 
-def uniform(bound: float) -> Callable[[Tensor], Tensor]:
+def uniform(bound: float) -> Draw:
     """Return a draw that is uniform on +-``bound``."""
     return lambda noise: (noise * 2.0 - 1.0) * bound
 
 
-def orthogonal(gain: float) -> Callable[[Tensor], Tensor]:
+def orthogonal(gain: float) -> Draw:
     """Return a draw of orthogonal rows or columns of length ``gain`` (Saxe et al., 1312.6120)."""
 
     def draw(noise: Tensor) -> Tensor:
@@ -190,33 +144,6 @@ def _moments(x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
     return x.mean(dim=dim, keepdim=True), x.var(dim=dim, keepdim=True, correction=0)
 
 
-HIDDEN_GAIN = sqrt(2.0)
-"""of orthogonal first weights before an activation (arXiv 2006.05990, choice C57)"""
-
-
-def plan_hidden(plan: WeightPlan, num_inputs: int, width: int, init: Init) -> int:
-    """Add a linear layer that an activation follows; return its width."""
-    return plan.linear(num_inputs, width, init=init, scale=_gain(init))
-
-
-def plan_layer(plan: WeightPlan, layer: Layer, width: int, init: Init) -> int:
-    """Add a layer to inputs of ``width``; return its own width."""
-    match layer:
-        case Linear(new_width):
-            return plan_hidden(plan, width, new_width, init)
-        case BatchNorm() | LayerNorm():
-            plan.norm(width, _kind(layer))
-            return width
-        case Residual(new_width, norm):
-            for num_inputs in (width, new_width):
-                plan_hidden(plan, num_inputs, new_width, init)
-                plan.norm(new_width, _kind(norm))
-            if new_width != width:
-                plan_hidden(plan, width, new_width, init)
-                plan.norm(new_width, _kind(norm))
-            return new_width
-
-
 def apply_layer(reader: Reader, layer: Layer, x: Tensor) -> Tensor:
     """Return the layer's output (P, R, O) for (P, R, I)."""
     match layer:
@@ -231,68 +158,22 @@ def apply_layer(reader: Reader, layer: Layer, x: Tensor) -> Tensor:
             return reader.activation(y + skip)
 
 
-def _gain(init: Init) -> float:
-    return HIDDEN_GAIN if init == "orthogonal" else 1.0
-
-
 def _kind(norm: Norm) -> Literal["batch_norm", "layer_norm"]:
     return "batch_norm" if isinstance(norm, BatchNorm) else "layer_norm"
 
 
-@dataclass(frozen=True)
-class Inputs:
-    """What an observation holds: N points of D coordinates, then E more numbers."""
+def split(inputs: Inputs, x: Tensor) -> tuple[Tensor, Tensor]:
+    """Return points (P, B, N, D) and the rest (P, B, E) of observations (P, B, I).
 
-    num_points: int
-    dimension: int
-    num_more: int
-
-    @property
-    def num_features(self) -> int:
-        """Return the length of the observation."""
-        return self.num_points * self.dimension + self.num_more
-
-    def split(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Return points (P, B, N, D) and the rest (P, B, E) of observations (P, B, I).
-
-        These may hold fewer than ``num_points``, but not fewer than an encoder looks at.
-        """
-        points, more = x.split([x.shape[2] - self.num_more, self.num_more], dim=2)
-        return points.unflatten(2, (-1, self.dimension)), more
-
-
-def plan_encoder(plan: WeightPlan, encoder: Encoder, inputs: Inputs, init: Init) -> int:
-    """Add an encoder; return the number of features that it gives."""
-    num_features = inputs.dimension + inputs.num_more
-    match encoder:
-        case FlattenEncoder(num_points=num_points):
-            return num_points * inputs.dimension + inputs.num_more
-        case DeepSetsEncoder(widths=widths):
-            for width in widths:
-                num_features = plan_hidden(plan, num_features, width, init)
-            return num_features
-        case AttentionEncoder(width=width, blocks=blocks):
-            plan.linear(num_features, width, init=init)
-            for _ in range(blocks):
-                plan.norm(width, "layer_norm")
-                plan.linear(width, 3 * width, init=init)
-                plan.linear(width, width, init=init)
-                plan.norm(width, "layer_norm")
-                plan_hidden(plan, width, width, init)
-                plan.linear(width, width, init=init)
-            plan.norm(width, "layer_norm")
-            return width
-
-
-def num_read(encoder: Encoder, inputs: Inputs) -> int:
-    """Return how many numbers of the points an encoder looks at, the first ones."""
-    num_points = encoder.num_points if isinstance(encoder, FlattenEncoder) else inputs.num_points
-    return num_points * inputs.dimension
+    These may hold fewer than ``num_points``, but not fewer than an encoder looks at.
+    """
+    points, more = x.split([x.shape[2] - inputs.num_more, inputs.num_more], dim=2)
+    return points.unflatten(2, (-1, inputs.dimension)), more
 
 
 def apply_encoder(reader: Reader, encoder: Encoder, inputs: Inputs, x: Tensor) -> Tensor:
     """Return features (P, B, F) of observations (P, B, I)."""
-    points, more = inputs.split(x)
+    points, more = split(inputs, x)
     if isinstance(encoder, FlattenEncoder):
         return torch.cat([points[:, :, : encoder.num_points].flatten(2), more], dim=2)
     is_live = points[..., 0] >= 0

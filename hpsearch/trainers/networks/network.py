@@ -2,10 +2,6 @@
 
 Axes: P members, B games, I inputs, O outputs, W weights of one member.
 Member p of a network computes what the same member would compute alone.
-
-A tower: from observations to outputs; how it is laid out, and how it is applied.
-
-Axes: P members, B games, I inputs, O outputs.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,46 +12,21 @@ import torch
 from torch import Tensor
 
 from hpsearch.game.stream import Stream
-from hpsearch.trainers.config.net_arch import Layer
-from hpsearch.trainers.config.players import Activation, Encoder
+from hpsearch.trainers.config.weight_layout import (
+    Inputs,
+    Tower,
+    WeightLayout,
+    num_read,
+    weight_layout,
+)
 from hpsearch.trainers.graphs import compiled
 from hpsearch.trainers.networks.layers import (
-    Init,
-    Inputs,
-    Part,
     Reader,
-    WeightPlan,
     apply_encoder,
     apply_layer,
-    num_read,
-    plan_encoder,
-    plan_layer,
+    first_statistics,
+    first_weights,
 )
-
-
-@dataclass(frozen=True)
-class Tower:
-    """An encoder, hidden layers and a linear layer."""
-
-    encoder: Encoder
-    layers: tuple[Layer, ...]
-    activation: Activation
-    num_outputs: int
-    init: Init
-    last_scale: float
-    """factor of the last layer's first weights"""
-    dueling: bool
-    """outputs are a value plus advantages of mean 0 (Wang et al., arXiv 1511.06581, equation 9);
-    value and advantages share all but the last layer"""
-
-
-def plan_tower(plan: WeightPlan, tower: Tower, inputs: Inputs) -> None:
-    """Add a tower's weights."""
-    width = plan_encoder(plan, tower.encoder, inputs, tower.init)
-    for layer in tower.layers:
-        width = plan_layer(plan, layer, width, tower.init)
-    num_outputs = tower.num_outputs + 1 if tower.dueling else tower.num_outputs
-    plan.linear(width, num_outputs, init=tower.init, scale=tower.last_scale)
 
 
 def apply_tower(reader: Reader, tower: Tower, inputs: Inputs, x: Tensor) -> Tensor:
@@ -85,6 +56,7 @@ class Network:
     Attributes:
         weights: float32 (P, W), every weight of every member; layers are views of it.
         statistics: float32 (P, S), running means and variances of the batch norms.
+        layout: where each of them lies.
     """
 
     def __init__(
@@ -94,10 +66,11 @@ class Network:
         self._inputs = inputs
         self._towers = tuple(towers)
         self._arithmetic = arithmetic
-        self._plan, self._places = _plan(inputs, towers)
-        self.weights = self._plan.draw(stream)
-        self.statistics = self._plan.initial_statistics(stream.keys.shape[0], stream.keys.device)
-        self._views = [_leaf(self.weights, part) for part in self._plan.parts]
+        self.layout = weight_layout(inputs, self._towers)
+        self.weights = first_weights(self.layout, stream)
+        self.statistics = first_statistics(self.layout, stream.keys.shape[0], stream.keys.device)
+        self._places = _places(self.layout)
+        self._views = [view.detach().requires_grad_() for view in self.parts(self.weights).values()]
         self._compiled = compiled(self._forward, arithmetic.compile)
 
     def __call__(self, x: Tensor, *, tower: int = 0, training: bool = False) -> Tensor:
@@ -201,28 +174,23 @@ class Network:
         Named "LAYER.weight" and "LAYER.bias", with "TOWER." before where there are several.
         """
         named: dict[str, Tensor] = {}
-        for index, part in enumerate(self._plan.parts):
-            kind = "bias" if index % 2 else "weight"
-            named[f"{self._layer_name(index // 2)}.{kind}"] = bank[:, part.columns].unflatten(
-                1, part.shape
-            )
+        for affine in self.layout.affines:
+            named[f"{affine.name}.weight"] = bank[:, affine.weight].unflatten(1, affine.shape)
+            named[f"{affine.name}.bias"] = bank[:, affine.bias].unflatten(1, (1, -1))
         return named
 
     def layers(self, member: int) -> dict[str, Tensor]:
         """Return one member's tensors as torch.nn names and lays them out, layer after layer."""
         tensors: dict[str, Tensor] = {}
-        statistics = self.statistics[member]
-        weights = [view[member].detach() for view in self._views]
-        for index, (weight, bias) in enumerate(zip(weights[::2], weights[1::2], strict=True)):
-            name, kind = self._layer_name(index), self._plan.kinds[index]
-            tensors[f"{name}.weight"] = weight.T if kind == "linear" else weight[0]
-            tensors[f"{name}.bias"] = bias[0]
-            if kind == "batch_norm":
-                width = weight.shape[1]
-                mean, var, statistics = statistics.split(
-                    [width, width, len(statistics) - 2 * width]
-                )
-                tensors[f"{name}.running_mean"], tensors[f"{name}.running_var"] = mean, var
+        statistics, parts = self.statistics[member], self.parts(self.weights[member : member + 1])
+        for affine in self.layout.affines:
+            weight, bias = parts[f"{affine.name}.weight"][0], parts[f"{affine.name}.bias"][0]
+            tensors[f"{affine.name}.weight"] = weight.T if affine.kind == "linear" else weight[0]
+            tensors[f"{affine.name}.bias"] = bias[0]
+            if affine.statistics is not None:
+                start, width = affine.statistics, affine.shape[1]
+                tensors[f"{affine.name}.running_mean"] = statistics[start : start + width]
+                tensors[f"{affine.name}.running_var"] = statistics[start + width :][:width]
         return tensors
 
     def set_layers(self, member: int, tensors: Mapping[str, Tensor]) -> None:
@@ -239,20 +207,9 @@ class Network:
         for name, tensor in own.items():
             tensor.copy_(tensors[name])
 
-    def _layer_name(self, index: int) -> str:
-        """Return the name of the ``index``-th pair of weight and bias."""
-        tower = next(t for t, place in enumerate(self._places) if 2 * index < place.views.stop)
-        own = index - self._places[tower].views.start // 2
-        return str(own) if len(self._towers) == 1 else f"{tower}.{own}"
-
     def state(self) -> dict[str, Tensor]:
         """Return the tensors that a checkpoint keeps, each with the member axis first."""
         return {"weights": self.weights, "statistics": self.statistics}
-
-
-def num_weights(inputs: Inputs, towers: Sequence[Tower]) -> int:
-    """Return how many weights a network has, W, without drawing them."""
-    return _plan(inputs, towers)[0].size
 
 
 @dataclass(frozen=True)
@@ -263,17 +220,13 @@ class _Place:
     statistics: slice
 
 
-def _plan(inputs: Inputs, towers: Sequence[Tower]) -> tuple[WeightPlan, list[_Place]]:
-    plan, places = WeightPlan(), []
-    for tower in towers:
-        first_view, first_statistic = len(plan.parts), 2 * sum(plan.statistics_widths)
-        plan_tower(plan, tower, inputs)
-        views = slice(first_view, len(plan.parts))
-        places.append(_Place(views, slice(first_statistic, 2 * sum(plan.statistics_widths))))
-    return plan, places
-
-
-def _leaf(weights: Tensor, part: Part) -> Tensor:
-    """Return the part of the bank as an autograd leaf (P, rows, columns) on the same memory."""
-    view: Tensor = weights[:, part.columns].unflatten(1, part.shape)
-    return view.detach().requires_grad_()
+def _places(layout: WeightLayout) -> list[_Place]:
+    """Return the place of each tower among the views, two of a layer, and among the statistics."""
+    places, view, statistic = [], 0, 0
+    for items in layout.towers:
+        affines = [affine for item in items for affine in item.affines]
+        more = sum(2 * affine.shape[1] for affine in affines if affine.statistics is not None)
+        end = view + 2 * len(affines)
+        places.append(_Place(slice(view, end), slice(statistic, statistic + more)))
+        view, statistic = end, statistic + more
+    return places

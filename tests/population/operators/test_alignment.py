@@ -15,14 +15,14 @@ from operator_nets import (
 from torch import Tensor
 
 from hpsearch.population.operators.alignment import aligned, permuted
-from hpsearch.population.operators.layout import Anatomy, anatomy
 from hpsearch.population.operators.weights import aligned_average, average, with_statistics_of
+from hpsearch.trainers.config.weight_layout import WeightLayout
 from hpsearch.trainers.networks import Network
 
 HALF = torch.full((P,), 0.5)
 
 
-def random_orders(body: Anatomy, seed: int) -> list[Tensor]:
+def random_orders(body: WeightLayout, seed: int) -> list[Tensor]:
     """Return an order of every hidden group for each member, heads kept together."""
     generator = torch.Generator().manual_seed(seed)
 
@@ -43,14 +43,14 @@ def random_orders(body: Anatomy, seed: int) -> list[Tensor]:
 
 
 def shuffled(net: Network, seed: int = 0) -> Network:
-    return permuted(net, random_orders(anatomy(net), seed))
+    return permuted(net, random_orders(net.layout, seed))
 
 
 @every_structure
 def test_order_of_hidden_units_does_not_matter(towers):
     net = network(*towers)
     other = shuffled(net)
-    assert len(anatomy(net).affines) == len(towers) or not torch.equal(net.weights, other.weights)
+    assert len(net.layout.affines) == len(towers) or not torch.equal(net.weights, other.weights)
     assert_same_function(net, other, observations())
     assert_same_function(net, other, torch.randn(P, 9, 12).abs())
 
@@ -84,7 +84,7 @@ def test_alignment_changes_no_function_and_brings_weights_closer(towers):
 def test_one_hidden_layer_is_matched_as_all_orders_tried():
     net, other = network(tower([5]), seeds=(4, 5, 6)), network(tower([5]))
     found = aligned(net, other)
-    body = anatomy(net)
+    body = net.layout
     (hidden,) = (g for g, group in enumerate(body.groups) if group.is_hidden)
     best = torch.full((P,), torch.inf)
     for order in permutations(range(5)):

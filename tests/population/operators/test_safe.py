@@ -5,7 +5,6 @@ import torch
 from operator_nets import P, every_structure, network, observations, outputs, stream, tower
 from torch import Tensor, nn
 
-from hpsearch.population.operators.layout import anatomy
 from hpsearch.population.operators.safe_mutation import (
     greedy_change,
     output_change,
@@ -93,7 +92,7 @@ def test_the_policy_moves_as_far_as_it_may(towers):
     change = 0.5 * (new.softmax(dim=2) - old.softmax(dim=2)).abs().sum(dim=2).mean(dim=1)
     assert (change <= BOUND * (1 + 1e-5)).all()
     moved, size = (
-        one[:, anatomy(net).columns(0)].square().mean(dim=1).sqrt()
+        one[:, net.layout.columns(0)].square().mean(dim=1).sqrt()
         for one in (child.weights - net.weights, net.weights)
     )
     assert ((change > 0.97 * BOUND) | (moved > 0.99 * size)).all()

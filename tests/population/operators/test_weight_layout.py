@@ -4,14 +4,12 @@ import pytest
 import torch
 from operator_nets import ENCODERS, P, every_structure, network, tower
 
-from hpsearch.population.operators.layout import anatomy
-
 
 @every_structure
 @pytest.mark.parametrize("num_more", [0, 3])
 def test_affines_lie_where_the_network_has_its_parts(towers, num_more):
     net = network(*towers, num_more=num_more)
-    body = anatomy(net)
+    body = net.layout
     assert (body.size, body.statistics_size) == (net.weights.shape[1], net.statistics.shape[1])
     places = torch.arange(body.size).expand(P, -1)
     parts = net.parts(places)
@@ -32,7 +30,7 @@ def test_affines_are_of_the_kind_that_torch_names(towers):
     """Only batch norms have running statistics, and only linear layers matrices."""
     net = network(*towers)
     layers = net.layers(0)
-    for affine in anatomy(net).affines:
+    for affine in net.layout.affines:
         assert (f"{affine.name}.running_mean" in layers) == (affine.kind == "batch_norm")
         assert (layers[f"{affine.name}.weight"].ndim == 2) == (affine.kind == "linear")
         if affine.statistics is not None:
@@ -43,14 +41,14 @@ def test_affines_are_of_the_kind_that_torch_names(towers):
 
 @every_structure
 def test_towers_share_no_weights(towers):
-    body = anatomy(network(*towers))
+    body = network(*towers).layout
     covered = [i for t in range(len(towers)) for i in range(*body.columns(t).indices(body.size))]
     assert covered == list(range(body.size))
 
 
 @every_structure
 def test_all_units_but_inputs_and_outputs_are_hidden(towers):
-    body = anatomy(network(*towers))
+    body = network(*towers).layout
     ends = set()
     for items in body.towers:
         first, last = items[0].affines[0], items[-1].affines[-1]
@@ -71,16 +69,16 @@ def test_all_units_but_inputs_and_outputs_are_hidden(towers):
     ],
 )
 def test_groups_are_those_that_must_be_numbered_alike(net_arch, encoder, hidden):
-    body = anatomy(network(tower(net_arch, encoder=ENCODERS[encoder])))
+    body = network(tower(net_arch, encoder=ENCODERS[encoder])).layout
     assert [group.width for group in body.groups if group.is_hidden] == hidden
 
 
 def test_which_layers_project_and_what_makes_them_the_identity():
     """A residual block adds what its second norm writes; a block of attention adds twice."""
-    (items,) = anatomy(network(tower([6, "r6", "r8", "rl8"]))).towers
+    (items,) = network(tower([6, "r6", "r8", "rl8"])).layout.towers
     assert [item.is_projected for item in items] == [False, False, True, False, False]
     names = [[affine.name for affine in item.identity_affines] for item in items]
     assert names == [[], ["4"], ["8"], ["14"], []]
-    (items,) = anatomy(network(tower([5], encoder=ENCODERS["attention"]))).towers
+    (items,) = network(tower([5], encoder=ENCODERS["attention"])).layout.towers
     names = [[affine.name for affine in item.identity_affines] for item in items]
     assert names == [[], ["3", "6"], ["9", "12"], [], [], []]

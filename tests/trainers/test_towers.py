@@ -10,8 +10,8 @@ from tiny_configs import CONFIGS
 
 from hpsearch.trainers.config import read_config
 from hpsearch.trainers.config.ppo import PPORole
-from hpsearch.trainers.policy_size import policy_size
 from hpsearch.trainers.role_nets import build_net
+from hpsearch.trainers.towers import policy_size
 
 WIDTHS = st.integers(1, 9)
 LAYERS = st.one_of(

@@ -1,0 +1,340 @@
+"""Where every weight of a network lies in its bank: of each layer what it reads, writes and is.
+
+The one description of a network's structure. Networks draw and apply their weights by it, in this
+order; operators move, mix and copy units by it; a policy's size is told from it without torch.
+
+Units that everything numbers alike are a group: the outputs of a layer with its norm, all that a
+residual stream joins, the queries and keys of one attention.
+
+Axes: W weights and S statistics of one member.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from math import prod, sqrt
+from typing import Literal
+
+from hpsearch.trainers.config.net_arch import BatchNorm, Layer, LayerNorm, Linear, Norm, Residual
+from hpsearch.trainers.config.players import (
+    Activation,
+    AttentionEncoder,
+    DeepSetsEncoder,
+    Encoder,
+    FlattenEncoder,
+)
+
+Init = Literal["uniform", "orthogonal"]
+Kind = Literal["linear", "batch_norm", "layer_norm"]
+HIDDEN_GAIN = sqrt(2.0)
+"""of orthogonal first weights before an activation (arXiv 2006.05990, choice C57)"""
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What an observation holds: N points of D coordinates, then E more numbers."""
+
+    num_points: int
+    dimension: int
+    num_more: int
+
+    @property
+    def num_features(self) -> int:
+        """Return the length of the observation."""
+        return self.num_points * self.dimension + self.num_more
+
+
+@dataclass(frozen=True)
+class Tower:
+    """An encoder, hidden layers and a linear layer."""
+
+    encoder: Encoder
+    layers: tuple[Layer, ...]
+    activation: Activation
+    num_outputs: int
+    init: Init
+    last_scale: float
+    """factor of the last layer's first weights"""
+    dueling: bool
+    """outputs are a value plus advantages of mean 0 (Wang et al., arXiv 1511.06581, equation 9);
+    value and advantages share all but the last layer"""
+
+
+def num_read(encoder: Encoder, inputs: Inputs) -> int:
+    """Return how many numbers of the points an encoder looks at, the first ones."""
+    num_points = encoder.num_points if isinstance(encoder, FlattenEncoder) else inputs.num_points
+    return num_points * inputs.dimension
+
+
+@dataclass(frozen=True)
+class Group:
+    """Units that everything numbers alike."""
+
+    width: int
+    is_hidden: bool
+    """inputs and outputs keep their order"""
+
+
+@dataclass(frozen=True)
+class Heads:
+    """Two groups whose units form heads: head h holds h * size ... (h + 1) * size - 1 of both."""
+
+    query_key: int
+    value: int
+    count: int
+
+
+@dataclass(frozen=True)
+class Affine:
+    """A weight (rows, columns) and a bias (columns) that follows it in the bank."""
+
+    name: str
+    """without ".weight" and ".bias" """
+    kind: Kind
+    start: int
+    """of the weight in the bank"""
+    shape: tuple[int, int]
+    rows: int | None
+    """the group that it reads; a norm has one row and works on what it writes"""
+    columns: tuple[int, ...]
+    """the groups that it writes, side by side"""
+    statistics: int | None
+    """where a batch norm's running means begin; its variances follow"""
+    init: Init
+    scale: float
+    """factor of a linear layer's first weights"""
+
+    @property
+    def weight(self) -> slice:
+        """Return the weight's place in the bank."""
+        return slice(self.start, self.start + prod(self.shape))
+
+    @property
+    def bias(self) -> slice:
+        """Return the bias's place in the bank."""
+        return slice(self.weight.stop, self.weight.stop + self.shape[1])
+
+    @property
+    def size(self) -> int:
+        """Return the number of its weights."""
+        return prod(self.shape) + self.shape[1]
+
+
+@dataclass(frozen=True)
+class PointLayer:
+    """A layer of deep sets that every point passes through."""
+
+    width: int
+
+
+@dataclass(frozen=True)
+class Embedding:
+    """The layer from a point to an attention's stream."""
+
+    width: int
+
+
+@dataclass(frozen=True)
+class Block:
+    """An attention and a hidden layer, both added to the stream."""
+
+    width: int
+    heads: int
+
+
+@dataclass(frozen=True)
+class Output:
+    """The last layer."""
+
+    width: int
+
+
+@dataclass(frozen=True)
+class Item:
+    """A layer of a tower, with everything in it."""
+
+    layer: Layer | PointLayer | Embedding | Block | Output
+    affines: tuple[Affine, ...]
+    identity_affines: tuple[Affine, ...]
+    """those that must be 0 for the layer to be the identity; none where nothing skips the layer"""
+    is_projected: bool
+    """whether the layer has a skip with weights of its own"""
+
+
+@dataclass(frozen=True)
+class WeightLayout:
+    """What networks of one structure consist of, and where in the bank it lies.
+
+    Attributes:
+        groups: in the order of the forward pass, so that something earlier writes each of them.
+        heads: of the attentions.
+        towers: the items of each tower in the order of the forward pass.
+        size, statistics_size: of one member, W and S.
+    """
+
+    groups: tuple[Group, ...]
+    heads: tuple[Heads, ...]
+    towers: tuple[tuple[Item, ...], ...]
+    size: int
+    statistics_size: int
+
+    @property
+    def affines(self) -> tuple[Affine, ...]:
+        """Return all affines in the order of the bank."""
+        return tuple(affine for items in self.towers for item in items for affine in item.affines)
+
+    @property
+    def layer_normed(self) -> frozenset[int]:
+        """Return the groups whose mean and variance a layer norm takes."""
+        return frozenset(p.columns[0] for p in self.affines if p.kind == "layer_norm")
+
+    def columns(self, tower: int) -> slice:
+        """Return the place of a tower's weights in the bank."""
+        affines = [affine for item in self.towers[tower] for affine in item.affines]
+        return slice(affines[0].start, affines[-1].bias.stop)
+
+
+@lru_cache(maxsize=64)
+def weight_layout(inputs: Inputs, towers: tuple[Tower, ...]) -> WeightLayout:
+    """Return the layout of the weights of towers over the same inputs."""
+    walk = _Walk()
+    items = tuple(
+        walk.tower(inputs, tower, name=f"{index}." if len(towers) > 1 else "")
+        for index, tower in enumerate(towers)
+    )
+    return WeightLayout(
+        tuple(walk.groups), tuple(walk.heads), items, walk.size, walk.statistics_size
+    )
+
+
+class _Walk:
+    """Goes through a network as its forward pass does, and notes its layers."""
+
+    def __init__(self) -> None:
+        self.groups: list[Group] = []
+        self.heads: list[Heads] = []
+        self.size = 0
+        self.statistics_size = 0
+        self._prefix = ""
+        self._init: Init = "uniform"
+        self._affines: list[Affine] = []
+        self._items: list[Item] = []
+        self._num_named = 0
+
+    def tower(self, inputs: Inputs, tower: Tower, *, name: str) -> tuple[Item, ...]:
+        """Return the items of the next tower."""
+        self._prefix, self._num_named, self._items = name, 0, []
+        self._init = tower.init
+        units = self._encoder(inputs, tower)
+        for layer in tower.layers:
+            units = self._layer(layer, units)
+        width = tower.num_outputs + 1 if tower.dueling else tower.num_outputs
+        self._linear(units, self._group(width, is_hidden=False), scale=tower.last_scale)
+        self._item(Output(width))
+        return tuple(self._items)
+
+    def _encoder(self, inputs: Inputs, tower: Tower) -> int:
+        """Note the encoder; return the group of its features."""
+        per_point = inputs.dimension + inputs.num_more
+        match tower.encoder:
+            case FlattenEncoder(num_points=num_points):
+                width = num_points * inputs.dimension + inputs.num_more
+                return self._group(width, is_hidden=False)
+            case DeepSetsEncoder(widths=widths):
+                units = self._group(per_point, is_hidden=False)
+                for width in widths:
+                    units = self._hidden(units, self._group(width))
+                    self._item(PointLayer(width))
+                return units
+            case AttentionEncoder(width=width, heads=heads, blocks=blocks):
+                stream = self._linear(self._group(per_point, is_hidden=False), self._group(width))
+                self._item(Embedding(width))
+                for _ in range(blocks):
+                    self._block(stream, width, heads)
+                self._norm(stream, LayerNorm())
+                self._item(LayerNorm())
+                return stream
+
+    def _block(self, stream: int, width: int, heads: int) -> None:
+        self._norm(stream, LayerNorm())
+        query_key, value = self._group(width), self._group(width)
+        self.heads.append(Heads(query_key, value, heads))
+        self._linear(stream, query_key, query_key, value)
+        self._linear(value, stream)
+        from_attention = self._affines[-1]
+        self._norm(stream, LayerNorm())
+        self._linear(self._hidden(stream, self._group(width)), stream)
+        self._item(Block(width, heads), identity=(from_attention, self._affines[-1]))
+
+    def _layer(self, layer: Layer, units: int) -> int:
+        """Note a hidden layer that reads ``units``; return the group that it writes."""
+        match layer:
+            case Linear(width):
+                units = self._hidden(units, self._group(width))
+                self._item(layer)
+            case BatchNorm() | LayerNorm():
+                self._norm(units, layer)
+                self._item(layer)
+            case Residual():
+                units = self._residual(units, layer)
+        return units
+
+    def _residual(self, units: int, layer: Residual) -> int:
+        width, norm = layer.width, layer.norm
+        is_projected = self.groups[units].width != width
+        inner = self._hidden(units, self._group(width))
+        self._norm(inner, norm)
+        written = self._group(width) if is_projected else units
+        self._norm(self._hidden(inner, written), norm)
+        last_norm = self._affines[-1]
+        if is_projected:
+            self._norm(self._hidden(units, written), norm)
+        self._item(layer, identity=(last_norm,), is_projected=is_projected)
+        return written
+
+    def _group(self, width: int, *, is_hidden: bool = True) -> int:
+        self.groups.append(Group(width, is_hidden))
+        return len(self.groups) - 1
+
+    def _hidden(self, rows: int, columns: int) -> int:
+        """Note a linear layer that an activation follows; return the group that it writes."""
+        return self._linear(rows, columns, scale=HIDDEN_GAIN if self._init == "orthogonal" else 1.0)
+
+    def _linear(self, rows: int, *columns: int, scale: float = 1.0) -> int:
+        """Note a linear layer; return the last group that it writes."""
+        num_columns = sum(self.groups[group].width for group in columns)
+        self._affine("linear", (self.groups[rows].width, num_columns), rows, columns, None, scale)
+        return columns[-1]
+
+    def _norm(self, units: int, norm: Norm) -> None:
+        width = self.groups[units].width
+        if isinstance(norm, LayerNorm):
+            self._affine("layer_norm", (1, width), None, (units,), None)
+        else:
+            self._affine("batch_norm", (1, width), None, (units,), self.statistics_size)
+            self.statistics_size += 2 * width
+
+    def _affine(
+        self,
+        kind: Kind,
+        shape: tuple[int, int],
+        rows: int | None,
+        columns: tuple[int, ...],
+        statistics: int | None,
+        scale: float = 1.0,
+    ) -> None:
+        name = f"{self._prefix}{self._num_named}"
+        affine = Affine(name, kind, self.size, shape, rows, columns, statistics, self._init, scale)
+        self._num_named += 1
+        self._affines.append(affine)
+        self.size = affine.bias.stop
+
+    def _item(
+        self,
+        layer: Layer | PointLayer | Embedding | Block | Output,
+        *,
+        identity: tuple[Affine, ...] = (),
+        is_projected: bool = False,
+    ) -> None:
+        """Close the item that the affines noted since the last one make up."""
+        self._items.append(Item(layer, tuple(self._affines), identity, is_projected))
+        self._affines = []
