@@ -326,7 +326,7 @@ def test_every_measured_shape_can_be_read():
 def test_work_is_weights_times_rows():
     """(24+1)64 + (64+1)64 + (64+1)4 weights, two batches of 256, as the file says by hand."""
     config = read_config(yaml_file.load(ROOT / "studies/trainers/choose_first.yaml"), source="")
-    work = forecast_module._work(config, "host", config.host)
+    work = forecast_module._work(config, "host")
     assert work == (25 * 64 + 65 * 64 + 65 * 4) * 512
 
 

@@ -263,11 +263,11 @@ def _player(
         if name.startswith(f"{role}.")
     }
     wrong = f"{bundle.weights} is not of the networks of {bundle.config}"
-    there, learning = sum(tensor.numel() for tensor in own.values()), config.learning()[role]
+    there = sum(tensor.numel() for tensor in own.values())
     # Counted before anything is built: a configuration can ask for networks of any size.
     if role_layout(role, config).size > there:
         raise CorruptError(f"{wrong}, which are larger; export it again")
-    net = build_net(role, learning, config, [config.seed], device)
+    net = build_net(role, config, [config.seed], device)
     try:
         net.set_layers(0, own)
     except ValueError as error:

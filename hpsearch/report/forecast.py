@@ -22,10 +22,6 @@ from hpsearch.study.options import SlurmOptions
 from hpsearch.study.spec import Study
 from hpsearch.trainers.config import (
     CommonConfig,
-    DQNConfig,
-    DQNRole,
-    LearningRole,
-    PPOConfig,
     read_config,
 )
 from hpsearch.trainers.towers import policy_size
@@ -63,7 +59,7 @@ class Speed:
 
 def nearest(config: CommonConfig) -> Speed | None:
     """Return the measured shape that is most like a configuration, None if none is."""
-    work = sum(_work(config, name, role) for name, role in config.learning().items())
+    work = sum(_work(config, name) for name in config.learning())
     seconds = _seconds_a_step()
     ratios = {
         shape: max(_work_of(shape) / work, work / _work_of(shape))
@@ -76,14 +72,9 @@ def nearest(config: CommonConfig) -> Speed | None:
     return Speed(best, 1 / seconds[best])
 
 
-def _work(config: CommonConfig, name: str, role: LearningRole) -> int:
+def _work(config: CommonConfig, name: str) -> int:
     """Return weights times rows that gradients pass in a step."""
-    rows = 0
-    if isinstance(config, DQNConfig) and isinstance(role, DQNRole):
-        rows = role.batch_size * config.updates_per_step
-    elif isinstance(config, PPOConfig):
-        rows = role.rollout_size * config.rollout_length * config.ppo.train_epochs
-    return policy_size(name, config) * rows
+    return policy_size(name, config) * config.rows_learned(name)
 
 
 def _work_of(shape: Shape) -> int:

@@ -46,7 +46,7 @@ class QLearner(Learner):
         self.config = roles[0]
         seeds = [config.seed for config in configs]
         # The same stream again: the target network begins with the same weights.
-        self.target_net = build_net(name, roles[0], configs[0], seeds, device)
+        self.target_net = build_net(name, configs[0], seeds, device)
         keeps_points = configs[0].dqn.minimax and name == "host"
         self.replay_buffer = ReplayBuffer(
             observation_size=self.net.observation_size,

@@ -119,7 +119,7 @@ class Learner:
         """Build the role ``name`` of one member for each of its ``roles`` and ``configs``."""
         self.name = name
         seeds = [config.seed for config in configs]
-        self.net = build_net(name, roles[0], configs[0], seeds, device)
+        self.net = build_net(name, configs[0], seeds, device)
         self.optimizer = build_optimizer(self.net.weights, [role.optim for role in roles])
         self.lr_scheduler = Scheduler(
             [role.optim.lr_schedule for role in roles],
@@ -131,7 +131,7 @@ class Learner:
         self.trainable = torch.ones(len(roles), dtype=torch.bool, device=device)
         self.gradients = torch.zeros_like(self.net.weights)
         self.statistics: dict[str, Tensor] = {}
-        self._style = style(roles[0])
+        self._style = style(configs[0])
 
     def policy(self, net: Network) -> HostPolicy | AgentPolicy:
         """Return how the role plays by ``net``, its own or another of the same structure."""

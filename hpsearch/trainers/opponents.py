@@ -68,7 +68,7 @@ def load_player(path: Path, role: str, device: torch.device) -> SavedPlayer:
             f"the {role} of the checkpoint {path} is no learned player; it holds: "
             f"{', '.join(learning)}"
         )
-    net = build_net(role, learning[role], config, [config.seed], device)
+    net = build_net(role, config, [config.seed], device)
     for name, tensor in net.state().items():
         tensor[0].copy_(_tensor(saved, path, f"{role}.net.{name}", tensor.shape[1:]))
     return player_of(role, config, saved.step, net)
@@ -76,7 +76,7 @@ def load_player(path: Path, role: str, device: torch.device) -> SavedPlayer:
 
 def player_of(role: str, config: TrainerConfig, step: int, net: Network) -> SavedPlayer:
     """Return the player that a learning role's network of one member makes."""
-    how = style(config.learning()[role])
+    how = style(config)
     return SavedPlayer(config, step, net, _policy(role, net, how), how)
 
 

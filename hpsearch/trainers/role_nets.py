@@ -7,10 +7,10 @@ import torch
 
 from hpsearch.game.random import derive_key
 from hpsearch.game.stream import Stream
-from hpsearch.trainers.config import CommonConfig, LearningRole, PPORole
+from hpsearch.trainers.config import CommonConfig
 from hpsearch.trainers.networks import Arithmetic, Network
 from hpsearch.trainers.policies import Weigh, softmax, uniform
-from hpsearch.trainers.towers import inputs_of, towers_of
+from hpsearch.trainers.towers import inputs_of, num_actions
 
 
 @dataclass(frozen=True)
@@ -23,18 +23,20 @@ class Style:
     """how often it draws one while it is not asked to explore"""
 
 
-def style(role: LearningRole) -> Style:
-    """Return how a role plays: Q-learning its best action, an actor-critic by probabilities."""
-    return Style(softmax, rate=1.0) if isinstance(role, PPORole) else Style(uniform, rate=0.0)
+def style(config: CommonConfig) -> Style:
+    """Return how roles play: Q-learning its best action, an actor-critic by probabilities."""
+    if config.plays_by == "probabilities":
+        return Style(softmax, rate=1.0)
+    return Style(uniform, rate=0.0)
 
 
 def build_net(
-    name: str, role: LearningRole, config: CommonConfig, seeds: Sequence[int], device: torch.device
+    name: str, config: CommonConfig, seeds: Sequence[int], device: torch.device
 ) -> Network:
     """Return the fresh networks of the role ``name``, one member for each seed."""
     return Network(
         inputs_of(name, config),
-        towers_of(name, role, config),
+        config.towers(name, num_actions(name, config.dimension)),
         Arithmetic(config.precision, config.compile),
         member_stream(seeds, device, name, "weights"),
     )

@@ -174,12 +174,12 @@ class Roles(ABC, Generic[L]):
     def _present(self, name: str, config: CommonConfig) -> HostPolicy | AgentPolicy:
         """Return a learning role as it is."""
         learner = self._learning(name)
-        return seat_of(name, learner.policy(learner.net), style(config.learning()[name]).rate)
+        return seat_of(name, learner.policy(learner.net), style(config).rate)
 
     def _earlier(self, name: str, config: CommonConfig) -> HostPolicy | AgentPolicy:
         """Return the snapshots of a learning role that are met now."""
         net = self.snapshots[name].net
-        rate = style(config.learning()[name]).rate
+        rate = style(config).rate
         policy = seat_of(name, self._learning(name).policy(net), rate)
         return regrouped(name, policy, net.weights.shape[0])
 

@@ -1,10 +1,10 @@
-"""The networks that a configuration asks for: what they see, their towers, their size. No torch."""
+"""The networks that a configuration asks for: what they see, their layout, their size.
 
-from dataclasses import replace
+No torch here.
+"""
 
-from hpsearch.trainers.config import CommonConfig, DQNConfig, LearningRole, PPORole
-from hpsearch.trainers.config.net_arch import parse
-from hpsearch.trainers.config.weight_layout import Inputs, Tower, WeightLayout, weight_layout
+from hpsearch.trainers.config import CommonConfig
+from hpsearch.trainers.config.weight_layout import Inputs, WeightLayout, weight_layout
 
 POLICY, VALUE = 0, 1
 """towers of an actor-critic"""
@@ -21,31 +21,13 @@ def inputs_of(name: str, config: CommonConfig) -> Inputs:
     return Inputs(config.max_num_points, config.dimension, num_more)
 
 
-def towers_of(name: str, role: LearningRole, config: CommonConfig) -> tuple[Tower, ...]:
-    """Return the towers of the role ``name``: one of Q-values, or a policy and a value."""
-    tower = Tower(
-        encoder=role.encoder,
-        layers=parse(role.net_arch),
-        activation=role.activation,
-        num_outputs=num_actions(name, config.dimension),
-        init="uniform",
-        last_scale=1.0,
-        dueling=isinstance(config, DQNConfig) and config.dqn.dueling,
-    )
-    if not isinstance(role, PPORole):
-        return (tower,)
-    policy = replace(tower, init=role.init, last_scale=role.last_policy_scale)
-    value = replace(tower, init=role.init, layers=parse(role.value_net_arch), num_outputs=1)
-    return policy, value
-
-
 def role_layout(name: str, config: CommonConfig) -> WeightLayout:
     """Return the layout of the weights of a role that learns.
 
     Raises:
         KeyError: if the role does not learn.
     """
-    towers = towers_of(name, config.learning()[name], config)
+    towers = config.towers(name, num_actions(name, config.dimension))
     return weight_layout(inputs_of(name, config), towers)
 
 

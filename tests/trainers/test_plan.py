@@ -140,7 +140,7 @@ SEEDS = (11, 12, 13)
 def ppo_net(tiny_config, seeds=SEEDS, **changes):
     options = {"host.net_arch": [7, "l", "r4"], "host.value_net_arch": [5, "b"], **changes}
     config = tiny_config({f"{key}": value for key, value in options.items()}, "ppo")
-    return build_net("host", config.host, config, seeds, CPU)
+    return build_net("host", config, seeds, CPU)
 
 
 def weights_of(net, tower: int) -> list[tuple[Tensor, Tensor]]:
@@ -206,9 +206,7 @@ def test_a_members_first_weights_are_its_own(tiny_config, encoder, init):
 @pytest.mark.parametrize("algorithm", ["dqn", "ppo"])
 def test_host_and_agent_are_drawn_apart_and_as_their_game_wants(tiny_config, algorithm):
     config = tiny_config({"agent": "learn", "dimension": 3}, algorithm)
-    host, agent = (
-        build_net(name, role, config, [1], CPU) for name, role in config.learning().items()
-    )
+    host, agent = (build_net(name, config, [1], CPU) for name in config.learning())
     observation = torch.rand(1, 2, config.max_num_points * 3)
     assert host(observation).shape == (1, 2, 4)  # subsets of at least two of three coordinates
     assert agent(torch.rand(1, 2, config.max_num_points * 3 + 3)).shape == (1, 2, 3)

@@ -42,7 +42,7 @@ def configuration(algorithm, encoder, net_arch, *, dimension=3, dueling=False):
 def counted(name, config):
     """Return the weights of a fresh network, of an actor-critic those of its first tower."""
     role = config.learning()[name]
-    net = build_net(name, role, config, [1], torch.device("cpu"))
+    net = build_net(name, config, [1], torch.device("cpu"))
     parts = net.parts(net.weights)
     own = {
         key: part for key, part in parts.items() if not isinstance(role, PPORole) or key[0] == "0"

@@ -5,7 +5,7 @@ How players are measured while they train, and when the state of training is wri
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Literal, get_args
+from typing import Annotated, ClassVar, Literal, get_args
 
 from hpsearch.errors import unknown_name
 from hpsearch.monitor.config import MonitorConfig
@@ -27,6 +27,7 @@ from hpsearch.trainers.config.players import (
     ScriptedAgent,
     ScriptedHost,
 )
+from hpsearch.trainers.config.weight_layout import Tower
 from hpsearch.trainers.metrics import metric_names
 
 
@@ -92,9 +93,15 @@ class CommonConfig:
     """The fields that every algorithm has; each adds its roles and its own block.
 
     A step is ``rollout_length`` moves of every game, then updates.
+
+    Attributes:
+        plays_by: what the outputs of a role's first tower are: values, of which it takes the best
+            action's, or an action's log-probability up to a constant.
     """
 
-    algorithm: Literal["dqn", "ppo"]
+    plays_by: ClassVar[Literal["values", "probabilities"]]
+
+    algorithm: str
     """by which roles learn; dqn or ppo, each with keys of its own"""
     seed: Annotated[int, Range(low=0), PER_MEMBER]
     """of initial weights, starts and exploration"""
@@ -133,6 +140,14 @@ class CommonConfig:
 
     def players(self) -> Mapping[str, Player | None]:
         """Return host and agent by name; None for one that ``opponents`` lists."""
+        raise NotImplementedError
+
+    def towers(self, name: str, num_outputs: int) -> tuple[Tower, ...]:
+        """Return the towers of a learning role's network; it plays by the first."""
+        raise NotImplementedError
+
+    def rows_learned(self, name: str) -> int:
+        """Return the moves that gradients of a learning role pass in a step, repeats counted."""
         raise NotImplementedError
 
     def learning(self) -> dict[str, LearningRole]:

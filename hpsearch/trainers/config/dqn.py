@@ -6,8 +6,10 @@ from typing import Annotated, Literal
 
 from hpsearch.schema import NonNegative, Positive, Range
 from hpsearch.trainers.config.common import CommonConfig, LearningRole, Player
+from hpsearch.trainers.config.net_arch import parse
 from hpsearch.trainers.config.optim import MemberSteps, PositiveNumber, PositiveRate, Rate, Schedule
 from hpsearch.trainers.config.players import SavedPlayerConfig, ScriptedAgent, ScriptedHost
+from hpsearch.trainers.config.weight_layout import Tower
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,7 @@ class DQNOptions:
 class DQNConfig(CommonConfig):
     """Everything that a DQNTrainer is built from."""
 
+    plays_by = "values"
     algorithm: Literal["dqn"]
     updates_per_step: Positive
     """gradient updates a step"""
@@ -87,6 +90,27 @@ class DQNConfig(CommonConfig):
     def players(self) -> Mapping[str, Player | None]:
         """Return host and agent by name."""
         return {"host": self.host, "agent": self.agent}
+
+    def towers(self, name: str, num_outputs: int) -> tuple[Tower, ...]:
+        """Return the one tower of a role's network, of Q-values."""
+        role = self.learning()[name]
+        return (
+            Tower(
+                encoder=role.encoder,
+                layers=parse(role.net_arch),
+                activation=role.activation,
+                num_outputs=num_outputs,
+                init="uniform",
+                last_scale=1.0,
+                dueling=self.dqn.dueling,
+            ),
+        )
+
+    def rows_learned(self, name: str) -> int:
+        """Return the transitions of a role's batches in a step."""
+        role = self.learning()[name]
+        assert isinstance(role, DQNRole)
+        return role.batch_size * self.updates_per_step
 
     def check(self) -> Iterator[str]:
         """Yield what disagrees between the fields."""

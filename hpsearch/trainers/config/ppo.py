@@ -1,11 +1,12 @@
 """The configuration of proximal policy optimisation."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 
 from hpsearch.schema import Positive, Range
 from hpsearch.trainers.config.common import CommonConfig, LearningRole, Player
+from hpsearch.trainers.config.net_arch import parse
 from hpsearch.trainers.config.optim import (
     NonNegativeNumber,
     PositiveNumber,
@@ -18,6 +19,7 @@ from hpsearch.trainers.config.players import (
     ScriptedHost,
     net_arch_faults,
 )
+from hpsearch.trainers.config.weight_layout import Tower
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,7 @@ class PPOOptions:
 class PPOConfig(CommonConfig):
     """Everything that a PPOTrainer is built from."""
 
+    plays_by = "probabilities"
     algorithm: Literal["ppo"]
     host: PPORole | ScriptedHost | SavedPlayerConfig | None
     """who chooses subsets; null: those that opponents lists"""
@@ -80,6 +83,28 @@ class PPOConfig(CommonConfig):
     def players(self) -> Mapping[str, Player | None]:
         """Return host and agent by name."""
         return {"host": self.host, "agent": self.agent}
+
+    def towers(self, name: str, num_outputs: int) -> tuple[Tower, ...]:
+        """Return a role's two towers, the policy and the value."""
+        role = self.learning()[name]
+        assert isinstance(role, PPORole)
+        policy = Tower(
+            encoder=role.encoder,
+            layers=parse(role.net_arch),
+            activation=role.activation,
+            num_outputs=num_outputs,
+            init=role.init,
+            last_scale=role.last_policy_scale,
+            dueling=False,
+        )
+        return policy, replace(
+            policy, layers=parse(role.value_net_arch), num_outputs=1, last_scale=1.0
+        )
+
+    def rows_learned(self, name: str) -> int:
+        """Return the moves of a role in all passes of a step."""
+        role = self.learning()[name]
+        return role.rollout_size * self.rollout_length * self.ppo.train_epochs
 
     def check(self) -> Iterator[str]:
         """Yield what disagrees between the fields."""

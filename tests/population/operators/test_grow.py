@@ -205,7 +205,7 @@ def test_layers_stand_on_what_the_encoder_gives(tiny_config, role, encoder):
     """As the first linear layer's inputs tell: there is no other as wide as 17."""
     changes = {"agent": "learn", f"{role}.encoder": encoder, f"{role}.net_arch": [17]}
     config = tiny_config(changes)
-    net = build_net(role, config.learning()[role], config, [1], torch.device("cpu"))
+    net = build_net(role, config, [1], torch.device("cpu"))
     weights = [part for name, part in net.parts(net.weights).items() if name.endswith("weight")]
     (first,) = (weight for weight in weights if weight.shape[2] == 17)
     on = ground_of(config, role)
