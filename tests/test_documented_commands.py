@@ -31,6 +31,8 @@ PAGES = {
         "docs/breeding.md",
         "docs/confirming.md",
         "docs/bundles.md",
+        "docs/jobs.md",
+        "docs/pains.md",
         "CONTRIBUTING.md",
         "studies/README.md",
         "slurm/README.md",
