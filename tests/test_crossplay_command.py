@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from hpsearch.analysis import standings as module
-from hpsearch.analysis.entrants import HowToPlay, find_entrants, play_round_robin
+from hpsearch.analysis.round_robin import HowToPlay, find_players, play_round_robin
 from hpsearch.analysis.standings import standings
 from hpsearch.cli import main
 from hpsearch.population import crossplay as crossplay_module
@@ -177,7 +177,7 @@ def test_text_and_files(capsys, pairs, tmp_path):
 
 
 def test_batches_of_hosts_change_no_game(runs, pairs, monkeypatch):
-    entrants = find_entrants([*pairs, str(runs / "alone")], runs, top=1, panel=True, device=CPU)
+    entrants = find_players([*pairs, str(runs / "alone")], runs, top=1, panel=True, device=CPU)
     how = HowToPlay(GAMES, seed=0, sampled=True, device=CPU)
     whole = play_round_robin(entrants, how)
     monkeypatch.setattr(crossplay_module, "MAX_COORDINATES", 2 * 6 * GAMES * 12)

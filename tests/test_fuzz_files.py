@@ -29,7 +29,7 @@ from hpsearch import files, yaml_file
 from hpsearch.analysis.candidates import whole_confirmation
 from hpsearch.cluster.detached import note_retry, read_retry
 from hpsearch.cluster.garbage import EndedTrials, find_garbage
-from hpsearch.cluster.match_dir import Answer, Entrant, MatchGames, MatchPlan
+from hpsearch.cluster.match_dir import Answer, MatchGames, MatchPlan, MatchPlayer
 from hpsearch.cluster.pins import pin, pinned
 from hpsearch.cluster.records import (
     Assignment,
@@ -107,7 +107,10 @@ def write_study(root: Path) -> StudyDir:
     )
     job.write_report(DeviceReport("0", "2.13", ("A100",), None))
     match = study.match(1)
-    players = (Entrant("0", "trials/0/checkpoints/step-000000004"), Entrant("zeillinger", None))
+    players = (
+        MatchPlayer("0", "trials/0/checkpoints/step-000000004"),
+        MatchPlayer("zeillinger", None),
+    )
     match.write_plan(MatchPlan(players, players[:1], 3, 20, ("a", "b"), "cpu"))
     match.write_games(MatchGames(np.ones((2, 2, 1, 3), np.int64), np.ones((2, 2, 1, 3), np.bool_)))
     match.write_answers([Answer("host", 0, 0.1, 0.0, 0.2)])

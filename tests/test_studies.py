@@ -24,7 +24,7 @@ STUDY_FILES = [path for path in FILES if path.parent == STUDIES]
 MODULES = [
     importlib.import_module(f"{trainer_config.__name__}.{module.name}")
     for module in pkgutil.iter_modules(trainer_config.__path__)
-    if module.name != "net_arch"  # a list with a grammar of its own, no keys
+    if module.name not in ("net_arch", "weight_layout")  # no keys: a grammar, what follows from it
 ] + [monitor_config]
 CLASSES = [
     value

@@ -16,9 +16,9 @@ from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.errors import ConfigError
 from hpsearch.report import forecast as forecast_module
 from hpsearch.report.forecast import forecast
-from hpsearch.study.remarks import example_trial, remarks
 from hpsearch.study.samplers import build_sampler
 from hpsearch.study.spec import load_spec
+from hpsearch.study.spec_warnings import example_trial, remarks
 from hpsearch.trainers.config import read_config
 
 ROOT = Path(__file__).parent.parent

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from hpsearch import yaml_file
-from hpsearch.cluster.match_dir import Entrant, MatchGames, MatchPlan
+from hpsearch.cluster.match_dir import MatchGames, MatchPlan, MatchPlayer
 from hpsearch.cluster.member import (
     Member,
     TrialQueue,
@@ -67,7 +67,7 @@ def _starts(split: str, num_games: int) -> np.ndarray[tuple[int], np.dtype[np.fl
     return np.random.default_rng(seed).uniform(0.5, 1.5, num_games)
 
 
-def _skill(study: StudyDir, entrant: Entrant, teaching: Teaching) -> float:
+def _skill(study: StudyDir, entrant: MatchPlayer, teaching: Teaching) -> float:
     if entrant.checkpoint is None:
         return 0.0
     skill, trial = 0.0, int(entrant.name)

@@ -3,7 +3,7 @@
 A node is a position with the host's choice in it, an edge an answer of the agent; a leaf is a game
 that is over. The depth of the tree is the host's worst case.
 
-The blow-up trees of the ADE singularities: of a contestant's host, and of best play.
+The blow-up trees of the ADE singularities: of a player's host, and of best play.
 
 A blow-up tree as a picture: leaves side by side, every parent above the middle of its children.
 
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import torch
 from torch import Tensor
 
-from hpsearch.analysis.examination import Contestant
+from hpsearch.analysis.examination import ExaminedPlayer
 from hpsearch.analysis.pictures import check_matplotlib, drawing
 from hpsearch.errors import UsageError, unknown_name
 from hpsearch.game import rules
@@ -175,24 +175,24 @@ TREE_NODES: Final = 150
 STARTS: Final = {case.name: case.points for case in ADE}
 
 
-def host_tree(contestant: Contestant, start: str) -> Tree:
-    """Return the tree of the contestant's greedy host from a start of the ADE table.
+def host_tree(player: ExaminedPlayer, start: str) -> Tree:
+    """Return the tree of the player's greedy host from a start of the ADE table.
 
     Raises:
-        UsageError: if there is no start of that name, or the contestant has no such tree.
+        UsageError: if there is no start of that name, or the player has no such tree.
     """
     if start not in STARTS:
         raise UsageError(unknown_name("start of a tree", start, STARTS))
-    host, game, rows = contestant.host, contestant.game, STARTS[start]
-    if host is None or not contestant.is_deterministic:
+    host, game, rows = player.host, player.game, STARTS[start]
+    if host is None or not player.is_deterministic:
         raise UsageError(
-            f"a blow-up tree shows a host that does not draw its moves, but {contestant.name} is "
+            f"a blow-up tree shows a host that does not draw its moves, but {player.name} is "
             "none; leave out --tree"
         )
     if game.dimension != len(rows[0]) or game.max_num_points < len(rows):
         raise UsageError(
             f"the start {start} has {len(rows)} points in {len(rows[0])} "
-            f"dimensions, but {contestant.name} plays {game.max_num_points} in {game.dimension}; "
+            f"dimensions, but {player.name} plays {game.max_num_points} in {game.dimension}; "
             "leave out --tree"
         )
 

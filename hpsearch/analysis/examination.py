@@ -45,7 +45,7 @@ STANDARD_GAME: Final = GameConfig(
 
 
 @dataclass(frozen=True)
-class Contestant:
+class ExaminedPlayer:
     """A host, an agent, or one of each that learned together."""
 
     name: str
@@ -65,7 +65,7 @@ class Contestant:
     """whether the greedy policy always answers alike"""
 
 
-def find_contestant(name_or_path: Path, device: torch.device) -> Contestant:
+def find_player(name_or_path: Path, device: torch.device) -> ExaminedPlayer:
     """Return the scripted player of that name, or the learned ones of a checkpoint.
 
     Raises:
@@ -78,8 +78,8 @@ def find_contestant(name_or_path: Path, device: torch.device) -> Contestant:
     return _learned(find_checkpoint(name_or_path), device)
 
 
-def _scripted(name: str) -> Contestant:
-    return Contestant(
+def _scripted(name: str) -> ExaminedPlayer:
+    return ExaminedPlayer(
         name,
         checkpoint=None,
         host=ScriptedHostPolicy(name) if name in HOSTS else None,
@@ -92,11 +92,11 @@ def _scripted(name: str) -> Contestant:
     )
 
 
-def _learned(path: Path, device: torch.device) -> Contestant:
+def _learned(path: Path, device: torch.device) -> ExaminedPlayer:
     players = {role: load_player(path, role, device) for role in saved_roles(path)}
     host, agent = players.get("host"), players.get("agent")
     player = next(iter(players.values()))
-    return Contestant(
+    return ExaminedPlayer(
         f"{path.parent.parent.name} at step {player.step:,}",
         checkpoint=path,
         host=None if host is None else cast(HostPolicy, host.policy),
@@ -181,7 +181,7 @@ class PlayerReport:
     """published rho of a trained host in such games, by agent"""
 
 
-def examine(contestant: Contestant, plan: ExaminationPlan) -> PlayerReport:
+def examine(contestant: ExaminedPlayer, plan: ExaminationPlan) -> PlayerReport:
     """Measure a contestant."""
     return PlayerReport(
         contestant.name,
@@ -194,14 +194,14 @@ def examine(contestant: Contestant, plan: ExaminationPlan) -> PlayerReport:
     )
 
 
-def _roles(contestant: Contestant, plan: ExaminationPlan) -> Iterator[RoleReport]:
+def _roles(contestant: ExaminedPlayer, plan: ExaminationPlan) -> Iterator[RoleReport]:
     if contestant.host is not None:
         yield _host_report(contestant.host, contestant, plan)
     if contestant.agent is not None:
         yield _agent_report(contestant.agent, contestant, plan)
 
 
-def _host_report(host: HostPolicy, contestant: Contestant, plan: ExaminationPlan) -> RoleReport:
+def _host_report(host: HostPolicy, contestant: ExaminedPlayer, plan: ExaminationPlan) -> RoleReport:
     how = _measurement(contestant, plan)
     greedy, agents = replace(how, modes=MODES[:1]), PANELS["host"]
     return RoleReport(
@@ -219,7 +219,9 @@ def _host_report(host: HostPolicy, contestant: Contestant, plan: ExaminationPlan
     )
 
 
-def _agent_report(agent: AgentPolicy, contestant: Contestant, plan: ExaminationPlan) -> RoleReport:
+def _agent_report(
+    agent: AgentPolicy, contestant: ExaminedPlayer, plan: ExaminationPlan
+) -> RoleReport:
     how = _measurement(contestant, plan)
     greedy, hosts = replace(how, modes=MODES[:1]), PANELS["agent"]
     return RoleReport(
@@ -237,7 +239,7 @@ def _agent_report(agent: AgentPolicy, contestant: Contestant, plan: ExaminationP
     )
 
 
-def _exploited(role: str, contestant: Contestant, plan: ExaminationPlan) -> Exploited | None:
+def _exploited(role: str, contestant: ExaminedPlayer, plan: ExaminationPlan) -> Exploited | None:
     if plan.response_steps is None or contestant.checkpoint is None:
         return None
     return exploit(
@@ -251,7 +253,7 @@ def _exploited(role: str, contestant: Contestant, plan: ExaminationPlan) -> Expl
     )
 
 
-def _pair(contestant: Contestant, plan: ExaminationPlan) -> Evaluation | None:
+def _pair(contestant: ExaminedPlayer, plan: ExaminationPlan) -> Evaluation | None:
     """Measure a host against the agent that learned with it; scripted ones never met."""
     if contestant.host is None or contestant.agent is None or len(contestant.modes) == 1:
         return None
@@ -259,7 +261,7 @@ def _pair(contestant: Contestant, plan: ExaminationPlan) -> Evaluation | None:
     return evaluate_hosts_against(contestant.host, {"agent": contestant.agent}, 1, how)[0]
 
 
-def _measurement(contestant: Contestant, plan: ExaminationPlan) -> Measurement:
+def _measurement(contestant: ExaminedPlayer, plan: ExaminationPlan) -> Measurement:
     return Measurement(
         contestant.game,
         plan.num_games,
@@ -273,7 +275,7 @@ def _measurement(contestant: Contestant, plan: ExaminationPlan) -> Measurement:
 
 def _matches(
     pairs: Mapping[str, tuple[HostPolicy, AgentPolicy]],
-    contestant: Contestant,
+    contestant: ExaminedPlayer,
     plan: ExaminationPlan,
 ) -> dict[str, MatchResult] | str:
     if plan.match_moves is None:
@@ -295,7 +297,7 @@ def _matches(
     return play_matches(pairs, rules, seed=0, device=CPU)
 
 
-def _why_no_yardstick(contestant: Contestant) -> str | None:
+def _why_no_yardstick(contestant: ExaminedPlayer) -> str | None:
     if not contestant.is_deterministic:
         return "the player draws its moves, so it has no worst case"
     return check_size(contestant.game.dimension, contestant.game.max_num_points)
@@ -307,12 +309,12 @@ class _YardstickGame(TypedDict):
     device: torch.device
 
 
-def _yardstick_game(contestant: Contestant) -> _YardstickGame:
+def _yardstick_game(contestant: ExaminedPlayer) -> _YardstickGame:
     game = contestant.game
     return {"num_rows": game.max_num_points, "reposition": game.reposition, "device": CPU}
 
 
-def _published(contestant: Contestant) -> dict[str, float]:
+def _published(contestant: ExaminedPlayer) -> dict[str, float]:
     """Return the published rho of a trained host in the contestant's games, where there is one."""
     game = contestant.game
     if (game.dimension, game.max_value, contestant.max_steps) != (3, 20, 100):

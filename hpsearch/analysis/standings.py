@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from hpsearch.analysis.entrants import Entrants, HowToPlay, Side
+from hpsearch.analysis.round_robin import HowToPlay, RoundRobinPlayers, Side
 from hpsearch.game.random import derive_key
 from hpsearch.population.crossplay import CrossPlay
 from hpsearch.population.ratings.alpha_rank import AlphaRank, alpha_rank_limit
@@ -245,7 +245,9 @@ def _named(kind: Literal["swap", "best answers"], cycle: Cycle, played: CrossPla
 COLUMNS = ("host", "agent", "rho", "low", "high", "capped", "games")
 
 
-def plain_standings(standings: Standings, entrants: Entrants, how: HowToPlay) -> dict[str, Any]:
+def plain_standings(
+    standings: Standings, entrants: RoundRobinPlayers, how: HowToPlay
+) -> dict[str, Any]:
     """Return everything; matrices have a row a host and a column an agent, as these are listed."""
     game, left_out = entrants.game, standings.hosts[0].alpha_rank is None
     return {

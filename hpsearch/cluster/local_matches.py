@@ -22,7 +22,7 @@ from hpsearch.population.explore import perturbation
 from hpsearch.population.fitness import MatchStanding, Places, score
 from hpsearch.population.options import Keep, Perturb, scripted_players
 from hpsearch.population.perturb import explore
-from hpsearch.population.selection.succession import by_truncation
+from hpsearch.population.selection.replacement import by_truncation
 from hpsearch.population.statistics import Ints
 from hpsearch.schema import apply, to_plain, value_at
 from hpsearch.trainers import checkpoint

@@ -34,7 +34,7 @@ MAX_ARRAY = 2**31
 
 
 @dataclass(frozen=True)
-class Entrant:
+class MatchPlayer:
     """Who plays."""
 
     name: str
@@ -62,8 +62,8 @@ class Response:
 class MatchPlan:
     """Every host against every agent."""
 
-    hosts: tuple[Entrant, ...]
-    agents: tuple[Entrant, ...]
+    hosts: tuple[MatchPlayer, ...]
+    agents: tuple[MatchPlayer, ...]
     num_games: Positive
     """of each pair in each set of starts"""
     max_steps: Positive

@@ -9,7 +9,14 @@ import numpy as np
 import torch
 
 from hpsearch.cluster.failures import StopFlag
-from hpsearch.cluster.match_dir import Answer, Entrant, MatchDir, MatchGames, MatchPlan, Response
+from hpsearch.cluster.match_dir import (
+    Answer,
+    MatchDir,
+    MatchGames,
+    MatchPlan,
+    MatchPlayer,
+    Response,
+)
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.errors import ConflictError, CorruptError
 from hpsearch.game.config import GameConfig
@@ -125,7 +132,7 @@ def _device(plan: MatchPlan) -> torch.device:
 
 
 def _players(
-    study: StudyDir, entrants: Sequence[Entrant], role: str, device: torch.device
+    study: StudyDir, entrants: Sequence[MatchPlayer], role: str, device: torch.device
 ) -> Players:
     names = [entrant.name for entrant in entrants]
     if not names or len(set(names)) < len(names):

@@ -29,8 +29,8 @@ from hpsearch.cluster.member import (
 from hpsearch.cluster.resuming import first_step, go_on
 from hpsearch.cluster.schedule import CheckpointPolicy, EvaluationSchedule
 from hpsearch.errors import DiskError, HpsearchError, TrainingFailedError
-from hpsearch.monitor.look import JobPlace, MemberPlace
 from hpsearch.monitor.monitor import JobMonitor
+from hpsearch.monitor.snapshot import JobPlace, MemberPlace
 from hpsearch.monitor.watchdog import HangReport
 from hpsearch.trainers import checkpoint
 from hpsearch.trainers.config import CommonConfig, shape_key

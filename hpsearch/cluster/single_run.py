@@ -22,7 +22,7 @@ from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.cluster.trial_dir import TrialDir
 from hpsearch.errors import ConflictError, HpsearchError
 from hpsearch.files import write_text
-from hpsearch.monitor.look import JobPlace
+from hpsearch.monitor.snapshot import JobPlace
 from hpsearch.schema import to_plain
 from hpsearch.trainers.config import TrainerConfig, training_differences
 

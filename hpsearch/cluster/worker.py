@@ -18,7 +18,7 @@ from hpsearch.cluster.member import Member, TrialQueue
 from hpsearch.cluster.population import Population
 from hpsearch.cluster.study_dir import JobDir
 from hpsearch.errors import DiskError
-from hpsearch.monitor.look import JobPlace
+from hpsearch.monitor.snapshot import JobPlace
 from hpsearch.trainers.trainer import AnyTrainer
 
 GLANCE_SECONDS = 0.5

@@ -7,8 +7,8 @@ from pathlib import Path
 import torch
 
 from hpsearch import files
-from hpsearch.analysis.entrants import HowToPlay, find_entrants, play_round_robin
 from hpsearch.analysis.pictures import PICTURES, check_matplotlib
+from hpsearch.analysis.round_robin import HowToPlay, find_players, play_round_robin
 from hpsearch.analysis.standings import csv_text, plain_standings, standings
 from hpsearch.analysis.standings_text import WIDTH, print_standings, write_matrix
 from hpsearch.errors import UsageError
@@ -52,7 +52,7 @@ def crossplay(
         raise UsageError(f"--games must be at least {MIN_GAMES}, got {games}")
     _check_output(output)
     how = HowToPlay(games, seed, sampled, _device(device))
-    entrants = find_entrants(players, runs, top=top, panel=panel, device=how.device)
+    entrants = find_players(players, runs, top=top, panel=panel, device=how.device)
     measured = standings(play_round_robin(entrants, how), seed)
     plain = plain_standings(measured, entrants, how)
     if as_json:

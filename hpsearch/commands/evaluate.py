@@ -12,7 +12,7 @@ from rich.console import Console
 from hpsearch import files
 from hpsearch.analysis.blowup_tree import Tree, host_tree, tree_text, write_picture
 from hpsearch.analysis.evaluation_text import WIDTH, plain_report, print_report
-from hpsearch.analysis.examination import CPU, Contestant, ExaminationPlan, examine, find_contestant
+from hpsearch.analysis.examination import CPU, ExaminationPlan, ExaminedPlayer, examine, find_player
 from hpsearch.analysis.pictures import PICTURES
 from hpsearch.errors import HpsearchError, UsageError
 from hpsearch.export.folder import shown
@@ -176,7 +176,7 @@ def examine_player(
     Raises:
         UsageError: if there is no such player, or it does not go with what is asked for.
     """
-    contestant = find_contestant(player, CPU)
+    contestant = find_player(player, CPU)
     if plan.response_steps is not None and contestant.checkpoint is None:
         raise UsageError(
             f"{contestant.name} is scripted, and a best response learns by the configuration of "
@@ -196,7 +196,7 @@ def examine_player(
     return 0
 
 
-def _sample_games(contestant: Contestant, count: int) -> list[str]:
+def _sample_games(contestant: ExaminedPlayer, count: int) -> list[str]:
     """Play games that show the contestant: host against agent where it is both."""
     if count == 0:
         return []
@@ -220,7 +220,7 @@ def _sample_games(contestant: Contestant, count: int) -> list[str]:
     ]
 
 
-def _tree(contestant: Contestant, path: Path, start: str) -> Tree:
+def _tree(contestant: ExaminedPlayer, path: Path, start: str) -> Tree:
     """Return the host's blow-up tree; refuse what has none before anything is measured."""
     if path.suffix not in (*PICTURES, TEXT_SUFFIX):
         kinds = ", ".join(PICTURES)

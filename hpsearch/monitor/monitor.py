@@ -20,9 +20,15 @@ import torch
 from torch import Tensor
 
 from hpsearch.monitor.config import MonitorConfig
-from hpsearch.monitor.look import JobPlace, Look, MemberLook, MemberPlace, divergence
 from hpsearch.monitor.resources import LayerTensors, Resources, layer_statistics
 from hpsearch.monitor.sinks import Sinks, sink_makers, switched_off
+from hpsearch.monitor.snapshot import (
+    JobPlace,
+    MemberPlace,
+    MemberSnapshot,
+    MonitorSnapshot,
+    divergence,
+)
 from hpsearch.monitor.timing import NO_SECTIONS, NamedSections, Sections, StepProfiler
 from hpsearch.monitor.watchdog import Activity, HangReport, Watchdog
 
@@ -138,13 +144,13 @@ class JobMonitor:
         steps: Sequence[int],
         scalars: Mapping[str, Tensor],
         layers: Callable[[], LayerTensors],
-    ) -> Look:
+    ) -> MonitorSnapshot:
         names, layer_names, rows = _transfer(
             scalars, layers() if self._config.layer_statistics else None
         )
         rows = rows or [[] for _ in self._members]
         members = tuple(
-            MemberLook(
+            MemberSnapshot(
                 place,
                 own,
                 dict(zip(names, row[: len(names)], strict=True)),
@@ -153,7 +159,7 @@ class JobMonitor:
             for place, own, row in zip(self._members, steps, rows, strict=True)
         )
         timings = {} if self._named is None else self._named.read()
-        return Look(time.time(), members, timings, self._job_values(step))
+        return MonitorSnapshot(time.time(), members, timings, self._job_values(step))
 
     def _job_values(self, step: int) -> dict[str, float]:
         now = time.perf_counter()
@@ -170,7 +176,7 @@ class JobMonitor:
                 self._resources = None
         return values
 
-    def _diverged(self, look: Look) -> dict[int, str]:
+    def _diverged(self, look: MonitorSnapshot) -> dict[int, str]:
         if self._config.max_loss is None:
             return {}
         diverged = {

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 
 from hpsearch.monitor.exposition import Endpoint, Metric, MetricsSnapshot
-from hpsearch.monitor.look import JobPlace, Look
+from hpsearch.monitor.snapshot import JobPlace, MonitorSnapshot
 
 ADDRESS = "127.0.0.1"
 """what a job serves is for this machine alone, and nothing is asked for it"""
@@ -31,7 +31,7 @@ class Textfile:
         self._job = job
         self._snapshot = MetricsSnapshot()
 
-    def write(self, look: Look) -> None:
+    def write(self, look: MonitorSnapshot) -> None:
         """Replace the file at once, so that no reader sees half of it."""
         from prometheus_client import write_to_textfile
 
@@ -59,7 +59,7 @@ class MetricsServer:
         self._snapshot = MetricsSnapshot()
         self._endpoint = Endpoint(self._snapshot, ADDRESS, port, token=None, remedy=PORT_REMEDY)
 
-    def write(self, look: Look) -> None:
+    def write(self, look: MonitorSnapshot) -> None:
         """Serve this look from now on."""
         self._snapshot.show(gauges(self._job, look))
 
@@ -81,7 +81,7 @@ _DOCUMENTATION = {
 }
 
 
-def gauges(job: JobPlace, look: Look) -> list[Metric]:
+def gauges(job: JobPlace, look: MonitorSnapshot) -> list[Metric]:
     """Return every gauge of a look."""
     by_name: dict[str, tuple[tuple[str, ...], dict[tuple[str, ...], float]]] = {}
     for name, labels, label_values, value in _all_samples(job, look):
@@ -93,7 +93,7 @@ def gauges(job: JobPlace, look: Look) -> list[Metric]:
 
 
 def _all_samples(
-    job: JobPlace, look: Look
+    job: JobPlace, look: MonitorSnapshot
 ) -> Iterator[tuple[str, tuple[str, ...], tuple[str, ...], float]]:
     for member in look.members:
         trial = member.place.trial

@@ -14,13 +14,19 @@ from typing import Any, Protocol, TextIO
 
 from hpsearch.files import parse_json, read_lines, write_bytes
 from hpsearch.monitor.config import MonitorConfig
-from hpsearch.monitor.look import JobPlace, Look, MemberLook, MemberPlace, finite_or_none
+from hpsearch.monitor.snapshot import (
+    JobPlace,
+    MemberPlace,
+    MemberSnapshot,
+    MonitorSnapshot,
+    finite_or_none,
+)
 
 
 class Sink(Protocol):
     """One place that looks are written to."""
 
-    def write(self, look: Look) -> None:
+    def write(self, look: MonitorSnapshot) -> None:
         """Write a look; may raise whatever a disk or a network raises."""
         ...
 
@@ -41,7 +47,7 @@ class Sinks:
             except Exception as error:
                 print(switched_off(name, error), flush=True)
 
-    def write(self, look: Look) -> None:
+    def write(self, look: MonitorSnapshot) -> None:
         """Write a look to every sink; one that fails gets no further one."""
         for name, sink in list(self._sinks.items()):
             try:
@@ -76,7 +82,7 @@ class TrainingLog:
         """Begin without a member."""
         self._files: dict[Path, TextIO] = {}
 
-    def write(self, look: Look) -> None:
+    def write(self, look: MonitorSnapshot) -> None:
         """Append a line for each member; infinite values and NaN become null."""
         for member in look.members:
             file = self._file(member.place)
@@ -101,7 +107,7 @@ class TrainingLog:
         return self._files[path]
 
 
-def _line(look: Look, member: MemberLook) -> dict[str, Any]:
+def _line(look: MonitorSnapshot, member: MemberSnapshot) -> dict[str, Any]:
     line: dict[str, Any] = {
         "step": member.step,
         "at": look.at,

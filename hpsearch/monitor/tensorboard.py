@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from hpsearch.monitor.event_file import EventFile, check_tensorboard, event_file_name
-from hpsearch.monitor.look import Look, MemberLook
+from hpsearch.monitor.snapshot import MemberSnapshot, MonitorSnapshot
 
 
 class TensorBoard:
@@ -18,7 +18,7 @@ class TensorBoard:
         check_tensorboard()
         self._files: dict[Path, EventFile] = {}
 
-    def write(self, look: Look) -> None:
+    def write(self, look: MonitorSnapshot) -> None:
         """Append an event to the file of each member."""
         for member in look.members:
             place = member.place
@@ -43,7 +43,7 @@ def _begin(folder: Path, step: int) -> EventFile:
     return EventFile((folder / event_file_name()).open("xb"), keeps=step)
 
 
-def _values(look: Look, member: MemberLook) -> dict[str, float]:
+def _values(look: MonitorSnapshot, member: MemberSnapshot) -> dict[str, float]:
     """Return the values by tag; TensorBoard groups what shares the text before the first slash."""
     values = dict(member.scalars)
     values |= {f"layers/{name}": value for name, value in member.layers.items()}

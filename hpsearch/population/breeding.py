@@ -41,7 +41,7 @@ from hpsearch.population.options import (
 )
 from hpsearch.population.selection.operator_choice import operator_chances, pick_operators
 from hpsearch.population.selection.operator_record import OperatorRecord
-from hpsearch.population.selection.succession import (
+from hpsearch.population.selection.replacement import (
     Replacement,
     better_of_two,
     by_pareto,

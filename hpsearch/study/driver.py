@@ -18,7 +18,7 @@ from hpsearch.cluster.records import Heartbeat
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.study import requests
 from hpsearch.study.breeding.breeder import Breeder
-from hpsearch.study.breeding.judgement import Judge
+from hpsearch.study.breeding.generation import Judge
 from hpsearch.study.jobs import Jobs
 from hpsearch.study.observe import Curves, Observation, Silences, observe
 from hpsearch.study.options import SlurmOptions

@@ -18,7 +18,6 @@ from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.errors import ConflictError
 from hpsearch.files import write_json
 from hpsearch.study.database import Database, StudyRecords
-from hpsearch.study.drafts import DraftStorage
 from hpsearch.study.driver import Driver
 from hpsearch.study.events import EventLog, NewEvent
 from hpsearch.study.holder import is_dead, own_name
@@ -32,6 +31,7 @@ from hpsearch.study.spec import Study, spec_hash, spec_json, storage_url
 from hpsearch.study.state import RUNNING
 from hpsearch.study.storage import MirroredStorage, open_storage
 from hpsearch.study.trials import Trials
+from hpsearch.study.write_behind import WriteBehindStorage
 
 
 @contextmanager
@@ -65,7 +65,7 @@ def open_driver(
             StudyRecords(database),
             SnapshotWriter(database),
         )
-        drafts = DraftStorage.over(storage, fence=recorder.check_lease)
+        drafts = WriteBehindStorage.over(storage, fence=recorder.check_lease)
         with closing(recorder):
             yield Driver(
                 study,
@@ -130,7 +130,7 @@ def _make_folder(study: Study, runs: Path) -> StudyDir:
     return folder
 
 
-def _optuna_study(study: Study, storage: DraftStorage) -> optuna.Study:
+def _optuna_study(study: Study, storage: WriteBehindStorage) -> optuna.Study:
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     objectives = study.spec.objectives
     directions = [objective.goal for objective in objectives]

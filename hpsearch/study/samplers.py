@@ -268,17 +268,17 @@ def _cmaes(options: CMAESOptions, seed: int) -> BaseSampler:
     return optuna.samplers.CmaEsSampler(
         n_startup_trials=options.n_startup_trials,
         popsize=options.popsize,
-        warn_independent_sampling=False,  # told once, by remarks.py
+        warn_independent_sampling=False,  # told once, by spec_warnings.py
         seed=seed,
     )
 
 
 def _gp(options: GPOptions, seed: int) -> BaseSampler:
-    # It would warn that it is slower without the package greenlet, which remarks.py tells.
+    # It would warn that it is slower without the package greenlet, which spec_warnings.py tells.
     logging.getLogger("optuna._gp.batched_lbfgsb").setLevel(logging.ERROR)
     return optuna.samplers.GPSampler(
         n_startup_trials=options.n_startup_trials,
-        warn_independent_sampling=False,  # told once, by remarks.py
+        warn_independent_sampling=False,  # told once, by spec_warnings.py
         seed=seed,
     )
 

@@ -13,7 +13,7 @@ the database stays away, the trials are read anew once it is back.
 Rows of Optuna's tables, written many in one transaction.
 
 Optuna has no public way to do that. All that is used of its private tables is in this file and in
-`copy/`, and tests/study/test_drafts.py compares what it writes with what Optuna writes.
+`copy/`, and tests/study/test_write_behind.py compares what it writes with what Optuna writes.
 """
 
 import copy

@@ -17,10 +17,10 @@ from hpsearch.errors import ConflictError
 from hpsearch.schema import Config
 from hpsearch.study.breeding.lineage import island_number, island_of, lineage_of
 from hpsearch.study.copy.file import Head
-from hpsearch.study.drafts import DraftStorage
 from hpsearch.study.observe import CurveReport
 from hpsearch.study.records import COMPLETE, FAIL, PRUNED, PlannedTrial, Trial
 from hpsearch.study.spec import Study
+from hpsearch.study.write_behind import WriteBehindStorage
 from hpsearch.trainers.config import TrainerConfig, read_config, shape_key
 
 MAX_RUNGS = 20
@@ -77,7 +77,9 @@ def _only_writer() -> Iterator[None]:
 class Trials:
     """What the driver does with Optuna; each call may be repeated after a crash."""
 
-    def __init__(self, study: Study, optuna_study: optuna.Study, storage: DraftStorage) -> None:
+    def __init__(
+        self, study: Study, optuna_study: optuna.Study, storage: WriteBehindStorage
+    ) -> None:
         """Take the study file's content and the study that stands in the database."""
         self._study = study
         self._optuna = optuna_study

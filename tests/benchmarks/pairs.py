@@ -25,7 +25,7 @@ import rows
 import torch
 
 from hpsearch import yaml_file
-from hpsearch.analysis.entrants import HowToPlay, find_entrants, play_round_robin
+from hpsearch.analysis.round_robin import HowToPlay, find_players, play_round_robin
 from hpsearch.cluster.machine import num_cores
 from hpsearch.population.statistics import Floats, interval, resampled_rho
 from hpsearch.study.records import COMPLETE
@@ -75,9 +75,7 @@ def compared(view: StudyView, champion: int, trials: Sequence[int]) -> dict[int,
     players = list(dict.fromkeys([champion, *trials]))
     folders = [str(view.folder.trial(number).root) for number in players]
     how = HowToPlay(NUM_GAMES, STARTS, sampled=False, device=torch.device("cpu"))
-    entrants = find_entrants(
-        folders, view.folder.root.parent, top=1, panel=False, device=how.device
-    )
+    entrants = find_players(folders, view.folder.root.parent, top=1, panel=False, device=how.device)
     played = play_round_robin(entrants, how)
     rho = resampled_rho(played.moves, NUM_SAMPLES, np.random.default_rng(0))
     # The first sample is what was measured, the others say how sure that is.

@@ -18,7 +18,7 @@ from hpsearch.population.crossplay import Players, play_everybody
 from hpsearch.population.fitness import MatchStanding, Places, score
 from hpsearch.population.operators.options import Clone
 from hpsearch.population.options import Keep, Matches, Perturb, Truncation
-from hpsearch.population.selection.succession import by_truncation
+from hpsearch.population.selection.replacement import by_truncation
 from hpsearch.schema import value_at
 from hpsearch.trainers import checkpoint
 from hpsearch.trainers.checkpoint import BestRecord, read_best, write_best

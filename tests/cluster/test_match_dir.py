@@ -3,13 +3,16 @@
 import numpy as np
 import pytest
 
-from hpsearch.cluster.match_dir import Entrant, MatchGames, MatchPlan
+from hpsearch.cluster.match_dir import MatchGames, MatchPlan, MatchPlayer
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.errors import CorruptError
 
 PLAN = MatchPlan(
-    hosts=(Entrant("0", "trials/0/checkpoints/step-000000100"), Entrant("zeillinger", None)),
-    agents=(Entrant("choose_first", None),),
+    hosts=(
+        MatchPlayer("0", "trials/0/checkpoints/step-000000100"),
+        MatchPlayer("zeillinger", None),
+    ),
+    agents=(MatchPlayer("choose_first", None),),
     num_games=3,
     max_steps=20,
     splits=("match 1 a", "match 1 b"),

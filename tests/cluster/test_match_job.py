@@ -12,7 +12,7 @@ import torch
 from birth_stories import PAIR, parents_in
 
 from hpsearch.cluster import match_job
-from hpsearch.cluster.match_dir import Entrant, MatchDir, MatchPlan, Response
+from hpsearch.cluster.match_dir import MatchDir, MatchPlan, MatchPlayer, Response
 from hpsearch.cluster.records import JobPlan
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.cluster.worker import work
@@ -61,8 +61,12 @@ def plan(checkpoints):
     """Learned and scripted players in no particular order."""
     _, two, three = map(str, checkpoints)
     return MatchPlan(
-        hosts=(Entrant("a", two), Entrant("zeillinger", None), Entrant("b", three)),
-        agents=(Entrant("random", None), Entrant("b", three), Entrant("choose_first", None)),
+        hosts=(MatchPlayer("a", two), MatchPlayer("zeillinger", None), MatchPlayer("b", three)),
+        agents=(
+            MatchPlayer("random", None),
+            MatchPlayer("b", three),
+            MatchPlayer("choose_first", None),
+        ),
         num_games=NUM_GAMES,
         max_steps=MAX_STEPS,
         splits=SPLITS,
@@ -180,8 +184,8 @@ def test_little_memory_changes_no_game(study, plan, monkeypatch, pairs):
 
 def test_a_checkpoint_is_found_from_the_studys_folder(study, plan, tiny_config):
     [path] = parents_in(study.trial(0).root, [tiny_config(PAIR)])
-    near = replace(plan, hosts=(Entrant("0", str(path.relative_to(study.root))),))
-    far = replace(plan, hosts=(Entrant("0", str(path)),))
+    near = replace(plan, hosts=(MatchPlayer("0", str(path.relative_to(study.root))),))
+    far = replace(plan, hosts=(MatchPlayer("0", str(path)),))
     assert (played(study, near).moves == played(study, far, number=2).moves).all()
 
 
@@ -237,7 +241,7 @@ def test_a_job_that_is_asked_to_stop_leaves_nothing_half(study, plan, monkeypatc
 
 def test_entrants_of_different_games_do_not_meet(study, plan, tmp_path, tiny_config):
     [path] = parents_in(tmp_path / "other", [tiny_config({**PAIR, "max_num_points": 5})])
-    wrong = replace(plan, hosts=(*plan.hosts, Entrant("far", str(path))))
+    wrong = replace(plan, hosts=(*plan.hosts, MatchPlayer("far", str(path))))
     with pytest.raises(ConflictError, match=r"they know 2 \(a, b: .*; far: .*max_num_points=5"):
         played(study, wrong)
     assert study.match(1).read_games() is None
@@ -253,15 +257,17 @@ def test_entrants_of_different_games_do_not_meet(study, plan, tmp_path, tiny_con
     ],
 )
 def test_a_match_that_cannot_be_played_is_told(study, plan, hosts, error, said):
-    scripted = tuple(Entrant(name, None) for name in hosts)
-    agents = (Entrant("choose_first", None),)
+    scripted = tuple(MatchPlayer(name, None) for name in hosts)
+    agents = (MatchPlayer("choose_first", None),)
     with pytest.raises(error, match=said):
         played(study, replace(plan, hosts=scripted, agents=agents))
 
 
 def test_a_missing_checkpoint_is_told(study, plan):
     with pytest.raises(ConflictError, match="there is no checkpoint at"):
-        played(study, replace(plan, hosts=(Entrant("a", "trials/9/checkpoints/step-000000004"),)))
+        played(
+            study, replace(plan, hosts=(MatchPlayer("a", "trials/9/checkpoints/step-000000004"),))
+        )
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")

@@ -343,7 +343,7 @@ def doubled(count: int) -> str:
         ("net_arch: [64, 64]", "net_arch: [1000000000000]", 7),
         ("net_arch: [64, 64]", f"net_arch: [r1{'0' * 4000}]", 7),
         ("{name: flatten, num_points: 8}",
-            "{name: attention, width: 8, heads: 2, blocks: 1000000000}", 7),
+            "{name: attention, width: 8, heads: 2, blocks: 1000000000}", 3),
         ("max_num_points: 20", "max_num_points: 1000000000", 7),
         ("max_value: 20", "max_value: 1000000000000", 7),
         ("seed: 1000008", "seed: -1", 3),

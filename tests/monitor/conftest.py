@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from hpsearch.monitor.config import MonitorConfig
-from hpsearch.monitor.look import JobPlace, Look, MemberLook, MemberPlace
 from hpsearch.monitor.monitor import JobMonitor
+from hpsearch.monitor.snapshot import JobPlace, MemberPlace, MemberSnapshot, MonitorSnapshot
 from hpsearch.monitor.timing import Timing
 from hpsearch.schema import read
 
@@ -73,12 +73,12 @@ def make_look(make_places):
 
     def make(step, *losses, places=None):
         members = tuple(
-            MemberLook(
+            MemberSnapshot(
                 place, step, {"host/loss": loss, "agent/er": 0.5}, {"host/0/weight_std": 2.0}
             )
             for place, loss in zip(places or make_places(*[0] * len(losses)), losses, strict=True)
         )
         timings = {"rollout": Timing(milliseconds=30.0, count=4)}
-        return Look(1000.0 + step, members, timings, {"cpu_percent": 150.0})
+        return MonitorSnapshot(1000.0 + step, members, timings, {"cpu_percent": 150.0})
 
     return make

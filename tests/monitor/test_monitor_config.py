@@ -75,7 +75,7 @@ import torch
 before = set(sys.modules)
 from hpsearch.monitor.config import MonitorConfig
 from hpsearch.monitor.monitor import JobMonitor
-from hpsearch.monitor.look import JobPlace
+from hpsearch.monitor.snapshot import JobPlace
 config = MonitorConfig(1, False, False, False, False, False, None, None, None, None)
 place = JobPlace("s", "j", Path("/none"), Path("/none"))
 JobMonitor(config, place, [], torch.device("cpu"), print).close()

@@ -17,7 +17,7 @@ from pathlib import Path
 import torch
 from hpsearch.monitor.config import MonitorConfig
 from hpsearch.monitor.monitor import JobMonitor
-from hpsearch.monitor.look import JobPlace, MemberPlace
+from hpsearch.monitor.snapshot import JobPlace, MemberPlace
 
 def on_hang(report):
     print(report, report.stacks, flush=True)

@@ -12,7 +12,7 @@ from views import Story
 
 from hpsearch.analysis.blowup_tree import STARTS, Tree, best_tree, host_tree, tree_text
 from hpsearch.analysis.evaluation_text import exploitability_line
-from hpsearch.analysis.examination import CPU, ExaminationPlan, examine, find_contestant
+from hpsearch.analysis.examination import CPU, ExaminationPlan, examine, find_player
 from hpsearch.game.solver import minimax_depth
 from hpsearch.report.page import measuring
 from hpsearch.report.page.answer import comparisons
@@ -51,7 +51,7 @@ def story(tmp_path_factory):
 @pytest.mark.slow
 def test_players_are_measured_as_evaluate_does(story):
     material = gather(story.view, 0.0, "", lambda view, trial: measured(view, trial, PLAN, print))
-    contestant = find_contestant(story.view.folder.trial(0).checkpoints, CPU)
+    contestant = find_player(story.view.folder.trial(0).checkpoints, CPU)
     report = examine(contestant, PLAN)
     (found,) = comparisons(material)
     (role,) = report.roles
@@ -103,7 +103,7 @@ def test_best_play_of_the_smallest_start():
 def test_trees_of_a_host_lie_beside_those_of_best_play():
     from pathlib import Path
 
-    contestant = find_contestant(Path("zeillinger"), CPU)
+    contestant = find_player(Path("zeillinger"), CPU)
     found = ade_trees(contestant)
     assert [pair.start for pair in found.pairs] == [case.name for case in ADE]
     for pair, case in zip(found.pairs, ADE, strict=True):
@@ -196,7 +196,7 @@ def test_every_node_is_drawn_and_none_covers_another(start):
 def test_an_agent_alone_has_no_trees():
     from pathlib import Path
 
-    contestant = find_contestant(Path("choose_first"), torch.device("cpu"))
+    contestant = find_player(Path("choose_first"), torch.device("cpu"))
     assert ade_trees(contestant) == "only an agent learned here, and a tree is of a host"
 
 

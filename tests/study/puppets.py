@@ -32,13 +32,13 @@ from hpsearch.errors import ConflictError
 from hpsearch.study import opening
 from hpsearch.study import space as space_module
 from hpsearch.study.database import Database
-from hpsearch.study.drafts import DraftStorage
 from hpsearch.study.driver import Driver
 from hpsearch.study.events import Event, EventLog, NewEvent
 from hpsearch.study.leases import Lease, Leases
 from hpsearch.study.recorder import LEASE_SECONDS, EventRecorder
 from hpsearch.study.spec import Study
 from hpsearch.study.trials import Trials
+from hpsearch.study.write_behind import WriteBehindStorage
 
 HALF_LEASE = LEASE_SECONDS / 2
 PATIENCE_SECONDS = 60.0
@@ -54,7 +54,7 @@ UNGUARDED = (
     (EventRecorder, "keep_lease"),
     (EventRecorder, "renew_lease"),
     (space_module, "_suggest"),
-    (DraftStorage, "keep"),
+    (WriteBehindStorage, "keep"),
 )
 PLACES = (
     *("acquire", "append", "appended", "look", "submit", "submitted", "release"),

@@ -11,13 +11,13 @@ import pytest
 from drives import METRIC, new_study, stored_trials
 from optuna.trial import TrialState
 
-from hpsearch.study.drafts import DraftStorage
 from hpsearch.study.observe import CurveReport
 from hpsearch.study.records import PlannedTrial, Trial
 from hpsearch.study.samplers import build_pruner, build_sampler
 from hpsearch.study.spec import Study
 from hpsearch.study.storage import open_storage
 from hpsearch.study.trials import Trials
+from hpsearch.study.write_behind import WriteBehindStorage
 
 HALVING = {"name": "successive_halving", "min_resource": 4, "reduction_factor": 2}
 
@@ -26,7 +26,7 @@ HALVING = {"name": "successive_halving", "min_resource": 4, "reduction_factor": 
 def trials_of(study: Study) -> Iterator[Trials]:
     """Give the trials as a fresh driver sees them."""
     with closing(open_storage(study.spec.storage)) as mirror:
-        storage = DraftStorage.over(mirror)
+        storage = WriteBehindStorage.over(mirror)
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         opened = optuna.create_study(
             storage=storage,

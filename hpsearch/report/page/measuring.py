@@ -16,7 +16,7 @@ from hpsearch.analysis.examination import (
     PlayerReport,
     examine,
     find_checkpoint,
-    find_contestant,
+    find_player,
 )
 from hpsearch.cluster.records import read_record
 from hpsearch.errors import DiskError, HpsearchError
@@ -64,12 +64,12 @@ def measured(
             tell(f"trial {trial.number} was measured before; its games are not played again")
             return MeasuredPlayers(kept.report, kept.trees)
         tell(f"measuring trial {trial.number} in {plan.num_games:,} games an opponent")
-        contestant = find_contestant(path, CPU)
+        player = find_player(path, CPU)
     except HpsearchError as error:
         return str(error)
-    report = examine(contestant, plan)
+    report = examine(player, plan)
     tell("drawing its blow-up trees")
-    kept = Kept(FORMAT, __version__, identity, plan, report, ade_trees(contestant))
+    kept = Kept(FORMAT, __version__, identity, plan, report, ade_trees(player))
     with suppress(DiskError):  # a page of a study that may only be read is measured each time
         files.replace_json(view.folder.measured, to_plain(kept))
     return MeasuredPlayers(kept.report, kept.trees)

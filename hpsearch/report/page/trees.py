@@ -19,7 +19,7 @@ from hpsearch.analysis.blowup_tree import (
     label,
     summary,
 )
-from hpsearch.analysis.examination import Contestant
+from hpsearch.analysis.examination import ExaminedPlayer
 from hpsearch.errors import UsageError
 from hpsearch.report.page.html import Html, beside, folded, join, paragraph, text
 
@@ -43,16 +43,16 @@ class AdeTrees:
     pairs: tuple[Pair, ...]
 
 
-def ade_trees(contestant: Contestant) -> AdeTrees | str:
-    """Return the trees of a contestant's host, or why it has none."""
-    if contestant.host is None:
+def ade_trees(player: ExaminedPlayer) -> AdeTrees | str:
+    """Return the trees of a player's host, or why it has none."""
+    if player.host is None:
         return "only an agent learned here, and a tree is of a host"
     try:
         return AdeTrees(
-            tuple(Pair(name, host_tree(contestant, name), best_tree(name)) for name in STARTS)
+            tuple(Pair(name, host_tree(player, name), best_tree(name)) for name in STARTS)
         )
     except UsageError:
-        game = contestant.game
+        game = player.game
         return (
             "the ADE singularities have 3 points in 3 dimensions, the host plays "
             f"{game.max_num_points} in {game.dimension}"

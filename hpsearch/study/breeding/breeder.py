@@ -13,8 +13,8 @@ from hpsearch.cluster.match_dir import MatchGames
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.errors import CorruptError, DiskError
 from hpsearch.population.options import Closing, PopulationOptions, Synchronous
-from hpsearch.study.breeding.beginnings import beginning
-from hpsearch.study.breeding.judgement import Judge
+from hpsearch.study.breeding.generation import Judge
+from hpsearch.study.breeding.initial_trials import beginning
 from hpsearch.study.breeding.matches import MatchRoster, is_due
 from hpsearch.study.jobs import Jobs
 from hpsearch.study.observe import BUSY_SECONDS

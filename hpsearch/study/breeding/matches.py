@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from math import ceil
 
-from hpsearch.cluster.match_dir import Entrant, MatchPlan, Response
+from hpsearch.cluster.match_dir import MatchPlan, MatchPlayer, Response
 from hpsearch.cluster.study_dir import final_checkpoint
 from hpsearch.population.fitness import Places
 from hpsearch.population.options import Matches, Synchronous, scripted_players
@@ -85,11 +85,11 @@ class MatchRoster:
     def _places(self, index: int) -> Places:
         return Places(*(index if role in self.roles else None for role in ROLES))
 
-    def _entrants(self, role: Role) -> tuple[Entrant, ...]:
+    def _entrants(self, role: Role) -> tuple[MatchPlayer, ...]:
         learned = (*self.members, *self.archive) if role in self.roles else ()
         return (
-            *(Entrant(str(trial.number), _checkpoint(trial)) for trial in learned),
-            *(Entrant(name, None) for name in scripted_players(role, self.matches.panel)),
+            *(MatchPlayer(str(trial.number), _checkpoint(trial)) for trial in learned),
+            *(MatchPlayer(name, None) for name in scripted_players(role, self.matches.panel)),
         )
 
 

@@ -9,7 +9,7 @@ residual stream joins, the queries and keys of one attention.
 Axes: W weights and S statistics of one member.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from math import prod, sqrt
 from typing import Literal
@@ -99,9 +99,10 @@ class Affine:
     """the groups that it writes, side by side"""
     statistics: int | None
     """where a batch norm's running means begin; its variances follow"""
-    init: Init
-    scale: float
-    """factor of a linear layer's first weights"""
+    init: Init = field(compare=False)
+    """how a linear layer's weights are first drawn; it is the same layer however that was"""
+    scale: float = field(compare=False)
+    """factor of them"""
 
     @property
     def weight(self) -> slice:

@@ -11,8 +11,8 @@ from test_population_study import population_study
 from hpsearch.cluster.match_dir import MatchGames
 from hpsearch.population.options import Matches
 from hpsearch.population.selection.operator_record import OperatorRecord
-from hpsearch.study.breeding import fold, judgement
-from hpsearch.study.breeding.judgement import Judge, improvements
+from hpsearch.study.breeding import fold, generation
+from hpsearch.study.breeding.generation import Judge, improvements
 from hpsearch.study.breeding.matches import MatchRoster
 from hpsearch.study.events import Event
 from hpsearch.study.records import Ended, Match, PlannedTrial, PopulationRecord, Trial, key_after
@@ -191,7 +191,7 @@ def test_nothing_is_learned_of_who_did_not_train():
 
 
 def test_only_the_newest_intervals_are_learned_from(monkeypatch):
-    monkeypatch.setattr(judgement, "MAX_INTERVALS", 3)
+    monkeypatch.setattr(generation, "MAX_INTERVALS", 3)
     first = [(None, 0.0), (None, 0.0)]
     found = improvements(*lived(first, [(0, 1.0), (1, 0.0)], [(2, 1.0), (3, 3.0)]))
     assert [one.generation for one in found] == [3, 3, 2]

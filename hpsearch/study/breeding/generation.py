@@ -20,8 +20,8 @@ from hpsearch.population.operators.options import Grow
 from hpsearch.population.options import Closing, NoSelection, Pareto, PopulationOptions
 from hpsearch.population.ratings.cycles import Cycle, meta_game
 from hpsearch.population.statistics import interval
-from hpsearch.study.breeding.beginnings import TrialPlanner, beginning, families
 from hpsearch.study.breeding.checks import explorable_of, growths_of, size
+from hpsearch.study.breeding.initial_trials import TrialPlanner, beginning, families
 from hpsearch.study.breeding.matches import MatchRoster
 from hpsearch.study.records import Match, PlannedTrial, PopulationRecord, Trial
 from hpsearch.study.spec import Study

@@ -56,7 +56,7 @@ class JobPlace:
 
 
 @dataclass(frozen=True)
-class MemberLook:
+class MemberSnapshot:
     """What was seen of one member."""
 
     place: MemberPlace
@@ -68,12 +68,12 @@ class MemberLook:
 
 
 @dataclass(frozen=True)
-class Look:
+class MonitorSnapshot:
     """What was seen of all members and of the job that trains them."""
 
     at: float
     """seconds since the epoch"""
-    members: tuple[MemberLook, ...]
+    members: tuple[MemberSnapshot, ...]
     timings: Mapping[str, Timing]
     """by section, since the look before; empty while switched off"""
     job: Mapping[str, float]

@@ -6,9 +6,9 @@ from functools import partial
 import numpy as np
 import pytest
 
-from hpsearch.population.selection import succession
+from hpsearch.population.selection import replacement
 from hpsearch.population.selection.ranking import chance_better
-from hpsearch.population.selection.succession import Replacement, better_of_two
+from hpsearch.population.selection.replacement import Replacement, better_of_two
 
 CONFIDENCE = 0.9
 
@@ -20,9 +20,9 @@ def alike(rule):
     )
 
 
-by_truncation = alike(succession.by_truncation)
-by_tournament = alike(succession.by_tournament)
-by_pareto = alike(succession.by_pareto)
+by_truncation = alike(replacement.by_truncation)
+by_tournament = alike(replacement.by_tournament)
+by_pareto = alike(replacement.by_pareto)
 TRUNCATE = partial(by_truncation, share=0.5, confidence=CONFIDENCE)
 
 
@@ -204,7 +204,7 @@ def test_the_worst_of_all_give_way_to_the_best_of_their_island(seed):
     islands = rng(seed).choice(list("abc"), size=size).tolist()
     scores = rng(seed + 1).permutation(size).astype(float)
     num = max(1, size // 3)
-    found = succession.by_truncation(
+    found = replacement.by_truncation(
         surely(*scores), surely(*scores), islands=islands, share=1 / 3, confidence=0.9, rng=rng()
     )
     leaving = who_gives_way(scores, islands, num)
@@ -222,7 +222,7 @@ def test_the_worst_of_all_give_way_to_the_best_of_their_island(seed):
 def test_the_worst_island_stalls_nobody():
     scores = surely(9, 8, 7, 1)
     for seed in range(10):
-        found = succession.by_truncation(
+        found = replacement.by_truncation(
             scores, scores, islands="aaab", share=0.25, confidence=0.9, rng=rng(seed)
         )
         assert [one.is_child for one in found] == [False, False, True, False]
@@ -234,7 +234,7 @@ def test_a_pareto_parent_is_unsurpassed_on_its_island():
     objectives = np.array([[4.0, 5.0], [5.0, 4.0], [3.0, 3.0], [1.0, 1.0], [2.0, 0.5]])
     samples = np.tile(objectives, (20, 1, 1))
     for seed in range(10):
-        found = succession.by_pareto(
+        found = replacement.by_pareto(
             samples, samples, islands="aabbb", share=0.4, confidence=0.9, rng=rng(seed)
         )
         assert found[:3] == [Replacement(member, False) for member in range(3)]
@@ -244,7 +244,7 @@ def test_a_pareto_parent_is_unsurpassed_on_its_island():
 def test_a_tournament_is_held_on_an_island():
     scores = surely(9, 8, 3, 2, 1)
     for seed in range(10):
-        found = succession.by_tournament(
+        found = replacement.by_tournament(
             scores, scores, islands="aabbc", size=3, num_elites=1, confidence=0.9, rng=rng(seed)
         )
         assert found == [

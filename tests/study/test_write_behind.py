@@ -13,23 +13,23 @@ from optuna.trial import FrozenTrial, TrialState
 from sqlalchemy import event
 
 from hpsearch.errors import StorageUnavailableError
-from hpsearch.study.drafts import DRAFT, DraftStorage
 from hpsearch.study.storage import insert_trial, open_storage
+from hpsearch.study.write_behind import DRAFT, WriteBehindStorage
 
 
 @pytest.fixture
-def storage(tmp_path: Path) -> Iterator[DraftStorage]:
+def storage(tmp_path: Path) -> Iterator[WriteBehindStorage]:
     with closing(open_storage(f"sqlite:///{tmp_path}/study.db")) as mirror:
-        yield DraftStorage.over(mirror)
+        yield WriteBehindStorage.over(mirror)
 
 
 @pytest.fixture
-def study(storage: DraftStorage) -> optuna.Study:
+def study(storage: WriteBehindStorage) -> optuna.Study:
     sampler = optuna.samplers.RandomSampler(seed=1)
     return optuna.create_study(storage=storage, sampler=sampler, study_name="s")
 
 
-def ask(study: optuna.Study, storage: DraftStorage) -> FrozenTrial:
+def ask(study: optuna.Study, storage: WriteBehindStorage) -> FrozenTrial:
     """Return a new trial as the database has it."""
     trial = study.ask()
     trial.suggest_float("lr", 1e-4, 1.0, log=True)
@@ -39,7 +39,7 @@ def ask(study: optuna.Study, storage: DraftStorage) -> FrozenTrial:
     return stored(storage)[-1]
 
 
-def stored(storage: DraftStorage) -> list[FrozenTrial]:
+def stored(storage: WriteBehindStorage) -> list[FrozenTrial]:
     """Return the trials as plain Optuna reads them."""
     backend = RDBStorage(storage.url)
     try:
@@ -50,7 +50,7 @@ def stored(storage: DraftStorage) -> list[FrozenTrial]:
 
 
 def test_nothing_is_written_before_the_trial_is_whole(
-    study: optuna.Study, storage: DraftStorage
+    study: optuna.Study, storage: WriteBehindStorage
 ) -> None:
     trial = study.ask()
     trial.suggest_float("lr", 1e-4, 1.0)
@@ -62,7 +62,7 @@ def test_nothing_is_written_before_the_trial_is_whole(
     assert (again.number, again.params) == (0, {})
 
 
-def test_a_kept_trial_is_one_transaction(study: optuna.Study, storage: DraftStorage) -> None:
+def test_a_kept_trial_is_one_transaction(study: optuna.Study, storage: WriteBehindStorage) -> None:
     commits: list[Any] = []
     ask(study, storage)
 
@@ -82,7 +82,7 @@ def test_a_kept_trial_is_one_transaction(study: optuna.Study, storage: DraftStor
     assert storage.get_all_trials(study._study_id) == stored(storage)
 
 
-def test_the_mirror_is_as_the_database(study: optuna.Study, storage: DraftStorage) -> None:
+def test_the_mirror_is_as_the_database(study: optuna.Study, storage: WriteBehindStorage) -> None:
     ids = [ask(study, storage)._trial_id for _ in range(3)]
     storage.set_curve_values([(ids[0], 4, 0.25), (ids[1], 4, -1.5), (ids[0], 8, 0.1)])
     storage.set_curve_values([(ids[0], 8, 0.3), (ids[2], 4, 1e300)])  # one had arrived
@@ -100,13 +100,13 @@ def test_the_mirror_is_as_the_database(study: optuna.Study, storage: DraftStorag
 
 
 def test_a_trial_that_arrived_unseen_is_found(
-    study: optuna.Study, storage: DraftStorage, monkeypatch: pytest.MonkeyPatch
+    study: optuna.Study, storage: WriteBehindStorage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def lost(backend: RDBStorage, study_id: int, draft: FrozenTrial) -> int:
         insert_trial(backend, study_id, draft)
         raise StorageUnavailableError("the connection was lost")
 
-    monkeypatch.setattr("hpsearch.study.drafts.insert_trial", lost)
+    monkeypatch.setattr("hpsearch.study.write_behind.insert_trial", lost)
     with pytest.raises(StorageUnavailableError):
         ask(study, storage)
     monkeypatch.undo()
@@ -115,7 +115,7 @@ def test_a_trial_that_arrived_unseen_is_found(
 
 
 def test_a_trial_that_a_user_enqueued_comes_first(
-    study: optuna.Study, storage: DraftStorage
+    study: optuna.Study, storage: WriteBehindStorage
 ) -> None:
     study.enqueue_trial({"lr": 0.5})
     assert (ask(study, storage).number, stored(storage)[0].params["lr"]) == (0, 0.5)

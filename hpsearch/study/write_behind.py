@@ -26,7 +26,7 @@ DRAFT = -1
 """id of the draft"""
 
 
-class DraftStorage(MirroredStorage):
+class WriteBehindStorage(MirroredStorage):
     """A `MirroredStorage` of one study, with at most one draft."""
 
     _draft: FrozenTrial | None = None
@@ -35,7 +35,7 @@ class DraftStorage(MirroredStorage):
     @classmethod
     def over(
         cls, storage: MirroredStorage, fence: Callable[[Session], None] | None = None
-    ) -> "DraftStorage":
+    ) -> "WriteBehindStorage":
         """Return a storage on the connections of another one, which stays to be closed.
 
         ``fence`` is called in each transaction that creates, changes or ends a trial, and raises if

@@ -51,7 +51,7 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Entrants:
+class RoundRobinPlayers:
     """All players."""
 
     host: Side
@@ -62,9 +62,9 @@ class Entrants:
     """moves after which a game counts as unfinished, the most that any of them is measured by"""
 
 
-def find_entrants(
+def find_players(
     names: Sequence[str], runs: Path, *, top: int, panel: bool, device: torch.device
-) -> Entrants:
+) -> RoundRobinPlayers:
     """Return the players that ``names`` stand for.
 
     Args:
@@ -99,7 +99,7 @@ def find_entrants(
             )
     host, agent = (_side(role, playing[role], named[role], device) for role in ROLES)
     game, max_steps = _common_game([host.learned, agent.learned])
-    return Entrants(host, agent, game, max_steps)
+    return RoundRobinPlayers(host, agent, game, max_steps)
 
 
 def _side(
@@ -193,7 +193,7 @@ class HowToPlay:
     device: torch.device
 
 
-def play_round_robin(entrants: Entrants, how: HowToPlay) -> CrossPlay:
+def play_round_robin(entrants: RoundRobinPlayers, how: HowToPlay) -> CrossPlay:
     """Let every host play every agent, from the same starts in every cell."""
     hosts, agents = (
         Players(side.learned, side.scripted) for side in (entrants.host, entrants.agent)
