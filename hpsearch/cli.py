@@ -35,7 +35,7 @@ def _run(arguments: Sequence[str] | None) -> int:
     os.umask(0o077)
     try:
         command = parse(arguments)
-        return command.call(**command.arguments)
+        return command.call()
     except HpsearchError as error:
         print(f"hpsearch: {error}", file=sys.stderr)
         return _after_full_disk(command) if is_full(error) else error.exit_code

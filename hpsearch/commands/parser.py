@@ -4,6 +4,7 @@ import argparse
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
 from pkgutil import resolve_name
 from typing import Any
@@ -336,8 +337,9 @@ class ParsedCommand:
     """A call that is ready to be made."""
 
     name: str
-    call: Callable[..., int]
     arguments: dict[str, Any]
+    call: Callable[[], int]
+    """loads the command's module, calls its function, and returns the exit code"""
 
 
 def parse(arguments: Sequence[str] | None) -> ParsedCommand:
@@ -355,7 +357,7 @@ def parse(arguments: Sequence[str] | None) -> ParsedCommand:
     options, others = parser.parse_known_args(words)
     given = vars(options)
     if name is None:
-        return ParsedCommand("", lambda: _no_command(parser), {})
+        return ParsedCommand("", {}, partial(_no_command, parser))
     # argparse by itself finds no more of several that come after an option.
     several: list[str] | None = next((given[key] for key in SEVERAL if key in given), None)
     if several is not None and not any(other.startswith("-") for other in others):
@@ -363,7 +365,13 @@ def parse(arguments: Sequence[str] | None) -> ParsedCommand:
     elif others:
         parser.error(f"unrecognized arguments: {' '.join(others)}")
     command: Command = given.pop("command")
-    return ParsedCommand(name, resolve_name(command.place), {**given, **command.fixed})
+    given |= command.fixed
+    return ParsedCommand(name, given, partial(_call, command.place, given))
+
+
+def _call(place: str, arguments: Mapping[str, Any]) -> int:
+    exit_code: int = resolve_name(place)(**arguments)
+    return exit_code
 
 
 def build_parser() -> argparse.ArgumentParser:

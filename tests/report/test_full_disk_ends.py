@@ -24,10 +24,10 @@ NATIVE = RuntimeError("I/O error: No space left on device (os error 28)")
 def ends(monkeypatch, error: Exception, name: str = "report", **given: object) -> int:
     """Return the exit code of a command that meets an error."""
 
-    def call(**arguments: object) -> int:
+    def call() -> int:
         raise error
 
-    monkeypatch.setattr(cli, "parse", lambda words: ParsedCommand(name, call, given))
+    monkeypatch.setattr(cli, "parse", lambda words: ParsedCommand(name, given, call))
     return cli.main([])
 
 
