@@ -76,6 +76,7 @@ def test_text_of_a_tree():
     )
 
 
+@pytest.mark.slow
 def test_a_cut_is_visible():
     tree = tree_of(START["E6"], max_depth=2)
     assert not tree.is_whole

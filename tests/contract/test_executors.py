@@ -46,7 +46,9 @@ class Passing(SimulatedExecutor):
         return super().look(jobs)
 
 
-@pytest.fixture(scope="module", params=["fake", "simulated", "local"])
+@pytest.fixture(
+    scope="module", params=["fake", "simulated", pytest.param("local", marks=pytest.mark.slow)]
+)
 def executor(request: pytest.FixtureRequest) -> Iterator[Executor]:
     if request.param != "local":
         yield FakeExecutor() if request.param == "fake" else Passing()

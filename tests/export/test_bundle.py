@@ -208,6 +208,7 @@ def test_its_configuration_trains_as_it_is(bundle, tmp_path):
     assert torch.equal(first.reshape(-1, 8).T, weights["host.0.weight"])  # the same training
 
 
+@pytest.mark.slow
 def test_its_policies_do_not_tell_where_our_code_lay(bundle):
     here = str(Path(writing.__file__).parent).encode()
     programs = [*bundle.glob("policy-*.onnx"), *bundle.glob("policy-*.pt2")]
@@ -304,6 +305,7 @@ def test_other_weights_are_found_out(copied):
         assert any(f"policy-{role}.pt2 is not the program of the weights" in line for line in found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(FILES - {"provenance.json"}))
 def test_a_damaged_or_missing_file_is_named(copied, name):
     before = (copied / name).read_bytes()

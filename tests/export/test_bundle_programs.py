@@ -102,6 +102,7 @@ def player_of(trained, case: str, role: str):
     return trainer, load_player(path, role, torch.device("cpu"))
 
 
+@pytest.mark.slow
 @every_case
 @both_roles
 def test_the_program_plays_as_the_trainer_on_every_position(trained, tmp_path, case, role):

@@ -112,6 +112,7 @@ def test_the_page_fits_a_phone_and_a_desk(folder, width):
     assert found["drawn"] >= found["plots"]
 
 
+@pytest.mark.slow
 def test_what_goes_on_beyond_an_edge_is_shaded_there(folder):
     found = look(folder, 391)
     assert found["moved"]
@@ -190,6 +191,7 @@ def contrast(one: str, other: str) -> float:
     return (high + 0.05) / (low + 0.05)
 
 
+@pytest.mark.slow
 @needs_poppler
 def test_the_page_prints_what_is_not_folded(folder):
     paper = folder / "page.pdf"
