@@ -94,9 +94,13 @@ class ConfirmedTrial:
     seeds: tuple[dict[str, Any], ...]
 
     def check(self) -> Iterator[str]:
-        """Yield what is missing of what the search believed, and of seeds."""
+        """Yield what is missing of what the search believed, of the interval, and of seeds."""
         if "value" not in self.search:
             yield "search must hold a value"
+        if (self.low is None) != (self.high is None):
+            yield "low and high must both be numbers, or both null"
+        if self.mean is None and self.low is not None:
+            yield "an interval must lie around a mean"
         if not all(type(seed.get("trial")) is int for seed in self.seeds):
             yield "seeds must name a trial each"
 

@@ -1,5 +1,6 @@
 """The parts of the page: jobs, seeds, comparisons, escaping, size, against counting by hand."""
 
+import json
 import random
 import re
 import sys
@@ -252,14 +253,23 @@ def write_confirmation(story, entries) -> None:
     files.write_json(story.view.folder.confirmation, data)
 
 
-def test_a_damaged_confirmation_does_not_stop_the_page(story):
+@pytest.mark.parametrize("wrong", [None, {"mean": None}, {"low": None}, {"high": None}])
+def test_a_damaged_confirmation_does_not_stop_the_page(story, wrong):
     told(story, 0, 0.1)
-    story.view.folder.root.mkdir(parents=True, exist_ok=True)
-    story.view.folder.confirmation.write_text("{")
+    path = story.view.folder.confirmation
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_confirmation(story, [(0, [0])])
+    assert "confirmation.json" not in page_of(story)[1].words
+    if wrong is None:
+        path.write_text("{")
+    else:
+        data = json.loads(path.read_text())
+        data["trials"][0] |= wrong
+        path.write_text(json.dumps(data))
     assert "confirmation.json" in page_of(story)[1].words
 
 
-def test_the_front_is_whom_nobody_beats_in_everything(tmp_path):
+def test_the_front_holds_the_trials_that_no_other_beats_in_everything(tmp_path):
     other = "rho_sampled/host/choose_first"
     goals = [{"metric": METRIC, "goal": "maximize"}, {"metric": other, "goal": "minimize"}]
     changes = {"objectives": goals, "budget": {"trials": 60}}
