@@ -12,11 +12,12 @@ import curve_page
 import driver_page
 import pairs_page
 import plots
+import quickstart_page
 import rows
 
 Row = dict[str, str]
 
-BY_SEED = ("learning_curves", "breeding", "pairs")
+BY_SEED = ("learning_curves", "breeding", "pairs", "quickstart")
 """tables of studies and runs, whose sections are pages of their own: no row replaces another"""
 TIMED = ("step", "rollout", "dqn", "ppo", "population", "crossplay", "start_up", "ask", "looks")
 HEAD = """# Benchmarks
@@ -57,6 +58,7 @@ def write(folder: Path) -> None:
     if not any(row["device"] == "cuda" for found in tables.values() for row in found):
         sections.append("## GPU\n\nNothing has been measured on a GPU yet.\n")
     sections += [f"![{path.stem}]({path.name})\n" for path in plots.draw(tables, folder)]
+    sections += quickstart_page.sections(every, folder)
     sections += curve_page.sections(every, folder)
     sections += breeding_page.sections(every, folder)
     sections += pairs_page.sections(every, folder)
