@@ -25,14 +25,14 @@ class Page:
 
 def opened(url: str) -> Page:
     """Open a page, wait until it has come to rest; skip the test where there is no browser."""
-    found = next((path for name in NAMES if (path := shutil.which(name))), None)
-    if found is None:
+    program = next((path for name in NAMES if (path := shutil.which(name))), None)
+    if program is None:
         pytest.skip(f"needs one of {', '.join(NAMES)}: apt-get install chromium")
     # It may still write when it has answered, so what is left is not looked at.
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         done = subprocess.run(
             [
-                found,
+                program,
                 "--headless",
                 "--no-sandbox",  # CI is root
                 "--disable-gpu",

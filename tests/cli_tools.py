@@ -215,15 +215,15 @@ class Run:
 
 def jobs_of(folder: Path) -> list[psutil.Process]:
     """Return the processes of the jobs of the studies in a folder."""
-    found = []
+    jobs = []
     for process in psutil.process_iter():
         try:
             command = process.cmdline()
             if any(str(folder) in part and "/jobs/" in part for part in command):
-                found.append(process)
+                jobs.append(process)
         except (psutil.NoSuchProcess, psutil.AccessDenied):
             continue
-    return [process for process in found if process.status() != psutil.STATUS_ZOMBIE]
+    return [process for process in jobs if process.status() != psutil.STATUS_ZOMBIE]
 
 
 def kill_jobs(folder: Path) -> None:

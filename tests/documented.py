@@ -35,8 +35,8 @@ SMALL: dict[str, Any] = {
 
 def commands(text: str) -> Iterator[str]:
     """Yield the commands of a page: those of blocks, and inline ones that are spelled out."""
-    found = re.compile(r"```(\w*)\n(.*?)```|(?<!`)`([^`\n]+)`(?!`)", flags=re.DOTALL)
-    for language, block, inline in found.findall(text):
+    pattern = re.compile(r"```(\w*)\n(.*?)```|(?<!`)`([^`\n]+)`(?!`)", flags=re.DOTALL)
+    for language, block, inline in pattern.findall(text):
         if block and not language:
             yield from filter(_is_command, map(_bare, block.splitlines()))
         elif _is_command(inline) and not re.search(r"\b[A-Z]{2,}\b|\.\.\.|\[|\b[A-Z]\b", inline):
@@ -63,7 +63,7 @@ def shrink(path: Path) -> None:
 
 def _small(data: Any) -> Any:
     if isinstance(data, list):
-        return [_small(one) for one in data]
+        return [_small(item) for item in data]
     if not isinstance(data, dict):
         return data
     # A range of the space has the key of what it searches, and keeps it.

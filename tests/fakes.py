@@ -217,7 +217,7 @@ class FakeExecutor:
         while known.left and len(known.left) < known.rows:
             shape = shape_key(known.left[0].config)
             member = known.supply.take_one(
-                shape, lambda one: self._steps_until_seat(known, one) == 0
+                shape, lambda other: self._steps_until_seat(known, other) == 0
             )
             if member is None:
                 return
@@ -269,17 +269,18 @@ class FakeExecutor:
 
     def _stride(self, known: FakeJob) -> int:
         """Return the steps to the nearest one at which something is due for any member."""
-        steps = [(known.step[one.assignment.trial], one.config) for one in known.left]
+        steps = [(known.step[member.assignment.trial], member.config) for member in known.left]
         strides = [
             due - step % due
             for step, config in steps
             for due in (config.evaluation.interval, config.checkpoint.interval, config.steps)
         ]
         strides += [
-            one.island.steps
-            - (known.step[one.assignment.trial] - one.lineage.first_step) % one.island.steps
-            for one in known.left
-            if one.island is not None
+            member.island.steps
+            - (known.step[member.assignment.trial] - member.lineage.first_step)
+            % member.island.steps
+            for member in known.left
+            if member.island is not None
         ]
         if len(known.left) < known.rows:
             oldest, config = steps[0]
@@ -291,7 +292,7 @@ class FakeExecutor:
     def _exchange(self, known: FakeJob) -> None:
         """Where a local generation ends, let the last member become a copy of the first."""
         source, taken = known.left[0], known.left[-1]
-        step, own = (known.step[one.assignment.trial] for one in (source, taken))
+        step, own = (known.step[member.assignment.trial] for member in (source, taken))
         age = step - source.lineage.first_step
         if source is taken or source.island is None or age % source.island.steps or not age:
             return
@@ -349,8 +350,10 @@ class FakeExecutor:
                 member.end("failed", step, kind=NAN, message="the weights became NaN")
                 known.left.remove(member)
             case "error":
-                for one in known.left:
-                    one.fail(RuntimeError("no such layer"), known.step[one.assignment.trial])
+                for remaining in known.left:
+                    remaining.fail(
+                        RuntimeError("no such layer"), known.step[remaining.assignment.trial]
+                    )
                 known.left.clear()
             case "vanish" | "half" | "wrong" | "zombie":
                 self._vanish(known, member, step, fault.kind if fault else "")
@@ -392,8 +395,8 @@ def _names(member: Member) -> tuple[str, ...]:
 
 def _beat(known: FakeJob) -> None:
     members = [
-        MemberHeartbeat.at(one.assignment, known.step[one.assignment.trial], _newest(one))
-        for one in known.left
+        MemberHeartbeat.at(member.assignment, known.step[member.assignment.trial], _newest(member))
+        for member in known.left
     ]
     if members:
         beat = JobHeartbeat(time.time(), "fake", 1, False, 1.0, tuple(members))

@@ -185,7 +185,7 @@ class FaultyFiles:
     # What is changed.
 
     def _replace(self, source: Any, target: Any, **where: Any) -> None:
-        paths = [self._ours(one) for one in (source, target)]
+        paths = [self._ours(path) for path in (source, target)]
         if paths[0] is None or paths[1] is None or where:
             self._real.replace(source, target, **where)
             return

@@ -29,11 +29,11 @@ class Page(HTMLParser):
         self._chart: str | None = None
 
     def handle_starttag(self, tag, attrs):
-        found = dict(attrs)
-        if "id" in found:
-            self.ids.append(found["id"])
-        self.links += [found[name] for name in LOADING if name in found]
-        self._chart = found.get("data-for") if tag == "script" else None
+        attributes = dict(attrs)
+        if "id" in attributes:
+            self.ids.append(attributes["id"])
+        self.links += [attributes[name] for name in LOADING if name in attributes]
+        self._chart = attributes.get("data-for") if tag == "script" else None
         if tag == "table":
             self.tables.append([])
         if tag == "tr":
@@ -88,5 +88,5 @@ def check_page(text: str) -> Page:
 
 def trace(chart: dict, name: str) -> dict:
     """Return the trace of that name."""
-    (found,) = [one for one in chart["data"] if one.get("name") == name]
-    return found
+    (match,) = [chart_trace for chart_trace in chart["data"] if chart_trace.get("name") == name]
+    return match

@@ -146,7 +146,7 @@ def start_postgresql() -> Server:
     secret.chmod(0o644)
     _run(initdb, f"--pgdata={data}", f"--username={USER}", f"--pwfile={secret}", *_INITDB)
     port = _free_port()
-    settings = [part for one in POSTGRESQL_SETTINGS for part in ("-c", one)]
+    settings = [part for setting in POSTGRESQL_SETTINGS for part in ("-c", setting)]
     return Server(
         Program(
             command=(postgres, "-D", str(data), "-p", str(port), *settings),
@@ -201,10 +201,10 @@ _INITDB = ("--auth=scram-sha-256", "--encoding=UTF8", "--locale=C", "--no-sync")
 
 def _program(name: str, places: Sequence[Path], package: str) -> str:
     path = os.pathsep.join([os.environ.get("PATH", ""), *map(str, reversed(places))])
-    found = shutil.which(name, path=path)
-    if found is None:
+    program = shutil.which(name, path=path)
+    if program is None:
         raise MissingProgramError(f"{name} is not installed; apt-get install {package}")
-    return found
+    return program
 
 
 def _folder() -> Path:

@@ -48,8 +48,8 @@ class Operation:
 
     def again(self) -> None:
         """Do it on the same tensors; results are written where they were."""
-        found = self.function(*self.arguments, **self.named)
-        new = [tensor for tensor in tree_flatten(found)[0] if isinstance(tensor, Tensor)]
+        repeated = self.function(*self.arguments, **self.named)
+        new = [tensor for tensor in tree_flatten(repeated)[0] if isinstance(tensor, Tensor)]
         for old, result in zip(self.results, new, strict=True):
             if place(old) != place(result):
                 old.copy_(result)
@@ -84,15 +84,15 @@ class Tape(TorchDispatchMode):
         ]
         for tensor in given:
             self._remember(tensor)
-        found = function(*arguments, **named)
+        returned = function(*arguments, **named)
         results = [
-            tensor.detach() for tensor in tree_flatten(found)[0] if isinstance(tensor, Tensor)
+            tensor.detach() for tensor in tree_flatten(returned)[0] if isinstance(tensor, Tensor)
         ]
-        known = {place(one) for one in given}
+        known = {place(argument) for argument in given}
         self._own |= {place(result) for result in results} - known
         arguments, named = tree_map_only(Tensor, Tensor.detach, (arguments, named))
         self._operations.append(Operation(function, arguments, named, results))
-        return found
+        return returned
 
     def _remember(self, tensor: Tensor) -> None:
         """Keep what was there before the recording."""

@@ -49,9 +49,9 @@ def test_what_is_added_most_touches_three_places():
 
 def test_files_of_tests_that_the_guide_names_exist():
     root = GUIDE.parent.parent
-    found = re.findall(r"`((?:tests|studies)/[\w/.]+)`", TEXT)
-    assert len(found) >= 8
-    for path in found:
+    named = re.findall(r"`((?:tests|studies)/[\w/.]+)`", TEXT)
+    assert len(named) >= 8
+    for path in named:
         assert (root / path).exists(), path
 
 

@@ -84,8 +84,8 @@ def test_shapes_and_algorithms_are_bred_together(searched):
     operators = [operator["name"] for operator in spec["population"]["operators"]]
     assert operators == ["clone", "gaussian_mutation", "safe_mutation", "distillation"]
     assert read(searched, "status", "small-bred")["state"] == "finished"
-    found = read(searched, "lineage", "small-bred")
-    roots = [trial["founder"] for trial in found["trials"] if trial["founder"] is not None]
+    bred = read(searched, "lineage", "small-bred")
+    roots = [trial["founder"] for trial in bred["trials"] if trial["founder"] is not None]
     assert sorted(root["study"] for root in roots) == ["other", "other", "small", "small"]
     done = hpsearch(searched, "lineage", "small-bred", "--all")
     assert "clone of small/" in done.stdout

@@ -78,17 +78,17 @@ def test_it_goes_on_after_interruptions_and_says_what_to_export(searched):
     assert sum(trial["chance"] for trial in plain["trials"]) == pytest.approx(1.0)
     assert no_jobs_left(searched)
 
-    search = {one["trial"]: one for one in read(searched, "trials", "tiny")}
-    again = {one["trial"]: one for one in read(searched, "trials", NAME)}
-    found = plain_optuna(searched, "tiny").trials, _optuna(searched)
-    assert [len(trials) for trials in found] == [3, 4]
-    assert {trial.state for trials in found for trial in trials} == {TrialState.COMPLETE}
-    ranked = sorted(search.values(), key=lambda one: -one["value"])
-    assert {trial["trial"] for trial in plain["trials"]} == {one["trial"] for one in ranked[:2]}
-    for one in plain["trials"]:
-        for seed in one["seeds"]:
-            assert again[seed["trial"]]["params"] == search[one["trial"]]["params"]
-            config, before = again[seed["trial"]]["config"], search[one["trial"]]["config"]
+    search = {row["trial"]: row for row in read(searched, "trials", "tiny")}
+    again = {row["trial"]: row for row in read(searched, "trials", NAME)}
+    studies_trials = plain_optuna(searched, "tiny").trials, _optuna(searched)
+    assert [len(trials) for trials in studies_trials] == [3, 4]
+    assert {trial.state for trials in studies_trials for trial in trials} == {TrialState.COMPLETE}
+    ranked = sorted(search.values(), key=lambda row: -row["value"])
+    assert {trial["trial"] for trial in plain["trials"]} == {row["trial"] for row in ranked[:2]}
+    for row in plain["trials"]:
+        for seed in row["seeds"]:
+            assert again[seed["trial"]]["params"] == search[row["trial"]]["params"]
+            config, before = again[seed["trial"]]["config"], search[row["trial"]]["config"]
             assert config == before | {"seed": seed["seed"]}
             assert 0.0 < seed["metrics"][METRIC] < 1.0
 

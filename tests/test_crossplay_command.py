@@ -123,10 +123,10 @@ def test_each_cell_is_that_of_cross_play_itself(capsys, runs, pairs):
             cell = played.cell(host["name"], agent["name"])
             assert (plain["rho"][p][q], plain["capped"][p][q]) == (cell.value, cell.capped)
             assert plain["low"][p][q] <= cell.value <= plain["high"][p][q]
-    found = {host.name: host for host in standings(played, 4).hosts}
+    host_ratings = {host.name: host for host in standings(played, 4).hosts}
     for host in plain["hosts"]:
-        assert host["strength"]["value"] == pytest.approx(found[host["name"]].strength.value)
-        assert host["nash"]["value"] == pytest.approx(found[host["name"]].nash.value)
+        assert host["strength"]["value"] == pytest.approx(host_ratings[host["name"]].strength.value)
+        assert host["nash"]["value"] == pytest.approx(host_ratings[host["name"]].nash.value)
 
 
 def test_json_has_its_keys(capsys, runs, pairs):
@@ -192,7 +192,7 @@ def test_batches_of_hosts_change_no_game(runs, pairs, monkeypatch):
 def test_sampled_players_draw_their_moves(capsys, pairs):
     def rho(*mode):
         plain = json.loads(printed(capsys, *pairs, *QUICK, *mode, "--json"))
-        hosts, agents = ([one["name"] for one in plain[side]] for side in ("hosts", "agents"))
+        hosts, agents = ([player["name"] for player in plain[side]] for side in ("hosts", "agents"))
         matrix = np.array(plain["rho"])[np.argsort(hosts)][:, np.argsort(agents)]
         return plain["mode"], matrix, sorted(hosts), sorted(agents)
 
@@ -201,7 +201,8 @@ def test_sampled_players_draw_their_moves(capsys, pairs):
     greedy = rho("--greedy")[1]
     assert (greedy == rho()[1]).all()
     drawn = np.ix_(
-        [hosts.index(one) for one in ("dqn", "ppo")], [agents.index(one) for one in ("dqn", "ppo")]
+        [hosts.index(player) for player in ("dqn", "ppo")],
+        [agents.index(player) for player in ("dqn", "ppo")],
     )
     assert (sampled[drawn] != greedy[drawn]).any()
     scripted = (hosts.index("zeillinger"), agents.index("choose_first"))

@@ -108,19 +108,19 @@ class Looking(FakeExecutor):
 
 def look(study=None, table=LOCAL, executor=None):
     """Return the findings by name; those of one name in a list."""
-    found = {}
+    findings_by_name = {}
     made = executor or Looking()
     for finding in examine_all(study, Path("runs"), table, lambda study, folder: made):
-        found.setdefault(finding.name, []).append(finding)
-    return found
+        findings_by_name.setdefault(finding.name, []).append(finding)
+    return findings_by_name
 
 
-def levels(found):
-    return {name: [finding.level for finding in some] for name, some in found.items()}
+def levels(findings):
+    return {name: [finding.level for finding in some] for name, some in findings.items()}
 
 
-def only(found, name):
-    [finding] = found[name]
+def only(findings, name):
+    [finding] = findings[name]
     return finding
 
 
@@ -196,20 +196,20 @@ print(sorted({"torch", "numba"} & set(sys.modules)), file=sys.stderr)
 
 def test_a_file_in_place_of_the_folder_is_an_error(place):
     (place / "runs").write_text("")
-    found = look()
-    assert only(found, "runs folder").level == "error"
-    assert only(found, "writing").level == "error"
+    findings = look()
+    assert only(findings, "runs folder").level == "error"
+    assert only(findings, "writing").level == "error"
 
 
 # The study and its database.
 
 
 def test_a_new_study_is_well(place):
-    found = look("study.yaml")
-    assert only(found, "study").level == "ok"
-    assert only(found, "SQLite").level == "ok"
-    assert "the first run makes it" in only(found, "database").sentence
-    assert only(found, "GPUs").level == "skipped"
+    findings = look("study.yaml")
+    assert only(findings, "study").level == "ok"
+    assert only(findings, "SQLite").level == "ok"
+    assert "the first run makes it" in only(findings, "database").sentence
+    assert only(findings, "GPUs").level == "skipped"
     assert not (place / "runs").exists()
 
 
@@ -218,11 +218,11 @@ def test_a_finished_study_is_well_by_name_and_by_file(place):
     write_study(place, {"budget": {"trials": 1}})
     hpsearch(place, "run", "study.yaml", "--no-export")
     for name in ("tiny", "study.yaml"):
-        found = look(name)
-        assert "answers in" in only(found, "database").sentence
-        assert only(found, "tables").sentence == f"version {newest_version()}, the newest"
-        assert only(found, "driver").sentence == "no driver has the study now"
-        assert only(found, "files").level == "ok"
+        findings = look(name)
+        assert "answers in" in only(findings, "database").sentence
+        assert only(findings, "tables").sentence == f"version {newest_version()}, the newest"
+        assert only(findings, "driver").sentence == "no driver has the study now"
+        assert only(findings, "files").level == "ok"
     write_study(place, {"budget": {"trials": 1}, "seed": 4})
     assert "searches something else" in only(look("study.yaml"), "search").sentence
     # By its name it is found without its file too, but not without its database.
@@ -243,19 +243,19 @@ def test_a_lost_database_is_an_error(place):
 def test_a_file_that_is_no_database_is_an_error(place):
     (place / "runs").mkdir()
     (place / "runs/tiny.db").write_text("no database" * 100)
-    found = only(look("study.yaml"), "database")
-    assert found.level == "error"
-    assert "is no intact SQLite database" in found.sentence
+    finding = only(look("study.yaml"), "database")
+    assert finding.level == "error"
+    assert "is no intact SQLite database" in finding.sentence
 
 
 def test_every_fault_of_the_file_is_a_finding(place):
     write_study(place, {"storage": "postgresql://ann:secret@host/db", "seed": -1})
-    found = look("study.yaml")
-    assert [finding.level for finding in found["study"]] == ["error", "error"]
-    text = str(found)
+    findings = look("study.yaml")
+    assert [finding.level for finding in findings["study"]] == ["error", "error"]
+    text = str(findings)
     assert "password" in text
     assert "secret" not in text
-    assert "database" not in found, "there is no study to look at"
+    assert "database" not in findings, "there is no study to look at"
 
 
 def test_an_unknown_study_is_a_finding(place):
@@ -266,20 +266,20 @@ def test_a_server_that_is_away_is_an_error(place, monkeypatch):
     monkeypatch.setenv("TINY_URL", "postgresql+psycopg://ann:secret@127.0.0.1:9/db")
     monkeypatch.setattr("hpsearch.study.database.FIRST_PATIENCE", 0.1)
     write_study(place, {"storage": "env:TINY_URL"})
-    found = only(look("study.yaml"), "database")
-    assert found.level == "error"
-    assert "cannot be used now" in found.sentence
-    assert "secret" not in found.sentence
+    finding = only(look("study.yaml"), "database")
+    assert finding.level == "error"
+    assert "cannot be used now" in finding.sentence
+    assert "secret" not in finding.sentence
 
 
 @pytest.mark.parametrize("server", ["postgresql_url", "mysql_url"])
 def test_a_server_is_asked(place, monkeypatch, request, server):
     monkeypatch.setenv("TINY_URL", request.getfixturevalue(server))
     write_study(place, {"storage": "env:TINY_URL"})
-    found = look("study.yaml")
-    assert "answers in" in only(found, "database").sentence
-    assert only(found, "tables").level == "ok"
-    assert "SQLite" not in found
+    findings = look("study.yaml")
+    assert "answers in" in only(findings, "database").sentence
+    assert only(findings, "tables").level == "ok"
+    assert "SQLite" not in findings
 
 
 def test_sqlite_on_a_network_file_system(place, install):
@@ -305,11 +305,11 @@ def test_a_job_names_the_fault_of_a_gpu_that_it_was_given(place, monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", uuid)
     write_trainer(place, {"device": "cuda"})
     done = hpsearch(place, "doctor", "study.yaml", "--json", code=1)
-    found = {finding["name"]: finding for finding in json.loads(done.stdout)}
-    assert found["GPUs"]["level"] == "ok", found["GPUs"]
-    assert found["GPUs"]["sentence"].startswith("1 job trains at once, each on 1 of 1 GPU (GPU")
-    assert found["job"]["level"] == "error"
-    said = found["job"]["sentence"]
+    names = {finding["name"]: finding for finding in json.loads(done.stdout)}
+    assert names["GPUs"]["level"] == "ok", names["GPUs"]
+    assert names["GPUs"]["sentence"].startswith("1 job trains at once, each on 1 of 1 GPU (GPU")
+    assert names["job"]["level"] == "error"
+    said = names["job"]["sentence"]
     assert "cannot train on cuda, since torch says: it " in said
     assert f"CUDA_VISIBLE_DEVICES is '{uuid}'" in said
 
@@ -324,10 +324,10 @@ def test_a_machine_without_the_gpus_that_are_wanted(place, monkeypatch, uuids, v
     if visible is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     write_trainer(place, {"device": "cuda"})
-    found = look("study.yaml")
-    assert only(found, "GPUs").level == "error"
-    assert said in only(found, "GPUs").sentence
-    assert only(found, "job").level == "skipped"
+    findings = look("study.yaml")
+    assert only(findings, "GPUs").level == "error"
+    assert said in only(findings, "GPUs").sentence
+    assert only(findings, "job").level == "skipped"
 
 
 def test_a_job_tries_the_device_of_the_study(place, monkeypatch):
@@ -336,8 +336,8 @@ def test_a_job_tries_the_device_of_the_study(place, monkeypatch):
     executor = Looking(DeviceReport("0", "2.13", ("H200",), None))
     assert only(look("study.yaml", executor=executor), "job").level == "ok"
     write_trainer(place, {"device": "cuda"})
-    found = only(look("study.yaml", executor=executor), "job")
-    assert found.sentence.endswith("CUDA_VISIBLE_DEVICES is '0', torch is 2.13, GPUs: H200")
+    finding = only(look("study.yaml", executor=executor), "job")
+    assert finding.sentence.endswith("CUDA_VISIBLE_DEVICES is '0', torch is 2.13, GPUs: H200")
     assert executor.devices == ["cpu", "cuda"]
 
 
@@ -353,9 +353,9 @@ def test_a_job_tries_the_device_of_the_study(place, monkeypatch):
 )
 def test_a_job_that_says_nothing(place, monkeypatch, executor, level, said):
     monkeypatch.setattr(machine, "JOB_SECONDS", 0.2)
-    found = only(look("study.yaml", executor=executor), "job")
-    assert found.level == level
-    assert said in found.sentence
+    finding = only(look("study.yaml", executor=executor), "job")
+    assert finding.level == level
+    assert said in finding.sentence
     assert executor.cancelled == (["7"] if level == "warning" else [])
 
 
@@ -366,12 +366,12 @@ def test_a_study_on_a_healthy_cluster_is_well(place, install):
     programs = install()
     slurm_study(place)
     write_trainer(place, {"device": "cuda"})
-    found = look("study.yaml", nfs(place) + f"/dev/vdb {place}/db ext4 rw 0 0\n")
-    del found["SQLite"]
-    assert not has_error([one for some in found.values() for one in some]), found
-    assert only(found, "SLURM").sentence == "22.05.8 answers, the cluster is tiny"
-    assert only(found, "partition of jobs").sentence == "normal takes jobs of 10 minutes"
-    assert only(found, "GPUs").sentence.startswith("a task asks for 1 GPUs (a100), 1 CPUs")
+    findings = look("study.yaml", nfs(place) + f"/dev/vdb {place}/db ext4 rw 0 0\n")
+    del findings["SQLite"]
+    assert not has_error([finding for some in findings.values() for finding in some]), findings
+    assert only(findings, "SLURM").sentence == "22.05.8 answers, the cluster is tiny"
+    assert only(findings, "partition of jobs").sentence == "normal takes jobs of 10 minutes"
+    assert only(findings, "GPUs").sentence.startswith("a task asks for 1 GPUs (a100), 1 CPUs")
     jobs, driver = (programs / "sbatch.calls").read_text().splitlines()
     for option in ("--test-only", "--partition=normal", "--gres=gpu:a100:1", "--time=10"):
         assert option in jobs.split()
@@ -384,9 +384,9 @@ def test_without_a_study_slurm_is_looked_at_if_it_is_there(place, install):
     install()
     assert levels(look())["accounting"] == ["ok"]
     install(scontrol="echo no route >&2; exit 1")
-    found = only(look(), "SLURM")
-    assert found.level == "warning"
-    assert "scontrol failed: no route" in found.sentence
+    finding = only(look(), "SLURM")
+    assert finding.level == "warning"
+    assert "scontrol failed: no route" in finding.sentence
 
 
 def test_a_study_on_this_machine_does_not_ask_slurm(place, install):
@@ -397,19 +397,19 @@ def test_a_study_on_this_machine_does_not_ask_slurm(place, install):
 def test_a_cluster_that_does_not_answer_is_one_error(place, install):
     install(scontrol="echo no route >&2; exit 1")
     slurm_study(place)
-    found = look("study.yaml")
-    assert only(found, "SLURM").level == "error"
-    assert "run this on a login node" in only(found, "SLURM").sentence
-    assert "submission of jobs" not in found
+    findings = look("study.yaml")
+    assert only(findings, "SLURM").level == "error"
+    assert "run this on a login node" in only(findings, "SLURM").sentence
+    assert "submission of jobs" not in findings
 
 
 def test_what_sbatch_refuses_is_an_error_in_its_words(place, install):
     install(sbatch="echo 'sbatch: error: Invalid qos specification' >&2; exit 1", sacct="exit 1")
     slurm_study(place)
-    found = look("study.yaml")
-    assert only(found, "submission of jobs").level == "error"
-    assert "Invalid qos specification" in only(found, "submission of the driver").sentence
-    assert only(found, "accounting").level == "warning"
+    findings = look("study.yaml")
+    assert only(findings, "submission of jobs").level == "error"
+    assert "Invalid qos specification" in only(findings, "submission of the driver").sentence
+    assert only(findings, "accounting").level == "warning"
 
 
 def test_a_wrong_profile_is_a_finding(place, install):

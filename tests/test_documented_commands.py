@@ -111,10 +111,12 @@ def serve(folder: Path, words: list[str]) -> None:
 
 
 def test_commands_are_found():
-    found = list(commands("a `hpsearch run` b `hpsearch run x.yaml` `hpsearch run STUDY -o DIR`\n"))
-    assert found == ["hpsearch run x.yaml"]
-    found = list(commands("```\nhpsearch status tour --watch    # a look\n1.5\n```\n`make test`"))
-    assert found == ["hpsearch status tour --watch", "make test"]
+    listed = list(
+        commands("a `hpsearch run` b `hpsearch run x.yaml` `hpsearch run STUDY -o DIR`\n")
+    )
+    assert listed == ["hpsearch run x.yaml"]
+    listed = list(commands("```\nhpsearch status tour --watch    # a look\n1.5\n```\n`make test`"))
+    assert listed == ["hpsearch status tour --watch", "make test"]
     assert len(GIVEN) > 20
 
 

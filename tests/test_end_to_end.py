@@ -66,9 +66,9 @@ def whole(tmp_path_factory):
     """The outcomes of a study that nothing disturbed."""
     folder = new_study(tmp_path_factory.mktemp("whole"))
     hpsearch(folder, "run", "study.yaml", "--no-export")
-    found = outcomes(folder)
-    assert len({values[0] for _, values, _, _ in found.values()}) == 4
-    return found
+    ending = outcomes(folder)
+    assert len({values[0] for _, values, _, _ in ending.values()}) == 4
+    return ending
 
 
 @pytest.fixture
@@ -381,7 +381,7 @@ def test_every_sampler_goes_on_by_name_as_if_undisturbed(folder, sampler):
         "host.gamma": {"type": "float", "low": 0.8, "high": 0.95, "step": 0.05},
     }
     changes = {"space": space, "sampler": {"name": sampler}, "seed": 21}
-    found = []
+    runs = []
     for name in ("whole", "interrupted"):
         new_study(folder / name, changes)
         if name == "interrupted":
@@ -389,9 +389,9 @@ def test_every_sampler_goes_on_by_name_as_if_undisturbed(folder, sampler):
             run.wait_until(half_way(folder / name, 0))
             run.end(signal.SIGINT)
         hpsearch(folder / name, "run", "study.yaml" if name == "whole" else "tiny", "--no-export")
-        found.append(outcomes(folder / name))
-    assert found[0] == found[1]
-    assert len(found[0]) == 4
+        runs.append(outcomes(folder / name))
+    assert runs[0] == runs[1]
+    assert len(runs[0]) == 4
 
 
 @pytest.mark.slow
@@ -401,7 +401,7 @@ def test_a_study_that_prunes_ends_the_same_after_an_interruption(folder):
         "budget": {"trials": 9},
         "space/steps": {"type": "int", "low": 600, "high": 600},
     }
-    found = []
+    runs = []
     for name in ("whole", "interrupted"):
         new_study(folder / name, changes)
         if name == "interrupted":
@@ -409,10 +409,10 @@ def test_a_study_that_prunes_ends_the_same_after_an_interruption(folder):
             run.wait_until(half_way(folder / name, 1))
             run.end(signal.SIGINT)
         hpsearch(folder / name, "run", "study.yaml", "--no-export")
-        found.append(outcomes(folder / name))
+        runs.append(outcomes(folder / name))
         status = read(folder / name, "status", "tiny")
         assert status["trials"]["pruned"] + status["trials"]["finished"] == 9
         assert status["trials"]["pruned"] > 0
-    assert [(state, values, params) for state, values, params, _ in found[0].values()] == [
-        (state, values, params) for state, values, params, _ in found[1].values()
+    assert [(state, values, params) for state, values, params, _ in runs[0].values()] == [
+        (state, values, params) for state, values, params, _ in runs[1].values()
     ]

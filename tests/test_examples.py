@@ -20,8 +20,8 @@ def commands() -> dict[str, argparse.ArgumentParser]:
 
 def examples(command: str) -> list[str]:
     """Return the lines at the end of a command's help, below `example:`."""
-    _, found, text = commands()[command].format_help().rpartition("\nexample")
-    assert found
+    _, separator, text = commands()[command].format_help().rpartition("\nexample")
+    assert separator
     heading, *lines = text.splitlines()
     assert heading == ("s:" if len(lines) > 1 else ":")
     return [line.strip() for line in lines]

@@ -82,8 +82,8 @@ def old(kind="host", **changes):
 
 def remarks(data, kind):
     """Return the sentences of a kind by their keys."""
-    found = convert(data, source="old.yml").remarks
-    return {remark.key: remark.text for remark in found if remark.kind == kind}
+    warnings = convert(data, source="old.yml").remarks
+    return {remark.key: remark.text for remark in warnings if remark.kind == kind}
 
 
 def problems(data):
@@ -231,10 +231,10 @@ def test_all_faults_are_listed_by_their_old_names():
         host__optim__name="adagrad",
         host__er_schedule={"mode": "exponential", "initial_er": 0.5},
     )
-    found = "\n".join(problems(data))
+    text = "\n".join(problems(data))
     for key in ("max_value must", "host.gamma is missing", "host.tau must lie", "host.optim.name"):
-        assert key in found
-    assert "host.er_schedule.rate is missing" in found
+        assert key in text
+    assert "host.er_schedule.rate is missing" in text
 
 
 def test_a_network_out_of_the_grammar_is_told():

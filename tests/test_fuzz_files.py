@@ -147,8 +147,8 @@ def _whole_page_entry(study: StudyDir) -> None:
     """Use a confirmation as the page does."""
     from hpsearch.report.page.answer import confirmation_section
 
-    found = whole_confirmation(_view(study))
-    material: Any = SimpleNamespace(confirmation=found, is_confirmed=True)
+    entry = whole_confirmation(_view(study))
+    material: Any = SimpleNamespace(confirmation=entry, is_confirmed=True)
     confirmation_section(material)
 
 

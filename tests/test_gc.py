@@ -37,8 +37,8 @@ def collect(folder: Path, capsys, *, dry_run=False, traces=False) -> dict:
 def files(folder: Path) -> dict[str, int]:
     """Return the sizes of all files of the study but its database."""
     root = folder / "runs" / "tiny"
-    found = (path for path in root.rglob("*") if path.is_file())
-    return {str(path.relative_to(root)): path.stat().st_size for path in found}
+    paths = (path for path in root.rglob("*") if path.is_file())
+    return {str(path.relative_to(root)): path.stat().st_size for path in paths}
 
 
 @pytest.mark.slow

@@ -58,11 +58,11 @@ def test_members_grow_and_play_on(whole):
     grown = [trial for trial in lineage["trials"] if trial["operator"] == "grow"]
     assert grown
     folder = StudyDir(whole / "runs/tiny")
-    for one in grown:
-        trial = folder.trial(one["trial"])
+    for member in grown:
+        trial = folder.trial(member["trial"])
         assert trial.read_birth().adopted
-        (path,) = [path for path in one["changes"] if path.endswith(".net_arch")]
-        before, after = map(json.loads, one["changes"][path])
+        (path,) = [path for path in member["changes"] if path.endswith(".net_arch")]
+        before, after = map(json.loads, member["changes"][path])
         assert (before, after) in [([8], [16]), ([16], [16, 16])]
         role, _, key = path.partition(".")
         assert yaml_file.load(trial.config)[role][key] == after

@@ -35,11 +35,11 @@ def keys_of(node: yaml.Node) -> list[tuple[str, int]]:
     """Return keys with the lines on which they stand, without those of items and flow mappings."""
     if not isinstance(node, yaml.MappingNode) or node.flow_style:
         return []
-    found = []
+    keys = []
     for key, value in node.value:
-        found.append((key.value, key.start_mark.line))
-        found += [] if key.value in ITEMS else keys_of(value)
-    return found
+        keys.append((key.value, key.start_mark.line))
+        keys += [] if key.value in ITEMS else keys_of(value)
+    return keys
 
 
 @pytest.fixture(params=TEMPLATES)
@@ -85,8 +85,8 @@ def test_every_key_of_the_schema_stands_in_the_files(written):
     for block in (SlurmOptions, PopulationOptions):
         for field in dataclasses.fields(block):
             assert re.search(rf"\b{field.name}\b", text), field.name
-    for one in (*SAMPLERS, *PRUNERS):
-        assert re.search(rf"name: {one}\b", text), one
+    for option in (*SAMPLERS, *PRUNERS):
+        assert re.search(rf"name: {option}\b", text), option
     # A trainer configuration has no defaults, so that it loads says that all its keys are there.
     assert read_config(yaml_file.load(files.trainer), source="")
 

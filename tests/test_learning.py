@@ -31,13 +31,13 @@ def test_ppo_at_20x3():
 
     Earlier, its greedy play still dips now and then, by .03, which its sampled play does not.
     """
-    found = train("ppo_20x3.yaml", {"steps": 300, "seed": 11})
-    assert found["rho_sampled/host/choose_first"] > 0.165
-    assert found["rho/host/choose_first"] > 0.15
+    rho = train("ppo_20x3.yaml", {"steps": 300, "seed": 11})
+    assert rho["rho_sampled/host/choose_first"] > 0.165
+    assert rho["rho/host/choose_first"] > 0.15
 
 
 @pytest.mark.slow
 def test_dqn_at_20x3():
     """In a third of its steps."""
-    found = train("dqn_20x3.yaml", {"steps": 4000, "seed": 11})
-    assert found["rho/host/choose_first"] > 0.145
+    rho = train("dqn_20x3.yaml", {"steps": 4000, "seed": 11})
+    assert rho["rho/host/choose_first"] > 0.145

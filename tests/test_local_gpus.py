@@ -41,7 +41,7 @@ def test_as_many_jobs_at_once_as_there_are_gpus_for(tmp_path, monkeypatch):
     seen = seen_by_jobs(tmp_path)
     assert sorted(seen[:2]) == [["0"], ["1"]]
     assert len(seen) == 4
-    assert all(one in (["0"], ["1"]) for one in seen)
+    assert all(gpus in (["0"], ["1"]) for gpus in seen)
     assert not list((tmp_path / "runs/tiny/jobs").glob("*/waits-for-gpus"))
     summary = read(tmp_path, "status", "tiny")
     assert summary["trials"]["finished"] == 4

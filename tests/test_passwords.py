@@ -51,8 +51,8 @@ def test_no_password_in_files_output_and_exports(postgresql: Server, tmp_path: P
         postgresql.start()
     assert "cannot be used now" in done[-1].stderr
 
-    for one in done:
-        for text in (one.stdout, one.stderr):
+    for ended in done:
+        for text in (ended.stdout, ended.stderr):
             assert PASSWORD not in text
             assert quote(PASSWORD, safe="") not in text
     assert holding_the_password(tmp_path) == []

@@ -245,24 +245,26 @@ def test_unions_without_a_tag_go_by_the_keys_they_have():
 
 
 def test_leaves_know_their_path_and_who_may_differ():
-    found = {leaf.path: leaf for leaf in leaves(read(Everything, whole(), source="test.yaml"))}
-    assert found["paint.depth"].value == 2
-    assert found["role.layers"].value == [1, 2]
-    assert found["ranges"].value == [{"low": 0, "high": 0}]
-    assert found["role.lr"].per_member
-    assert not found["rate"].per_member
+    leaf_by_path = {
+        leaf.path: leaf for leaf in leaves(read(Everything, whole(), source="test.yaml"))
+    }
+    assert leaf_by_path["paint.depth"].value == 2
+    assert leaf_by_path["role.layers"].value == [1, 2]
+    assert leaf_by_path["ranges"].value == [{"low": 0, "high": 0}]
+    assert leaf_by_path["role.lr"].per_member
+    assert not leaf_by_path["rate"].per_member
 
 
 @pytest.mark.parametrize(
-    ("data", "found"),
+    ("data", "kind"),
     [
         ({"color": "crimson", "depth": 3}, Red("crimson", 3)),
         ({"color": "blue", "share": 0.5}, Blue("blue", 0.5)),
     ],
 )
-def test_a_file_may_hold_one_of_several_kinds(data, found):
-    assert read_hint(Red | Blue, data, source="test.yaml") == found
-    assert read_hint(Red | Blue | None, data, source="test.yaml") == found
+def test_a_file_may_hold_one_of_several_kinds(data, kind):
+    assert read_hint(Red | Blue, data, source="test.yaml") == kind
+    assert read_hint(Red | Blue | None, data, source="test.yaml") == kind
 
 
 @pytest.mark.parametrize(
@@ -345,8 +347,8 @@ def test_checks_of_base_and_derived_are_all_made():
 @pytest.mark.parametrize("high", [None, 5.0])
 def test_a_nullable_number_is_a_leaf_that_may_differ(high):
     value = read(RedCase, {"color": "red", "low": 1, "high": high}, source="test.yaml")
-    found = {leaf.path: (leaf.value, leaf.per_member) for leaf in leaves(value)}
-    assert found == {"color": ("red", False), "low": (1, False), "high": (high, True)}
+    leaf_by_path = {leaf.path: (leaf.value, leaf.per_member) for leaf in leaves(value)}
+    assert leaf_by_path == {"color": ("red", False), "low": (1, False), "high": (high, True)}
     with pytest.raises(ConfigError, match=r"high must lie in \(0, inf\), but is 0\.0"):
         read(RedCase, {"color": "red", "low": -1, "high": 0}, source="test.yaml")
 

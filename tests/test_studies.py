@@ -107,9 +107,9 @@ def made_small(data, sizes):
 @pytest.mark.parametrize("path", TRAINER_FILES, ids=name)
 def test_the_second_line_of_a_trainer_file_runs_it_or_its_study(path):
     command = path.read_text().splitlines()[1]
-    found = re.fullmatch(r"# hpsearch (train|run) studies/(\S+)", command)
-    assert found, command
-    kind, file = found.groups()
+    launch = re.fullmatch(r"# hpsearch (train|run) studies/(\S+)", command)
+    assert launch, command
+    kind, file = launch.groups()
     if kind == "train":
         assert file == name(path)
     else:

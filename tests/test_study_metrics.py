@@ -109,8 +109,8 @@ class Served:
 
         def condition() -> bool:
             time.sleep(0.2)
-            found = scrape(self.port)
-            return expected.items() <= found.items() and found[SPEED,] > 0
+            gauges = scrape(self.port)
+            return expected.items() <= gauges.items() and gauges[SPEED,] > 0
 
         self.run.wait_until(condition)
 
@@ -135,11 +135,11 @@ def served(tmp_path_factory):
 
 def test_what_is_scraped_is_the_studys_state(served, monkeypatch):
     monkeypatch.chdir(served.folder)
-    found = scrape(served.port)
+    gauges = scrape(served.port)
     said = read(served.folder, "status", "tiny")
     state = open_view("tiny", Path("runs")).state
     by_name = {
-        name: {key[1]: value for key, value in found.items() if key[0] == f"hpsearch_study_{name}"}
+        name: {key[1]: value for key, value in gauges.items() if key[0] == f"hpsearch_study_{name}"}
         for name in ("trials", "jobs", "status", "best_value", "best_low", "best_high")
     }
     assert by_name["trials"] == said["trials"]
@@ -148,17 +148,17 @@ def test_what_is_scraped_is_the_studys_state(served, monkeypatch):
     best = said["best"]["metrics"][METRIC]
     for key in ("value", "low", "high"):
         assert by_name[f"best_{key}"] == {METRIC: best[key]}
-    assert found["hpsearch_study_best_trial", METRIC] == said["best"]["trial"]
-    assert found["hpsearch_study_budget_trials",] == said["budget"]
+    assert gauges["hpsearch_study_best_trial", METRIC] == said["best"]["trial"]
+    assert gauges["hpsearch_study_budget_trials",] == said["budget"]
     assert said["waste"]["lost"]["attempts"] == 2
     waits = [job.began_at - job.announced_at for job in state.jobs.values()]
-    assert found["hpsearch_study_queue_wait_seconds_count",] == len(waits) == 3
-    assert found["hpsearch_study_queue_wait_seconds_sum",] == pytest.approx(sum(waits))
-    assert abs(time.time() - found["hpsearch_study_look_timestamp_seconds",]) < 60
-    assert found["hpsearch_study_round_seconds",] > 0
+    assert gauges["hpsearch_study_queue_wait_seconds_count",] == len(waits) == 3
+    assert gauges["hpsearch_study_queue_wait_seconds_sum",] == pytest.approx(sum(waits))
+    assert abs(time.time() - gauges["hpsearch_study_look_timestamp_seconds",]) < 60
+    assert gauges["hpsearch_study_round_seconds",] > 0
     folder = StudyDir(served.folder / "runs/tiny")
     beats = [folder.heartbeat(number, 2) for number in (2, 3)]
-    assert 120 < found["hpsearch_study_training_steps_total",] <= 120 + sum(b.step for b in beats)
+    assert 120 < gauges["hpsearch_study_training_steps_total",] <= 120 + sum(b.step for b in beats)
 
 
 def test_without_the_token_nothing_is_told(served):
@@ -255,7 +255,7 @@ def test_every_expression_of_the_dashboard_is_answered(prometheus):
     for _, expression in expressions():
         name = expression.replace('{study="$study"}', "").replace('study="$study", ', "")
         answered[name] = ask(prometheus, expression.replace("$study", "tiny"))
-    assert {name for name, found in answered.items() if not found} == EMPTY
+    assert {name for name, answer in answered.items() if not answer} == EMPTY
     (status,) = answered["max by (status) (hpsearch_study_status) == 1"]
     assert status["metric"] == {"status": "running"}
     (lost,) = answered["sum by (kind) (hpsearch_study_attempts_lost_total) > 0"]

@@ -160,7 +160,7 @@ def test_pause_resume_cancel_retry(submitted) -> None:
     assert "trying 1 failed trial again, with the same parameters as new ones" in said
     assert "; a driver is started for them\ntiny: driven by process" in said
     seen = wait_for(folder, lambda seen: seen["trials"]["running"] > 0)
-    again = [one for one in read(folder, "trials", "tiny") if one["retry_of"] == 1]
+    again = [trial for trial in read(folder, "trials", "tiny") if trial["retry_of"] == 1]
     assert len(again) == 1
 
 

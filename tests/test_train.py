@@ -88,15 +88,15 @@ def tensors(folder, name="mine"):
     ).tensors
 
 
-def assert_same_end(folder, one, other):
-    first, second = tensors(folder, one), tensors(folder, other)
+def assert_same_end(folder, left, other):
+    first, second = tensors(folder, left), tensors(folder, other)
     assert first.keys() == second.keys()
     for name in first:
         assert first[name].dtype == second[name].dtype
         assert torch.equal(first[name], second[name]), name
     curves = [
         [(row["step"], row["metrics"]) for row in TrialDir(folder / "runs" / n).read_metrics()]
-        for n in (one, other)
+        for n in (left, other)
     ]
     assert curves[0] == curves[1]
 
@@ -151,7 +151,7 @@ def test_training_to_the_end_and_again(write, train, algorithm):
     assert (code, err) == (0, "")
     lines = out.splitlines()
     evaluations = [re.search(r"step (\d+) of 12 .*" + HOST, line) for line in lines]
-    assert [int(found[1]) for found in evaluations if found] == [4, 8, 12]
+    assert [int(match[1]) for match in evaluations if match] == [4, 8, 12]
     assert all(line.isprintable() for line in lines)
     assert lines[-1] == f"checkpoints and curves are in {folder}/runs/mine"
     result = TrialDir(folder / "runs/mine").attempt(1).read_result()
@@ -317,13 +317,13 @@ def test_keys_are_changed_before_and_after_the_options(write, train):
     options = ["--threads", "1", after[0], "--name", "a", after[1]]
     code = main(["train", "mine.yaml", *before, *options])
     assert code == 0
-    found = config_of(folder, "a")
-    assert (found["host"]["gamma"], found["steps"]) == (0.8, 4)
-    assert (found["host"]["net_arch"], found["seed"]) == ([6, 5], 77)
+    config = config_of(folder, "a")
+    assert (config["host"]["gamma"], config["steps"]) == (0.8, 4)
+    assert (config["host"]["net_arch"], config["seed"]) == ([6, 5], 77)
     code, _, _ = train("steps=4", "checkpoint.best=null", "host.optim.args.lr=1e-3", "--name", "b")
     assert code == 0
-    found = config_of(folder, "b")
-    assert (found["checkpoint"]["best"], found["host"]["optim"]["args"]["lr"]) == (None, 1e-3)
+    config = config_of(folder, "b")
+    assert (config["checkpoint"]["best"], config["host"]["optim"]["args"]["lr"]) == (None, 1e-3)
 
 
 def test_a_changed_key_leaves_what_the_file_says_by_the_same_anchor(write, train):
@@ -337,9 +337,9 @@ def test_a_changed_key_leaves_what_the_file_says_by_the_same_anchor(write, train
         "\n".join([*lines, f"host: &role {shared}", "agent: *role"]) + "\n"
     )
     assert train("host.gamma=0.5", "agent.optim.args.lr=0.25")[0] == 0
-    found = config_of(folder)
-    assert (found["host"]["gamma"], found["agent"]["gamma"]) == (0.5, 0.9)
-    rates = [found[name]["optim"]["args"]["lr"] for name in ("host", "agent")]
+    config = config_of(folder)
+    assert (config["host"]["gamma"], config["agent"]["gamma"]) == (0.5, 0.9)
+    rates = [config[name]["optim"]["args"]["lr"] for name in ("host", "agent")]
     assert rates == [1e-3, 0.25]
 
 
@@ -366,8 +366,8 @@ def test_a_changed_key_leaves_what_the_file_says_by_the_same_anchor(write, train
 )
 def test_a_wrong_change_is_one_sentence(write, train, arguments, code, words):
     folder = write()
-    found, out, err = train(*arguments)
-    assert (found, out) == (code, "")
+    status, out, err = train(*arguments)
+    assert (status, out) == (code, "")
     assert err.startswith("hpsearch: ")
     assert err.count("\n") == 1
     for word in words:

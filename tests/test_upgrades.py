@@ -39,10 +39,12 @@ def test_it_comes_to_its_end_and_what_had_ended_stays(study):
     folder, before, _ = study
     assert read(folder, "status", "tiny")["state"] == "finished"
     after = outcomes(folder)
-    ended = {number: one for number, one in before.items() if one[0] != TrialState.RUNNING}
+    ended = {
+        number: outcome for number, outcome in before.items() if outcome[0] != TrialState.RUNNING
+    }
     assert ended
     assert {number: after[number] for number in ended} == ended
-    assert all(one[0].is_finished() for one in after.values())
+    assert all(outcome[0].is_finished() for outcome in after.values())
     _audit(folder)
 
 

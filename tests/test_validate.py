@@ -275,9 +275,11 @@ def test_how_many_jobs_the_gpus_of_this_machine_allow(
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     monkeypatch.setenv("PATH", str(tmp_path))  # no nvidia-smi
     write_trainer(tmp_path, {"device": "cuda"})
-    found = remarks(load(tmp_path, {"executor": {"name": "local", **executor}}))
-    assert [one.partition(";")[0] for one in found] == [one.partition(";")[0] for one in said]
-    assert all(one in found[0] for one in said)
+    warnings = remarks(load(tmp_path, {"executor": {"name": "local", **executor}}))
+    assert [warning.partition(";")[0] for warning in warnings] == [
+        warning.partition(";")[0] for warning in said
+    ]
+    assert all(warning in warnings[0] for warning in said)
 
 
 def test_gpus_of_this_machine_that_nobody_would_use(tmp_path, monkeypatch):

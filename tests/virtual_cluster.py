@@ -469,9 +469,9 @@ class SimulatedExecutor:
 
 def _furthest(rows: Iterator[tuple[str, JobStatus]]) -> dict[str, JobStatus]:
     """Return one status a job, the furthest of those that are told of it."""
-    found: dict[str, JobStatus] = {}
+    statuses: dict[str, JobStatus] = {}
     for name, status in rows:
-        known = found.get(name)
+        known = statuses.get(name)
         if known is None or _ORDER.index(known.phase) < _ORDER.index(status.phase):
-            found[name] = status
-    return found
+            statuses[name] = status
+    return statuses

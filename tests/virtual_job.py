@@ -176,7 +176,7 @@ class SimulatedJob:
         self._supply.look()
         while self._members and len(self._members) < self._num_rows:
             member = self._supply.take_one(
-                self._shape, lambda one: self._steps_until_seat(one) == 0
+                self._shape, lambda other: self._steps_until_seat(other) == 0
             )
             if member is None:
                 return
@@ -209,10 +209,10 @@ class SimulatedJob:
     def _resume(self, members: list[Member]) -> None:
         saved = [_saved(member) for member in members]
         steps = steps_to_resume(saved, in_step=not self._plan.refills)
-        for member, found in zip(members, steps, strict=True):
-            step = member.lineage.first_step if found is None else found
+        for member, place in zip(members, steps, strict=True):
+            step = member.lineage.first_step if place is None else place
             self._step[member.assignment.trial] = step
-            if found is None and member.lineage.parents:
+            if place is None and member.lineage.parents:
                 _save(member, step)
             self._course.repeated.append(
                 self._course.furthest.get(member.assignment.trial, 0) - step

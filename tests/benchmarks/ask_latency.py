@@ -71,9 +71,9 @@ def main() -> None:
         with database(kind) as (url, version):
             fill(url, NUM_FINISHED, NUM_RUNNING)
             for implementation, seconds in measure(url, arguments.asks).items():
-                found = row(version, implementation, seconds)
-                append(CSV, [found])
-                print(found)
+                measurement = row(version, implementation, seconds)
+                append(CSV, [measurement])
+                print(measurement)
 
 
 @contextmanager
@@ -149,7 +149,7 @@ def measure(url: str, asks: int) -> dict[str, list[float]]:
         # Opened each time, because the other has written the same study since.
         seconds["hpsearch"] += ask(open_storage(url), OURS_PER_ASK)
         seconds["optuna"] += ask(get_storage(url), 1)
-        print({name: [round(one, 3) for one in found] for name, found in seconds.items()})
+        print({name: [round(number, 3) for number in numbers] for name, numbers in seconds.items()})
     return seconds
 
 

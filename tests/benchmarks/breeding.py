@@ -129,8 +129,8 @@ WAYS: dict[str, dict[str, Any]] = {
     "random search": search("random", MEMBERS, {"name": "none"}),
     "tpe, halving": search("tpe", HALVED_TRIALS, HALVING),
     "pbt as published": population(),
-    **{f"pbt, {name}": population(one) for name, one in OPERATORS.items()},
-    **{f"closing, {name}": population(closing=(one,)) for name, one in OPERATORS.items()},
+    **{f"pbt, {name}": population(operator) for name, operator in OPERATORS.items()},
+    **{f"closing, {name}": population(closing=(operator,)) for name, operator in OPERATORS.items()},
     "bred": population(closing=CLOSING),
     "bred, islands": population(closing=CLOSING, islands=ISLANDS),
 }
@@ -164,8 +164,8 @@ def run(game: str, way: str, seed: int, folder: Path) -> dict[str, object]:
     seconds = time.perf_counter() - began
     listed = run_command([*command, "trials", name, "--json"], folder)
     measured = json.loads((folder / "runs" / name / "best/evaluation.json").read_text())
-    found = next(row for row in measured["rows"] if row["player"] == "trained")
-    rho = found["metrics"][METRIC]
+    trained = next(row for row in measured["rows"] if row["player"] == "trained")
+    rho = trained["metrics"][METRIC]
     return rows.context("cpu", num_cores()) | {
         "game": game,
         "way": way,
@@ -206,9 +206,9 @@ def main() -> None:
     options = parser.parse_args()
     for game, seed, way in product(options.games, options.seeds, options.ways):
         with tempfile.TemporaryDirectory() as folder:
-            found = run(game, way, seed, Path(folder))
-        print(", ".join(str(value) for value in found.values()), flush=True)
-        rows.append(options.out / "breeding.csv", [found])
+            rows_of_run = run(game, way, seed, Path(folder))
+        print(", ".join(str(value) for value in rows_of_run.values()), flush=True)
+        rows.append(options.out / "breeding.csv", [rows_of_run])
     page.write(options.out)
 
 

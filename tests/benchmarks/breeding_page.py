@@ -50,17 +50,17 @@ def _table(game: str, machine: str, ways: Mapping[str, Mapping[str, Row]]) -> st
         "| way | seeds | steps | rho | interval | gain | interval | above 0 |",
         "|---|---|---|---|---|---|---|---|",
     ]
-    lines += [_line(way, found, ways.get(PLAIN, {})) for way, found in ways.items()]
+    lines += [_line(way, rows_of_way, ways.get(PLAIN, {})) for way, rows_of_way in ways.items()]
     return "\n".join(lines) + "\n"
 
 
-def _line(way: str, found: Mapping[str, Row], plain: Mapping[str, Row]) -> str:
-    steps = round(sum(int(row["steps"]) for row in found.values()) / len(found))
-    value, interval = _mean([float(row["rho"]) for row in found.values()], sign="")
-    cells = [way, str(len(found)), f"{steps:,}", value, interval, "", "", ""]
-    shared = sorted(found.keys() & plain.keys())
+def _line(way: str, rows_by_game: Mapping[str, Row], plain: Mapping[str, Row]) -> str:
+    steps = round(sum(int(row["steps"]) for row in rows_by_game.values()) / len(rows_by_game))
+    value, interval = _mean([float(row["rho"]) for row in rows_by_game.values()], sign="")
+    cells = [way, str(len(rows_by_game)), f"{steps:,}", value, interval, "", "", ""]
+    shared = sorted(rows_by_game.keys() & plain.keys())
     if shared and way != PLAIN:
-        gains = [float(found[seed]["rho"]) - float(plain[seed]["rho"]) for seed in shared]
+        gains = [float(rows_by_game[seed]["rho"]) - float(plain[seed]["rho"]) for seed in shared]
         above = sum(gain > 0 for gain in gains)
         cells[5:] = [*_mean(gains, sign="+"), f"{above} of {len(gains)}"]
     return f"| {' | '.join(cells)} |"

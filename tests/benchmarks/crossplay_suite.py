@@ -33,7 +33,7 @@ def _case(setting: Setting, players: int, games: int) -> Case:
     alone = [everyone.select([member]) for member in range(players)]
 
     def run(hosts: DQNTrainer, agents: DQNTrainer) -> int:
-        found = play_all(
+        played = play_all(
             [Hosts(_names(hosts), hosts.host_policy)],
             [Agents(_names(agents), agents.agent_policy)],
             game_config(config),
@@ -42,7 +42,7 @@ def _case(setting: Setting, players: int, games: int) -> Case:
             split="benchmark",
             device=setting.device,
         )
-        return int(found.moves.size)
+        return int(played.moves.size)
 
     return Case(
         name="cross-play",

@@ -26,8 +26,8 @@ def sections(tables: Mapping[str, Sequence[Row]], folder: Path) -> list[str]:
     for (name, commit), rows in curves.items():
         last = rows[-1]
         interval = f"[{float(last['low']):.4f}, {float(last['high']):.4f}]"
-        found = (name, commit, last["step"], last["seeds"], f"{float(last['rho']):.4f}", interval)
-        lines.append(f"| {' | '.join(found)} |")
+        cells = (name, commit, last["step"], last["seeds"], f"{float(last['rho']):.4f}", interval)
+        lines.append(f"| {' | '.join(cells)} |")
     path = folder / "learning_curves.png"
     drawn = plots.save(_draw, curves, path)
     picture = [f"![learning curves]({path.name})\n"] if drawn else []
@@ -36,10 +36,10 @@ def sections(tables: Mapping[str, Sequence[Row]], folder: Path) -> list[str]:
 
 def by_curve(rows: Sequence[Row]) -> dict[tuple[str, str], list[Row]]:
     """Return the rows of each algorithm and commit by step, the newest of each step."""
-    found: dict[tuple[str, str], dict[int, Row]] = {}
+    curves: dict[tuple[str, str], dict[int, Row]] = {}
     for row in rows:
-        found.setdefault((row["curve"], row["commit"]), {})[int(row["step"])] = row
-    return {key: [rows[step] for step in sorted(rows)] for key, rows in sorted(found.items())}
+        curves.setdefault((row["curve"], row["commit"]), {})[int(row["step"])] = row
+    return {key: [rows[step] for step in sorted(rows)] for key, rows in sorted(curves.items())}
 
 
 def _draw(axes: Any, curves: Mapping[tuple[str, str], Sequence[Row]]) -> None:

@@ -51,17 +51,17 @@ CLUSTER_COLUMNS = {
 
 def sections(tables: Mapping[str, Sequence[Row]], folder: Path) -> list[str]:
     """Return what the tables of `ask_latency` and `simulated_cluster` say, the newest rows."""
-    found = []
+    parts = []
     if "ask_latency" in tables:
         rows = newest(tables["ask_latency"], ("storage", "implementation"))
         where = f"Measured on {rows[-1]['machine']}, commit {rows[-1]['commit']}.\n"
-        found += [ASK, where, _table(rows, ASK_COLUMNS)]
+        parts += [ASK, where, _table(rows, ASK_COLUMNS)]
     if "simulated_cluster" in tables:
         rows = newest(tables["simulated_cluster"], ("sampler", "trials", "gpus"))
-        found += [CLUSTER, _table(rows, CLUSTER_COLUMNS)]
+        parts += [CLUSTER, _table(rows, CLUSTER_COLUMNS)]
         if (folder / "simulated_cluster.png").exists():
-            found.append("![GPUs taken and asks](simulated_cluster.png)\n")
-    return found
+            parts.append("![GPUs taken and asks](simulated_cluster.png)\n")
+    return parts
 
 
 def newest(rows: Sequence[Row], same: Sequence[str]) -> list[Row]:

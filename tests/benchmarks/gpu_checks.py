@@ -63,15 +63,15 @@ def games_are_those_of_the_reference() -> None:
         subset = HostActionEncoder(3).decode(action)
         axis = agent_player("random")(oracle.points, subset, agent_noise)
         equal(game.observation, oracle.observation)
-        found, expected = game.step(action.to(device), axis.to(device)), oracle.step(action, axis)
-        for ours, theirs in zip(found, expected, strict=True):
+        outcome, expected = game.step(action.to(device), axis.to(device)), oracle.step(action, axis)
+        for ours, theirs in zip(outcome, expected, strict=True):
             equal(ours, theirs)
         equal(game.points, oracle.points)
 
 
-def equal(found: Tensor, expected: Tensor) -> None:
+def equal(actual: Tensor, expected: Tensor) -> None:
     """Check that two tensors are equal bit for bit."""
-    if not torch.equal(found.cpu(), expected.cpu()):
+    if not torch.equal(actual.cpu(), expected.cpu()):
         raise AssertionError("tensors differ")
 
 
@@ -114,28 +114,28 @@ def replays_are_the_steps_themselves(config: TrainerConfig) -> Callable[[], None
     def weights_and_rho() -> tuple[Tensor, float]:
         trainer = build([config])
         trainer.train(WARM_UPS + 4)
-        (found,) = trainer.evaluate_rho(num_games=500, split="check")
-        return trainer.host_net.weights, found["rho/host/choose_first"].value
+        (rho,) = trainer.evaluate_rho(num_games=500, split="check")
+        return trainer.host_net.weights, rho["rho/host/choose_first"].value
 
     def check() -> None:
         replayed = weights_and_rho()
         with patch.dict(os.environ, {SWITCH: "1"}):
             launched = weights_and_rho()
-        for found, expected in zip(replayed, launched, strict=True):
-            torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-5)
+        for rho, expected in zip(replayed, launched, strict=True):
+            torch.testing.assert_close(rho, expected, rtol=1e-3, atol=1e-5)
 
     return check
 
 
 CHECKS = {"games are those of the reference": games_are_those_of_the_reference}
-CHECKS |= {f"no step of {name} waits": no_step_waits(one) for name, one in CONFIGS.items()}
+CHECKS |= {f"no step of {name} waits": no_step_waits(config) for name, config in CONFIGS.items()}
 CHECKS |= {
-    f"replays of {name} are the steps themselves": replays_are_the_steps_themselves(one)
-    for name, one in CONFIGS.items()
+    f"replays of {name} are the steps themselves": replays_are_the_steps_themselves(config)
+    for name, config in CONFIGS.items()
 }
 CHECKS |= {
-    f"a member of {name} learns what it would alone": a_member_learns_what_it_would_alone(one)
-    for name, one in CONFIGS.items()
+    f"a member of {name} learns what it would alone": a_member_learns_what_it_would_alone(config)
+    for name, config in CONFIGS.items()
 }
 
 if __name__ == "__main__":

@@ -65,8 +65,8 @@ def curve(name: str, device: str) -> Iterator[dict[str, object]]:
     for step in range(0, steps + 1, interval):
         if step:
             trainer.train(interval)
-        found = trainer.evaluate_rho(num_games=NUM_GAMES, split="curve")
-        rho = [metrics[AGENT].value for metrics in found]
+        by_opponent = trainer.evaluate_rho(num_games=NUM_GAMES, split="curve")
+        rho = [metrics[AGENT].value for metrics in by_opponent]
         error = statistics.stdev(rho) / NUM_SEEDS**0.5
         yield context | {
             "curve": name,

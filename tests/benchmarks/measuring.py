@@ -110,9 +110,11 @@ def measure(case: Case, plan: Plan, device: torch.device) -> dict[str, Timing]:
             timings[name] = Timing(
                 [*old.wall, wall / units], [*old.processor, processor / units], units // calls[name]
             )
-    found = {name: timing.units for name, timing in timings.items()}
-    if case.same_work and len(set(found.values())) > 1:
-        raise ValueError(f"contenders of {case.name} must do the same work, got units {found}")
+    units_by_name = {name: timing.units for name, timing in timings.items()}
+    if case.same_work and len(set(units_by_name.values())) > 1:
+        raise ValueError(
+            f"contenders of {case.name} must do the same work, got units {units_by_name}"
+        )
     return timings
 
 
@@ -158,4 +160,4 @@ def _wait(device: torch.device) -> None:
 def _processor_seconds() -> float:
     """Return what all threads of this process, and the processes that it waited for, have used."""
     used = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return sum(one.ru_utime + one.ru_stime for one in used)
+    return sum(usage.ru_utime + usage.ru_stime for usage in used)

@@ -53,8 +53,8 @@ def _megabytes(setting: Setting, algorithm: str, contender: str, members: int) -
     given = [setting.device.type, str(int(setting.quick)), algorithm, contender, str(members)]
     command = [sys.executable, __file__, *given]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
-    found: float = json.loads(done.stdout.splitlines()[-1])
-    return found
+    megabytes: float = json.loads(done.stdout.splitlines()[-1])
+    return megabytes
 
 
 def _train(device: str, quick: str, algorithm: str, contender: str, members: str) -> None:

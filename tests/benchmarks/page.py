@@ -47,7 +47,7 @@ compute, ours included; processor time is what all threads used, whatever else r
 def write(folder: Path) -> None:
     """Write README.md and the plots of the tables in ``folder``."""
     every = {path.stem: rows.read(path) for path in sorted(folder.glob("*.csv"))}
-    tables = {name: newest(found) for name, found in every.items() if "device" in found[0]}
+    tables = {name: newest(table) for name, table in every.items() if "device" in table[0]}
     for own in BY_SEED:
         tables.pop(own, None)
     sections = [HEAD, *(_timed(tables[name]) for name in TIMED if name in tables)]
@@ -55,7 +55,7 @@ def write(folder: Path) -> None:
         sections.append(_memory(tables["memory"]))
     if "shares" in tables:
         sections.append(_shares(tables["shares"]))
-    if not any(row["device"] == "cuda" for found in tables.values() for row in found):
+    if not any(row["device"] == "cuda" for table in tables.values() for row in table):
         sections.append("## GPU\n\nNothing has been measured on a GPU yet.\n")
     sections += [f"![{path.stem}]({path.name})\n" for path in plots.draw(tables, folder)]
     sections += quickstart_page.sections(every, folder)
@@ -66,17 +66,17 @@ def write(folder: Path) -> None:
     (folder / "README.md").write_text("\n".join(sections))
 
 
-def newest(found: Iterable[Row]) -> list[Row]:
+def newest(table: Iterable[Row]) -> list[Row]:
     """Return of rows that measure the same the last one."""
     same = ("machine", "device", "case", "sizes", "contender", "baseline", "members", "part")
-    last = {tuple(row.get(name) for name in same): row for row in found}
+    last = {tuple(row.get(name) for name in same): row for row in table}
     return list(last.values())
 
 
-def _timed(found: Sequence[Row]) -> str:
+def _timed(measured: Sequence[Row]) -> str:
     """Return a section with a table for each case."""
     parts = []
-    for (case, sizes, device, _), cases in _grouped(found, "case", "sizes", "device", "machine"):
+    for (case, sizes, device, _), cases in _grouped(measured, "case", "sizes", "device", "machine"):
         baselines = list(dict.fromkeys(row["baseline"] for row in cases))
         unit = cases[0]["unit"]
         header = [case, f"{unit}s a second", "wall time of one", "processor time of one"]
@@ -104,32 +104,32 @@ def _times(own: Sequence[Row], baseline: str) -> str:
     return "1"
 
 
-def _memory(found: Sequence[Row]) -> str:
+def _memory(measured: Sequence[Row]) -> str:
     """Return a section with the memory of populations."""
     header = ["memory", "device", "contender", "members", "MB", "MB a member"]
     columns = ("case", "device", "contender", "members", "megabytes", "megabytes_a_member")
-    lines = [[row[name] for name in columns] for row in found]
+    lines = [[row[name] for name in columns] for row in measured]
     about = "The most that a process held, without what it holds after its imports."
-    return f"## memory\n\n{about} {_where(found)}\n\n{table(header, lines)}"
+    return f"## memory\n\n{about} {_where(measured)}\n\n{table(header, lines)}"
 
 
-def _shares(found: Sequence[Row]) -> str:
+def _shares(measured: Sequence[Row]) -> str:
     """Return a section with the shares of a step, largest first."""
     header = ["step of", "members", "a step", "shares"]
     lines = []
-    for (case, _, members, _), group in _grouped(found, "case", "sizes", "members", "machine"):
+    for (case, _, members, _), group in _grouped(measured, "case", "sizes", "members", "machine"):
         own = sorted(group, key=lambda row: -float(row["share"]))
         seconds = sum(float(row["seconds_a_step"]) for row in own)
         parts = ", ".join(f"{row['part']} {float(row['share']):.0%}" for row in own)
         lines.append([case, members, duration(seconds), parts])
-    return f"## where the time goes\n\n{_where(found)}\n\n{table(header, lines)}"
+    return f"## where the time goes\n\n{_where(measured)}\n\n{table(header, lines)}"
 
 
-def _where(found: Sequence[Row]) -> str:
+def _where(measured: Sequence[Row]) -> str:
     """Return on what and when rows were measured."""
     places = []
     columns = ("machine", "versions", "threads", "commit", "date")
-    for (machine, versions, threads, commit, date), own in _grouped(found, *columns):
+    for (machine, versions, threads, commit, date), own in _grouped(measured, *columns):
         loads = sorted({row["load"] for row in own}, key=float)
         load = " to ".join(dict.fromkeys((loads[0], loads[-1])))
         places.append(
@@ -138,10 +138,10 @@ def _where(found: Sequence[Row]) -> str:
     return f"Measured on {'; '.join(places)}."
 
 
-def _grouped(found: Iterable[Row], *names: str) -> Iterable[tuple[tuple[str, ...], list[Row]]]:
+def _grouped(entries: Iterable[Row], *names: str) -> Iterable[tuple[tuple[str, ...], list[Row]]]:
     """Group rows by some columns, groups in the order of their first rows."""
     groups: dict[tuple[str, ...], list[Row]] = {}
-    for row in found:
+    for row in entries:
         groups.setdefault(tuple(row[name] for name in names), []).append(row)
     return groups.items()
 

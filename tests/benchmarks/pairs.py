@@ -57,9 +57,9 @@ def run(seed: int, folder: Path) -> list[dict[str, object]]:
     trained = trained_trials(view)
     context = rows.context("cpu", num_cores())
     about = {"seed": seed, "seconds": f"{seconds:.0f}", "champion": champion}
-    found = compared(view, champion, list(trained.values()))
+    gains_by_trial = compared(view, champion, list(trained.values()))
     return [
-        context | about | {"member": member, "trial": trial} | found[trial]
+        context | about | {"member": member, "trial": trial} | gains_by_trial[trial]
         for member, trial in trained.items()
     ]
 
@@ -108,10 +108,10 @@ def main() -> None:
     options = parser.parse_args()
     for seed in options.seeds:
         with tempfile.TemporaryDirectory() as folder:
-            found = run(seed, Path(folder))
-        for one in found:
-            print(", ".join(str(value) for value in one.values()), flush=True)
-        rows.append(options.out / "pairs.csv", found)
+            measurements = run(seed, Path(folder))
+        for gains in measurements:
+            print(", ".join(str(value) for value in gains.values()), flush=True)
+        rows.append(options.out / "pairs.csv", measurements)
     page.write(options.out)
 
 

@@ -28,25 +28,25 @@ def sections(tables: Mapping[str, Sequence[Row]], folder: Path) -> list[str]:
     places: dict[str, dict[tuple[str, str], Row]] = {}
     for row in tables["pairs"]:
         places.setdefault(row["machine"], {})[row["seed"], row["member"]] = row
-    return [HEAD, *(_table(machine, list(found.values())) for machine, found in places.items())]
+    return [HEAD, *(_table(machine, list(members.values())) for machine, members in places.items())]
 
 
-def _table(machine: str, found: Sequence[Row]) -> str:
+def _table(machine: str, members: Sequence[Row]) -> str:
     lines = [
         f"### on {machine}\n",
         "| seed | " + " | ".join(f"{name} | gain" for name in GAINS.values()) + " |",
         "|---|" + "---|---|" * len(GAINS),
     ]
-    for seed in dict.fromkeys(row["seed"] for row in found):
-        own = [row for row in found if row["seed"] == seed]
+    for seed in dict.fromkeys(row["seed"] for row in members):
+        own = [row for row in members if row["seed"] == seed]
         cells = [cell for gain in GAINS for cell in _cells(gain, own)]
         lines.append(f"| {' | '.join([seed, *cells])} |")
     return "\n".join(lines) + "\n"
 
 
-def _cells(gain: str, found: Sequence[Row]) -> tuple[str, str]:
+def _cells(gain: str, members: Sequence[Row]) -> tuple[str, str]:
     """Return how many members are beaten, and by how much."""
-    ends = [[float(row[f"{gain}_{end}"]) for end in ("gain", "low", "high")] for row in found]
+    ends = [[float(row[f"{gain}_{end}"]) for end in ("gain", "low", "high")] for row in members]
     others = [end for end in ends if any(end)]
     if not others:
         return "no other", ""

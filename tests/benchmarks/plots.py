@@ -15,7 +15,7 @@ def draw(tables: Mapping[str, Sequence[Row]], folder: Path) -> Iterator[Path]:
             yield path
 
 
-def save(plot: Callable[[Any, Any], None], found: Any, path: Path) -> bool:
+def save(plot: Callable[[Any, Any], None], content: Any, path: Path) -> bool:
     """Draw ``found`` into a file; return whether matplotlib is there to do it."""
     try:
         import matplotlib
@@ -25,16 +25,16 @@ def save(plot: Callable[[Any, Any], None], found: Any, path: Path) -> bool:
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(figsize=(9, 4.5), layout="constrained")
-    plot(axes, found)
+    plot(axes, content)
     figure.savefig(path, dpi=120)
     pyplot.close(figure)
     return True
 
 
-def step(axes: Any, found: Sequence[Row]) -> None:
+def step(axes: Any, steps: Sequence[Row]) -> None:
     """Draw game-steps a second."""
-    first = found[0]["baseline"]
-    own = [row for row in found if row["baseline"] == first]
+    first = steps[0]["baseline"]
+    own = [row for row in steps if row["baseline"] == first]
     names = [f"{row['contender']}, {row['device']}" for row in own]
     rates = [1 / float(row["seconds"]) for row in own]
     axes.barh(names, rates)
@@ -45,10 +45,10 @@ def step(axes: Any, found: Sequence[Row]) -> None:
     axes.margins(x=0.15)
 
 
-def population(axes: Any, found: Sequence[Row]) -> None:
+def population(axes: Any, measured: Sequence[Row]) -> None:
     """Draw how much faster members train together than one by one."""
     lines: dict[str, list[tuple[int, float, float, float]]] = {}
-    for row in found:
+    for row in measured:
         if row["contender"] == "together":
             case, _, size = row["case"].partition(" population of ")
             name = f"{case} against {row['baseline']}, {row['device']}"
@@ -66,16 +66,16 @@ def population(axes: Any, found: Sequence[Row]) -> None:
     axes.legend()
 
 
-def shares(axes: Any, found: Sequence[Row]) -> None:
+def shares(axes: Any, parts: Sequence[Row]) -> None:
     """Draw what parts of a step take."""
-    cases = list(dict.fromkeys((row["case"], row["members"], row["device"]) for row in found))
+    cases = list(dict.fromkeys((row["case"], row["members"], row["device"]) for row in parts))
     names = [f"{case}, {members} members, {device}" for case, members, device in cases]
     left = [0.0] * len(cases)
-    for part in dict.fromkeys(row["part"] for row in found):
+    for part in dict.fromkeys(row["part"] for row in parts):
         widths = [
             sum(
                 float(row["share"])
-                for row in found
+                for row in parts
                 if (row["case"], row["members"], row["device"]) == case and row["part"] == part
             )
             for case in cases

@@ -26,8 +26,8 @@ def append(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     columns = list(rows[0])
     is_new = not path.exists()
-    if not is_new and (found := _columns(path)) != columns:
-        raise ValueError(f"{path} has the columns {found}, the new rows {columns}")
+    if not is_new and (present := _columns(path)) != columns:
+        raise ValueError(f"{path} has the columns {present}, the new rows {columns}")
     with path.open("a", newline="") as file:
         writer = csv.DictWriter(file, columns, lineterminator="\n")
         if is_new:
@@ -88,10 +88,10 @@ def processor() -> str:
 
 def versions() -> str:
     """Return the packages that compute, and their versions."""
-    found = []
+    packages = []
     for name in PACKAGES:
         try:
-            found.append(f"{name} {version(name)}")
+            packages.append(f"{name} {version(name)}")
         except PackageNotFoundError:
             continue  # no triton without a GPU
-    return ", ".join(found)
+    return ", ".join(packages)

@@ -64,7 +64,7 @@ def _rows(
         with clock.part(REST):
             trainer.train(steps)
     total = sum(clock.seconds.values())
-    for part, seconds in sorted(clock.seconds.items(), key=lambda one: -one[1]):
+    for part, seconds in sorted(clock.seconds.items(), key=lambda item: -item[1]):
         yield context | {
             "case": name,
             "sizes": sizes_of(config),

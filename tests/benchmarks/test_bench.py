@@ -135,11 +135,11 @@ IN_SECONDS = ("dqn", "ppo", "crossplay", "shares")
 def test_a_suite_runs(name, tmp_path, capsys):
     bench.main(["--quick", "--device", "cpu", "--only", name, "--out", str(tmp_path)])
     with (tmp_path / f"{name}.csv").open(newline="") as file:
-        found = list(csv.DictReader(file))
-    assert found
-    assert all(row["commit"] and "torch" in row["versions"] for row in found)
+        suite_rows = list(csv.DictReader(file))
+    assert suite_rows
+    assert all(row["commit"] and "torch" in row["versions"] for row in suite_rows)
     text = (tmp_path / "README.md").read_text()
-    assert all(row["case"] in text for row in found)
+    assert all(row["case"] in text for row in suite_rows)
     assert "Nothing has been measured on a GPU yet." in text
 
 

@@ -21,8 +21,8 @@ TRAINERS = Path(__file__).parents[2] / "studies/trainers"
 CLIPS = pytest.mark.parametrize("max_grad_norm", [1e-3, 1e3])
 
 
-def close(found, expected):
-    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-6)
+def close(actual, expected):
+    torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-6)
 
 
 def clipped(gradients: torch.Tensor, max_grad_norm: float) -> torch.Tensor:
@@ -119,10 +119,10 @@ def test_advantages_of_ppo():
         played.done[0],
         played.truncated[0],
     ]
-    found = plain.moves(Rollout(*rollout))
+    plain_moves = plain.moves(Rollout(*rollout))
     assert played.truncated.any()
-    close(found.advantage, moves.advantage[0])
-    close(found.target, moves.target[0])
+    close(plain_moves.advantage, moves.advantage[0])
+    close(plain_moves.target, moves.target[0])
 
 
 def test_both_learn_in_a_loop():

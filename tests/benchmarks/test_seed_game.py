@@ -54,8 +54,8 @@ def test_repeated_points_and_those_above_others_go(variant):
     points = torch.randint(-1, 4, (NUM_GAMES, 9, 3))
     points = torch.where(points[..., :1] < 0, -1, points.abs())
     game = variant(3, random_host(4), choose_first, rescale=False)
-    found = canonical(game.newton_polytope(points.float()))
-    assert torch.equal(found, rules.newton_polytope(points.to(torch.int32)))
+    reduced = canonical(game.newton_polytope(points.float()))
+    assert torch.equal(reduced, rules.newton_polytope(points.to(torch.int32)))
 
 
 @VARIANTS

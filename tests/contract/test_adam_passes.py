@@ -43,13 +43,13 @@ class Bank:
     def move(self, gradients: Tensor, scale: Tensor, active: Tensor, share: Tensor) -> None:
         device = self.weights.device
         lr = torch.linspace(1e-3, 1e-1, len(gradients))
-        update = Update(*(one.to(device) for one in (gradients, scale, lr, active)))
+        update = Update(*(tensor.to(device) for tensor in (gradients, scale, lr, active)))
         target = None if self.behind is None else TargetWeights(self.behind, share.to(device))
         self.adam.step(self.weights, update, target)
 
     def tensors(self) -> list[Tensor]:
         behind = [] if self.behind is None else [self.behind]
-        return [one.cpu() for one in (self.weights, *self.adam.state().values(), *behind)]
+        return [tensor.cpu() for tensor in (self.weights, *self.adam.state().values(), *behind)]
 
 
 @every_pass
@@ -75,8 +75,8 @@ def test_a_pass_is_the_formula(name, num_members, num_weights, followed):
 @every_pass
 def test_a_share_of_one_makes_them_equal(name):
     bank = Bank(name, 2, 50, followed=True)
-    one = torch.ones(2)
-    bank.move(torch.ones(2, 50), one, one.bool(), one)
+    ones = torch.ones(2)
+    bank.move(torch.ones(2, 50), ones, ones.bool(), ones)
     assert torch.equal(bank.behind, bank.weights)
 
 
@@ -85,8 +85,8 @@ def test_an_overflow_is_seen_and_stays_the_members_own(name):
     bank = Bank(name, 3, 20, followed=False)
     gradients = torch.ones(3, 20)
     gradients[1, 4] = float("nan")
-    one = torch.ones(3)
-    bank.move(gradients, one, one.bool(), one)
+    ones = torch.ones(3)
+    bank.move(gradients, ones, ones.bool(), ones)
     finite = bank.weights.cpu().isfinite()
     assert not finite[1, 4]
     assert finite.sum() == 59

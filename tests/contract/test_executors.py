@@ -296,7 +296,7 @@ def test_no_more_jobs_run_than_there_are_gpus_for(
         wait_for_end(*asked[0])
         wait_for_phase(*asked[2], "running")
         if kind == "local":
-            assert [shown_gpus(*one) for one in asked] == ["0", "1", "0"]
+            assert [shown_gpus(*asked_gpus) for asked_gpus in asked] == ["0", "1", "0"]
     finally:
         for driver, job, job_id in asked:
             driver.cancel([(job, job_id)])

@@ -200,12 +200,12 @@ def test_every_write_that_arrived_although_it_failed_is_there_once(
         *("create_new_trial", "set_trial_param", "set_trial_intermediate_value", "get_trial"),
         *("set_trial_user_attr", "set_trial_system_attr", "set_trial_state_values"),
     }
-    found = storage.get_all_trials(study_id)
-    assert found == plain_trials(url, study_id)
-    assert [one.state for one in found] == [TrialState.RUNNING, TrialState.COMPLETE]
-    assert (found[1].params, found[1].intermediate_values) == ({"lr": 0.01}, {1: 0.5})
-    assert (found[1].user_attrs, found[1].system_attrs) == ({"user": 1}, {"system": 2})
-    assert found[1].values == [0.25]
+    trials = storage.get_all_trials(study_id)
+    assert trials == plain_trials(url, study_id)
+    assert [kept.state for kept in trials] == [TrialState.RUNNING, TrialState.COMPLETE]
+    assert (trials[1].params, trials[1].intermediate_values) == ({"lr": 0.01}, {1: 0.5})
+    assert (trials[1].user_attrs, trials[1].system_attrs) == ({"user": 1}, {"system": 2})
+    assert trials[1].values == [0.25]
 
 
 def test_trials_are_read_anew_after_the_database_was_away(

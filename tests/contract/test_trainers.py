@@ -368,19 +368,19 @@ def test_a_members_place_passes_to_another(members, algorithm, case):
     """The new one trains as it would alone, and the others notice nothing."""
     first, other, last = members(algorithm, case)
     undisturbed, trainer = build([first, first, last]), build([first, first, last])
-    for one in (undisturbed, trainer):
-        one.train(3)
+    for run in (undisturbed, trainer):
+        run.train(3)
     trainer.begin(1, other)
     assert trainer.configs == (first, other, last)
     alone = build([other])
-    for one in (undisturbed, trainer, alone):
-        one.train(5)
-    found = trainer.state()
-    mine = {name: tensor[1] for name, tensor in found.items()}
+    for run in (undisturbed, trainer, alone):
+        run.train(5)
+    state = trainer.state()
+    mine = {name: tensor[1] for name, tensor in state.items()}
     assert_same(mine, {name: tensor[0] for name, tensor in alone.state().items()}, exact=False)
     for p in (0, 2):
         assert_same(
-            {name: tensor[p] for name, tensor in found.items()},
+            {name: tensor[p] for name, tensor in state.items()},
             {name: tensor[p] for name, tensor in undisturbed.state().items()},
         )
 
@@ -455,9 +455,9 @@ def test_no_illegal_move_is_played(members, algorithm, case):
 
 @every_algorithm
 def test_members_of_two_shapes_are_refused(tiny_config, algorithm):
-    one, other = tiny_config({}, algorithm), tiny_config({"host.net_arch": [9]}, algorithm)
+    config, other = tiny_config({}, algorithm), tiny_config({"host.net_arch": [9]}, algorithm)
     with pytest.raises(ValueError, match="share every field"):
-        build([one, other])
+        build([config, other])
 
 
 @every_algorithm

@@ -34,24 +34,24 @@ def look(slurm_cluster, tmp_path, monkeypatch):
 
 
 def test_the_cluster_is_well(look):
-    found = look()
-    assert [one for one in found.values() if one.level == "error"] == []
-    assert found["SLURM"].sentence.endswith("answers, the cluster is dev")
+    findings = look()
+    assert [finding for finding in findings.values() if finding.level == "error"] == []
+    assert findings["SLURM"].sentence.endswith("answers, the cluster is dev")
     for name in ("array size", "accounting", "MinJobAge", "submission of jobs"):
-        assert found[name].level == "ok", found[name]
-    assert found["preemption"].sentence == "PreemptMode REQUEUE, preempted jobs are told to save"
-    assert found["partition of jobs"].sentence == "normal takes jobs of 10 minutes"
-    assert "can train on cpu: CUDA_VISIBLE_DEVICES is '0'" in found["job"].sentence
+        assert findings[name].level == "ok", findings[name]
+    assert findings["preemption"].sentence == "PreemptMode REQUEUE, preempted jobs are told to save"
+    assert findings["partition of jobs"].sentence == "normal takes jobs of 10 minutes"
+    assert "can train on cpu: CUDA_VISIBLE_DEVICES is '0'" in findings["job"].sentence
 
 
 def test_a_gpu_that_does_not_work_is_found_in_a_job(look, tmp_path):
     """The cluster's GPUs are names without a device behind them."""
     write_trainer(tmp_path, {"device": "cuda"})
-    found = look()
-    assert found["GPUs"].level == "ok"
-    assert found["job"].level == "error"
-    assert "cannot train on cuda" in found["job"].sentence
-    assert "CUDA_VISIBLE_DEVICES is '0'" in found["job"].sentence
+    findings = look()
+    assert findings["GPUs"].level == "ok"
+    assert findings["job"].level == "error"
+    assert "cannot train on cuda" in findings["job"].sentence
+    assert "CUDA_VISIBLE_DEVICES is '0'" in findings["job"].sentence
 
 
 def test_a_job_that_waits_is_taken_back(look, monkeypatch):
@@ -66,8 +66,8 @@ def test_a_job_that_waits_is_taken_back(look, monkeypatch):
 
 def test_without_a_study_too(slurm_cluster, tmp_path):
     findings = examine_all(None, tmp_path / "runs", "", build_executor)
-    found = {finding.name: finding.level for finding in findings}
-    assert (found["SLURM"], found["accounting"]) == ("ok", "ok")
+    levels = {finding.name: finding.level for finding in findings}
+    assert (levels["SLURM"], levels["accounting"]) == ("ok", "ok")
 
 
 @pytest.mark.parametrize(
@@ -82,6 +82,6 @@ def test_without_a_study_too(slurm_cluster, tmp_path):
     ],
 )
 def test_what_the_cluster_has_not_is_an_error(look, changes, name):
-    found = look(**changes)[name]
-    assert found.level == "error", found
-    assert "sbatch" in found.sentence or name.startswith("partition")
+    finding = look(**changes)[name]
+    assert finding.level == "error", finding
+    assert "sbatch" in finding.sentence or name.startswith("partition")

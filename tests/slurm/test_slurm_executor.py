@@ -87,8 +87,8 @@ def test_an_array_of_jobs(executor, study, plain_config) -> None:
     ids = slurm.submit(jobs)
     assert set(ids) == {"00001", "00002", "00003"}
     # Another process knows them by their names alone, and under the same ids.
-    found = executor().look([(job, None) for job in jobs])
-    assert {name: status.id for name, status in found.items()} == ids
+    statuses = executor().look([(job, None) for job in jobs])
+    assert {name: status.id for name, status in statuses.items()} == ids
     wait_for(slurm, jobs, ids, j1="ended", j2="ended", j3="ended")
     results = [study.trial(number).attempt(1).read_result() for number in (1, 2, 3)]
     assert [result and (result.status, result.kind) for result in results] == [
@@ -186,8 +186,8 @@ def test_several_tasks_a_job(executor, study, plain_config) -> None:
     # The fourth is in an array of its own, and none of the first one's idle task.
     assert ids["00004"] not in (ids["00003"], f"{ids['00003']}:1")
     assert ids["00002"] == f"{ids['00001']}:1"
-    found = executor(tasks_per_job=2).look([(job, None) for job in jobs])
-    assert {name: status.id for name, status in found.items()} == ids
+    statuses = executor(tasks_per_job=2).look([(job, None) for job in jobs])
+    assert {name: status.id for name, status in statuses.items()} == ids
     wait_for(slurm, jobs, ids, j1="ended", j2="ended", j3="ended", j4="ended")
     for number in (1, 2, 3, 4):
         result = study.trial(number).attempt(1).read_result()
