@@ -24,7 +24,6 @@ DROPPED = (
         "driver.out",
         "driver.json",
         "tensorboard",
-        "dashboard.db",
         "*.pt2",
         "*.onnx",
         "*.png",

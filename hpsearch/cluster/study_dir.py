@@ -9,7 +9,6 @@ runs/<study>/
     driver-start.lock            held by the command that starts one
     driver-retry.json            why the driver tries again, there as long as it cannot get on
     driver.json                  where the driver runs, its last round, its calls to the scheduler
-    dashboard.db                 a copy of the trials for the dashboard, which may be removed
     tensorboard/                 what `tensorboard` shows of the trials, which may be removed
     requests/                    what users ask of the driver, a file each, gone once it is heard;
                                  *.damaged: what lay there and was no request
@@ -100,11 +99,6 @@ class StudyDir:
     def driver(self) -> Path:
         """Return the file that says how the driver is."""
         return self.root / "driver.json"
-
-    @property
-    def dashboard(self) -> Path:
-        """Return the copy of the trials that the dashboard reads."""
-        return self.root / "dashboard.db"
 
     @property
     def tensorboard(self) -> Path:

@@ -1,4 +1,4 @@
-"""hpsearch dashboard: Optuna's dashboard of a study, on a copy, so that no driver waits for it."""
+"""hpsearch dashboard: Optuna's dashboard of a study, which changes nothing of it but notes."""
 
 import secrets
 import signal
@@ -15,12 +15,13 @@ from hpsearch.dashboard.app import OfferedFiles, ReadOnly, ResponseCache, study_
 from hpsearch.dashboard.figures import champion_text, figure_attrs, importance_text
 from hpsearch.dashboard.server import Guard, Names, Server, bind, serving
 from hpsearch.dashboard.storage import ReadOnlyStorage, TrialSource
-from hpsearch.errors import DiskError, StorageUnavailableError, UsageError
+from hpsearch.errors import StorageUnavailableError, UsageError
 from hpsearch.export.certified import standing_verdict
-from hpsearch.study.copy.keeper import REFRESH_SECONDS
 from hpsearch.study.work import known_until
 from hpsearch.terminal import say
 
+REFRESH_SECONDS = 10.0
+"""between two looks at the study"""
 FIGURE_SECONDS = 30.0
 """between two drawings of our figures"""
 
@@ -58,7 +59,7 @@ def _serve(source: TrialSource, server: Server, flag: StopFlag, host: str, *, wr
 
     shown = ReadOnlyStorage(source.head, source.write_note if writes else None)
     files = OfferedFiles()
-    shown.take(source.news())
+    shown.take(source.changed())
     shown.keep(source.system_attrs())
     _add(source, shown, files)
     token = secrets.token_urlsafe(16)
@@ -86,9 +87,9 @@ def _serve(source: TrialSource, server: Server, flag: StopFlag, host: str, *, wr
 def _refresh(source: TrialSource, shown: ReadOnlyStorage) -> bool:
     """Show what is new; return whether that was possible."""
     try:
-        shown.take(source.news())
+        shown.take(source.changed())
         shown.keep(source.system_attrs())
-    except (StorageUnavailableError, DiskError) as error:
+    except StorageUnavailableError as error:
         say(f"{error}; showing what was known before")
         return False
     return True

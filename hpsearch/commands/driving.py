@@ -15,7 +15,6 @@ from hpsearch.commands.executors import build_executor, poll_seconds
 from hpsearch.commands.find import study_to_resume
 from hpsearch.errors import DiskError, HpsearchError, StudyFailedError
 from hpsearch.study import requests
-from hpsearch.study.copy.keeper import CopyKeeper
 from hpsearch.study.driver import Driver
 from hpsearch.study.driver_log import DriverLog
 from hpsearch.study.gauges import DriverFigures, GaugeKeeper
@@ -93,14 +92,13 @@ def drive(
             _keep_founders(study, folder)
             driver.start(resume=resume)
             view = StudyView(study, folder, driver.state, is_driven=True)
-            copies, snapshots = CopyKeeper(folder), SnapshotKeeper(partial(trial_line, study))
+            snapshots = SnapshotKeeper(partial(trial_line, study))
             while (driver.is_busy or requests.waiting(folder)) and not flag.is_set:
                 is_resumed = any(request.verb == "resume" for request in requests.waiting(folder))
                 began = time.perf_counter()
                 driver.tick()
                 seconds, calls = time.perf_counter() - began, executor.num_calls
                 notes.write(tick_seconds=seconds, num_calls=calls, refusal=driver.refusal)
-                copies.keep(driver)
                 snapshots.keep(driver)
                 is_refused = driver.refusal is not None
                 gauges.keep(view, DriverFigures(seconds, calls, is_refused, driver.beats))

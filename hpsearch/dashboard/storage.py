@@ -1,13 +1,10 @@
-"""A study as Optuna's dashboard asks for it, and the copy that its trials come from.
-
-Where the trials come from: the copy, which a driver keeps up to date, or else we do.
-"""
+"""A study as Optuna's dashboard asks for it, and its trials as they are read from the database."""
 
 import copy
-import math
 import threading
 import time
 from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -17,12 +14,9 @@ from optuna.study import StudyDirection
 from optuna.study._frozen import FrozenStudy
 from optuna.trial import FrozenTrial, TrialState
 
-from hpsearch.errors import CorruptError, DiskError, UsageError
-from hpsearch.study.copy.file import Head
-from hpsearch.study.copy.reader import PATIENCE, Mark, News, read_mark, read_news
-from hpsearch.study.copy.rows import read_trials, trials_of
-from hpsearch.study.copy.writer import CopyWriter
+from hpsearch.errors import UsageError
 from hpsearch.study.engine import persist
+from hpsearch.study.rows import read_trials, trial_ids
 from hpsearch.study.storage import open_storage
 from hpsearch.study.view import Followed, StudyView
 
@@ -32,6 +26,15 @@ NOTE_OF_STUDY: Final = "dashboard:note_ver"
 """the attribute that a study with a note has"""
 Attrs = Mapping[str, Any]
 WriteNote = Callable[[str, Any], None]
+
+
+@dataclass(frozen=True)
+class Head:
+    """What Optuna knows of a study beside its trials."""
+
+    study_id: int
+    name: str
+    directions: tuple[StudyDirection, ...]
 
 
 class ReadOnlyStorage(BaseStorage):
@@ -46,7 +49,6 @@ class ReadOnlyStorage(BaseStorage):
         """
         self._head = head
         self._write_note = write_note
-        self._stored: list[FrozenTrial] = []
         self._trials: list[FrozenTrial] = []
         self._places: dict[int, int] = {}
         self._kept: Attrs = {}
@@ -60,22 +62,21 @@ class ReadOnlyStorage(BaseStorage):
 
     # What is shown, replaced as a whole: who reads meanwhile sees what was before, or what is now.
 
-    def take(self, news: News) -> None:
-        """Show what has changed."""
-        if not (news.trials or news.is_anew):
-            return
+    def take(self, changed: Sequence[FrozenTrial]) -> None:
+        """Show trials by their numbers, of which some may be as they were."""
         with self._lock:
+            shown = [trial for trial in map(_shown, changed) if trial not in self._at(trial)]
+            if not shown:
+                return
             self.changed_at = time.monotonic()
-            trials = [] if news.is_anew else list(self._stored)
-            for trial in news.trials:
-                if trial.number == len(trials):
-                    trials.append(trial)
-                else:
-                    trials[trial.number] = trial
-            self._stored = trials
-            # Our own figure has the curves; a browser takes minutes to draw thousands of them.
-            self._trials = [_without_curve(trial) for trial in trials]
+            trials = list(self._trials)
+            for trial in shown:
+                trials[trial.number : trial.number + 1] = [trial]
+            self._trials = trials
             self._places = {trial._trial_id: trial.number for trial in trials}
+
+    def _at(self, trial: FrozenTrial) -> list[FrozenTrial]:
+        return self._trials[trial.number : trial.number + 1]
 
     def keep(self, system_attrs: Attrs) -> None:
         """Show the attributes that the study's own database holds: names of objectives, notes."""
@@ -238,11 +239,11 @@ def _as_note(text: str) -> Attrs:
     return {NOTE_OF_STUDY: 0, "dashboard:note_str:0": text}
 
 
-def _without_curve(trial: FrozenTrial) -> FrozenTrial:
-    if not trial.intermediate_values:
-        return trial
+def _shown(trial: FrozenTrial) -> FrozenTrial:
+    """Return a trial with the one system attribute that the dashboard draws."""
     shown = copy.copy(trial)
-    shown.intermediate_values = {}
+    violated = list(trial.constraints.values())
+    shown._system_attrs = {"constraints": violated} if violated else {}
     return shown
 
 
@@ -250,12 +251,12 @@ def _refuse() -> NoReturn:
     raise UsageError("the dashboard shows a copy of the study, which is not to be changed")
 
 
-BEHIND_SECONDS: Final = 120.0
-"""for which a driver may leave the copy as it is; one that ticks now and then keeps none"""
+TRIALS_AT_ONCE: Final = 1000
+"""that are read in one transaction: a driver with a SQLite file waits no longer than for these"""
 
 
 class TrialSource:
-    """One study, looked at again and again; only what is new is read."""
+    """One study, looked at again and again; only what may have changed is read."""
 
     def __init__(self, name_or_file: str, runs: Path) -> None:
         """Open a started study.
@@ -265,19 +266,14 @@ class TrialSource:
             StorageError: if its database cannot be used.
         """
         self._followed = Followed(name_or_file, runs)
-        spec = self.view.study.spec
+        name = self.view.study.spec.name
         self._storage = open_storage(self._followed.database.url)
-        study_id = self._storage.get_study_id_from_name(spec.name)
-        self.head = Head(
-            study_id,
-            spec.name,
-            tuple(self._storage.get_study_directions(study_id)),
-            tuple(objective.metric for objective in spec.objectives),
-        )
-        self._writer = CopyWriter(self._path, self.head, patience=PATIENCE)
-        self._seen: Mark | None = None
-        self._behind: tuple[int, float] | None = None
-        """an event that the copy lacks, and since when we know of it"""
+        study_id = self._storage.get_study_id_from_name(name)
+        self.head = Head(study_id, name, tuple(self._storage.get_study_directions(study_id)))
+        self._ended: set[int] = set()
+        """ids of trials that have ended and have been read, which change no more"""
+        self._event = -1
+        """the last that had happened before the trials were read"""
 
     @property
     def view(self) -> StudyView:
@@ -289,24 +285,20 @@ class TrialSource:
         self._storage.close()
         self._followed.close()
 
-    def news(self) -> News:
-        """Bring the copy up to date if no driver does; return what has changed in it.
+    def changed(self) -> list[FrozenTrial]:
+        """Return the trials that are new, have not ended, or have ended since the last call.
 
         Raises:
-            StorageUnavailableError: if the database or the copy cannot be read now.
-            DiskError: if the copy cannot be written.
+            StorageUnavailableError: if the database cannot be read now.
         """
         self._followed.look()
-        if self._must_copy(read_mark(self._path)):
-            self._copy()
-        try:
-            news = read_news(self._path, self._seen)
-        except CorruptError:  # nothing is lost with it
-            self._path.unlink(missing_ok=True)
-            self._copy()
-            news = read_news(self._path, self._seen)
-        self._seen = news.mark
-        return news
+        event = self.view.state.last_event
+        if event == self._event:
+            return []
+        trials = persist(self._followed.database.url, self._read)
+        self._event = event
+        self._ended.update(trial._trial_id for trial in trials if trial.state.is_finished())
+        return trials
 
     def system_attrs(self) -> Mapping[str, Any]:
         """Return what the study's own database holds for Optuna: names of objectives, notes."""
@@ -316,35 +308,13 @@ class TrialSource:
         """Keep a note in the study's own database, which no driver reads."""
         self._storage.set_study_system_attr(self.head.study_id, key, value)
 
-    @property
-    def _path(self) -> Path:
-        return self.view.folder.dashboard
-
-    def _must_copy(self, mark: Mark | None) -> bool:
-        """Return whether it is for us to copy what has changed."""
-        event = self.view.state.last_event
-        if mark is not None and mark.is_whole and mark.event >= event:
-            self._behind = None
-            return False
-        if mark is None or not self.view.is_driven:
-            return True
-        now = time.monotonic()
-        if self._behind is None or self._behind[0] <= mark.event:
-            self._behind = (event, now)
-        return now - self._behind[1] > BEHIND_SECONDS
-
-    def _copy(self) -> None:
-        event = self.view.state.last_event
-        trials = persist(self._followed.database.url, self._read)
-        if (
-            not self._writer.refresh(trials, event, seconds=math.inf)
-            and read_mark(self._path) is None
-        ):
-            raise DiskError(
-                f"the copy {self._path}, from which the dashboard reads, cannot be written; free "
-                "some space or make the folder writable"
-            )
-
-    def _read(self) -> list[Any]:
-        with self._followed.database.engine.connect() as connection:
-            return list(read_trials(connection, trials_of(self.head.study_id)))
+    def _read(self) -> list[FrozenTrial]:
+        engine = self._followed.database.engine
+        with engine.begin() as connection:
+            every = trial_ids(connection, self.head.study_id)
+        ids = [trial_id for trial_id in every if trial_id not in self._ended]
+        trials: list[FrozenTrial] = []
+        for start in range(0, len(ids), TRIALS_AT_ONCE):
+            with engine.begin() as connection:
+                trials += read_trials(connection, ids[start : start + TRIALS_AT_ONCE])
+        return trials

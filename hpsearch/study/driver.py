@@ -131,7 +131,7 @@ class Driver:
 
     @property
     def trials(self) -> Trials:
-        """Return the trials as Optuna holds them, for who copies them."""
+        """Return the trials as Optuna holds them."""
         return self._trials
 
     @property

@@ -9,14 +9,13 @@ from typing import Any
 import optuna
 from optuna.exceptions import UpdateFinishedTrialError
 from optuna.pruners import NopPruner
-from optuna.trial import FrozenTrial, TrialState
+from optuna.trial import TrialState
 
 from hpsearch.cluster.failures import LOST, OOM_GPU
 from hpsearch.cluster.records import Fresh, Island, Lineage
 from hpsearch.errors import ConflictError
 from hpsearch.schema import Config
 from hpsearch.study.breeding.lineage import island_number, island_of, lineage_of
-from hpsearch.study.copy.file import Head
 from hpsearch.study.observe import CurveReport
 from hpsearch.study.records import COMPLETE, FAIL, PRUNED, PlannedTrial, Trial
 from hpsearch.study.spec import Study
@@ -92,17 +91,6 @@ class Trials:
         self._orphans: list[int] | None = None
         """created by a driver that did not live to record them; None until they are looked up"""
         self.metrics = tuple(objective.metric for objective in study.spec.objectives)
-
-    @property
-    def head(self) -> Head:
-        """Return what Optuna knows of the study itself."""
-        directions = self._storage.get_study_directions(self._study_id)
-        return Head(self._study_id, self._study.spec.name, tuple(directions), self.metrics)
-
-    def stored(self) -> list[FrozenTrial]:
-        """Return all trials as they are stored, by number; not to be changed."""
-        self._storage.discard()  # of an ask that failed
-        return self._storage.get_all_trials(self._study_id, deepcopy=False)
 
     @property
     def metric(self) -> str:

@@ -20,7 +20,8 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 from sqlalchemy import event
 from sqlalchemy.orm import Session
 
-from hpsearch.study.storage import CurveValue, MirroredStorage, insert_curve_values, insert_trial
+from hpsearch.study.rows import CurveValue, insert_curve_values, insert_trial
+from hpsearch.study.storage import MirroredStorage
 
 DRAFT = -1
 """id of the draft"""

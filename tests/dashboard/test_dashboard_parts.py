@@ -17,12 +17,10 @@ from views import METRIC
 from hpsearch.dashboard.app import MAX_REMEMBERED, MEMORY_SECONDS, SHARE, ReadOnly, ResponseCache
 from hpsearch.dashboard.figures import MAX_JOBS, MAX_MOMENTS, figure_attrs, timeline
 from hpsearch.dashboard.server import Guard, Names, bind, serving
-from hpsearch.dashboard.storage import ReadOnlyStorage
+from hpsearch.dashboard.storage import Head, ReadOnlyStorage
 from hpsearch.errors import UsageError
-from hpsearch.study.copy.file import Head
-from hpsearch.study.copy.reader import Mark, News
 
-HEAD = Head(3, "large", (StudyDirection.MAXIMIZE,), ("rho",))
+HEAD = Head(3, "large", (StudyDirection.MAXIMIZE,))
 
 
 HOST = "127.0.0.1:8080"
@@ -282,39 +280,32 @@ def trial(number, **changes):
     return made
 
 
-def news(*trials, is_anew=False):
-    return News(Mark(1, 1, 1, True), is_anew, trials)
-
-
-def test_a_study_is_shown_as_its_copy_changes():
+def test_a_study_is_shown_as_its_trials_change():
     shown = ReadOnlyStorage(HEAD, None)
-    shown.take(news(trial(0), trial(1), is_anew=True))
+    shown.take([trial(0), trial(1)])
     before = shown.get_all_trials(3, deepcopy=False)
-    shown.take(news(trial(1, values=[9.0]), trial(2)))
+    shown.take([trial(1, values=[9.0]), trial(2)])
     assert [trial.values for trial in shown.get_all_trials(3)] == [[0.0], [9.0], [2.0]]
     assert [one.values for one in before] == [[0.0], [1.0]]
     assert shown.get_trial(101).values == [9.0]
     assert shown.get_best_trial(3).number == 1
     assert shown.get_all_trials(3, states=(TrialState.RUNNING,)) == []
-    shown.take(news(trial(0), is_anew=True))
-    assert [trial.number for trial in shown.get_all_trials(3)] == [0]
     with pytest.raises(KeyError, match="no study 4 is shown"):
         shown.get_all_trials(4)
 
 
-def test_curves_are_left_to_our_own_figure():
-    """Else they are drawn twice, and a browser takes minutes for thousands."""
+def test_of_system_attributes_violated_constraints_alone_are_shown():
+    """As the dashboard asks for them, whatever else samplers have noted."""
     shown = ReadOnlyStorage(HEAD, None)
-    curve = {1: 0.5}
-    trials = [trial(number, intermediate_values=curve) for number in range(3)]
-    shown.take(news(*trials, is_anew=True))
-    assert [trial.intermediate_values for trial in shown.get_all_trials(3)] == [{}] * 3
-    assert all(trial.intermediate_values == curve for trial in trials)
+    noted = trial(1, system_attrs={"constraints:gpu_memory": 1.0, "tpe:relative_params:0": "{}"})
+    shown.take([trial(0), noted])
+    attrs = [trial.system_attrs for trial in shown.get_all_trials(3)]
+    assert attrs == [{}, {"constraints": [1.0]}]
 
 
 def test_nothing_of_it_can_be_changed():
     for shown in (ReadOnlyStorage(HEAD, None), ReadOnlyStorage(HEAD, lambda key, value: None)):
-        shown.take(news(trial(0)))
+        shown.take([trial(0)])
         for change in (
             lambda shown=shown: shown.delete_study(3),
             lambda shown=shown: shown.create_new_study([StudyDirection.MAXIMIZE], "other"),

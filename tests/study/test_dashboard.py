@@ -1,14 +1,14 @@
 """The dashboard of a study: a real server, a real browser, and nothing that can be changed."""
 
 import json
-import shutil
+import sqlite3
 import time
+from contextlib import closing
 
 import numpy as np
 import pytest
 from browser import opened
 from cli_tools import Run, refused, write_study
-from copies import query
 from dashboards import Dashboard
 from drives import drive, new_study, stored_events, stored_trials
 from drives import opened as opened_driver
@@ -57,6 +57,11 @@ def serve():
     yield start
     for one in served:
         one.close()
+
+
+def query(path, question):
+    with closing(sqlite3.connect(path)) as file:
+        return file.execute(question).fetchall()
 
 
 def wait_until(condition):
@@ -239,10 +244,6 @@ def test_whoever_lacks_the_token_sees_nothing(dashboard):
     assert dashboard.ask_as_stranger("DELETE", dashboard.api)[0] == 403
 
 
-def test_the_copy_is_the_users_alone(dashboard, folder):
-    assert oct(folder.dashboard.stat().st_mode & 0o777) == "0o600"
-
-
 @pytest.mark.slow
 def test_notes_can_be_written_and_nothing_else(tmp_path, serve):
     study = new_study(tmp_path, budget={"trials": 4})
@@ -272,13 +273,11 @@ def test_notes_can_be_written_and_nothing_else(tmp_path, serve):
 
 
 @pytest.mark.slow
-def test_without_a_driver_the_dashboard_keeps_the_copy(tmp_path, serve):
-    """Rounds of a driver that comes and goes, as cron calls it."""
+def test_rounds_of_a_driver_are_followed(tmp_path, serve):
+    """A driver that comes and goes, as cron calls it."""
     study = new_study(tmp_path, budget={"trials": 6})
     with opened_driver(study, FakeExecutor()) as driver:
         driver.tick()
-    folder = StudyDir(tmp_path / "runs" / study.spec.name)
-    assert not folder.dashboard.exists()
     served = serve(tmp_path, study.spec.name)
     begun = len(served.study()["trials"])
     assert begun == len(stored_trials(study)) > 0
@@ -291,30 +290,16 @@ def test_without_a_driver_the_dashboard_keeps_the_copy(tmp_path, serve):
 
 
 @pytest.mark.slow
-def test_a_driver_keeps_the_copy_while_the_dashboard_looks(tmp_path, serve):
-    """Real jobs: the dashboard follows them, and leaves the file to the driver."""
+def test_real_jobs_are_followed(tmp_path, serve):
     write_study(tmp_path)
-    run, path = Run(tmp_path), tmp_path / "runs/tiny/dashboard.db"
-    run.wait_until(path.exists)
+    run, trials = Run(tmp_path), tmp_path / "runs/tiny/trials"
+    run.wait_until(trials.exists)
     served = serve(tmp_path, "tiny")
     assert len(served.study()["trials"]) > 0
     assert run.wait()[0] == 0
     states = lambda: [trial["state"] for trial in served.study()["trials"]]  # noqa: E731
     wait_until(lambda: states() == ["Complete"] * 6)
     assert served.close()[0] == 0
-    assert query(path, "SELECT count(*) FROM trials WHERE state = 'COMPLETE'") == [(6,)]
-
-
-@pytest.mark.slow
-def test_a_damaged_copy_is_made_anew(study, folder, tmp_path, serve):
-    other = tmp_path / "other"
-    shutil.copytree(study.path.parent, other)
-    path = other / "runs" / study.spec.name / "dashboard.db"
-    path.write_bytes(b"SQLite format 3\0" + b"\xff" * 50_000)
-    served = serve(other, study.spec.name)
-    assert len(served.study()["trials"]) == len(stored_trials(study))
-    served.close()
-    assert query(path, "SELECT count(*) FROM trials") == [(len(stored_trials(study)),)]
 
 
 # What it cannot do.

@@ -13,7 +13,8 @@ from optuna.trial import FrozenTrial, TrialState
 from sqlalchemy import event
 
 from hpsearch.errors import StorageUnavailableError
-from hpsearch.study.storage import insert_trial, open_storage
+from hpsearch.study.rows import insert_trial
+from hpsearch.study.storage import open_storage
 from hpsearch.study.write_behind import DRAFT, WriteBehindStorage
 
 

@@ -1,0 +1,172 @@
+"""Rows of Optuna's tables, many at once: the dashboard's trials, a new trial, values of curves.
+
+Optuna itself takes ten times as long to read ten thousand trials, and has no public way to write
+several rows in one transaction. All that is used of its private tables is here; test_rows.py and
+test_write_behind.py compare what is read and written here with what Optuna reads and writes.
+"""
+
+import json
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from optuna.distributions import BaseDistribution, distribution_to_json, json_to_distribution
+from optuna.storages import RDBStorage
+from optuna.storages._rdb import models
+from optuna.storages._rdb.storage import _create_scoped_session
+from optuna.trial import FrozenTrial, TrialState
+from sqlalchemy import Connection, Table, delete, insert, select
+
+TRIALS: Table = models.TrialModel.__table__
+PARAMS: Table = models.TrialParamModel.__table__
+VALUES: Table = models.TrialValueModel.__table__
+USER_ATTRS: Table = models.TrialUserAttributeModel.__table__
+SYSTEM_ATTRS: Table = models.TrialSystemAttributeModel.__table__
+
+_NUMBERS = {"INF_POS": math.inf, "INF_NEG": -math.inf}
+
+CurveValue = tuple[int, int, float]
+"""of a learning curve: trial's id, step, value"""
+
+
+def trial_ids(connection: Connection, study_id: int) -> list[int]:
+    """Return the ids of all trials of a study, by their numbers."""
+    query = select(TRIALS.c.trial_id).where(TRIALS.c.study_id == study_id)
+    return list(connection.scalars(query.order_by(TRIALS.c.number)))
+
+
+def read_trials(connection: Connection, ids: Sequence[int]) -> list[FrozenTrial]:
+    """Return the trials with these ids by their numbers, without their learning curves.
+
+    They agree with each other as far as what the connection reads does: in SQLite, ask within a
+    transaction that was begun.
+    """
+    params, distributions = _read_params(connection, ids)
+    values: dict[int, dict[int, float]] = defaultdict(dict)
+    for trial, place, number, kind in _rows(
+        connection, VALUES, ids, "objective", "value", "value_type"
+    ):
+        values[trial][place] = _NUMBERS[kind.name] if number is None else number
+    user, system = (_read_attrs(connection, table, ids) for table in (USER_ATTRS, SYSTEM_ATTRS))
+    columns = ("number", "state", "datetime_start", "datetime_complete")
+    trials = [
+        FrozenTrial(
+            number=number,
+            state=state,
+            value=None,
+            values=[value for _, value in sorted(values[trial].items())] or None,
+            datetime_start=_local(start),
+            datetime_complete=_local(complete),
+            params=params[trial],
+            distributions=distributions[trial],
+            user_attrs=user[trial],
+            system_attrs=system[trial],
+            intermediate_values={},
+            trial_id=trial,
+        )
+        for trial, number, state, start, complete in _rows(connection, TRIALS, ids, *columns)
+    ]
+    return sorted(trials, key=lambda trial: trial.number)
+
+
+def _rows(connection: Connection, table: Table, ids: Sequence[int], *columns: str) -> Iterator[Any]:
+    """Yield the trial's id and columns of the rows of some trials, in the order of their making."""
+    query = select(table.c.trial_id, *(table.c[name] for name in columns))
+    (key,) = table.primary_key
+    yield from connection.execute(query.where(table.c.trial_id.in_(ids)).order_by(key))
+
+
+def _read_params(
+    connection: Connection, ids: Sequence[int]
+) -> tuple[dict[int, dict[str, Any]], dict[int, dict[str, BaseDistribution]]]:
+    """Return values and distributions of parameters by trial and name."""
+    known: dict[str, BaseDistribution] = {}
+    params: dict[int, dict[str, Any]] = defaultdict(dict)
+    distributions: dict[int, dict[str, BaseDistribution]] = defaultdict(dict)
+    columns = ("param_name", "param_value", "distribution_json")
+    for trial, name, value, text in _rows(connection, PARAMS, ids, *columns):
+        if text not in known:
+            known[text] = json_to_distribution(text)
+        distributions[trial][name] = known[text]
+        params[trial][name] = known[text].to_external_repr(value)
+    return params, distributions
+
+
+def _read_attrs(
+    connection: Connection, table: Table, ids: Sequence[int]
+) -> dict[int, dict[str, Any]]:
+    attrs: dict[int, dict[str, Any]] = defaultdict(dict)
+    for trial, key, text in _rows(connection, table, ids, "key", "value_json"):
+        attrs[trial][key] = json.loads(text)
+    return attrs
+
+
+def _local(stored: datetime | None) -> datetime | None:
+    """Return the local time without zone, as Optuna's trials have it, of what it stores in UTC."""
+    if stored is None:
+        return None
+    return stored.replace(tzinfo=UTC).astimezone().replace(tzinfo=None)
+
+
+def insert_trial(storage: RDBStorage, study_id: int, draft: FrozenTrial) -> int:
+    """Write a running trial, its parameters and its attributes in one transaction."""
+    with _create_scoped_session(storage.scoped_session) as session:
+        # As Optuna does: no other thread may count the trials meanwhile.
+        models.StudyModel.find_or_raise_by_id(study_id, session, for_update=True)
+        trial = models.TrialModel(
+            study_id=study_id,
+            number=None,
+            state=TrialState.RUNNING,
+            datetime_start=draft.datetime_start,
+        )
+        session.add(trial)
+        session.flush()
+        trial.number = trial.count_past_trials(session)
+        for model, rows in (
+            (models.TrialParamModel, _parameters(draft)),
+            (models.TrialSystemAttributeModel, _attributes(draft.system_attrs)),
+            (models.TrialUserAttributeModel, _attributes(draft.user_attrs)),
+        ):
+            if rows:
+                key = {"trial_id": trial.trial_id}
+                session.execute(insert(model), [key | row for row in rows])
+        return int(trial.trial_id)
+
+
+def insert_curve_values(storage: RDBStorage, values: Sequence[CurveValue]) -> None:
+    """Write values of learning curves; those that had arrived are replaced."""
+    model = models.TrialIntermediateValueModel
+    kind = model.TrialIntermediateValueType.FINITE
+    rows = [
+        {
+            "trial_id": trial_id,
+            "step": step,
+            "intermediate_value": value,
+            "intermediate_value_type": kind,
+        }
+        for trial_id, step, value in values
+    ]
+    with _create_scoped_session(storage.scoped_session) as session:
+        for trial_id, step, _ in values:
+            session.execute(
+                delete(model).where(model.trial_id == trial_id, model.step == step),
+                execution_options={"synchronize_session": False},
+            )
+        session.execute(insert(model), rows)
+
+
+def _parameters(trial: FrozenTrial) -> list[dict[str, Any]]:
+    return [
+        {
+            "param_name": name,
+            "param_value": distribution.to_internal_repr(trial.params[name]),
+            "distribution_json": distribution_to_json(distribution),
+        }
+        for name, distribution in trial.distributions.items()
+    ]
+
+
+def _attributes(attrs: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [{"key": key, "value_json": json.dumps(value)} for key, value in attrs.items()]
