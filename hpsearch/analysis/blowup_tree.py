@@ -42,8 +42,6 @@ MARKS = {"over": "over", "capped": "beyond 2^30", "cut": "... cut here"}
 
 @dataclass(frozen=True)
 class TreeNode:
-    """A position of the tree."""
-
     parent: int | None
     """index of the node before; None at the root"""
     axis: int | None
@@ -64,12 +62,10 @@ class Tree:
 
     @property
     def depth(self) -> int:
-        """Return the moves of the longest game in the tree."""
         return max(node.depth for node in self.nodes)
 
     @property
     def num_decisions(self) -> int:
-        """Return how often the host chooses."""
         return sum(node.state == "played" for node in self.nodes)
 
     @property
@@ -78,7 +74,6 @@ class Tree:
         return all(node.state != "cut" for node in self.nodes)
 
     def children(self) -> list[list[int]]:
-        """Return the indices of each node's children, by axis."""
         children: list[list[int]] = [[] for _ in self.nodes]
         for index, node in enumerate(self.nodes):
             if node.parent is not None:
@@ -159,7 +154,6 @@ def tree_text(tree: Tree) -> str:
 
 
 def summary(tree: Tree) -> str:
-    """Say how large the tree is, and whether it was cut."""
     at_least = "" if tree.is_whole else "at least "
     return f"{at_least}{tree.depth} moves in the worst case, {tree.num_decisions} choices shown"
 

@@ -33,7 +33,6 @@ class Candidate:
 
     @property
     def key(self) -> str:
-        """Return what tells it from other configurations."""
         return key(self.values)
 
 
@@ -57,7 +56,6 @@ def best_candidates(view: StudyView, count: int) -> list[Candidate]:
 
 
 def finished(view: StudyView) -> list[Trial]:
-    """Return the finished trials that have a value of every objective."""
     names = [objective.metric for objective in view.study.spec.objectives]
     return [
         trial for trial in view.state.told(COMPLETE) if all(name in trial.metrics for name in names)
@@ -83,8 +81,6 @@ def front(view: StudyView) -> list[Trial]:
 
 @dataclass(frozen=True)
 class ConfirmedTrial:
-    """A candidate, as the file has it."""
-
     trial: int
     search: dict[str, float | None]
     mean: float | None
@@ -107,8 +103,6 @@ class ConfirmedTrial:
 
 @dataclass(frozen=True)
 class ConfirmationFile:
-    """What readers rely on of what `confirm` wrote."""
-
     best: int
     trained_by: str | None
     metric: str
@@ -119,8 +113,6 @@ class ConfirmationFile:
 
 @dataclass(frozen=True)
 class Confirmed:
-    """What was confirmed."""
-
     best: int
     """trial"""
     is_current: bool
@@ -177,13 +169,11 @@ def _check(data: Any, source: str) -> None:
 
 
 def _known(kind: type, data: Any) -> Any:
-    """Return what a mapping holds of the fields of ``kind``."""
     names = field_hints(kind)
     return {k: v for k, v in data.items() if k in names} if isinstance(data, dict) else data
 
 
 def last_match(view: StudyView) -> int | None:
-    """Return the number of a population's last judged match."""
     judged = [match.number for match in view.state.population.matches.values() if match.is_over]
     return judged[-1] if judged else None
 

@@ -85,7 +85,6 @@ def _measure(
 
 
 def plain_rows(rows: Sequence[ComparedPlayer]) -> list[dict[str, Any]]:
-    """Return rows as JSON holds them."""
     return [asdict(row) for row in rows]
 
 

@@ -32,8 +32,6 @@ MAXIMIZE: Final = "maximize"
 
 @dataclass(frozen=True)
 class CandidateVerdict:
-    """What is known of one candidate."""
-
     mean: float
     low: float | None
     """lower end of the 95 % interval; None where nothing is known of the spread"""
@@ -47,8 +45,6 @@ class CandidateVerdict:
 
 @dataclass(frozen=True)
 class SeedTraining:
-    """One training of a configuration."""
-
     seed: int
     trial: int
     """of the study that trained it"""
@@ -94,7 +90,6 @@ class Confirmation:
 
     @property
     def best(self) -> Entry:
-        """Return the one with the best mean."""
         return self.entries[0]
 
 
@@ -178,7 +173,6 @@ SURE = 0.9
 
 
 def print_confirmation(console: Console, confirmation: Confirmation, advice: str) -> None:
-    """Print the candidates, best first, and what to do."""
     console.print(_title(confirmation), style="bold", highlight=False, soft_wrap=True)
     console.print(_table(confirmation))
     console.print(advice, highlight=False, markup=False, soft_wrap=True)
@@ -213,7 +207,6 @@ def _title(confirmation: Confirmation) -> str:
 
 
 def _favourite_text(confirmation: Confirmation) -> str:
-    """Return how the favourite of the search, or of the last match, has done."""
     of = "search" if confirmation.trained_by is not None else "study"
     favourite = next(
         (entry for entry in confirmation.entries if entry.trial == confirmation.favourite), None

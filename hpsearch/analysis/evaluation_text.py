@@ -24,7 +24,6 @@ MODE_TITLES = {"rho": "greedy", "rho_sampled": "sampled"}
 
 
 def print_report(console: Console, report: PlayerReport) -> None:
-    """Print everything that was measured."""
     _print(console, report.name, style="bold")
     for role in report.roles:
         games = f"{report.num_games:,} games an opponent, ± half a 95 % interval"
@@ -101,14 +100,12 @@ def match_table(name: str, role: str, matches: Mapping[str, MatchResult]) -> Tab
 
 
 def yardstick_title(role: str) -> str:
-    """Say what the yardstick measures of a role."""
     if role == "host":
         return "exact yardstick: moves it needs when the agent delays best"
     return "exact yardstick: moves the best host needs against it"
 
 
 def yardstick_table(name: str, yardstick: Yardstick) -> Table:
-    """Return the ADE table, a column a start."""
     table = _table("player", *(start.name for start in yardstick.ade))
     table.add_row("best play", *(str(start.exact) for start in yardstick.ade))
     reference = REFERENCES[yardstick.role]
@@ -119,7 +116,6 @@ def yardstick_table(name: str, yardstick: Yardstick) -> Table:
 
 
 def yardstick_line(yardstick: Yardstick) -> str:
-    """Return what random starts say."""
     random = yardstick.random
     if random.unbounded == 1:
         return f"{random.starts} random starts 5x3: best play {random.exact:.2f} moves; without end"
@@ -178,7 +174,6 @@ def _plain_match(result: MatchResult) -> dict[str, Any]:
 
 
 def _finite(data: Any) -> Any:
-    """Replace what JSON has no number for by null."""
     if isinstance(data, Mapping):
         return {key: _finite(value) for key, value in data.items()}
     if isinstance(data, list | tuple):

@@ -138,8 +138,6 @@ MATCH_HOSTS: Final = ("random_pair", "all_coord", "zeillinger")
 
 @dataclass(frozen=True)
 class ExaminationPlan:
-    """How much is measured."""
-
     num_games: int
     """games an opponent and mode"""
     match_moves: int | None
@@ -150,8 +148,6 @@ class ExaminationPlan:
 
 @dataclass(frozen=True)
 class RoleReport:
-    """What was measured of one role."""
-
     role: str
     evaluation: Evaluation
     references: dict[str, Evaluation]
@@ -166,8 +162,6 @@ class RoleReport:
 
 @dataclass(frozen=True)
 class PlayerReport:
-    """What was measured of a contestant."""
-
     name: str
     num_games: int
     max_steps: int
@@ -182,7 +176,6 @@ class PlayerReport:
 
 
 def examine(contestant: ExaminedPlayer, plan: ExaminationPlan) -> PlayerReport:
-    """Measure a contestant."""
     return PlayerReport(
         contestant.name,
         plan.num_games,

@@ -57,14 +57,11 @@ class Importance:
 
     @property
     def is_above_noise(self) -> bool:
-        """Return whether chance does not explain it."""
         return self.share > self.noise
 
 
 @dataclass(frozen=True)
 class Importances:
-    """Those of all parameters for one objective."""
-
     by_name: Mapping[str, Importance]
     """the most important parameter first"""
     num_trials: int
@@ -75,7 +72,6 @@ class Importances:
 
     @property
     def above_noise(self) -> list[str]:
-        """Return the names of the parameters that chance does not explain."""
         return [name for name, importance in self.by_name.items() if importance.is_above_noise]
 
 
@@ -103,7 +99,6 @@ def importances(view: StudyView, objective: int) -> Importances | str:
 
 
 def known_importances(view: StudyView) -> dict[str, Importances]:
-    """Return the importances for each metric for which they are known."""
     by_metric = {}
     for place, objective in enumerate(view.study.spec.objectives):
         measured = importances(view, place)

@@ -45,8 +45,6 @@ class FounderRecord:
 
 @dataclass(frozen=True)
 class Relative:
-    """A trial of a population that has finished."""
-
     trial: int
     generation: int
     """matches that decided over its ancestors"""
@@ -312,12 +310,10 @@ def operator_text(relative: Relative) -> str:
 
 
 def changed_names(relatives: Iterable[Relative]) -> dict[str, str]:
-    """Return short names of all that changed, by dotted path."""
     return short_names(path for relative in relatives for path in relative.changes)
 
 
 def changes_text(changes: Mapping[str, Any], names: Mapping[str, str]) -> str:
-    """Return what changed, by the ``names`` of the paths."""
     return ", ".join(
         f"{names[path]} {_text(before)} -> {_text(after)}"
         for path, (before, after) in changes.items()

@@ -60,7 +60,6 @@ def strongest_checkpoints(view: StudyView, count: int) -> list[StrongCheckpoint]
 
 
 def _metrics(view: StudyView) -> dict[str, str]:
-    """Return what each role that was measured is ranked by."""
     measured = {name for trial in _finished(view) for name in trial.metrics}
     objective = view.study.spec.objectives[0].metric
     roles = sorted({_role(name) for name in measured}, reverse=True)  # hosts first
@@ -150,7 +149,6 @@ def _check_finished(view: StudyView) -> None:
 
 
 def _best(view: StudyView, count: int) -> list[BredFounder]:
-    """Return the best of a study: those of each role in turn."""
     strongest = strongest_checkpoints(view, count)
     roles = dict.fromkeys(chain.from_iterable(strong.roles for strong in strongest))
     by_role = [[strong for strong in strongest if role in strong.roles] for role in roles]
@@ -165,5 +163,4 @@ def _founder(view: StudyView, strongest: StrongCheckpoint) -> BredFounder:
 
 
 def _in_turn(lists: Sequence[Sequence[T]]) -> list[T]:
-    """Return the first of every list, then the second of each, and so on."""
     return [rank for ranks in zip_longest(*lists) for rank in ranks if rank is not None]

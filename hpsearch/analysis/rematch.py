@@ -150,7 +150,6 @@ def rematch(view: StudyView, options: PopulationOptions, top: int, num_games: in
 
 
 def _strongest(view: StudyView, match: int, top: int) -> list[int]:
-    """Return the trials that play: members first, each once."""
     population = view.state.population
     members = population.matches[match].strengths
     by_strength = sorted(members, key=lambda trial: -members[trial])
@@ -167,7 +166,6 @@ def _entries(view: StudyView, trials: Sequence[int], met: Meeting) -> tuple[Entr
 
 
 def _believed(view: StudyView, trial: int) -> float | None:
-    """Return a trial's strength in the last match that it played as a member."""
     matches = view.state.population.matches.values()
     strengths = [match.strengths[trial] for match in matches if trial in match.strengths]
     return strengths[-1] if strengths else None

@@ -79,7 +79,6 @@ def exploited_values(
 def _players(
     view: StudyView, trials: Sequence[Trial], role: str
 ) -> Iterator[tuple[int, SavedPlayer]]:
-    """Yield the players at the end of their training."""
     for trial in trials:
         config = view.config(trial)
         path = view.folder.checkpoint(final_checkpoint(trial.number, config["steps"]))

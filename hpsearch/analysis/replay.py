@@ -33,8 +33,6 @@ MIN_SEEDS: Final = 2
 
 @dataclass(frozen=True)
 class Replicate:
-    """One training of the whole schedule."""
-
     member: int
     """of the study that trained it"""
     trial: int
@@ -45,8 +43,6 @@ class Replicate:
 
 @dataclass(frozen=True)
 class Replay:
-    """A schedule on new seeds."""
-
     study: str
     trial: int
     """that the schedule led to"""
@@ -224,7 +220,6 @@ def print_replay(console: Console, replay: Replay, conclusion: str) -> None:
 
 
 def conclusion_text(replay: Replay) -> str:
-    """Return the sentence that says whether the schedule holds up."""
     trial = f"trial {replay.trial}"
     if replay.expected is None:
         return (

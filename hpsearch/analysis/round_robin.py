@@ -32,8 +32,6 @@ PANEL: Final = {"host": PANELS["agent"], "agent": PANELS["host"]}
 
 @dataclass(frozen=True)
 class PlayerSource:
-    """A checkpoint, and what of it plays."""
-
     checkpoint: Path
     roles: tuple[str, ...]
     label: str
@@ -42,8 +40,6 @@ class PlayerSource:
 
 @dataclass(frozen=True)
 class Side:
-    """Those who play one role, by name."""
-
     learned: dict[str, SavedPlayer]
     scripted: tuple[str, ...]
     checkpoints: dict[str, Path]
@@ -52,8 +48,6 @@ class Side:
 
 @dataclass(frozen=True)
 class RoundRobinPlayers:
-    """All players."""
-
     host: Side
     agent: Side
     game: GameConfig
@@ -114,7 +108,6 @@ def _is_scripted(name: str) -> bool:
 
 
 def _sources(name: str, runs: Path, top: int) -> Iterator[PlayerSource]:
-    """Yield the checkpoints that one name stands for."""
     path = Path(name)
     if path.suffix in (".yaml", ".yml") or (is_name(name) and _is_study(runs / name)):
         yield from _of_study(name, runs, top)
@@ -141,7 +134,6 @@ def _of_study(name: str, runs: Path, top: int) -> Iterator[PlayerSource]:
 
 
 def _merged(sources: Iterable[PlayerSource]) -> list[PlayerSource]:
-    """Return each checkpoint once, with all the roles that were named."""
     by_path: dict[Path, PlayerSource] = {}
     for source in sources:
         path = source.checkpoint.resolve()
@@ -182,8 +174,6 @@ def _common_game(sides: Iterable[Mapping[str, SavedPlayer]]) -> tuple[GameConfig
 
 @dataclass(frozen=True)
 class HowToPlay:
-    """What is played."""
-
     num_games: int
     """of each pair, G"""
     seed: int

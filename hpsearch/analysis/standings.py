@@ -45,8 +45,6 @@ NUM_CYCLES: Final = 5
 
 @dataclass(frozen=True)
 class Estimate:
-    """A number with its 95 % interval."""
-
     value: float
     low: float
     high: float
@@ -54,8 +52,6 @@ class Estimate:
 
 @dataclass(frozen=True)
 class PlayerStanding:
-    """What is said of one player."""
-
     name: str
     nash: Estimate
     """Nash averaging: rho against the opponents of the equilibrium"""
@@ -149,7 +145,6 @@ def standings(played: CrossPlay, seed: int) -> Standings:
 def _standings(
     played: CrossPlay, rho: Floats, nash: NashRatings, resampled: Sequence[NashRatings]
 ) -> tuple[list[PlayerStanding], list[PlayerStanding]]:
-    """Return what is said of hosts and agents, in the order of the cross-play."""
     num_games = np.full(rho.shape, played.moves.shape[2])
     strengths = bradley_terry(wins_by_speed(played.moves), num_games, ridge=RIDGE)
     rank = alpha_rank_limit(rho, -rho, noise=RANK_NOISE) if rho.size <= MAX_RANKED_PAIRS else None

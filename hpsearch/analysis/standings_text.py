@@ -141,7 +141,6 @@ def legend_lines(standings: Standings) -> Iterator[str]:
 
 
 def balance_lines(cross_play: Standings) -> Iterator[str]:
-    """Yield what the equilibrium is worth, and what best answers take."""
     balance = cross_play.balance
     yield (
         f"equilibrium: rho {_rho(balance.value)}; best answers take {balance.exploitability:.4f} "
@@ -156,7 +155,6 @@ def balance_lines(cross_play: Standings) -> Iterator[str]:
 
 
 def cycle_lines(standings: Standings) -> Iterator[str]:
-    """Yield how much is cyclic, and the strongest cycles."""
     yield (
         f"cyclic: {standings.cyclic_share:.1%} of rho's differences beyond noise, "
         f"{standings.cyclic_share_log:.1%} of log rho's (0 %: one strength a player tells "
@@ -171,7 +169,6 @@ def cycle_lines(standings: Standings) -> Iterator[str]:
 
 
 def cycle_line(cycle: NamedCycle) -> str:
-    """Return a cycle as which player answers which."""
     answers = zip(cycle.hosts, cycle.agents, strict=True)
     steps = [f"host {host} < agent {agent} <" for host, agent in answers]
     kind = "two hosts, two agents" if cycle.kind == "swap" else "best answers"
@@ -264,7 +261,6 @@ def _name(axes: "Axes", standings: Standings, size: float) -> None:
 
 
 def _number(axes: "Axes", standings: Standings) -> None:
-    """Write rho into every cell, dark on bright and bright on dark."""
     middle = (standings.rho.min() + standings.rho.max()) / 2
     for p, row in enumerate(standings.rho):
         for q, value in enumerate(row):

@@ -67,7 +67,6 @@ def opponents_of(role: str, config: Mapping[str, Any]) -> tuple[str, ...] | None
 
 
 def measures(role: str, metrics: Mapping[str, Mapping[str, float]]) -> Measures:
-    """Return the greedy player's rho by opponent, from metrics by name."""
     start = f"{MODES[0]}/{role}/"
     return {
         name.removeprefix(start): numbers

@@ -56,7 +56,6 @@ class ReadOnly:
     def __call__(
         self, environ: "WSGIEnvironment", start_response: "StartResponse"
     ) -> Iterable[bytes]:
-        """Answer a request, or let it through."""
         if not self._may(environ["REQUEST_METHOD"], environ.get("PATH_INFO", "")):
             return refuse(start_response, NOTES_ALONE if self._writes else READ_ONLY)
         return self._inner(environ, start_response)
@@ -81,8 +80,6 @@ MAX_REMEMBERED: Final = 8
 
 @dataclass(frozen=True)
 class CachedAnswer:
-    """What was answered."""
-
     made_at: float
     """by the clock, when it began to be made"""
     seconds: float
@@ -93,8 +90,6 @@ class CachedAnswer:
 
 
 class ResponseCache:
-    """A WSGI application in front of another one."""
-
     def __init__(
         self,
         inner: "WSGIApplication",
@@ -117,7 +112,6 @@ class ResponseCache:
     def __call__(
         self, environ: "WSGIEnvironment", start_response: "StartResponse"
     ) -> Iterable[bytes]:
-        """Answer a request."""
         if environ["REQUEST_METHOD"] not in READING:
             answer = self._inner(environ, start_response)
             with self._lock:
@@ -131,7 +125,6 @@ class ResponseCache:
         return [kept.packed]
 
     def prepare(self, path: str) -> None:
-        """Make the answer before it is asked for."""
         environ: dict[str, Any] = {"PATH_INFO": path, "QUERY_STRING": ""}
         setup_testing_defaults(environ)
         self._answer(environ)
@@ -164,7 +157,6 @@ class ResponseCache:
 def _packed(
     inner: "WSGIApplication", environ: "WSGIEnvironment"
 ) -> tuple[str, list[tuple[str, str]], bytes]:
-    """Return the answer of an application: status, headers and body."""
     began: list[tuple[str, list[tuple[str, str]]]] = []
 
     def start_response(
@@ -191,17 +183,13 @@ PLAIN: Final = (".yaml", ".jsonl", ".log")
 
 @dataclass(frozen=True)
 class OfferedFile:
-    """A file that is offered."""
-
     path: Path
 
     @property
     def id(self) -> str:
-        """Return its name in the dashboard's addresses."""
         return str(uuid5(NAMESPACE_URL, self.path.as_uri()))
 
     def attr(self) -> tuple[str, str]:
-        """Return the attribute by which the dashboard knows it."""
         kind = "text/plain" if self.path.suffix in PLAIN else mimetypes.guess_type(self.path)[0]
         told = {
             "artifact_id": self.id,
@@ -237,16 +225,13 @@ class OfferedFiles:
             raise ArtifactNotFound(f"no file {artifact_id} is offered any more") from error
 
     def write(self, artifact_id: str, content_body: BinaryIO) -> None:
-        """Refuse."""
         _refuse()
 
     def remove(self, artifact_id: str) -> None:
-        """Refuse."""
         _refuse()
 
 
 def study_files(view: StudyView) -> list[OfferedFile]:
-    """Return the files that tell of the whole study."""
     folder = view.folder
     paths = (view.study.path, folder.log, folder.confirmation)
     return [OfferedFile(path.absolute()) for path in paths]

@@ -57,7 +57,6 @@ def figure(data: Iterable[Mapping[str, Any]], title: str, x: str, y: str) -> Fig
 
 
 def short(value: float) -> float:
-    """Return a number in four digits, which is all that can be seen."""
     return float(f"{value:.4g}")
 
 
@@ -217,7 +216,6 @@ def _num_trials(job: Job) -> int:
 
 
 def _last_moment(jobs: Sequence[Job], until: float) -> float:
-    """Return when the last of what is known of jobs that have begun happened."""
     last = max(job.ended_at or job.began_at or 0.0 for job in jobs)
     return max(last, until) if any(job.ended_at is None for job in jobs) else last
 

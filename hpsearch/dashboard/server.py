@@ -84,7 +84,6 @@ def bind(host: str, port: int) -> Server:
 
 @contextmanager
 def serving(server: Server, application: "WSGIApplication") -> Iterator[None]:
-    """Answer requests while the block runs."""
     server.set_app(application)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
@@ -156,7 +155,6 @@ class Guard:
     def __call__(
         self, environ: "WSGIEnvironment", start_response: "StartResponse"
     ) -> Iterable[bytes]:
-        """Answer a request, or let it through."""
         if not self._names.contain(environ.get("HTTP_HOST", "")):
             return refuse(start_response, WRONG_NAME)
         query = parse_qs(environ.get("QUERY_STRING", ""))
@@ -197,7 +195,6 @@ def _is_address(name: str) -> bool:
 
 
 def refuse(start_response: "StartResponse", reason: str) -> Iterable[bytes]:
-    """Answer that something is forbidden, and why."""
     body = json.dumps({"reason": reason}).encode()
     headers = [("Content-Type", "application/json"), ("Content-Length", str(len(body)))]
     start_response("403 Forbidden", headers)

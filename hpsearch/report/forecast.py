@@ -40,8 +40,6 @@ _NUM_ROWS = {
 
 @dataclass(frozen=True)
 class Shape:
-    """What was timed: one member that trains alone."""
-
     algorithm: str
     device: str
     sizes: str
@@ -51,8 +49,6 @@ class Shape:
 
 @dataclass(frozen=True)
 class Speed:
-    """How fast it was."""
-
     shape: Shape
     steps_per_second: float
 
@@ -73,12 +69,10 @@ def nearest(config: CommonConfig) -> Speed | None:
 
 
 def _work(config: CommonConfig, name: str) -> int:
-    """Return weights times rows that gradients pass in a step."""
     return policy_size(name, config) * config.rows_learned(name)
 
 
 def _work_of(shape: Shape) -> int:
-    """Return the same of a measured shape."""
     network, rows = _NETWORK.search(shape.sizes), _NUM_ROWS[shape.algorithm].search(shape.sizes)
     assert network is not None, shape.sizes
     assert rows is not None, shape.sizes
@@ -113,8 +107,6 @@ OWN_JOBS = "its own jobs so far"
 
 @dataclass(frozen=True)
 class JobPace:
-    """How fast a job makes steps."""
-
     steps_per_second: float
     """of all its members together"""
     processors: float
@@ -140,7 +132,6 @@ class Forecast:
 
     @property
     def steps(self) -> int:
-        """Return the steps of all trials."""
         return self.trials * self.steps_per_trial
 
 
@@ -214,7 +205,6 @@ def _jobs(folder: StudyDir) -> Iterator[tuple[JobDir, JobPlan]]:
 
 
 def _speed(job: JobDir, plan: JobPlan) -> float:
-    """Return the member steps a second of a job, by its last sign of life."""
     said = job.heartbeat.read()
     if said is not None:
         return said.steps_per_second * len(said.members)

@@ -83,7 +83,6 @@ def _best(view: StudyView, best: Trial) -> dict[str, Any]:
 
 
 def plain_list(listed: list[ListedStudy]) -> list[dict[str, Any]]:
-    """Return the studies as plain data."""
     return [asdict(study) for study in listed]
 
 

@@ -35,8 +35,6 @@ LOG_SECONDS = 10.0
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a study is."""
-
     elapsed: float
     """seconds in which its jobs were at work, before this run too, and those of this run"""
     done: float
@@ -67,7 +65,6 @@ class Meter:
         self._speed = 0.0
 
     def read(self, view: StudyView) -> Progress:
-        """Return how far the study is now."""
         elapsed = time.monotonic() - self._began
         total, made = steps_in_all(view), steps_made(view)
         counts = view.state.counts()
@@ -122,7 +119,6 @@ def seconds_at_work(view: StudyView, now: float) -> float:
 
 
 def progress_text(progress: Progress) -> str:
-    """Return the progress as one line."""
     parts = [
         f"{progress.trials} ({counts_text(progress.counts)})",
         *([progress.generation] if progress.generation else []),
@@ -157,7 +153,6 @@ class Display:
     """Shows progress on a console; `show` is called as often as there is something to look at."""
 
     def __init__(self, console: Console, live: Live | None) -> None:
-        """Use `open_display`."""
         self._console = console
         self._live = live
         self._next_line = 0.0
@@ -239,7 +234,6 @@ class Watcher:
 
 
 def watch_text(summary: Mapping[str, Any]) -> str:
-    """Return a status as one line."""
     best = summary["best"]
     value = "no value yet"
     if best is not None and best["value"] is not None:

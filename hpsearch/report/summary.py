@@ -14,7 +14,6 @@ from hpsearch.study.work import cost, failures, time_left, waste
 
 
 def status_summary(view: StudyView) -> dict[str, Any]:
-    """Return how a study is: see the keys."""
     best = view.best()
     so_far, note = cost(view), read_note(view.folder) if view.is_driven else None
     retry = None if view.awaited is None else read_retry(view.folder)
@@ -106,7 +105,6 @@ def _standings(match: Match) -> list[dict[str, Any]]:
 
 
 def _jobs(view: StudyView) -> dict[str, int]:
-    """Return how many jobs wait in the queue, run, and have ended."""
     running = sum(job.began_at is not None for job in view.state.live_jobs())
     live = len(view.state.live_jobs())
     ended = len(view.state.jobs) - live

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Point:
-    """What was measured at one step."""
-
     step: int
     at: float
     """seconds since the epoch"""
@@ -84,7 +82,6 @@ def _is_number(value: Any) -> TypeGuard[float]:
 
 
 def experiment_summary(study: Study) -> Any:
-    """Return the summary that names a study's parameters and objectives."""
     from tensorboard.plugins.hparams import api_pb2, metadata
     from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
 
@@ -113,7 +110,6 @@ def start_summary(study: Study, trial: Trial) -> Any:
 
 
 def end_summary(trial: Trial, at: float) -> Any:
-    """Return the summary of how a trial ended."""
     from tensorboard.plugins.hparams import api_pb2, metadata
     from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData, SessionEndInfo
 
@@ -153,7 +149,6 @@ def _shown(parameter: Parameter, value: Any) -> bool | float | str:
 
 
 def _set(place: Any, value: bool | float | str) -> None:
-    """Set a value of protobuf's kind of JSON."""
     if isinstance(value, bool):
         place.bool_value = value
     elif isinstance(value, float):
@@ -176,10 +171,7 @@ Stamp = tuple[object, ...]
 
 
 class Board:
-    """Writes the folder."""
-
     def __init__(self, folder: Path) -> None:
-        """Write into ``folder``, which may hold what was written before."""
         self._folder = folder
         self._written: dict[int, Stamp] = {}
         self._has_begun = False
@@ -211,7 +203,6 @@ class Board:
         return True
 
     def _replace(self, run: Path, write: Callable[[EventFile], None]) -> None:
-        """Add an event file to a run that replaces those before."""
         run.mkdir(parents=True, exist_ok=True)
         before = sorted(run.glob("events.out.tfevents.*"))
         # Under another name than TensorBoard looks for, in the form that gc knows.
@@ -246,7 +237,6 @@ def _write_trial(file: EventFile, view: StudyView, trial: Trial, files: TrialDir
 
 
 def _stamp(trial: Trial, files: TrialDir) -> Stamp:
-    """Return what differs when a trial has changed."""
     try:
         status = files.metrics.stat()
         curve = (status.st_ino, status.st_size, status.st_mtime_ns)
@@ -256,7 +246,6 @@ def _stamp(trial: Trial, files: TrialDir) -> Stamp:
 
 
 def _link(link: Path, folder: Path) -> None:
-    """Let TensorBoard find what a trial's job wrote itself."""
     is_there = folder.is_dir()
     if link.is_symlink() and (not is_there or link.readlink() != folder):
         link.unlink()

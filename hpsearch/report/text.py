@@ -44,7 +44,6 @@ def trials_text(summary: Mapping[str, Any]) -> str:
 
 
 def print_status(console: Console, view: StudyView, summary: Mapping[str, Any]) -> None:
-    """Print what a study has come to."""
     console.print(f"{summary['study']}: {summary['state']}", style="bold", highlight=False)
     lines = [
         *([summary["message"]] if summary["message"] else ()),
@@ -90,7 +89,6 @@ def population_lines(population: Mapping[str, Any] | None) -> list[str]:
 
 
 def _rank(trial: int, population: Mapping[str, Any]) -> str:
-    """Return a champion's name: the present one's, or that of one before."""
     when = "the champion" if trial == population["champion"] else "a champion before"
     return f"trial {trial}, {when}"
 
@@ -126,7 +124,6 @@ def _likeliest(shares: Mapping[str, float]) -> list[tuple[str, float]]:
 
 
 def _round(cycle: Mapping[str, Any]) -> list[str]:
-    """Return a cycle of who beats the next, from an agent round to it again."""
     pairs = list(zip(cycle["agents"], cycle["hosts"], strict=True))
     names = [name for agent, host in reversed(pairs) for name in (f"agent {agent}", f"host {host}")]
     return [*names, names[0]]
@@ -181,7 +178,6 @@ def awaited_text(folder: StudyDir, start: DriverStart) -> str:
 
 
 def clock_text(at: float) -> str:
-    """Return a time of today as hh:mm, an earlier one with its date."""
     day, clock = time.strftime("%Y-%m-%d %H:%M", time.localtime(at)).split()
     return clock if day == time.strftime("%Y-%m-%d") else f"{day} {clock}"
 
@@ -228,7 +224,6 @@ def failure_lines(trial: Trial) -> list[str]:
 
 
 def duration_text(seconds: float) -> str:
-    """Return a duration as h:mm:ss or m:ss."""
     minutes, second = divmod(round(seconds), 60)
     hours, minute = divmod(minutes, 60)
     return f"{hours}:{minute:02}:{second:02}" if hours else f"{minute}:{second:02}"
@@ -249,7 +244,6 @@ def _rounded(seconds: float) -> float:
 
 
 def print_best(console: Console, view: StudyView, trial: Trial) -> None:
-    """Print a trial's number, values and parameters."""
     metric = view.study.spec.objectives[0].metric
     value, games = interval_text(trial.metrics[metric]), trial.metrics[metric]["games"]
     line = f"{view.best_word}: trial {trial.number}, {metric} {value}"

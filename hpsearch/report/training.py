@@ -82,7 +82,6 @@ def open_training_display(console: Console, num_steps: int) -> Iterator[Training
 
 
 def metrics_text(metrics: Metrics) -> str:
-    """Return metrics as one line."""
     return ", ".join(f"{name} {value.value:.4f}" for name, value in metrics.items())
 
 
@@ -92,7 +91,6 @@ def metrics_table(metrics: Metrics) -> Table:
 
 
 def plain_metrics_table(metrics: Mapping[str, Mapping[str, float]]) -> Table:
-    """Return the same of metrics as JSON holds them."""
     table = Table(box=None, header_style="bold")
     table.add_column("metric")
     table.add_column("value [95 %]", justify="right")

@@ -55,8 +55,6 @@ PUBLISHED_GAME: Final = {
 
 @dataclass(frozen=True)
 class Value:
-    """A measured or published rho."""
-
     value: float
     low: float | None
     high: float | None
@@ -65,8 +63,6 @@ class Value:
 
 @dataclass(frozen=True)
 class ChartRow:
-    """One player's rho."""
-
     player: str
     values: dict[str, Value]
     """by opponent"""
@@ -128,7 +124,6 @@ def _values(metrics: Mapping[str, "Rho"], mode: str, role: str) -> dict[str, Val
 
 
 def _searched(best: Trial, published: tuple[ChartRow, ...]) -> Iterator[Comparison]:
-    """Yield what the search itself measured of the best trial."""
     for role in PANELS:
         named = {name: _place(name) for name in best.metrics if name.split("/")[1:2] == [role]}
         opponents = tuple(dict.fromkeys(column for _, column in named.values()))
@@ -170,7 +165,6 @@ def _plain(rho: Mapping[str, float]) -> Value:
 
 
 def _published(view: StudyView, best: Trial) -> Iterator[ChartRow]:
-    """Yield the hosts whose rho was published for the games of the trial."""
     config: dict[str, Any] = view.config(best)
     if any(value_at(config, path) != wanted for path, wanted in PUBLISHED_GAME.items()):
         return
@@ -181,12 +175,10 @@ def _published(view: StudyView, best: Trial) -> Iterator[ChartRow]:
 
 
 def answer_section(material: Material) -> Section:
-    """Return the first section."""
     return Section("answer", "Question and answer", join(_parts(material)))
 
 
 def question_text(view: StudyView) -> str:
-    """Return what the study asks."""
     spec = view.study.spec
     names = ", ".join(spec.space)
     if spec.population is not None:
@@ -202,7 +194,6 @@ def question_text(view: StudyView) -> str:
 
 
 def answer_text(view: StudyView, best: Trial, *, is_confirmed: bool) -> str:
-    """Return the answer as a sentence."""
     how = "the best of the search"
     if view.state.population.archive:
         how = "the champion of the last match"
@@ -310,7 +301,6 @@ def value_text(value: Value | None) -> str:
 
 
 def confirmation_section(material: Material) -> Section:
-    """Return the section on the confirmation."""
     return Section("confirmation", "Was it luck?", join(_confirmation_parts(material)))
 
 

@@ -175,7 +175,6 @@ def _rows(view: StudyView) -> Iterator[tuple[str, ...]]:
 
 
 def reproduction_section(material: Material) -> Section:
-    """Return the section on how to do it again."""
     return Section("again", "How to do it again", join(_again(material)))
 
 

@@ -192,7 +192,6 @@ def _trials(relatives: list[Relative], line: set[int]) -> Trace:
 
 
 def crossplay_chart(played: Played) -> Chart:
-    """Return the matrix of rho: a row a host, a column an agent."""
     rows = len(played.hosts)
     heat = {
         "type": "heatmap",
@@ -214,5 +213,4 @@ def crossplay_chart(played: Played) -> Chart:
 
 
 def _is_numbered(played: Played) -> bool:
-    """Return whether there is room for a number in every cell."""
     return max(len(played.hosts), len(played.agents)) <= MAX_NUMBERED

@@ -124,7 +124,6 @@ def states_chart(job_spans: Sequence[Span]) -> Chart:
 
 
 def timeline_chart(job_spans: Sequence[Span]) -> Chart:
-    """Return a line a job, from its announcement to its end."""
     data: list[Trace] = []
     for kind in KINDS:
         own = [span for span in job_spans if span.kind == kind and span.end > span.begin]
@@ -201,7 +200,6 @@ def _failures(view: StudyView, elsewhere: str) -> Iterator[Html]:
 
 
 def lost_chart(hours: dict[str, float]) -> Chart:
-    """Return a bar a kind of failure."""
     kinds = sorted(hours, key=lambda kind: hours[kind])
     bars = {
         "type": "bar",

@@ -37,7 +37,6 @@ MANY: Final = 200
 
 
 def chart(data: Sequence[Trace], layout: Mapping[str, Any]) -> Chart:
-    """Return a chart whose ``layout`` goes beyond what all have."""
     has_legend = sum(trace.get("showlegend", True) for trace in data) > 1
     has_legend = bool(layout.get("showlegend", has_legend))
     common = {
@@ -71,17 +70,14 @@ def thinner(width: float, num_lines: int) -> float:
 
 
 def colour(place: int) -> str:
-    """Return the colour of the trace in this place."""
     return COLOURS[place % len(COLOURS)]
 
 
 def symbol(place: int) -> str:
-    """Return the symbol of the trace in this place."""
     return SYMBOLS[place % len(SYMBOLS)]
 
 
 def dash(place: int) -> str:
-    """Return the dashes of the trace in this place."""
     return DASHES[place // len(COLOURS) % len(DASHES)]
 
 
@@ -101,7 +97,6 @@ def band(x: Sequence[float], low: Sequence[float], high: Sequence[float], fill: 
 
 
 def transparent(hexadecimal: str) -> str:
-    """Return a colour #RRGGBB through which the background is seen."""
     red, green, blue = (int(hexadecimal[at : at + 2], 16) for at in (1, 3, 5))
     return f"rgba({red},{green},{blue},0.2)"
 
@@ -141,8 +136,6 @@ Html = NewType("Html", str)
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the page under a heading of its own."""
-
     anchor: str
     """unique on the page"""
     title: str
@@ -150,17 +143,14 @@ class Section:
 
 
 def text(content: object) -> Html:
-    """Return plain text as HTML."""
     return Html(escape(str(content)))
 
 
 def join(parts: Iterable[Html]) -> Html:
-    """Return one piece after another."""
     return Html("\n".join(parts))
 
 
 def paragraph(content: str) -> Html:
-    """Return a paragraph of plain text."""
     return Html(f"<p>{text(content)}</p>")
 
 
@@ -175,7 +165,6 @@ def heading(content: str) -> Html:
 
 
 def code(content: str) -> Html:
-    """Return text that keeps its lines."""
     return Html(f"<pre>{text(content)}</pre>")
 
 
@@ -203,13 +192,11 @@ def _row(cells: Sequence[str], *, is_strong: bool) -> Html:
 
 
 def folded(title: str, body: Html, *, is_open: bool) -> Html:
-    """Return what is shown, or hidden, when its title is clicked."""
     how = " open" if is_open else ""
     return Html(f"<details{how}><summary>{text(title)}</summary>\n{body}\n</details>")
 
 
 def grid(parts: Iterable[Html]) -> Html:
-    """Return pieces side by side, as many as there is room for."""
     return Html(f'<div class="grid">\n{join(parts)}\n</div>')
 
 

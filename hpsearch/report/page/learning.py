@@ -43,8 +43,6 @@ class SeedCurves:
 
 @dataclass(frozen=True)
 class Learning:
-    """The curves of the first objective."""
-
     best: tuple[MeasuredCurve, ...]
     """of the search, the best trial first; where there is descent, of the lines to these trials"""
     seeds: tuple[SeedCurves, ...] | str
@@ -131,7 +129,6 @@ def read_curve(files: TrialDir, trial: int, metric: str) -> MeasuredCurve:
 
 
 def _is_measured(value: Any) -> bool:
-    """Return whether there is a value with its interval."""
     ends = [value.get(key) for key in ("value", "low", "high")] if isinstance(value, dict) else [""]
     # Which neither infinities nor NaN pass, nor whole numbers too large for a chart.
     return all(isinstance(end, float | int) and abs(end) <= float_info.max for end in ends)

@@ -97,8 +97,6 @@ class MeasuredPlayers:
 
 @dataclass(frozen=True)
 class Material:
-    """What is known of a study."""
-
     view: StudyView
     at: float
     """when it was looked at, in seconds since the epoch"""
@@ -181,7 +179,6 @@ def _confirmation(view: StudyView, elsewhere: str) -> Mapping[str, Any] | str:
 
 
 def _or_why(read: Callable[[], T | str]) -> T | str:
-    """Return what is read, or why it cannot be."""
     try:
         return read()
     except HpsearchError as error:

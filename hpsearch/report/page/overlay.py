@@ -97,7 +97,6 @@ def _best_curve(view: StudyView) -> tuple[MeasuredCurve, ...]:
 
 
 def best_chart(views: Sequence[StudyView]) -> Chart:
-    """Return the best value so far of each study, a line each."""
     data: list[Trace] = []
     for place, view in enumerate(views):
         trials, objective = finished(view), view.study.spec.objectives[0]

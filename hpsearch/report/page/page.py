@@ -51,7 +51,6 @@ SECTIONS: Final[tuple[Callable[[Material], Section | None], ...]] = (
 
 
 def sections(material: Material) -> Iterator[Section]:
-    """Yield the sections, the answer first."""
     for make in SECTIONS:
         section = make(material)
         if section is not None:
@@ -108,7 +107,6 @@ def page_text(material: Material, program: str) -> str:
 
 
 def about_text(material: Material) -> str:
-    """Return how the study is, and when that was so."""
     view = material.view
     when = datetime.fromtimestamp(material.at, UTC).strftime("%Y-%m-%d %H:%M UTC")
     message = f" ({view.state.message})" if view.state.message else ""
@@ -118,7 +116,6 @@ def about_text(material: Material) -> str:
 
 
 def _packed(program: str) -> str:
-    """Return a program as a page can hold it in less than half of its size."""
     return b64encode(gzip.compress(program.encode(), mtime=0)).decode()
 
 
@@ -154,5 +151,4 @@ def plotly_js() -> str:
 
 
 def _versions(program: str) -> list[str]:
-    """Return the version that a program names in its first lines."""
     return _VERSION.findall(program[:300])

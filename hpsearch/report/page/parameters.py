@@ -63,7 +63,6 @@ def importance_sentence(importances: Importances, metric: str) -> str:
 
 
 def reading(importances: Importances) -> str:
-    """Return how the chart was made."""
     some = ""
     if importances.num_finished > importances.num_trials:
         some = f" Of {importances.num_finished:,} finished trials, {MAX_TRIALS} were drawn."
@@ -223,7 +222,6 @@ def _layout(view: StudyView, metric: str, low: float, high: float) -> dict[str, 
 
 
 def _labels(parameter: Parameter) -> list[tuple[float, str]]:
-    """Return what is written along an axis: its ends, or its categories."""
     if isinstance(parameter, CategoricalParameter):
         last = len(parameter.choices) - 1
         return [
@@ -234,7 +232,6 @@ def _labels(parameter: Parameter) -> list[tuple[float, str]]:
 
 
 def _mark(at: int, share: float, label: str) -> dict[str, Any]:
-    """Return what is written at an axis: beyond its ends, or beside it."""
     anchors = {0.0: "top", 1.0: "bottom"}
     beside = {} if share in anchors else {"xanchor": "left", "xshift": 5}
     return {
@@ -295,7 +292,6 @@ def _parts(material: Material) -> Iterator[Html]:
 
 
 def _star_text(material: Material) -> str:
-    """Return what the star in the slices stands for."""
     if material.is_confirmed:
         return "the best of the confirmation, which need not have the best value in the search"
     if material.view.state.population.archive:
@@ -304,7 +300,6 @@ def _star_text(material: Material) -> str:
 
 
 def importance_chart(measured: Importances) -> Chart:
-    """Return a bar a parameter, the most important one above."""
     height = 136 + 28 * len(measured.by_name)
     return chart(importance_bars(measured), {"height": height, **importance_layout(measured)})
 
@@ -347,7 +342,6 @@ def slice_chart(view: StudyView, name: str, best: Trial | None) -> Chart:
 
 
 def _scale(parameter: Parameter, drawn: Sequence[Any]) -> dict[str, Any]:
-    """Return the kind of an axis, as the parameter is searched."""
     if isinstance(parameter, CategoricalParameter):
         return {"type": "category"}
     if not parameter.log:

@@ -148,7 +148,6 @@ def rungs(view: StudyView) -> Rungs:
 
 
 def rungs_chart(rungs: Rungs) -> Chart:
-    """Return a bar a step."""
     steps = sorted({*rungs.reached, *rungs.pruned})
     looks = (("went on", rungs.reached, BLUE, ""), ("pruned", rungs.pruned, ORANGE, "/"))
     data = [
@@ -196,7 +195,6 @@ def ends_chart(view: StudyView) -> Chart:
 
 
 def strength_chart(view: StudyView) -> Chart:
-    """Return the strength of each member by match, with intervals."""
     judged = [match for match in view.state.population.matches.values() if match.is_over]
     members = sorted({member for match in judged for member in match.members})
     last = judged[-1]
@@ -269,7 +267,6 @@ def _by_value(view: StudyView) -> str:
 
 
 def history_chart(view: StudyView, objective: Objective) -> Chart:
-    """Return the values of one objective by trial."""
     trials = finished(view)
     numbers = [trial.number for trial in trials]
     estimates = [trial.metrics[objective.metric] for trial in trials]
@@ -310,7 +307,6 @@ def history_chart(view: StudyView, objective: Objective) -> Chart:
 
 
 def best_so_far(values: Sequence[float], goal: str) -> list[float]:
-    """Return the best of the values up to each one."""
     choose = max if goal == "maximize" else min
     best: list[float] = []
     for value in values:

@@ -26,8 +26,6 @@ from hpsearch.report.page.html import Html, beside, folded, join, paragraph, tex
 
 @dataclass(frozen=True)
 class Pair:
-    """Two trees of one start."""
-
     start: str
     """name in the ADE table"""
     host: Tree
@@ -38,13 +36,10 @@ class Pair:
 
 @dataclass(frozen=True)
 class AdeTrees:
-    """The trees of all starts of the ADE table."""
-
     pairs: tuple[Pair, ...]
 
 
 def ade_trees(player: ExaminedPlayer) -> AdeTrees | str:
-    """Return the trees of a player's host, or why it has none."""
     if player.host is None:
         return "only an agent learned here, and a tree is of a host"
     try:
@@ -124,7 +119,6 @@ def boxes_of(tree: Tree) -> list[Box]:
 
 
 def _size(node: TreeNode) -> tuple[float, float]:
-    """Return width and height of what a node shows."""
     if node.state == "over":
         return 2 * DOT, 2 * DOT
     lines = label(node).split("\n")
@@ -132,7 +126,6 @@ def _size(node: TreeNode) -> tuple[float, float]:
 
 
 def _edge(node: TreeNode, above: Box, below: Box) -> Html:
-    """Draw the way to a node, with the agent's answer on it."""
     x = above.x + ANSWER_AT * (below.x - above.x)
     y = above.y + ANSWER_AT * (below.y - above.y)
     return Html(

@@ -56,7 +56,6 @@ def _parts(material: Material) -> Iterator[Html]:
 
 
 def _of_host(report: "PlayerReport") -> dict[str, float]:
-    """Return the host's worst cases by start, as far as they were found."""
     hosts = [role.yardstick for role in report.roles if role.role == "host"]
     known = [case for host in hosts if not isinstance(host, str) for case in host.ade]
     return {case.name: case.player for case in known if case.player is not None}
