@@ -7,7 +7,7 @@ Whether what is shown can be drawn over: on a terminal, not in a file or a pipe.
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import IO
 
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -54,6 +54,30 @@ class Terminal(Console):
                 yield segment
             else:
                 yield Segment(printable(segment.text), segment.style)
+
+
+def text_table(
+    columns: Sequence[str], rows: Iterable[Sequence[str]], *, left: Collection[str] | None = None
+) -> Table:
+    """Return a table of plain text; columns are aligned to the right.
+
+    Args:
+        columns: their names.
+        rows: cells as many as columns.
+        left: columns aligned to the left; None: the first one.
+    """
+    table = Table(box=None, header_style="bold")
+    for column in columns:
+        is_left = column in (columns[:1] if left is None else left)
+        table.add_column(column, justify="left" if is_left else "right")
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def print_line(console: Console, line: str, *, style: str | None = None) -> None:
+    """Print a line as it is; a terminal breaks it, a file or pipe does not."""
+    console.print(line, style=style, highlight=False, markup=False, soft_wrap=True)
 
 
 WIDTH = 10_000

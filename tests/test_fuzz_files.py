@@ -149,7 +149,7 @@ def _whole_page_entry(study: StudyDir) -> None:
 
     entry = whole_confirmation(_view(study))
     material: Any = SimpleNamespace(confirmation=entry, is_confirmed=True)
-    confirmation_section(material)
+    list(confirmation_section(material))
 
 
 def _garbage(study: StudyDir) -> None:

@@ -19,7 +19,7 @@ from hpsearch.population.selection.pareto import front_of_each
 from hpsearch.population.statistics import Floats
 from hpsearch.schema import field_hints, read
 from hpsearch.study.derived import key
-from hpsearch.study.records import COMPLETE, Trial
+from hpsearch.study.records import COMPLETE, Match, Trial
 from hpsearch.study.view import StudyView, best_trial
 
 
@@ -173,9 +173,14 @@ def _known(kind: type, data: Any) -> Any:
     return {k: v for k, v in data.items() if k in names} if isinstance(data, dict) else data
 
 
+def judged_matches(view: StudyView) -> list[Match]:
+    """Return the matches of a population that are over, in their order."""
+    return [match for match in view.state.population.matches.values() if match.is_over]
+
+
 def last_match(view: StudyView) -> int | None:
-    judged = [match.number for match in view.state.population.matches.values() if match.is_over]
-    return judged[-1] if judged else None
+    judged = judged_matches(view)
+    return judged[-1].number if judged else None
 
 
 def _is_current(view: StudyView, data: Any) -> bool:

@@ -1,33 +1,23 @@
-"""The ancestry of a population, and the line that led to its champion: as data, text, picture.
+"""The ancestry of a population and the line that led to its champion: data, text, picture."""
 
-The schedule of a trial: the hyperparameters of each interval on the line that led to it.
-
-Where there are islands, of each local generation.
-
-Descent as a table for people, and as plain data for programs.
-
-Descent as a picture: members from left to right, their places one below the other.
-"""
-
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from rich.console import Console
-from rich.table import Table
 
 from hpsearch.analysis.pictures import BLACK, COLOURS, drawing
 from hpsearch.cluster.study_dir import owner_of
-from hpsearch.errors import UsageError
+from hpsearch.errors import HpsearchError, UsageError
 from hpsearch.study.database import Database, StudyRecords
 from hpsearch.study.events import Node, read_nodes
 from hpsearch.study.records import Trial
 from hpsearch.study.spec import storage_url
 from hpsearch.study.trial_list import setting_text, short_names
 from hpsearch.study.view import StudyView
-from hpsearch.terminal import print_whole
+from hpsearch.terminal import print_whole, text_table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -108,6 +98,19 @@ class Ancestry:
             line.append(parent)
         return line[::-1]
 
+    def champions_line(self) -> list[Relative]:
+        """Return the line that led to the champion, empty where there is none yet."""
+        if self.champion is None or self.champion not in self.relatives:
+            return []
+        return self.line(self.champion)
+
+    def edges(self, children: Iterable[Relative]) -> Iterator[tuple[Relative, Relative, int]]:
+        """Yield each child with each parent that has ended, and the parent's place, from 0."""
+        for child in children:
+            for position, number in enumerate(child.parents):
+                if (parent := self.relatives.get(number)) is not None:
+                    yield child, parent, position
+
     def _first_parent(self, child: Relative) -> Relative | None:
         content = self.first_parents.get(child.sha256)
         return None if content is None else self.by_content.get(content)
@@ -141,6 +144,14 @@ def read_lineage(view: StudyView) -> Ancestry:
         first_parents={node.sha256: node.parents[0] for node in nodes if node.parents},
         champion=champions[-1] if champions else None,
     )
+
+
+def lineage_or_why(view: StudyView) -> Ancestry | str:
+    """Return the descent in a population, or why it cannot be read."""
+    try:
+        return read_lineage(view)
+    except HpsearchError as error:
+        return str(error)
 
 
 def _nodes(view: StudyView) -> Sequence[Node]:
@@ -244,7 +255,21 @@ def plain_lineage(descent: Ancestry, line: Sequence[Relative]) -> dict[str, Any]
 
 def print_lineage(console: Console, relatives: Sequence[Relative], champion: int | None) -> None:
     """Print a row a trial, as wide as a terminal; in a file or pipe, rows are not broken."""
-    table = lineage_table(relatives)
+    columns = ("match", "trial", "member", "parents", "operator", "strength", "changes")
+    names = changed_names(relatives)
+    rows = (
+        (
+            str(relative.generation),
+            str(relative.trial),
+            str(relative.member),
+            ", ".join(map(str, relative.parents)),
+            operator_text(relative),
+            strength_text(relative),
+            changes_text(relative.changes, names),
+        )
+        for relative in relatives
+    )
+    table = text_table(columns, rows, left=("parents", "operator", "changes"))
     if console.is_terminal:
         console.print(table)
     else:
@@ -253,74 +278,47 @@ def print_lineage(console: Console, relatives: Sequence[Relative], champion: int
         console.print(remark, highlight=False, soft_wrap=not console.is_terminal)
 
 
-def lineage_table(relatives: Sequence[Relative]) -> Table:
-    """Return a row a trial: what made it, how strong it was, what changed."""
-    table = Table(box=None, header_style="bold")
-    for column in ("match", "trial", "member", "parents", "operator", "strength", "changes"):
-        is_text = column in ("parents", "operator", "changes")
-        table.add_column(column, justify="left" if is_text else "right")
-    names = changed_names(relatives)
-    for relative in relatives:
-        strength = "" if relative.strength is None else f"{relative.strength:+.3f}"
-        parents = ", ".join(map(str, relative.parents))
-        table.add_row(
-            str(relative.generation),
-            str(relative.trial),
-            str(relative.member),
-            parents,
-            operator_text(relative),
-            strength,
-            changes_text(relative.changes, names),
-        )
-    return table
+def strength_text(relative: Relative) -> str:
+    return "" if relative.strength is None else f"{relative.strength:+.3f}"
 
 
 def lineage_remarks(relatives: Sequence[Relative], champion: int | None) -> list[str]:
     """Return what the words of the table mean that need it, the champion's own first."""
     return [
-        f"{_whose(relative, champion)} not adopted: the child that {relative.operator} made lost "
-        "against a copy of its first parent, so that copy trained in its place, with the changes"
+        f"trial {relative.trial}{', the champion,' if relative.trial == champion else ''} was not "
+        f"adopted: the child that {relative.operator} made lost against a copy of its first "
+        "parent, so that copy trained in its place, with the changes"
         for relative in sorted(relatives, key=lambda relative: relative.trial != champion)
         if relative.adopted is False
     ][:1]
 
 
-def _whose(relative: Relative, champion: int | None) -> str:
-    return f"trial {relative.trial}{', the champion,' if relative.trial == champion else ''} was"
-
-
 def operator_text(relative: Relative) -> str:
     """Return how a trial was made: new, by an operator, or by going on as it was."""
-    if relative.founder is not None:
-        is_known = relative.founder.study is not None
-        whose = (
-            f"{relative.founder.study}/{relative.founder.trial}"
-            if is_known
-            else relative.founder.checkpoint
-        )
+    founder = relative.founder
+    if founder is not None:
+        whose = founder.checkpoint if founder.study is None else f"{founder.study}/{founder.trial}"
         return f"{relative.operator} of {whose}"
     if relative.operator == "fresh":
         return "new networks"
     if not relative.is_child:
         return "goes on"
-    how = (
-        relative.operator if relative.adopted is not False else f"{relative.operator}, not adopted"
-    )
-    return how if relative.has_trained else f"{how}, untrained"
+    adopted = "" if relative.adopted is not False else ", not adopted"
+    return f"{relative.operator}{adopted}{'' if relative.has_trained else ', untrained'}"
 
 
 def changed_names(relatives: Iterable[Relative]) -> dict[str, str]:
+    """Return short names of all that changed, by dotted path."""
     return short_names(path for relative in relatives for path in relative.changes)
 
 
 def changes_text(changes: Mapping[str, Any], names: Mapping[str, str]) -> str:
-    return ", ".join(
-        f"{names[path]} {_text(before)} -> {_text(after)}"
-        for path, (before, after) in changes.items()
-    )
+    """Return what changed, by the ``names`` of the paths."""
+    told = ((names[path], map(_setting, ends)) for path, ends in changes.items())
+    return ", ".join(f"{name} {' -> '.join(ends)}" for name, ends in told)
 
 
-def _text(value: Any) -> str:
+def _setting(value: Any) -> str:
     return "none" if value is None else setting_text(value)
 
 
@@ -333,7 +331,7 @@ MIN_SIZE: Final = (6.0, 3.0)
 
 
 def write_lineage(descent: Ancestry, path: Path) -> None:
-    """Draw the ancestry and replace the file at ``path``, whose suffix is in PICTURES.
+    """Draw the ancestry and replace the file at ``path``, whose suffix is one of PICTURES.
 
     Raises:
         OSError: if the file cannot be written; the old one stays.
@@ -345,11 +343,7 @@ def write_lineage(descent: Ancestry, path: Path) -> None:
         max(MIN_SIZE[0], generations * CELL[0] + MARGIN[0]),
         max(MIN_SIZE[1], members * CELL[1] + MARGIN[1]),
     )
-    line = (
-        set()
-        if descent.champion is None
-        else {relative.trial for relative in descent.line(descent.champion)}
-    )
+    line = {relative.trial for relative in descent.champions_line()}
     with drawing(path, size) as figure:
         axes = figure.add_subplot()
         _draw_edges(axes, descent, line)
@@ -363,47 +357,28 @@ def write_lineage(descent: Ancestry, path: Path) -> None:
 
 
 def _draw_edges(axes: "Axes", descent: Ancestry, line: set[int]) -> None:
-    operators = sorted(
-        {relative.operator for relative in descent.relatives.values() if relative.is_child}
-    )
+    relatives = descent.relatives.values()
+    operators = sorted({relative.operator for relative in relatives if relative.is_child})
     colours = {name: ON_PAPER[at % len(ON_PAPER)] for at, name in enumerate(operators)}
     named: set[str] = set()
-    for relative in descent.relatives.values():
-        for position, number in enumerate(relative.parents):
-            parent = descent.relatives.get(number)
-            if parent is None:
-                continue
-            is_first = relative.is_child and relative.operator not in named
-            named |= {relative.operator} if relative.is_child else set()
-            is_in_line = position == 0 and {relative.trial, number} <= line
-            axes.plot(
-                [parent.generation, relative.generation],
-                [parent.member, relative.member],
-                color=colours[relative.operator] if relative.is_child else QUIET,
-                linestyle="-" if position == 0 else ":",
-                linewidth=2.6 if is_in_line else 1.0,
-                zorder=2 if is_in_line else 1,
-                label=relative.operator if is_first else None,
-            )
+    for child, parent, position in descent.edges(relatives):
+        is_first = child.is_child and child.operator not in named
+        named |= {child.operator} if child.is_child else set()
+        is_in_line = position == 0 and {child.trial, parent.trial} <= line
+        axes.plot(
+            [parent.generation, child.generation],
+            [parent.member, child.member],
+            color=colours[child.operator] if child.is_child else QUIET,
+            linestyle="-" if position == 0 else ":",
+            linewidth=2.6 if is_in_line else 1.0,
+            zorder=2 if is_in_line else 1,
+            label=child.operator if is_first else None,
+        )
 
 
 def _draw_trials(axes: "Axes", relatives: list[Relative], line: set[int]) -> None:
     for relative in relatives:
-        axes.plot(
-            relative.generation,
-            relative.member,
-            marker="o",
-            markersize=13,
-            color="white",
-            markeredgecolor="black" if relative.trial in line else QUIET,
-            zorder=3,
-        )
-        axes.text(
-            relative.generation,
-            relative.member,
-            str(relative.trial),
-            ha="center",
-            va="center",
-            fontsize=6,
-            zorder=4,
-        )
+        x, y = relative.generation, relative.member
+        edge = "black" if relative.trial in line else QUIET
+        axes.plot(x, y, marker="o", markersize=13, color="white", markeredgecolor=edge, zorder=3)
+        axes.text(x, y, str(relative.trial), ha="center", va="center", fontsize=6, zorder=4)

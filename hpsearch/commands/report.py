@@ -3,16 +3,20 @@
 import time
 from pathlib import Path
 from tempfile import TemporaryFile
+from typing import TYPE_CHECKING
 
 from hpsearch import files
 from hpsearch.commands.find import runs_option
 from hpsearch.errors import DiskError, UsageError
-from hpsearch.report.page.material import MeasuredPlayers, gather
-from hpsearch.report.page.overlay import check_comparable
+from hpsearch.report.page.curves import check_comparable
+from hpsearch.report.page.material import gather
 from hpsearch.report.page.page import page_text, plotly_js
 from hpsearch.study.records import Trial
 from hpsearch.study.view import StudyView, open_view
 from hpsearch.terminal import say
+
+if TYPE_CHECKING:
+    from hpsearch.report.page.players import MeasuredPlayers
 
 MATCH_MOVES = 10_000
 """those of the published match"""
@@ -56,12 +60,12 @@ def report(
 
     elsewhere = runs_option(runs)
 
-    def measure(view: StudyView, trial: Trial) -> MeasuredPlayers | str:
+    def measure(view: StudyView, trial: Trial) -> "MeasuredPlayers | str":
         if games == 0:
             return f"none was asked for; do it with: hpsearch report {study}{elsewhere}"
         # Imported here: it loads torch.
         from hpsearch.analysis.examination import ExaminationPlan
-        from hpsearch.report.page.measuring import measured
+        from hpsearch.report.page.players import measured
 
         plan = ExaminationPlan(games, match_moves=MATCH_MOVES, response_steps=response_steps)
         return measured(view, trial, plan, say)

@@ -15,7 +15,7 @@ from optuna.trial import TrialState, create_trial
 from views import METRIC
 
 from hpsearch.dashboard.app import MAX_REMEMBERED, MEMORY_SECONDS, SHARE, ReadOnly, ResponseCache
-from hpsearch.dashboard.figures import MAX_JOBS, MAX_MOMENTS, figure_attrs, timeline
+from hpsearch.dashboard.figures import MAX_JOBS, MAX_MOMENTS, figure_attrs, load, timeline
 from hpsearch.dashboard.server import Guard, Names, bind, serving
 from hpsearch.dashboard.storage import Head, ReadOnlyStorage
 from hpsearch.errors import UsageError
@@ -352,36 +352,36 @@ def run_jobs(story, spans):
             story.add("job_ended", job=f"job-{number:05}", at=ended)
 
 
-def test_the_timeline_counts_the_jobs_that_run(story):
+def test_the_load_counts_the_jobs_that_run(story):
     rng = random.Random(3)
     begins = [rng.randrange(100) for _ in range(60)]
     spans = [(at, at + rng.randrange(1, 50) if rng.random() < 0.7 else None) for at in begins]
     run_jobs(story, spans)
-    drawn = timeline(story.view, until=200.0)
-    *bars, load = drawn["data"]
+    bars = [bar for bar in timeline(story.view, until=200.0)["data"] if bar["name"] != "waited"]
     assert sum(len(bar["y"]) for bar in bars) == 60
-    for moment, number in zip(load["x"], load["y"], strict=True):
+    ran = [trace for trace in load(story.view, until=200.0)["data"] if trace["name"] != "waited"]
+    for moment, *numbers in zip(ran[0]["x"], *(trace["y"] for trace in ran), strict=True):
         at = moment / 1000
-        assert number == sum(a <= at and (b is None or at < b) for a, b in spans)
+        assert sum(numbers) == sum(a <= at < (200 if b is None else b) for a, b in spans)
     lengths = {name: ms for bar in bars for name, ms in zip(bar["y"], bar["x"], strict=True)}
     for number, (a, b) in enumerate(spans):
-        assert lengths[f"job-{number:05}"] == 1000 * ((200 if b is None else b) - a)
+        assert lengths[f"job job-{number:05}"] == 1000 * ((200 if b is None else b) - a)
 
 
 @pytest.mark.parametrize(("ended", "end"), [(90.0, 90.0), (None, 5000.0)])
-def test_the_timeline_ends_with_the_last_job_unless_one_runs(story, ended, end):
+def test_the_load_ends_with_the_last_job_unless_one_runs(story, ended, end):
     run_jobs(story, [(10.0, 70.0), (30.0, ended)])
-    load = timeline(story.view, until=5000.0)["data"][-1]
-    assert load["x"][-1] == 1000 * end
+    assert load(story.view, until=5000.0)["data"][-1]["x"][-1] == 1000 * end
 
 
-def test_the_timeline_of_ten_thousand_jobs_is_small(story):
+def test_the_figures_of_ten_thousand_jobs_are_small(story):
     run_jobs(story, [(at, at + 7) for at in range(10_000)])
-    drawn = timeline(story.view, until=10_010.0)
-    *bars, load = drawn["data"]
-    assert sum(len(bar["y"]) for bar in bars) == MAX_JOBS
-    assert len(load["x"]) <= MAX_MOMENTS
-    assert all(a < b for a, b in pairwise(load["x"]))
+    bars = timeline(story.view, until=10_010.0)["data"]
+    assert len({name for bar in bars for name in bar["y"]}) == MAX_JOBS
+    drawn = load(story.view, until=10_010.0)
+    for trace in drawn["data"]:
+        assert len(trace["x"]) <= MAX_MOMENTS
+        assert all(a < b for a, b in pairwise(trace["x"]))
     assert len(json.dumps(drawn)) < 100_000
 
 

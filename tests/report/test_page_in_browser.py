@@ -15,7 +15,7 @@ from hpsearch.analysis.blowup_tree import Tree, TreeNode
 from hpsearch.report.page.html import beside, folded
 from hpsearch.report.page.material import gather
 from hpsearch.report.page.page import page_text, plotly_js
-from hpsearch.report.page.trees import tree_svg
+from hpsearch.report.page.players import tree_svg
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 QUICKSTART = Path(__file__).parents[2] / "reports/quickstart/index.html"

@@ -14,12 +14,20 @@ from hpsearch.analysis.blowup_tree import STARTS, Tree, best_tree, host_tree, tr
 from hpsearch.analysis.evaluation_text import exploitability_line
 from hpsearch.analysis.examination import CPU, ExaminationPlan, examine, find_player
 from hpsearch.game.solver import minimax_depth
-from hpsearch.report.page import measuring
+from hpsearch.report.page import players
 from hpsearch.report.page.answer import comparisons
-from hpsearch.report.page.material import MeasuredPlayers, gather
-from hpsearch.report.page.measuring import measured
+from hpsearch.report.page.material import gather
 from hpsearch.report.page.page import page_text
-from hpsearch.report.page.trees import AdeTrees, Pair, ade_trees, boxes_of, tree_svg, trees_html
+from hpsearch.report.page.players import (
+    AdeTrees,
+    MeasuredPlayers,
+    Pair,
+    ade_trees,
+    boxes_of,
+    measured,
+    tree_svg,
+    trees_html,
+)
 from hpsearch.trainers.algorithms import build
 from hpsearch.trainers.config import read_config
 from hpsearch.trainers.match import one_thread
@@ -55,13 +63,13 @@ def test_players_are_measured_as_evaluate_does(story):
     report = examine(contestant, PLAN)
     (found,) = comparisons(material)
     (role,) = report.roles
-    shown = {row.player: row.values for row in found.rows}
+    shown = dict(found.rows)
     for opponent in ("choose_first", "choose_last", "random"):
         own = role.evaluation.metrics[f"rho/host/{opponent}"]
         value = shown["trial 0, greedy"][opponent]
-        assert (value.value, value.low, value.high) == (own.value, own.low, own.high)
+        assert (value["value"], value["low"], value["high"]) == (own.value, own.low, own.high)
         other = role.references["zeillinger"].metrics[f"rho/host/{opponent}"]
-        assert shown["zeillinger"][opponent].value == other.value
+        assert shown["zeillinger"][opponent]["value"] == other.value
     html = page_text(material, "")
     assert exploitability_line("host", role.exploitability) in html
     page = read_page(html)
@@ -125,7 +133,7 @@ def test_what_was_measured_is_not_played_again(story, monkeypatch):
     story.view.folder.measured.unlink(missing_ok=True)
     first, has_played = measure_again(story)
     assert has_played
-    monkeypatch.setattr(measuring, "examine", lambda *_: pytest.fail("games were played again"))
+    monkeypatch.setattr(players, "examine", lambda *_: pytest.fail("games were played again"))
     again, has_played = measure_again(story)
     assert not has_played
     assert repr(again) == repr(first)  # nan, which a worst case without end has, equals nothing

@@ -1,34 +1,15 @@
-"""The question and the answer: the best configuration, how strong it is, what confirms it.
+"""The question and the answer: the best configuration, how strong it is, what confirms it."""
 
-The best trial's players beside scripted and published ones, as numbers.
-
-What a confirmation found out: the best again, on what the search never used.
-"""
-
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from hpsearch.analysis.pictures import BLUE, ORANGE
 from hpsearch.analysis.verdict import measures, opponents_of, verdict
 from hpsearch.printable import interval_text
-from hpsearch.report.page.html import (
-    Chart,
-    Html,
-    Section,
-    axis,
-    chart,
-    colour,
-    figure,
-    heading,
-    intervals,
-    join,
-    missing,
-    paragraph,
-    symbol,
-    table,
-    text,
-)
+from hpsearch.report.page import charts, html
+from hpsearch.report.page.charts import Chart
+from hpsearch.report.page.html import Html
 from hpsearch.report.page.material import Material
 from hpsearch.schema import value_at
 from hpsearch.study.records import Trial
@@ -45,27 +26,11 @@ if TYPE_CHECKING:
 PANEL: Final = "panel"
 """column of the geometric mean over all opponents"""
 TITLES: Final = {"rho": "greedy", "rho_sampled": "sampled"}
-PUBLISHED_GAME: Final = {
-    "dimension": 3,
-    "max_value": 20,
-    "evaluation.max_steps": 100,
-}
+PUBLISHED_GAME: Final = {"dimension": 3, "max_value": 20, "evaluation.max_steps": 100}
 """in which rho was published"""
 
-
-@dataclass(frozen=True)
-class Value:
-    value: float
-    low: float | None
-    high: float | None
-    """ends of the 95 % interval; None where none was published"""
-
-
-@dataclass(frozen=True)
-class ChartRow:
-    player: str
-    values: dict[str, Value]
-    """by opponent"""
+PlayerRhos = tuple[str, Mapping[str, Mapping[str, float]]]
+"""a player, and its rho by opponent: value and, where it was measured here, low and high"""
 
 
 @dataclass(frozen=True)
@@ -75,7 +40,7 @@ class Comparison:
     role: str
     opponents: tuple[str, ...]
     """columns"""
-    rows: tuple[ChartRow, ...]
+    rows: tuple[PlayerRhos, ...]
     """the best trial's first"""
     source: str
     """how the numbers came about, a sentence"""
@@ -86,25 +51,23 @@ def comparisons(material: Material) -> tuple[Comparison, ...]:
     best = material.best
     if best is None:
         return ()
-    published = tuple(_published(material.view, best))
+    published = list(_published(material.view, best))
     if isinstance(material.measured, str):
         return tuple(_searched(best, published))
     report = material.measured.report
-    return tuple(
-        _examined(report, role, f"trial {best.number}", published) for role in report.roles
-    )
+    return tuple(_examined(report, role, best, published) for role in report.roles)
 
 
 def _examined(
-    report: "PlayerReport", role: "RoleReport", name: str, published: tuple[ChartRow, ...]
+    report: "PlayerReport", role: "RoleReport", best: Trial, published: list[PlayerRhos]
 ) -> Comparison:
-    modes = [mode for mode in MODES if panel_name(mode, role.role) in role.evaluation.metrics]
     own = [
-        ChartRow(f"{name}, {TITLES[m]}", _values(role.evaluation.metrics, m, role.role))
-        for m in modes
+        (f"trial {best.number}, {TITLES[mode]}", _by_opponent(role.evaluation.metrics, mode, role))
+        for mode in MODES
+        if panel_name(mode, role.role) in role.evaluation.metrics
     ]
     others = [
-        ChartRow(player, _values(evaluation.metrics, MODES[0], role.role))
+        (player, _by_opponent(evaluation.metrics, MODES[0], role))
         for player, evaluation in role.references.items()
     ]
     return Comparison(
@@ -116,42 +79,38 @@ def _examined(
     )
 
 
-def _values(metrics: Mapping[str, "Rho"], mode: str, role: str) -> dict[str, Value]:
-    names = {name: f"{mode}/{role}/{name}" for name in PANELS[role]}
-    names[PANEL] = panel_name(mode, role)
-    values = {column: metrics[name] for column, name in names.items() if name in metrics}
-    return {column: Value(rho.value, rho.low, rho.high) for column, rho in values.items()}
+def _by_opponent(
+    metrics: Mapping[str, "Rho"], mode: str, role: "RoleReport"
+) -> dict[str, dict[str, float]]:
+    names = {name: f"{mode}/{role.role}/{name}" for name in PANELS[role.role]}
+    names[PANEL] = panel_name(mode, role.role)
+    return {column: asdict(metrics[name]) for column, name in names.items() if name in metrics}
 
 
-def _searched(best: Trial, published: tuple[ChartRow, ...]) -> Iterator[Comparison]:
+def _searched(best: Trial, published: list[PlayerRhos]) -> Iterator[Comparison]:
+    """Yield what the search itself measured of the best trial."""
     for role in PANELS:
-        named = {name: _place(name) for name in best.metrics if name.split("/")[1:2] == [role]}
-        opponents = tuple(dict.fromkeys(column for _, column in named.values()))
-        rows = [
-            ChartRow(
-                f"trial {best.number}, {TITLES[mode]}",
-                {
-                    column: _plain(best.metrics[name])
-                    for name, (its_mode, column) in named.items()
-                    if its_mode == mode
-                },
-            )
-            for mode in MODES
+        measured: dict[str, dict[str, Mapping[str, float]]] = {mode: {} for mode in MODES}
+        for name, rho in best.metrics.items():
+            if name.split("/")[1:2] == [role]:
+                mode, column = _mode_and_column(name)
+                measured[mode][column] = rho
+        own = [
+            (f"trial {best.number}, {TITLES[mode]}", rhos)
+            for mode, rhos in measured.items()
+            if rhos
         ]
-        measured = [row for row in rows if row.values]
-        others = published if role == "host" else ()
-        if measured:
+        if own:
+            rows = (*own, *(published if role == "host" else ()))
             yield Comparison(
                 role,
-                tuple(
-                    dict.fromkeys((*opponents, *(name for row in others for name in row.values)))
-                ),
-                (*measured, *others),
+                tuple(dict.fromkeys(opponent for _, rhos in rows for opponent in rhos)),
+                rows,
                 "As the search measured it, by which the trial was chosen; so it may be lucky.",
             )
 
 
-def _place(metric: str) -> tuple[str, str]:
+def _mode_and_column(metric: str) -> tuple[str, str]:
     """Return the mode and the column that a metric's name tells: an opponent, panel or worst."""
     mode, _, *opponent = metric.split("/")
     if opponent:
@@ -160,22 +119,15 @@ def _place(metric: str) -> tuple[str, str]:
     return mode.replace(column, MODES[0]), column
 
 
-def _plain(rho: Mapping[str, float]) -> Value:
-    return Value(rho["value"], rho["low"], rho["high"])
-
-
-def _published(view: StudyView, best: Trial) -> Iterator[ChartRow]:
+def _published(view: StudyView, best: Trial) -> Iterator[PlayerRhos]:
+    """Yield the hosts whose rho was published for the games of the trial."""
     config: dict[str, Any] = view.config(best)
     if any(value_at(config, path) != wanted for path, wanted in PUBLISHED_GAME.items()):
         return
     known = [rho for rho in RHOS if rho.num_points == config["max_num_points"]]
     for host in dict.fromkeys(rho.host for rho in known):
-        values = {rho.agent: Value(rho.value, None, None) for rho in known if rho.host == host}
-        yield ChartRow(host if host.startswith("published") else f"{host}, published", values)
-
-
-def answer_section(material: Material) -> Section:
-    return Section("answer", "Question and answer", join(_parts(material)))
+        values = {rho.agent: {"value": rho.value} for rho in known if rho.host == host}
+        yield (host if host.startswith("published") else f"{host}, published", values)
 
 
 def question_text(view: StudyView) -> str:
@@ -187,10 +139,8 @@ def question_text(view: StudyView) -> str:
             f"which schedule of {names}?"
         )
     extremes = {"maximize": "highest", "minimize": "lowest"}
-    goals = " and ".join(
-        f"{extremes[objective.goal]} {objective.metric}" for objective in spec.objectives
-    )
-    return f"Which values of {names} lead to the {goals}?"
+    goals = (f"{extremes[objective.goal]} {objective.metric}" for objective in spec.objectives)
+    return f"Which values of {names} lead to the {' and '.join(goals)}?"
 
 
 def answer_text(view: StudyView, best: Trial, *, is_confirmed: bool) -> str:
@@ -206,28 +156,33 @@ def answer_text(view: StudyView, best: Trial, *, is_confirmed: bool) -> str:
     return f"Trial {best.number}, {how}{value}."
 
 
-def _parts(material: Material) -> Iterator[Html]:
+def answer_section(material: Material) -> Iterator[Html]:
     view, best = material.view, material.best
-    yield paragraph(question_text(view))
+    yield html.paragraph(question_text(view))
     if best is None:
-        yield missing("There is no answer yet: no trial has finished.")
+        yield html.missing("There is no answer yet: no trial has finished.")
         return
     sentence = answer_text(view, best, is_confirmed=material.is_confirmed)
-    yield Html(f'<p class="lead">{text(sentence)}</p>')
-    yield from (paragraph(sentence) for sentence in _verdict(material, best))
+    yield Html(f'<p class="lead">{html.text(sentence)}</p>')
+    yield from map(html.paragraph, _verdict(material, best))
     settings = view.study.space.decode(best.last_params)
     rows = [(name, setting_text(value)) for name, value in settings.items()]
-    yield table(("parameter", "value"), rows, strong=None)
+    yield html.table(("parameter", "value"), rows)
     if isinstance(material.measured, str):
-        yield missing(f"Its players were not measured for this page: {material.measured}")
+        yield html.missing(f"Its players were not measured for this page: {material.measured}")
     for comparison in comparisons(material):
-        yield heading(f"Rho as {comparison.role}, with 95 % intervals")
-        yield paragraph(_reading(comparison))
-        yield _comparison_table(comparison)
-        if len(comparison.rows) > 1:
-            yield figure(
-                comparison_chart(comparison), f"rho-{comparison.role}", "The same numbers drawn."
-            )
+        role, opponents = comparison.role, comparison.opponents
+        strong = "high is a strong host" if role == "host" else "low is a strong agent"
+        yield html.heading(f"Rho as {role}, with 95 % intervals")
+        yield html.paragraph(f"Games decided a move, {strong}. {comparison.source}")
+        cells = [
+            (player, *(_rho_text(rhos.get(name)) for name in opponents))
+            for player, rhos in comparison.rows
+        ]
+        yield html.table(("player", *opponents), cells, strong=0)
+        if len(cells) > 1:
+            chart = comparison_chart(comparison)
+            yield html.figure(chart, f"rho-{role}", "The same numbers drawn.")
 
 
 def _verdict(material: Material, best: Trial) -> Iterator[str]:
@@ -249,122 +204,83 @@ def comparison_chart(comparison: Comparison) -> Chart:
     """Return rho from left to right, a line a player, a symbol an opponent."""
     data = []
     for place, opponent in enumerate(comparison.opponents):
-        rows = [row for row in comparison.rows if opponent in row.values]
-        values = [row.values[opponent] for row in rows]
-        data.append(
-            {
-                "type": "scatter",
-                "mode": "markers",
-                "name": opponent,
-                "x": [value.value for value in values],
-                "y": [row.player for row in rows],
-                "error_x": intervals(
-                    [value.value for value in values],
-                    [value.value if value.low is None else value.low for value in values],
-                    [value.value if value.high is None else value.high for value in values],
-                ),
-                "marker": {"color": colour(place), "symbol": symbol(place), "size": 9},
-            }
-        )
-    players = [row.player for row in comparison.rows]
-    order = {"categoryorder": "array", "categoryarray": players[::-1]}
-    return chart(
-        data,
-        {
-            "height": 130 + 34 * len(players),
-            "xaxis": axis("rho", {"rangemode": "tozero"}),
-            "yaxis": axis("", order),
-        },
-    )
+        known = {player: rhos[opponent] for player, rhos in comparison.rows if opponent in rhos}
+        values = [rho["value"] for rho in known.values()]
+        low, high = ([rho.get(end, rho["value"]) for rho in known.values()] for end in ENDS)
+        marker = {"color": charts.colour(place), "symbol": charts.symbol(place), "size": 9}
+        more = {"error_x": charts.intervals(values, low, high), "marker": marker}
+        data.append(charts.scatter("markers", opponent, values, known, more))
+    players = [player for player, _ in comparison.rows]
+    layout = {
+        "height": 130 + 34 * len(players),
+        "xaxis": charts.axis("rho", {"rangemode": "tozero"}),
+        "yaxis": charts.category_axis(players),
+    }
+    return charts.chart(data, layout)
 
 
-def _reading(comparison: Comparison) -> str:
-    how = "high is a strong host" if comparison.role == "host" else "low is a strong agent"
-    return f"Games decided a move, {how}. {comparison.source}"
+ENDS: Final = ("low", "high")
 
 
-def _comparison_table(comparison: Comparison) -> Html:
-    rows = [
-        (row.player, *(value_text(row.values.get(name)) for name in comparison.opponents))
-        for row in comparison.rows
-    ]
-    return table(("player", *comparison.opponents), rows, strong=0)
-
-
-def value_text(value: Value | None) -> str:
+def _rho_text(rho: Mapping[str, float] | None) -> str:
     """Return a value with its interval, if it has one; nothing for None."""
-    if value is None:
+    if rho is None:
         return ""
-    if value.low is None or value.high is None:
-        return f"{value.value:.3f}"
-    return interval_text({"value": value.value, "low": value.low, "high": value.high})
+    return interval_text(rho) if "low" in rho else f"{rho['value']:.3f}"
 
 
-def confirmation_section(material: Material) -> Section:
-    return Section("confirmation", "Was it luck?", join(_confirmation_parts(material)))
-
-
-def _confirmation_parts(material: Material) -> Iterator[Html]:
+def confirmation_section(material: Material) -> Iterator[Html]:
     confirmation = material.confirmation
     if isinstance(confirmation, str):
-        yield missing(f"Not known: {confirmation}")
+        yield html.missing(f"Not known: {confirmation}")
         return
     if not material.is_confirmed:
-        yield missing("It is out of date: the best are others by now.")
-    entries = confirmation["trials"]
+        yield html.missing("It is out of date: the best are others by now.")
+    entries, metric = confirmation["trials"], confirmation["metric"]
     seeds = "" if confirmation["trained_by"] is None else ", trained again on seeds of its own"
-    yield paragraph(
+    yield html.paragraph(
         f"The best {len(entries)}{seeds}, on starts that nothing else used, "
         f"{confirmation['games']:,} games each; 95 % intervals."
     )
     header = ("trial", "in the search", "held out", "low", "high", "chance of being best", "seeds")
-    yield table(header, [_row(entry) for entry in entries], strong=0)
-    yield paragraph(str(confirmation["advice"]))
-    yield figure(
-        confirmation_chart(entries, confirmation["metric"]),
+    yield html.table(header, map(_cells, entries), strong=0)
+    yield html.paragraph(str(confirmation["advice"]))
+    yield html.figure(
+        confirmation_chart(entries, metric),
         "held-out",
-        f"{confirmation['metric']}: what the search believed, and what held-out seeds gave.",
+        f"{metric}: what the search believed, and what held-out seeds gave.",
     )
 
 
-def _row(entry: dict[str, Any]) -> tuple[str, ...]:
+def _cells(entry: Mapping[str, Any]) -> tuple[str, ...]:
     numbers = (entry["search"]["value"], entry["mean"], entry["low"], entry["high"])
     chance = "" if entry["chance"] is None else f"{entry['chance']:.0%}"
     shown = ("" if number is None else f"{number:.4f}" for number in numbers)
     return (str(entry["trial"]), *shown, chance, str(len(entry["seeds"])))
 
 
-def confirmation_chart(entries: list[dict[str, Any]], metric: str) -> Chart:
-    """Return what the search believed beside what was found, a row a trial."""
+def confirmation_chart(entries: Sequence[Mapping[str, Any]], metric: str) -> Chart:
+    """Return what the search believed beside what was measured on held-out seeds, a row a trial."""
     known = [entry for entry in entries if entry["low"] is not None]
     believed = [entry for entry in entries if entry["search"]["value"] is not None]
-    held_out = {
-        "type": "scatter",
-        "mode": "markers",
-        "name": "held out",
-        "x": [entry["mean"] for entry in known],
-        "y": [f"trial {entry['trial']}" for entry in known],
-        "error_x": intervals(
-            [entry["mean"] for entry in known],
-            [entry["low"] for entry in known],
-            [entry["high"] for entry in known],
-        ),
+    mean, low, high = ([entry[key] for entry in known] for key in ("mean", "low", "high"))
+    measured = {
+        "error_x": charts.intervals(mean, low, high),
         "marker": {"color": BLUE, "symbol": "circle", "size": 9},
     }
-    search = {
-        "type": "scatter",
-        "mode": "markers",
-        "name": "in the search",
-        "x": [entry["search"]["value"] for entry in believed],
-        "y": [f"trial {entry['trial']}" for entry in believed],
-        "marker": {"color": ORANGE, "symbol": "diamond-open", "size": 9},
+    search = [entry["search"]["value"] for entry in believed]
+    marker = {"marker": {"color": ORANGE, "symbol": "diamond-open", "size": 9}}
+    data = [
+        charts.scatter("markers", "held out", mean, _names(known), measured),
+        charts.scatter("markers", "in the search", search, _names(believed), marker),
+    ]
+    layout = {
+        "height": 130 + 30 * len(entries),
+        "xaxis": charts.axis(metric, {}),
+        "yaxis": charts.category_axis(_names(entries)),
     }
-    order = [f"trial {entry['trial']}" for entry in entries][::-1]
-    return chart(
-        [held_out, search],
-        {
-            "height": 130 + 30 * len(entries),
-            "xaxis": axis(metric, {}),
-            "yaxis": axis("", {"categoryorder": "array", "categoryarray": order}),
-        },
-    )
+    return charts.chart(data, layout)
+
+
+def _names(entries: Sequence[Mapping[str, Any]]) -> list[str]:
+    return [f"trial {entry['trial']}" for entry in entries]

@@ -1,64 +1,42 @@
-"""Learning curves, the table of all trials, and how to do the study again.
+"""Learning curves of a study, and a second study laid over the first, by the same objective."""
 
-All trials as a table, and how to do the study again.
-"""
-
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from hpsearch import yaml_file
+from hpsearch.analysis.candidates import finished
+from hpsearch.analysis.lineage import lineage_or_why
+from hpsearch.errors import UsageError
 from hpsearch.printable import interval_text
-from hpsearch.report.page.html import (
-    QUIET,
-    Chart,
-    Html,
-    Section,
-    Trace,
-    axis,
-    band,
-    chart,
-    code,
-    colour,
-    dash,
-    figure,
-    folded,
-    heading,
-    join,
-    missing,
-    paragraph,
-    shared_lines,
-    table,
-    thinner,
-)
-from hpsearch.report.page.learning import MeasuredCurve, SeedCurves
+from hpsearch.report.page import charts, html
+from hpsearch.report.page.charts import Chart, Trace
+from hpsearch.report.page.html import Html
+from hpsearch.report.page.learning import MeasuredCurve, read_learning
 from hpsearch.report.page.material import Material
-from hpsearch.study.trial_list import setting_text, trial_state
+from hpsearch.report.page.search import best_so_far
+from hpsearch.report.progress import seconds_at_work
+from hpsearch.report.text import duration_text
 from hpsearch.study.view import StudyView
+from hpsearch.study.work import cost, steps_made
 
 MAX_OTHERS: Final = 1000
 """curves behind the best, of the newest trials: more would be one grey area"""
 
 
-def curves_section(material: Material) -> Section | None:
-    """Return the section on learning; None where nothing was measured while it trained."""
-    parts = list(_parts(material))
-    return Section("learning", "How they learned", join(parts)) if parts else None
-
-
-def _parts(material: Material) -> Iterator[Html]:
+def learning_section(material: Material) -> Iterator[Html]:
+    """Yield the curves; nothing where nothing was measured while it trained."""
     view, learning = material.view, material.learning
     metric = view.study.spec.objectives[0].metric
     if learning.best or any(trial.reported for trial in view.state.trials.values()):
-        yield figure(curves_chart(view, learning.best), "curves", _caption(material, metric))
-    if isinstance(learning.seeds, str):
-        return
-    yield figure(
-        seeds_chart(learning.seeds, metric),
-        "curves-seeds",
-        f"{metric} of the confirmed configurations, each trained on several seeds that the search "
-        "never used: the mean over seeds, and a band from the lowest to the highest of them.",
-    )
+        yield html.figure(curves_chart(view, learning.best), "curves", _caption(material, metric))
+    if not isinstance(learning.seeds, str):
+        yield html.figure(
+            seeds_chart(learning.seeds, metric),
+            "curves-seeds",
+            f"{metric} of the confirmed configurations, each trained on several seeds that the "
+            "search never used: the mean over seeds, and a band from the lowest to the highest of "
+            "them.",
+        )
 
 
 def _caption(material: Material, metric: str) -> str:
@@ -82,137 +60,112 @@ def curves_chart(view: StudyView, best: Sequence[MeasuredCurve]) -> Chart:
     ][-MAX_OTHERS:]
     data: list[Trace] = []
     if others:
-        x, y = shared_lines(others)
-        quiet = {"type": "scatter", "mode": "lines", "name": "all others", "x": x, "y": y}
-        data.append(
-            {
-                **quiet,
-                "line": {"color": QUIET, "width": thinner(1.0, len(others))},
-                "hoverinfo": "skip",
-            }
-        )
+        look = {"color": charts.QUIET, "width": charts.thinner(1.0, len(others))}
+        more = {"line": look, "hoverinfo": "skip"}
+        data.append(charts.scatter("lines", "all others", *charts.shared_lines(others), more))
     for place, curve in enumerate(best):
-        data.append(band(curve.steps, curve.low, curve.high, colour(place)))
-        data.append(
-            {
-                "type": "scatter",
-                "mode": "lines+markers",
-                "name": f"trial {curve.trial}",
-                "x": list(curve.steps),
-                "y": list(curve.values),
-                "line": {"color": colour(place), "dash": dash(place), "width": 2},
-                "marker": {"size": 4},
-            }
-        )
-    metric = view.study.spec.objectives[0].metric
-    return chart(data, {"xaxis": axis("step", {}), "yaxis": axis(metric, {})})
+        data += _with_band(f"trial {curve.trial}", curve, place)
+    return charts.chart(data, charts.axes("step", view.study.spec.objectives[0].metric))
 
 
-def seeds_chart(seeds: Sequence[SeedCurves], metric: str) -> Chart:
+def _with_band(name: str, curve: MeasuredCurve, place: int) -> list[Trace]:
+    more = {"line": charts.line(place, 2), "marker": {"size": 4}}
+    return [
+        charts.band(curve.steps, curve.column(1), curve.column(2), charts.colour(place)),
+        charts.scatter("lines+markers", name, curve.steps, curve.column(0), more),
+    ]
+
+
+def seeds_chart(seeds: Mapping[int, Sequence[MeasuredCurve]], metric: str) -> Chart:
     """Return the mean over seeds of each configuration, with a band from lowest to highest."""
     data: list[Trace] = []
-    for place, seed in enumerate(seeds):
-        steps, low, mean, high = over_seeds(seed.curves)
-        data.append(band(steps, low, high, colour(place)))
-        data.append(
-            {
-                "type": "scatter",
-                "mode": "lines",
-                "name": f"trial {seed.trial}, {len(seed.curves)} seeds",
-                "x": steps,
-                "y": mean,
-                "line": {"color": colour(place), "dash": dash(place), "width": 2},
-            }
-        )
-    return chart(data, {"xaxis": axis("step", {}), "yaxis": axis(metric, {})})
+    for place, (trial, curves) in enumerate(seeds.items()):
+        steps, low, mean, high = over_seeds(curves)
+        name = f"trial {trial}, {len(curves)} seeds"
+        data.append(charts.band(steps, low, high, charts.colour(place)))
+        data.append(charts.scatter("lines", name, steps, mean, {"line": charts.line(place, 2)}))
+    return charts.chart(data, charts.axes("step", metric))
 
 
 def over_seeds(
     curves: Sequence[MeasuredCurve],
 ) -> tuple[list[int], list[float], list[float], list[float]]:
     """Return steps, lowest, mean and highest value, at the steps that all curves have."""
-    of_each = [dict(zip(curve.steps, curve.values, strict=True)) for curve in curves]
-    steps = sorted(set.intersection(*(set(curve) for curve in of_each)))
-    at_steps = [[curve[step] for curve in of_each] for step in steps]
+    steps = sorted(set.intersection(*(set(curve.points) for curve in curves)))
+    at_steps = [[curve.points[step][0] for curve in curves] for step in steps]
     means = [sum(values) / len(values) for values in at_steps]
     return steps, [min(values) for values in at_steps], means, [max(values) for values in at_steps]
 
 
-def trials_section(material: Material) -> Section | None:
-    """Return the section that lists all trials; None where there are none."""
-    view = material.view
-    if not view.state.trials:
-        return None
-    names, metrics = (
-        view.study.space.order,
-        [objective.metric for objective in view.study.spec.objectives],
-    )
-    header = ("trial", "state", *metrics, *names)
-    listed = Html(f'<div class="sortable">{table(header, _rows(view), strong=None)}</div>')
-    body = folded(f"{len(view.state.trials):,} trials", listed, is_open=False)
-    body = join(
-        [
-            paragraph(
-                "A click on a column's name sorts by it, again the other way round; a click on a "
-                "trial's point in a chart leads to its row."
-            ),
-            body,
-        ]
-    )
-    return Section("trials", "All trials", body)
+def check_comparable(view: StudyView, other: StudyView) -> None:
+    """Refuse studies whose first objectives differ.
 
-
-def _rows(view: StudyView) -> Iterator[tuple[str, ...]]:
-    names, metrics = (
-        view.study.space.order,
-        [objective.metric for objective in view.study.spec.objectives],
-    )
-    for trial in view.state.trials.values():
-        settings = view.study.space.decode(trial.last_params)
-        values = (interval_text(trial.metrics[m]) if m in trial.metrics else "" for m in metrics)
-        shown = (setting_text(settings[name]) if name in settings else "" for name in names)
-        yield (str(trial.number), trial_state(trial), *values, *shown)
-
-
-def reproduction_section(material: Material) -> Section:
-    return Section("again", "How to do it again", join(_again(material)))
-
-
-def _again(material: Material) -> Iterator[Html]:
-    reproduction, view, best = material.reproduction, material.view, material.best
-    yield paragraph(
-        "The same file, seed and versions give the same trials where one job runs at a time; with "
-        "more jobs the order in which they end decides what is tried next."
-    )
-    name = f"{view.study.spec.name}{material.elsewhere}"
-    file = _from_here(reproduction.file)
-    lines = [f"hpsearch run {file}{material.elsewhere}", f"hpsearch confirm {name}"]
-    if best is not None:
-        lines += [f"hpsearch export {name} --trial {best.number} -o best"]
-        config = _from_here(view.folder.trial(best.number).config)
-        lines += [f"hpsearch train {config}{material.elsewhere}"]
-    yield code("\n".join([*lines, f"hpsearch report {name}"]))
-    yield heading("Versions")
-    rows = [
-        *reproduction.versions.items(),
-        ("commit of this page's code", reproduction.commit or "unknown"),
-    ]
-    rows += [("code that jobs ran", commit) for commit in reproduction.jobs_ran]
-    yield table(("what", "version"), rows, strong=None)
-    yield heading("The study file")
-    if not reproduction.is_file:
-        yield missing(
-            f"{file} is gone or says something else by now; this is what the database holds."
+    Raises:
+        UsageError: if they do.
+    """
+    studies = [view.study.spec, other.study.spec]
+    goals = [spec.objectives[0] for spec in studies]
+    if goals[0] != goals[1]:
+        told = " and ".join(
+            f"{spec.name} ({goal.goal} {goal.metric})"
+            for spec, goal in zip(studies, goals, strict=True)
         )
-    yield code(reproduction.text)
-    for name, base in reproduction.bases.items():
-        yield folded(f"The base configuration of {name}", code(base), is_open=False)
-    if best is not None:
-        text = code(yaml_file.dump(view.config(best)))
-        yield folded(f"The complete configuration of trial {best.number}", text, is_open=False)
+        raise UsageError(
+            f"two studies are laid over each other by their first objective, but {told} have "
+            "different ones; name studies of one objective, or write a page of each"
+        )
 
 
-def _from_here(path: str | Path) -> str:
-    """Return a path from the folder in which the page is made; it tells strangers no more."""
-    here = Path.cwd()
-    return str(Path(path).relative_to(here)) if Path(path).is_relative_to(here) else str(path)
+def overlay_section(material: Material) -> Iterator[Html]:
+    if material.other is None:
+        return
+    views = (material.view, material.other)
+    names = [view.study.spec.name for view in views]
+    metric = views[0].study.spec.objectives[0].metric
+    yield html.paragraph(f"{' and '.join(names)}, both by {metric}.")
+    header = ("study", "best trial", metric, "trials", "steps", "GPU-hours", "time passed")
+    yield html.table(header, map(_row, views))
+    caption = f"The best {metric} so far, by finished trial."
+    yield html.figure(best_chart(views), "overlay-best", caption)
+    best = [(view, curve) for view in views for curve in _best_curve(view)]
+    data: list[Trace] = []
+    for place, (view, curve) in enumerate(best):
+        data += _with_band(f"{view.study.spec.name}, trial {curve.trial}", curve, place)
+    if best:
+        yield html.figure(
+            charts.chart(data, charts.axes("step", metric)),
+            "overlay-curves",
+            f"{metric} of each best trial while it trained, with 95 % intervals over games.",
+        )
+
+
+def _row(view: StudyView) -> tuple[str, ...]:
+    best, metric = view.best(), view.study.spec.objectives[0].metric
+    return (
+        view.study.spec.name,
+        "" if best is None else str(best.number),
+        "" if best is None or metric not in best.metrics else interval_text(best.metrics[metric]),
+        f"{view.state.num_done} of {view.study.spec.budget.trials}",
+        f"{steps_made(view):,}",
+        f"{cost(view).gpu_hours_spent:.2f}",
+        duration_text(seconds_at_work(view, time.time())),
+    )
+
+
+def _best_curve(view: StudyView) -> tuple[MeasuredCurve, ...]:
+    """Return the curve of the best trial, or of the line to the strongest member, if there is."""
+    return read_learning(view, view.best(), "not drawn here", lineage_or_why(view)).best[:1]
+
+
+def best_chart(views: Sequence[StudyView]) -> Chart:
+    data: list[Trace] = []
+    for place, view in enumerate(views):
+        trials, objective = finished(view), view.study.spec.objectives[0]
+        values = [trial.metrics[objective.metric]["value"] for trial in trials]
+        best = best_so_far(values, objective.goal)
+        look = {"line": charts.line(place, 2) | {"shape": "hv"}, "marker": {"size": 4}}
+        more = charts.trial_texts(trials) | look
+        count = range(1, len(trials) + 1)
+        data.append(charts.scatter("lines+markers", view.study.spec.name, count, best, more))
+    metric = views[0].study.spec.objectives[0].metric
+    return charts.chart(data, charts.axes("finished trials", metric))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from sys import float_info
 from typing import Any, Final, TypeVar
 
+from hpsearch.analysis.candidates import judged_matches
 from hpsearch.analysis.lineage import Ancestry, Relative
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.cluster.trial_dir import TrialDir
@@ -21,32 +22,30 @@ NUM_CURVES: Final = 5
 
 @dataclass(frozen=True)
 class MeasuredCurve:
-    """What a trial measured while it trained; all lists are of one length."""
+    """What a trial measured while it trained."""
 
     trial: int
-    steps: tuple[int, ...]
-    values: tuple[float, ...]
-    low: tuple[float, ...]
-    high: tuple[float, ...]
-    """ends of the 95 % interval over games"""
+    points: Mapping[int, tuple[float, float, float]]
+    """by step: the value, and the ends of its 95 % interval over games"""
 
+    @property
+    def steps(self) -> list[int]:
+        return list(self.points)
 
-@dataclass(frozen=True)
-class SeedCurves:
-    """One configuration, trained on several seeds that the search never used."""
-
-    trial: int
-    """of the search"""
-    curves: tuple[MeasuredCurve, ...]
-    """of the trials that trained it again"""
+    def column(self, place: int) -> list[float]:
+        """Return all values (place 0), lower ends (1) or upper ends (2)."""
+        return [point[place] for point in self.points.values()]
 
 
 @dataclass(frozen=True)
 class Learning:
+    """The curves of the first objective."""
+
     best: tuple[MeasuredCurve, ...]
     """of the search, the best trial first; where there is descent, of the lines to these trials"""
-    seeds: tuple[SeedCurves, ...] | str
-    """of a confirmation, its best first; or why there are none"""
+    seeds: Mapping[int, list[MeasuredCurve]] | str
+    """of a confirmation, its best first: by trial of the search the curves of the trials that
+    trained it again; or why there are none"""
 
 
 def read_learning(
@@ -65,14 +64,13 @@ def read_learning(
         curves = [read_curve(view.folder.trial(number), number, metric) for number in trials]
     else:
         curves = [_line(view, descent, trial, metric) for trial in strongest(view, descent)]
-    return Learning(
-        tuple(curve for curve in curves if curve.steps), _seeds(view, confirmation, metric)
-    )
+    drawn = tuple(curve for curve in curves if curve.points)
+    return Learning(drawn, _seeds(view, confirmation, metric))
 
 
 def strongest(view: StudyView, descent: Ancestry) -> list[int]:
     """Return the trials that played the last match, the strongest first."""
-    judged = [match for match in view.state.population.matches.values() if match.is_over]
+    judged = judged_matches(view)
     strengths = judged[-1].strengths if judged else {}
     ranked = sorted(strengths, key=lambda trial: -strengths[trial])
     return [trial for trial in ranked if trial in descent.relatives][:NUM_CURVES]
@@ -80,12 +78,11 @@ def strongest(view: StudyView, descent: Ancestry) -> list[int]:
 
 def _line(view: StudyView, descent: Ancestry, trial: int, metric: str) -> MeasuredCurve:
     """Return what the first parents of a trial measured, each in its own steps, and it itself."""
-    points = along(
-        descent.line(trial),
-        lambda number: _by_step(read_curve(view.folder.trial(number), number, metric)),
-    )
-    values, low, high = zip(*points.values(), strict=True) if points else ((), (), ())
-    return MeasuredCurve(trial, tuple(points), values, low, high)
+
+    def measured(number: int) -> Mapping[int, tuple[float, float, float]]:
+        return read_curve(view.folder.trial(number), number, metric).points
+
+    return MeasuredCurve(trial, along(descent.line(trial), measured))
 
 
 def along(line: Sequence[Relative], measured: Callable[[int], Mapping[int, T]]) -> dict[int, T]:
@@ -103,12 +100,6 @@ def along(line: Sequence[Relative], measured: Callable[[int], Mapping[int, T]]) 
     }
 
 
-def _by_step(curve: MeasuredCurve) -> dict[int, tuple[float, float, float]]:
-    return dict(
-        zip(curve.steps, zip(curve.values, curve.low, curve.high, strict=True), strict=True)
-    )
-
-
 def read_curve(files: TrialDir, trial: int, metric: str) -> MeasuredCurve:
     """Return a trial's curve, the last of several lines of one step; empty if there is none."""
     by_step: dict[int, Any] = {}
@@ -116,16 +107,10 @@ def read_curve(files: TrialDir, trial: int, metric: str) -> MeasuredCurve:
         for row in files.read_metrics():
             match row:
                 case {"step": step, "metrics": {**metrics}}:
-                    if _is_measured(metrics.get(metric)):
-                        by_step[step] = metrics[metric]
-    points = [by_step[step] for step in sorted(by_step)]
-    return MeasuredCurve(
-        trial,
-        tuple(sorted(by_step)),
-        tuple(point["value"] for point in points),
-        tuple(point["low"] for point in points),
-        tuple(point["high"] for point in points),
-    )
+                    measured: Any = metrics.get(metric)
+                    if _is_measured(measured):
+                        by_step[step] = measured["value"], measured["low"], measured["high"]
+    return MeasuredCurve(trial, dict(sorted(by_step.items())))
 
 
 def _is_measured(value: Any) -> bool:
@@ -144,17 +129,16 @@ def _top(view: StudyView, best: Trial | None) -> Sequence[Trial]:
 
 def _seeds(
     view: StudyView, confirmation: Mapping[str, Any] | str, metric: str
-) -> tuple[SeedCurves, ...] | str:
+) -> Mapping[int, list[MeasuredCurve]] | str:
     if isinstance(confirmation, str):
         return confirmation
     if confirmation["trained_by"] is None:
         return "a population is confirmed by playing again, not by training on other seeds"
     folder = StudyDir(view.folder.root.parent / confirmation["trained_by"])
-    of_trials = []
+    by_trial = {}
     for entry in confirmation["trials"]:
         numbers = [seed["trial"] for seed in entry["seeds"]]
         curves = [read_curve(folder.trial(number), number, metric) for number in numbers]
-        kept = tuple(curve for curve in curves if curve.steps)
-        if kept:
-            of_trials.append(SeedCurves(entry["trial"], kept))
-    return tuple(of_trials) or f"the learning curves of {confirmation['trained_by']} are gone"
+        if kept := [curve for curve in curves if curve.points]:
+            by_trial[entry["trial"]] = kept
+    return by_trial or f"the learning curves of {confirmation['trained_by']} are gone"

@@ -1,8 +1,6 @@
 """Everything that a page is made of, gathered before anything is drawn.
 
 What is missing is the sentence that says why.
-
-What is needed to do a study again: its file, its base, the code and the versions.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from hpsearch import yaml_file
 from hpsearch.analysis.candidates import Played, read_confirmed, read_played, whole_confirmation
-from hpsearch.analysis.lineage import Ancestry, read_lineage
+from hpsearch.analysis.lineage import Ancestry, lineage_or_why
 from hpsearch.cluster.code_snapshot import code_commit, versions
 from hpsearch.errors import CorruptError, HpsearchError
 from hpsearch.files import read_json
@@ -22,8 +20,7 @@ from hpsearch.study.spec import load_spec, spec_hash
 from hpsearch.study.view import StudyView
 
 if TYPE_CHECKING:
-    from hpsearch.analysis.examination import PlayerReport
-    from hpsearch.report.page.trees import AdeTrees
+    from hpsearch.report.page.players import MeasuredPlayers
 
 
 @dataclass(frozen=True)
@@ -87,15 +84,6 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class MeasuredPlayers:
-    """What was measured of the best trial's players for the page."""
-
-    report: "PlayerReport"
-    trees: "AdeTrees | str"
-    """of its host; or why there are none"""
-
-
-@dataclass(frozen=True)
 class Material:
     view: StudyView
     at: float
@@ -105,7 +93,7 @@ class Material:
     best: Trial | None
     is_confirmed: bool
     """whether the best is that of a confirmation, not of the search"""
-    measured: MeasuredPlayers | str
+    measured: "MeasuredPlayers | str"
     confirmation: Mapping[str, Any] | str
     """as `confirm` writes it"""
     learning: Learning
@@ -120,7 +108,7 @@ def gather(
     view: StudyView,
     at: float,
     elsewhere: str,
-    measure: Callable[[StudyView, Trial], MeasuredPlayers | str],
+    measure: Callable[[StudyView, Trial], "MeasuredPlayers | str"],
     other: StudyView | None = None,
 ) -> Material:
     """Return what is known of a study.
@@ -134,7 +122,7 @@ def gather(
     """
     best, is_confirmed = _best(view)
     confirmation = _or_why(lambda: _confirmation(view, elsewhere))
-    descent = _or_why(lambda: read_lineage(view))
+    descent = lineage_or_why(view)
     return Material(
         view=view,
         at=at,

@@ -1,7 +1,4 @@
-"""The page: all sections under one another, with everything that they need inside.
-
-The program that draws the charts of a page: plotly.js.
-"""
+"""The page: all sections under one another, with everything that they need inside."""
 
 import gzip
 import re
@@ -15,15 +12,11 @@ from typing import Final
 
 from hpsearch.errors import CorruptError, UsageError
 from hpsearch.files import contents
-from hpsearch.report.page.answer import answer_section, confirmation_section
-from hpsearch.report.page.curves import curves_section, reproduction_section, trials_section
-from hpsearch.report.page.descent import descent_section
+from hpsearch.report.page import answer, curves, descent, html, search, trials
 from hpsearch.report.page.hours import hours_section
-from hpsearch.report.page.html import Html, Section, join, text
+from hpsearch.report.page.html import Html
 from hpsearch.report.page.material import Material
-from hpsearch.report.page.overlay import overlay_section
 from hpsearch.report.page.parameters import parameters_section
-from hpsearch.report.page.search import front_section, history_section, rungs_section
 from hpsearch.report.page.yardsticks import yardstick_section
 from hpsearch.report.text import standing_text
 
@@ -32,29 +25,23 @@ POLICY = (
 )
 """what a browser lets the page do: nothing that needs a network"""
 
-SECTIONS: Final[tuple[Callable[[Material], Section | None], ...]] = (
-    answer_section,
-    confirmation_section,
-    history_section,
-    overlay_section,
-    front_section,
-    parameters_section,
-    curves_section,
-    rungs_section,
-    descent_section,
-    yardstick_section,
-    hours_section,
-    trials_section,
-    reproduction_section,
+SECTIONS: Final[tuple[tuple[str, str, Callable[[Material], Iterator[Html]]], ...]] = (
+    ("answer", "Question and answer", answer.answer_section),
+    ("confirmation", "Was it luck?", answer.confirmation_section),
+    ("history", "How the search went", search.history_section),
+    ("overlay", "Beside {other}", curves.overlay_section),
+    ("front", "Several objectives", search.front_section),
+    ("parameters", "Which parameters mattered", parameters_section),
+    ("learning", "How they learned", curves.learning_section),
+    ("rungs", "Rungs and pruning", search.rungs_section),
+    ("population", "Descent and cross-play", descent.population_section),
+    ("yardsticks", "Published match and exact worst cases", yardstick_section),
+    ("hours", "Where the hours went", hours_section),
+    ("trials", "All trials", trials.trials_section),
+    ("again", "How to do it again", trials.reproduction_section),
 )
-"""in the order of the page; None is what a study of that kind has not"""
-
-
-def sections(material: Material) -> Iterator[Section]:
-    for make in SECTIONS:
-        section = make(material)
-        if section is not None:
-            yield section
+"""anchor, title and what yields the pieces, in the order of the page; a section without pieces,
+which a study of that kind has not, is left out"""
 
 
 def page_text(material: Material, program: str) -> str:
@@ -64,19 +51,17 @@ def page_text(material: Material, program: str) -> str:
         material: what is known of the study.
         program: plotly.js.
     """
-    all_sections = list(sections(material))
-    name = text(material.view.study.spec.name)
-    links = Html(
-        "".join(
-            f'<a href="#{section.anchor}">{text(section.title)}</a>' for section in all_sections
-        )
-    )
-    body = join(
-        Html(
-            f'<section id="{section.anchor}">\n<h2>{text(section.title)}</h2>\n'
-            f"{section.body}\n</section>"
-        )
-        for section in all_sections
+    other = "" if material.other is None else material.other.study.spec.name
+    drawn = [
+        (anchor, html.text(title.format(other=other)), html.join(pieces))
+        for anchor, title, make in SECTIONS
+        if (pieces := list(make(material)))
+    ]
+    name = html.text(material.view.study.spec.name)
+    links = "".join(f'<a href="#{anchor}">{title}</a>' for anchor, title, _ in drawn)
+    body = "\n".join(
+        f'<section id="{anchor}">\n<h2>{title}</h2>\n{inside}\n</section>'
+        for anchor, title, inside in drawn
     )
     return f"""<!doctype html>
 <html lang="en">
@@ -91,7 +76,7 @@ def page_text(material: Material, program: str) -> str:
 <body>
 <header>
 <h1>{name}</h1>
-<p class="about">{text(about_text(material))}</p>
+<p class="about">{html.text(about_text(material))}</p>
 <noscript><p class="missing">The charts need JavaScript, all else does not.</p></noscript>
 </header>
 <nav>{links}</nav>

@@ -1,11 +1,4 @@
-"""Which parameters mattered, and how: importances and slices.
-
-Importances as bars beside the noise, and what may be concluded from them as a sentence.
-
-Parallel coordinates: a line a trial, an upright axis a parameter.
-
-Drawn with plain lines, which print and need no WebGL; lines of similar value share a trace.
-"""
+"""Which parameters mattered, and how: importances, parallel coordinates, slices."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -22,26 +15,9 @@ from hpsearch.analysis.importances import (
 )
 from hpsearch.analysis.pictures import BLUE, VERMILLION
 from hpsearch.parameters import CategoricalParameter, Parameter, label_of
-from hpsearch.report.page.html import (
-    QUIET,
-    Chart,
-    Html,
-    Section,
-    Trace,
-    axis,
-    chart,
-    figure,
-    grid,
-    heading,
-    intervals,
-    join,
-    missing,
-    paragraph,
-    shared_lines,
-    thinner,
-    wide_figure,
-    words,
-)
+from hpsearch.report.page import charts, html
+from hpsearch.report.page.charts import Chart, Trace
+from hpsearch.report.page.html import Html
 from hpsearch.report.page.material import Material
 from hpsearch.study.records import Trial
 from hpsearch.study.trial_list import setting_text
@@ -80,32 +56,18 @@ def importance_bars(importances: Importances) -> list[Trace]:
     """Return a bar a parameter, the most important one above, over the noise."""
     names = list(importances.by_name)[::-1]
     drawn = [importances.by_name[name] for name in names]
-    shares = [importance.share for importance in drawn]
-    ends = intervals(
-        shares,
-        [importance.low for importance in drawn],
-        [importance.high for importance in drawn],
-    )
-    noise = {
-        "type": "bar",
-        "orientation": "h",
-        "name": "noise",
-        "x": [importance.noise for importance in drawn],
-        "y": names,
-        "width": 0.85,
-        "marker": {"color": QUIET},
-    }
-    bars = {
-        "type": "bar",
-        "orientation": "h",
-        "name": "importance, 95 % interval",
-        "x": shares,
-        "y": names,
+    shares, low = [bar.share for bar in drawn], [bar.low for bar in drawn]
+    noise = [bar.noise for bar in drawn]
+    look = {
         "width": 0.4,
         "marker": {"color": BLUE},
-        "error_x": ends,
+        "error_x": charts.intervals(shares, low, [bar.high for bar in drawn]),
     }
-    return [noise, bars]
+    quiet = {"width": 0.85, "marker": {"color": charts.QUIET}}
+    return [
+        charts.flat_bars("noise", noise, names, quiet),
+        charts.flat_bars("importance, 95 % interval", shares, names, look),
+    ]
 
 
 def importance_layout(importances: Importances) -> dict[str, Any]:
@@ -114,14 +76,15 @@ def importance_layout(importances: Importances) -> dict[str, Any]:
     labels = [f"{name}  {importances.by_name[name].share:.2f}" for name in names]
     upright = {"tickmode": "array", "tickvals": names, "ticktext": labels}
     return {
+        "height": 136 + 28 * len(names),
         "barmode": "overlay",
-        "xaxis": axis("share of what the parameters explain", {"rangemode": "tozero"}),
-        "yaxis": axis("", upright),
+        "xaxis": charts.axis("share of what the parameters explain", {"rangemode": "tozero"}),
+        "yaxis": charts.axis("", upright),
     }
 
 
 GROUPS: Final = (
-    ("lower half", QUIET, 1.0),
+    ("lower half", charts.QUIET, 1.0),
     ("upper half", BLUE, 1.4),
     ("best tenth", VERMILLION, 2.0),
 )
@@ -143,11 +106,10 @@ def coordinates_chart(view: StudyView) -> Chart:
             [*_line(view, trials[n]), (len(view.study.space.order), _share(values[n], low, high))]
             for n in group
         ]
-        x, y = shared_lines(lines)
-        look = {"color": colour, "width": thinner(width, len(trials))}
-        trace = {"type": "scatter", "mode": "lines", "name": name, "x": x, "y": y, "line": look}
-        data.append({**trace, "hoverinfo": "skip", "opacity": 0.85})
-    return chart(data, _layout(view, objective.metric, low, high))
+        look = {"color": colour, "width": charts.thinner(width, len(trials))}
+        more = {"line": look, "hoverinfo": "skip", "opacity": 0.85}
+        data.append(charts.scatter("lines", name, *charts.shared_lines(lines), more))
+    return charts.chart(data, _layout(view, objective.metric, low, high))
 
 
 def shared_out(values: Sequence[float], *, worst_first: bool) -> list[list[int]]:
@@ -199,22 +161,13 @@ def _layout(view: StudyView, metric: str, low: float, high: float) -> dict[str, 
         for share, label in _labels(view.study.space.parameters[name])
     ]
     marks += [_mark(len(names), 0.0, f"{low:.3g}"), _mark(len(names), 1.0, f"{high:.3g}")]
-    lines = [
-        {
-            "type": "line",
-            "x0": at,
-            "x1": at,
-            "y0": 0,
-            "y1": 1,
-            "line": {"color": "gray", "width": 1},
-        }
-        for at in range(len(names) + 1)
-    ]
+    look = {"type": "line", "y0": 0, "y1": 1, "line": {"color": "gray", "width": 1}}
+    lines = [{**look, "x0": at, "x1": at} for at in range(len(names) + 1)]
     titles = [*(name.replace(".", ".<br>") for name in names), metric.replace("/", "/<br>")]
     ticks = {"tickvals": list(range(len(titles))), "ticktext": titles, "showgrid": False}
     return {
         "height": 420,
-        "xaxis": axis("", {**ticks, "range": [-0.3, len(names) + 0.3]}),
+        "xaxis": charts.axis("", {**ticks, "range": [-0.3, len(names) + 0.3]}),
         "yaxis": {"visible": False, "range": [-0.12, 1.12]},
         "annotations": marks,
         "shapes": lines,
@@ -225,7 +178,7 @@ def _labels(parameter: Parameter) -> list[tuple[float, str]]:
     if isinstance(parameter, CategoricalParameter):
         last = len(parameter.choices) - 1
         return [
-            (_share(at, 0, last), words(label_of(choice)))
+            (_share(at, 0, last), charts.words(label_of(choice)))
             for at, choice in enumerate(parameter.choices)
         ]
     return [(0.0, setting_text(parameter.low)), (1.0, setting_text(parameter.high))]
@@ -253,41 +206,38 @@ DIGITS: Final = ((1,), (1, 2, 5), (1, 2, 3, 5, 7), tuple(range(1, 10)))
 """of ticks on a logarithmic axis, from few ticks to many"""
 
 
-def parameters_section(material: Material) -> Section | None:
-    """Return the section on the parameters; None where nothing has finished."""
-    if not finished(material.view):
-        return None
-    return Section("parameters", "Which parameters mattered", join(_parts(material)))
-
-
-def _parts(material: Material) -> Iterator[Html]:
-    view = material.view
+def parameters_section(material: Material) -> Iterator[Html]:
+    """Yield importances, coordinates and slices; nothing where nothing has finished."""
+    view, space = material.view, material.view.study.space
+    if not finished(view):
+        return
     for place, objective in enumerate(view.study.spec.objectives):
         measured = importances(view, place)
         if isinstance(measured, str):
-            yield missing(f"{measured[0].upper()}{measured[1:]}.")
+            yield html.missing(f"{measured[0].upper()}{measured[1:]}.")
             continue
-        yield paragraph(importance_sentence(measured, objective.metric))
-        yield figure(importance_chart(measured), f"importances-{place}", reading(measured))
+        yield html.paragraph(importance_sentence(measured, objective.metric))
+        chart = charts.chart(importance_bars(measured), importance_layout(measured))
+        yield html.figure(chart, f"importances-{place}", reading(measured))
     if view.study.spec.population is not None:
-        yield paragraph(
+        yield html.paragraph(
             "A trial of a population goes on from its parents, so its value says as much of them "
             "as of its own parameters."
         )
     metric = view.study.spec.objectives[0].metric
-    yield heading("All parameters at once")
-    yield wide_figure(
+    yield html.heading("All parameters at once")
+    yield html.figure(
         coordinates_chart(view),
         "coordinates",
         f"A line a finished trial, from the lower to the upper end of each range, and last "
         f"{metric}.",
-        AXIS * (1 + len(view.study.space.order)),
+        width=AXIS * (1 + len(space.order)),
     )
-    yield heading("One parameter at a time")
-    yield paragraph(f"The star is {_star_text(material)}.")
-    yield grid(
-        figure(slice_chart(view, name, material.best), f"slice-{place}", f"{metric} by {name}")
-        for place, name in enumerate(view.study.space.order)
+    yield html.heading("One parameter at a time")
+    yield html.paragraph(f"The star is {_star_text(material)}.")
+    yield html.grid(
+        html.figure(slice_chart(view, name, material.best), f"slice-{place}", f"{metric} by {name}")
+        for place, name in enumerate(space.order)
     )
 
 
@@ -299,46 +249,28 @@ def _star_text(material: Material) -> str:
     return "the best trial"
 
 
-def importance_chart(measured: Importances) -> Chart:
-    height = 136 + 28 * len(measured.by_name)
-    return chart(importance_bars(measured), {"height": height, **importance_layout(measured)})
-
-
 def slice_chart(view: StudyView, name: str, best: Trial | None) -> Chart:
     """Return the first objective by the value of one parameter; the best trial is a star."""
     metric, parameter = view.study.spec.objectives[0].metric, view.study.space.parameters[name]
     trials = [trial for trial in finished(view) if name in trial.last_params]
-    is_text = isinstance(parameter, CategoricalParameter)
-
-    def place(trial: Trial) -> object:
-        value = view.study.space.decode(trial.last_params)[name]
-        return words(label_of(value)) if is_text else value
-
-    points = {
-        "type": "scatter",
-        "mode": "markers",
-        "name": "finished",
-        "x": [place(trial) for trial in trials],
-        "y": [trial.metrics[metric]["value"] for trial in trials],
-        "text": [f"trial {trial.number}" for trial in trials],
-        "marker": {"color": BLUE, "size": 6, "opacity": 0.85},
-    }
-    star = [trial for trial in trials if best is not None and trial.number == best.number]
-    chosen = {
-        "type": "scatter",
-        "mode": "markers",
-        "name": "best",
-        "x": [place(trial) for trial in star],
-        "y": [trial.metrics[metric]["value"] for trial in star],
-        "marker": {"color": VERMILLION, "symbol": "star", "size": 15},
-    }
+    values = [trial.metrics[metric]["value"] for trial in trials]
+    across: list[Any] = [view.study.space.decode(trial.last_params)[name] for trial in trials]
+    if isinstance(parameter, CategoricalParameter):
+        across = [charts.words(label_of(value)) for value in across]
+    look = {"marker": {"color": BLUE, "size": 6, "opacity": 0.85}}
+    points = charts.scatter(
+        "markers", "finished", across, values, charts.trial_texts(trials) | look
+    )
+    star = [at for at, trial in enumerate(trials) if best and trial.number == best.number]
+    x, y = [across[at] for at in star], [values[at] for at in star]
+    marker = {"marker": {"color": VERMILLION, "symbol": "star", "size": 15}}
     layout = {
         "height": 260,
         "showlegend": False,
-        "xaxis": axis(name, _scale(parameter, [place(trial) for trial in trials])),
-        "yaxis": axis("", {}),
+        "xaxis": charts.axis(name, _scale(parameter, across)),
+        "yaxis": charts.axis("", {}),
     }
-    return chart([points, chosen], layout)
+    return charts.chart([points, charts.scatter("markers", "best", x, y, marker)], layout)
 
 
 def _scale(parameter: Parameter, drawn: Sequence[Any]) -> dict[str, Any]:

@@ -4,7 +4,8 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from hpsearch.report.page.html import Html, Section, heading, join, missing, paragraph, table
+from hpsearch.report.page import html
+from hpsearch.report.page.html import Html
 from hpsearch.report.page.material import Material
 from hpsearch.trainers.published import ADE, MATCHES
 
@@ -19,65 +20,50 @@ STARTS_TEXT: Final = (
 )
 
 
-def yardstick_section(material: Material) -> Section | None:
-    """Return the section of exact and published yardsticks; None where nothing was measured."""
-    if isinstance(material.measured, str):
-        return None  # the answer says why
-    return Section("yardsticks", "Published match and exact worst cases", join(_parts(material)))
+def yardstick_section(material: Material) -> Iterator[Html]:
+    """Yield exact and published yardsticks; nothing where nothing was measured."""
+    if isinstance(material.measured, str) or material.best is None:
+        return  # the answer says why
+    # Imported here: they load torch, which is loaded where something was measured.
+    from hpsearch.analysis.evaluation_text import exploitability_line
+    from hpsearch.report.page.players import trees_html
 
-
-def _parts(material: Material) -> Iterator[Html]:
-    assert not isinstance(material.measured, str), "else there is no section"
     report, trees = material.measured.report, material.measured.trees
-    assert material.best is not None, "who was measured is the best"
-    name = f"trial {material.best.number}"
+    name, worst = f"trial {material.best.number}", {}
     for role in report.roles:
-        yield heading(f"The published match, as {role.role}")
+        yield html.heading(f"The published match, as {role.role}")
         yield from _match(report, role, name)
-        yield heading(f"Worst cases, as {role.role}")
+        yield html.heading(f"Worst cases, as {role.role}")
         if isinstance(role.yardstick, str):
-            yield missing(f"None: {role.yardstick}.")
+            yield html.missing(f"None: {role.yardstick}.")
         else:
             yield from _worst_cases(role.yardstick, name)
+            if role.role == "host":
+                worst = {start.name: start.player for start in role.yardstick.ade}
         if role.exploitability is not None:
-            # Imported here: it loads torch, which is loaded where something was measured.
-            from hpsearch.analysis.evaluation_text import exploitability_line
-
-            yield heading(f"What a best response takes, as {role.role}")
-            yield paragraph(f"{exploitability_line(role.role, role.exploitability)}.")
-    yield heading("Blow-up trees of the host beside best play")
-    if isinstance(trees, str):
-        yield missing(f"None: {trees}.")
-        return
-    # Imported here: it loads torch, which is loaded where something was measured.
-    from hpsearch.report.page.trees import trees_html
-
-    yield trees_html(trees, _of_host(report))
-
-
-def _of_host(report: "PlayerReport") -> dict[str, float]:
-    hosts = [role.yardstick for role in report.roles if role.role == "host"]
-    known = [case for host in hosts if not isinstance(host, str) for case in host.ade]
-    return {case.name: case.player for case in known if case.player is not None}
+            yield html.heading(f"What a best response takes, as {role.role}")
+            yield html.paragraph(f"{exploitability_line(role.role, role.exploitability)}.")
+    yield html.heading("Blow-up trees of the host beside best play")
+    yield html.missing(f"None: {trees}.") if isinstance(trees, str) else trees_html(trees, worst)
 
 
 def _match(report: "PlayerReport", role: "RoleReport", name: str) -> Iterator[Html]:
     if isinstance(role.matches, str):
-        yield missing(f"None: {role.matches}.")
+        yield html.missing(f"None: {role.matches}.")
         return
-    yield paragraph(
+    yield html.paragraph(
         f"Games begun in {report.match_moves:,} moves of one game after another; a strong host "
         "begins many, a strong agent lets it begin few."
     )
     opponents = tuple(role.matches)
     own = [f"{match.mean:.1f} ± {match.deviation:.1f}" for match in role.matches.values()]
     if role.role == "agent":
-        yield table(("player", *opponents), [(name, *own)], strong=0)
+        yield html.table(("player", *opponents), [(name, *own)], strong=0)
         return
     hosts = dict.fromkeys(pair.host for pair in MATCHES)
     figures = {(pair.host, pair.agent): _figures(pair.published, pair.rerun) for pair in MATCHES}
     rows = [(host, *(figures.get((host, agent), "") for agent in opponents)) for host in hosts]
-    yield table(("player", *opponents), [(name, *own), *rows], strong=0)
+    yield html.table(("player", *opponents), [(name, *own), *rows], strong=0)
     yield Html('<p class="about">Of others: published | counted again with the published code.</p>')
 
 
@@ -91,7 +77,7 @@ def _worst_cases(yardstick: "Yardstick", name: str) -> Iterator[Html]:
 
     is_host = yardstick.role == "host"
     what = "that it needs when the agent delays best" if is_host else "that the best host needs"
-    yield paragraph(f"Moves {what}; best play is exact, found by search. {STARTS_TEXT}")
+    yield html.paragraph(f"Moves {what}; best play is exact, found by search. {STARTS_TEXT}")
     published = {case.name: case.best_model for case in ADE}
     others = [("best published model", *(_moves(published[s.name]) for s in yardstick.ade))]
     rows = [
@@ -100,10 +86,10 @@ def _worst_cases(yardstick: "Yardstick", name: str) -> Iterator[Html]:
         (REFERENCES[yardstick.role], *(_moves(start.reference) for start in yardstick.ade)),
         *(others if is_host else []),
     ]
-    yield table(("player", *(start.name for start in yardstick.ade)), rows, strong=0)
+    yield html.table(("player", *(start.name for start in yardstick.ade)), rows, strong=0)
     random = yardstick.random
     if math.isfinite(random.regret):
-        yield paragraph(
+        yield html.paragraph(
             f"From {random.starts} random starts with 5 points best play takes {random.exact:.2f} "
             f"moves, this player {random.player:.2f} where its games end; {random.unbounded:.1%} "
             "of them need not end."

@@ -1,15 +1,16 @@
-"""Blow-up trees of the best host beside those of best play, measured and drawn.
+"""The best trial's players: measured for the page, and the blow-up trees of its host as SVG.
 
-The blow-up trees of the best host, beside those of best play.
-
-A blow-up tree as SVG: parents above the middle of their children, all as wide as they need.
+A checkpoint is known by its sha256, and the games are fixed by their seeds, so the same measurement
+of it would give the same numbers again: what was measured is kept for the next page.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
+from hpsearch import __version__, files
 from hpsearch.analysis.blowup_tree import (
     STARTS,
     Tree,
@@ -19,9 +20,23 @@ from hpsearch.analysis.blowup_tree import (
     label,
     summary,
 )
-from hpsearch.analysis.examination import ExaminedPlayer
-from hpsearch.errors import UsageError
-from hpsearch.report.page.html import Html, beside, folded, join, paragraph, text
+from hpsearch.analysis.examination import (
+    CPU,
+    ExaminationPlan,
+    ExaminedPlayer,
+    PlayerReport,
+    examine,
+    find_checkpoint,
+    find_player,
+)
+from hpsearch.cluster.records import read_record
+from hpsearch.errors import DiskError, HpsearchError, UsageError
+from hpsearch.report.page import html
+from hpsearch.report.page.html import Html
+from hpsearch.schema import to_plain
+from hpsearch.study.records import Trial
+from hpsearch.study.view import StudyView
+from hpsearch.trainers import checkpoint
 
 
 @dataclass(frozen=True)
@@ -52,6 +67,75 @@ def ade_trees(player: ExaminedPlayer) -> AdeTrees | str:
             "the ADE singularities have 3 points in 3 dimensions, the host plays "
             f"{game.max_num_points} in {game.dimension}"
         )
+
+
+@dataclass(frozen=True)
+class MeasuredPlayers:
+    """What was measured of the best trial's players for the page."""
+
+    report: PlayerReport
+    trees: AdeTrees | str
+    """of its host; or why there are none"""
+
+
+FORMAT: Final = 2
+"""to be raised where what is measured, or how, changes between releases"""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What was measured last for a page of the study, and of what."""
+
+    format: int
+    version: str
+    """of hpsearch"""
+    checkpoint: str
+    """sha256"""
+    plan: ExaminationPlan
+    report: PlayerReport
+    trees: AdeTrees | str
+
+
+def measured(
+    view: StudyView, trial: Trial, plan: ExaminationPlan, tell: Callable[[str], None]
+) -> MeasuredPlayers | str:
+    """Return what the players of a trial's newest checkpoint are worth, or why that is not known.
+
+    Args:
+        view: the study.
+        trial: the trial.
+        plan: how much is measured.
+        tell: takes a sentence on what is being done.
+    """
+    try:
+        path = find_checkpoint(view.folder.trial(trial.number).checkpoints)
+        identity = checkpoint.identity(path)
+        kept = _read(view)
+        if kept is not None and _key(kept) == (FORMAT, __version__, identity, plan):
+            tell(f"trial {trial.number} was measured before; its games are not played again")
+            return MeasuredPlayers(kept.report, kept.trees)
+        tell(f"measuring trial {trial.number} in {plan.num_games:,} games an opponent")
+        player = find_player(path, CPU)
+    except HpsearchError as error:
+        return str(error)
+    report = examine(player, plan)
+    tell("drawing its blow-up trees")
+    kept = Kept(FORMAT, __version__, identity, plan, report, ade_trees(player))
+    with suppress(DiskError):  # a page of a study that may only be read is measured each time
+        files.replace_json(view.folder.measured, to_plain(kept))
+    return MeasuredPlayers(kept.report, kept.trees)
+
+
+def _key(kept: Kept) -> tuple[int, str, str, ExaminationPlan]:
+    return kept.format, kept.version, kept.checkpoint, kept.plan
+
+
+def _read(view: StudyView) -> Kept | None:
+    """Return what was kept; nothing where it is damaged or of another version."""
+    try:
+        return read_record(Kept, view.folder.measured)
+    except HpsearchError:
+        return None
 
 
 LEVEL: Final = 86
@@ -95,7 +179,8 @@ def tree_svg(tree: Tree, title: str) -> Html:
     return Html(
         f'<div class="scroll" data-middle="{boxes[0].x:.0f}"><svg class="tree" '
         f'width="{width:.0f}" height="{height:.0f}" viewBox="0 0 {width:.0f} {height:.0f}" '
-        f'role="img" aria-label="{text(title)}">\n{join(edges)}\n{join(nodes)}\n</svg></div>'
+        f'role="img" aria-label="{html.text(title)}">\n'
+        f"{html.join(edges)}\n{html.join(nodes)}\n</svg></div>"
     )
 
 
@@ -131,7 +216,7 @@ def _edge(node: TreeNode, above: Box, below: Box) -> Html:
     return Html(
         f'<line x1="{above.x:.0f}" y1="{above.y:.0f}" x2="{below.x:.0f}" y2="{below.y:.0f}"/>'
         f'<circle class="answer" cx="{x:.0f}" cy="{y:.0f}" r="6"/>'
-        f'<text class="axis" x="{x:.0f}" y="{y + 3:.0f}">{text(node.axis)}</text>'
+        f'<text class="axis" x="{x:.0f}" y="{y + 3:.0f}">{html.text(node.axis)}</text>'
     )
 
 
@@ -139,10 +224,11 @@ def _node(node: TreeNode, box: Box) -> Html:
     """Draw points and the host's choice; a dot where the game is over."""
     if node.state == "over":
         return Html(f'<circle cx="{box.x:.0f}" cy="{box.y:.0f}" r="{DOT}"/>')
-    top = box.y - box.height / 2
+    top, lines = box.y - box.height / 2, label(node).split("\n")
+    first = top + PADDING + 0.8 * LINE
     words = (
-        f'<text x="{box.x:.0f}" y="{top + PADDING + LINE * (at + 0.8):.0f}">{text(line)}</text>'
-        for at, line in enumerate(label(node).split("\n"))
+        f'<text x="{box.x:.0f}" y="{first + LINE * at:.0f}">{html.text(line)}</text>'
+        for at, line in enumerate(lines)
     )
     return Html(
         f'<rect class="{node.state}" x="{box.x - box.width / 2:.0f}" y="{top:.0f}" '
@@ -162,13 +248,13 @@ def trees_html(trees: AdeTrees, worst: Mapping[str, float]) -> Html:
         worst: moves that the host needs in the worst case, by start, where they are known;
             infinity where there is no end.
     """
-    reading = paragraph(
+    reading = html.paragraph(
         "A node is a position with the host's choice of coordinates, an edge an answer of the "
         "agent, a dot a game that is over. A position is written by its points, a point by its "
         "coordinates: 200 030 004 are (2, 0, 0), (0, 3, 0) and (0, 0, 4). The depth is the worst "
         "case; no host has one below that of best play."
     )
-    return join([reading, *(_pair(pair, worst.get(pair.start)) for pair in trees.pairs)])
+    return html.join([reading, *(_pair(pair, worst.get(pair.start)) for pair in trees.pairs)])
 
 
 def _pair(pair: Pair, worst: float | None) -> Html:
@@ -178,10 +264,10 @@ def _pair(pair: Pair, worst: float | None) -> Html:
         (f"The host from {pair.start}: {summary(pair.host)}{end}", pair.host),
         (f"Best play from {pair.start}: {summary(pair.best)}", pair.best),
     ]
-    drawn = [join([paragraph(title), tree_svg(tree, title)]) for title, tree in two]
+    drawn = [html.join([html.paragraph(title), tree_svg(tree, title)]) for title, tree in two]
     moves = "no end" if is_endless else _moves(pair)
     title = f"{pair.start}: {moves}, best play {pair.best.depth}"
-    return folded(title, beside(drawn), is_open=pair.start == SHOWN)
+    return html.folded(title, html.beside(drawn), is_open=pair.start == SHOWN)
 
 
 def _moves(pair: Pair) -> str:

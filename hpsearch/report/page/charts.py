@@ -1,0 +1,164 @@
+"""What all charts have in common: colours that the colour-blind can tell apart, axes, legends.
+
+A chart is what plotly.js draws: `data`, a list of traces, and `layout`. Colours of text are left to
+the page, which knows whether its background is light or dark.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from hpsearch.analysis.pictures import COLOURS
+from hpsearch.study.records import Trial
+
+Chart = dict[str, Any]
+Trace = dict[str, Any]
+
+SYMBOLS: Final = ("circle", "diamond", "square", "triangle-up", "x", "cross")
+DASHES: Final = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
+"""so that nothing is told by colour alone"""
+QUIET: Final = "rgba(128,128,128,0.45)"
+GRID: Final = "rgba(128,128,128,0.25)"
+SCALE: Final = "Cividis"
+"""from dark to bright, told apart also without red or green and in grey"""
+OVER: Final = {"fillmode": "overlay", "fgcolor": "rgba(255,255,255,0.8)", "size": 6}
+"""how a pattern lies on its colour"""
+MAX_TICKS: Final = 20
+"""matches up to which each has a tick"""
+MANY: Final = 200
+"""lines of one chart from which on they are drawn thinner"""
+
+
+def chart(data: Sequence[Trace], layout: Mapping[str, Any]) -> Chart:
+    has_legend = sum(trace.get("showlegend", True) for trace in data) > 1
+    has_legend = bool(layout.get("showlegend", has_legend))
+    common = {
+        "height": 380,
+        "margin": {"l": 52, "r": 14, "t": 34 if has_legend else 10, "b": 54},
+        "paper_bgcolor": "rgba(0,0,0,0)",
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "hovermode": "closest",
+        "font": {"size": 12},
+        "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
+        "showlegend": has_legend,
+    }
+    return {"data": list(data), "layout": {**common, **layout}}
+
+
+def axis(title: str, more: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an axis; ``more`` are further keys of it."""
+    return {
+        "title": {"text": title, "standoff": 6},
+        "automargin": True,
+        "gridcolor": GRID,
+        "zeroline": False,
+        "exponentformat": "e",
+        **more,
+    }
+
+
+def axes(x: str, y: str) -> dict[str, Any]:
+    """Return the layout of plain axes with these titles."""
+    return {"xaxis": axis(x, {}), "yaxis": axis(y, {})}
+
+
+def category_axis(names: Sequence[str]) -> dict[str, Any]:
+    """Return an upright axis of names, the first one on top."""
+    return axis("", {"categoryorder": "array", "categoryarray": list(names)[::-1]})
+
+
+def scatter(
+    mode: str, name: str, x: Iterable[Any], y: Iterable[Any], more: Mapping[str, Any]
+) -> Trace:
+    """Return a trace of points, of lines or of both; ``more`` are further keys of it."""
+    return {"type": "scatter", "mode": mode, "name": name, "x": list(x), "y": list(y), **more}
+
+
+def trial_points(
+    name: str, trials: Sequence[Trial], y: Iterable[float], marker: Mapping[str, Any]
+) -> Trace:
+    """Return a point a trial, by its number; a click on it leads to the trial's row."""
+    return scatter("markers", name, numbers(trials), y, trial_texts(trials) | {"marker": marker})
+
+
+def flat_bars(
+    name: str | None, x: Iterable[float], y: Iterable[str], more: Mapping[str, Any]
+) -> Trace:
+    """Return bars from left to right; ``more`` are further keys of the trace."""
+    return {"type": "bar", "orientation": "h", "name": name, "x": list(x), "y": list(y), **more}
+
+
+def numbers(trials: Iterable[Trial]) -> list[int]:
+    return [trial.number for trial in trials]
+
+
+def trial_texts(trials: Iterable[Trial]) -> dict[str, list[str]]:
+    """Return what a trace says of each point: its trial, by which the page finds the row."""
+    return {"text": [f"trial {trial.number}" for trial in trials]}
+
+
+def colour(place: int) -> str:
+    return COLOURS[place % len(COLOURS)]
+
+
+def symbol(place: int) -> str:
+    return SYMBOLS[place % len(SYMBOLS)]
+
+
+def line(place: int, width: float) -> dict[str, Any]:
+    """Return the look of the line in this place, unlike its neighbours in colour or dashes."""
+    dash = DASHES[place // len(COLOURS) % len(DASHES)]
+    return {"color": colour(place), "dash": dash, "width": width}
+
+
+def thinner(width: float, num_lines: int) -> float:
+    """Return the width of a line among many, so that they leave room for one another."""
+    return width * max(0.3, min(1.0, MANY / max(1, num_lines)))
+
+
+def band(x: Sequence[float], low: Sequence[float], high: Sequence[float], fill: str) -> Trace:
+    """Return the area between two curves over ``x``, in a colour of `COLOURS`."""
+    return {
+        "type": "scatter",
+        "x": [*x, *reversed(x)],
+        "y": [*low, *reversed(high)],
+        "fill": "toself",
+        "fillcolor": transparent(fill),
+        "line": {"width": 0},
+        "mode": "lines",
+        "hoverinfo": "skip",
+        "showlegend": False,
+    }
+
+
+def transparent(hexadecimal: str) -> str:
+    red, green, blue = (int(hexadecimal[at : at + 2], 16) for at in (1, 3, 5))
+    return f"rgba({red},{green},{blue},0.2)"
+
+
+def intervals(
+    values: Sequence[float], low: Sequence[float], high: Sequence[float]
+) -> dict[str, Any]:
+    """Return the error bars of ``values`` whose intervals end at ``low`` and ``high``."""
+    return {
+        "type": "data",
+        "symmetric": False,
+        "array": [end - value for value, end in zip(values, high, strict=True)],
+        "arrayminus": [value - end for value, end in zip(values, low, strict=True)],
+        "thickness": 1.2,
+        "width": 3,
+    }
+
+
+def shared_lines(lines: Sequence[Sequence[tuple[Any, Any]]]) -> tuple[list[Any], list[Any]]:
+    """Return x and y of one trace that draws many lines, with a gap after each."""
+    x: list[Any] = []
+    y: list[Any] = []
+    for points in lines:
+        x += [*(point[0] for point in points), None]
+        y += [*(point[1] for point in points), None]
+    return x, y
+
+
+def words(content: object) -> str:
+    """Return plain text for a chart, where plotly.js would read tags."""
+    return str(content).replace("&", "&amp;").replace("<", "&lt;")
