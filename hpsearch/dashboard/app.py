@@ -1,11 +1,8 @@
 """Between Optuna's dashboard and the browser: what is refused, kept and added.
 
-Of ten thousand trials, Optuna's dashboard makes thirty megabytes anew for every browser, every ten
-seconds, which takes it seconds. Packed, a tenth of that goes through an ssh tunnel.
-
-What may be changed through Optuna's dashboard: nothing but notes.
-
-Files of a study as the dashboard's artifacts: what it was started from, and its best trials'.
+Nothing may be changed but notes. Of ten thousand trials, Optuna's dashboard makes thirty megabytes
+anew for every browser, every ten seconds, which takes it seconds; they are kept, and packed to a
+tenth, which goes through an ssh tunnel. Files of a study are offered as the dashboard's artifacts.
 """
 
 import gzip
@@ -14,10 +11,10 @@ import mimetypes
 import re
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, NoReturn
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 from uuid import NAMESPACE_URL, uuid5
 from wsgiref.util import setup_testing_defaults
 
@@ -181,37 +178,20 @@ PLAIN: Final = (".yaml", ".jsonl", ".log")
 """that a browser shows as text"""
 
 
-@dataclass(frozen=True)
-class OfferedFile:
-    path: Path
-
-    @property
-    def id(self) -> str:
-        return str(uuid5(NAMESPACE_URL, self.path.as_uri()))
-
-    def attr(self) -> tuple[str, str]:
-        kind = "text/plain" if self.path.suffix in PLAIN else mimetypes.guess_type(self.path)[0]
-        told = {
-            "artifact_id": self.id,
-            "filename": self.path.name,
-            "mimetype": kind or "application/octet-stream",
-            "encoding": None,
-        }
-        return PREFIX + self.id, json.dumps(told)
-
-
 class OfferedFiles:
     """An artifact store that holds what is offered, and takes nothing."""
 
     def __init__(self) -> None:
-        """Begin with nothing."""
         self._paths: dict[str, Path] = {}
+        """by the names of files in the dashboard's addresses"""
 
-    def offer(self, files: Sequence[OfferedFile]) -> dict[str, Any]:
-        """Offer files, where they are; return the attributes that tell of them."""
-        there = [file for file in files if file.path.is_file()]
-        self._paths |= {artifact.id: artifact.path for artifact in there}
-        return dict(artifact.attr() for artifact in there)
+    def offer(self, paths: Iterable[Path]) -> dict[str, str]:
+        """Offer those files that exist; return the attributes by which the dashboard knows them."""
+        offered = {
+            str(uuid5(NAMESPACE_URL, path.as_uri())): path for path in paths if path.is_file()
+        }
+        self._paths |= offered
+        return {PREFIX + name: json.dumps(_artifact(name, path)) for name, path in offered.items()}
 
     def open_reader(self, artifact_id: str) -> BinaryIO:
         """Open a file.
@@ -225,33 +205,29 @@ class OfferedFiles:
             raise ArtifactNotFound(f"no file {artifact_id} is offered any more") from error
 
     def write(self, artifact_id: str, content_body: BinaryIO) -> None:
-        _refuse()
+        raise UsageError("the dashboard offers files for reading alone")
 
     def remove(self, artifact_id: str) -> None:
-        _refuse()
+        raise UsageError("the dashboard offers files for reading alone")
 
 
-def study_files(view: StudyView) -> list[OfferedFile]:
+def _artifact(name: str, path: Path) -> dict[str, str | None]:
+    kind = "text/plain" if path.suffix in PLAIN else mimetypes.guess_type(path)[0]
+    mimetype = kind or "application/octet-stream"
+    return {"artifact_id": name, "filename": path.name, "mimetype": mimetype, "encoding": None}
+
+
+def study_files(view: StudyView) -> list[Path]:
+    """Return the files that tell of the whole study."""
     folder = view.folder
-    paths = (view.study.path, folder.log, folder.confirmation)
-    return [OfferedFile(path.absolute()) for path in paths]
+    return [path.absolute() for path in (view.study.path, folder.log, folder.confirmation)]
 
 
-def trial_files(view: StudyView) -> Mapping[int, list[OfferedFile]]:
+def trial_files(view: StudyView) -> dict[int, list[Path]]:
     """Return files of the best trials, by number: configuration, curve and result."""
-    of_trials = {}
-    for number in _best(view):
-        files = view.folder.trial(number)
-        of_trials[number] = [
-            OfferedFile(path) for path in (files.config, files.metrics, files.result)
-        ]
-    return of_trials
-
-
-def _best(view: StudyView) -> Iterator[int]:
-    yield from view.state.population.archive[-1:]
-    yield from (trial.number for trial in view.ranked(view.state.trials.values())[:NUM_TRIALS])
-
-
-def _refuse() -> NoReturn:
-    raise UsageError("the dashboard offers files for reading alone")
+    best = view.ranked(view.state.trials.values())[:NUM_TRIALS]
+    numbers = [*view.state.population.archive[-1:], *(trial.number for trial in best)]
+    folders = {number: view.folder.trial(number) for number in numbers}
+    return {
+        number: [files.config, files.metrics, files.result] for number, files in folders.items()
+    }
