@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from optuna.distributions import BaseDistribution
 from optuna.storages import BaseStorage
 from optuna.study import StudyDirection
 from optuna.study._frozen import FrozenStudy
@@ -35,6 +34,10 @@ class Head:
     study_id: int
     name: str
     directions: tuple[StudyDirection, ...]
+
+
+def _refuse(*_: Any, **__: Any) -> NoReturn:
+    raise UsageError("the dashboard shows a copy of the study, which is not to be changed")
 
 
 class ReadOnlyStorage(BaseStorage):
@@ -101,28 +104,23 @@ class ReadOnlyStorage(BaseStorage):
     # As the dashboard asks for it.
 
     def get_study_id_from_name(self, study_name: str) -> int:
-        """Return the id of the study."""
         if study_name != self._head.name:
             raise KeyError(f"no study {study_name!r} is shown; shown: {self._head.name!r}")
         return self._head.study_id
 
     def get_study_name_from_id(self, study_id: int) -> str:
-        """Return the name of the study."""
         self._check(study_id)
         return self._head.name
 
     def get_study_directions(self, study_id: int) -> list[StudyDirection]:
-        """Return the direction of each objective."""
         self._check(study_id)
         return list(self._head.directions)
 
     def get_study_user_attrs(self, study_id: int) -> dict[str, Any]:
-        """Return what we say of the study."""
         self._check(study_id)
         return dict(self._user_attrs)
 
     def get_study_system_attrs(self, study_id: int) -> dict[str, Any]:
-        """Return names of objectives, notes, figures and files."""
         self._check(study_id)
         with self._lock:
             shown = {**self._kept, **self._added}
@@ -130,7 +128,6 @@ class ReadOnlyStorage(BaseStorage):
         return shown if has_note else {**shown, **_as_note(self._remark)}
 
     def get_all_studies(self) -> list[FrozenStudy]:
-        """Return the study."""
         study_id = self._head.study_id
         return [
             FrozenStudy(
@@ -144,7 +141,6 @@ class ReadOnlyStorage(BaseStorage):
         ]
 
     def get_trial(self, trial_id: int) -> FrozenTrial:
-        """Return a trial."""
         with self._lock:
             return self._with_files(self._trials[self._places[trial_id]])
 
@@ -154,7 +150,6 @@ class ReadOnlyStorage(BaseStorage):
         deepcopy: bool = True,
         states: Container[TrialState] | None = None,
     ) -> list[FrozenTrial]:
-        """Return the trials, those in certain states alone if given."""
         self._check(study_id)
         with self._lock:
             trials = [self._with_files(trial) for trial in self._trials]
@@ -185,53 +180,9 @@ class ReadOnlyStorage(BaseStorage):
             self.changed_at = time.monotonic()
             self._kept = {**self._kept, key: value}
 
-    def create_new_study(
-        self, directions: Sequence[StudyDirection], study_name: str | None = None
-    ) -> int:
-        """Refuse."""
-        _refuse()
-
-    def delete_study(self, study_id: int) -> None:
-        """Refuse."""
-        _refuse()
-
-    def set_study_user_attr(self, study_id: int, key: str, value: Any) -> None:
-        """Refuse."""
-        _refuse()
-
-    def create_new_trial(self, study_id: int, template_trial: FrozenTrial | None = None) -> int:
-        """Refuse."""
-        _refuse()
-
-    def set_trial_param(
-        self,
-        trial_id: int,
-        param_name: str,
-        param_value_internal: float,
-        distribution: BaseDistribution,
-    ) -> None:
-        """Refuse."""
-        _refuse()
-
-    def set_trial_state_values(
-        self, trial_id: int, state: TrialState, values: Sequence[float] | None = None
-    ) -> bool:
-        """Refuse."""
-        _refuse()
-
-    def set_trial_intermediate_value(
-        self, trial_id: int, step: int, intermediate_value: float
-    ) -> None:
-        """Refuse."""
-        _refuse()
-
-    def set_trial_user_attr(self, trial_id: int, key: str, value: Any) -> None:
-        """Refuse."""
-        _refuse()
-
-    def set_trial_system_attr(self, trial_id: int, key: str, value: Any) -> None:
-        """Refuse."""
-        _refuse()
+    create_new_study = delete_study = set_study_user_attr = create_new_trial = _refuse
+    set_trial_param = set_trial_state_values = set_trial_intermediate_value = _refuse
+    set_trial_user_attr = set_trial_system_attr = _refuse
 
 
 def _as_note(text: str) -> Attrs:
@@ -245,10 +196,6 @@ def _shown(trial: FrozenTrial) -> FrozenTrial:
     violated = list(trial.constraints.values())
     shown._system_attrs = {"constraints": violated} if violated else {}
     return shown
-
-
-def _refuse() -> NoReturn:
-    raise UsageError("the dashboard shows a copy of the study, which is not to be changed")
 
 
 TRIALS_AT_ONCE: Final = 1000
@@ -281,7 +228,6 @@ class TrialSource:
         return self._followed.view
 
     def close(self) -> None:
-        """Close all connections."""
         self._storage.close()
         self._followed.close()
 
