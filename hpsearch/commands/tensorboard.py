@@ -9,7 +9,7 @@ from hpsearch.cluster.failures import StopFlag, stop_flag
 from hpsearch.commands.serving import tell_address
 from hpsearch.dashboard.server import Guard, Names, Server, bind, serving
 from hpsearch.errors import DiskError, StorageUnavailableError
-from hpsearch.monitor.event_file import check_tensorboard
+from hpsearch.monitor.tensorboard import check_tensorboard
 from hpsearch.report.tensorboard import Board
 from hpsearch.study.view import Followed
 from hpsearch.terminal import say

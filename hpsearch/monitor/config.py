@@ -1,7 +1,4 @@
-"""What of a training run is observed: the block ``monitor`` of a trainer configuration.
-
-Packages that only a switched-on part needs: imported then, and named if they are missing.
-"""
+"""What of a training run is observed: the block ``monitor`` of a trainer configuration."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,7 +22,6 @@ class PrometheusConfig:
     """on 127.0.0.1, for HTTP; the first job of a machine to ask for a port has it"""
 
     def check(self) -> Iterator[str]:
-        """Yield that there is no way to the gauges."""
         if not self.textfile and self.port is None:
             yield "textfile must be true where port is null; for neither write prometheus: null"
 
@@ -72,11 +68,7 @@ class MonitorConfig:
 
 @contextmanager
 def needed(package: str) -> Iterator[None]:
-    """Turn the failing import of ``package`` into a sentence with the remedy.
-
-    Raises:
-        UsageError: if something cannot be imported inside the block.
-    """
+    """Turn a failing import of ``package`` inside the block into a UsageError with the remedy."""
     try:
         yield
     except ImportError as error:

@@ -1,6 +1,4 @@
-"""JobMonitor: everything that is observed of a job's training, behind a few calls.
-
-Axes: P members of the population.
+"""JobMonitor: everything that is observed of a job's training, behind a few calls. Axis: P members.
 
     monitor = JobMonitor(config.monitor, job, places, device, on_hang)
     with monitor.sections("rollout"): ...           # in the step
@@ -8,7 +6,7 @@ Axes: P members of the population.
     monitor.before_steps(step)
     ...                                             # train
     diverged = monitor.after_steps(step, steps_of_members, scalars, layers)
-    monitor.watch(places)                           # others train from now on
+    monitor.watch(places)                           # these members train from now on
 
 ``step`` is the job's: it grows with every step, whichever members come and go.
 """
@@ -22,13 +20,7 @@ from torch import Tensor
 from hpsearch.monitor.config import MonitorConfig
 from hpsearch.monitor.resources import LayerTensors, Resources, layer_statistics
 from hpsearch.monitor.sinks import Sinks, sink_makers, switched_off
-from hpsearch.monitor.snapshot import (
-    JobPlace,
-    MemberPlace,
-    MemberSnapshot,
-    MonitorSnapshot,
-    divergence,
-)
+from hpsearch.monitor.snapshot import JobPlace, MemberPlace, MemberSnapshot, MonitorSnapshot
 from hpsearch.monitor.timing import NO_SECTIONS, NamedSections, Sections, StepProfiler
 from hpsearch.monitor.watchdog import Activity, HangReport, Watchdog
 
@@ -48,20 +40,17 @@ class JobMonitor:
         device: torch.device,
         on_hang: Callable[[HangReport], None],
     ) -> None:
-        """Switch on what ``config`` names.
+        """Switch on what ``config`` names, for members in the order of the population.
 
-        Args:
-            config: what is switched on, the same for all members.
-            job: where the population's observations go.
-            members: where each member's go, in the order of the population.
-            device: on which it trains.
-            on_hang: called once from a thread of its own when training hangs; should say so and
-                end the process, since nothing else can.
+        ``on_hang`` is called once, from another thread, when training hangs; it should say so and
+        end the process, since nothing else can.
         """
         self._config = config
         self._members = list(members)
         self._activity = Activity()
-        self._named = _named_sections(config, device, self._activity)
+        self._named: NamedSections | None = None
+        if config.timings or config.profiler is not None or config.hang_timeout is not None:
+            self._named = NamedSections(device, self._activity, timed=config.timings)
         self.sections: Sections = self._named or NO_SECTIONS
         self._sinks = Sinks(sink_makers(config, job))
         self._resources = _resources(config, device)
@@ -71,7 +60,7 @@ class JobMonitor:
         self._watchdog: Watchdog | None = None
         if config.hang_timeout is not None:
             self._watchdog = Watchdog(self._activity, config.hang_timeout, on_hang)
-        self._last_look: tuple[float, int] | None = None
+        self._last_time: tuple[float, int] | None = None
         self._step = members[0].step if members else 0
 
     def beat(self) -> None:
@@ -91,8 +80,8 @@ class JobMonitor:
         """Prepare for the steps after ``step``, the job's."""
         self._activity.beat()
         self._step = step
-        if self._last_look is None:
-            self._last_look = time.perf_counter(), step
+        if self._last_time is None:
+            self._last_time = time.perf_counter(), step
         self._profile(lambda profiler: profiler.before_steps(step))
 
     def after_steps(
@@ -102,7 +91,7 @@ class JobMonitor:
         scalars: Callable[[], Mapping[str, Tensor]],
         layers: Callable[[], LayerTensors],
     ) -> Mapping[int, str]:
-        """Look at the population if a look is due.
+        """Take a snapshot of the population if one is due.
 
         Args:
             step: the job's.
@@ -117,15 +106,16 @@ class JobMonitor:
         self._activity.beat()
         self._step = step
         self._profile(lambda profiler: profiler.after_steps(step))
-        if step % self._config.interval or not self._is_looked_at():
+        is_observed = bool(self._sinks) or self._config.max_loss is not None
+        if step % self._config.interval or not is_observed:
             return {}
-        look = self._look(step, steps, scalars(), layers)
-        self._sinks.write(look)
+        snapshot = self._snapshot(step, steps, scalars(), layers)
+        self._sinks.write(snapshot)
         self._activity.beat()
-        return self._diverged(look)
+        return self._diverged(snapshot)
 
     def watch(self, members: Sequence[MemberPlace]) -> None:
-        """Look at these members from now on: some have left, others come."""
+        """Observe these members from now on."""
         self._members = list(members)
 
     def close(self) -> None:
@@ -135,10 +125,7 @@ class JobMonitor:
         self._profile(lambda profiler: profiler.stop(self._step))
         self._sinks.close()
 
-    def _is_looked_at(self) -> bool:
-        return bool(self._sinks) or self._config.max_loss is not None
-
-    def _look(
+    def _snapshot(
         self,
         step: int,
         steps: Sequence[int],
@@ -164,10 +151,10 @@ class JobMonitor:
     def _job_values(self, step: int) -> dict[str, float]:
         now = time.perf_counter()
         values = {}
-        if self._last_look is not None:
-            then, before = self._last_look
+        if self._last_time is not None:
+            then, before = self._last_time
             values["steps_per_second"] = (step - before) / (now - then)
-        self._last_look = now, step
+        self._last_time = now, step
         if self._resources is not None:
             try:
                 values |= self._resources.read()
@@ -176,14 +163,15 @@ class JobMonitor:
                 self._resources = None
         return values
 
-    def _diverged(self, look: MonitorSnapshot) -> dict[int, str]:
+    def _diverged(self, snapshot: MonitorSnapshot) -> dict[int, str]:
         if self._config.max_loss is None:
             return {}
-        diverged = {
-            index: divergence(member.scalars, self._config.max_loss)
-            for index, member in enumerate(look.members)
-        }
-        return {index: sentence for index, sentence in diverged.items() if sentence is not None}
+        diverged = {}
+        for index, member in enumerate(snapshot.members):
+            sentence = divergence(member.scalars, self._config.max_loss)
+            if sentence is not None:
+                diverged[index] = sentence
+        return diverged
 
     def _profile(self, call: Callable[[StepProfiler], None]) -> None:
         if self._profiler is None:
@@ -193,13 +181,6 @@ class JobMonitor:
         except Exception as error:
             print(switched_off("the profiler", error), flush=True)
             self._profiler = None
-
-
-def _named_sections(
-    config: MonitorConfig, device: torch.device, activity: Activity
-) -> NamedSections | None:
-    asked_for = config.timings or config.profiler is not None or config.hang_timeout is not None
-    return NamedSections(device, activity, timed=config.timings) if asked_for else None
 
 
 def _resources(config: MonitorConfig, device: torch.device) -> Resources | None:
@@ -217,7 +198,7 @@ def _transfer(
 ) -> tuple[list[str], list[str], list[list[float]]]:
     """Return the names of scalars and layer statistics, and a row of values for each member.
 
-    The one place that waits for the device.
+    Nothing else here waits for the device.
     """
     layer_names: list[str] = []
     tables: list[Tensor] = []
@@ -229,3 +210,17 @@ def _transfer(
             tables.append(statistics)
     rows: list[list[float]] = torch.cat(tables, dim=1).tolist() if tables else []
     return list(scalars), layer_names, rows
+
+
+def divergence(scalars: Mapping[str, float], max_loss: float) -> str | None:
+    """Return a sentence if a loss of one member is above ``max_loss`` or no number, else None.
+
+    Losses are the scalars named ``loss`` or ``<role>/loss``.
+    """
+    for name, value in scalars.items():
+        if name.rpartition("/")[2] == "loss" and not value <= max_loss:  # true for NaN too
+            return (
+                f"the loss {name} is {value:g}, above max_loss {max_loss:g}; lower the learning "
+                "rate, or raise monitor.max_loss"
+            )
+    return None

@@ -1,19 +1,155 @@
-"""Looks as gauges for Prometheus, by a textfile or by HTTP.
+"""Metrics for Prometheus: as plain data, as a textfile, and by HTTP. No torch here.
 
-Gauges of a member have the labels study, trial and role: ``host/loss`` becomes
-``hpsearch_loss{role="host"}``. Gauges of the job, ``hpsearch_job_*``, have study and job, those of
-sections section too.
-Layer statistics are left out: each would be a time series of its own.
+Jobs show their snapshots, drivers their study (`study/gauges.py`). Gauges of a member have the
+labels study, trial and role: ``host/loss`` becomes ``hpsearch_loss{role="host"}``. Gauges of the
+job, ``hpsearch_job_*``, have study and job, those of sections section too. Layer statistics are
+left out: each would be a time series.
 """
 
+import hmac
 import re
-from collections.abc import Iterator
+import threading
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
 
-from hpsearch.monitor.exposition import Endpoint, Metric, MetricsSnapshot
+from hpsearch.errors import ConflictError
+from hpsearch.monitor.config import needed
 from hpsearch.monitor.snapshot import JobPlace, MonitorSnapshot
 
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
+
+
+LabelValues = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One number, once for every combination of its labels."""
+
+    name: str
+    kind: Literal["gauge", "counter"]
+    """a counter only rises, and its name ends in _total"""
+    text: str
+    """what it is"""
+    labels: tuple[str, ...]
+    """their names"""
+    values: Mapping[LabelValues, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """How often something took how long, once for every combination of its labels."""
+
+    name: str
+    text: str
+    """what it is"""
+    labels: tuple[str, ...]
+    """their names"""
+    bounds: tuple[float, ...]
+    """upper ends of the buckets, ascending; what lies above them all has a bucket of its own"""
+    observed: Mapping[LabelValues, Sequence[float]] = field(default_factory=dict)
+
+
+Metrics = Sequence[Metric | Histogram]
+
+
+class MetricsSnapshot:
+    """The newest metrics as a registry; what is not among them is not served."""
+
+    def __init__(self) -> None:
+        """UsageError if prometheus_client is not installed."""
+        with needed("prometheus_client"):
+            from prometheus_client import CollectorRegistry
+        self._families: Sequence[Any] = ()
+        self.registry = CollectorRegistry()
+        self.registry.register(self)
+
+    def show(self, metrics: Metrics) -> None:
+        """Replace what is shown; another thread may be reading what was shown before."""
+        self._families = [_family(metric) for metric in metrics]
+
+    def collect(self) -> Iterable[Any]:
+        """Return what is shown, to the registry."""
+        return self._families
+
+
+class Endpoint:
+    """Serves a snapshot at http://host:port/metrics, in its own thread."""
+
+    def __init__(
+        self, snapshot: MetricsSnapshot, host: str, port: int, *, token: str | None, remedy: str
+    ) -> None:
+        """Begin to serve; ConflictError if the port is taken or may not be used.
+
+        Args:
+            snapshot: what is served.
+            host: name or address of this machine.
+            port: of it.
+            token: what a request must show as ``Authorization: Bearer TOKEN``; None asks for none.
+            remedy: what to do where the port is taken, as the end of a sentence.
+        """
+        from prometheus_client import CollectorRegistry, make_wsgi_app, start_http_server
+
+        start: Callable[..., tuple[Any, threading.Thread]] = start_http_server
+        try:
+            # It answers at once, so with nothing until it asks for the token.
+            self._server, self._thread = start(port, addr=host, registry=CollectorRegistry())
+        except OSError as error:
+            raise ConflictError(
+                f"port {port} of {host} cannot be used ({error.strerror}); {remedy}"
+            ) from error
+        application = make_wsgi_app(snapshot.registry)
+        self._server.set_app(application if token is None else _behind(token, application))
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+def _behind(token: str, inner: "WSGIApplication") -> "WSGIApplication":
+    """Return an application that lets through to another one what shows the token."""
+
+    def answer(environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
+        scheme, _, shown = environ.get("HTTP_AUTHORIZATION", "").partition(" ")
+        if scheme.lower() == "bearer" and hmac.compare_digest(shown.encode(), token.encode()):
+            return inner(environ, start_response)
+        body = b"the metrics of this study need its token, as authorization in Prometheus\n"
+        headers = [("WWW-Authenticate", "Bearer"), ("Content-Length", str(len(body)))]
+        start_response("401 Unauthorized", [("Content-Type", "text/plain"), *headers])
+        return [body]
+
+    return answer
+
+
+def _family(metric: Metric | Histogram) -> Any:
+    """Return a metric as prometheus_client writes it."""
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+
+    if isinstance(metric, Histogram):
+        histogram = HistogramMetricFamily(metric.name, metric.text, labels=metric.labels)
+        for labels, seconds in metric.observed.items():
+            histogram.add_metric(labels, _buckets(metric.bounds, seconds), sum(seconds))
+        return histogram
+    make = CounterMetricFamily if metric.kind == "counter" else GaugeMetricFamily
+    family = make(metric.name, metric.text, labels=metric.labels)
+    for labels, value in metric.values.items():
+        family.add_metric(labels, value)
+    return family
+
+
+def _buckets(bounds: Sequence[float], observed: Sequence[float]) -> list[tuple[str, float]]:
+    """Return for each bound, and for infinity, how many lie at it or below."""
+    ascending = sorted(observed)
+    buckets = [(f"{bound:g}", float(bisect_right(ascending, bound))) for bound in bounds]
+    return [*buckets, ("+Inf", float(len(ascending)))]
+
+
 ADDRESS = "127.0.0.1"
-"""what a job serves is for this machine alone, and nothing is asked for it"""
+"""what a job serves is for this machine alone, without a token"""
 MEMBER_LABELS = ("study", "trial", "role")
 JOB_LABELS = ("study", "job")
 SECTION_LABELS = ("study", "job", "section")
@@ -27,16 +163,16 @@ class Textfile:
     """Rewrites a file for node_exporter's textfile collector; it goes when the job ends."""
 
     def __init__(self, job: JobPlace) -> None:
-        """Import what writes gauges; UsageError if it is not installed."""
+        """UsageError if prometheus_client is not installed."""
         self._job = job
         self._snapshot = MetricsSnapshot()
 
-    def write(self, look: MonitorSnapshot) -> None:
+    def write(self, snapshot: MonitorSnapshot) -> None:
         """Replace the file at once, so that no reader sees half of it."""
         from prometheus_client import write_to_textfile
 
         path = self._job.textfile
-        self._snapshot.show(gauges(self._job, look))
+        self._snapshot.show(gauges(self._job, snapshot))
         path.parent.mkdir(parents=True, exist_ok=True)
         write_to_textfile(str(path), self._snapshot.registry)
 
@@ -46,25 +182,18 @@ class Textfile:
 
 
 class MetricsServer:
-    """Serves the newest look at http://127.0.0.1:port/metrics."""
+    """Serves the newest snapshot at http://127.0.0.1:port/metrics."""
 
     def __init__(self, job: JobPlace, port: int) -> None:
-        """Begin to serve.
-
-        Raises:
-            ConflictError: if the port is taken or may not be used.
-            UsageError: if prometheus_client is not installed.
-        """
+        """ConflictError if the port is taken or may not be used; UsageError as above."""
         self._job = job
         self._snapshot = MetricsSnapshot()
         self._endpoint = Endpoint(self._snapshot, ADDRESS, port, token=None, remedy=PORT_REMEDY)
 
-    def write(self, look: MonitorSnapshot) -> None:
-        """Serve this look from now on."""
-        self._snapshot.show(gauges(self._job, look))
+    def write(self, snapshot: MonitorSnapshot) -> None:
+        self._snapshot.show(gauges(self._job, snapshot))
 
     def close(self) -> None:
-        """Give the port back."""
         self._endpoint.close()
 
 
@@ -81,10 +210,10 @@ _DOCUMENTATION = {
 }
 
 
-def gauges(job: JobPlace, look: MonitorSnapshot) -> list[Metric]:
-    """Return every gauge of a look."""
+def gauges(job: JobPlace, snapshot: MonitorSnapshot) -> list[Metric]:
+    """Return every gauge of a snapshot."""
     by_name: dict[str, tuple[tuple[str, ...], dict[tuple[str, ...], float]]] = {}
-    for name, labels, label_values, value in _all_samples(job, look):
+    for name, labels, label_values, value in _all_samples(job, snapshot):
         by_name.setdefault(name, (labels, {}))[1][label_values] = value
     return [
         Metric(name, "gauge", _DOCUMENTATION.get(name, "as the trainer names it"), labels, values)
@@ -93,18 +222,18 @@ def gauges(job: JobPlace, look: MonitorSnapshot) -> list[Metric]:
 
 
 def _all_samples(
-    job: JobPlace, look: MonitorSnapshot
+    job: JobPlace, snapshot: MonitorSnapshot
 ) -> Iterator[tuple[str, tuple[str, ...], tuple[str, ...], float]]:
-    for member in look.members:
+    for member in snapshot.members:
         trial = member.place.trial
         yield "hpsearch_step", MEMBER_LABELS, (job.study, trial, ""), float(member.step)
         for name, value in member.scalars.items():
             role, _, quantity = name.rpartition("/")
             yield _metric(quantity), MEMBER_LABELS, (job.study, trial, role), value
     here = (job.study, job.job)
-    for section, timing in look.timings.items():
+    for section, timing in snapshot.timings.items():
         yield "hpsearch_job_section_seconds", SECTION_LABELS, (*here, section), timing.mean / 1e3
-    for name, value in {**look.job, "look_timestamp_seconds": look.at}.items():
+    for name, value in {**snapshot.job, "look_timestamp_seconds": snapshot.at}.items():
         yield _metric(f"job_{name}"), JOB_LABELS, here, value
 
 

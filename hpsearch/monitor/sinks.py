@@ -1,11 +1,7 @@
-"""Where looks go. A sink that fails is switched off with a sentence; training goes on.
-
-A line a look and member, as JSON: what notebooks and the report read.
-
-Which sinks a configuration switches on; the module of one that is off is not imported.
-"""
+"""Where snapshots go. A sink that fails is switched off with a sentence; training continues."""
 
 import json
+import math
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict
@@ -14,32 +10,22 @@ from typing import Any, Protocol, TextIO
 
 from hpsearch.files import parse_json, read_lines, write_bytes
 from hpsearch.monitor.config import MonitorConfig
-from hpsearch.monitor.snapshot import (
-    JobPlace,
-    MemberPlace,
-    MemberSnapshot,
-    MonitorSnapshot,
-    finite_or_none,
-)
+from hpsearch.monitor.snapshot import JobPlace, MemberPlace, MemberSnapshot, MonitorSnapshot
 
 
 class Sink(Protocol):
-    """One place that looks are written to."""
+    """One place that snapshots are written to; may raise whatever a disk or a network raises."""
 
-    def write(self, look: MonitorSnapshot) -> None:
-        """Write a look; may raise whatever a disk or a network raises."""
-        ...
+    def write(self, snapshot: MonitorSnapshot) -> None: ...
 
-    def close(self) -> None:
-        """Finish what was written."""
-        ...
+    def close(self) -> None: ...
 
 
 class Sinks:
     """The sinks that are switched on and work."""
 
     def __init__(self, makers: Mapping[str, Callable[[], Sink]]) -> None:
-        """Make the sinks, by the name that a sentence about one gives it."""
+        """Make the sinks; sentences call them by their names here."""
         self._sinks: dict[str, Sink] = {}
         for name, make in makers.items():
             try:
@@ -47,11 +33,10 @@ class Sinks:
             except Exception as error:
                 print(switched_off(name, error), flush=True)
 
-    def write(self, look: MonitorSnapshot) -> None:
-        """Write a look to every sink; one that fails gets no further one."""
+    def write(self, snapshot: MonitorSnapshot) -> None:
         for name, sink in list(self._sinks.items()):
             try:
-                sink.write(look)
+                sink.write(snapshot)
             except Exception as error:
                 print(switched_off(name, error), flush=True)
                 self._close(name)
@@ -60,7 +45,6 @@ class Sinks:
         return len(self._sinks)
 
     def close(self) -> None:
-        """Close every sink."""
         for name in list(self._sinks):
             self._close(name)
 
@@ -75,25 +59,45 @@ def switched_off(name: str, error: Exception) -> str:
     return f"{name} is switched off and training goes on without it: {reason}"
 
 
+def sink_makers(config: MonitorConfig, job: JobPlace) -> dict[str, Callable[[], Sink]]:
+    """Return what makes each sink that is switched on; modules of the others are not imported."""
+    makers: dict[str, Callable[[], Sink]] = {}
+    if config.training_log:
+        makers["the training log"] = TrainingLog
+    if config.tensorboard:
+        from hpsearch.monitor.tensorboard import TensorBoard
+
+        makers["TensorBoard"] = TensorBoard
+    if config.prometheus is not None:
+        from hpsearch.monitor.prometheus import MetricsServer, Textfile
+
+        port = config.prometheus.port
+        if config.prometheus.textfile:
+            makers["the textfile for Prometheus"] = lambda: Textfile(job)
+        if port is not None:
+            makers["the HTTP server for Prometheus"] = lambda: MetricsServer(job, port)
+    return makers
+
+
 class TrainingLog:
-    """Appends to one file a member; a line is whole, and is there when a look is over."""
+    """Appends a line of JSON a snapshot to each member's file, which notebooks and reports read.
+
+    A line is whole, and is on disk when `write` returns.
+    """
 
     def __init__(self) -> None:
-        """Begin without a member."""
         self._files: dict[Path, TextIO] = {}
 
-    def write(self, look: MonitorSnapshot) -> None:
-        """Append a line for each member; infinite values and NaN become null."""
-        for member in look.members:
+    def write(self, snapshot: MonitorSnapshot) -> None:
+        for member in snapshot.members:
             file = self._file(member.place)
-            file.write(json.dumps(_line(look, member)) + "\n")
+            file.write(json.dumps(_line(snapshot, member)) + "\n")
             file.flush()
         # Thousands may come and go while a job runs.
-        for path in self._files.keys() - {member.place.training_log for member in look.members}:
+        for path in self._files.keys() - {m.place.training_log for m in snapshot.members}:
             self._files.pop(path).close()
 
     def close(self) -> None:
-        """Close the files."""
         for file in self._files.values():
             file.close()
 
@@ -107,18 +111,23 @@ class TrainingLog:
         return self._files[path]
 
 
-def _line(look: MonitorSnapshot, member: MemberSnapshot) -> dict[str, Any]:
+def _line(snapshot: MonitorSnapshot, member: MemberSnapshot) -> dict[str, Any]:
     line: dict[str, Any] = {
         "step": member.step,
-        "at": look.at,
-        "scalars": finite_or_none(member.scalars),
-        "job": finite_or_none(look.job),
+        "at": snapshot.at,
+        "scalars": _finite_or_none(member.scalars),
+        "job": _finite_or_none(snapshot.job),
     }
     if member.layers:
-        line["layers"] = finite_or_none(member.layers)
-    if look.timings:
-        line["timings"] = {name: asdict(timing) for name, timing in look.timings.items()}
+        line["layers"] = _finite_or_none(member.layers)
+    if snapshot.timings:
+        line["timings"] = {name: asdict(timing) for name, timing in snapshot.timings.items()}
     return line
+
+
+def _finite_or_none(values: Mapping[str, float]) -> dict[str, float | None]:
+    """Return the values as JSON can hold them, which knows neither infinity nor NaN."""
+    return {name: value if math.isfinite(value) else None for name, value in values.items()}
 
 
 def forget_after(path: Path, step: int) -> None:
@@ -137,23 +146,3 @@ def _step(line: bytes) -> int | None:
     except (ValueError, TypeError, KeyError):
         return None
     return step if isinstance(step, int) else None
-
-
-def sink_makers(config: MonitorConfig, job: JobPlace) -> dict[str, Callable[[], Sink]]:
-    """Return what makes each sink that is switched on, by the name that a sentence gives it."""
-    makers: dict[str, Callable[[], Sink]] = {}
-    if config.training_log:
-        makers["the training log"] = TrainingLog
-    if config.tensorboard:
-        from hpsearch.monitor.tensorboard import TensorBoard
-
-        makers["TensorBoard"] = TensorBoard
-    if config.prometheus is not None:
-        from hpsearch.monitor.prometheus import MetricsServer, Textfile
-
-        port = config.prometheus.port
-        if config.prometheus.textfile:
-            makers["the textfile for Prometheus"] = lambda: Textfile(job)
-        if port is not None:
-            makers["the HTTP server for Prometheus"] = lambda: MetricsServer(job, port)
-    return makers

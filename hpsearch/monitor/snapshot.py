@@ -1,40 +1,21 @@
-"""What one look at a population saw: plain numbers, already on the host; where they go.
+"""What was observed of a population, as plain numbers on the host, and where it is written.
 
-Which members have diverged, by their losses.
-
-Where a job's observations go. The paths come from outside, where file names are decided.
+The paths come from outside, where file names are decided. No torch here.
 """
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from hpsearch.monitor.timing import Timing
-
-
-def divergence(scalars: Mapping[str, float], max_loss: float) -> str | None:
-    """Return a sentence if a loss of one member is above ``max_loss`` or no number, else None.
-
-    Losses are the scalars named ``loss`` or ``<role>/loss``.
-    """
-    for name, value in scalars.items():
-        if name.rpartition("/")[2] == "loss" and not value <= max_loss:  # true for NaN too
-            return (
-                f"the loss {name} is {value:g}, above max_loss {max_loss:g}; lower the learning "
-                "rate, or raise monitor.max_loss"
-            )
-    return None
-
 
 @dataclass(frozen=True)
 class MemberPlace:
-    """One trial of the job."""
+    """Where the observations of one trial of the job go."""
 
     trial: str
     """its name in gauges"""
     step: int
-    """the step from which it goes on; what an earlier attempt wrote of later steps is forgotten"""
+    """the step from which it continues; what an earlier attempt wrote of later steps is dropped"""
     training_log: Path
     """a file"""
     tensorboard: Path
@@ -43,7 +24,7 @@ class MemberPlace:
 
 @dataclass(frozen=True)
 class JobPlace:
-    """What the trials of a job share."""
+    """Where the observations of the job go."""
 
     study: str
     """its name in gauges"""
@@ -56,8 +37,22 @@ class JobPlace:
 
 
 @dataclass(frozen=True)
+class Timing:
+    """How long a section of the training loop took."""
+
+    milliseconds: float
+    """in all"""
+    count: int
+    """how often it was passed"""
+
+    @property
+    def mean(self) -> float:
+        return self.milliseconds / self.count
+
+
+@dataclass(frozen=True)
 class MemberSnapshot:
-    """What was seen of one member."""
+    """What was observed of one member."""
 
     place: MemberPlace
     step: int
@@ -69,17 +64,12 @@ class MemberSnapshot:
 
 @dataclass(frozen=True)
 class MonitorSnapshot:
-    """What was seen of all members and of the job that trains them."""
+    """What was observed of all members and of the job that trains them."""
 
     at: float
     """seconds since the epoch"""
     members: tuple[MemberSnapshot, ...]
     timings: Mapping[str, Timing]
-    """by section, since the look before; empty while switched off"""
+    """by section, since the snapshot before; empty while switched off"""
     job: Mapping[str, float]
     """steps_per_second and, while switched on, the use of resources"""
-
-
-def finite_or_none(values: Mapping[str, float]) -> dict[str, float | None]:
-    """Return the values as JSON can hold them, which knows neither infinity nor NaN."""
-    return {name: value if math.isfinite(value) else None for name, value in values.items()}

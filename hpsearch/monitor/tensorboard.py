@@ -1,52 +1,154 @@
-"""Looks for TensorBoard: one folder a member, one event file an attempt."""
+"""Event files of TensorBoard, and the sink that writes snapshots into them. No torch here.
 
+Files are not written by torch's SummaryWriter: it makes an event of every scalar and has a thread a
+file, which costs ten times as much, and a full disk is noticed only in its thread. Nor by
+tensorboard's writer, whose checksum goes through every byte in Python.
+
+Source of the format: https://www.tensorflow.org/tutorials/load_data/tfrecord.
+"""
+
+import os
+import socket
+import struct
+import time
+from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
+from typing import Any, BinaryIO, Final
 
-from hpsearch.monitor.event_file import EventFile, check_tensorboard, event_file_name
+import numpy as np
+from numpy.typing import NDArray
+
+from hpsearch.monitor.config import needed
 from hpsearch.monitor.snapshot import MemberSnapshot, MonitorSnapshot
+
+POLYNOMIAL: Final = 0x82F63B78
+"""Castagnoli's, bits reversed"""
+ALL_ONES: Final = 0xFFFFFFFF
+
+
+def check_tensorboard() -> None:
+    """Import what events are made of; UsageError if tensorboard is not installed."""
+    with needed("tensorboard"):
+        import tensorboard.compat.proto.event_pb2  # noqa: F401
+
+
+def event_file_name() -> str:
+    """Return a unique name of an event file, in whose order readers take the files of a folder."""
+    return f"events.out.tfevents.{time.time_ns()}.{socket.gethostname()}.{os.getpid()}"
+
+
+class EventFile:
+    """One event file."""
+
+    def __init__(self, file: BinaryIO, *, keeps: int) -> None:
+        """Begin a file whose readers discard what older ones in its folder say of later steps.
+
+        Args:
+            file: an empty one, which is closed with this.
+            keeps: the last step for which older files count; -1 for none.
+        """
+        from tensorboard.compat.proto.event_pb2 import Event, SessionLog
+
+        self._file = file
+        now = time.time()
+        self._add(Event(wall_time=now, file_version="brain.Event:2"))
+        start = SessionLog(status=SessionLog.START)
+        self._add(Event(wall_time=now, step=keeps + 1, session_log=start))
+
+    def write(self, at: float, step: int, values: Mapping[str, float]) -> None:
+        """Append one event that holds all the values by their tags."""
+        from tensorboard.compat.proto.summary_pb2 import Summary
+
+        summary = Summary(
+            value=[Summary.Value(tag=tag, simple_value=value) for tag, value in values.items()]
+        )
+        self.write_summary(at, step, summary)
+
+    def write_summary(self, at: float, step: int, summary: Any) -> None:
+        from tensorboard.compat.proto.event_pb2 import Event
+
+        self._add(Event(wall_time=at, step=step, summary=summary))
+
+    def flush(self) -> None:
+        self._file.flush()
+
+    def close(self) -> None:
+        self._file.close()
+
+    def _add(self, event: Any) -> None:
+        self._file.write(record(event.SerializeToString()))
+
+
+def record(data: bytes) -> bytes:
+    """Return a record of an event file: length and data, each followed by its masked checksum."""
+    length = struct.pack("<Q", len(data))
+    return length + _masked(length) + data + _masked(data)
+
+
+def _masked(data: bytes) -> bytes:
+    checksum = crc32c(data)
+    return struct.pack("<I", ((checksum >> 15 | checksum << 17) + 0xA282EAD8) & ALL_ONES)
+
+
+def crc32c(data: bytes) -> int:
+    """Return the CRC-32C of at least four bytes.
+
+    It is linear over XOR: a table says what each byte adds by its distance from the end.
+    """
+    values = np.frombuffer(data, np.uint8).copy()
+    values[:4] ^= 0xFF  # the register begins with all ones
+    size = len(values)
+    effects = _effects(1 << (size - 1).bit_length())
+    return int(np.bitwise_xor.reduce(effects[np.arange(size)[::-1], values])) ^ ALL_ONES
+
+
+@lru_cache
+def _effects(size: int) -> NDArray[np.uint32]:
+    """Return what each value of a byte adds to the checksum, (size, 256), last byte first."""
+    effects = [_last_byte()]
+    while len(effects) < size:
+        effects.append(effects[0][effects[-1] & 0xFF] ^ (effects[-1] >> 8))
+    return np.stack(effects)
+
+
+def _last_byte() -> NDArray[np.uint32]:
+    register = np.arange(256, dtype=np.uint32)
+    for _ in range(8):
+        register = np.where(register & 1, (register >> 1) ^ np.uint32(POLYNOMIAL), register >> 1)
+    return register
 
 
 class TensorBoard:
-    """Writes every look as one event for each member."""
+    """Writes every snapshot as one event a member: one folder a member, one file an attempt."""
 
     def __init__(self) -> None:
-        """Import what events are made of.
-
-        Raises:
-            UsageError: if tensorboard is not installed.
-        """
+        """UsageError if tensorboard is not installed."""
         check_tensorboard()
         self._files: dict[Path, EventFile] = {}
 
-    def write(self, look: MonitorSnapshot) -> None:
-        """Append an event to the file of each member."""
-        for member in look.members:
-            place = member.place
-            if place.tensorboard not in self._files:
-                self._files[place.tensorboard] = _begin(place.tensorboard, place.step)
-            file = self._files[place.tensorboard]
-            file.write(look.at, member.step, _values(look, member))
-            file.flush()
+    def write(self, snapshot: MonitorSnapshot) -> None:
+        for member in snapshot.members:
+            folder = member.place.tensorboard
+            if folder not in self._files:
+                folder.mkdir(parents=True, exist_ok=True)
+                file = (folder / event_file_name()).open("xb")
+                self._files[folder] = EventFile(file, keeps=member.place.step)
+            self._files[folder].write(snapshot.at, member.step, _values(snapshot, member))
+            self._files[folder].flush()
         # Thousands may come and go while a job runs.
-        for path in self._files.keys() - {member.place.tensorboard for member in look.members}:
-            self._files.pop(path).close()
+        for folder in self._files.keys() - {m.place.tensorboard for m in snapshot.members}:
+            self._files.pop(folder).close()
 
     def close(self) -> None:
-        """Close the files."""
         for file in self._files.values():
             file.close()
 
 
-def _begin(folder: Path, step: int) -> EventFile:
-    """Return the file of an attempt that goes on from ``step``."""
-    folder.mkdir(parents=True, exist_ok=True)
-    return EventFile((folder / event_file_name()).open("xb"), keeps=step)
-
-
-def _values(look: MonitorSnapshot, member: MemberSnapshot) -> dict[str, float]:
+def _values(snapshot: MonitorSnapshot, member: MemberSnapshot) -> dict[str, float]:
     """Return the values by tag; TensorBoard groups what shares the text before the first slash."""
     values = dict(member.scalars)
     values |= {f"layers/{name}": value for name, value in member.layers.items()}
-    values |= {f"milliseconds/{name}": timing.mean for name, timing in look.timings.items()}
-    values |= {f"job/{name}": value for name, value in look.job.items()}
+    values |= {f"milliseconds/{name}": timing.mean for name, timing in snapshot.timings.items()}
+    values |= {f"job/{name}": value for name, value in snapshot.job.items()}
     return values

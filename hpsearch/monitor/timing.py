@@ -1,65 +1,40 @@
-"""Named sections of a step: how long each takes, and which one the loop is in.
+"""Named sections of a step: how long each takes, and which one the loop is in; traces of steps.
 
 ``with sections("rollout"): ...`` costs half a microsecond while nothing asks for it, and one or two
 while timed. On a GPU it measures by events in the stream, which nothing waits for: they are read
 when they have passed.
-
-A Chrome trace of some steps; outside them nothing is measured.
 """
 
 import time
-from collections import defaultdict
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any
 from uuid import uuid4
 
 import torch
 from torch.profiler import ProfilerActivity, profile
 
 from hpsearch.monitor.config import ProfilerConfig
+from hpsearch.monitor.snapshot import Timing
 from hpsearch.monitor.watchdog import Activity
 
 MAX_PENDING = 4096
 """sections between two readings whose events are kept before those that have passed are added up"""
 
-
-@dataclass(frozen=True)
-class Timing:
-    """How long a section took."""
-
-    milliseconds: float
-    """in all"""
-    count: int
-    """how often it was passed"""
-
-    @property
-    def mean(self) -> float:
-        """Return the milliseconds of one passing."""
-        return self.milliseconds / self.count
-
-
-class Sections(Protocol):
-    """What a training loop is handed to name its sections by."""
-
-    def __call__(self, name: str) -> AbstractContextManager[Any]:
-        """Return the block of one section; sections may lie inside each other."""
-        ...
-
-
-class NoSections:
-    """Switched off: one block that does nothing, for every name."""
-
-    def __call__(self, name: str) -> AbstractContextManager[Any]:
-        """Return the block that does nothing."""
-        return _NOTHING
-
+Sections = Callable[[str], AbstractContextManager[Any]]
+"""from the name of a section to its block; sections may lie inside each other"""
 
 _NOTHING: AbstractContextManager[Any] = nullcontext()
-NO_SECTIONS = NoSections()
+
+
+def _no_section(name: str) -> AbstractContextManager[Any]:
+    return _NOTHING
+
+
+NO_SECTIONS: Sections = _no_section
+"""blocks that do nothing, while the loop is not observed"""
 
 
 class NamedSections:
@@ -72,12 +47,13 @@ class NamedSections:
     def __init__(self, device: torch.device, activity: Activity, *, timed: bool) -> None:
         self.annotated = False
         self._activity = activity
-        self._timer = _timer(device) if timed else None
+        self._timer: _CpuTimer | _CudaTimer | None = None
+        if timed:
+            self._timer = _CudaTimer() if device.type == "cuda" else _CpuTimer()
         self._sections: dict[str, _Section] = {}
         self._open: list[tuple[str, Any, AbstractContextManager[Any] | None]] = []
 
     def __call__(self, name: str) -> AbstractContextManager[Any]:
-        """Return the block of one section."""
         section = self._sections.get(name)
         if section is None:
             section = self._sections[name] = _Section(name, self._enter, self._leave)
@@ -127,72 +103,48 @@ class _Section:
         self._leave()
 
 
-class _Timer(Protocol):
-    """Measures from a start to a stop."""
+class _CpuTimer:
+    """Adds up the time from starts to stops, by section."""
+
+    def __init__(self) -> None:
+        self._totals: dict[str, list[float]] = {}
 
     def start(self) -> Any:
-        """Return a mark of now."""
-        ...
+        return time.perf_counter()
 
     def stop(self, name: str, start: Any) -> None:
-        """Count the time since the mark ``start`` for a section."""
-        ...
+        self._add(name, 1e3 * (time.perf_counter() - start))
 
     def read(self) -> dict[str, Timing]:
         """Return each section's time since the last reading, and begin anew."""
-        ...
-
-
-class _Totals:
-    """Milliseconds and counts by section."""
-
-    def __init__(self) -> None:
-        self._milliseconds: dict[str, float] = defaultdict(float)
-        self._counts: dict[str, int] = defaultdict(int)
-
-    def add(self, name: str, milliseconds: float) -> None:
-        self._milliseconds[name] += milliseconds
-        self._counts[name] += 1
-
-    def take(self) -> dict[str, Timing]:
         timings = {
-            name: Timing(milliseconds, self._counts[name])
-            for name, milliseconds in self._milliseconds.items()
+            name: Timing(milliseconds, int(count))
+            for name, (milliseconds, count) in self._totals.items()
         }
-        self._milliseconds.clear()
-        self._counts.clear()
+        self._totals.clear()
         return timings
 
-
-class _CpuTimer:
-    def __init__(self) -> None:
-        self._totals = _Totals()
-
-    def start(self) -> float:
-        return time.perf_counter()
-
-    def stop(self, name: str, start: float) -> None:
-        self._totals.add(name, 1e3 * (time.perf_counter() - start))
-
-    def read(self) -> dict[str, Timing]:
-        return self._totals.take()
+    def _add(self, name: str, milliseconds: float) -> None:
+        total = self._totals.setdefault(name, [0.0, 0])
+        total[0] += milliseconds
+        total[1] += 1
 
 
-class _CudaTimer:
+class _CudaTimer(_CpuTimer):
     """Pairs of events in the current stream; those that have not passed wait for the next reading.
 
     While a CUDA graph is captured nothing is measured: the events would become part of the graph.
     """
 
     def __init__(self) -> None:
-        self._totals = _Totals()
+        super().__init__()
         self._spare: list[torch.cuda.Event] = []
         self._pending: list[tuple[str, torch.cuda.Event, torch.cuda.Event]] = []
 
-    def start(self) -> "torch.cuda.Event | None":
+    def start(self) -> Any:
         return None if torch.cuda.is_current_stream_capturing() else self._record()
 
-    def stop(self, name: str, start: "torch.cuda.Event | None") -> None:
+    def stop(self, name: str, start: Any) -> None:
         if start is None or torch.cuda.is_current_stream_capturing():
             return
         self._pending.append((name, start, self._record()))
@@ -201,7 +153,7 @@ class _CudaTimer:
 
     def read(self) -> dict[str, Timing]:
         self._add_up()
-        return self._totals.take()
+        return super().read()
 
     def _record(self) -> torch.cuda.Event:
         event = self._spare.pop() if self._spare else torch.cuda.Event(enable_timing=True)
@@ -212,22 +164,18 @@ class _CudaTimer:
         waiting = []
         for name, start, end in self._pending:
             if end.query():
-                self._totals.add(name, start.elapsed_time(end))
+                self._add(name, start.elapsed_time(end))
                 self._spare += (start, end)
             else:
                 waiting.append((name, start, end))
         self._pending = waiting
 
 
-def _timer(device: torch.device) -> _Timer:
-    return _CudaTimer() if device.type == "cuda" else _CpuTimer()
-
-
 class StepProfiler:
-    """Traces the steps that the configuration names, once.
+    """Traces the steps that the configuration names, once; outside them nothing is measured.
 
     Steps are counted from 1: step 200 is the one that brings the count from 199 to 200. A run that
-    goes on from amid the steps traces the rest of them.
+    resumes amid the steps traces the rest of them.
     """
 
     def __init__(
@@ -262,11 +210,7 @@ class StepProfiler:
             self.stop(step)
 
     def stop(self, step: int) -> None:
-        """Write the steps traced up to ``step``; nothing if none are being traced.
-
-        Raises:
-            RuntimeError, OSError: if the trace cannot be written.
-        """
+        """Write the steps traced up to ``step``, if any; RuntimeError or OSError if it fails."""
         if self._running is None:
             return
         first, running = self._running

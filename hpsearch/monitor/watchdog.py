@@ -1,7 +1,4 @@
-"""Notices that training hangs: no sign of progress for too long.
-
-What the training loop is doing just now: written by the loop, read by the watchdog's thread.
-"""
+"""Notices that training hangs: no sign of progress for too long."""
 
 import sys
 import threading
@@ -11,27 +8,20 @@ from dataclasses import dataclass
 
 
 class Activity:
-    """Signs of progress, and the sections that the loop is in.
-
-    Attributes:
-        signs: how many signs of progress there have been.
-    """
+    """Signs of progress, and the open sections: written by the loop, read by the watchdog."""
 
     def __init__(self) -> None:
         self.signs = 0
         self._open: list[str] = []
 
     def beat(self) -> None:
-        """Give a sign of progress."""
         self.signs += 1
 
     def enter(self, name: str) -> None:
-        """Remember that a section begins; a sign of progress."""
         self._open.append(name)
         self.signs += 1
 
     def leave(self) -> None:
-        """Remember that the innermost section ends; a sign of progress."""
         self._open.pop()
         self.signs += 1
 
@@ -42,7 +32,7 @@ class Activity:
 
 
 CHECKS = 20
-"""how often the watchdog looks within its timeout, which it exceeds by one look at most"""
+"""how often the watchdog checks within its timeout, which it exceeds by one check at most"""
 MAX_CHECK_SECONDS = 5.0
 
 
@@ -66,9 +56,9 @@ class HangReport:
 
 
 class Watchdog:
-    """A thread that calls ``on_hang`` once, from itself, after ``seconds`` without a sign.
+    """A thread that calls ``on_hang`` once after ``seconds`` without a sign.
 
-    It counts its own looks instead of the time, so that a process that was stopped and goes on
+    It counts its checks instead of the time, so that a process that was stopped and continues
     (SIGSTOP, a suspended machine) does not look as if it hung. A call that never lets go of the
     interpreter's lock stops the watchdog too; torch, numba, sleeping and waiting let go of it.
     """

@@ -23,7 +23,7 @@ from uuid import uuid4
 
 from hpsearch.cluster.trial_dir import TrialDir
 from hpsearch.errors import CorruptError, unwritten
-from hpsearch.monitor.event_file import EventFile, event_file_name
+from hpsearch.monitor.tensorboard import EventFile, event_file_name
 from hpsearch.parameters import CategoricalParameter, Parameter
 from hpsearch.study.records import FAIL, Trial
 from hpsearch.study.spec import Study

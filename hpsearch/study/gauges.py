@@ -14,7 +14,7 @@ from typing import Final, Literal
 
 from hpsearch.cluster.failures import KINDS
 from hpsearch.cluster.records import Heartbeat
-from hpsearch.monitor.exposition import (
+from hpsearch.monitor.prometheus import (
     Endpoint,
     Histogram,
     LabelValues,

@@ -5,8 +5,7 @@ import torch
 
 from hpsearch.monitor.config import MonitorConfig
 from hpsearch.monitor.monitor import JobMonitor
-from hpsearch.monitor.snapshot import JobPlace, MemberPlace, MemberSnapshot, MonitorSnapshot
-from hpsearch.monitor.timing import Timing
+from hpsearch.monitor.snapshot import JobPlace, MemberPlace, MemberSnapshot, MonitorSnapshot, Timing
 from hpsearch.schema import read
 
 OFF = {

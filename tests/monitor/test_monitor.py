@@ -6,8 +6,8 @@ import sys
 import pytest
 import torch
 
+from hpsearch.monitor.monitor import divergence
 from hpsearch.monitor.resources import LayerTensors
-from hpsearch.monitor.snapshot import divergence
 
 
 def scalars(*losses):

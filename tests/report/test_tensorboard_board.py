@@ -153,7 +153,7 @@ def test_parameters_and_the_final_value(story, tmp_path, reader):
 
 
 def test_what_a_job_wrote_itself_is_seen_too(story, tmp_path, reader):
-    from hpsearch.monitor.event_file import EventFile, event_file_name
+    from hpsearch.monitor.tensorboard import EventFile, event_file_name
 
     ask(story, 0)
     own = story.view.folder.trial(0).tensorboard

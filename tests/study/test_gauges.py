@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from views import Story, rho
 
 from hpsearch.cluster.records import Heartbeat
-from hpsearch.monitor.exposition import Histogram, MetricsSnapshot
+from hpsearch.monitor.prometheus import Histogram, MetricsSnapshot
 from hpsearch.study import gauges as gauges_module
 from hpsearch.study.gauges import REFRESH_SECONDS, DriverFigures, GaugeKeeper, gauges
 from hpsearch.study.options import PrometheusOptions
