@@ -17,7 +17,6 @@ from documented import commands, shrink
 from hpsearch.game.random import derive_key
 from hpsearch.population.crossplay import CrossPlay
 from hpsearch.population.ratings.nash import nash_averaging
-from hpsearch.population.selection.truncation import confident_tournament
 from hpsearch.population.statistics import interval, resampled_rho
 
 ROOT = Path(__file__).parent.parent
@@ -166,7 +165,6 @@ def test_the_example_of_ratings_runs():
         "resampled_rho": resampled_rho,
         "nash_averaging": nash_averaging,
         "interval": interval,
-        "confident_tournament": confident_tournament,
         "seed": 1,
         "generation": 2,
         "played": CrossPlay(
@@ -175,4 +173,3 @@ def test_the_example_of_ratings_runs():
     }
     exec(code, names)
     assert (names["low"] <= names["high"]).all()
-    assert len(names["parents"]) == 8

@@ -25,7 +25,7 @@ from hpsearch.population.ratings.cycles import (
     cyclic_share_beyond_noise,
     swap_cycles,
 )
-from hpsearch.population.ratings.nash import NashRatings, exploitability, nash_averaging
+from hpsearch.population.ratings.nash import NashRatings, nash_averaging, nash_conv
 from hpsearch.population.statistics import Floats, interval, resampled_rho, rho_errors
 from hpsearch.trainers.opponents import SavedPlayer
 
@@ -210,13 +210,10 @@ def _balance(
         np.array([ratings_of_sample.equilibrium.value for ratings_of_sample in resampled]),
         CONFIDENCE,
     )
-    gains = [
-        (sample @ equilibrium.agents).max() - (equilibrium.hosts @ sample).min()
-        for sample in samples
-    ]
+    gains = [nash_conv(sample, equilibrium.hosts, equilibrium.agents) for sample in samples]
     return Balance(
         Estimate(equilibrium.value, float(low), float(high)),
-        exploitability(rho, equilibrium.hosts, equilibrium.agents).nash_conv,
+        nash_conv(rho, equilibrium.hosts, equilibrium.agents),
         float(np.mean(gains)),
     )
 

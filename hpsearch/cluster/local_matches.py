@@ -18,7 +18,6 @@ from hpsearch.cluster.resuming import age_of
 from hpsearch.cluster.schedule import CheckpointPolicy
 from hpsearch.game.random import derive_key
 from hpsearch.population.crossplay import Agents, Hosts, crossplay, scripted_agents, scripted_hosts
-from hpsearch.population.explore import perturbation
 from hpsearch.population.fitness import MatchStanding, Places, score
 from hpsearch.population.options import Keep, Perturb, scripted_players
 from hpsearch.population.perturb import explore
@@ -197,8 +196,7 @@ def _explored(
         case Keep():
             return dict(values)
         case Perturb():
-            steps = perturbation(island.explore)
-            return explore(values, island.parameters, _always, steps, rng)
+            return explore(values, island.parameters, _always, island.explore, rng)
 
 
 def _always(name: str, values: Mapping[str, Any]) -> bool:

@@ -16,14 +16,15 @@ from hpsearch.cluster.records import Birth, Fresh
 from hpsearch.errors import ConflictError, CorruptError, HpsearchError
 from hpsearch.population.offspring import ByRole, chance_stronger, grown, offspring
 from hpsearch.population.operators.options import (
-    PARENTS,
     Clone,
     Grow,
     HostAndAgent,
+    MixingWeights,
     OperatorOptions,
     SameShape,
+    TwoParents,
 )
-from hpsearch.population.options import Adoption, needs_pairs
+from hpsearch.population.options import Adoption
 from hpsearch.schema import apply, to_plain, value_at
 from hpsearch.trainers import checkpoint
 from hpsearch.trainers.checkpoint import forget_after, forget_best
@@ -103,13 +104,13 @@ def _grow(trainer: AnyTrainer, row: int, member: Member, operator: Grow) -> Birt
 
 
 def _check_operator(operator: OperatorOptions, member: Member) -> None:
-    needed, given = PARENTS[operator.name].number, len(member.parents)
+    needed, given = 2 if isinstance(operator, TwoParents) else 1, len(member.parents)
     if given != needed:
         raise ConflictError(
             f"{operator.name} makes a child of {needed} parents, but the lineage of {member.name} "
             f"names {given}"
         )
-    if needs_pairs(operator) and len(member.config.learning()) < 2:
+    if isinstance(operator, HostAndAgent) and len(member.config.learning()) < 2:
         raise ConflictError(
             f"{operator.name} takes the host of one parent and the agent of another, but of "
             f"{member.name} only the {', '.join(member.config.learning())} learns"
@@ -125,7 +126,7 @@ def _players(trainer: AnyTrainer, path: Path) -> ByRole:
 
 
 def _check_alike(operator: OperatorOptions, parents: Sequence[ByRole], member: Member) -> None:
-    if not PARENTS[operator.name].alike:
+    if not isinstance(operator, MixingWeights):
         return
     first, second = parents
     differing = [role for role in first if first[role].net.structure != second[role].net.structure]
@@ -159,7 +160,7 @@ def _become(trainer: AnyTrainer, row: int, member: Member, nets: Mapping[str, Ne
         case HostAndAgent():
             inherit_role(trainer, member.parents[1], "agent", row)
         case _:
-            is_mixed = PARENTS[operator.name].number == 2
+            is_mixed = isinstance(operator, TwoParents)
             for learner in trainer.learners:
                 learner.begin_with(nets[learner.name], row)
                 # The moments of gradients belong to the weights at which they were taken. Noise is

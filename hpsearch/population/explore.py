@@ -1,41 +1,28 @@
-"""Hyperparameters of children: those of their parents, explored as the population says.
+"""Hyperparameters of children: their parents' ones, perturbed, or by a model of past improvements.
 
-Points to try next, by a model of what each point improved at its time.
+Model: Parker-Holder, Nguyen and Roberts, Provably efficient online hyperparameter optimization with
+population-based bandits (NeurIPS 2020, arXiv 2002.02518), PB2: a time-varying Gaussian process on
+changes of the score, its upper confidence bound maximised, with the points that are already under
+way taken as known for the bound's width.
 
-Source: Parker-Holder, Nguyen and Roberts, Provably efficient online hyperparameter optimization
-with population-based bandits (NeurIPS 2020, arXiv 2002.02518), PB2: a time-varying Gaussian process
-on changes of the score, its upper confidence bound maximised, with the points that are already
-under way taken as known for the bound's width.
-Axes: n observations, C children, D dimensions.
+The process (Bogunovic, Scarlett and Cevher, AISTATS 2016, arXiv 1601.06650, TV-GP-UCB), observed
+with noise, has the covariance
+k((x, t), (x', t')) = exp(-|x - x'|^2 / 2 l^2) (1 - w)^(|t - t'| / 2).
 
-A Gaussian process whose function changes with time.
-
-k((x, t), (x', t')) = exp(-|x - x'|^2 / 2 l^2) (1 - w)^(|t - t'| / 2), observed with noise.
-Source: Bogunovic, Scarlett and Cevher, Time-varying Gaussian process bandit optimization (AISTATS
-2016, arXiv 1601.06650), the model of TV-GP-UCB, which PB2 takes over (arXiv 2002.02518).
-Axes: n observations, m queries, D dimensions.
-
-Children's hyperparameters where a model of past improvements says: PB2's explore step.
+Axes: n observations, m queries, C children, D dimensions.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from typing import Any, assert_never
 
 import numpy as np
 
+from hpsearch.parameters import CategoricalParameter, Parameter
 from hpsearch.population.options import Keep, Model, Perturb, Schedule
-from hpsearch.population.perturb import (
-    CategoricalLike,
-    IsActive,
-    NumericLike,
-    Parameter,
-    Perturbation,
-    explore,
-    share_of,
-    value_at,
-)
+from hpsearch.population.perturb import IsActive, Number, explore, share_of, value_at
 from hpsearch.population.statistics import Floats
 
 LENGTH_SCALES = (0.1, 0.2, 0.4, 0.8, 1.6)
@@ -45,10 +32,10 @@ NOISES = (0.01, 0.1, 0.5, 1.0)
 
 @dataclass(frozen=True)
 class Kernel:
-    """What the process is like; the variance of its function is 1."""
+    """The covariance of the process; the variance of its function is 1."""
 
     length_scale: float
-    """distance in x over which the function stays alike"""
+    """l, distance in x over which the function stays alike"""
     forgetting: float
     """w, from 0 (the function never changes) to below 1"""
     noise: float
@@ -102,11 +89,9 @@ def condition(kernel: Kernel, x: Floats, t: Floats, y: Floats) -> Posterior:
 
 def fit(x: Floats, t: Floats, y: Floats) -> Posterior:
     """Return the process, of those on a grid of kernels, that makes the observations likeliest."""
+    kernels = product(LENGTH_SCALES, FORGETTING, NOISES)
     return max(
-        (
-            condition(Kernel(*kernel), x, t, y)
-            for kernel in product(LENGTH_SCALES, FORGETTING, NOISES)
-        ),
+        (condition(Kernel(*kernel), x, t, y) for kernel in kernels),
         key=lambda posterior: posterior.log_evidence,
     )
 
@@ -130,7 +115,6 @@ class Observations:
     """(n,) of the score over the generation; high is good"""
 
     def __post_init__(self) -> None:
-        """Refuse arrays that do not fit together, or are not finite."""
         if self.x.ndim != 2 or not len(self.x) == len(self.t) == len(self.change):
             raise ValueError(
                 f"observations need x (n, D), t (n,) and change (n,), got "
@@ -145,12 +129,8 @@ def propose(
 ) -> Floats:
     """Return points of the unit cube for the children of generation ``now``, float64 (C, D).
 
-    Args:
-        seen: what was tried so far; with nothing to tell points apart, they are drawn anywhere.
-        now: generation of the children.
-        num_children: C.
-        optimism: standard deviations that are added to the mean; 0 only exploits.
-        rng: draws the points that are looked at.
+    ``optimism`` is how many standard deviations are added to the mean. With nothing to tell points
+    apart, they are drawn anywhere.
     """
     dimensions = seen.x.shape[1]
     if len(seen.change) < 2 or np.ptp(seen.change) == 0:
@@ -197,66 +177,6 @@ class Generation:
     """of its score; high is good, not a number where it failed"""
 
 
-def model_explore(
-    parents: Sequence[Mapping[str, Any]],
-    history: Sequence[Generation],
-    parameters: Mapping[str, Parameter],
-    is_active: IsActive,
-    *,
-    generation: int,
-    optimism: float,
-    how: Perturbation,
-    rng: np.random.Generator,
-) -> list[dict[str, Any]]:
-    """Return the values of a child of each parent.
-
-    The model proposes the numbers that exist for every child and throughout the history; choices,
-    and numbers that exist for some alone, are explored without a model (`explore`).
-
-    Args:
-        parents: values by name.
-        history: generations of all members; those that failed are left out of the model.
-        parameters: every parameter, each after those on which its existence depends.
-        is_active: whether a parameter exists under the child's values so far.
-        generation: the children's.
-        optimism: standard deviations that are added to the model's mean.
-        how: for what has no model.
-        rng: draws all of it.
-
-    Raises:
-        ValueError: if a number of the history lies outside its range.
-    """
-    children = [explore(parent, parameters, is_active, how, rng) for parent in parents]
-    known = [past for past in history if np.isfinite(past.change)]
-    all_values = [*children, *(past.values for past in known)]
-    modelled = {
-        name: parameter
-        for name, parameter in parameters.items()
-        if not isinstance(parameter, CategoricalLike)
-        and all(name in values for values in all_values)
-    }
-    if not modelled or not known:
-        return children
-    seen = Observations(
-        x=np.array([_place(modelled, past.values) for past in known]),
-        t=np.array([past.generation for past in known], dtype=np.float64),
-        change=np.array([past.change for past in known], dtype=np.float64),
-    )
-    points = propose(seen, generation, len(children), optimism, rng)
-    return [child | _values(modelled, point) for child, point in zip(children, points, strict=True)]
-
-
-def _place(parameters: Mapping[str, NumericLike], values: Mapping[str, Any]) -> list[float]:
-    return [share_of(parameter, values[name]) for name, parameter in parameters.items()]
-
-
-def _values(parameters: Mapping[str, NumericLike], point: Floats) -> dict[str, float]:
-    return {
-        name: value_at(parameter, float(share))
-        for (name, parameter), share in zip(parameters.items(), point, strict=True)
-    }
-
-
 @dataclass(frozen=True)
 class Exploring:
     """The parameters that children may change, and what is known of them."""
@@ -264,8 +184,11 @@ class Exploring:
     parameters: Mapping[str, Parameter]
     """each after those on which its existence depends"""
     is_active: IsActive
+    """whether a parameter exists under the child's values so far"""
     history: Sequence[Generation]
+    """of all members; those that failed are left out of the model"""
     generation: int
+    """the children's"""
 
 
 def explored(
@@ -274,29 +197,25 @@ def explored(
     exploring: Exploring,
     rng: np.random.Generator,
 ) -> list[dict[str, Any]]:
-    """Return the children's hyperparameters; those that must not change stay."""
+    """Return the hyperparameters of a child of each parent; those that must not change stay."""
     if isinstance(how, Keep | Schedule):
         return [dict(params) for params in parents]
     kept = [
         {name: value for name, value in params.items() if name not in exploring.parameters}
         for params in parents
     ]
+    distinct: list[dict[str, Any]] = []
+    for values in kept:
+        if values not in distinct:
+            distinct.append(values)
     children: list[dict[str, Any]] = [{} for _ in parents]
     # Together where what must not change is the same: it decides which parameters there are.
-    for same in _distinct(kept):
-        places = [place for place, parameters in enumerate(kept) if parameters == same]
+    for same in distinct:
+        places = [place for place, values in enumerate(kept) if values == same]
         changed = _changed(how, [parents[place] for place in places], same, exploring, rng)
         for place, values in zip(places, changed, strict=True):
             children[place] = same | values
     return children
-
-
-def _distinct(values: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    distinct: list[dict[str, Any]] = []
-    for value in values:
-        if value not in distinct:
-            distinct.append(value)
-    return distinct
 
 
 def _changed(
@@ -311,27 +230,49 @@ def _changed(
     def is_active(name: str, values: Mapping[str, Any]) -> bool:
         return exploring.is_active(name, {**same, **values})
 
+    perturbed = partial(explore, parameters=exploring.parameters, is_active=is_active, rng=rng)
     match how:
         case Perturb():
-            return [
-                explore(params, exploring.parameters, is_active, perturbation(how), rng)
-                for params in parents
-            ]
+            return [perturbed(parent, how=how) for parent in parents]
         case Model():
-            return model_explore(
-                parents,
-                exploring.history,
-                exploring.parameters,
-                is_active,
-                generation=exploring.generation,
-                optimism=how.optimism,
-                how=perturbation(how.perturb),
-                rng=rng,
-            )
+            children = [perturbed(parent, how=how.perturb) for parent in parents]
+            return _modelled(children, exploring, how.optimism, rng)
         case _:
             assert_never(how)
 
 
-def perturbation(how: Perturb) -> Perturbation:
-    """Return the steps that a study file names."""
-    return Perturbation(how.factor, how.range_share, how.resample, how.switch)
+def _modelled(
+    children: list[dict[str, Any]], exploring: Exploring, optimism: float, rng: np.random.Generator
+) -> list[dict[str, Any]]:
+    """Return children whose numbers the model proposes, as far as it knows them.
+
+    It knows those that exist for every child and throughout the history, which must lie in their
+    ranges; choices, and numbers that exist for some alone, stay.
+    """
+    known = [past for past in exploring.history if np.isfinite(past.change)]
+    all_values = [*children, *(past.values for past in known)]
+    numbers: dict[str, Number] = {
+        name: parameter
+        for name, parameter in exploring.parameters.items()
+        if not isinstance(parameter, CategoricalParameter)
+        and all(name in values for values in all_values)
+    }
+    if not numbers or not known:
+        return children
+    shares = [
+        [share_of(kind, past.values[name]) for name, kind in numbers.items()] for past in known
+    ]
+    seen = Observations(
+        x=np.array(shares),
+        t=np.array([past.generation for past in known], dtype=np.float64),
+        change=np.array([past.change for past in known], dtype=np.float64),
+    )
+    points = propose(seen, exploring.generation, len(children), optimism, rng)
+    return [
+        child
+        | {
+            name: value_at(kind, float(share))
+            for (name, kind), share in zip(numbers.items(), point, strict=True)
+        }
+        for child, point in zip(children, points, strict=True)
+    ]

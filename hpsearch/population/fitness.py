@@ -1,11 +1,8 @@
-"""How strong the members of a population are, by a match of all against all.
+"""How strong the members of a population are in a match of all against all.
 
 A member's strength is the mean logarithm of its host's rho over its opponents, less the same of its
 agent, where it has both: so it counts alike to shorten games and to lengthen them by one ratio. Its
 own partner, with which it learned, is no opponent.
-Axes: K members, P hosts, Q agents, R samples.
-
-The scores by which members are selected, from the games of a match; with their uncertainty.
 
 Axes: K members, M objectives, R samples, P hosts, Q agents, G games of each pair; 2 roles, the host
 and the agent.
@@ -23,7 +20,7 @@ from hpsearch.population.selection.ranking import mean_of_worst, novelty
 from hpsearch.population.statistics import Floats, Ints, resampled_rho
 
 HOST, AGENT = range(2)
-"""places of the roles where both stand beside each other"""
+"""places of the roles along an axis"""
 
 
 @dataclass(frozen=True)
@@ -47,13 +44,9 @@ class Weights:
 
 
 def opponent_weights(rho: Floats, weighing: Literal["uniform", "nash"]) -> Weights:
-    """Return how much opponents count: alike, or as often as the equilibrium plays them.
+    """Return how much opponents count by rho (P, Q): alike, or as the equilibrium plays them.
 
     Where no equilibrium can be told, because players are too close, they count alike.
-
-    Args:
-        rho: (P, Q).
-        weighing: which of the two.
     """
     alike = Weights(*(np.full(num, 1 / num) for num in rho.shape))
     if weighing == "uniform":
@@ -66,16 +59,7 @@ def opponent_weights(rho: Floats, weighing: Literal["uniform", "nash"]) -> Weigh
 
 
 def strengths(rho: Floats, members: Sequence[Places], weights: Weights) -> Floats:
-    """Return how strong each member is, float64 (R, K), in logarithms of rho.
-
-    Args:
-        rho: (R, P, Q), samples of a match.
-        members: K.
-        weights: of opponents.
-
-    Raises:
-        ValueError: if a member has no opponent.
-    """
+    """Return the sum of `strengths_by_role` over the roles, float64 (R, K)."""
     both: Floats = strengths_by_role(rho, members, weights).sum(axis=2)
     return both
 
@@ -83,7 +67,7 @@ def strengths(rho: Floats, members: Sequence[Places], weights: Weights) -> Float
 def strengths_by_role(rho: Floats, members: Sequence[Places], weights: Weights) -> Floats:
     """Return how strong each member's host and agent are, float64 (R, K, 2); 0 for none.
 
-    A member's strength is the sum of both: see `strengths`, which takes and raises the same.
+    In logarithms of rho (R, P, Q); ValueError if a member has no opponent.
     """
     logs = np.log(rho)
     strengths = np.zeros((len(rho), len(members), 2))
@@ -111,13 +95,9 @@ def robustness(rho: Floats, members: Sequence[Places], share: float) -> Floats:
 
 
 def behaviours(rho: Floats, players: Sequence[Places], panel: Places) -> Floats:
-    """Return what tells players apart: log rho against each opponent, float64 (K, B).
+    """Return what tells players of the same roles apart, float64 (K, B).
 
-    Args:
-        rho: (P, Q).
-        players: members and archived champions, which all have the same roles.
-        panel: the first row and the first column of the opponents that count, which all meet, up
-            to the last ones.
+    Log rho, of (P, Q), against each opponent from the row and the column of ``panel`` on.
     """
     logs = np.log(rho)
     behaviours = []
@@ -143,13 +123,11 @@ def _results(
 
 def _without(weights: Floats, partner: int | None) -> Floats:
     """Return weights without a member's own partner; all others alike if it was the only one."""
-    others = weights.copy()
+    others, alike = weights.copy(), np.ones_like(weights)
     if partner is not None:
-        others[partner] = 0.0
+        others[partner] = alike[partner] = 0.0
     if others.sum() <= 0.0:
-        others = np.ones_like(weights)
-        if partner is not None:
-            others[partner] = 0.0
+        others = alike
     if others.sum() <= 0.0:
         raise ValueError("a member of a match needs an opponent besides its own partner")
     even: Floats = others / others.sum()
@@ -158,7 +136,7 @@ def _without(weights: Floats, partner: int | None) -> Floats:
 
 @dataclass(frozen=True)
 class MatchStanding:
-    """Who stands where in the games of a match."""
+    """Where the players of a match stand."""
 
     members: Sequence[Places]
     """K"""
@@ -189,7 +167,7 @@ class Scores:
 
     @property
     def strength(self) -> Floats:
-        """Return the best guess of each member's strength, (K,): over both sets of starts."""
+        """Mean strength of each member over both sets of starts, (K,)."""
         mean: Floats = (self.named.mean(axis=0) + self.fresh.mean(axis=0)) / 2
         return mean
 
@@ -205,7 +183,7 @@ def score(
 
     Args:
         moves: (2, P, Q, G) lengths of games: on the starts that name parents, and on fresh ones.
-        standing: who stands where.
+        standing: where the players stand.
         matches: how opponents are weighed, and how many samples are drawn.
         pareto: the objectives, None where strength alone counts.
         rng: draws the samples.
@@ -225,15 +203,16 @@ def score(
 def _objectives(
     pareto: Pareto | None, rho: Floats, strength: Floats, standing: MatchStanding
 ) -> Floats:
-    names = () if pareto is None else pareto.objectives
-    columns = [_objective(name, pareto, rho, strength, standing) for name in names if pareto]
-    return np.stack(columns, axis=2) if columns else np.empty((*strength.shape, 0))
+    if pareto is None:
+        return np.empty((*strength.shape, 0))
+    columns = [_objective(name, pareto, rho, strength, standing) for name in pareto.objectives]
+    return np.stack(columns, axis=2)
 
 
 def _objective(
     name: Objective, pareto: Pareto, rho: Floats, strength: Floats, standing: MatchStanding
 ) -> Floats:
-    """Return samples of one objective, (R, K)."""
+    """Return samples of an objective, (R, K)."""
     match name:
         case "strength":
             return strength

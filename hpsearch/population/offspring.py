@@ -75,9 +75,6 @@ NUM_LANES: Final = 64
 NUM_MOVES: Final = 16
 """of each of these lanes: about one game of 20 points, so that early and late positions come"""
 
-NUM_PASSES: Final = 16
-"""backward passes at most that tell what matters to a mutation, see `sensitivity`"""
-
 ByRole = Mapping[str, SavedPlayer]
 """what one checkpoint holds, by role; all of P = 1"""
 
@@ -163,8 +160,6 @@ def _safe(role: str, parent: SavedPlayer, bound: float, seed: int, stream: Strea
         tower=POLICY,
         bound=_number(bound, parent.net),
         measure=_measure(parent, seen),
-        gradient="sum",
-        max_passes=NUM_PASSES,
         stream=stream,
     )
 

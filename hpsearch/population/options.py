@@ -4,13 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, get_args
 
-from hpsearch.population.operators.options import (
-    PARENTS,
-    Changing,
-    Clone,
-    HostAndAgent,
-    OperatorOptions,
-)
+from hpsearch.population.operators.options import Changing, Clone, OperatorOptions
 from hpsearch.schema import NonNegative, Positive, Range
 from hpsearch.trainers.config.players import AgentName, HostName, OpponentName, Role
 
@@ -65,7 +59,6 @@ class Matches:
     tell what it can lose; null for none"""
 
     def check(self) -> Iterator[str]:
-        """Yield who would play twice."""
         if len(set(self.panel)) < len(self.panel):
             yield f"panel must name each player once, but is {list(self.panel)}"
 
@@ -110,7 +103,6 @@ class Pareto:
     """players of the population and the archive whose distance novelty is"""
 
     def check(self) -> Iterator[str]:
-        """Yield what cannot be sorted by."""
         if not self.objectives or len(set(self.objectives)) < len(self.objectives):
             yield f"objectives must be named, each once, but is {list(self.objectives)}"
 
@@ -163,7 +155,6 @@ class Schedule:
     """values by dotted path; the last ones stay"""
 
     def check(self) -> Iterator[str]:
-        """Yield what is no schedule."""
         if not self.intervals:
             yield "intervals must hold the values of at least one interval"
 
@@ -247,7 +238,6 @@ class PopulationOptions:
         return self.interval // (1 if self.islands is None else self.islands.generations)
 
     def check(self) -> Iterator[str]:
-        """Yield what disagrees between the keys."""
         yield from self._operator_faults("operators", self.operators)
         if self.closing is not None:
             yield from self._operator_faults("closing.operators", self.closing.operators)
@@ -293,13 +283,3 @@ def scripted_players(role: Role, panel: tuple[str, ...]) -> tuple[str, ...]:
     """Return those of a panel who can play a role."""
     known = get_args(HostName if role == "host" else AgentName)
     return tuple(name for name in panel if name in known)
-
-
-def takes_two_parents(operator: OperatorOptions) -> bool:
-    """Return whether an operator makes a child of two parents."""
-    return PARENTS[operator.name].number == 2
-
-
-def needs_pairs(operator: OperatorOptions) -> bool:
-    """Return whether an operator is for members with both roles alone."""
-    return isinstance(operator, HostAndAgent)

@@ -1,40 +1,23 @@
 """Statistics of small samples: starts drawn again, chances of being best, interquartile means.
 
-Cross-play with its uncertainty: starts drawn again, the same ones for every pair.
-
 Game g of every pair has the same start, so a start that takes long takes long for all. Drawing
 whole starts keeps that, and differences of players become surer than their values are. Any rating
 of the drawn payoffs, one after another, gives that rating's interval.
-Axes: P hosts, Q agents, G games of each pair, R samples.
 
-How likely each of several candidates is the best, from a few seeds of each.
-
-Axes: K candidates, R draws of all their means.
-
-The interquartile mean over seeds and tasks, with its interval.
-
-Source: Agarwal et al., Deep reinforcement learning at the edge of the statistical precipice
-(NeurIPS 2021, arXiv 2108.13264), sections 4.1 (stratified bootstrap) and 4.3 (this mean).
-Axes: M tasks, N seeds of a task, R samples.
+Axes: P hosts, Q agents, G games of each pair, R samples, K candidates, N seeds of a candidate.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 
 def checked_payoff(payoff: npt.ArrayLike) -> Floats:
-    """Return what hosts (rows) earn against agents (columns) as float64 (P, Q).
-
-    Raises:
-        ValueError: if it is not a matrix of finite numbers with at least one row and column.
-    """
+    """Return what hosts (rows) earn against agents (columns) as finite float64 (P, Q)."""
     matrix = np.asarray(payoff, dtype=np.float64)
     if matrix.ndim != 2 or matrix.size == 0:
         raise ValueError(f"a payoff is a matrix of P hosts x Q agents, got {matrix.shape=}")
@@ -43,47 +26,17 @@ def checked_payoff(payoff: npt.ArrayLike) -> Floats:
     return matrix
 
 
-def checked_num_games(moves: npt.NDArray[np.int64]) -> int:
-    """Return G of the lengths of games (P, Q, G).
-
-    Raises:
-        ValueError: if there are no games, or ``moves`` has other axes.
-    """
+def checked_num_games(moves: Ints) -> int:
+    """Return G of the lengths of games (P, Q, G), at least one."""
     if moves.ndim != 3 or moves.size == 0:
         raise ValueError(f"lengths of games are P hosts x Q agents x G games, got {moves.shape=}")
     return int(moves.shape[2])
 
 
-def checked_scores(scores: Sequence[npt.ArrayLike], *, owner: str) -> list[Floats]:
-    """Return the scores of several owners, one for every seed, as float64 (N,) each.
-
-    Args:
-        scores: of each owner; N may differ.
-        owner: what has scores, for the message.
-
-    Raises:
-        ValueError: if there is no owner, one has no seed, or a score is not finite.
-    """
-    seeds = [np.asarray(values, dtype=np.float64) for values in scores]
-    if not seeds or not all(
-        values.ndim == 1 and len(values) and np.isfinite(values).all() for values in seeds
-    ):
-        raise ValueError(f"every {owner} needs the finite score of at least one seed")
-    return seeds
-
-
-def resampled_rho(
-    moves: npt.NDArray[np.int64], num_samples: int, rng: np.random.Generator
-) -> Floats:
+def resampled_rho(moves: Ints, num_samples: int, rng: np.random.Generator) -> Floats:
     """Return rho of every pair for starts drawn with replacement, float64 (R, P, Q).
 
-    Args:
-        moves: (P, Q, G) lengths of games, the cap where one did not finish: `CrossPlay.moves`.
-        num_samples: R.
-        rng: draws the starts.
-
-    Raises:
-        ValueError: if there are no games, or ``moves`` has other axes.
+    ``moves`` (P, Q, G) are lengths of games, the cap where one did not finish.
     """
     num_games = checked_num_games(moves)
     times = rng.multinomial(num_games, np.full(num_games, 1 / num_games), size=num_samples)
@@ -92,14 +45,11 @@ def resampled_rho(
     return samples
 
 
-def rho_errors(moves: npt.NDArray[np.int64]) -> Floats:
-    """Return the standard error of every pair's rho, float64 (P, Q).
+def rho_errors(moves: Ints) -> Floats:
+    """Return the standard error of every pair's rho, float64 (P, Q), from games (P, Q, G).
 
     By the delta method: rho is one over the mean length m, so its error is that of m over m^2.
     Errors of pairs that share starts are correlated; `resampled_rho` keeps that, these do not.
-
-    Raises:
-        ValueError: if a pair has fewer than two games, or ``moves`` has other axes.
     """
     num_games = checked_num_games(moves)
     if num_games < 2:
@@ -110,26 +60,16 @@ def rho_errors(moves: npt.NDArray[np.int64]) -> Floats:
 
 
 def interval(samples: Floats, confidence: float) -> Floats:
-    """Return the ends of the percentile interval of samples (R, ...), float64 (2, ...).
-
-    Args:
-        samples: of anything.
-        confidence: share of the samples that lies between the ends.
-    """
+    """Return the ends (2, ...) between which the share ``confidence`` of samples (R, ...) lies."""
     outside = (1.0 - confidence) / 2
     ends: Floats = np.quantile(samples, [outside, 1.0 - outside], axis=0)
     return ends
 
 
 def chance_of_best(draws: npt.ArrayLike) -> Floats:
-    """Return how often each candidate is the highest of a draw, float64 (K,); equals share.
+    """Return how often each candidate is the highest of a draw (R, K), float64 (K,); equals share.
 
-    Args:
-        draws: (R, K) of what the candidates are compared by, such as the draws of this module, or
-            resampled scores on common starts.
-
-    Raises:
-        ValueError: if there is nothing to compare, or some draw is not a number.
+    Draws are such as those of `drawn_means`, or resampled scores on common starts.
     """
     values = np.asarray(draws, dtype=np.float64)
     if values.ndim != 2 or values.size == 0 or np.isnan(values).any():
@@ -147,18 +87,19 @@ def drawn_means(
     Model: a candidate's scores are normal about its mean, with one spread for all candidates, and a
     flat prior on the means and on the logarithm of the spread. The posterior of the means is then a
     common inverse chi-square variance, and normal means given it (Gelman et al., Bayesian data
-    analysis, 3rd edition, section 3.2). One spread, because that of three seeds is hardly known;
-    where candidates are known to differ in it, use `resampled_means`.
+    analysis, 3rd edition, section 3.2). One spread, because that of three seeds is hardly known.
 
     Args:
-        scores: of each candidate, one for every seed; one is enough if others have more.
+        scores: of each candidate, (N,); one seed is enough if other candidates have more.
         rng: draws them.
         num_draws: R.
 
     Raises:
         ValueError: if a candidate has no seed, no candidate has two, or a score is not finite.
     """
-    seeds = checked_scores(scores, owner="candidate")
+    seeds = [np.asarray(values, dtype=np.float64) for values in scores]
+    if not all(values.ndim == 1 and len(values) and np.isfinite(values).all() for values in seeds):
+        raise ValueError("every candidate needs the finite score of at least one seed")
     freedom = sum(len(values) - 1 for values in seeds)
     if freedom < 1:
         raise ValueError("the spread over seeds needs a candidate with at least two")
@@ -170,49 +111,11 @@ def drawn_means(
     return draws
 
 
-def resampled_means(
-    scores: Sequence[npt.ArrayLike], rng: np.random.Generator, num_draws: int
-) -> Floats:
-    """Draw the candidates' means by bootstrap over their seeds, float64 (R, K).
-
-    It knows no model, and is too sure with fewer than about ten seeds of each.
-
-    Args:
-        scores: of each candidate, one for every seed.
-        rng: draws the seeds.
-        num_draws: R.
-
-    Raises:
-        ValueError: if a candidate has no seed, or a score is not finite.
-    """
-    seeds = checked_scores(scores, owner="candidate")
-    return np.stack(
-        [
-            values[rng.integers(len(values), size=(num_draws, len(values)))].mean(axis=1)
-            for values in seeds
-        ],
-        axis=1,
-    )
-
-
-@dataclass(frozen=True)
-class InterquartileMean:
-    """The mean of the middle half of all scores."""
-
-    value: float
-    low: float
-    """lower end of the bootstrap interval"""
-    high: float
-    """upper end of the bootstrap interval"""
-
-
 def interquartile_mean(scores: npt.ArrayLike) -> Floats:
     """Return the mean of the middle half along the last axis, whatever stands before it.
 
-    A quarter of the scores, rounded down, is left out at each end.
-
-    Raises:
-        ValueError: if there are no scores.
+    A quarter of the scores, rounded down, is left out at each end (Agarwal et al., Deep
+    reinforcement learning at the edge of the statistical precipice, arXiv 2108.13264).
     """
     ordered = np.sort(np.asarray(scores, dtype=np.float64), axis=-1)
     num = ordered.shape[-1] if ordered.ndim else 0
@@ -221,32 +124,3 @@ def interquartile_mean(scores: npt.ArrayLike) -> Floats:
     cut = num // 4
     means: Floats = np.asarray(ordered[..., cut : num - cut].mean(axis=-1))
     return means
-
-
-def interquartile_mean_interval(
-    tasks: Sequence[npt.ArrayLike],
-    *,
-    num_samples: int,
-    confidence: float,
-    rng: np.random.Generator,
-) -> InterquartileMean:
-    """Return the interquartile mean of all tasks' scores, seeds resampled within their task.
-
-    The percentile interval is known to be somewhat narrow with fewer than about ten scores in all.
-
-    Args:
-        tasks: of each, the scores (N,) of its seeds, in a unit that tasks share; N may differ.
-        num_samples: R.
-        confidence: of the interval.
-        rng: draws the seeds.
-
-    Raises:
-        ValueError: if there is no task, one has no seeds, or a score is not finite.
-    """
-    strata = checked_scores(tasks, owner="task")
-    resampled = [
-        scores[rng.integers(len(scores), size=(num_samples, len(scores)))] for scores in strata
-    ]
-    low, high = interval(interquartile_mean(np.concatenate(resampled, axis=1)), confidence)
-    value = interquartile_mean(np.concatenate(strata))
-    return InterquartileMean(float(value), float(low), float(high))

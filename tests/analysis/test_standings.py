@@ -30,7 +30,7 @@ from hpsearch.population.crossplay import CrossPlay
 from hpsearch.population.ratings.alpha_rank import alpha_rank_limit
 from hpsearch.population.ratings.bradley_terry import bradley_terry, wins_by_speed
 from hpsearch.population.ratings.cycles import cyclic_share_beyond_noise, swap_cycles
-from hpsearch.population.ratings.nash import exploitability, nash_averaging
+from hpsearch.population.ratings.nash import nash_averaging, nash_conv
 from hpsearch.population.statistics import interval, resampled_rho, rho_errors
 
 SEED, CAP = 3, 100
@@ -95,15 +95,15 @@ def test_every_rating_is_that_of_its_function(games, found):
         assert host.strength.value == strengths.hosts[p]
         assert host.strength.low == strengths.intervals(0.95)[0][0, p]
         assert host.alpha_rank == rank.hosts[p]
-        alone = exploitability(rho, np.eye(3)[p], nash.equilibrium.agents)
-        assert host.exploitability == pytest.approx(alone.hosts)
+        alone = nash_conv(rho, np.eye(3)[p], nash.equilibrium.agents)
+        assert host.exploitability == pytest.approx(alone)
         assert rho[p, int(host.best_answer[1:])] == rho[p].min()
     for agent, q in zip(found.agents, order(found.agents), strict=True):
         assert agent.nash.value == nash.agents[q]
         assert agent.strength.high == strengths.intervals(0.95)[1][1, q]
         assert agent.alpha_rank == rank.agents[q]
-        alone = exploitability(rho, nash.equilibrium.hosts, np.eye(3)[q])
-        assert agent.exploitability == pytest.approx(alone.agents)
+        alone = nash_conv(rho, nash.equilibrium.hosts, np.eye(3)[q])
+        assert agent.exploitability == pytest.approx(alone)
         assert rho[int(agent.best_answer[1:]), q] == rho[:, q].max()
     assert found.balance.value.value == nash.equilibrium.value
     assert found.balance.exploitability == pytest.approx(0.0, abs=1e-8)

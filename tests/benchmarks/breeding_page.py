@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from hpsearch.population.statistics import interquartile_mean_interval
+from hpsearch.population.statistics import interquartile_mean, interval
 
 Row = Mapping[str, str]
 
@@ -67,7 +67,8 @@ def _line(way: str, rows_by_game: Mapping[str, Row], plain: Mapping[str, Row]) -
 
 
 def _mean(values: Sequence[float], sign: str) -> tuple[str, str]:
-    """Return the interquartile mean and its interval."""
-    rng = np.random.default_rng(0)
-    mean = interquartile_mean_interval([values], num_samples=2000, confidence=0.95, rng=rng)
-    return f"{mean.value:{sign}.4f}", f"[{mean.low:{sign}.4f}, {mean.high:{sign}.4f}]"
+    """Return the interquartile mean and its bootstrap interval."""
+    scores = np.asarray(values)
+    drawn = scores[np.random.default_rng(0).integers(len(scores), size=(2000, len(scores)))]
+    low, high = interval(interquartile_mean(drawn), confidence=0.95)
+    return f"{float(interquartile_mean(scores)):{sign}.4f}", f"[{low:{sign}.4f}, {high:{sign}.4f}]"

@@ -5,17 +5,18 @@ import pytest
 
 from hpsearch.parameters import CategoricalParameter, FloatParameter, IntParameter
 from hpsearch.population.explore import (
+    Exploring,
     Generation,
     Kernel,
     Observations,
     condition,
+    explored,
     fit,
-    model_explore,
     propose,
 )
-from hpsearch.population.perturb import Perturbation
+from hpsearch.population.options import Model, Perturb
 
-HOW = Perturbation(factor=1.25, range_share=0.1, resample=0.2, switch=0.2)
+HOW = Model("model", 1.0, Perturb(factor=1.25, range_share=0.1, resample=0.2, switch=0.2))
 
 
 def rng(seed=0):
@@ -122,16 +123,8 @@ def test_values_of_a_space_improve_where_the_model_can_see():
             change = -((np.log10(values["rate"]) + 3) ** 2)
             history.append(Generation(values, generation, change))
         history.append(Generation(parents[0], generation, float("nan")))
-        parents = model_explore(
-            parents,
-            history,
-            parameters,
-            lambda *_: True,
-            generation=generation + 1,
-            optimism=1.0,
-            how=HOW,
-            rng=generator,
-        )
+        known = Exploring(parameters, lambda *_: True, history, generation + 1)
+        parents = explored(HOW, parents, known, generator)
     rates = np.log10([values["rate"] for values in parents])
     assert np.abs(rates + 3).mean() < 0.5
     assert all(type(values["steps"]) is int and 1 <= values["steps"] <= 9 for values in parents)
@@ -140,16 +133,9 @@ def test_values_of_a_space_improve_where_the_model_can_see():
 
 def test_without_history_it_explores_without_a_model():
     parameters = {"rate": FloatParameter("float", 1e-5, 1e-1, log=True)}
-    (child,) = model_explore(
-        [{"rate": 1e-3}],
-        [],
-        parameters,
-        lambda *_: True,
-        generation=0,
-        optimism=1.0,
-        how=Perturbation(factor=1.25, range_share=0.1, resample=0.0, switch=0.0),
-        rng=rng(),
-    )
+    how = Model("model", 1.0, Perturb(factor=1.25, range_share=0.1, resample=0.0, switch=0.0))
+    known = Exploring(parameters, lambda *_: True, [], 0)
+    (child,) = explored(how, [{"rate": 1e-3}], known, rng())
     assert child["rate"] in (pytest.approx(1.25e-3), pytest.approx(0.8e-3))
 
 

@@ -8,8 +8,6 @@ from scipy.optimize import minimize
 
 from hpsearch.population.ratings import nash
 from hpsearch.population.ratings.nash import (
-    exploitability,
-    game_value,
     max_entropy_equilibrium,
     nash_averaging,
     nash_conv,
@@ -70,7 +68,7 @@ def test_who_is_left_after_one_another_was_dominated():
     payoff = np.array([[3.0, 4.0, 5.0], [2.0, 3.0, 6.0], [1.0, 1.0, 1.0]])
     rows, columns = undominated(payoff)
     assert (rows.tolist(), columns.tolist()) == ([0], [0])
-    assert game_value(payoff) == 3.0
+    assert max_entropy_equilibrium(payoff).value == 3.0
 
 
 def test_duplicates_share_their_part_and_change_no_rating():
@@ -124,7 +122,7 @@ def test_a_game_of_forty_players_and_of_any_unit():
     rescaled = max_entropy_equilibrium(1e-4 * game + 0.1)
     assert rescaled.hosts == pytest.approx(found.hosts, abs=1e-6)
     assert rescaled.value == pytest.approx(1e-4 * found.value + 0.1)
-    assert game_value(game) == pytest.approx(found.value)
+    assert max_entropy_equilibrium(game).value == pytest.approx(found.value)
 
 
 @pytest.mark.parametrize("seed", [*range(40), 875])
@@ -174,7 +172,7 @@ def test_equilibria_at_the_edges_are_finite_and_equilibria(edge):
     assert nash_conv(game, found.equilibrium.hosts, found.equilibrium.agents) == at
     assert found.hosts.max() - found.equilibrium.value == at
     assert found.agents.min() - found.equilibrium.value == at
-    assert game_value(game) - found.equilibrium.value == at
+    assert max_entropy_equilibrium(game).value - found.equilibrium.value == at
 
 
 @pytest.mark.parametrize(
@@ -186,11 +184,9 @@ def test_players_who_cannot_be_told_apart_are_played_alike(edge):
         assert shares == pytest.approx(np.full(len(shares), 1 / len(shares)))
 
 
-def test_exploitability_of_pennies_by_hand():
-    found = exploitability(PENNIES, [1.0, 0.0], [0.75, 0.25])
-    assert (found.hosts, found.agents) == pytest.approx((1.0, 0.5))
-    assert found.nash_conv == pytest.approx(nash_conv(PENNIES, [1.0, 0.0], [0.75, 0.25]))
-    assert exploitability(PENNIES, [0.5, 0.5], [0.5, 0.5]).nash_conv == pytest.approx(0, abs=1e-12)
+def test_the_gains_of_best_answers_in_pennies_by_hand():
+    assert nash_conv(PENNIES, [1.0, 0.0], [0.75, 0.25]) == pytest.approx(1.5)
+    assert nash_conv(PENNIES, [0.5, 0.5], [0.5, 0.5]) == pytest.approx(0, abs=1e-12)
 
 
 def test_a_strategy_that_was_not_found_is_not_reported(monkeypatch):

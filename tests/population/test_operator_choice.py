@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from hpsearch.population.selection.operator_choice import operator_chances, pick_operators
+from hpsearch.population.breeding import operator_chances
 from hpsearch.population.selection.operator_record import OperatorRecord
 
 
@@ -21,7 +21,7 @@ def test_none_dies_out_and_the_accepted_one_leads():
     rng = np.random.default_rng(0)
     records = [OperatorRecord(0, 0)] * 3
     for _ in range(600):
-        (pick,) = pick_operators(operator_chances(records, 0.05), 1, rng)
+        pick = rng.choice(3, p=operator_chances(records, 0.05))
         records[pick] = records[pick].with_child(accepted=rng.random() < (0.6, 0.3, 0.0)[pick])
     chances = operator_chances(records, 0.05)
     assert chances.min() >= 0.05
@@ -32,12 +32,6 @@ def test_none_dies_out_and_the_accepted_one_leads():
         assert low <= rate <= high
 
 
-def test_fading_lets_an_operator_come_back():
-    record = OperatorRecord(100, 0).faded(0.1)
-    assert (record.tried, record.accepted) == pytest.approx((10, 0))
-    assert record.with_child(accepted=True).quality == pytest.approx(2 / 13)
-
-
 def test_the_interval_solves_its_equation():
     for tried, accepted in ((1, 0), (5, 5), (40, 7)):
         low, high = OperatorRecord(tried, accepted).interval(0.95)
@@ -45,11 +39,6 @@ def test_the_interval_solves_its_equation():
             distance = (accepted / tried - end) / np.sqrt(end * (1 - end) / tried)
             assert abs(distance) == pytest.approx(1.959964, abs=1e-4)
     assert OperatorRecord(0, 0).interval(0.95) == (0, 1)
-
-
-def test_picks_have_their_chances():
-    picks = pick_operators(np.array([0.2, 0.5, 0.3]), 20_000, np.random.default_rng(1))
-    assert np.bincount(picks) / 20_000 == pytest.approx([0.2, 0.5, 0.3], abs=0.015)
 
 
 def test_what_cannot_be_is_refused():

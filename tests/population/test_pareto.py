@@ -9,7 +9,7 @@ from hpsearch.population.selection.pareto import (
     fronts_of_samples,
     nsga2_survivors,
 )
-from hpsearch.population.selection.ranking import mean_of_worst, novelty, worst_case
+from hpsearch.population.selection.ranking import mean_of_worst, novelty
 
 
 def dominates(a, b):
@@ -95,7 +95,7 @@ def test_members_that_failed_are_dominated():
 
 def test_worst_results_of_a_panel():
     results = np.array([[4.0, 1.0, 3.0, 2.0], [2.0, 2.0, 2.0, 2.0], [np.nan, 9.0, 9.0, 9.0]])
-    assert worst_case(results).tolist() == [1, 2, -np.inf]
+    assert mean_of_worst(results, 1e-9).tolist() == [1, 2, -np.inf]
     assert mean_of_worst(results, 0.5).tolist() == [1.5, 2, -np.inf]
     assert mean_of_worst(results, 0.1).tolist() == [1, 2, -np.inf]
     assert mean_of_worst(results, 1.0)[:2] == pytest.approx([2.5, 2])

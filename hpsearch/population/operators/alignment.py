@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from hpsearch.population.operators.base import check_alike, child
-from hpsearch.population.operators.layout import places
+from hpsearch.population.operators.layout import columns_from, places
 from hpsearch.trainers.config.weight_layout import Affine, Heads, WeightLayout
 from hpsearch.trainers.networks import Network
 
@@ -32,19 +32,12 @@ def aligned(net: Network, reference: Network) -> Network:
     """Return ``net`` with its hidden units in the order in which ``reference`` has the like.
 
     What it computes stays the same, to rounding. A ``net`` that is ``reference`` in another order
-    comes back as ``reference``, bit for bit, where no two units are the same.
-
-    Args:
-        net: P parents, to be reordered.
-        reference: P parents of the same structure.
-
-    Raises:
-        ValueError: if the parents are not alike.
+    comes back as ``reference``, bit for bit, where no two units are the same. ValueError if both
+    are not alike.
     """
     check_alike(net, reference)
-    body = net.layout
     orders = [
-        _match(body, _Bank(own), _Bank(other))
+        _match(net.layout, own.double().cpu(), other.double().cpu())
         for own, other in zip(net.weights, reference.weights, strict=True)
     ]
     units = [torch.stack(of_members) for of_members in zip(*orders, strict=True)]
@@ -54,20 +47,16 @@ def aligned(net: Network, reference: Network) -> Network:
 def permuted(net: Network, units: Sequence[Tensor]) -> Network:
     """Return ``net`` with its units in another order.
 
-    Args:
-        net: P members.
-        units: int64 (P, U) for each group of the layout: which unit comes to each place. Those of
-            inputs and outputs must be 0, 1, ..., and heads must stay together.
+    ``units`` int64 (P, U) for each group of the layout says which unit comes to each place. Those
+    of inputs and outputs must be 0, 1, ..., and heads must stay together.
     """
-    source = places(net.layout, units)
+    taken = places(net.layout, units)
     return child(
-        net,
-        net.weights.gather(1, source.weights),
-        net.statistics.gather(1, source.statistics),
+        net, net.weights.gather(1, taken.weights), net.statistics.gather(1, taken.statistics)
     )
 
 
-def _match(body: WeightLayout, own: "_Bank", other: "_Bank") -> list[Tensor]:
+def _match(body: WeightLayout, own: Tensor, other: Tensor) -> list[Tensor]:
     """Return for each group which of its own units, int64 (U,), comes to each place.
 
     Algorithm 1 begins anywhere. Here each group is first matched by what writes it alone, from the
@@ -95,29 +84,13 @@ def _together(body: WeightLayout) -> Iterator[tuple[int, ...]]:
             yield (index, partner[index]) if index in partner else (index,)
 
 
-class _Bank:
-    """The weights of one member, in float64 on the CPU."""
-
-    def __init__(self, weights: Tensor) -> None:
-        self._weights = weights.double().cpu()
-
-    def weight(self, affine: Affine) -> Tensor:
-        """Return (rows, columns)."""
-        weight: Tensor = self._weights[affine.weight].unflatten(0, affine.shape)
-        return weight
-
-    def bias(self, affine: Affine) -> Tensor:
-        """Return (columns,)."""
-        return self._weights[affine.bias]
-
-
 @dataclass(frozen=True)
 class _Matching:
-    """Two members, and the order of the first one's units so far."""
+    """Two members' weights, float64 (W,), and the order of the first one's units so far."""
 
     body: WeightLayout
-    own: _Bank
-    other: _Bank
+    own: Tensor
+    other: Tensor
     order: list[Tensor]
 
     def improve(self, groups: tuple[int, ...], known: Collection[int]) -> bool:
@@ -158,12 +131,12 @@ class _Matching:
     def _written(self, affine: Affine, group: int) -> Tensor:
         """Return the likeness of units by the weights that write them."""
         widths = [self.body.groups[column].width for column in affine.columns]
-        own, other = self.own.weight(affine), self.other.weight(affine)
+        own, other = (_weight(bank, affine) for bank in (self.own, self.other))
         if affine.rows is not None:
             own = own[self.order[affine.rows]]
         own, other = (
-            torch.cat([weight, bias[None]])
-            for weight, bias in ((own, self.own.bias(affine)), (other, self.other.bias(affine)))
+            torch.cat([weight, bank[affine.bias][None]])
+            for weight, bank in ((own, self.own), (other, self.other))
         )
         parts = zip(affine.columns, own.split(widths, 1), other.split(widths, 1), strict=True)
         products = [theirs.T @ mine for column, mine, theirs in parts if column == group]
@@ -171,11 +144,14 @@ class _Matching:
 
     def _read(self, affine: Affine) -> Tensor:
         """Return the likeness of units by the weights that read them."""
-        own, offset, columns = self.own.weight(affine), 0, []
-        for column in affine.columns:
-            columns.append(offset + self.order[column])
-            offset += self.body.groups[column].width
-        return self.other.weight(affine) @ own[:, torch.cat(columns)].T
+        columns = columns_from(self.body, affine, self.order)
+        return _weight(self.other, affine) @ _weight(self.own, affine)[:, columns].T
+
+
+def _weight(bank: Tensor, affine: Affine) -> Tensor:
+    """Return the weight (rows, columns) of an affine."""
+    weight: Tensor = bank[affine.weight].unflatten(0, affine.shape)
+    return weight
 
 
 def _assign(similar: Tensor) -> Tensor:
@@ -183,8 +159,7 @@ def _assign(similar: Tensor) -> Tensor:
     # Imported where it is needed, so that a machine without it can train.
     from scipy.optimize import linear_sum_assignment
 
-    rows, columns = linear_sum_assignment(similar.numpy(), maximize=True)
-    del rows  # 0, 1, 2, ...
+    _, columns = linear_sum_assignment(similar.numpy(), maximize=True)
     return torch.from_numpy(columns).long()
 
 

@@ -1,10 +1,6 @@
 """What operators share: checks of networks, children of given weights, random numbers.
 
-What operators ask of the networks that they are given.
-
-Random numbers that operators draw, a function of the stream alone.
-
-Axes: P members, N numbers.
+Axes: P members, Q children, W weights and S statistics of one member, N numbers.
 """
 
 from dataclasses import replace
@@ -13,51 +9,33 @@ import torch
 from torch import Tensor
 
 from hpsearch.game.stream import Stream
-from hpsearch.trainers.config.players import (
-    AttentionEncoder,
-    DeepSetsEncoder,
-    Encoder,
-    FlattenEncoder,
-)
 from hpsearch.trainers.networks import Network
 
 
 def child(net: Network, weights: Tensor, statistics: Tensor) -> Network:
-    """Return a network of the structure of ``net`` with ``weights`` (Q, W), ``statistics`` (Q, S).
-
-    Both are copied.
-    """
+    """Return a network of the structure of ``net`` with copies of (Q, W) and (Q, S)."""
     other = net.like(weights.shape[0])
     other.weights.copy_(weights)
     other.statistics.copy_(statistics)
     return other
 
 
-def scratch(net: Network, members: Tensor) -> Network:
-    """Return copies of the members int64 (Q,) to compute with and throw away.
+def scratch(net: Network) -> Network:
+    """Return a copy to compute with and throw away.
 
     Never compiled, because each network of its own shape would be a case of the one function that
     torch compiles, and drawn at no cost, because its first weights are written over.
     """
     towers = [replace(tower, init="uniform") for tower in net.towers]
-    keys = torch.zeros_like(members)
+    keys = torch.zeros(len(net.weights), dtype=torch.int64, device=net.weights.device)
     other = Network(net.inputs, towers, replace(net.arithmetic, compile="off"), Stream(keys, keys))
-    other.weights.copy_(net.weights[members])
-    other.statistics.copy_(net.statistics[members])
+    other.weights.copy_(net.weights)
+    other.statistics.copy_(net.statistics)
     return other
 
 
-def every_member(net: Network) -> Tensor:
-    """Return 0, 1, ..., int64 (P,)."""
-    return torch.arange(net.weights.shape[0], device=net.weights.device)
-
-
 def check_alike(first: Network, second: Network) -> None:
-    """Check that two parents have members and layers alike.
-
-    Raises:
-        ValueError: if one could not take over the other's weights.
-    """
+    """ValueError unless two parents have members and layers alike."""
     if first.structure != second.structure:
         raise ValueError(
             "parents must see the same, and have the same layers and activation; got "
@@ -71,11 +49,7 @@ def check_alike(first: Network, second: Network) -> None:
 
 
 def check_members(net: Network, **given: Tensor | Stream) -> None:
-    """Check that what is given by name has one row a member.
-
-    Raises:
-        ValueError: naming what has not.
-    """
+    """ValueError unless each named argument has one row a member."""
     num_members = net.weights.shape[0]
     for name, value in given.items():
         rows = (value.keys if isinstance(value, Stream) else value).shape[:1]
@@ -86,11 +60,7 @@ def check_members(net: Network, **given: Tensor | Stream) -> None:
 
 
 def check_shares(net: Network, **given: Tensor) -> None:
-    """Check that what is given by name is a vector of one number a member, in 0..1.
-
-    Raises:
-        ValueError: naming what is not.
-    """
+    """ValueError unless each named argument is a vector of one number a member, in 0..1."""
     check_numbers(net, **given)
     for name, value in given.items():
         if (value > 1).any():
@@ -98,11 +68,7 @@ def check_shares(net: Network, **given: Tensor) -> None:
 
 
 def check_numbers(net: Network, **given: Tensor) -> None:
-    """Check that what is given by name is a vector of one number a member, none below 0.
-
-    Raises:
-        ValueError: naming what is not.
-    """
+    """ValueError unless each named argument is a vector of one number a member, none below 0."""
     for name, value in given.items():
         if value.shape != net.weights.shape[:1]:
             raise ValueError(
@@ -114,40 +80,6 @@ def check_numbers(net: Network, **given: Tensor) -> None:
             raise ValueError(f"{name} must be finite and at least 0, got {value.tolist()}")
 
 
-def check_same_game(net: Network, target: Network) -> None:
-    """Check that a network can be what another one is to grow into.
-
-    Raises:
-        ValueError: if they differ in more than widths, depths, encoders' sizes and first weights.
-    """
-    own, wanted = _frame(net), _frame(target)
-    if own != wanted:
-        raise ValueError(
-            "growing keeps what is seen, the kind of encoder, the activation and the outputs; got "
-            f"{own}, wanted {wanted}"
-        )
-
-
-def _frame(net: Network) -> tuple[object, ...]:
-    """Return what growing keeps."""
-    towers = [
-        (_kind(tower.encoder), tower.activation, tower.num_outputs, tower.dueling)
-        for tower in net.towers
-    ]
-    return (net.inputs, *towers)
-
-
-def _kind(encoder: Encoder) -> object:
-    """Return what of an encoder does not grow."""
-    match encoder:
-        case FlattenEncoder():
-            return encoder
-        case DeepSetsEncoder():
-            return (encoder.name, encoder.pool)
-        case AttentionEncoder():
-            return encoder.name
-
-
 _HALF_A_STEP = 2.0**-25
 """half of what uniform numbers are multiples of: it keeps them off 0 and makes them symmetric"""
 
@@ -156,11 +88,6 @@ def normal(stream: Stream, num_numbers: int) -> Tensor:
     """Return the next ``num_numbers`` normal numbers of every member, float32 (P, N)."""
     drawn: Tensor = torch.special.ndtri(stream.uniform(num_numbers).double() + _HALF_A_STEP)
     return drawn.float()
-
-
-def signs(stream: Stream, num_numbers: int) -> Tensor:
-    """Return the next ``num_numbers`` numbers of every member, -1 or 1, float32 (P, N)."""
-    return torch.where(stream.uniform(num_numbers) < 0.5, -1.0, 1.0)
 
 
 def below(stream: Stream, num_numbers: int, bound: int) -> Tensor:

@@ -12,14 +12,14 @@ Q-values teach and learn as policies by their softmax (Rusu et al., Policy disti
 Axes: P members, B positions, b of them in a batch, A actions.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Literal, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from hpsearch.game.stream import Stream
-from hpsearch.population.operators.base import below, check_members, every_member, scratch
+from hpsearch.population.operators.base import below, check_members, scratch
 from hpsearch.population.operators.base import child as child_of
 from hpsearch.population.operators.options import Distillation
 from hpsearch.population.operators.safe_mutation import MetPositions
@@ -41,7 +41,7 @@ class Play(NamedTuple):
 
 
 class Lesson(NamedTuple):
-    """What there is to imitate."""
+    """What is to be imitated."""
 
     policy: Tensor
     """float32 (P, B, A), probabilities, 0 where the action is illegal"""
@@ -86,14 +86,10 @@ def distilled(
             )
         check_members(net, first=first.weights, stream=stream, seen=positions.features)
     lesson = lesson_of(first, second, positions, options)
-    student = scratch(child, every_member(child))
-    adam = torch.optim.Adam(
-        [student.weights],
-        lr=options.lr,
-        betas=(options.beta1, options.beta2),
-        eps=options.eps,
-    )
-    member = every_member(student)[:, None]
+    student = scratch(child)
+    betas = (options.beta1, options.beta2)
+    adam = torch.optim.Adam([student.weights], lr=options.lr, betas=betas, eps=options.eps)
+    member = torch.arange(len(student.weights), device=student.weights.device)[:, None]
     for _ in range(options.num_steps):
         index = below(stream, options.batch_size, positions.features.shape[1])
         part = Lesson(lesson.policy[member, index], lesson.value[member, index])
@@ -117,8 +113,10 @@ def lesson_of(
     plays = [play_of(net, positions, options, training=False) for net in (first, second)]
     if options.compare == "mean":
         return _of_both(plays, positions.legal)
-    rank = _RANKS[options.compare]
-    is_first = rank(plays[0].value) >= rank(plays[1].value)
+    own, other = (play.value for play in plays)
+    if options.compare == "standardised":
+        own, other = _standardised(own), _standardised(other)
+    is_first = own >= other
     policies = [play.log_policy.exp() * positions.legal for play in plays]
     return Lesson(
         torch.where(is_first[..., None], policies[0], policies[1]),
@@ -171,13 +169,3 @@ def _standardised(values: Tensor) -> Tensor:
     """Return (P, B) in standard deviations from each member's mean."""
     deviation = values.std(dim=1, keepdim=True, correction=0)
     return (values - values.mean(dim=1, keepdim=True)) / deviation.clamp(min=1e-12)
-
-
-def _raw(values: Tensor) -> Tensor:
-    return values
-
-
-_RANKS: dict[Literal["raw", "standardised"], Callable[[Tensor], Tensor]] = {
-    "raw": _raw,
-    "standardised": _standardised,
-}

@@ -1,4 +1,4 @@
-"""From what is said of units to what it means for the weights in the bank.
+"""From values of units to values of the weights in the bank, by `weight_layout`.
 
 Axes: P members, U units of a group, W weights and S statistics of one member.
 """
@@ -33,11 +33,10 @@ def places(source: WeightLayout, units: Sequence[Tensor]) -> Spread:
     Returns:
         int64 (P, W') and (P, S'), to `gather` with.
     """
-    num_members = units[0].shape[0]
-    nothing = torch.zeros(num_members, 1, dtype=torch.int64, device=units[0].device)
+    nothing = units[0].new_zeros(units[0].shape[0], 1)
     weights, statistics = [], [nothing[:, :0]]
     for affine in source.affines:
-        columns = _columns(source, affine, units)
+        columns = columns_from(source, affine, units)
         rows = nothing if affine.rows is None else units[affine.rows]
         weight = affine.start + rows[:, :, None] * affine.shape[1] + columns[:, None]
         weights += [weight.flatten(1), affine.bias.start + columns]
@@ -47,17 +46,19 @@ def places(source: WeightLayout, units: Sequence[Tensor]) -> Spread:
     return Spread(torch.cat(weights, dim=1), torch.cat(statistics, dim=1))
 
 
+def columns_from(source: WeightLayout, affine: Affine, units: Sequence[Tensor]) -> Tensor:
+    """Return which columns of the source's affine each column is taken from, (..., C')."""
+    columns, offset = [], 0
+    for group in affine.columns:
+        columns.append(offset + units[group])
+        offset += source.groups[group].width
+    return torch.cat(columns, dim=-1)
+
+
 def by_writer(layout: WeightLayout, values: Sequence[Tensor]) -> Spread:
-    """Return for every weight and statistic the value of the unit that it belongs to.
+    """Return for every weight and statistic the value of its unit; ``values`` (P, U) by group.
 
     A unit's own are its incoming weights, its bias, and its place in norms.
-
-    Args:
-        layout: of the network.
-        values: (P, U) for each group, of one dtype.
-
-    Returns:
-        (P, W) and (P, S) of that dtype.
     """
     weights, statistics = [], [values[0][:, :0]]
     for affine in layout.affines:
@@ -69,23 +70,16 @@ def by_writer(layout: WeightLayout, values: Sequence[Tensor]) -> Spread:
 
 
 def by_reader(layout: WeightLayout, values: Sequence[Tensor], otherwise: float) -> Tensor:
-    """Return (P, W): for every weight the value of the unit that it reads.
+    """Return for every weight the value of the unit that it reads, (P, W); (P, U) by group.
 
-    Args:
-        layout: of the network.
-        values: (P, U) for each group.
-        otherwise: the value of biases and norms, which read none.
+    Biases and norms, which read none, have the value ``otherwise``.
     """
     columns = []
     for affine in layout.affines:
-        num_columns = affine.shape[1]
-        nothing = values[0].new_full((values[0].shape[0], num_columns), otherwise)
-        read = (
-            nothing
-            if affine.rows is None
-            else values[affine.rows].repeat_interleave(num_columns, 1)
-        )
-        columns += [read, nothing]
+        width = affine.shape[1]
+        nothing = values[0].new_full((values[0].shape[0], width), otherwise)
+        rows = affine.rows
+        columns += [nothing if rows is None else values[rows].repeat_interleave(width, 1), nothing]
     return torch.cat(columns, dim=1)
 
 
@@ -94,11 +88,9 @@ def for_each_affine(layout: WeightLayout, value: Callable[[Affine], Tensor]) -> 
     weights, statistics = [], []
     for affine in layout.affines:
         own = value(affine)
-        weights.append(own.expand(-1, (affine.shape[0] + 1) * affine.shape[1]))
-        if affine.statistics is not None:
-            statistics.append(own.expand(-1, 2 * affine.shape[1]))
-    nothing = weights[0][:, :0]
-    return Spread(torch.cat(weights, dim=1), torch.cat([nothing, *statistics], dim=1))
+        weights.append(own.expand(-1, affine.size))
+        statistics.append(own.expand(-1, 0 if affine.statistics is None else 2 * affine.shape[1]))
+    return Spread(torch.cat(weights, dim=1), torch.cat(statistics, dim=1))
 
 
 def layer_sizes(net: Network) -> Tensor:
@@ -108,12 +100,3 @@ def layer_sizes(net: Network) -> Tensor:
         return net.weights[:, affine.weight].square().mean(dim=1, keepdim=True).sqrt()
 
     return for_each_affine(net.layout, size).weights
-
-
-def _columns(source: WeightLayout, affine: Affine, units: Sequence[Tensor]) -> Tensor:
-    """Return which columns of the source's affine each column is taken from, (P, C')."""
-    columns, offset = [], 0
-    for group in affine.columns:
-        columns.append(offset + units[group])
-        offset += source.groups[group].width
-    return torch.cat(columns, dim=1)

@@ -1,7 +1,4 @@
-"""What operators are told, as a study file and a trial's lineage hold it; needs no torch.
-
-The operators by name: what each needs and keeps, for plans of breeding; needs no torch.
-"""
+"""What operators are told, as a study file and a trial's lineage hold it; needs no torch."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -117,42 +114,15 @@ class Grow:
     of the root mean square of their layer's; with 0, copies of a unit stay equal for ever"""
 
 
-Changing = (
-    HostAndAgent
-    | GaussianMutation
-    | SafeMutation
-    | LayerCrossover
-    | UnitCrossover
-    | AlignedAverage
-    | DistillationCrossover
-)
+MixingWeights = LayerCrossover | UnitCrossover | AlignedAverage
+"""operators of two parents of one structure, whose second is kin of the first where there is any"""
+
+TwoParents = HostAndAgent | MixingWeights | DistillationCrossover
+
+Changing = HostAndAgent | GaussianMutation | SafeMutation | MixingWeights | DistillationCrossover
 """operators whose child plays otherwise than its first parent, in the same shape"""
 
 SameShape = Clone | Changing
 """operators whose child has its first parent's shape"""
 
 OperatorOptions = SameShape | Grow
-
-
-@dataclass(frozen=True)
-class Parents:
-    """How many parents an operator has."""
-
-    number: Literal[1, 2]
-    alike: bool
-    """whether two parents must have one structure, since their weights mix, so that the second is
-    kin of the first where there is any"""
-
-
-PARENTS: dict[str, Parents] = {
-    "clone": Parents(1, alike=False),
-    "host_and_agent": Parents(2, alike=False),
-    "gaussian_mutation": Parents(1, alike=False),
-    "safe_mutation": Parents(1, alike=False),
-    "layer_crossover": Parents(2, alike=True),
-    "unit_crossover": Parents(2, alike=True),
-    "average": Parents(2, alike=True),
-    "aligned_average": Parents(2, alike=True),
-    "distillation": Parents(2, alike=False),
-    "grow": Parents(1, alike=False),
-}

@@ -1,28 +1,16 @@
 """Safe mutation: noise that moves a player no further than asked for.
 
-Lehman et al., arXiv 1712.06563 (SM-G and SM-R); the proximal mutation of Bodnar et al., arXiv
-1906.09807, is its SM-G-SUM. Axes: P members, B positions, I inputs, W weights.
-
-How much each weight matters for what a network puts out.
-
 Lehman, Chen, Clune, Stanley, Safe mutations for deep and recurrent neural networks through output
-gradients, arXiv 1712.06563 (SM-G). Axes: P members, B positions, I inputs, O outputs,
-W weights of one member, K backward passes.
+gradients, arXiv 1712.06563 (SM-G-SUM and SM-R): the proximal mutation of Bodnar et al., arXiv
+1906.09807. Also positions that players meet, to mutate and to imitate on.
 
-How differently two networks play the same positions.
-
-A measure takes outputs before and after, float32 (P, B, A), and returns a number a member, float32
-(P,), 0 where nothing changed. Axes: P members, B positions, A actions.
-
-Positions that players meet, to mutate and to imitate on.
-
-Axes: P members, G games, T moves, B = T * G positions, I inputs, A actions.
+Axes: P members, G games, T moves, B = T * G positions, I inputs, A actions, O outputs, W weights of
+one member, K backward passes.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import sqrt
-from typing import Literal
 
 import torch
 from torch import Tensor
@@ -35,10 +23,8 @@ from hpsearch.population.operators.base import (
     check_members,
     check_shares,
     child,
-    every_member,
     normal,
     scratch,
-    signs,
 )
 from hpsearch.trainers.config.players import Role
 from hpsearch.trainers.networks import Network
@@ -51,83 +37,46 @@ from hpsearch.trainers.policies import (
     softmax,
 )
 
-Gradient = Literal["sum", "abs"]
+NUM_PASSES = 16
+"""backward passes at most that tell what matters to a mutation, K"""
 
 
-def sensitivity(
-    net: Network,
-    features: Tensor,
-    *,
-    tower: int,
-    gradient: Gradient,
-    max_passes: int,
-    stream: Stream,
-) -> Tensor:
-    """Return how far the outputs move with each weight, float32 (P, W).
+def sensitivity(net: Network, features: Tensor, *, tower: int, stream: Stream) -> Tensor:
+    """Return how far the outputs of a tower move with each weight, float32 (P, W).
 
-    The root of the sum, over outputs, of the squared mean derivative over positions ("sum", the
-    paper's SM-G-SUM) or of the squared mean of its absolute value ("abs", SM-G-ABS, which does not
-    let positions cancel and takes the memory of B networks). Weights of other towers get 0.
-
-    Args:
-        net: P members.
-        features: float32 (P, B, I).
-        tower: whose outputs.
-        gradient: "sum" or "abs".
-        max_passes: if there are more outputs, so many sums of them with random signs stand for
-            all. The expected square of such a sum is the sum of squares, so "sum" is estimated
-            without bias; "abs" then is of the sums.
-        stream: one row a member, for the signs.
+    The root of the sum, over outputs, of the squared mean derivative over positions ``features``
+    (P, B, I). Weights of other towers get 0. If there are more than `NUM_PASSES` outputs, so many
+    sums of them with random signs stand for all: the expected square of such a sum is the sum of
+    squares.
     """
-    sums = _sums(net.towers[tower].num_outputs, max_passes, stream)
-    if gradient == "sum":
-        return _of_mean(scratch(net, every_member(net)), features, tower=tower, sums=sums)
-    rows = zip(every_member(net), features, sums, strict=True)
-    return torch.stack([_by_position(net, p, x, tower=tower, sums=of) for p, x, of in rows])
-
-
-def _of_mean(net: Network, features: Tensor, *, tower: int, sums: Tensor) -> Tensor:
-    """Return the root of the sum of the squared derivatives of outputs' means, (P, W)."""
+    copy = scratch(net)
     squares = torch.zeros_like(net.weights)
-    for of in sums.unbind(1):
-        out = net(features, tower=tower).mean(dim=1)
-        squares += net.gradients((out * of).sum()).square()
+    for signs in _sums(net.towers[tower].num_outputs, stream).unbind(1):
+        out = copy(features, tower=tower).mean(dim=1)
+        squares += copy.gradients((out * signs).sum()).square()
     return squares.sqrt()
 
 
-def _by_position(net: Network, member: Tensor, x: Tensor, *, tower: int, sums: Tensor) -> Tensor:
-    """Return the same of one member (W,), with the mean of the derivatives' absolute values.
-
-    ``x`` is (B, I), ``sums`` (K, O).
-    """
-    # Positions as members: each has a gradient of its own.
-    bank = scratch(net, member.expand(len(x)))
-    squares = torch.zeros_like(net.weights[0])
-    for of in sums:
-        out = bank(x[:, None], tower=tower)[:, 0]
-        squares += bank.gradients((out * of).sum()).abs().mean(dim=0).square()
-    return squares.sqrt()
-
-
-def _sums(num_outputs: int, max_passes: int, stream: Stream) -> Tensor:
+def _sums(num_outputs: int, stream: Stream) -> Tensor:
     """Return which sums of outputs to derive, (P, K, O): each alone, or with random signs."""
-    num_members = stream.keys.shape[0]
-    if num_outputs <= max_passes:
+    if num_outputs <= NUM_PASSES:
         each = torch.eye(num_outputs, device=stream.keys.device)
-        return each.expand(num_members, -1, -1)
-    drawn = signs(stream, max_passes * num_outputs)
-    sums: Tensor = drawn.unflatten(1, (max_passes, num_outputs)) / sqrt(max_passes)
+        return each.expand(stream.keys.shape[0], -1, -1)
+    signs = torch.where(stream.uniform(NUM_PASSES * num_outputs) < 0.5, -1.0, 1.0)
+    sums: Tensor = signs.unflatten(1, (NUM_PASSES, num_outputs)) / sqrt(NUM_PASSES)
     return sums
 
 
 Measure = Callable[[Tensor, Tensor], Tensor]
+"""from outputs before and after, float32 (P, B, A), how differently a member plays, float32 (P,), 0
+where nothing changed"""
 
 
 def policy_change(legal: Tensor) -> Measure:
-    """Return the measure of players who draw by probabilities.
+    """Return the measure of players who draw by probabilities; ``legal`` is bool (P, B, A).
 
     The mean over positions of the total variation between the two: the share of moves that would
-    be others. ``legal`` is bool (P, B, A).
+    be others.
     """
 
     def measure(before: Tensor, after: Tensor) -> Tensor:
@@ -138,38 +87,14 @@ def policy_change(legal: Tensor) -> Measure:
 
 
 def greedy_change(legal: Tensor) -> Measure:
-    """Return the measure of players who play what they value highest.
+    """Return the measure of players who play what they value highest; ``legal`` bool (P, B, A).
 
-    The share of positions where that is another action. ``legal`` is bool (P, B, A).
+    The share of positions where that is another action.
     """
 
     def measure(before: Tensor, after: Tensor) -> Tensor:
         best, new = (legal_values(values, legal).argmax(dim=2) for values in (before, after))
         return (best != new).float().mean(dim=1)
-
-    return measure
-
-
-def output_change(legal: Tensor) -> Measure:
-    """Return the root mean square change of the outputs at ``legal`` bool (P, B, A)."""
-
-    def measure(before: Tensor, after: Tensor) -> Tensor:
-        squares = (after - before).square().where(legal, 0.0)
-        return (squares.sum(dim=(1, 2)) / legal.sum(dim=(1, 2))).sqrt()
-
-    return measure
-
-
-def relative_change(legal: Tensor) -> Measure:
-    """Return the measure `output_change` in standard deviations of the outputs before.
-
-    For values, whose unit depends on rewards and discount.
-    """
-    change = output_change(legal)
-
-    def measure(before: Tensor, after: Tensor) -> Tensor:
-        mean = before.where(legal, 0.0).sum(dim=(1, 2)) / legal.sum(dim=(1, 2))
-        return change(before, after) / change(mean[:, None, None].expand_as(before), before)
 
     return measure
 
@@ -192,8 +117,6 @@ def safe_mutation(
     tower: int,
     bound: Tensor,
     measure: Measure,
-    gradient: Gradient,
-    max_passes: int,
     stream: Stream,
 ) -> Network:
     """Return children whose ``tower`` differs by as much noise as ``bound`` admits.
@@ -211,9 +134,7 @@ def safe_mutation(
         features: float32 (P, B, I), positions that the parents meet.
         tower: which one mutates.
         bound: float32 (P,), of what ``measure`` says of outputs before and after.
-        measure: from `divergence`.
-        gradient: "sum" or "abs", see `sensitivity`.
-        max_passes: see `sensitivity`.
+        measure: `policy_change` or `greedy_change`.
         stream: one row a member.
 
     Raises:
@@ -223,9 +144,7 @@ def safe_mutation(
     check_members(net, features=features, stream=stream)
     if not 0 <= tower < len(net.towers):
         raise ValueError(f"tower must be in 0..{len(net.towers) - 1}, got {tower}")
-    matters = sensitivity(
-        net, features, tower=tower, gradient=gradient, max_passes=max_passes, stream=stream
-    )
+    matters = sensitivity(net, features, tower=tower, stream=stream)
     own = net.layout.columns(tower)
     noise = torch.zeros_like(net.weights)
     noise[:, own] = normal(stream, own.stop - own.start) / _floored(matters[:, own])
@@ -239,7 +158,7 @@ def _largest_scale(
     net: Network, features: Tensor, *, tower: int, noise: Tensor, bound: Tensor, measure: Measure
 ) -> Tensor:
     """Return the largest scale (P,) found at which the measure keeps to the bound, else 0."""
-    before, tried = net(features, tower=tower), scratch(net, every_member(net))
+    before, tried = net(features, tower=tower), scratch(net)
     low, high = torch.full_like(bound, SMALLEST_LOG2_SCALE), torch.zeros_like(bound)
     largest = torch.zeros_like(bound)
     for _ in range(NUM_HALVINGS):
@@ -266,7 +185,7 @@ def _size(rows: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class MetPositions:
-    """What a role sees, and what it may do there."""
+    """Positions that a role meets: what it sees, and what it may do."""
 
     features: Tensor
     """float32 (P, B, I)"""
@@ -274,7 +193,6 @@ class MetPositions:
     """bool (P, B, A), at least one a position"""
 
     def __add__(self, other: "MetPositions") -> "MetPositions":
-        """Return the positions of both, member by member."""
         return MetPositions(
             torch.cat([self.features, other.features], dim=1),
             torch.cat([self.legal, other.legal], dim=1),

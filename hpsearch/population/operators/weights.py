@@ -1,18 +1,7 @@
-"""Children by weights alone: copies, Gaussian mutation, averages and crossover.
+"""Children by weights alone: copies, mutation, crossover by layers or units, averages.
 
-The exploit step of population based training (Jaderberg et al., arXiv 1711.09846).
-
-Gaussian mutation: noise on every weight, as large as its layer's weights say.
-
-Axes: P members, W weights of one member.
-
-Averages of parents: one network for two, at no cost of playing.
-
-Axes: P members, B positions, I inputs.
-
-Crossover of weights: every layer, or every unit, from one of two parents.
-
-Axes: P members, U units of a group.
+A copy is the exploit step of population based training (Jaderberg et al., arXiv 1711.09846).
+Axes: P members, W weights of one member, B positions, I inputs.
 """
 
 from collections.abc import Iterator, Mapping
@@ -28,7 +17,6 @@ from hpsearch.population.operators.base import (
     check_numbers,
     check_shares,
     child,
-    every_member,
     normal,
 )
 from hpsearch.population.operators.layout import Spread, by_writer, for_each_affine, layer_sizes
@@ -40,19 +28,7 @@ from hpsearch.trainers.networks.layers import BATCH_NORM_MOMENTUM
 
 def clone(net: Network) -> Network:
     """Return a copy of all members, which shares no memory with ``net``."""
-    return clone_members(net, every_member(net))
-
-
-def clone_members(net: Network, members: Tensor) -> Network:
-    """Return copies of the members int64 (Q,), each as often as it stands there.
-
-    Raises:
-        ValueError: if there is no such member.
-    """
-    num_members = net.weights.shape[0]
-    if ((members < 0) | (members >= num_members)).any():
-        raise ValueError(f"members must be in 0..{num_members - 1}, got {members.tolist()}")
-    return child(net, net.weights[members], net.statistics[members])
+    return child(net, net.weights, net.statistics)
 
 
 def host_and_agent(
@@ -98,39 +74,16 @@ def gaussian_mutation(net: Network, *, strength: Tensor, stream: Stream) -> Netw
 
 
 def aligned_average(first: Network, second: Network, *, share: Tensor) -> Network:
-    """Return ``share`` of the first parents' weights plus the rest of the aligned second ones'.
+    """Return ``share`` float32 (P,) of the first parents and the rest of the aligned second ones.
 
     Ainsworth et al., Git Re-Basin, arXiv 2209.04836. The child keeps the first parent's order of
     units. Activations of an average vary less than those of its parents (Jordan et al., REPAIR,
     arXiv 2211.08403): `with_statistics_of` gives batch norms what the child itself sees.
-
-    Args:
-        first: P parents.
-        second: P parents of the same structure.
-        share: float32 (P,), of the first in the average.
-
-    Raises:
-        ValueError: if the parents are not alike, or ``share`` is not of P members.
-    """
-    return average(first, aligned(second, first), share=share)
-
-
-def average(first: Network, second: Network, *, share: Tensor) -> Network:
-    """Return ``share`` of the first parents' weights and statistics plus the rest of the second's.
-
-    For parents of one descent, whose units mean the same (Wortsman et al., Model soups, arXiv
-    2203.05482).
-
-    Args:
-        first: P parents.
-        second: P parents of the same structure.
-        share: float32 (P,), of the first in the average.
-
-    Raises:
-        ValueError: if the parents are not alike, or ``share`` is not of P members.
+    ValueError if the parents are not alike, or ``share`` is not of P members.
     """
     check_alike(first, second)
     check_shares(first, share=share)
+    second = aligned(second, first)
     part = share[:, None]
     return child(
         first,
@@ -143,20 +96,18 @@ def average(first: Network, second: Network, *, share: Tensor) -> Network:
 def with_statistics_of(net: Network, features: Tensor) -> Network:
     """Return ``net`` with the running statistics of its batch norms measured on ``features``.
 
-    Args:
-        net: P members.
-        features: float32 (P, B, I), what the children see in their games; B > 1.
+    These are float32 (P, B, I), what the children see in their games; B > 1.
     """
-    child = clone(net)
-    if not child.statistics.shape[1]:
-        return child
+    measured = clone(net)
+    if not measured.statistics.shape[1]:
+        return measured
     # Running statistics move by a share of the way to a batch's. From 0 they come to that share of
     # the batch's, in every layer, because in training a norm does not look at them.
-    child.statistics.zero_()
+    measured.statistics.zero_()
     for tower in range(len(net.towers)):
-        child(features, tower=tower, training=True)
-    child.statistics.div_(BATCH_NORM_MOMENTUM)
-    return child
+        measured(features, tower=tower, training=True)
+    measured.statistics.div_(BATCH_NORM_MOMENTUM)
+    return measured
 
 
 def layer_crossover(first: Network, second: Network, *, share: Tensor, stream: Stream) -> Network:
@@ -176,15 +127,14 @@ def layer_crossover(first: Network, second: Network, *, share: Tensor, stream: S
         ValueError: if the parents are not alike, or something is not of P members.
     """
     _check(first, second, share, stream)
-    body = first.layout
-    genes = list(_genes(body))
+    genes = list(_genes(first.layout))
     is_first = stream.uniform(len(genes)) < share[:, None]
     gene_of = {affine.start: index for index, gene in enumerate(genes) for affine in gene}
 
     def from_first(affine: Affine) -> Tensor:
         return is_first[:, gene_of[affine.start], None]
 
-    return _mixed(first, second, for_each_affine(body, from_first))
+    return _mixed(first, second, for_each_affine(first.layout, from_first))
 
 
 def unit_crossover(first: Network, second: Network, *, share: Tensor, stream: Stream) -> Network:
@@ -193,21 +143,12 @@ def unit_crossover(first: Network, second: Network, *, share: Tensor, stream: St
     A unit goes with its incoming weights, bias, place in norms and running statistics, and all
     that writes one residual stream takes a unit from the same parent. It means what it meant only
     if its inputs do: parents of different descent should be aligned first (`alignment.aligned`).
-
-    Args:
-        first: P parents.
-        second: P parents of the same structure.
-        share: float32 (P,), probability that a unit comes from ``first``.
-        stream: one row a member.
-
-    Raises:
-        ValueError: if the parents are not alike, or something is not of P members.
+    Arguments and errors are those of `layer_crossover`.
     """
     _check(first, second, share, stream)
-    body = first.layout
-    widths = [group.width for group in body.groups]
+    widths = [group.width for group in first.layout.groups]
     is_first = stream.uniform(sum(widths)) < share[:, None]
-    return _mixed(first, second, by_writer(body, is_first.split(widths, dim=1)))
+    return _mixed(first, second, by_writer(first.layout, is_first.split(widths, dim=1)))
 
 
 def _check(first: Network, second: Network, share: Tensor, stream: Stream) -> None:
@@ -216,9 +157,9 @@ def _check(first: Network, second: Network, share: Tensor, stream: Stream) -> No
     check_members(first, stream=stream)
 
 
-def _genes(body: WeightLayout) -> Iterator[list[Affine]]:
+def _genes(layout: WeightLayout) -> Iterator[list[Affine]]:
     """Yield the affines that are inherited together."""
-    for items in body.towers:
+    for items in layout.towers:
         gene: list[Affine] = []
         for item in items:
             is_norm = isinstance(item.layer, BatchNorm | LayerNorm)

@@ -3,21 +3,16 @@
 P(host i beats agent j) = 1 / (1 + exp(-(a_i - b_j))). Hosts meet agents alone, so one scale
 holds both. Source: Bradley and Terry, Biometrika 39 (1952). A normal prior on the strengths keeps
 those finite who never lost or never won.
-Axes: P hosts, Q agents, K = P + Q players, hosts first.
-
-Who won a game that has no winner: the host, if it was over sooner than usual.
-
-Axes: P hosts, Q agents, G games of each pair.
+Axes: P hosts, Q agents, K = P + Q players, hosts first, G games of each pair.
 """
 
 from dataclasses import dataclass
-from statistics import NormalDist
 
 import numpy as np
 import numpy.typing as npt
 
 from hpsearch.population.normal import num_errors
-from hpsearch.population.statistics import Floats, checked_num_games
+from hpsearch.population.statistics import Floats, Ints, checked_num_games
 
 MAX_STEPS = 100
 ENOUGH = 1e-20
@@ -38,26 +33,12 @@ class Strengths:
     covariance: Floats
     """(K, K) of hosts, then agents"""
 
-    def chances(self) -> Floats:
-        """Return how likely each host is to beat each agent, float64 (P, Q)."""
-        return _sigmoid(self.hosts[:, None] - self.agents)
-
     def intervals(self, confidence: float) -> tuple[Floats, Floats]:
         """Return the ends of the intervals of hosts (2, P) and agents (2, Q)."""
         reach = num_errors(confidence) * np.sqrt(self.covariance.diagonal())
         strengths = np.concatenate([self.hosts, self.agents])
         ends = np.stack([strengths - reach, strengths + reach])
         return ends[:, : len(self.hosts)], ends[:, len(self.hosts) :]
-
-    def chance_stronger(self) -> Floats:
-        """Return how likely player i is stronger than player j, float64 (K, K), 1/2 for i = j."""
-        strengths = np.concatenate([self.hosts, self.agents])
-        lead = strengths[:, None] - strengths
-        variance = self.covariance.diagonal()
-        error = np.sqrt(np.maximum(variance[:, None] + variance - 2 * self.covariance, 0.0))
-        normal = np.vectorize(NormalDist().cdf, otypes=[np.float64])
-        chances: Floats = normal(np.where(error > 0, lead / np.where(error > 0, error, 1.0), 0.0))
-        return chances
 
 
 def bradley_terry(wins: npt.ArrayLike, games: npt.ArrayLike, *, ridge: float) -> Strengths:
@@ -87,16 +68,12 @@ def bradley_terry(wins: npt.ArrayLike, games: npt.ArrayLike, *, ridge: float) ->
         raise ValueError(f"ridge must be above 0, got {ridge!r}")
     try:
         strengths, covariance = _most_likely(won, played, ridge)
-    except (np.linalg.LinAlgError, _NotFoundError) as error:
+    except np.linalg.LinAlgError as error:
         raise RuntimeError(
             f"the strengths of {len(won)} hosts and {won.shape[1]} agents were not found in "
             f"{MAX_STEPS} steps; raise {ridge=}, or leave out players with very few games"
         ) from error
     return Strengths(strengths[: len(won)], strengths[len(won) :], covariance)
-
-
-class _NotFoundError(Exception):
-    """The steps did not come to an end."""
 
 
 def _most_likely(won: Floats, played: Floats, ridge: float) -> tuple[Floats, Floats]:
@@ -115,12 +92,12 @@ def _most_likely(won: Floats, played: Floats, ridge: float) -> tuple[Floats, Flo
             length /= 2
         strengths = strengths + length * step
     if not decrement < BEARABLE:
-        raise _NotFoundError
+        raise np.linalg.LinAlgError("the steps did not come to an end")
     # Strengths mean something up to a common shift alone; what is unsure of it is not reported.
     centre = np.eye(len(strengths)) - 1.0 / len(strengths)
     covariance = centre @ np.linalg.inv(_slopes(strengths, won, played, ridge)[1]) @ centre
-    if covariance.diagonal().min() < 0:  # nothing but rounding is left of some
-        raise _NotFoundError
+    if covariance.diagonal().min() < 0:
+        raise np.linalg.LinAlgError("nothing but rounding is left of a variance")
     return strengths, covariance
 
 
@@ -152,17 +129,11 @@ def _sigmoid(logits: Floats) -> Floats:
     return chances
 
 
-def wins_by_speed(moves: npt.NDArray[np.int64]) -> Floats:
-    """Return how many games each host won against each agent, float64 (P, Q).
+def wins_by_speed(moves: Ints) -> Floats:
+    """Return how many of the games (P, Q, G) each host won against each agent, float64 (P, Q).
 
     A host wins a game that takes fewer moves than the median over all pairs from the same start; a
     game that takes as many is half a win. So a start that takes long for all favours none.
-
-    Args:
-        moves: (P, Q, G) lengths of games, the cap where one did not finish: `CrossPlay.moves`.
-
-    Raises:
-        ValueError: if there are no games, or ``moves`` has other axes.
     """
     checked_num_games(moves)
     usual = np.median(moves, axis=(0, 1))

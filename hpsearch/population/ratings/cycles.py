@@ -1,19 +1,13 @@
 """Cycles of best answers: agent x holds host a down, host b beats x, agent y holds b down.
 
 Where there is one, no host is the best, and training against the newest opponent alone goes round.
-Axes: P hosts, Q agents.
-
-How much of a payoff is not told by one strength for each player. Axes: P hosts, Q agents.
-
-On the graph in which every host meets every agent, the combinatorial Hodge decomposition (Jiang,
-Lim, Yao and Ye, Mathematical Programming 127, 2011; Balduzzi et al. 2018 for tournaments) splits a
-payoff into a transitive part, a number for the host less one for the agent, and a cyclic part,
-which sums to zero over the opponents of every player. Payoffs that only bend the scale of
-strengths count as cyclic too, so compare the shares of rho and of log rho, and look at `cycles`.
-
-What a match says of a population as a whole: its value, who is played, how far it goes round.
-
 Axes: P hosts, Q agents, G games of each pair.
+
+How much of a payoff is cyclic is told by the combinatorial Hodge decomposition of the graph in
+which every host meets every agent (Jiang, Lim, Yao and Ye, Mathematical Programming 127, 2011;
+Balduzzi et al. 2018 for tournaments): a transitive part, a number for the host less one for the
+agent, and a cyclic part, which sums to zero over the opponents of every player. Payoffs that only
+bend the scale of strengths count as cyclic too, so compare the shares of rho and of log rho.
 """
 
 from dataclasses import dataclass
@@ -46,9 +40,6 @@ def best_response_cycles(payoff: npt.ArrayLike, *, margin: float) -> list[Cycle]
     Args:
         payoff: (P, Q) what hosts earn, and agents lose.
         margin: gain below which no player switches, such as twice a standard error.
-
-    Raises:
-        ValueError: if the payoff is not a matrix of finite numbers.
     """
     matrix = checked_payoff(payoff)
     cycles: dict[tuple[tuple[int, int], ...], Cycle] = {}
@@ -78,9 +69,6 @@ def swap_cycles(
         errors: (P, Q) standard errors of the payoff, taken as independent, or one for all.
         confidence: of the intervals of the gains.
         num_cycles: how many at most.
-
-    Raises:
-        ValueError: if the payoff is not a matrix of finite numbers, or confidence is out of range.
     """
     matrix = checked_payoff(payoff)
     reach = num_errors(confidence) * np.asarray(errors, dtype=np.float64)
@@ -121,11 +109,7 @@ def _cycle(matrix: Floats, states: list[tuple[int, int]]) -> Cycle:
 def _swap_gains(a: Floats, b: Floats, *, square_a: Floats, square_b: Floats) -> Floats:
     """Return the least certain gain (Q, Q) of the cycle through agents x (rows) and y (columns).
 
-    Args:
-        a: (Q,) what the first host earns.
-        b: (Q,) what the second host earns.
-        square_a: (Q,) squares of how far the intervals of ``a`` reach.
-        square_b: the same of ``b``.
+    All arguments are (Q,): what two hosts earn, and the squares of how far their intervals reach.
     """
     between = np.sqrt(square_a + square_b)
     ahead, behind = a - b - between, b - a - between
@@ -154,24 +138,9 @@ class Decomposition:
     cyclic: Floats
     """(P, Q) every row and every column sums to zero"""
 
-    @property
-    def cyclic_share(self) -> float:
-        """Part of the payoff's variance that is cyclic, 0 for a payoff that is all alike."""
-        cyclic, total = np.square(self.cyclic).sum(), self.square_differences
-        return float(cyclic / total) if total else 0.0
-
-    @property
-    def square_differences(self) -> float:
-        """Return the sum of squares around the mean."""
-        return float(np.square(self.hosts[:, None] - self.agents + self.cyclic).sum())
-
 
 def decompose(payoff: npt.ArrayLike) -> Decomposition:
-    """Split what hosts earn (P, Q) into what each player and what each pair contributes.
-
-    Raises:
-        ValueError: if the payoff is not a matrix of finite numbers.
-    """
+    """Split what hosts earn (P, Q) into what each player and what each pair contributes."""
     matrix = checked_payoff(payoff)
     # From one of them, so that rounding is no difference where all are alike.
     shift = float(matrix[0, 0])
@@ -183,7 +152,7 @@ def decompose(payoff: npt.ArrayLike) -> Decomposition:
 
 
 def cyclic_share_beyond_noise(payoff: npt.ArrayLike, errors: npt.ArrayLike) -> float:
-    """Return the cyclic share that measurement noise does not explain, between 0 and 1.
+    """Return the cyclic share of a payoff's variance, less measurement noise, between 0 and 1.
 
     Independent noise of variance s^2 in a cell adds s^2 (1 - 1/P)(1 - 1/Q) to the cyclic sum of
     squares and s^2 (1 - 1/PQ) to that around the mean; both are taken off.
@@ -191,16 +160,14 @@ def cyclic_share_beyond_noise(payoff: npt.ArrayLike, errors: npt.ArrayLike) -> f
     Args:
         payoff: (P, Q) what hosts earn.
         errors: (P, Q) standard errors of it, or one for all.
-
-    Raises:
-        ValueError: if the payoff is not a matrix of finite numbers.
     """
     matrix = checked_payoff(payoff)
     p, q = matrix.shape
     noise = np.square(np.broadcast_to(np.asarray(errors, dtype=np.float64), matrix.shape)).sum()
     parts = decompose(matrix)
     cyclic = np.square(parts.cyclic).sum() - noise * (1 - 1 / p) * (1 - 1 / q)
-    total = parts.square_differences - noise * (1 - 1 / (p * q))
+    differences = np.square(parts.hosts[:, None] - parts.agents + parts.cyclic).sum()
+    total = differences - noise * (1 - 1 / (p * q))
     return float(np.clip(cyclic / total, 0.0, 1.0)) if total > 0 else 0.0
 
 
@@ -232,12 +199,8 @@ class MetaGame:
     """of best answers, the strongest first"""
 
 
-def meta_game(moves: npt.NDArray[np.int64]) -> MetaGame | None:
-    """Return the game that is played, None where its equilibrium cannot be told.
-
-    Args:
-        moves: (P, Q, G) lengths of games, at least two of each pair.
-    """
+def meta_game(moves: Ints) -> MetaGame | None:
+    """Return the game of lengths (P, Q, G), G > 1; None where its equilibrium is not clear."""
     rho: Floats = 1.0 / moves.mean(axis=2)
     try:
         equilibrium = max_entropy_equilibrium(rho)

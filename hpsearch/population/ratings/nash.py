@@ -1,21 +1,16 @@
 """The zero-sum game between a population of hosts and one of agents, solved.
 
-Hosts are the rows and want the payoff high, agents the columns and want it low. Axes: P hosts,
-Q agents.
+Hosts are the rows and want the payoff high, agents the columns and want it low. Of all equilibria
+the one of largest entropy rates players (Nash averaging): copies of a player, and players that none
+would choose, change no other rating. Source: Balduzzi et al., Re-evaluating evaluation (NeurIPS
+2018, arXiv 1806.02643), of which appendix D treats the rectangular game.
 
-Of all optimal strategies of one player, the one of largest entropy.
+A linear program finds the optimal face of each side: the support of its strategies, the opponents'
+answers that always hold the player to the value, and a point inside. What is left is a smooth
+concave problem, solved by Newton steps within the face, with a logarithmic barrier for the answers
+that could come to bind (Boyd and Vandenberghe, Convex Optimization, 2004, section 11.3).
 
-By then the optimal face is known: the support of its strategies, the opponents' answers that always
-hold the player to the value, and a point inside. What is left is a smooth concave problem, solved
-by Newton steps within the face, with a logarithmic barrier for the answers that could come to bind
-(Boyd and Vandenberghe, Convex Optimization, 2004, section 11.3).
-
-Nash averaging: players rated by what they earn against the opponents that matter.
-
-Copies of a player, and players that none would choose, change no other rating.
-Axes: P hosts, Q agents.
-
-How far a pair of mixed strategies is from an equilibrium. Axes: P hosts, Q agents.
+Axes: P hosts, Q agents; of one side S strategies in its support.
 """
 
 from dataclasses import dataclass
@@ -25,13 +20,157 @@ import numpy.typing as npt
 
 from hpsearch.population.statistics import Floats, checked_payoff
 
-BARRIERS = tuple(10.0**-k for k in range(1, 12))
-MAX_STEPS = 60
 REMEDY = (
     "leave out players that are copies of others, and look at the payoff's scale: differences "
     "below 1e-9 of its range do not count"
 )
 """what helps where numbers are too close"""
+DIGITS = 9
+"""to which payoffs count, as parts of their range; equal but for rounding must not look different,
+and the solver of linear programs takes smaller numbers for zero"""
+ROUNDING = 1e-14
+"""differences, as parts of the largest payoff, that are none"""
+SOLVERS = ("highs", "highs-ipm")
+"""one gives up on a few degenerate games that the other solves"""
+LARGEST_SCALE = 1e6
+"""one over the least share, and over the least slack, that are told from zero"""
+
+
+@dataclass(frozen=True)
+class Equilibrium:
+    """A pair of strategies from which neither side wants to depart."""
+
+    hosts: Floats
+    """(P,) how often each host is played"""
+    agents: Floats
+    """(Q,) how often each agent is played"""
+    value: float
+    """what hosts earn by it, in the payoff's unit"""
+
+
+def max_entropy_equilibrium(payoff: npt.ArrayLike) -> Equilibrium:
+    """Return the equilibrium of largest entropy, which is unique, to 1e-8 of the payoff's range.
+
+    Args:
+        payoff: (P, Q) what hosts earn, such as rho.
+
+    Raises:
+        ValueError: if the payoff is not a matrix of finite numbers.
+        RuntimeError: if it is not found, because players or payoffs are too close.
+    """
+    matrix = checked_payoff(payoff)
+    rows, columns = undominated(matrix)
+    left = matrix[np.ix_(rows, columns)]
+    low, spread = float(left.min()), float(np.ptp(left))
+    scaled = np.zeros_like(left)
+    if spread <= ROUNDING * float(np.abs(left).max()):
+        spread = 0.0
+    else:
+        scaled = np.round((left - low) / spread, DIGITS)
+    some = _some_equilibrium(scaled)
+    hosts, agents = np.zeros(len(matrix)), np.zeros(matrix.shape[1])
+    is_host, is_agent = some.hosts > 0, some.agents > 0
+    tight = scaled[np.ix_(is_host, is_agent)]
+    hosts[rows[is_host]] = maximum_entropy(
+        some.hosts[is_host],
+        tight=tight,
+        loose=scaled[np.ix_(is_host, ~is_agent)],
+        value=some.value,
+    )
+    agents[columns[is_agent]] = maximum_entropy(
+        some.agents[is_agent],
+        tight=-tight.T,
+        loose=-scaled[np.ix_(~is_host, is_agent)].T,
+        value=-some.value,
+    )
+    return Equilibrium(hosts, agents, low + spread * some.value)
+
+
+def undominated(payoff: Floats) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return the rows and the columns that are left without the strictly dominated ones, ascending.
+
+    A player that another of its side surpasses against all opponents is in no equilibrium. It goes
+    first, so that one hopeless player does not make the differences of all others look small; those
+    who are left may dominate each other, and so on.
+    """
+    rows, columns = np.arange(len(payoff)), np.arange(payoff.shape[1])
+    while True:
+        left = payoff[np.ix_(rows, columns)]
+        keep_rows, keep_columns = _undominated_rows(left), _undominated_rows(-left.T)
+        if keep_rows.all() and keep_columns.all():
+            return rows, columns
+        rows, columns = rows[keep_rows], columns[keep_columns]
+
+
+def _undominated_rows(payoff: Floats) -> npt.NDArray[np.bool_]:
+    # Beyond the digits that count, so that players who are equal but for rounding stay equal.
+    least = 10.0**-DIGITS * float(np.ptp(payoff))
+    return np.array([not (payoff > row + least).all(axis=1).any() for row in payoff])
+
+
+def _some_equilibrium(payoff: Floats) -> Equilibrium:
+    """Return an equilibrium that plays all players which any equilibrium plays."""
+    x, y, w = _interior(payoff)
+    # Of a player's share and its slack exactly one is positive.
+    hosts = np.where(x > w - payoff @ y, x, 0.0)
+    agents = np.where(y > x @ payoff - w, y, 0.0)
+    hosts, agents = hosts / hosts.sum(), agents / agents.sum()
+    return Equilibrium(hosts, agents, float(hosts @ payoff @ agents))
+
+
+def _interior(payoff: Floats) -> tuple[Floats, Floats, float]:
+    """Return strategies x, y of largest support and the value w, up to one common factor.
+
+    Strategies x, y are optimal just if x earns at least w against every agent, and y concedes at
+    most w to every host. By Goldman and Tucker (1956) some such pair has, for every player, either
+    its share or its slack positive. All of this may be scaled, so that pair makes, summed over
+    players, min(share, 1) + min(slack, 1) as large as it can be (Freund, Roundy and Todd 1985).
+    """
+    # Imported here, because scipy.optimize takes a third of a second.
+    from scipy.optimize import linprog
+
+    p, q = payoff.shape
+    zero_p, zero_q = np.zeros((p, p)), np.zeros((q, q))
+    cross, one_p, one_q = np.zeros((p, q)), np.ones((p, 1)), np.ones((q, 1))
+    none_p, none_q = np.zeros((p, 1)), np.zeros((q, 1))
+    id_p, id_q = np.eye(p), np.eye(q)
+    # Columns: x, y, w, scale, and of each what counts up to 1: x, y, host slack, agent slack.
+    at_most = np.block(
+        [
+            [-id_p, cross, none_p, none_p, id_p, cross, zero_p, cross],
+            [cross.T, -id_q, none_q, none_q, cross.T, id_q, cross.T, zero_q],
+            [zero_p, payoff, -one_p, none_p, zero_p, cross, id_p, cross],
+            [-payoff.T, zero_q, one_q, none_q, cross.T, zero_q, cross.T, id_q],
+        ]
+    )
+    counted = p + q
+    sums = np.zeros((2, 2 + 3 * counted))
+    sums[0, :p], sums[1, p:counted], sums[:, counted + 1] = 1.0, 1.0, -1.0
+    for method in SOLVERS:
+        solved = linprog(
+            np.concatenate([np.zeros(counted + 2), -np.ones(2 * counted)]),
+            A_ub=at_most,
+            b_ub=np.zeros(2 * counted),
+            A_eq=sums,
+            b_eq=np.zeros(2),
+            bounds=[
+                *[(0, None)] * counted,
+                *((None, None), (1, LARGEST_SCALE)),
+                *[(0, 1)] * 2 * counted,
+            ],
+            method=method,
+        )
+        if solved.status == 0:
+            break
+    if solved.status != 0:
+        raise RuntimeError(
+            f"the equilibrium of {p} hosts x {q} agents failed: {solved.message}; {REMEDY}"
+        )
+    return solved.x[:p], solved.x[p:counted], solved.x[counted]
+
+
+BARRIERS = tuple(10.0**-k for k in range(1, 12))
+MAX_STEPS = 60
 RANK_TOLERANCE = 1e-9
 ENOUGH = 1e-24
 """squared Newton decrement, twice the entropy that is still to be won"""
@@ -40,19 +179,13 @@ BEARABLE = 1e-10
 
 
 def maximum_entropy(inside: Floats, *, tight: Floats, loose: Floats, value: float) -> Floats:
-    """Return the strategy of largest entropy.
+    """Return the optimal strategy of largest entropy, (S,); RuntimeError if it is not found.
 
     Args:
         inside: (S,) a strategy on the support, all entries positive.
         tight: (S, T) payoffs against the answers that every optimal strategy makes equal.
         loose: (S, L) payoffs against the other answers; ``inside`` earns more than ``value``.
         value: of the game.
-
-    Returns:
-        float64 (S,).
-
-    Raises:
-        RuntimeError: if it is not found.
     """
     face = _directions(tight)
     if not face.shape[1]:
@@ -115,210 +248,6 @@ def _climb(
     return place, decrement
 
 
-DIGITS = 9
-"""to which payoffs count, as parts of their range; equal but for rounding must not look different,
-and the solver of linear programs takes smaller numbers for zero"""
-ROUNDING = 1e-14
-"""differences, as parts of the largest payoff, that are none"""
-SOLVERS = ("highs", "highs-ipm")
-"""one gives up on a few degenerate games that the other solves"""
-LARGEST_SCALE = 1e6
-"""one over the least share, and over the least slack, that are told from zero"""
-
-
-@dataclass(frozen=True)
-class Equilibrium:
-    """A pair of strategies from which neither side wants to depart."""
-
-    hosts: Floats
-    """(P,) how often each host is played"""
-    agents: Floats
-    """(Q,) how often each agent is played"""
-    value: float
-    """what hosts earn by it, in the payoff's unit"""
-
-
-@dataclass(frozen=True)
-class _Interior:
-    """Strategies inside the optimal faces, and the slack of every answer against them.
-
-    Up to one common factor. Of a player's share and its slack exactly one is positive.
-    """
-
-    hosts: Floats
-    agents: Floats
-    host_slack: Floats
-    """(P,) what each host earns less than the value, against the agents"""
-    agent_slack: Floats
-    """(Q,) what each agent lets the hosts earn above the value"""
-
-
-def max_entropy_equilibrium(payoff: npt.ArrayLike) -> Equilibrium:
-    """Return the equilibrium of largest entropy, which is unique, to 1e-8 of the payoff's range.
-
-    Source: Balduzzi et al., Re-evaluating evaluation (NeurIPS 2018, arXiv 1806.02643), of which
-    appendix D treats the rectangular game.
-
-    Args:
-        payoff: (P, Q) what hosts earn, such as rho.
-
-    Raises:
-        ValueError: if the payoff is not a matrix of finite numbers.
-        RuntimeError: if it is not found, because players or payoffs are too close.
-    """
-    matrix = checked_payoff(payoff)
-    rows, columns = undominated(matrix)
-    equilibrium = _max_entropy(_Game.of(matrix[np.ix_(rows, columns)]))
-    hosts, agents = np.zeros(len(matrix)), np.zeros(matrix.shape[1])
-    hosts[rows], agents[columns] = equilibrium.hosts, equilibrium.agents
-    return Equilibrium(hosts, agents, equilibrium.value)
-
-
-def _max_entropy(game: "_Game") -> Equilibrium:
-    """Return the equilibrium of largest entropy of a game, its value in the payoff's unit."""
-    some = _some_equilibrium(game.payoff)
-    play_host, play_agent = some.hosts > 0, some.agents > 0
-    played = np.ix_(play_host, play_agent)
-    hosts, agents = np.zeros_like(some.hosts), np.zeros_like(some.agents)
-    hosts[play_host] = maximum_entropy(
-        some.hosts[play_host],
-        tight=game.payoff[played],
-        loose=game.payoff[np.ix_(play_host, ~play_agent)],
-        value=some.value,
-    )
-    agents[play_agent] = maximum_entropy(
-        some.agents[play_agent],
-        tight=-game.payoff[played].T,
-        loose=-game.payoff[np.ix_(~play_host, play_agent)].T,
-        value=-some.value,
-    )
-    return Equilibrium(hosts, agents, game.in_its_unit(some.value))
-
-
-def game_value(payoff: npt.ArrayLike) -> float:
-    """Return what hosts earn in every equilibrium, to 1e-8 of the payoff's range.
-
-    Args:
-        payoff: (P, Q) what hosts earn.
-
-    Raises:
-        ValueError: if the payoff is not a matrix of finite numbers.
-        RuntimeError: if it is not found, because players or payoffs are too close.
-    """
-    matrix = checked_payoff(payoff)
-    game = _Game.of(matrix[np.ix_(*undominated(matrix))])
-    return game.in_its_unit(_some_equilibrium(game.payoff).value)
-
-
-def undominated(payoff: Floats) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Return the hosts and the agents that are left without the strictly dominated ones.
-
-    A player that another of its side surpasses against all opponents is in no equilibrium. It goes
-    first, so that one hopeless player does not make the differences of all others look small; those
-    who are left may dominate each other, and so on.
-
-    Args:
-        payoff: (P, Q).
-
-    Returns:
-        Indices of rows and of columns, ascending; at least one of each.
-    """
-    rows, columns = np.arange(len(payoff)), np.arange(payoff.shape[1])
-    while True:
-        left = payoff[np.ix_(rows, columns)]
-        keep_rows, keep_columns = _undominated_rows(left), _undominated_rows(-left.T)
-        if keep_rows.all() and keep_columns.all():
-            return rows, columns
-        rows, columns = rows[keep_rows], columns[keep_columns]
-
-
-def _undominated_rows(payoff: Floats) -> npt.NDArray[np.bool_]:
-    # Beyond the digits that count, so that players who are equal but for rounding stay equal.
-    least = 10.0**-DIGITS * float(np.ptp(payoff))
-    return np.array([not (payoff > row + least).all(axis=1).any() for row in payoff])
-
-
-@dataclass(frozen=True)
-class _Game:
-    """A payoff from 0 to 1, and what it was before."""
-
-    payoff: Floats
-    """(P, Q)"""
-    low: float
-    spread: float
-
-    @classmethod
-    def of(cls, matrix: Floats) -> "_Game":
-        low, spread = float(matrix.min()), float(np.ptp(matrix))
-        if spread <= ROUNDING * float(np.abs(matrix).max()):
-            return cls(np.zeros_like(matrix), low, 0.0)
-        return cls(np.round((matrix - low) / spread, DIGITS), low, spread)
-
-    def in_its_unit(self, value: float) -> float:
-        return self.low + self.spread * value
-
-
-def _some_equilibrium(payoff: Floats) -> Equilibrium:
-    """Return an equilibrium that plays all players which any equilibrium plays."""
-    inside = _interior(payoff)
-    hosts = np.where(inside.hosts > inside.host_slack, inside.hosts, 0.0)
-    agents = np.where(inside.agents > inside.agent_slack, inside.agents, 0.0)
-    hosts, agents = hosts / hosts.sum(), agents / agents.sum()
-    return Equilibrium(hosts, agents, float(hosts @ payoff @ agents))
-
-
-def _interior(payoff: Floats) -> _Interior:
-    """Return strategies of largest support, by one linear program.
-
-    Strategies x, y are optimal just if x earns at least w against every agent, and y concedes at
-    most w to every host. By Goldman and Tucker (1956) some such pair has, for every player, either
-    its share or its slack positive. All of this may be scaled, so that pair makes, summed over
-    players, min(share, 1) + min(slack, 1) as large as it can be (Freund, Roundy and Todd 1985).
-    """
-    # Imported here, because scipy.optimize takes a third of a second.
-    from scipy.optimize import linprog
-
-    p, q = payoff.shape
-    zero_p, zero_q = np.zeros((p, p)), np.zeros((q, q))
-    cross, one_p, one_q = np.zeros((p, q)), np.ones((p, 1)), np.ones((q, 1))
-    none_p, none_q = np.zeros((p, 1)), np.zeros((q, 1))
-    id_p, id_q = np.eye(p), np.eye(q)
-    # Columns: x, y, w, scale, and of each what counts up to 1: x, y, host slack, agent slack.
-    at_most = np.block(
-        [
-            [-id_p, cross, none_p, none_p, id_p, cross, zero_p, cross],
-            [cross.T, -id_q, none_q, none_q, cross.T, id_q, cross.T, zero_q],
-            [zero_p, payoff, -one_p, none_p, zero_p, cross, id_p, cross],
-            [-payoff.T, zero_q, one_q, none_q, cross.T, zero_q, cross.T, id_q],
-        ]
-    )
-    counted = p + q
-    sums = np.zeros((2, 2 + 3 * counted))
-    sums[0, :p], sums[1, p:counted], sums[:, counted + 1] = 1.0, 1.0, -1.0
-    for method in SOLVERS:
-        solved = linprog(
-            np.concatenate([np.zeros(counted + 2), -np.ones(2 * counted)]),
-            A_ub=at_most,
-            b_ub=np.zeros(2 * counted),
-            A_eq=sums,
-            b_eq=np.zeros(2),
-            bounds=[
-                *[(0, None)] * counted,
-                *((None, None), (1, LARGEST_SCALE)),
-                *[(0, 1)] * 2 * counted,
-            ],
-            method=method,
-        )
-        if solved.status == 0:
-            break
-    if solved.status != 0:
-        raise RuntimeError(
-            f"the equilibrium of {p} hosts x {q} agents failed: {solved.message}; {REMEDY}"
-        )
-    x, y, w = solved.x[:p], solved.x[p:counted], solved.x[counted]
-    return _Interior(x, y, host_slack=w - payoff @ y, agent_slack=x @ payoff - w)
-
-
 @dataclass(frozen=True)
 class NashRatings:
     """Ratings in the payoff's unit; those who are played in the equilibrium have its value."""
@@ -331,42 +260,19 @@ class NashRatings:
 
 
 def nash_averaging(payoff: npt.ArrayLike) -> NashRatings:
-    """Rate hosts and agents by the equilibrium of largest entropy.
+    """Rate hosts and agents by the equilibrium of largest entropy; see `max_entropy_equilibrium`.
 
-    Source: Balduzzi et al. (arXiv 1806.02643); appendix D for two populations.
-    The ratings jump where the equilibrium does, so rate resampled payoffs too (``resampling``).
-
-    Args:
-        payoff: (P, Q) what hosts earn, such as rho.
-
-    Raises:
-        ValueError: if the payoff is not a matrix of finite numbers.
-        RuntimeError: if the equilibrium is not found; see `max_entropy_equilibrium`.
+    The ratings jump where the equilibrium does, so rate resampled payoffs too (`resampled_rho`).
     """
     matrix = checked_payoff(payoff)
     equilibrium = max_entropy_equilibrium(matrix)
     return NashRatings(matrix @ equilibrium.agents, equilibrium.hosts @ matrix, equilibrium)
 
 
-@dataclass(frozen=True)
-class Exploitability:
-    """What a best answer takes from each side, never below zero; in the payoff's unit."""
+def nash_conv(payoff: npt.ArrayLike, hosts: npt.ArrayLike, agents: npt.ArrayLike) -> float:
+    """Return what best answers take from both sides together, in the payoff's unit.
 
-    hosts: float
-    """value of the game less what the hosts' strategy earns against its worst agent"""
-    agents: float
-    """what the agents' strategy concedes to its best host, less the value of the game"""
-
-    @property
-    def nash_conv(self) -> float:
-        """Both together: zero just in an equilibrium (Lanctot et al. 2017, arXiv 1711.00832)."""
-        return self.hosts + self.agents
-
-
-def exploitability(
-    payoff: npt.ArrayLike, hosts: npt.ArrayLike, agents: npt.ArrayLike
-) -> Exploitability:
-    """Return what a best answer takes from each side, by the value that a linear program finds.
+    It is 0 just in an equilibrium (Lanctot et al. 2017, arXiv 1711.00832).
 
     Args:
         payoff: (P, Q) what hosts earn.
@@ -375,22 +281,11 @@ def exploitability(
 
     Raises:
         ValueError: if the payoff is not a finite matrix, or a strategy no distribution over it.
-        RuntimeError: if the value is not found; see `game_value`.
     """
     matrix = checked_payoff(payoff)
     host = _strategy("hosts", hosts, matrix.shape[0])
     agent = _strategy("agents", agents, matrix.shape[1])
-    value = game_value(matrix)
-    earned, conceded = float((host @ matrix).min()), float((matrix @ agent).max())
-    return Exploitability(max(value - earned, 0.0), max(conceded - value, 0.0))
-
-
-def nash_conv(payoff: npt.ArrayLike, hosts: npt.ArrayLike, agents: npt.ArrayLike) -> float:
-    """Return the sum of what best answers gain, without solving the game; see `exploitability`."""
-    matrix = checked_payoff(payoff)
-    host = _strategy("hosts", hosts, matrix.shape[0])
-    agent = _strategy("agents", agents, matrix.shape[1])
-    return float((matrix @ agent).max() - (host @ matrix).min())
+    return max(float((matrix @ agent).max() - (host @ matrix).min()), 0.0)
 
 
 def _strategy(side: str, strategy: npt.ArrayLike, size: int) -> Floats:

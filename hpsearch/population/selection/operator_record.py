@@ -10,28 +10,22 @@ from hpsearch.population.normal import num_errors
 class OperatorRecord:
     """How an operator has done so far."""
 
-    tried: float
-    """children; no whole number once `faded`"""
-    accepted: float
+    tried: int
+    """children"""
+    accepted: int
     """children that took their place in the population"""
 
     def __post_init__(self) -> None:
-        """Refuse counts that cannot be."""
         if not 0 <= self.accepted <= self.tried:
             raise ValueError(f"0 <= accepted <= tried must hold, got {self}")
 
     @property
     def quality(self) -> float:
-        """(accepted + 1) / (tried + 2); 1/2 before any child."""
+        """The posterior mean of the acceptance rate, by a uniform prior."""
         return (self.accepted + 1) / (self.tried + 2)
 
     def with_child(self, *, accepted: bool) -> "OperatorRecord":
-        """Return the record with one more child."""
         return OperatorRecord(self.tried + 1, self.accepted + accepted)
-
-    def faded(self, keep: float) -> "OperatorRecord":
-        """Return the record with its counts times ``keep``, so that old children count less."""
-        return OperatorRecord(self.tried * keep, self.accepted * keep)
 
     def interval(self, confidence: float) -> tuple[float, float]:
         """Return the ends of Wilson's interval of the acceptance rate; (0, 1) before any child.

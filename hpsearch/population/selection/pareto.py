@@ -1,8 +1,8 @@
-"""Members that are good in several ways: fronts of the undominated, and how crowded they are.
+"""Members by several objectives: fronts of the undominated, and how crowded they are.
 
 Source: Deb, Pratap, Agarwal and Meyarivan, A fast and elitist multiobjective genetic algorithm:
 NSGA-II (IEEE Transactions on Evolutionary Computation 6, 2002), sections III.A and III.B.
-Objectives are all such that high is good; a value that is not a number is the lowest there is.
+High is good; a value that is not a number is the lowest there is.
 Axes: R samples, K members, M objectives.
 """
 
@@ -16,30 +16,21 @@ FAR = 1e300
 
 
 def front_of_each(objectives: npt.ArrayLike) -> Ints:
-    """Return in which front each member is, int64 (K,): 0 where none dominates it.
+    """Return in which front each member of (K, M) is, int64 (K,): 0 where none dominates it.
 
     One dominates another if it is nowhere worse and somewhere better. Front f holds those that
     none dominates once the fronts before are gone.
-
-    Args:
-        objectives: (K, M).
-
-    Raises:
-        ValueError: if the objectives are no matrix.
     """
     fronts: Ints = fronts_of_samples(_checked(objectives)[None])[0]
     return fronts
 
 
 def fronts_of_samples(samples: Floats) -> Ints:
-    """Return the same of each sample for itself, int64 (R, K).
+    """Return the same for each sample of (R, K, M), int64 (R, K).
 
     A member's front is one more than the last of those who dominate it. In lexicographic order
     these all come before it, so one pass is enough; each of its steps is taken in all samples at
     once, on places in the order of each objective, since small integers compare fastest.
-
-    Args:
-        samples: (R, K, M).
     """
     values = comparable(samples)
     places = [_places(values[:, :, m]) for m in range(values.shape[2])]
@@ -73,16 +64,10 @@ def _places(values: Floats) -> npt.NDArray[np.unsignedinteger]:
 
 
 def crowding_distance(objectives: npt.ArrayLike) -> Floats:
-    """Return how far each member of one front is from its neighbours, float64 (K,).
+    """Return how far each member of one front (K, M) is from its neighbours, float64 (K,).
 
     The sum over objectives of the distance between its neighbours, over the objective's range;
     infinite for the first and the last of an objective in which members differ.
-
-    Args:
-        objectives: (K, M) of the members of a front.
-
-    Raises:
-        ValueError: if the objectives are no matrix.
     """
     values = _checked(objectives)
     distances = np.zeros(len(values))
@@ -97,16 +82,9 @@ def crowding_distance(objectives: npt.ArrayLike) -> Floats:
 
 
 def nsga2_survivors(objectives: npt.ArrayLike, num_survivors: int) -> Ints:
-    """Return the places of the ``num_survivors`` members that live on, best first.
+    """Return the best ``num_survivors`` members of (K, M), best first.
 
     Fronts in their order; within a front, who has more room around it first, of equals the earlier.
-
-    Args:
-        objectives: (K, M).
-        num_survivors: at most K.
-
-    Raises:
-        ValueError: if the objectives are no matrix, or there are fewer members.
     """
     values = _checked(objectives)
     if not 0 <= num_survivors <= len(values):

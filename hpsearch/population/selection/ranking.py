@@ -1,25 +1,9 @@
-"""The order of members, how sure it is, and which of them are replaced.
+"""The order of members, how sure it is, robustness and novelty.
 
-A score that is not a number, of a member that failed, is the lowest there is.
-Axes: K members, R samples of all their scores.
-
-Who gives way: the worst of all that a member of their own island can replace.
-
-Only members of one island can take each other's places. The best of an island therefore gives way
-to none, however bad it is among all, and the next worst does instead.
-
-Novelty: how unlike all members so far a member behaves.
-
-Source: Lehman and Stanley, Abandoning objectives (Evolutionary Computation 19, 2011): the mean
-distance to the k nearest, of the archive and of the population.
-Axes: K members, A members of the archive, B numbers that describe a behaviour.
-
-One number for a member's results against a whole panel, that looks at the bad ones.
-
-Axes: K members, Q opponents. High is good: give agents' results with their sign turned.
+A score that is not a number, of a member that failed, is the lowest there is. High is good.
+Axes: K members, R samples of all their scores, Q opponents, A members of an archive, B numbers that
+describe a behaviour.
 """
-
-from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -54,49 +38,16 @@ def chance_better(left: npt.ArrayLike, right: npt.ArrayLike) -> float:
     return float((a > b).mean() + 0.5 * (a == b).mean())
 
 
-def check_confidence(confidence: float) -> None:
-    """Check that a chance of being better is worth asking for.
-
-    Raises:
-        ValueError: if it lies outside 1/2..1.
-    """
-    if not 0.5 <= confidence <= 1.0:
-        raise ValueError(f"confidence must lie between 1/2 and 1, got {confidence!r}")
-
-
-def num_in_share(share: float, num: int) -> int:
-    """Return how many of ``num`` a share is, rounded down; at least one of two or more, if any."""
-    least = 1 if share > 0 and num > 1 else 0  # else a small population would never change
-    return max(least, int(share * num + 1e-9))  # 0.29 * 100 is 28.999...
-
-
-def giving_way(
-    worst_first: Iterable[int], heirs: Callable[[int], Sequence[int]], num: int
-) -> dict[int, Sequence[int]]:
-    """Return who could take the place of each of at most ``num`` members, the worst first.
-
-    Args:
-        worst_first: all members.
-        heirs: those who could take a member's place; none where it must stay.
-        num: members that give way.
-    """
-    followers: dict[int, Sequence[int]] = {}
-    for member in worst_first:
-        if len(followers) == num:
-            break
-        if candidates := heirs(member):
-            followers[member] = candidates
-    return followers
-
-
 def novelty(members: npt.ArrayLike, archive: npt.ArrayLike, num_nearest: int) -> Floats:
-    """Return the mean Euclidean distance of each member to its nearest others, float64 (K,).
+    """Return the mean distance of each member to the nearest others and archived ones, (K,).
+
+    Source: Lehman and Stanley, Abandoning objectives (Evolutionary Computation 19, 2011).
 
     Args:
         members: (K, B) behaviours, such as log rho against each opponent of a panel; all in one
             unit, since distances add them up.
         archive: (A, B) behaviours of past champions; A may be 0.
-        num_nearest: k; where there are fewer others, all of them count.
+        num_nearest: of fewer others all count.
 
     Raises:
         ValueError: if shapes do not match, a behaviour is not finite, or there is no other.
@@ -110,33 +61,18 @@ def novelty(members: npt.ArrayLike, archive: npt.ArrayLike, num_nearest: int) ->
         raise ValueError(f"novelty needs others, got {num_nearest=} of {num_others}")
     known = np.concatenate([here, past])
     distances = np.sqrt(np.square(here[:, None] - known).sum(axis=2))
-    np.fill_diagonal(distances, np.inf)  # a member is no news to itself
+    np.fill_diagonal(distances, np.inf)  # the distance to itself does not count
     nearest = np.sort(distances, axis=1)[:, : min(num_nearest, num_others)]
     means: Floats = nearest.mean(axis=1)
     return means
 
 
-def worst_case(results: npt.ArrayLike) -> Floats:
-    """Return each member's lowest result of (K, Q), float64 (K,)."""
-    lowest: Floats = comparable(results).min(axis=1)
-    return lowest
-
-
 def mean_of_worst(results: npt.ArrayLike, share: float) -> Floats:
-    """Return the mean of each member's worst results: its conditional value at risk.
+    """Return the mean (K,) of each member's worst results of (K, Q), a conditional value at risk.
 
     Opponents count alike; if the share ends within one, that one counts in part (Rockafellar and
-    Uryasev, Journal of Banking and Finance 26, 2002, for discrete distributions).
-
-    Args:
-        results: (K, Q).
-        share: of the panel, above 0; 1 gives the mean over the panel, 1/Q or less the worst case.
-
-    Returns:
-        float64 (K,).
-
-    Raises:
-        ValueError: if the share is not above 0 and at most 1.
+    Uryasev, Journal of Banking and Finance 26, 2002, for discrete distributions). ``share`` is
+    above 0: 1 gives the mean over all opponents, 1/Q or less the worst case.
     """
     if not 0.0 < share <= 1.0:
         raise ValueError(f"share must lie above 0 and be at most 1, got {share!r}")

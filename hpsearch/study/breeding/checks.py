@@ -14,21 +14,14 @@ from typing import Any
 
 from hpsearch.errors import ConfigError
 from hpsearch.parameters import CategoricalParameter, Parameter, is_plain, json_text, label_of
-from hpsearch.population.operators.growth import Ground, ground_of, widened
-from hpsearch.population.operators.options import Grow, OperatorOptions
-from hpsearch.population.options import (
-    Islands,
-    PopulationOptions,
-    Schedule,
-    needs_pairs,
-    scripted_players,
-)
-from hpsearch.schema import Config, apply, leaves, to_plain
+from hpsearch.population.operators.growth import policy_items, widened
+from hpsearch.population.operators.options import Grow, HostAndAgent, OperatorOptions
+from hpsearch.population.options import Islands, PopulationOptions, Schedule, scripted_players
+from hpsearch.schema import Config, apply, leaves
 from hpsearch.study.options import NoPruning
 from hpsearch.study.space import SearchSpace
 from hpsearch.study.space_checks import condition_problems, configuration_problems, stored_point
 from hpsearch.trainers.config import GAME, CommonConfig, read_config
-from hpsearch.trainers.config.net_arch import parse
 from hpsearch.trainers.config.players import ROLES, net_arch_faults
 from hpsearch.trainers.towers import policy_size
 
@@ -120,11 +113,10 @@ def growths_of(
     for role, learned in config.learning().items():
         path = f"{role}.net_arch"
         choices = _choices(space.parameters.get(path)) if path in params else []
-        on = ground_of(config, role)
         larger = [
             choice
             for choice in choices
-            if _can_grow(learned.net_arch, choice, on)
+            if _can_grow(role, config, learned.net_arch, choice)
             and _keeps_others(params, {path: label_of(choice)}, space)
         ]
         if larger:
@@ -134,8 +126,8 @@ def growths_of(
 
 def _size(config: CommonConfig, role: str, net_arch: Any) -> int:
     """Return the number of weights by which a role would play with another net_arch."""
-    grown = apply(to_plain(config), {f"{role}.net_arch": net_arch})
-    return policy_size(role, read_config(grown, source=""))
+    items = policy_items(role, config, net_arch)
+    return sum(affine.size for item in items for affine in item.affines)
 
 
 def growth_problems(where: str, space: Mapping[str, Parameter], base: Config) -> Iterator[str]:
@@ -164,8 +156,8 @@ def _may_grow(role: str, space: Mapping[str, Parameter], config: CommonConfig) -
     choices = _choices(space.get(f"{role}.net_arch"))
     # Under other encoders and activations, other networks grow; which, a match will tell.
     others = {path for path in space if _decides_ground(path, role)}
-    on = ground_of(config, role)
-    return any(others or _can_grow(old, new, on) for old, new in permutations(choices, 2))
+    pairs = permutations(choices, 2)
+    return any(others or _can_grow(role, config, old, new) for old, new in pairs)
 
 
 def _decides_ground(path: str, role: str) -> bool:
@@ -183,10 +175,11 @@ def _choices(parameter: Parameter | None) -> list[Any]:
     ]
 
 
-def _can_grow(old: Any, new: Any, on: Ground) -> bool:
-    """Return whether one net_arch can grow into another one."""
-    before, after = parse(old), parse(new)
-    return before != after and widened(before, after, on) is not None
+def _can_grow(role: str, config: CommonConfig, old: Any, new: Any) -> bool:
+    """Return whether one net_arch of a role can grow into another one."""
+    before, after = (policy_items(role, config, net_arch) for net_arch in (old, new))
+    activation = config.learning()[role].activation
+    return before != after and widened(before, after, activation) is not None
 
 
 def _keeps_others(params: Mapping[str, Any], change: Mapping[str, Any], space: SearchSpace) -> bool:
@@ -295,7 +288,7 @@ def _base_problems(options: PopulationOptions, base: Config) -> Iterator[str]:
         if not scripted_players("agent" if role == "host" else "host", panel):
             yield f"population.matches.panel names no player that the {role} can meet"
     for path, operator in _operators(options):
-        if needs_pairs(operator) and len(learning) < 2:
+        if isinstance(operator, HostAndAgent) and len(learning) < 2:
             yield (
                 f"{path} is {operator.name}, which needs members with both roles, but the base "
                 f"learns the {', '.join(learning)} alone"

@@ -15,7 +15,7 @@ from operator_nets import (
 from torch import Tensor
 
 from hpsearch.population.operators.alignment import aligned, permuted
-from hpsearch.population.operators.weights import aligned_average, average, with_statistics_of
+from hpsearch.population.operators.weights import aligned_average, with_statistics_of
 from hpsearch.trainers.config.weight_layout import WeightLayout
 from hpsearch.trainers.networks import Network
 
@@ -115,10 +115,10 @@ def test_members_are_aligned_each_for_itself():
 def test_an_average_is_a_share_of_each():
     net, other = network(tower([7, "b"])), network(tower([7, "b"]), seeds=(4, 5, 6))
     share = torch.tensor([0.0, 0.25, 1.0])
-    found = average(net, other, share=share)
+    found, like_net = aligned_average(net, other, share=share), aligned(other, net)
     for own, first, second in (
-        (found.weights, net.weights, other.weights),
-        (found.statistics, net.statistics, other.statistics),
+        (found.weights, net.weights, like_net.weights),
+        (found.statistics, net.statistics, like_net.statistics),
     ):
         assert torch.equal(own[0], second[0])
         torch.testing.assert_close(own[1], 0.25 * first[1] + 0.75 * second[1])
@@ -149,7 +149,7 @@ def test_statistics_of_one_norm_are_the_mean_and_variance():
     torch.testing.assert_close(var, seen.var(dim=1))
 
 
-@pytest.mark.parametrize("operator", [aligned, lambda a, b: average(a, b, share=HALF)])
+@pytest.mark.parametrize("operator", [aligned, lambda a, b: aligned_average(a, b, share=HALF)])
 def test_parents_must_be_alike(operator):
     net = network(tower([7]))
     with pytest.raises(ValueError, match="parents must see the same"):
@@ -161,4 +161,4 @@ def test_parents_must_be_alike(operator):
 def test_a_share_must_be_of_every_member():
     net = network(tower([7]))
     with pytest.raises(ValueError, match="share must hold one number for each of 3 members"):
-        average(net, net, share=torch.tensor([0.5]))
+        aligned_average(net, net, share=torch.tensor([0.5]))

@@ -4,7 +4,7 @@ import pytest
 import torch
 from operator_nets import every_structure, network, observations, outputs, tower
 
-from hpsearch.population.operators.weights import clone, clone_members, host_and_agent
+from hpsearch.population.operators.weights import clone, host_and_agent
 
 
 @every_structure
@@ -17,19 +17,6 @@ def test_a_clone_is_equal_and_its_own(towers):
     for tensor in found.state().values():
         tensor.add_(1.0)
     assert all(torch.equal(tensor, before[name]) for name, tensor in net.state().items())
-
-
-def test_members_are_copied_as_often_as_they_are_named():
-    net = network(tower([7, "b"]))
-    found = clone_members(net, torch.tensor([2, 0, 2, 2]))
-    assert torch.equal(found.weights, net.weights[[2, 0, 2, 2]])
-    assert torch.equal(found.statistics, net.statistics[[2, 0, 2, 2]])
-
-
-@pytest.mark.parametrize("members", [[3], [-1, 0]])
-def test_members_must_exist(members):
-    with pytest.raises(ValueError, match=r"members must be in 0\.\.2, got"):
-        clone_members(network(tower([7])), torch.tensor(members))
 
 
 def test_a_pair_is_the_host_of_one_and_the_agent_of_the_other():

@@ -16,13 +16,12 @@ from operator_nets import (
     tower,
 )
 
-from hpsearch.population.operators.grow import deeper, grow, wider
-from hpsearch.population.operators.growth import ground, ground_of, widened
-from hpsearch.trainers.config.net_arch import Linear, parse
+from hpsearch.population.operators.grow import grow
+from hpsearch.population.operators.growth import policy_items, widened
+from hpsearch.trainers.config.net_arch import BatchNorm, LayerNorm, Linear, Residual
 from hpsearch.trainers.config.players import DeepSetsEncoder
 from hpsearch.trainers.role_nets import build_net
 
-ON = ground(ENCODERS["flatten"], "relu", dimension=3, num_more=0)
 GROWTHS = {
     "wider": (tower([7, 5]), tower([14, 9])),
     "deeper": (tower([7, 5]), tower([7, 7, 5])),
@@ -107,6 +106,12 @@ def test_a_member_grows_as_it_would_alone():
         (tower([7], activation="tanh"), tower([7, 7], activation="tanh")),
         (tower([7, "l"]), tower([8, "l"])),
         (tower(["r6"]), tower(["rl6"])),
+        (tower([8, "r8"]), tower([8, "r16"])),
+        (tower([7, "b"]), tower([7, "b", "r7"])),
+        (tower([]), tower(["r9"])),
+        (tower([7]), tower([7], num_outputs=9)),
+        (tower([7]), tower([7], activation="tanh")),
+        (tower([7]), tower([7], dueling=True)),
         (tower([7]), tower([7], encoder=ENCODERS["attention"])),
         (
             tower([7], encoder=ENCODERS["deep sets max"]),
@@ -144,20 +149,49 @@ def enlarged(draw, net_arch):
 
 def can_be_reached(old, new):
     """Return whether any choice of the new layers can be widened to, and deepened from."""
-    net = network(old, seeds=(1,))
-    for kept in combinations(new.layers, len(old.layers)):
-        between = network(tower([], **{**fields(new), "layers": kept}), seeds=(1,))
-        try:
-            wide = wider(net, between, noise=0.0, stream=stream(1))
-            deeper(wide, network(new, seeds=(1,)), noise=0.0, stream=stream(1))
-        except ValueError:
-            continue
-        return True
-    return False
+    return any(
+        all(can_widen(old, k, new, place) for k, place in enumerate(kept))
+        and all(can_begin(new, place) for place in range(len(new.layers)) if place not in kept)
+        for kept in combinations(range(len(new.layers)), len(old.layers))
+    )
 
 
-def fields(one):
-    return {"encoder": one.encoder, "activation": one.activation}
+def standing_on(one, place):
+    """Return the width of what comes in, and whether an activation does; by the encoder first."""
+    if place == 0:
+        encoder, widths = one.encoder, getattr(one.encoder, "widths", ())
+        flat = encoder.name == "flatten" and 3 * encoder.num_points
+        return flat or getattr(encoder, "width", None) or (*(3,), *widths)[-1], bool(widths)
+    layer = one.layers[place - 1]
+    return width_of(one, place - 1), isinstance(layer, Linear | Residual)
+
+
+def width_of(one, place):
+    return getattr(one.layers[place], "width", None) or standing_on(one, place)[0]
+
+
+def can_widen(old, k, new, place):
+    before, after = old.layers[k], new.layers[place]
+    ratio, rest = divmod(width_of(new, place), width_of(old, k))
+    needs_multiple = LayerNorm() in (after, getattr(after, "norm", BatchNorm()))
+    projects = [width_of(t, at) != standing_on(t, at)[0] for t, at in ((old, k), (new, place))]
+    return (
+        type(before) is type(after)
+        and getattr(before, "norm", None) == getattr(after, "norm", None)
+        and ratio >= 1
+        and not (rest and needs_multiple)
+        and (isinstance(after, Linear) or projects[0] == projects[1])
+    )
+
+
+def can_begin(new, place):
+    width, is_activated = standing_on(new, place)
+    is_open = isinstance(new.layers[place], Linear | Residual) and width_of(new, place) == width
+    return is_open and is_activated and new.activation == "relu"
+
+
+def items(one):
+    return network(one, seeds=(1,)).layout.towers[0]
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -173,41 +207,31 @@ def test_what_is_planned_is_what_operators_can_do(seed):
         arch = random_arch(draw, 3)
         other = enlarged(draw, arch) if draw.random() < 0.7 else random_arch(draw, 5)
         old, new = (tower(one, **stands_on) for one in (arch, other))
-        on = ground(old.encoder, old.activation, dimension=3, num_more=0)
-        found = widened(old.layers, new.layers, on)
+        found = widened(items(old), items(new), old.activation)
         assert (found is not None) == can_be_reached(old, new), (arch, other, stands_on)
         if found is not None:
-            assert len(found) == len(old.layers)
+            assert len(found) == len(items(old))
             assert_same_function(network(old), grown(network(old), new), observations())
         verdicts.append(found is not None)
     assert 10 < sum(verdicts) < 55
 
 
-def test_the_way_that_is_found():
-    assert widened(parse([32]), parse([64, 64]), ON) == (Linear(64),)
-    # The first that fits would leave the 32 without a place.
-    assert widened(parse([64, 32]), parse([64, 64, 32]), ON) == parse([64, 32])
-    # Nor could the second 32 be followed by a new 64.
-    assert widened(parse([16, 32]), parse([32, 32, 64, 64]), ON) == parse([32, 64])
+@pytest.mark.parametrize(
+    ("old", "new", "places"),
+    [
+        ([32], [64, 64], (0,)),
+        # The first that fits would leave the 32 without a place.
+        ([64, 32], [64, 64, 32], (0, 2)),
+        # Nor could the second 32 be followed by a new 64.
+        ([16, 32], [32, 32, 64, 64], (0, 2)),
+    ],
+)
+def test_the_places_that_layers_take(old, new, places):
+    assert widened(items(tower(old)), items(tower(new)), "relu") == (*places, len(new))
 
 
 @pytest.mark.parametrize("role", ["host", "agent"])
-@pytest.mark.parametrize(
-    "encoder",
-    [
-        {"name": "flatten", "num_points": 3},
-        {"name": "deep_sets", "widths": [5], "pool": "max"},
-        {"name": "deep_sets", "widths": [], "pool": "max"},
-        {"name": "attention", "width": 6, "heads": 2, "blocks": 1},
-    ],
-)
-def test_layers_stand_on_what_the_encoder_gives(tiny_config, role, encoder):
-    """As the first linear layer's inputs tell: there is no other as wide as 17."""
-    changes = {"agent": "learn", f"{role}.encoder": encoder, f"{role}.net_arch": [17]}
-    config = tiny_config(changes)
-    net = build_net(role, config, [1], torch.device("cpu"))
-    weights = [part for name, part in net.parts(net.weights).items() if name.endswith("weight")]
-    (first,) = (weight for weight in weights if weight.shape[2] == 17)
-    on = ground_of(config, role)
-    assert on.num_features == first.shape[1]
-    assert on.is_activated == bool(encoder.get("widths"))
+def test_the_layers_that_are_planned_are_those_of_the_network(tiny_config, role):
+    config = tiny_config({"agent": "learn", f"{role}.net_arch": [17, "r17"]})
+    (built,) = build_net(role, config, [1], torch.device("cpu")).layout.towers
+    assert policy_items(role, tiny_config({"agent": "learn"}), [17, "r17"]) == built

@@ -10,7 +10,7 @@ from operator_nets import FP32, D, N, P, observations, stream, tower
 
 from hpsearch.population.operators.distillation import distilled
 from hpsearch.population.operators.options import Distillation
-from hpsearch.population.operators.safe_mutation import MetPositions, output_change, safe_mutation
+from hpsearch.population.operators.safe_mutation import MetPositions, policy_change, safe_mutation
 from hpsearch.trainers.networks import Inputs, Network
 
 
@@ -34,16 +34,13 @@ def test_the_stand_in_for_a_compiled_net_refuses(compiled_net):
         compiled_net.update_pass(observations())
 
 
-@pytest.mark.parametrize("gradient", ["sum", "abs"])
-def test_safe_mutation_compiles_nothing(compiled_net, gradient):
+def test_safe_mutation_compiles_nothing(compiled_net):
     child = safe_mutation(
         compiled_net,
         observations(),
         tower=0,
         bound=torch.full((P,), 0.1),
-        measure=output_change(torch.ones(P, 24, 4, dtype=torch.bool)),
-        gradient=gradient,
-        max_passes=8,
+        measure=policy_change(torch.ones(P, 24, 4, dtype=torch.bool)),
         stream=stream(7, 8, 9),
     )
     assert child.arithmetic == compiled_net.arithmetic
