@@ -1,8 +1,8 @@
 """A trained best response: what an opponent that learns against one player alone takes from it.
 
-The meta-game of a match knows only the players that are there. A response that trains for some
-steps against a frozen champion is a lower bound of what the champion can really lose (Timbers et
-al., Approximate exploitability, arXiv 2004.09677).
+The meta-game of a match knows only the players of the match. A response that trains for some steps
+against a frozen champion is a lower bound of what the champion can really lose (Timbers et al.,
+Approximate exploitability, arXiv 2004.09677).
 
 Axes: Q opponents of a panel, G games, R bootstrap samples.
 """
@@ -21,7 +21,7 @@ from hpsearch.trainers import checkpoint
 from hpsearch.trainers.algorithms import build
 from hpsearch.trainers.config import TrainerConfig, read_config
 from hpsearch.trainers.metrics import PANELS
-from hpsearch.trainers.opponents import load_player
+from hpsearch.trainers.opponents import SavedPlayer, load_player
 from hpsearch.trainers.rho import NUM_BOOTSTRAP, Floats, Lengths, Rho, panel, rho
 from hpsearch.trainers.rollouts import game_config
 
@@ -67,7 +67,7 @@ def exploit(
     split: str,
     device: torch.device,
 ) -> Exploited:
-    """Train a best response to the player that a checkpoint holds for ``role``; let them meet.
+    """Train a best response to the player that a checkpoint holds for ``role``, and let them play.
 
     Args:
         player: a checkpoint's folder.
@@ -94,25 +94,51 @@ def exploit(
         )
         own = load_player(player, role, device)
         response = load_player(path, OTHER[role], device)
+    games = _games(own, role, response, PANELS[role], num_games, max_steps, split)
+    against = games.pop(RESPONSE)
+    return _exploited(role, steps, against, list(games.values()))
+
+
+def measure_response(
+    champion: Path,
+    role: str,
+    response: Path,
+    *,
+    num_games: int,
+    max_steps: int,
+    split: str,
+    device: torch.device,
+) -> Rho:
+    """Return rho of a champion in ``role`` against a response, both checkpoints and greedy."""
+    own, other = load_player(champion, role, device), load_player(response, OTHER[role], device)
+    return rho(_games(own, role, other, (), num_games, max_steps, split)[RESPONSE], seed=0)
+
+
+def _games(
+    own: SavedPlayer,
+    role: str,
+    response: SavedPlayer,
+    scripted: tuple[str, ...],
+    num_games: int,
+    max_steps: int,
+    split: str,
+) -> dict[str, Lengths]:
+    """Return a player's greedy games against its response and scripted players, by name."""
     is_host = role == "host"
-    learned, others = Players({role: own}, ()), Players({RESPONSE: response}, PANELS[role])
-    hosts, agents = (learned, others) if is_host else (others, learned)
+    learned, others = Players({role: own}, ()), Players({RESPONSE: response}, scripted)
     played = play_everybody(
-        hosts,
-        agents,
+        learned if is_host else others,
+        others if is_host else learned,
         game_config(own.config),
         num_games=num_games,
         max_steps=max_steps,
         split=split,
         sampled=False,
-        device=device,
+        device=torch.device(own.net.weights.device),
     )
     names = played.agents if is_host else played.hosts
-    moves = played.moves[0] if is_host else played.moves[:, 0]
-    finished = played.finished[0] if is_host else played.finished[:, 0]
-    games = {name: Lengths(*of) for name, *of in zip(names, moves, finished, strict=True)}
-    against = games.pop(RESPONSE)
-    return _exploited(role, steps, against, list(games.values()))
+    moves, finished = (of.squeeze(0 if is_host else 1) for of in (played.moves, played.finished))
+    return {name: Lengths(*of) for name, *of in zip(names, moves, finished, strict=True)}
 
 
 def _exploited(role: str, steps: int, against: Lengths, scripted: Sequence[Lengths]) -> Exploited:
@@ -122,7 +148,6 @@ def _exploited(role: str, steps: int, against: Lengths, scripted: Sequence[Lengt
     sign = 1.0 if role == "host" else -1.0
 
     def taken(lengths: Callable[[Lengths], Floats]) -> Floats:
-        """Return the difference from mean lengths of any shape."""
         of_panel = np.exp(-np.mean([np.log(lengths(agent)) for agent in scripted], axis=0))
         difference: Floats = sign * (of_panel - 1.0 / lengths(against))
         return difference
@@ -153,11 +178,11 @@ def train_response(
     Args:
         champion: a checkpoint's folder.
         role: "host" or "agent", which the champion plays and which does not learn.
-        folder: where the response is saved; one that is there whole is kept.
+        folder: where the response is saved; a whole one of an earlier call is kept.
         steps: of its training.
         seed: of its randomness.
         device: "cpu" or "cuda".
-        give_sign: called now and then, to say that it goes on.
+        give_sign: called now and then, to say that it continues.
 
     Raises:
         CorruptError: if the checkpoint is damaged.
@@ -175,42 +200,6 @@ def train_response(
         give_sign()
         trainer.train(min(STRIDE, steps - made))
     return trainer.save(folder, 0, checkpoint.FINAL, [checkpoint.identity(champion)])
-
-
-def measure_response(
-    champion: Path,
-    role: str,
-    response: Path,
-    *,
-    num_games: int,
-    max_steps: int,
-    split: str,
-    device: torch.device,
-) -> Rho:
-    """Return rho of a champion against the response that was trained against it, both greedy.
-
-    Args:
-        champion: its checkpoint.
-        role: that it plays.
-        response: the other one's checkpoint.
-        num_games: G.
-        max_steps: moves after which a game counts as unfinished.
-        split: name of the set of starts.
-        device: where they play.
-    """
-    players = {role: champion, OTHER[role]: response}
-    loaded = {name: load_player(path, name, device) for name, path in players.items()}
-    played = play_everybody(
-        Players({"host": loaded["host"]}, ()),
-        Players({"agent": loaded["agent"]}, ()),
-        game_config(loaded[role].config),
-        num_games=num_games,
-        max_steps=max_steps,
-        split=split,
-        sampled=False,
-        device=device,
-    )
-    return rho(Lengths(played.moves[0, 0], played.finished[0, 0]), seed=0)
 
 
 def _config(

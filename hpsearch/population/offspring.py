@@ -1,10 +1,7 @@
-"""Offspring: what a child plays by, made from its parents as an operator says.
+"""Offspring: what a child plays by, made from its parents as an operator says, and its trial.
 
-Axes: P = 1, the child; B positions.
-
-Trying a child: how likely one of two is the stronger, by games against scripted opponents.
-
-Axes: 2 players, Q opponents, G games of each pair, R samples of the starts.
+Axes: P = 1, the child; B positions; in a trial 2 players, Q opponents, G games of each pair, R
+samples of the starts.
 """
 
 from collections.abc import Mapping, Sequence
@@ -39,7 +36,6 @@ from hpsearch.population.operators.options import (
     UnitCrossover,
 )
 from hpsearch.population.operators.safe_mutation import (
-    Measure,
     MetPositions,
     greedy_change,
     policy_change,
@@ -82,15 +78,8 @@ ByRole = Mapping[str, SavedPlayer]
 def offspring(operator: SameShape, parents: Sequence[ByRole], seed: int) -> dict[str, Network]:
     """Return the child's networks, by role: of every role that the first parent has learned.
 
-    The same arguments give the same child, bit for bit on one kind of device.
-
-    Args:
-        operator: what is done.
-        parents: as many as the operator takes, of one game; alike where it asks for that.
-        seed: of what is drawn.
-
-    Raises:
-        ValueError: if the parents do not fit together.
+    The same arguments give the same child, bit for bit on one kind of device. ValueError if the
+    parents, of one game and as many as the operator takes, do not fit together.
     """
     if isinstance(operator, HostAndAgent):
         host_of, agent_of = ({role: player.net for role, player in own.items()} for own in parents)
@@ -103,17 +92,8 @@ def offspring(operator: SameShape, parents: Sequence[ByRole], seed: int) -> dict
 def grown(operator: Grow, role: str, parent: SavedPlayer, target: Network, seed: int) -> Network:
     """Return the child's network of the role that grows, which plays as the parent's does.
 
-    The same arguments give the same child, bit for bit on one kind of device.
-
-    Args:
-        operator: how much noise is added.
-        role: "host" or "agent".
-        parent: of P = 1.
-        target: what the network shall look like; its weights are not looked at.
-        seed: of what is drawn.
-
-    Raises:
-        ValueError: if the parent's network cannot grow into ``target``.
+    It looks like ``target``, whose weights do not count. The same arguments give the same child,
+    bit for bit on one kind of device. ValueError if the parent's network cannot grow so.
     """
     stream = _stream(parent.net.weights.device, seed, role)
     return grow(parent.net, target, noise=operator.noise, stream=stream)
@@ -154,20 +134,15 @@ def _of_role(operator: SameShape, role: str, parents: Sequence[SavedPlayer], see
 def _safe(role: str, parent: SavedPlayer, bound: float, seed: int, stream: Stream) -> Network:
     """Return a mutation of what the role plays by; a value tower, which moves nothing, stays."""
     seen = _seen(role, parent, seed)
+    draws_moves = parent.style.rate > 0
     return safe_mutation(
         parent.net,
         seen.features,
         tower=POLICY,
         bound=_number(bound, parent.net),
-        measure=_measure(parent, seen),
+        measure=policy_change(seen.legal) if draws_moves else greedy_change(seen.legal),
         stream=stream,
     )
-
-
-def _measure(player: SavedPlayer, seen: MetPositions) -> Measure:
-    """Return how much of a player's moves change: of one that draws them, their chances."""
-    draws = player.style.rate > 0
-    return policy_change(seen.legal) if draws else greedy_change(seen.legal)
 
 
 def _with_own_statistics(
@@ -227,15 +202,9 @@ NUM_SAMPLES: Final = 1000
 def chance_stronger(first: ByRole, second: ByRole, *, num_games: int, seed: int) -> float:
     """Return the chance that the first is stronger than the second, equals counting half.
 
-    Both play every role that the first has, greedily and from the same starts, against the scripted
-    players that it is measured by. A host's strength is its mean log rho, an agent's minus that;
-    those of a pair are added.
-
-    Args:
-        first: of one game with ``second``, which has the same roles.
-        second: of one game with ``first``.
-        num_games: G.
-        seed: names the starts, which are used nowhere else.
+    Both, of one game and the same roles, play greedily against the scripted players that they are
+    measured by, ``num_games`` from the same starts, which ``seed`` names and nothing else uses. A
+    host's strength is its mean log rho, an agent's minus that; those of a pair are added.
     """
     strengths = [
         _strengths(role, {"first": first[role], "second": second[role]}, num_games, seed)
