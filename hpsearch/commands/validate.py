@@ -14,12 +14,12 @@ from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.errors import ConfigError, HpsearchError, StorageError
 from hpsearch.names import check_places
 from hpsearch.report.forecast import Forecast, forecast
-from hpsearch.study.gauge_token import read_token
 from hpsearch.study.options import SlurmOptions
 from hpsearch.study.requests import load_study
 from hpsearch.study.spec import Study, StudySpec, read_sections, storage_url
 from hpsearch.study.spec_checks import section_problems
 from hpsearch.study.spec_warnings import Example, example_trial, remarks
+from hpsearch.study.url import read_token
 
 JOBS = {"trials": "a job of trials", "driver": "the driver"}
 

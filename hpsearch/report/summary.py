@@ -10,7 +10,7 @@ from hpsearch.study.records import Match, PopulationRecord, Trial
 from hpsearch.study.requests import read_note
 from hpsearch.study.trial_list import trial_state
 from hpsearch.study.view import StudyView
-from hpsearch.study.work import cost, failures, time_left, waste
+from hpsearch.study.work import cost, time_left, waste
 
 
 def status_summary(view: StudyView) -> dict[str, Any]:
@@ -26,7 +26,7 @@ def status_summary(view: StudyView) -> dict[str, Any]:
         "done": view.state.num_done,
         "untrained": view.state.num_untrained,
         "tried_again": view.state.num_retries,
-        "failures": failures(view),
+        "failures": dict(view.state.tally.failed),
         "gpu_hours": {
             "spent": so_far.gpu_hours_spent,
             "left": so_far.gpu_hours_left,

@@ -1,113 +1,219 @@
-"""Snapshots in the database: a driver writes them now and then, readers begin from them.
+"""Snapshots: what the events add up to, so that a reader folds only those after the last one.
 
-A row is never changed while a snapshot of its version lasts, but for the head, which is replaced.
+A driver writes one now and then, as JSON text in rows. Trials, jobs and matches that change no more
+are `settled`: each is written once and read when it is asked for. The head is all the rest, and the
+few settled ones that every look at a study needs. It is replaced, and no other row is ever changed.
 A reader of a head therefore finds what it leaves out, whatever a driver writes meanwhile: the rows
 of the same event and those before.
-
-Mappings of which a part is in memory, and the rest is read when it is asked for.
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from sqlalchemy import ColumnElement, and_, delete, insert, inspect, select
 from sqlalchemy.orm import Session
 
+from hpsearch.cluster.records import Exploit
 from hpsearch.errors import StorageError, StorageUnavailableError
+from hpsearch.population.selection.operator_record import OperatorRecord
 from hpsearch.study.database import Base, Database, SnapshotRow
 from hpsearch.study.events import EventLog
 from hpsearch.study.leases import Lease, check_lease
-from hpsearch.study.records import Trial
-from hpsearch.study.snapshot import (
-    JOB,
-    MATCH,
-    TRIAL,
-    VERSION,
-    Settled,
-    head_text,
-    job_of,
-    match_of,
-    restored,
-    settled,
-    trial_of,
-)
+from hpsearch.study.records import Ended, Job, Loss, Match, PlannedTrial, PopulationRecord, Trial
 from hpsearch.study.state import StudyState
+from hpsearch.study.tally import Lost, Tally
 from hpsearch.study.url import hide_password
 
-K = TypeVar("K")
-V = TypeVar("V")
-V_co = TypeVar("V_co", covariant=True)
+VERSION: Final = 1
+"""of what the fold makes of events, and of the lines of trials: to be raised when either changes,
+since a snapshot of another version is not read; test_snapshots.py notices"""
+
+TRIAL, JOB, MATCH = "trial", "job", "match"
+Settled = dict[str, dict[str, str]]
+"""texts by name by kind"""
+
+# What must be given is never as in a new record, and so always written.
+_NEW_TRIAL = vars(Trial(-1, {})) | {"params": None}
+_NEW_JOB = vars(Job("", [])) | {"groups": None}
+_NEW_MATCH = vars(Match(0, {}, (), ())) | {"members": None, "ended": None, "archive": None}
+_BY_THEMSELVES = ("trials", "jobs", "untold", "live", "population", "tally")
 
 
-class RestOfMapping(Protocol[K, V_co]):
-    """Where the rest is."""
-
-    def read(self, key: K) -> V_co | None:
-        """Return a value, None if there is none."""
-
-    def read_all(self) -> Mapping[K, V_co]:
-        """Return everything, with what may be in memory too."""
-
-
-class Stored(MutableMapping[K, V], Generic[K, V]):
-    """What is in memory, and what a table holds besides.
-
-    What is written into it stays in memory; a key that is new here must not be in the table.
-
-    Attributes:
-        known: what is in memory.
-        num_stored: how many others there are.
-    """
-
-    def __init__(self, known: dict[K, V], num_stored: int, source: RestOfMapping[K, V]) -> None:
-        """``num_stored`` counts what the source alone holds."""
-        self.known = known
-        self.num_stored = num_stored
-        self._source = source
-
-    def __getitem__(self, key: K) -> V:
-        """Return a value, read if it must be."""
-        if key not in self.known and self.num_stored:
-            value = self._source.read(key)
-            if value is not None:
-                self.known[key] = value
-                self.num_stored -= 1
-        return self.known[key]
-
-    def __setitem__(self, key: K, value: V) -> None:
-        """Hold a value in memory."""
-        self.known[key] = value
-
-    def __delitem__(self, key: K) -> None:
-        """Forget what is in memory."""
-        del self.known[key]
-
-    def __len__(self) -> int:
-        """Return how many there are, read or not."""
-        return len(self.known) + self.num_stored
-
-    def __iter__(self) -> Iterator[K]:
-        """Yield the keys in the order of their numbers; everything is read."""
-        if self.num_stored:
-            every = {**self._source.read_all(), **self.known}
-            if len(every) != len(self):
-                raise StorageUnavailableError(
-                    "a newer hpsearch has taken the study meanwhile; run the command again"
-                )
-            self.known = {key: every[key] for key in sorted(every, key=_number)}
-            self.num_stored = 0
-        return iter(self.known)
+def is_settled(record: Trial | Job | Match) -> bool:
+    """Return whether no event changes a record any more."""
+    match record:
+        case Trial():
+            return record.told is not None and record.token is None
+        case Job():
+            return record.ended and not record.running
+        case Match():
+            return record.is_over
 
 
-def _number(key: object) -> tuple[int, str]:
-    """Sort by number, whether it is one or a name with as many digits as are needed."""
-    return len(str(key)), str(key)
+def settled(state: StudyState, known: Mapping[str, set[str]]) -> Settled:
+    """Return what has settled, without what is ``known``: names by kind."""
+    every: list[tuple[str, Mapping[Any, Trial | Job | Match], Callable[[Any], str]]] = [
+        (TRIAL, state.trials, trial_text),
+        (JOB, state.jobs, _job_text),
+        (MATCH, state.population.matches, _match_text),
+    ]
+    return {
+        kind: {
+            name: text(record)
+            for key, record in records.items()
+            if (name := str(key)) not in known[kind] and is_settled(record)
+        }
+        for kind, records, text in every
+    }
 
 
-T = TypeVar("T")
+def head_text(state: StudyState) -> str:
+    """Return everything but what has settled."""
+    population, wanted = state.population, _wanted(state)
+    scalars = {name: it for name, it in vars(state).items() if name not in _BY_THEMSELVES}
+    trials = (it for it in state.trials.values() if it.number in wanted or not is_settled(it))
+    matches = (
+        it
+        for it in population.matches.values()
+        if it.number == population.num_judged or not is_settled(it)
+    )
+    head = {
+        "version": VERSION,
+        "state": scalars | {"requests": sorted(state.requests)},
+        "trials": [_changed(trial, _NEW_TRIAL) for trial in trials],
+        "num_trials": len(state.trials),
+        "jobs": [_job(job) for job in state.jobs.values() if not is_settled(job)],
+        "num_jobs": len(state.jobs),
+        "matches": [_changed(match, _NEW_MATCH) for match in matches],
+        "num_matches": len(population.matches),
+        "population": {
+            name: sorted(it) if isinstance(it, set) else it
+            for name, it in vars(population).items()
+            if name != "matches"
+        },
+        "tally": vars(state.tally) | {"lengths": [*state.tally.lengths.items()]},
+    }
+    return json.dumps(head, default=vars)
+
+
+def _wanted(state: StudyState) -> set[int]:
+    """Return the trials that a status shows, ended or not."""
+    tally = state.tally
+    best = [pair[1] for pair in (tally.least, tally.greatest) if pair is not None]
+    return {*best, *tally.newest_failed, *state.population.archive[-1:]}
+
+
+def trial_text(trial: Trial) -> str:
+    """Return a trial as JSON text."""
+    return json.dumps(_changed(trial, _NEW_TRIAL), default=vars)
+
+
+def _job_text(job: Job) -> str:
+    return json.dumps(_job(job))
+
+
+def _match_text(match: Match) -> str:
+    return json.dumps(_changed(match, _NEW_MATCH))
+
+
+def _changed(record: Trial | Job | Match, new: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields that are not as in a new record, which are few."""
+    return {name: it for name, it in vars(record).items() if it != new[name]}
+
+
+def _job(job: Job) -> dict[str, Any]:
+    data = _changed(job, _NEW_JOB)
+    return data | {"running": sorted(job.running)} if job.running else data
+
+
+# From text to state.
+
+
+def restored(head: Mapping[str, Any]) -> StudyState:
+    """Return the state of a head; of what has settled it has only what the head has."""
+    scalars = head["state"]
+    state = StudyState(**scalars)
+    state.num_told, state.requests = Counter(scalars["num_told"]), set(scalars["requests"])
+    state.trials = {trial.number: trial for trial in map(trial_of, head["trials"])}
+    state.untold = {number: it for number, it in state.trials.items() if it.told is None}
+    state.jobs = {job.name: job for job in map(job_of, head["jobs"])}
+    state.live = {name: job for name, job in state.jobs.items() if not job.ended}
+    state.tally = _tally(head["tally"])
+    state.population = _population(head["population"])
+    state.population.matches = {it.number: it for it in map(match_of, head["matches"])}
+    return state
+
+
+def trial_of(data: Mapping[str, Any]) -> Trial:
+    """Return the trial of its JSON."""
+    trial = Trial(**data)
+    # Most trials have none of these.
+    if trial.reported:
+        trial.reported = _by_number(trial.reported)
+    if trial.losses:
+        trial.losses = [Loss(**(it | {"log": tuple(it["log"])})) for it in data["losses"]]
+    if trial.origin is not None:
+        trial.origin = PlannedTrial.of(data["origin"])
+    if trial.takeovers:
+        trial.takeovers = tuple(Exploit(**it) for it in data["takeovers"])
+    return trial
+
+
+def job_of(data: Mapping[str, Any]) -> Job:
+    """Return the job of its JSON."""
+    job = Job(**data)
+    job.groups = [tuple((n, k, token) for n, k, token in group) for group in data["groups"]]
+    job.running = set(job.running)
+    return job
+
+
+def match_of(data: Mapping[str, Any]) -> Match:
+    """Return the match of its JSON."""
+    match = Match(**data)
+    match.members, match.strengths = _by_number(match.members), _by_number(match.strengths)
+    match.intervals = _by_number(match.intervals)
+    match.ended, match.archive = tuple(match.ended), tuple(match.archive)
+    return match
+
+
+def _tally(data: Mapping[str, Any]) -> Tally:
+    tally = Tally(**data)
+    tally.lengths = Counter()
+    for length, number in data["lengths"]:
+        tally.lengths[tuple(length) if isinstance(length, list) else length] = number
+    tally.failed, tally.children = Counter(data["failed"]), Counter(data["children"])
+    tally.lost = {kind: Lost(**it) for kind, it in data["lost"].items()}
+    tally.least, tally.greatest = _pair(data["least"]), _pair(data["greatest"])
+    return tally
+
+
+def _population(data: Mapping[str, Any]) -> PopulationRecord:
+    record = PopulationRecord(**data)
+    record.planned = [PlannedTrial.of(it) for it in data["planned"]]
+    record.answers, record.newest = _by_number(record.answers), _by_number(record.newest)
+    record.finished = _by_number(record.finished)
+    record.open = {int(member): Ended(**it) for member, it in data["open"].items()}
+    record.late = set(data["late"])
+    record.operators = {name: OperatorRecord(**it) for name, it in data["operators"].items()}
+    return record
+
+
+def _by_number(mapping: Mapping[Any, Any]) -> dict[int, Any]:
+    return {int(key): value for key, value in mapping.items()}
+
+
+def _pair(data: Iterable[Any] | None) -> tuple[float, int] | None:
+    if data is None:
+        return None
+    value, number = data
+    return value, number
+
+
+# The rows of the database.
 
 LINES, HEAD = "lines", "head"
 PIECE: Final = 1_000_000
@@ -204,7 +310,106 @@ def _of(study_id: int, kind: str) -> ColumnElement[bool]:
     return and_(ROWS.c.study_id == study_id, ROWS.c.kind == kind)
 
 
-# Reading.
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+@dataclass(frozen=True)
+class StoredRows(Generic[K, V]):
+    """The rows of one kind of record in a snapshot, read over a connection of their own."""
+
+    url: str
+    study_id: int
+    event: int
+    """of the head, to which newer rows do not belong"""
+    kind: str
+    key: Callable[[str], K]
+    """from a row's name"""
+    record: Callable[[Mapping[str, Any]], V]
+
+    def read(self, key: K) -> V | None:
+        """Return a record, None if there is none."""
+        texts = self._query(self.kind, ROWS.c.name == str(key))
+        return self.record(self._parse(texts[0][1])) if texts else None
+
+    def read_all(self) -> dict[K, V]:
+        """Return all records, with those that may be in memory too."""
+        rows = self._query(self.kind)
+        # One text, because that is read twice as fast as many.
+        records = self._parse(f"[{','.join(text for _, text in rows)}]")
+        return {
+            self.key(name): self.record(data) for (name, _), data in zip(rows, records, strict=True)
+        }
+
+    def lines(self) -> str:
+        """Return what a list shows of all trials that have settled, each after number and tab."""
+        return "\n".join(text for _, text in self._query(LINES))
+
+    def _query(self, kind: str, *conditions: ColumnElement[bool]) -> Sequence[Any]:
+        """Return names and texts."""
+        query = select(ROWS.c.name, ROWS.c.data).where(
+            _of(self.study_id, kind), ROWS.c.event <= self.event, *conditions
+        )
+        with closing(Database.open(self.url)) as database:
+            return database.transaction(lambda session: session.execute(query).all())
+
+    def _parse(self, text: str) -> Any:
+        try:
+            return json.loads(text)
+        except ValueError as error:
+            raise StorageError(
+                f"the snapshot of the study in {hide_password(self.url)} is damaged; remove it "
+                f"with: DELETE FROM {ROWS.name} WHERE study_id = {self.study_id}; all that it says "
+                "is in the events too"
+            ) from error
+
+
+class Stored(MutableMapping[K, V]):
+    """Records of which some are in memory, and the others are read when they are asked for.
+
+    What is written into it stays in memory; a key that is new here must not be in the table.
+
+    Attributes:
+        known: what is in memory.
+        num_stored: how many others there are.
+        rows: where they are.
+    """
+
+    def __init__(self, known: dict[K, V], num_stored: int, rows: StoredRows[K, V]) -> None:
+        self.known = known
+        self.num_stored = num_stored
+        self.rows = rows
+
+    def __getitem__(self, key: K) -> V:
+        if key not in self.known and self.num_stored:
+            value = self.rows.read(key)
+            if value is not None:
+                self.known[key] = value
+                self.num_stored -= 1
+        return self.known[key]
+
+    def __setitem__(self, key: K, value: V) -> None:
+        self.known[key] = value
+
+    def __delitem__(self, key: K) -> None:
+        del self.known[key]
+
+    def __len__(self) -> int:
+        return len(self.known) + self.num_stored
+
+    def __iter__(self) -> Iterator[K]:
+        """Yield the keys in the order of their numbers; everything is read."""
+        if self.num_stored:
+            every = {**self.rows.read_all(), **self.known}
+            if len(every) != len(self):
+                raise StorageUnavailableError(
+                    "a newer hpsearch has taken the study meanwhile; run the command again"
+                )
+            # Numbers, or names with as many digits as are needed.
+            order = sorted(every, key=lambda key: (len(str(key)), str(key)))
+            self.known = {key: every[key] for key in order}
+            self.num_stored = 0
+        return iter(self.known)
 
 
 def read_state(database: Database, study_id: int) -> StudyState:
@@ -217,7 +422,7 @@ def read_state(database: Database, study_id: int) -> StudyState:
     """
     head = database.transaction(lambda session: _head_if_any(session, study_id))
     try:
-        state = StudyState() if head is None else _state_of(head, database, study_id)
+        state = StudyState() if head is None else _state_of(head, database.url, study_id)
     except (ValueError, LookupError, TypeError):  # damaged: all of it is in the events too
         state = StudyState()
     state.apply(EventLog(database).read(study_id, after_id=state.last_event))
@@ -226,101 +431,18 @@ def read_state(database: Database, study_id: int) -> StudyState:
 
 def _head_if_any(session: Session, study_id: int) -> Any:
     """Return the head, None in a database that was made before there were snapshots."""
-    if not inspect(session.connection()).has_table(ROWS.name):
-        return None
-    return _head(session, study_id)
+    return _head(session, study_id) if inspect(session.connection()).has_table(ROWS.name) else None
 
 
-def _state_of(head: Mapping[str, Any], database: Database, study_id: int) -> StudyState:
+def _state_of(head: Mapping[str, Any], url: str, study_id: int) -> StudyState:
     state = restored(head)
-    rows, population = _Rows(database.url, study_id, state.last_event), state.population
+    place, population = (url, study_id, state.last_event), state.population
     trials, jobs, matches = dict(state.trials), dict(state.jobs), dict(population.matches)
-    state.trials = StoredTrials(trials, head["num_trials"] - len(trials), rows)
-    state.jobs = Stored(jobs, head["num_jobs"] - len(jobs), _Records(rows, JOB, str, job_of))
+    state.trials = Stored(
+        trials, head["num_trials"] - len(trials), StoredRows(*place, TRIAL, int, trial_of)
+    )
+    state.jobs = Stored(jobs, head["num_jobs"] - len(jobs), StoredRows(*place, JOB, str, job_of))
     population.matches = Stored(
-        matches, head["num_matches"] - len(matches), _Records(rows, MATCH, int, match_of)
+        matches, head["num_matches"] - len(matches), StoredRows(*place, MATCH, int, match_of)
     )
     return state
-
-
-@dataclass(frozen=True)
-class _Rows:
-    """The rows of a snapshot, each read over a connection of its own."""
-
-    url: str
-    study_id: int
-    event: int
-    """of the head, which rows that are newer do not belong to"""
-
-    def one(self, kind: str, name: str) -> Any:
-        """Return a row's data, None if there is no such row."""
-        query = select(ROWS.c.data).where(self._are_of(kind), ROWS.c.name == name)
-        texts = self._ask(lambda session: session.scalars(query).all())
-        return self._read(texts[0]) if texts else None
-
-    def every(self, kind: str) -> tuple[list[str], list[Any]]:
-        """Return the names and the data of all rows of a kind."""
-        query = select(ROWS.c.name, ROWS.c.data).where(self._are_of(kind))
-        rows = self._ask(lambda session: session.execute(query).all())
-        # One text, because that is read twice as fast as many.
-        data = self._read(f"[{','.join(text for _, text in rows)}]")
-        return [name for name, _ in rows], data
-
-    def lines(self) -> str:
-        """Return the lines of all trials, each after its number and a tab."""
-        query = select(ROWS.c.data).where(self._are_of(LINES))
-        return "\n".join(self._ask(lambda session: session.scalars(query).all()))
-
-    def _read(self, text: str) -> Any:
-        try:
-            return json.loads(text)
-        except ValueError as error:
-            raise StorageError(
-                f"the snapshot of the study in {hide_password(self.url)} is damaged; remove it "
-                f"with: DELETE FROM {ROWS.name} WHERE study_id = {self.study_id}; all that it says "
-                "is in the events too"
-            ) from error
-
-    def _are_of(self, kind: str) -> ColumnElement[bool]:
-        return and_(_of(self.study_id, kind), ROWS.c.event <= self.event)
-
-    def _ask(self, work: Callable[[Session], T]) -> T:
-        with closing(Database.open(self.url)) as database:
-            return database.transaction(work)
-
-
-@dataclass(frozen=True)
-class _Records(Generic[K, V]):
-    """The records of one kind."""
-
-    rows: _Rows
-    kind: str
-    key: Callable[[str], K]
-    """of a row's name"""
-    of: Callable[[Mapping[str, Any]], V]
-
-    def read(self, key: K) -> V | None:
-        """Return a record, None if there is none."""
-        data = self.rows.one(self.kind, str(key))
-        return None if data is None else self.of(data)
-
-    def read_all(self) -> dict[K, V]:
-        """Return all records."""
-        names, data = self.rows.every(self.kind)
-        return dict(zip(map(self.key, names), map(self.of, data), strict=True))
-
-
-class StoredTrials(Stored[int, Trial]):
-    """Trials of which those that have settled are read when they are asked for."""
-
-    def __init__(self, known: dict[int, Trial], num_stored: int, rows: _Rows) -> None:
-        """Take the trials that are known, and where the others are."""
-        super().__init__(known, num_stored, _Records(rows, TRIAL, int, trial_of))
-        self._rows = rows
-
-    def lines(self) -> str:
-        """Return what a list shows of trials, each after its number and a tab.
-
-        Some of those that are in memory may be among them, and all that are not.
-        """
-        return self._rows.lines()

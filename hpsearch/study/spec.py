@@ -42,14 +42,13 @@ from hpsearch.study.space_checks import (
     unread_problems,
 )
 from hpsearch.study.spec_checks import (
-    FROM_ENVIRONMENT,
     gpu_problems,
     metric_problems,
     resume_problems,
     section_problems,
     use_gpus,
 )
-from hpsearch.study.url import url_problem
+from hpsearch.study.url import FROM_ENVIRONMENT, url_problem
 from hpsearch.trainers.config import read_config
 
 if TYPE_CHECKING:

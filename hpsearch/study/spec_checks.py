@@ -16,11 +16,10 @@ from hpsearch.study.options import (
     Pruner,
     Sampler,
 )
-from hpsearch.study.url import password, url_problem
+from hpsearch.study.url import FROM_ENVIRONMENT, password, url_problem
 from hpsearch.trainers.config import read_config
 from hpsearch.trainers.metrics import metric_names
 
-FROM_ENVIRONMENT = "env:"
 WHO_PLAYS = frozenset({"host", "agent", "evaluation.opponents"})
 """paths of a trainer configuration that decide what is measured"""
 

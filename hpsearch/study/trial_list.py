@@ -1,7 +1,7 @@
 """The list of all trials as text: a line a trial, in columns, however many there are.
 
 What a line shows of a trial that has ended is kept in the study's snapshot (`study.snapshots`), as
-its cells with a tab between; so a change of them needs another `snapshot.VERSION`.
+its cells with a tab between; so a change of them needs another `snapshots.VERSION`.
 
 Short names of parameters, for columns and lines.
 """
@@ -14,7 +14,7 @@ from rich.cells import cell_len
 
 from hpsearch.printable import interval_text
 from hpsearch.study.records import Trial
-from hpsearch.study.snapshots import StoredTrials
+from hpsearch.study.snapshots import Stored
 from hpsearch.study.spec import Study
 from hpsearch.study.view import StudyView
 
@@ -75,8 +75,8 @@ def list_lines(view: StudyView) -> Iterator[str]:
     header = ["trial", "state", view.study.spec.objectives[0].metric, *names]
     # One list of all cells: Python looks for circles in 100,000 lists, which takes a while.
     trials, cells = view.state.trials, list[str]()
-    if isinstance(trials, StoredTrials) and trials.num_stored:
-        cells, trials = trials.lines().replace("\n", TAB).split(TAB), trials.known
+    if isinstance(trials, Stored) and trials.num_stored:
+        cells, trials = trials.rows.lines().replace("\n", TAB).split(TAB), trials.known
     for number, trial in trials.items():
         cells += [str(number), *_cells(view.study, trial)]
     columns = [cells[place :: len(header)] for place in range(len(header))]

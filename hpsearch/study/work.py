@@ -96,11 +96,6 @@ def waste(view: StudyView) -> dict[str, Waste]:
     }
 
 
-def failures(view: StudyView) -> dict[str, int]:
-    """Return how many trials failed, by kind."""
-    return dict(view.state.tally.failed)
-
-
 def pace(view: StudyView, beats: Mapping[int, Heartbeat]) -> TrainingPace:
     """Return what has been trained, where ``beats`` are signs of life by trial."""
     running = {trial.number for trial, _ in view.state.live_attempts()}

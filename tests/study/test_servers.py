@@ -26,7 +26,7 @@ from hpsearch.study.events import EventLog, NewEvent
 from hpsearch.study.leases import Leases
 from hpsearch.study.opening import open_driver
 from hpsearch.study.recorder import Outage
-from hpsearch.study.snapshots import SnapshotWriter, StoredTrials, read_state
+from hpsearch.study.snapshots import SnapshotWriter, Stored, read_state
 from hpsearch.study.spec import Study
 from hpsearch.study.state import RUNNING, StudyState
 from hpsearch.study.storage import open_storage
@@ -273,8 +273,8 @@ def test_a_snapshot_is_written_and_read(url: str, monkeypatch: pytest.MonkeyPatc
             state.apply(log.append(study.id, [asked, ended] if number % 3 else [asked]))
         writer.write(lease, state, lambda trial: f"\u00fc {trial.number}")
         seen = read_state(database, study.id)
-        assert isinstance(seen.trials, StoredTrials)
-        numbers = {line.partition("\t")[0] for line in seen.trials.lines().split("\n")}
+        assert isinstance(seen.trials, Stored)
+        numbers = {line.partition("\t")[0] for line in seen.trials.rows.lines().split("\n")}
         assert numbers == {str(n) for n, trial in state.trials.items() if trial.told}
         assert (seen.trials[1], seen) == (state.trials[1], state)
     Leases(database).acquire(study.id, holder="b", now=100.0, ttl=10.0)

@@ -49,7 +49,7 @@ def test_columns_stand_as_rich_puts_them(cell: str) -> None:
 
 
 def test_a_line_of_a_trial(story: Story) -> None:
-    """Stored in snapshots: another line needs another `snapshot.VERSION`."""
+    """Stored in snapshots: another line needs another `snapshots.VERSION`."""
     story.ask(0)
     story.run(0, job="00001")
     assert trial_line(story.view.study, story.view.state.trials[0]) == "running\t\t0.001\t0.9"

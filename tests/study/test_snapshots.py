@@ -33,7 +33,7 @@ from test_requests import request
 from hpsearch.cluster.records import Exploit
 from hpsearch.errors import ConflictError, StorageError, StorageUnavailableError
 from hpsearch.population.selection.operator_record import OperatorRecord
-from hpsearch.study import snapshot, snapshots
+from hpsearch.study import snapshots
 from hpsearch.study.database import Database, StudyRecords
 from hpsearch.study.events import Event, EventLog, NewEvent
 from hpsearch.study.leases import Lease, Leases
@@ -189,22 +189,22 @@ class Rows:
         return self.of(json.loads(self.texts[str(key)])) if str(key) in self.texts else None
 
     def read_all(self) -> dict[Any, Any]:
-        keys = {name: int(name) if self.of is not snapshot.job_of else name for name in self.texts}
+        keys = {name: int(name) if self.of is not snapshots.job_of else name for name in self.texts}
         return {keys[name]: self.read(name) for name in self.texts}
 
 
-def from_texts(head: str, rows: snapshot.Settled) -> StudyState:
+def from_texts(head: str, rows: snapshots.Settled) -> StudyState:
     """Return the state of a snapshot, without a database."""
     data = json.loads(head)
-    state = snapshot.restored(data)
+    state = snapshots.restored(data)
     trials, jobs, matches = dict(state.trials), dict(state.jobs), dict(state.population.matches)
     of = {kind: dict(texts) for kind, texts in rows.items()}
     state.trials = Stored(
-        trials, data["num_trials"] - len(trials), Rows(of["trial"], snapshot.trial_of)
+        trials, data["num_trials"] - len(trials), Rows(of["trial"], snapshots.trial_of)
     )
-    state.jobs = Stored(jobs, data["num_jobs"] - len(jobs), Rows(of["job"], snapshot.job_of))
+    state.jobs = Stored(jobs, data["num_jobs"] - len(jobs), Rows(of["job"], snapshots.job_of))
     state.population.matches = Stored(
-        matches, data["num_matches"] - len(matches), Rows(of["match"], snapshot.match_of)
+        matches, data["num_matches"] - len(matches), Rows(of["match"], snapshots.match_of)
     )
     return state
 
@@ -216,14 +216,14 @@ def test_a_snapshot_and_the_rest_are_the_whole(study: Study) -> None:
     for cut, event in enumerate(events, 1):
         state.apply([event])
         known = {kind: {*texts} for kind, texts in rows.items()}
-        for kind, texts in snapshot.settled(state, known).items():
+        for kind, texts in snapshots.settled(state, known).items():
             rows[kind] |= texts
-        head = snapshot.head_text(state)
+        head = snapshots.head_text(state)
         assert from_texts(head, rows) == state
         later = from_texts(head, rows)
         later.apply(events[cut:])
         assert later == end
-    assert rows == snapshot.settled(end, {kind: set() for kind in rows})
+    assert rows == snapshots.settled(end, {kind: set() for kind in rows})
 
 
 def test_readers_know_everything_at_any_moment(study: Study, database: Database) -> None:
@@ -350,8 +350,7 @@ def test_a_snapshot_of_another_version_is_not_read_and_replaced(
     study_id, log = create(database), EventLog(database)
     lease, state = held(database, study_id), folded(log.append(study_id, [asked(0), told(0)]))
     with monkeypatch.context() as patch:
-        patch.setattr(snapshot, "VERSION", snapshot.VERSION + 1)
-        patch.setattr(snapshots, "VERSION", snapshot.VERSION)
+        patch.setattr(snapshots, "VERSION", snapshots.VERSION + 1)
         SnapshotWriter(database).write(lease, state, lambda trial: "of another version")
         seen = read_state(database, study_id)
         assert isinstance(seen.trials, Stored)
@@ -532,21 +531,21 @@ def test_every_field_comes_back() -> None:
             if field.default_factory is not dataclasses.MISSING:
                 new = field.default_factory()
             assert vars(record)[field.name] != new or field.name in derived, field.name
-    assert from_texts(snapshot.head_text(state), nothing) == state
+    assert from_texts(snapshots.head_text(state), nothing) == state
 
 
 KINDS = ("trial", "job", "match")
 EVENTS = Path(__file__).parents[1] / "data/snapshot_events.jsonl"
 """of a population with a lost attempt, a failed trial and a lost match"""
 MADE_OF_THEM = {1: "5899ff464ee040465c35ee69637a0e1741010ed3c957bae8c3de0dd6fcf8f5cc"}
-"""sha256 of what the fold makes of the events, by `snapshot.VERSION`"""
+"""sha256 of what the fold makes of the events, by `snapshots.VERSION`"""
 
 
 def test_another_fold_has_another_version() -> None:
     """If this fails, the fold or a snapshot's form has changed: raise the version, add the sum."""
     events = [Event(*json.loads(line)) for line in EVENTS.read_text().splitlines()]
     state = folded(events)
-    texts = snapshot.settled(state, {kind: set() for kind in KINDS})
-    made = json.dumps([json.loads(snapshot.head_text(state)), texts])
-    version = json.loads(snapshot.head_text(state))["version"]
+    texts = snapshots.settled(state, {kind: set() for kind in KINDS})
+    made = json.dumps([json.loads(snapshots.head_text(state)), texts])
+    version = json.loads(snapshots.head_text(state))["version"]
     assert hashlib.sha256(made.encode()).hexdigest() == MADE_OF_THEM[version]
