@@ -10,7 +10,8 @@ from hpsearch.commands.run import drive_here, say_the_end
 from hpsearch.commands.submit import leave_to_driver
 from hpsearch.errors import INTERRUPTED, ConflictError, UsageError
 from hpsearch.names import NAME_RULE, is_name
-from hpsearch.study.bred import MEMBERS, SUFFIX, Numbers, begun_bred, plan_bred, write_bred
+from hpsearch.study.bred import BRED, BRED_SUFFIX, MEMBERS, Numbers, write_bred
+from hpsearch.study.derived import begun_derived
 from hpsearch.study.spec import Study
 from hpsearch.study.view import StudyView, open_view
 from hpsearch.terminal import Terminal
@@ -34,7 +35,7 @@ def breed(
     views = [open_view(study, runs) for study in studies]
     names = [view.study.spec.name for view in views]
     _check_names(names)
-    name = name or f"{names[0]}{SUFFIX}"
+    name = name or f"{names[0]}{BRED_SUFFIX}"
     if not is_name(name):
         raise UsageError(f"a name {NAME_RULE}, but this is {name!r}; give --name another one")
     folder = StudyDir((runs / name).absolute())
@@ -60,7 +61,7 @@ def _study(views: Sequence[StudyView], folder: StudyDir, numbers: Numbers) -> St
     """Return the study that breeds: what was begun, if it is what is wanted."""
     from hpsearch.analysis.players import choose_founders  # it loads torch
 
-    begun = begun_bred(folder)
+    begun = begun_derived(folder, BRED)
     if begun is not None:
         _check_begun(begun, views, numbers)
         return begun
@@ -76,9 +77,7 @@ def _study(views: Sequence[StudyView], folder: StudyDir, numbers: Numbers) -> St
             f"{numbers.trials}"
         )
     founders = choose_founders(views, members)
-    plain = plan_bred(folder.root.name, [view.study for view in views], founders, numbers)
-    names = " ".join(view.study.spec.name for view in views)
-    return write_bred(folder, plain, names, founders[0].config)
+    return write_bred(folder, [view.study for view in views], founders, numbers)
 
 
 def _check_begun(begun: Study, views: Sequence[StudyView], numbers: Numbers) -> None:

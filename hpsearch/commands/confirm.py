@@ -22,13 +22,15 @@ from hpsearch.commands.find import runs_option
 from hpsearch.errors import ConflictError, UsageError
 from hpsearch.population.options import PopulationOptions
 from hpsearch.study.derived import (
-    begun_study,
+    CONFIRM_SUFFIX,
+    CONFIRMATION,
+    begun_derived,
     configurations,
-    confirmation_name,
+    derived_name,
     key,
     num_seeds,
     with_more_seeds,
-    write_study,
+    write_confirmation,
 )
 from hpsearch.study.records import COMPLETE
 from hpsearch.study.spec import Study
@@ -117,7 +119,8 @@ def _train_and_compare(
     view: StudyView, runs: Path, wanted: ConfirmArguments, console: Console
 ) -> Confirmation | int:
     """Return what was found, or the exit code where there is nothing to compare yet."""
-    folder = StudyDir((runs / confirmation_name(view.study.spec.name)).absolute())
+    name = derived_name(view.study.spec.name, CONFIRM_SUFFIX, "confirmed")
+    folder = StudyDir((runs / name).absolute())
     study = _study(view, folder, wanted)
     compared = _compared(view, study)
     again = f"hpsearch confirm {view.study.spec.name}{runs_option(runs)}"
@@ -131,13 +134,13 @@ def _train_and_compare(
 
 def _study(view: StudyView, folder: StudyDir, wanted: ConfirmArguments) -> Study:
     """Return the study that trains again: what was begun, as far as it is what is wanted."""
-    begun, name = begun_study(folder), view.study.spec.name
+    begun, name = begun_derived(folder, CONFIRMATION), view.study.spec.name
     chosen = best_candidates(view, wanted.top or TOP)
     if begun is None or not folder.spec.exists():  # it was written and never driven
         if len(chosen) < (wanted.top or TOP):
             say(f"{name} has only {len(chosen)} different configurations that have finished")
         values = [candidate.values for candidate in chosen]
-        return write_study(view.study, values, wanted.seeds or SEEDS, folder)
+        return write_confirmation(view.study, values, wanted.seeds or SEEDS, folder)
     _check_chosen(view, begun, chosen, wanted)
     if wanted.seeds is not None and wanted.seeds < num_seeds(begun):
         say(f"{begun.spec.name} goes on with the {num_seeds(begun)} seeds of each that were begun")

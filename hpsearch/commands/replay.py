@@ -11,7 +11,13 @@ from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.commands.deriving import HowToTrain, trained
 from hpsearch.commands.find import runs_option
 from hpsearch.errors import ConflictError, HpsearchError, UsageError
-from hpsearch.study.derived import begun_replay, population_of, replay_name, write_replay
+from hpsearch.study.derived import (
+    REPLAY,
+    begun_derived,
+    derived_name,
+    population_of,
+    write_replay,
+)
 from hpsearch.study.spec import Study
 from hpsearch.study.view import StudyView, open_view
 from hpsearch.terminal import Terminal, say
@@ -44,7 +50,7 @@ def replay(
     descent = read_lineage(view)
     number = _trial(view, descent, trial)
     name = view.study.spec.name
-    folder = StudyDir((runs / replay_name(name, number)).absolute())
+    folder = StudyDir((runs / derived_name(name, f"-replay-{number}", "replayed")).absolute())
     original = original_checkpoint(view, number)  # before anything is trained in vain
     replayed = _study(view, descent, number, folder, seeds)
     pin(view.folder, folder, [original])
@@ -91,7 +97,7 @@ def _study(
             f"one seed tells nothing of the spread over seeds; give --seeds {MIN_SEEDS} or more"
         )
     schedule = schedule_of(view, descent, trial)
-    begun = begun_replay(folder)
+    begun = begun_derived(folder, REPLAY)
     if begun is None:
         _say_what_is_left_out(descent, trial)
         return write_replay(view.study, trial, schedule, seeds or SEEDS, folder)

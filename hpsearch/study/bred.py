@@ -1,6 +1,6 @@
-"""The study that breeds what other studies have found: a population that begins with their best.
+"""Studies that `breed` makes: a population that begins with the best of other studies.
 
-What several search spaces have in common, for members that begin with what each has found.
+Its space is what their search spaces have in common.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,14 +8,12 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import ceil, lcm
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.errors import ConflictError, UsageError
 from hpsearch.parameters import (
     CategoricalParameter,
-    FloatParameter,
-    IntParameter,
     Parameter,
     is_plain,
     json_text,
@@ -34,24 +32,17 @@ from hpsearch.population.operators.options import (
 )
 from hpsearch.schema import Config, paths, to_plain, value_at
 from hpsearch.study.breeding.checks import SHARED, explorable_of
-from hpsearch.study.derived import (
-    HELD_OUT,
-    begun_derived,
-    executor_from_anywhere,
-    write_bases,
-    write_derived,
-)
-from hpsearch.study.founders import disagreements
+from hpsearch.study.derived import HELD_OUT, Kind, inherited, write_derived
 from hpsearch.study.space import SearchSpace
 from hpsearch.study.spec import Study
+from hpsearch.study.spec_checks import disagreements
 from hpsearch.trainers.config import GAME, TrainerConfig, read_config, shape_key
 from hpsearch.trainers.metrics import metric_names
 
-Space = Mapping[str, Parameter]
-Number = TypeVar("Number", FloatParameter, IntParameter)
 
-
-def common_space(spaces: Sequence[Space], founders: Sequence[Config]) -> dict[str, Parameter]:
+def common_space(
+    spaces: Sequence[Mapping[str, Parameter]], founders: Sequence[Config]
+) -> dict[str, Parameter]:
     """Return the parameters that all spaces search, all founders have, and members may differ in.
 
     Ranges are joined, so that they hold what every founder has learned by. No condition is left:
@@ -84,30 +75,23 @@ def _in_all(names: Sequence[Iterable[str]]) -> set[str]:
 
 def _joined(same: Sequence[Parameter]) -> Parameter | None:
     """Return a parameter with all ranges in its own, None where they do not fit together."""
-    first: Parameter | None
     first, *others = (replace(parameter, when={}) for parameter in same)
+    joined: Parameter | None = first
     for other in others:
-        first = None if first is None else _with_range(first, other)
-    return first
+        joined = None if joined is None else _with_range(joined, other)
+    return joined
 
 
 def _with_range(first: Parameter, other: Parameter) -> Parameter | None:
-    if isinstance(first, CategoricalParameter):
-        if not isinstance(other, CategoricalParameter):
-            return None
+    if isinstance(first, CategoricalParameter) and isinstance(other, CategoricalParameter):
         return _with_values(first, list(other.choices))
-    if isinstance(first, FloatParameter) and isinstance(other, FloatParameter):
-        return _wider(first, other)
-    if isinstance(first, IntParameter) and isinstance(other, IntParameter):
-        return _wider(first, other)
-    return None
-
-
-def _wider(first: Number, other: Number) -> Number | None:
-    """Return a range that holds both, None where their values lie on different scales."""
-    if (first.log, first.step) != (other.log, other.step):
+    if isinstance(first, CategoricalParameter) or isinstance(other, CategoricalParameter):
         return None
-    wider = replace(first, low=min(first.low, other.low), high=max(first.high, other.high))
+    if (first.type, first.log, first.step) != (other.type, other.log, other.step):
+        return None  # their values lie on different scales
+    low: Any = min(first.low, other.low)
+    high: Any = max(first.high, other.high)
+    wider = replace(first, low=low, high=high)
     return None if any(wider.check()) else wider
 
 
@@ -120,7 +104,7 @@ def _with_values(parameter: Parameter, values: Sequence[Any]) -> Parameter:
     return replace(parameter, choices=tuple(by_text.values()))
 
 
-SUFFIX: Final = "-bred"
+BRED_SUFFIX: Final = "-bred"
 MEMBERS: Final = 8
 GENERATIONS: Final = 6
 INTERVALS: Final = 10
@@ -171,23 +155,20 @@ class Numbers:
     seed: int | None = None
 
 
-def begun_bred(folder: StudyDir) -> Study | None:
-    """Return the bred study that was begun in ``folder``, None if none was.
-
-    Raises:
-        ConfigError: if its file was changed and is wrong now.
-        ConflictError: if the folder belongs to another study.
-    """
-    return begun_derived(folder, _is_bred, kind="bred study", remedy="give --name another name")
+BRED: Final = Kind(
+    "bred study",
+    lambda study: study.spec.population is not None and bool(study.spec.population.founders),
+    "give --name another name",
+)
 
 
-def plan_bred(
-    name: str, studies: Sequence[Study], founders: Sequence[BredFounder], numbers: Numbers
-) -> dict[str, Any]:
-    """Return what the file of a study says that breeds founders, but for its base.
+def write_bred(
+    folder: StudyDir, studies: Sequence[Study], founders: Sequence[BredFounder], numbers: Numbers
+) -> Study:
+    """Write and return a study that breeds founders.
 
     Args:
-        name: its own.
+        folder: its own.
         studies: that were searched; the first gives what belongs to no member.
         founders: their best, in the order in which members begin with them.
         numbers: that a user has named.
@@ -196,57 +177,65 @@ def plan_bred(
         ConflictError: if the founders cannot be of one population.
         UsageError: if the studies have nothing in common that could be searched, or an interval
             would not end with an evaluation.
+        ConfigError: if the studies' files do not make a right one.
+        DiskError: if a file cannot be written.
     """
     configs = [read_config(founder.config, source=founder.name) for founder in founders]
-    first = studies[0].spec
     _check_founders(studies[0], founders, configs)
+    names = [study.spec.name for study in studies]
     space = common_space(
         [study.spec.space for study in studies], [founder.config for founder in founders]
     )
     if not space:
         raise UsageError(
-            f"{', '.join(study.spec.name for study in studies)} have no hyperparameter in common "
+            f"{', '.join(names)} have no hyperparameter in common "
             "in which members may differ, so there is nothing to change from parent to child; "
             "write a study file of your own with population.founders"
         )
     members = numbers.members or max(MEMBERS, len(studies))
-    return {
-        "name": name,
-        "seed": first.seed + OWN_SEEDS if numbers.seed is None else numbers.seed,
-        "storage": first.storage,
-        "objectives": to_plain(first.objectives),
+    first_seed = studies[0].spec.seed + OWN_SEEDS
+    plain = inherited(studies[0], folder) | {
+        "seed": first_seed if numbers.seed is None else numbers.seed,
         "space": {path: to_plain(parameter) for path, parameter in space.items()},
         "sampler": {"name": "random"},
-        "population": {
-            "members": members,
-            "interval": _interval(configs, numbers.interval),
-            "founders": [str(founder.checkpoint) for founder in founders],
-            "operators": [to_plain(operator) for operator in _operators(configs)],
-            "closing": {
-                "operators": [to_plain(operator) for operator in _closing_operators(configs)]
-            },
-        },
+        "population": _population(founders, configs, members, numbers.interval),
         "budget": {"trials": numbers.trials or GENERATIONS * members},
-        "max_failures": first.max_failures,
-        "executor": executor_from_anywhere(studies[0]),
     }
+    base = founders[0].config
+    command = f"hpsearch breed {' '.join(names)} --name {plain['name']}"
+    what = f"The best of {' '.join(names)} as the founders of a population."
+    return write_derived(folder, plain, {base["algorithm"]: base}, command=command, what=what)
 
 
-def write_bred(folder: StudyDir, plain: Mapping[str, Any], studies: str, base: Config) -> Study:
-    """Write and return the study; ``studies`` are the names of those whose best it breeds.
-
-    Raises:
-        ConfigError: if the studies' files do not make a right one.
-        DiskError: if a file cannot be written.
-    """
-    (name,) = write_bases(folder, {base["algorithm"]: base}).values()
-    command = f"hpsearch breed {studies} --name {plain['name']}"
-    what = f"The best of {studies} as the founders of a population."
-    return write_derived(folder, {**plain, "base": name}, command=command, what=what)
-
-
-def _is_bred(study: Study) -> bool:
-    return study.spec.population is not None and bool(study.spec.population.founders)
+def _population(
+    founders: Sequence[BredFounder],
+    configs: Sequence[TrainerConfig],
+    members: int,
+    interval: int | None,
+) -> dict[str, Any]:
+    has_both = len(configs[0].learning()) == 2
+    both: list[Changing] = [HostAndAgent()] if has_both else []
+    operators: list[OperatorOptions] = [
+        Clone(),
+        *both,
+        GaussianMutation("gaussian_mutation", 0.02),
+        SafeMutation("safe_mutation", 0.1),
+    ]
+    if any(shape_key(before) != shape_key(other) for before, other in pairwise(configs)):
+        operators.append(DistillationCrossover("distillation", LEARNING))
+    closing: list[Changing] = [
+        *both,
+        LayerCrossover("layer_crossover", 0.5),
+        AlignedAverage("aligned_average", 0.5),
+        DistillationCrossover("distillation", TOGETHER),
+    ]
+    return {
+        "members": members,
+        "interval": _interval(configs, interval),
+        "founders": [str(founder.checkpoint) for founder in founders],
+        "operators": [to_plain(operator) for operator in operators],
+        "closing": {"operators": [to_plain(operator) for operator in closing]},
+    }
 
 
 def _check_founders(
@@ -284,24 +273,3 @@ def _interval(configs: Sequence[TrainerConfig], wanted: int | None) -> int:
             f"but is {wanted}"
         )
     return wanted
-
-
-def _operators(configs: Sequence[TrainerConfig]) -> list[OperatorOptions]:
-    operators: list[OperatorOptions] = [Clone()]
-    if len(configs[0].learning()) == 2:
-        operators.append(HostAndAgent())
-    operators.append(GaussianMutation("gaussian_mutation", 0.02))
-    operators.append(SafeMutation("safe_mutation", 0.1))
-    if any(shape_key(before) != shape_key(other) for before, other in pairwise(configs)):
-        operators.append(DistillationCrossover("distillation", LEARNING))
-    return operators
-
-
-def _closing_operators(configs: Sequence[TrainerConfig]) -> list[Changing]:
-    operators: list[Changing] = []
-    if len(configs[0].learning()) == 2:
-        operators.append(HostAndAgent())
-    operators.append(LayerCrossover("layer_crossover", 0.5))
-    operators.append(AlignedAverage("aligned_average", 0.5))
-    operators.append(DistillationCrossover("distillation", TOGETHER))
-    return operators

@@ -1,12 +1,8 @@
-"""The tables of hpsearch beside Optuna's: transactions, migrations, and the rows of studies.
-
-The tables beside Optuna's in the same database; migrations/ creates them.
-"""
+"""The tables of hpsearch beside Optuna's, which migrations/ creates; transactions; studies."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -62,7 +58,7 @@ class StudyRow(Base):
     id: Mapped[int] = mapped_column(Id, primary_key=True)
     name: Mapped[str] = mapped_column(String(64), unique=True)
     spec: Mapped[str] = mapped_column(LongText)
-    """JSON text"""
+    """the study file with its base configurations as JSON text, see `spec.spec_json`"""
     spec_hash: Mapped[str] = mapped_column(String(64))
     state: Mapped[str] = mapped_column(String(32))
     created_at: Mapped[float] = mapped_column(Double)
@@ -256,20 +252,6 @@ def _look(session: Session) -> None:
     inspect(session.connection()).get_table_names()
 
 
-@dataclass(frozen=True)
-class StudyRecord:
-    """What the database holds of a study."""
-
-    id: int
-    name: str
-    spec: dict[str, Any]
-    """the study file with its base configurations, see `spec.spec_json`"""
-    spec_hash: str
-    state: str
-    created_at: float
-    """seconds since the epoch"""
-
-
 class StudyRecords:
     """The studies of a database."""
 
@@ -278,7 +260,7 @@ class StudyRecords:
 
     def create_or_get(
         self, *, name: str, spec: str, spec_hash: str, state: str, now: float
-    ) -> StudyRecord:
+    ) -> StudyRow:
         """Return the study of this name, created if there is none.
 
         What may change between runs (a spec of the same hash) stays as it was; see `set_spec`.
@@ -287,7 +269,7 @@ class StudyRecords:
             ConflictError: if the study of this name searches something else.
         """
 
-        def work(session: Session) -> StudyRecord:
+        def work(session: Session) -> StudyRow:
             row = session.scalar(select(StudyRow).where(StudyRow.name == name))
             if row is None:
                 row = StudyRow(
@@ -297,7 +279,7 @@ class StudyRecords:
             elif row.spec_hash != spec_hash:
                 raise ConflictError(_difference(name, json.loads(row.spec), json.loads(spec)))
             session.flush()
-            return _record(row)
+            return row
 
         try:
             return self._database.transaction(work)
@@ -305,14 +287,10 @@ class StudyRecords:
             # Created by another process since the question; now it is found.
             return self._database.transaction(work)
 
-    def get(self, name: str) -> StudyRecord | None:
+    def get(self, name: str) -> StudyRow | None:
         """Return a study, None if there is none of this name."""
-
-        def work(session: Session) -> StudyRecord | None:
-            row = session.scalar(select(StudyRow).where(StudyRow.name == name))
-            return _record(row) if row else None
-
-        return self._database.transaction(work)
+        query = select(StudyRow).where(StudyRow.name == name)
+        return self._database.transaction(lambda session: session.scalar(query))
 
     def set_spec(self, study_id: int, spec: str) -> None:
         """Bring up to date what may change between runs; only for who holds the study."""
@@ -323,12 +301,6 @@ class StudyRecords:
         """Set whether a study runs."""
         statement = update(StudyRow).where(StudyRow.id == study_id).values(state=state)
         self._database.transaction(lambda session: session.execute(statement))
-
-
-def _record(row: StudyRow) -> StudyRecord:
-    return StudyRecord(
-        row.id, row.name, json.loads(row.spec), row.spec_hash, row.state, row.created_at
-    )
 
 
 def _difference(name: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> str:

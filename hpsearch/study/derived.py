@@ -1,21 +1,13 @@
-"""Studies made of others: what they share, and those of `confirm` and `replay`.
+"""Studies made of others: `confirm` and `replay` train again, on seeds that are held out.
 
-Each is an ordinary study with a file below its folder, so every command works on it.
-
-The study that trains chosen configurations of a search again, on seeds that are held out.
-
-It is an ordinary study with a file of its own below its folder, so every command works on it.
-
-The study that trains the schedule of a population's trial again, on seeds that are held out.
-
-A schedule is the values of the hyperparameters, interval by interval, on the line of first parents
-that led to the trial. No member is replaced in this study: its members are the schedule's seeds.
+Each is an ordinary study with a file below its folder, so every command works on it. `bred.py` has
+the third kind, which `breed` makes.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from hpsearch import files, yaml_file
 from hpsearch.cluster.study_dir import StudyDir
@@ -25,11 +17,38 @@ from hpsearch.parameters import json_text
 from hpsearch.population.options import PopulationOptions, Schedule
 from hpsearch.schema import Config, to_plain
 from hpsearch.study.options import ListedOptions, SlurmOptions
-from hpsearch.study.spec import Study, load_spec
+from hpsearch.study.spec import Study, StudySpec, load_spec
 
-HELD_OUT = 1_000_000_000
+HELD_OUT: Final = 1_000_000_000
 """what the study's seed is raised by, so that no trial of a study whose own seed is below it, this
 one or a neighbour, has a seed of the derived one"""
+CONFIRM_SUFFIX: Final = "-confirm"
+SEED: Final = "seed"
+"""the path that a search may search, too; what is held out overrules it"""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of derived studies."""
+
+    name: str
+    """in messages"""
+    is_one: Callable[[Study], bool]
+    """whether a study is of this kind"""
+    remedy: str
+    """what to do where the folder belongs to another study"""
+
+
+CONFIRMATION: Final = Kind(
+    "confirmation",
+    lambda study: isinstance(study.spec.sampler, ListedOptions),
+    f"a study is confirmed under its name and {CONFIRM_SUFFIX}, so search under another name",
+)
+REPLAY: Final = Kind(
+    "replay",
+    lambda study: population_of(study) is not None,
+    "move it away, or breed under another name",
+)
 
 
 def derived_name(name: str, suffix: str, made: str) -> str:
@@ -47,16 +66,8 @@ def derived_name(name: str, suffix: str, made: str) -> str:
     return longer
 
 
-def begun_derived(
-    folder: StudyDir, is_one: Callable[[Study], bool], *, kind: str, remedy: str
-) -> Study | None:
-    """Return the derived study that was begun in ``folder``, None if none was.
-
-    Args:
-        folder: its own.
-        is_one: whether a study is of this kind.
-        kind: its name in messages.
-        remedy: what to do where the folder belongs to another study.
+def begun_derived(folder: StudyDir, kind: Kind) -> Study | None:
+    """Return the derived study that was begun in its ``folder``, None if none was.
 
     Raises:
         ConfigError: if its file was changed and is wrong now.
@@ -64,29 +75,60 @@ def begun_derived(
     """
     if folder.study_file.exists():
         study = load_spec(folder.study_file)
-        if is_one(study) and study.spec.name == folder.root.name:
+        if kind.is_one(study) and study.spec.name == folder.root.name:
             return study
     elif not folder.spec.exists():
         return None
-    raise ConflictError(f"{folder.root} belongs to a study that is no {kind}; {remedy}")
+    raise ConflictError(f"{folder.root} belongs to a study that is no {kind.name}; {kind.remedy}")
 
 
-def write_bases(folder: StudyDir, bases: Mapping[str, Config]) -> dict[str, str]:
-    """Write base configurations into ``folder``; return their names by algorithm."""
-    for algorithm, base in bases.items():
-        files.write_text(folder.base(algorithm), yaml_file.dump(base))
-    return {algorithm: folder.base(algorithm).name for algorithm in bases}
+def inherited(study: Study, folder: StudyDir) -> dict[str, Any]:
+    """Return what the file of a derived study takes from the study that it is made of."""
+    spec, executor = study.spec, study.spec.executor
+    if isinstance(executor, SlurmOptions):  # a path from its file is one from anywhere
+        profile = Path(study.path.parent, executor.profile).absolute()
+        executor = replace(executor, profile=str(profile))
+    return {
+        "name": folder.root.name,
+        "seed": spec.seed + HELD_OUT,
+        "storage": spec.storage,
+        "objectives": to_plain(spec.objectives),
+        "max_failures": spec.max_failures,
+        "executor": to_plain(executor),
+    }
 
 
-def write_derived(folder: StudyDir, plain: Mapping[str, Any], *, command: str, what: str) -> Study:
-    """Write and return a study; ``command`` made it, and ``what`` it is begins its file.
+def write_derived(
+    folder: StudyDir,
+    plain: Mapping[str, Any],
+    bases: Mapping[str, Config],
+    *,
+    command: str,
+    what: str,
+) -> Study:
+    """Write and return a study with its base configurations, if any are to be written.
+
+    Args:
+        folder: its own.
+        plain: what its file says, but for the bases.
+        bases: by algorithm.
+        command: that made it, which begins its file.
+        what: it is, which comes next.
 
     Raises:
-        DiskError: if the file cannot be written.
+        DiskError: if a file cannot be written.
         ConfigError: if the study would be wrong; nothing of it is left, so it can be made anew.
     """
-    header = f"# {command}\n#\n# {what}\n"
-    files.write_text(folder.study_file, header + yaml_file.dump(plain))
+    for algorithm, base in bases.items():
+        files.write_text(folder.base(algorithm), yaml_file.dump(base))
+    names = [folder.base(algorithm).name for algorithm in bases]
+    if len(names) == 1:
+        plain = {**plain, "base": names[0]}
+    elif names:
+        plain = {**plain, "base": dict(zip(bases, names, strict=True))}
+    order = [field.name for field in fields(StudySpec) if field.name in plain]
+    text = yaml_file.dump({key: plain[key] for key in order})
+    files.write_text(folder.study_file, f"# {command}\n#\n# {what}\n{text}")
     try:
         return load_spec(folder.study_file)
     except ConfigError:
@@ -94,47 +136,12 @@ def write_derived(folder: StudyDir, plain: Mapping[str, Any], *, command: str, w
         raise
 
 
-def executor_from_anywhere(study: Study) -> Any:
-    """Return a study's executor as plain data; a path from its file is one from anywhere."""
-    executor = study.spec.executor
-    if isinstance(executor, SlurmOptions):
-        profile = Path(study.path.parent, executor.profile).absolute()
-        executor = replace(executor, profile=str(profile))
-    return to_plain(executor)
-
-
-SUFFIX = "-confirm"
-SEED = "seed"
-"""the path that a search may search, too; what is held out overrules it"""
-
-
-def confirmation_name(name: str) -> str:
-    """Return what the study that confirms another one is called.
-
-    Raises:
-        UsageError: if that would be no name.
-    """
-    return derived_name(name, SUFFIX, "confirmed")
+# Confirmations: chosen configurations of a search.
 
 
 def key(values: Mapping[str, Any]) -> str:
     """Return a text that tells configurations apart, whatever their seed."""
-    return json_text({name: value for name, value in values.items() if name != SEED})
-
-
-def begun_study(folder: StudyDir) -> Study | None:
-    """Return the study of a confirmation that was begun in ``folder``, None if none was.
-
-    Raises:
-        ConfigError: if its file was changed and is wrong now.
-        ConflictError: if the folder belongs to another study.
-    """
-    return begun_derived(
-        folder,
-        lambda study: isinstance(study.spec.sampler, ListedOptions),
-        kind="confirmation",
-        remedy=f"a study is confirmed under its name and {SUFFIX}, so search under another name",
-    )
+    return json_text(_without_seed(values))
 
 
 def configurations(study: Study) -> tuple[dict[str, Any], ...]:
@@ -148,7 +155,7 @@ def num_seeds(study: Study) -> int:
     return study.spec.budget.trials // len(configurations(study))
 
 
-def write_study(
+def write_confirmation(
     search: Study, chosen: Sequence[Mapping[str, Any]], seeds: int, folder: StudyDir
 ) -> Study:
     """Write and return the study that trains ``chosen`` configurations on ``seeds`` seeds each.
@@ -157,9 +164,20 @@ def write_study(
         UsageError: if they differ in nothing but their seeds, or depend on them.
         DiskError: if a file cannot be written.
     """
-    plain = _plain(search, chosen, seeds, folder)
-    write_bases(folder, search.bases)
-    return _write(folder, plain, of=search.spec.name)
+    left, name = _without_seed(search.spec.space), search.spec.name
+    if not left or any(SEED in parameter.when for parameter in left.values()):
+        raise UsageError(
+            f"{name} searches the seed, and {'little else' if left else 'nothing else'}"
+            ": there are no configurations to train on other seeds"
+        )
+    listed = [_without_seed(values) for values in chosen]
+    plain = inherited(search, folder) | {
+        "space": {path: to_plain(parameter) for path, parameter in left.items()},
+        "sampler": {"name": "listed", "configurations": listed},
+        "pruner": {"name": "none"},
+        "budget": {"trials": len(chosen) * seeds},
+    }
+    return _write_confirmation(folder, plain, search.bases, name)
 
 
 def with_more_seeds(study: Study, seeds: int, folder: StudyDir, search: str) -> Study:
@@ -169,74 +187,22 @@ def with_more_seeds(study: Study, seeds: int, folder: StudyDir, search: str) -> 
     """
     plain = yaml_file.load(folder.study_file)
     plain["budget"]["trials"] = seeds * len(configurations(study))
-    return _write(folder, plain, of=search)
+    return _write_confirmation(folder, plain, {}, search)
 
 
-def _write(folder: StudyDir, plain: Mapping[str, Any], *, of: str) -> Study:
-    what = f"The best configurations of {of} on held-out seeds."
-    return write_derived(folder, plain, command=f"hpsearch confirm {of}", what=what)
+def _write_confirmation(
+    folder: StudyDir, plain: Mapping[str, Any], bases: Mapping[str, Config], search: str
+) -> Study:
+    what = f"The best configurations of {search} on held-out seeds."
+    return write_derived(folder, plain, bases, command=f"hpsearch confirm {search}", what=what)
 
 
-def _plain(
-    search: Study, chosen: Sequence[Mapping[str, Any]], seeds: int, folder: StudyDir
-) -> dict[str, Any]:
-    spec = search.spec
-    return {
-        "name": folder.root.name,
-        "seed": spec.seed + HELD_OUT,
-        "storage": spec.storage,
-        "base": {algorithm: folder.base(algorithm).name for algorithm in search.bases},
-        "objectives": to_plain(spec.objectives),
-        "space": _space(search),
-        "sampler": {
-            "name": "listed",
-            "configurations": [
-                {name: value for name, value in values.items() if name != SEED} for values in chosen
-            ],
-        },
-        "pruner": {"name": "none"},
-        "budget": {"trials": len(chosen) * seeds},
-        "max_failures": spec.max_failures,
-        "executor": executor_from_anywhere(search),
-    }
+def _without_seed(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if name != SEED}
 
 
-def _space(search: Study) -> dict[str, Any]:
-    """Return the space without the seed."""
-    left = {name: parameter for name, parameter in search.spec.space.items() if name != SEED}
-    if not left or any(SEED in parameter.when for parameter in left.values()):
-        raise UsageError(
-            f"{search.spec.name} searches the seed, and {'little else' if left else 'nothing else'}"
-            ": there are no configurations to train on other seeds"
-        )
-    return {name: to_plain(parameter) for name, parameter in left.items()}
-
-
-Values = Mapping[str, Any]
-
-
-def replay_name(name: str, trial: int) -> str:
-    """Return what the study that trains a trial's schedule again is called.
-
-    Raises:
-        UsageError: if that would be no name.
-    """
-    return derived_name(name, f"-replay-{trial}", "replayed")
-
-
-def begun_replay(folder: StudyDir) -> Study | None:
-    """Return the study of a replay that was begun in ``folder``, None if none was.
-
-    Raises:
-        ConfigError: if its file was changed and is wrong now.
-        ConflictError: if the folder belongs to another study.
-    """
-    return begun_derived(
-        folder,
-        lambda study: population_of(study) is not None,
-        kind="replay",
-        remedy="move it away, or breed under another name",
-    )
+# Replays: the schedule of a population's trial, which is the values of its hyperparameters by
+# interval, on the line of first parents that led to it. The members are the schedule's seeds.
 
 
 def population_of(study: Study) -> PopulationOptions | None:
@@ -246,44 +212,30 @@ def population_of(study: Study) -> PopulationOptions | None:
 
 
 def write_replay(
-    bred: Study, trial: int, schedule: Sequence[Values], seeds: int, folder: StudyDir
+    bred: Study, trial: int, schedule: Sequence[Mapping[str, Any]], seeds: int, folder: StudyDir
 ) -> Study:
     """Write and return the study that trains a schedule from new networks on ``seeds`` seeds.
 
     Raises:
         DiskError: if a file cannot be written.
     """
-    spec = bred.spec
-    (base,) = write_bases(folder, bred.bases).values()
-    plain = {
-        "name": folder.root.name,
-        "seed": spec.seed + HELD_OUT,
-        "storage": spec.storage,
-        "base": base,
-        "objectives": to_plain(spec.objectives),
-        "space": {name: to_plain(parameter) for name, parameter in spec.space.items()},
-        "sampler": {"name": "random"},
-        "population": _population(spec.population, schedule, seeds),
-        "budget": {"trials": len(schedule) * seeds},
-        "max_failures": spec.max_failures,
-        "executor": executor_from_anywhere(bred),
-    }
-    command = f"hpsearch replay {spec.name} --trial {trial}"
-    what = f"The schedule that led to trial {trial} of {spec.name} on held-out seeds."
-    return write_derived(folder, plain, command=command, what=what)
-
-
-def _population(
-    options: PopulationOptions | None, schedule: Sequence[Values], seeds: int
-) -> dict[str, Any]:
+    options, name = bred.spec.population, bred.spec.name
     assert options is not None, "a study with ancestry is a population"
-    return {
-        "members": seeds,
-        "interval": options.steps_of_schedule,
-        # All wait for all: else those who are fast would train on, at the cost of the others.
-        "generations": {"name": "synchronous", "quorum": 1.0},
-        "matches": to_plain(options.matches),
-        "selection": {"name": "none"},
-        "explore": {"name": "schedule", "intervals": [dict(values) for values in schedule]},
-        "operators": [{"name": "clone"}],
+    plain = inherited(bred, folder) | {
+        "space": {path: to_plain(parameter) for path, parameter in bred.spec.space.items()},
+        "sampler": {"name": "random"},
+        "population": {
+            "members": seeds,
+            "interval": options.steps_of_schedule,
+            # All wait for all: else the fast ones would train on, at the cost of the others.
+            "generations": {"name": "synchronous", "quorum": 1.0},
+            "matches": to_plain(options.matches),
+            "selection": {"name": "none"},
+            "explore": {"name": "schedule", "intervals": [dict(values) for values in schedule]},
+            "operators": [{"name": "clone"}],
+        },
+        "budget": {"trials": len(schedule) * seeds},
     }
+    command = f"hpsearch replay {name} --trial {trial}"
+    what = f"The schedule that led to trial {trial} of {name} on held-out seeds."
+    return write_derived(folder, plain, bred.bases, command=command, what=what)

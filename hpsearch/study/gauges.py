@@ -102,14 +102,14 @@ def _study_numbers(view: StudyView, now: float) -> Iterator[Number]:
 
 
 def _driver_numbers(view: StudyView, driver: DriverFigures, now: float) -> list[Number]:
-    made = pace(view, driver.beats)
+    steps, speed = pace(view, driver.beats)
     return [
         (
             "training_steps_total",
             "training steps made; one that was lost and made again is one",
-            made.steps,
+            steps,
         ),
-        ("steps_per_second", "training steps of all running trials", made.steps_per_second),
+        ("steps_per_second", "training steps of all running trials", speed),
         ("scheduler_calls_total", "calls of the scheduler by this driver", driver.num_calls),
         (
             "scheduler_refuses",

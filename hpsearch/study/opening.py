@@ -29,9 +29,8 @@ from hpsearch.study.samplers import blind, build_pruner, build_sampler
 from hpsearch.study.snapshots import SnapshotWriter
 from hpsearch.study.spec import Study, spec_hash, spec_json, storage_url
 from hpsearch.study.state import RUNNING
-from hpsearch.study.storage import MirroredStorage, open_storage
+from hpsearch.study.storage import MirroredStorage, WriteBehindStorage, open_storage
 from hpsearch.study.trials import Trials
-from hpsearch.study.write_behind import WriteBehindStorage
 
 
 @contextmanager

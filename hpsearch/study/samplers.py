@@ -2,24 +2,17 @@
 
 A driver that is killed and started again, even between two suggestions of one trial, therefore asks
 for the same trials as one that never stopped. Optuna's samplers carry a random state from trial to
-trial; here each suggestion gets a new one.
-
-A sampler that knows its points beforehand: trial n takes point n.
-
-Optuna's own QMC and grid samplers count in the study which point comes next, and so skip one when a
-suggestion is interrupted; they also never move parameters that the first trial lacks.
-
-Optuna's pruners, built from the options of a study file.
+trial, and its QMC and grid samplers count in the study which point comes next; here each suggestion
+gets a new sampler, and trial n takes point n.
 """
 
 import hashlib
 import json
 import logging
 import warnings
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable
 from math import gcd
-from typing import Any, Literal, assert_never
+from typing import Any, assert_never
 
 import optuna
 from optuna.distributions import BaseDistribution
@@ -48,12 +41,12 @@ from hpsearch.study.options import (
     TPEOptions,
 )
 from hpsearch.study.space import SearchSpace
-from hpsearch.study.space_checks import listed_points
+from hpsearch.study.space_checks import stored_point
 
 GOLDEN_RATIO = 0.6180339887498949
 
 Point = Callable[[int], dict[str, Any]]
-"""Values, as Optuna stores them, for a trial number; more than the trial needs do no harm."""
+"""values, as Optuna stores them, for a trial number; more than the trial needs do no harm"""
 
 
 class SequenceSampler(BaseSampler):
@@ -66,13 +59,11 @@ class SequenceSampler(BaseSampler):
     def infer_relative_search_space(
         self, study: Study, trial: FrozenTrial
     ) -> dict[str, BaseDistribution]:
-        """Return the whole space."""
         return self._distributions
 
     def sample_relative(
         self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
     ) -> dict[str, Any]:
-        """Return the trial's point."""
         return self._point(trial.number)
 
     def sample_independent(
@@ -82,75 +73,68 @@ class SequenceSampler(BaseSampler):
         param_name: str,
         param_distribution: BaseDistribution,
     ) -> Any:
-        """Refuse a parameter that is not of the space.
-
-        Raises:
-            KeyError: always.
-        """
         raise KeyError(unknown_name("parameter", param_name, self._distributions))
 
 
-def qmc_points(space: SearchSpace, seed: int, sequence: Literal["sobol", "halton"]) -> Point:
+def _qmc_points(space: SearchSpace, seed: int, options: QMCOptions) -> Point:
     """Return evenly spread points, conditional parameters included."""
-    return partial(_qmc_point, space, seed, sequence)
+
+    def point(number: int) -> dict[str, Any]:
+        # Imported here, because scipy.stats takes half a second.
+        from scipy.stats import qmc
+
+        sequence = {"sobol": qmc.Sobol, "halton": qmc.Halton}[options.sequence]
+        engine = sequence(len(space.order), scramble=True, seed=seed)
+        if number:  # Sobol refuses to skip no point
+            engine.fast_forward(number)
+        shares = zip(space.order, engine.random(1)[0], strict=True)
+        return {name: space.parameters[name].quantile(float(share)) for name, share in shares}
+
+    return point
 
 
-def grid_points(space: SearchSpace, seed: int) -> Point:
+def _grid_points(space: SearchSpace, seed: int) -> Point:
     """Return every configuration once, in an order that spreads over the space; then again."""
     count = space.num_configurations()
     assert count is not None, "a continuous range is refused when the study file is read"
-    stride = _stride(count)
+    stride = max(1, round(count * GOLDEN_RATIO))
+    while gcd(stride, count) > 1:  # else it would not visit every index
+        stride += 1
     return lambda number: space.configuration((seed + number * stride) % count)
 
 
-def in_turn(points: Sequence[dict[str, Any]]) -> Point:
-    """Return given points, one after another; then again."""
+def _listed_points(space: SearchSpace, options: ListedOptions) -> Point:
+    """Return the points of a list, one after another; then again."""
+    points = [stored_point(space, values) for values in options.configurations]
     return lambda number: points[number % len(points)]
-
-
-def _qmc_point(
-    space: SearchSpace, seed: int, sequence: Literal["sobol", "halton"], number: int
-) -> dict[str, Any]:
-    # Imported here, because scipy.stats takes half a second.
-    from scipy.stats import qmc
-
-    engines = {"sobol": qmc.Sobol, "halton": qmc.Halton}
-    engine = engines[sequence](len(space.order), scramble=True, seed=seed)
-    if number:  # Sobol refuses to skip no point
-        engine.fast_forward(number)
-    shares = engine.random(1)[0]
-    return {
-        name: space.parameters[name].quantile(float(share))
-        for name, share in zip(space.order, shares, strict=True)
-    }
-
-
-def _stride(count: int) -> int:
-    """Return a step near the golden section of ``count`` that visits every index once."""
-    stride = max(1, round(count * GOLDEN_RATIO))
-    while gcd(stride, count) > 1:
-        stride += 1
-    return stride
 
 
 def build_sampler(options: Sampler, seed: int, space: SearchSpace) -> BaseSampler:
     """Return the sampler of a study; ``seed`` is the study's own, the same for every trial."""
     match options:
         case QMCOptions():
-            return SequenceSampler(space, qmc_points(space, seed, options.sequence))
+            return SequenceSampler(space, _qmc_points(space, seed, options))
         case GridOptions():
-            return SequenceSampler(space, grid_points(space, seed))
+            return SequenceSampler(space, _grid_points(space, seed))
         case ListedOptions():
-            return SequenceSampler(space, in_turn(listed_points(space, options.configurations)))
+            return SequenceSampler(space, _listed_points(space, options))
         case RandomOptions():
-            return ReplayableSampler(seed, _random)
+            return ReplayableSampler(seed, lambda seed: optuna.samplers.RandomSampler(seed=seed))
         case TPEOptions():
             # Groups of conditional parameters are found by the sampler itself.
             intersects = options.multivariate and not space.is_conditional
             joint_space = IntersectionSearchSpace(include_pruned=True) if intersects else None
             return ReplayableSampler(seed, lambda seed: _tpe(options, seed, space), joint_space)
         case CMAESOptions():
-            return ReplayableSampler(seed, lambda seed: _cmaes(options, seed))
+            return ReplayableSampler(
+                seed,
+                lambda seed: optuna.samplers.CmaEsSampler(
+                    n_startup_trials=options.n_startup_trials,
+                    popsize=options.popsize,
+                    warn_independent_sampling=False,  # told once, by spec_warnings.py
+                    seed=seed,
+                ),
+            )
         case GPOptions():
             return ReplayableSampler(seed, lambda seed: _gp(options, seed))
         case _:
@@ -201,7 +185,6 @@ class ReplayableSampler(BaseSampler):
     def sample_relative(
         self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
     ) -> dict[str, Any]:
-        """Return the values that are suggested together."""
         interrupted = _shared_sample(trial)
         if interrupted is not None:
             return interrupted
@@ -246,10 +229,6 @@ def _shared_sample(trial: FrozenTrial) -> dict[str, Any] | None:
     return None
 
 
-def _random(seed: int) -> BaseSampler:
-    return optuna.samplers.RandomSampler(seed=seed)
-
-
 def _tpe(options: TPEOptions, seed: int, space: SearchSpace) -> BaseSampler:
     with warnings.catch_warnings():
         # Without groups, parameters that some trials lack would be suggested at random alone.
@@ -262,15 +241,6 @@ def _tpe(options: TPEOptions, seed: int, space: SearchSpace) -> BaseSampler:
             constant_liar=options.constant_liar,
             seed=seed,
         )
-
-
-def _cmaes(options: CMAESOptions, seed: int) -> BaseSampler:
-    return optuna.samplers.CmaEsSampler(
-        n_startup_trials=options.n_startup_trials,
-        popsize=options.popsize,
-        warn_independent_sampling=False,  # told once, by spec_warnings.py
-        seed=seed,
-    )
 
 
 def _gp(options: GPOptions, seed: int) -> BaseSampler:

@@ -23,9 +23,18 @@ from hpsearch.population.selection.operator_record import OperatorRecord
 from hpsearch.study.database import Base, Database, SnapshotRow
 from hpsearch.study.events import EventLog
 from hpsearch.study.leases import Lease, check_lease
-from hpsearch.study.records import Ended, Job, Loss, Match, PlannedTrial, PopulationRecord, Trial
+from hpsearch.study.records import (
+    Ended,
+    Job,
+    Loss,
+    Lost,
+    Match,
+    PlannedTrial,
+    PopulationRecord,
+    Tally,
+    Trial,
+)
 from hpsearch.study.state import StudyState
-from hpsearch.study.tally import Lost, Tally
 from hpsearch.study.url import hide_password
 
 VERSION: Final = 1

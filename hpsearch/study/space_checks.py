@@ -247,32 +247,24 @@ def configuration_problems(
             yield from _presence_problems(path, space, values)
 
 
-def listed_points(
-    space: SearchSpace, configurations: Sequence[Mapping[str, Any]]
-) -> list[dict[str, Any]]:
-    """Return the configurations in the form in which Optuna stores them."""
-    return [stored_point(space, values) for values in configurations]
-
-
 def stored_point(space: SearchSpace, values: Mapping[str, Any]) -> dict[str, Any]:
     """Return one configuration in the form in which Optuna stores it."""
-    return {name: _stored(space.parameters[name], value) for name, value in values.items()}
+    stored: dict[str, Any] = {}
+    for name, value in values.items():
+        match space.parameters[name]:
+            case CategoricalParameter() as parameter:
+                texts = [json_text(choice) for choice in parameter.choices]
+                stored[name] = parameter.value(texts.index(json_text(value)))
+            case FloatParameter():
+                stored[name] = float(value)
+            case _:
+                stored[name] = value
+    return stored
 
 
 def _named(data: object) -> list[str]:
     space = data.get("space") if isinstance(data, Mapping) else None
     return [str(name) for name in space] if isinstance(space, Mapping) else []
-
-
-def _stored(parameter: Parameter, value: Any) -> Any:
-    match parameter:
-        case CategoricalParameter():
-            texts = [json_text(choice) for choice in parameter.choices]
-            return parameter.value(texts.index(json_text(value)))
-        case FloatParameter():
-            return float(value)
-        case _:
-            return value
 
 
 def _value_problem(parameter: Parameter, value: Any) -> str | None:

@@ -21,7 +21,6 @@ from hpsearch.parameters import Parameter
 from hpsearch.population.options import PopulationOptions
 from hpsearch.schema import Config, NonNegative, Positive, Range, apply, read, to_plain, value_at
 from hpsearch.study.breeding.checks import population_problems, schedule_problems
-from hpsearch.study.founders import read_founders
 from hpsearch.study.options import (
     Executor,
     LocalOptions,
@@ -44,6 +43,7 @@ from hpsearch.study.space_checks import (
 from hpsearch.study.spec_checks import (
     gpu_problems,
     metric_problems,
+    read_founders,
     resume_problems,
     section_problems,
     use_gpus,
@@ -284,11 +284,11 @@ def spec_json(study: Study) -> str:
     return json.dumps(to_plain(study.spec) | {"base": dict(study.bases)} | founders)
 
 
-def stored_study(data: Mapping[str, Any], path: Path) -> Study:
-    """Return the study whose `spec_json` holds ``data``; ``path`` is the file it came from."""
-    bases, founders = data["base"], tuple(data.get("founders", ()))
-    said = {key: value for key, value in data.items() if key != "founders"}
-    spec = read(StudySpec, {**said, "base": dict.fromkeys(bases, "")}, source=str(path))
+def stored_study(text: str, path: Path) -> Study:
+    """Return the study whose `spec_json` is ``text``; ``path`` is the file it came from."""
+    data = json.loads(text)
+    bases, founders = data["base"], tuple(data.pop("founders", ()))
+    spec = read(StudySpec, {**data, "base": dict.fromkeys(bases, "")}, source=str(path))
     return Study(path, spec, bases, SearchSpace(spec.space), founders)
 
 

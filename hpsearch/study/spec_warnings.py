@@ -23,7 +23,7 @@ from hpsearch.study.options import (
     LocalOptions,
     SlurmOptions,
 )
-from hpsearch.study.space_checks import listed_points
+from hpsearch.study.space_checks import stored_point
 from hpsearch.study.spec import Study
 
 GP_TRIALS = 500
@@ -155,7 +155,7 @@ def example_trial(study: Study) -> Example:
             assert count is not None, "a continuous range is refused when the study file is read"
             what, stored = "the first trial", space.configuration(seed % count)
         case ListedOptions(configurations=configurations):
-            what, stored = "the first trial", listed_points(space, configurations)[0]
+            what, stored = "the first trial", stored_point(space, configurations[0])
         case _:
             what, stored = "a trial, drawn at random by the study's seed", _drawn(study)
     config = study.trial_config(0, stored)

@@ -1,8 +1,9 @@
 """The state of a study: a fold over its events, and nothing that is not in them."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, MutableMapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from hpsearch.cluster.failures import DIVERGED, FREE, NAN, OOM_GPU, SILENT
 from hpsearch.cluster.records import Exploit
@@ -16,9 +17,9 @@ from hpsearch.study.records import (
     Loss,
     PlannedTrial,
     PopulationRecord,
+    Tally,
     Trial,
 )
-from hpsearch.study.tally import Tally
 
 RUNNING, FINISHED, FAILED = "running", "finished", "failed"
 PAUSED, STOPPING, STOPPED, CANCELLED = "paused", "stopping", "stopped", "cancelled"
@@ -69,7 +70,6 @@ class StudyState:
             self.last_event = event.id
 
     def live_jobs(self) -> list[Job]:
-        """Return the jobs that have been announced and have not ended."""
         return list(self.live.values())
 
     def waiting(self) -> list[Trial]:
@@ -77,7 +77,6 @@ class StudyState:
         return [trial for trial in self.untold.values() if trial.waits]
 
     def unfinished(self) -> list[Trial]:
-        """Return the trials that have not been told."""
         return list(self.untold.values())
 
     def training(self) -> list[PlannedTrial]:
@@ -113,7 +112,6 @@ class StudyState:
         return self.num_told[FAIL] - self.num_excused
 
     def told(self, how: str) -> list[Trial]:
-        """Return the trials that ended in one way."""
         return [trial for trial in self.trials.values() if trial.told == how]
 
     def live_attempts(self) -> Iterator[tuple[Trial, Job]]:
@@ -127,7 +125,6 @@ class StudyState:
         return trial.job is not None and self.jobs[trial.job].slots > 1
 
     def counts(self) -> dict[str, int]:
-        """Return the number of trials by state."""
         waiting = len(self.waiting())
         return {
             "finished": self.num_told[COMPLETE],
@@ -201,36 +198,30 @@ def _announced(state: StudyState, event: Event) -> None:
 
 
 def _submitted(state: StudyState, event: Event) -> None:
-    assert event.job is not None
-    state.jobs[event.job].id = event.data["id"]
+    _job(state, event).id = event.data["id"]
 
 
 def _job_began(state: StudyState, event: Event) -> None:
-    assert event.job is not None
-    job = state.jobs[event.job]
+    job = _job(state, event)
     job.began_at = event.at
     for number in job.running:
         state.trials[number].began_at = event.at
 
 
 def _job_closed(state: StudyState, event: Event) -> None:
-    assert event.job is not None
-    state.jobs[event.job].closed = True
+    _job(state, event).closed = True
 
 
 def _interrupting(state: StudyState, event: Event) -> None:
-    assert event.job is not None
-    state.jobs[event.job].interrupted = True
+    _job(state, event).interrupted = True
 
 
 def _match_silent(state: StudyState, event: Event) -> None:
-    assert event.job is not None
-    state.jobs[event.job].is_silent = True
+    _job(state, event).is_silent = True
 
 
 def _job_ended(state: StudyState, event: Event) -> None:
-    assert event.job is not None
-    job = state.jobs[event.job]
+    job = _job(state, event)
     # A driver may look long after a job ended, and clocks differ.
     ended_at = min(event.data.get("ended_at", event.at), event.at)
     job.ended, job.ended_at = True, max(ended_at, job.began_at or 0.0)
@@ -269,7 +260,7 @@ def _attempt_ended(state: StudyState, event: Event) -> None:
         lost, log = event.data.get("lost_seconds", 0.0), event.data.get("log", ())
         gpus = job.gpus / job.slots
         trial.losses.append(Loss(trial.attempts, kind or status, lost, gpus, tuple(log)))
-        state.tally.lose(trial.losses[-1])
+        state.tally.lose(trial.losses[-1], lost)
 
 
 def _note_repeated(state: StudyState, trial: Trial, event: Event) -> None:
@@ -278,7 +269,7 @@ def _note_repeated(state: StudyState, trial: Trial, event: Event) -> None:
     if repeated and trial.losses:
         before = trial.losses[-1]
         trial.losses[-1] = replace(before, seconds=before.seconds + repeated)
-        state.tally.lose_more(before, repeated)
+        state.tally.lose(before, repeated, num_attempts=0)
     trial.kept = trial.kept if kept is None else kept
 
 
@@ -318,12 +309,9 @@ def _match_called(state: StudyState, event: Event) -> None:
     fold.called(state.population, event, {origin.member for origin in state.training()})
 
 
-def _closing(state: StudyState, event: Event) -> None:
-    fold.closing(state.population, event)
-
-
-def _bred(state: StudyState, event: Event) -> None:
-    fold.bred(state.population, event)
+def _job(state: StudyState, event: Event) -> Job:
+    assert event.job is not None
+    return state.jobs[event.job]
 
 
 def _trial(event: Event) -> int:
@@ -331,7 +319,7 @@ def _trial(event: Event) -> int:
     return event.trial
 
 
-_APPLY = {
+_APPLY: Final[Mapping[str, Callable[[StudyState, Event], None]]] = {
     "started": _started,
     "asked": _asked,
     "announced": _announced,
@@ -347,6 +335,6 @@ _APPLY = {
     "job_ended": _job_ended,
     "ended": _ended,
     "match_called": _match_called,
-    "bred": _bred,
-    "closing": _closing,
+    "bred": lambda state, event: fold.bred(state.population, event),
+    "closing": lambda state, event: fold.closing(state.population, event),
 }

@@ -9,24 +9,35 @@ Optuna, such as its dashboard.
 A write whose connection was lost may have arrived. It is repeated: parameters, attributes and the
 values of learning curves end up the same, and whether a trial was created or told is looked up. If
 the database stays away, the trials are read anew once it is back.
+
+A driver's `WriteBehindStorage` writes a new trial once, whole, where Optuna writes it when it is
+created and again with each parameter: until all its parameters are suggested it is a draft in
+memory. A driver that dies before that leaves nothing, and the next one draws the same, because
+suggestions depend on the trial's number and the history. Besides, what Optuna finds by walking over
+all trials is remembered, and what was written as it stands is not read back.
 """
 
 import copy
 import gc
 import itertools
+import json
 import threading
 from collections.abc import Callable, Collection, Container, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from optuna.distributions import BaseDistribution
 from optuna.exceptions import UpdateFinishedTrialError
 from optuna.storages import BaseStorage, RDBStorage
 from optuna.study import StudyDirection
-from optuna.trial import FrozenTrial, TrialState
+from optuna.trial import FrozenTrial, TrialState, create_trial
+from sqlalchemy import event
+from sqlalchemy.orm import Session
 
 from hpsearch.errors import StorageError, StorageUnavailableError
 from hpsearch.study.engine import create_directory, engine_options, persist, show_lost_connections
+from hpsearch.study.rows import CurveValue, insert_curve_values, insert_trial
 from hpsearch.study.url import hide_password
 
 if TYPE_CHECKING:
@@ -74,11 +85,9 @@ class MirroredStorage(BaseStorage):
     def create_new_study(
         self, directions: Sequence[StudyDirection], study_name: str | None = None
     ) -> int:
-        """Create a study and return its id."""
         return self._persist(lambda: self._backend.create_new_study(directions, study_name))
 
     def delete_study(self, study_id: int) -> None:
-        """Delete a study and its trials."""
         with self._lock:
             self._persist(lambda: self._backend.delete_study(study_id))
             self._directions.pop(study_id, None)
@@ -86,23 +95,18 @@ class MirroredStorage(BaseStorage):
                 del self._places[trial._trial_id]
 
     def set_study_user_attr(self, study_id: int, key: str, value: Any) -> None:
-        """Set an attribute of a study for users."""
         self._persist(lambda: self._backend.set_study_user_attr(study_id, key, value))
 
     def set_study_system_attr(self, study_id: int, key: str, value: Any) -> None:
-        """Set an attribute of a study for Optuna."""
         self._persist(lambda: self._backend.set_study_system_attr(study_id, key, value))
 
     def get_study_id_from_name(self, study_name: str) -> int:
-        """Return the id of a study."""
         return self._persist(lambda: self._backend.get_study_id_from_name(study_name))
 
     def get_study_name_from_id(self, study_id: int) -> str:
-        """Return the name of a study."""
         return self._persist(lambda: self._backend.get_study_name_from_id(study_id))
 
     def get_study_directions(self, study_id: int) -> list[StudyDirection]:
-        """Return the direction of each objective."""
         if study_id not in self._directions:
             self._directions[study_id] = self._persist(
                 lambda: self._backend.get_study_directions(study_id)
@@ -110,21 +114,17 @@ class MirroredStorage(BaseStorage):
         return list(self._directions[study_id])
 
     def get_study_user_attrs(self, study_id: int) -> dict[str, Any]:
-        """Return the attributes of a study for users."""
         return self._persist(lambda: self._backend.get_study_user_attrs(study_id))
 
     def get_study_system_attrs(self, study_id: int) -> dict[str, Any]:
-        """Return the attributes of a study for Optuna."""
         return self._persist(lambda: self._backend.get_study_system_attrs(study_id))
 
     def get_all_studies(self) -> "list[FrozenStudy]":
-        """Return all studies."""
         return self._persist(self._backend.get_all_studies)
 
     # Trials: written through, then read back.
 
     def create_new_trial(self, study_id: int, template_trial: FrozenTrial | None = None) -> int:
-        """Create a trial and return its id."""
         with self._lock, self._forgetting_if_lost(study_id):
             number = len(self._loaded(study_id))
             attempts = itertools.count()
@@ -146,7 +146,6 @@ class MirroredStorage(BaseStorage):
         param_value_internal: float,
         distribution: BaseDistribution,
     ) -> None:
-        """Set a parameter of a running trial."""
         self._write(
             trial_id,
             lambda: self._backend.set_trial_param(
@@ -157,7 +156,6 @@ class MirroredStorage(BaseStorage):
     def set_trial_state_values(
         self, trial_id: int, state: TrialState, values: Sequence[float] | None = None
     ) -> bool:
-        """Set state and values of an unfinished trial; return whether the state has changed."""
         with self._lock:
             known = self.get_trial(trial_id)
             try:
@@ -176,31 +174,25 @@ class MirroredStorage(BaseStorage):
     def set_trial_intermediate_value(
         self, trial_id: int, step: int, intermediate_value: float
     ) -> None:
-        """Set what a running trial has reported at a step."""
         self._write(
             trial_id,
             lambda: self._backend.set_trial_intermediate_value(trial_id, step, intermediate_value),
         )
 
     def set_trial_user_attr(self, trial_id: int, key: str, value: Any) -> None:
-        """Set an attribute of an unfinished trial for users."""
         self._write(trial_id, lambda: self._backend.set_trial_user_attr(trial_id, key, value))
 
     def set_trial_system_attr(self, trial_id: int, key: str, value: Any) -> None:
-        """Set an attribute of an unfinished trial for Optuna."""
         self._write(trial_id, lambda: self._backend.set_trial_system_attr(trial_id, key, value))
 
     def hide_system_attrs(self, trial_id: int, keys: Collection[str]) -> None:
         """Leave attributes out of the mirror until the trial is written the next time."""
         with self._lock:
-            study_id, index = self._places[trial_id]
-            shown = copy.copy(self._trials[study_id][index])
+            shown = self._replace(trial_id)
             kept = {key: value for key, value in shown.system_attrs.items() if key not in keys}
             shown.system_attrs = kept
-            self._trials[study_id][index] = shown
 
     def get_trial(self, trial_id: int) -> FrozenTrial:
-        """Return a trial."""
         with self._lock:
             if trial_id in self._places:
                 study_id, index = self._places[trial_id]
@@ -213,7 +205,6 @@ class MirroredStorage(BaseStorage):
         deepcopy: bool = True,
         states: Container[TrialState] | None = None,
     ) -> list[FrozenTrial]:
-        """Return the trials of a study, those in certain states alone if given."""
         with self._lock:
             trials = self._loaded(study_id)
             chosen = [trial for trial in trials if states is None or trial.state in states]
@@ -245,6 +236,12 @@ class MirroredStorage(BaseStorage):
         if trial_id in self._places:
             study_id, index = self._places[trial_id]
             self._trials[study_id][index] = trial
+        return trial
+
+    def _replace(self, trial_id: int) -> FrozenTrial:
+        """Put a copy, to be changed, into a trial's place; samplers may hold the old one."""
+        study_id, index = self._places[trial_id]
+        trial = self._trials[study_id][index] = copy.copy(self._trials[study_id][index])
         return trial
 
     def _add(self, study_id: int, trial_id: int) -> None:
@@ -293,3 +290,138 @@ def _connect(url: str) -> RDBStorage:
 
 def _agrees(trial: FrozenTrial, state: TrialState, values: Sequence[float] | None) -> bool:
     return trial.state == state and (values is None or list(values) == trial.values)
+
+
+DRAFT = -1
+"""id of the draft"""
+
+
+class WriteBehindStorage(MirroredStorage):
+    """A `MirroredStorage` of one study, with at most one draft."""
+
+    _draft: FrozenTrial | None = None
+    _some_wait = True
+
+    @classmethod
+    def over(
+        cls, storage: MirroredStorage, fence: Callable[[Session], None] | None = None
+    ) -> "WriteBehindStorage":
+        """Return a storage on the connections of another one, which stays to be closed.
+
+        ``fence`` is called in each transaction that creates, changes or ends a trial, and raises if
+        this process may not write any more: another driver may take the study at any moment.
+        """
+        if fence is not None:
+            event.listen(
+                storage._backend.scoped_session, "before_flush", lambda session, *_: fence(session)
+            )
+        return cls(storage.url, storage._backend)
+
+    # Drafts.
+
+    def create_new_trial(self, study_id: int, template_trial: FrozenTrial | None = None) -> int:
+        """Begin a draft, which replaces the one before; a template is written at once."""
+        if template_trial is not None:
+            return super().create_new_trial(study_id, template_trial)
+        self._draft = create_trial(state=TrialState.RUNNING)
+        self._draft.number = len(self._loaded(study_id))
+        self._draft.datetime_start = datetime.now()
+        self._draft._trial_id = DRAFT
+        return DRAFT
+
+    def discard(self) -> None:
+        """Forget the draft, if there is one."""
+        self._draft = None
+
+    def keep(self, study_id: int) -> None:
+        """Write the draft, if there is one."""
+        if self._draft is None:
+            return
+        draft, self._draft = self._draft, None
+        with self._lock, self._forgetting_if_lost(study_id):
+            number = len(self._loaded(study_id))
+            attempts = itertools.count()
+
+            def create() -> int:
+                arrived = self._find(study_id, number) if next(attempts) else None
+                return (
+                    arrived if arrived is not None else insert_trial(self._backend, study_id, draft)
+                )
+
+            self._add(study_id, self._persist(create))
+
+    def set_trial_param(
+        self,
+        trial_id: int,
+        param_name: str,
+        param_value_internal: float,
+        distribution: BaseDistribution,
+    ) -> None:
+        if trial_id != DRAFT:
+            super().set_trial_param(trial_id, param_name, param_value_internal, distribution)
+            return
+        value = distribution.to_external_repr(param_value_internal)
+        self._drafted.params = self._drafted.params | {param_name: value}
+        self._drafted.distributions = self._drafted.distributions | {param_name: distribution}
+
+    def set_trial_system_attr(self, trial_id: int, key: str, value: Any) -> None:
+        if trial_id != DRAFT:
+            super().set_trial_system_attr(trial_id, key, value)
+            return
+        self._drafted.system_attrs = self._drafted.system_attrs | {key: value}
+
+    def get_trial(self, trial_id: int) -> FrozenTrial:
+        """Return a trial, or a copy of the draft."""
+        return copy.deepcopy(self._drafted) if trial_id == DRAFT else super().get_trial(trial_id)
+
+    def get_all_trials(
+        self,
+        study_id: int,
+        deepcopy: bool = True,
+        states: Container[TrialState] | None = None,
+    ) -> list[FrozenTrial]:
+        """Return the trials of a study, the draft among those that run."""
+        if states == (TrialState.WAITING,) and not self._some_wait:
+            return []
+        stored = super().get_all_trials(study_id, deepcopy, states)
+        if states == (TrialState.WAITING,):
+            self._some_wait = bool(stored)
+        if self._draft is not None and (states is None or TrialState.RUNNING in states):
+            stored = [*stored, self.get_trial(DRAFT)]
+        return stored
+
+    @property
+    def _drafted(self) -> FrozenTrial:
+        assert self._draft is not None, "a draft's id is not used after it was kept"
+        return self._draft
+
+    # Many values at once.
+
+    def set_curve_values(self, values: Sequence[CurveValue]) -> None:
+        """Set what running trials have reported, finite numbers, in one transaction."""
+        if not values:
+            return
+        study_id, _ = self._places[values[0][0]]
+        with self._lock, self._forgetting_if_lost(study_id):
+            self._persist(lambda: insert_curve_values(self._backend, values))
+            for trial_id, step, value in values:
+                trial = self._replace(trial_id)
+                trial.intermediate_values = trial.intermediate_values | {step: value}
+
+    # What is known without reading it back.
+
+    def set_trial_user_attr(self, trial_id: int, key: str, value: Any) -> None:
+        if trial_id == DRAFT:
+            self._drafted.user_attrs = self._drafted.user_attrs | {key: value}
+            return
+        study_id, _ = self._places[trial_id]
+        with self._lock, self._forgetting_if_lost(study_id):
+            self._persist(lambda: self._backend.set_trial_user_attr(trial_id, key, value))
+            trial = self._replace(trial_id)
+            trial.user_attrs = trial.user_attrs | {key: json.loads(json.dumps(value))}
+
+    def get_trial_id_from_study_id_trial_number(self, study_id: int, trial_number: int) -> int:
+        trials = self._loaded(study_id)
+        if trial_number >= len(trials):
+            raise KeyError(f"the study {study_id} has no trial {trial_number}")
+        return trials[trial_number]._trial_id

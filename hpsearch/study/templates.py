@@ -1,12 +1,10 @@
-"""Studies to begin with: those of studies/, written with an explanation of every key.
-
-A study around a converted configuration of hironaka.trainer, to begin with.
-"""
+"""Studies to begin with, every key explained: those of studies/, or around a converted file."""
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from hpsearch.errors import DiskError, UsageError, unknown_name
 from hpsearch.explained import explained, remark
@@ -18,8 +16,6 @@ from hpsearch.study.spec import Objective, StudySpec, load_spec
 from hpsearch.trainers.config import TrainerConfig, read_config
 from hpsearch.trainers.metrics import metric_names
 
-DEFAULT = "search"
-
 STUDY_WORDS = (
     "Keys with a default may be left out; none is written null. `hpsearch validate` lists all "
     "faults of a file at once, and shows what it would search and what that costs."
@@ -28,10 +24,11 @@ TRAINER_WORDS = (
     "No key may be left out; none is written null. P marks what may differ between trials that "
     "train together in one job."
 )
+FACTOR = 3.0
+"""by which what is searched may lie below and above what a converted file says"""
 
 
-@dataclass(frozen=True)
-class Template:
+class Template(NamedTuple):
     """A study of the repository."""
 
     file: str
@@ -39,6 +36,7 @@ class Template:
     summary: str
 
 
+DEFAULT = "search"
 TEMPLATES: Mapping[str, Template] = {
     "search": Template(
         "quickstart.yaml",
@@ -61,18 +59,15 @@ TEMPLATES: Mapping[str, Template] = {
         "the published sweep of depth and batch size, hours on a GPU",
     ),
     "published_pairs": Template(
-        "published_pairs.yaml",
-        "the published eight pairs at 20x3, hours on a GPU",
+        "published_pairs.yaml", "the published eight pairs at 20x3, hours on a GPU"
     ),
     "published_100x10": Template(
-        "published_100x10.yaml",
-        "the published eight pairs at 100x10, hours on a GPU",
+        "published_100x10.yaml", "the published eight pairs at 100x10, hours on a GPU"
     ),
 }
 
 
-@dataclass(frozen=True)
-class Written:
+class Written(NamedTuple):
     """The two files of a new study."""
 
     study: Path
@@ -92,53 +87,45 @@ def write_template(name: str, target: Path) -> Written:
     """
     if name not in TEMPLATES:
         raise UsageError(unknown_name("template", name, TEMPLATES))
-    files = places(name, target)
+    files = _places(name, target)
     source = shipped(f"studies/{TEMPLATES[name].file}")
     study = load_spec(source)
     (base,) = study.bases.values()
-    spec = replace(
-        study.spec,
-        name=files.study.stem,
-        storage=f"sqlite:///runs/{files.study.stem}.db",
-        base=files.trainer.name,
-    )
     words = f"The configuration that {files.study.name} searches around."
-    write_both(files, _about(source), spec, words, read_config(base, source=str(source)))
-    return files
+    trainer = read_config(base, source=str(source))
+    return _write(files, _paragraphs(source), study.spec, words, trainer)
 
 
-def write_both(
-    files: Written, about: Sequence[str], spec: StudySpec, words: str, trainer: TrainerConfig
-) -> None:
-    """Write a study file and its trainer configuration, explained, or neither of them.
+def write_study_around(config: Config, old: Path, target: Path) -> Written:
+    """Write a study that searches around a complete configuration, and that; return where.
+
+    It is the default template's, but for its space, the rates and discounts of the roles that
+    learn, and its objective, the first that the configuration measures.
 
     Args:
-        files: where.
-        about: what the study is for, in lines.
-        spec: the study.
-        words: what the configuration is for.
-        trainer: the configuration.
-
-    Raises:
-        DiskError: if one cannot be written; the other would be in the way of the next attempt.
-    """
-    trainer_head = header([f"hpsearch train {files.trainer}", words, TRAINER_WORDS])
-    study_head = header([f"hpsearch run {files.study}", *about, STUDY_WORDS])
-    try:
-        write_text(files.trainer, trainer_head + explained(trainer))
-        write_text(files.study, study_head + explained(spec))
-    except DiskError:
-        files.trainer.unlink(missing_ok=True)
-        files.study.unlink(missing_ok=True)
-        raise
-
-
-def places(name: str, target: Path) -> Written:
-    """Return where a new study of this name, or of the file ``target``, is to be written.
+        config: the converted configuration.
+        old: where it came from.
+        target: the study file, ending in .yaml or .yml, or a folder for one of the old name.
 
     Raises:
         UsageError: if the file would be no name for a study, or one of the files exists.
     """
+    files = _places(old.stem, target)
+    trainer = read_config(config, source=str(old))
+    metric = next(metric_names(trainer.measured_against()))
+    is_host = metric.split("/")[1] == "host"  # a host wins fast, which an agent puts off
+    spec = replace(
+        load_spec(shipped(f"studies/{TEMPLATES[DEFAULT].file}")).spec,
+        objectives=(Objective(metric, "maximize" if is_host else "minimize"),),
+        space=dict(_space_around(config, list(trainer.learning()))),
+    )
+    about = f"Rates and discounts around those of {old.name} of hironaka.trainer."
+    words = f"{old.name} of hironaka.trainer, converted; {files.study.name} searches around it."
+    return _write(files, [about], spec, words, trainer)
+
+
+def _places(name: str, target: Path) -> Written:
+    """Return where a new study of this name, or of the file ``target``, is to be written."""
     if target.suffix not in ("", ".yaml", ".yml") and not target.is_dir():
         raise UsageError(
             f"a study is a .yaml file, got {str(target)!r}; change its ending, or name a folder"
@@ -157,57 +144,49 @@ def places(name: str, target: Path) -> Written:
     return Written(study, trainer)
 
 
-def _about(source: Path) -> list[str]:
+def _write(
+    files: Written, about: Sequence[str], spec: StudySpec, words: str, trainer: TrainerConfig
+) -> Written:
+    """Write a study named by its file, and its trainer configuration, or neither of them.
+
+    Args:
+        files: where.
+        about: what the study is for, in paragraphs.
+        spec: the study, but for name, storage and base.
+        words: what the configuration is for.
+        trainer: the configuration.
+
+    Raises:
+        DiskError: if one cannot be written; the other would be in the way of the next attempt.
+    """
+    name = files.study.stem
+    spec = replace(spec, name=name, storage=f"sqlite:///runs/{name}.db", base=files.trainer.name)
+    trainer_head = _comment([f"hpsearch train {files.trainer}", words, TRAINER_WORDS])
+    study_head = _comment([f"hpsearch run {files.study}", *about, STUDY_WORDS])
+    try:
+        write_text(files.trainer, trainer_head + explained(trainer))
+        write_text(files.study, study_head + explained(spec))
+    except DiskError:
+        files.trainer.unlink(missing_ok=True)
+        files.study.unlink(missing_ok=True)
+        raise
+    return files
+
+
+def _paragraphs(source: Path) -> list[str]:
     """Return the paragraphs at the head of a study file, without the command."""
     lines = source.read_text(encoding="utf-8").splitlines()
     head = lines[1 : next(n for n, line in enumerate(lines) if not line.startswith("#"))]
     text = "\n".join(line.removeprefix("#").strip() for line in head)
-    return [" ".join(word.split()) for word in text.split("\n\n") if word.strip()]
+    return [" ".join(words.split()) for words in text.split("\n\n") if words.strip()]
 
 
-def header(paragraphs: list[str]) -> str:
-    """Return paragraphs as the comment at the head of a file."""
+def _comment(paragraphs: list[str]) -> str:
     blocks = ("\n".join(remark(paragraph)) for paragraph in paragraphs)
     return "\n#\n".join(blocks) + "\n"
 
 
-FACTOR = 3.0
-"""by which what is searched may lie below and above what the old file says"""
-
-
-def write_study_around(config: Config, old: Path, target: Path) -> Written:
-    """Write a study that searches around a complete configuration, and that; return where.
-
-    It is the default template's, but for its space, the rates and discounts of the roles that
-    learn, and its objective, the first that the configuration measures.
-
-    Args:
-        config: the converted configuration.
-        old: where it came from.
-        target: the study file, ending in .yaml or .yml, or a folder for one of the old name.
-
-    Raises:
-        UsageError: if the file would be no name for a study, or one of the files exists.
-    """
-    files = places(old.stem, target)
-    trainer = read_config(config, source=str(old))
-    metric = next(metric_names(trainer.measured_against()))
-    is_host = metric.split("/")[1] == "host"  # a host wins fast, which an agent puts off
-    spec = replace(
-        load_spec(shipped(f"studies/{TEMPLATES[DEFAULT].file}")).spec,
-        name=files.study.stem,
-        storage=f"sqlite:///runs/{files.study.stem}.db",
-        base=files.trainer.name,
-        objectives=(Objective(metric, "maximize" if is_host else "minimize"),),
-        space=dict(_space(config, list(trainer.learning()))),
-    )
-    about = f"Rates and discounts around those of {old.name} of hironaka.trainer."
-    words = f"{old.name} of hironaka.trainer, converted; {files.study.name} searches around it."
-    write_both(files, [about], spec, words, trainer)
-    return files
-
-
-def _space(config: Config, roles: list[str]) -> Iterator[tuple[str, Parameter]]:
+def _space_around(config: Config, roles: list[str]) -> Iterator[tuple[str, Parameter]]:
     """Yield what is searched, by dotted path; a schedule sets the rate where there is one."""
     for role in roles:
         optim, gamma = config[role]["optim"], config[role]["gamma"]

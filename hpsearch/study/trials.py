@@ -19,7 +19,7 @@ from hpsearch.study.breeding.lineage import island_number, island_of, lineage_of
 from hpsearch.study.observe import CurveReport
 from hpsearch.study.records import COMPLETE, FAIL, PRUNED, PlannedTrial, Trial
 from hpsearch.study.spec import Study
-from hpsearch.study.write_behind import WriteBehindStorage
+from hpsearch.study.storage import WriteBehindStorage
 from hpsearch.trainers.config import TrainerConfig, read_config, shape_key
 
 MAX_RUNGS = 20

@@ -1,9 +1,4 @@
-"""A study as its readers see it: found by file or by name, read from SQL, never written.
-
-The best trial of a study.
-
-A study that is looked at again and again; only what is new is read.
-"""
+"""The read model of a study: found by file or by name, read from SQL, never written."""
 
 import time
 from collections.abc import Iterable
@@ -21,13 +16,12 @@ from hpsearch.study.database import Database, StudyRecords
 from hpsearch.study.events import EventLog
 from hpsearch.study.holder import is_dead
 from hpsearch.study.leases import Lease, Leases
-from hpsearch.study.records import FAIL, Trial
+from hpsearch.study.records import FAIL, Length, Trial, length
 from hpsearch.study.requests import DriverStart, awaited_driver, may_be_there
 from hpsearch.study.snapshots import read_state
 from hpsearch.study.space_checks import ALGORITHM
 from hpsearch.study.spec import Study, load_spec, storage_url, stored_study
 from hpsearch.study.state import BUSY, StudyState
-from hpsearch.study.tally import Length, length
 from hpsearch.study.url import sqlite_file
 
 STARTING, INTERRUPTED = "starting", "interrupted"
@@ -217,12 +211,7 @@ def best_trial(view: StudyView) -> Trial:
 
 
 class Followed:
-    """A started study.
-
-    Attributes:
-        view: the last look at it.
-        database: that holds it.
-    """
+    """A started study that is looked at again and again; only what is new is read."""
 
     def __init__(self, name_or_file: str, runs: Path) -> None:
         """Look at it for the first time.
@@ -250,5 +239,4 @@ class Followed:
         self.view = replace(self.view, is_driven=is_driven)
 
     def close(self) -> None:
-        """Close the connection."""
         self.database.close()

@@ -1,11 +1,8 @@
-"""The work of a study: steps made and to come, their cost, the time left, when jobs ran.
+"""The work of a study: steps made and to come, their cost, the time left, what its jobs did.
 
-How long a study will still take: a range, once two ways to judge by agree roughly.
-
-Either way alone misleads: what is gained since the beginning counts the start of the jobs as
-training, and what is gained just now knows nothing of evaluations and of jobs that start later.
-
-When jobs waited, ran and ended, and as what: the numbers behind the pictures.
+The time left is a range, once two ways to estimate it agree roughly. Either way alone misleads:
+what is gained since the beginning counts the start of the jobs as training, and what is gained just
+now knows nothing of evaluations and of jobs that start later.
 """
 
 import time
@@ -35,16 +32,6 @@ class Cost:
     """that the work to come will take at the price so far; None while there is too little of it"""
     seconds_left: float | None
     """at the speed of the running jobs; None while none runs, or not for long"""
-
-
-@dataclass(frozen=True)
-class TrainingPace:
-    """What has been trained, and how fast."""
-
-    steps: int
-    """training steps made, by trials that ended as far as they came"""
-    steps_per_second: float
-    """of all running members together"""
 
 
 @dataclass(frozen=True)
@@ -96,15 +83,18 @@ def waste(view: StudyView) -> dict[str, Waste]:
     }
 
 
-def pace(view: StudyView, beats: Mapping[int, Heartbeat]) -> TrainingPace:
-    """Return what has been trained, where ``beats`` are signs of life by trial."""
+def pace(view: StudyView, beats: Mapping[int, Heartbeat]) -> tuple[int, float]:
+    """Return the training steps made and the steps per second, by signs of life by trial.
+
+    Trials that have ended count as far as they came.
+    """
     running = {trial.number for trial, _ in view.state.live_attempts()}
     heard = {number: beat for number, beat in beats.items() if number in running}
     steps = sum(
         max(0, max(trial.step, heard[number].step if number in heard else 0) - trial.first_step)
         for number, trial in view.state.trials.items()
     )
-    return TrainingPace(steps, sum(beat.steps_per_second for beat in heard.values()))
+    return steps, sum(beat.steps_per_second for beat in heard.values())
 
 
 def steps_per_second(view: StudyView) -> float:
@@ -117,28 +107,18 @@ def steps_in_all(view: StudyView) -> int:
     asked = view.steps_told() + sum(view.steps(trial) for trial in view.state.unfinished())
     to_come = max(0, view.study.spec.budget.trials - view.state.num_asked)
     population, base = view.study.spec.population, next(iter(view.study.bases.values()))
-    each = int(base["steps"]) if population is None else population.interval
-    return max(1, asked + to_come * each)
+    per_trial = int(base["steps"]) if population is None else population.interval
+    return max(1, asked + to_come * per_trial)
 
 
 def steps_made(view: StudyView) -> int:
     """Return the training steps made; a trial that has ended counts in full."""
     waiting = sum(max(0, trial.step - trial.first_step) for trial in view.state.waiting())
-    return view.steps_told() + waiting + sum(_steps_of(view))
-
-
-def running_steps(view: StudyView, now: float) -> Iterator[tuple[int, float]]:
-    """Yield what each running attempt has gained, and the seconds since it began."""
-    for number, beat in _heartbeats(view).items():
-        trial = view.state.trials[number]
-        if trial.began_at is not None:
-            yield max(0, beat.step - max(trial.step, trial.first_step)), now - trial.began_at
-
-
-def _steps_of(view: StudyView) -> Iterator[int]:
-    """Yield the steps that each running trial has made itself, not its ancestors."""
-    for number, beat in _heartbeats(view).items():
-        yield max(0, beat.step - view.state.trials[number].first_step)
+    trials = view.state.trials
+    running = sum(
+        max(0, beat.step - trials[number].first_step) for number, beat in _heartbeats(view).items()
+    )
+    return view.steps_told() + waiting + running
 
 
 def _heartbeats(view: StudyView) -> dict[int, Heartbeat]:
@@ -163,10 +143,10 @@ DONE: TimeLeft = (0.0, 0.0)
 
 
 class Pacer:
-    """Judges time left from the steps at looks that follow each other."""
+    """Estimates the time left from the steps at looks that follow each other."""
 
     def __init__(self, made: int) -> None:
-        """Begin at the steps that are made already."""
+        """Begin at the steps that are ``made`` already."""
         self._before = made
         self._looks = deque([(0.0, made)])
         """seconds since the beginning, and the steps made; those of just now"""
@@ -199,13 +179,18 @@ class Pacer:
 def time_left(view: StudyView, now: float) -> TimeLeft | None:
     """Return the time left of a study at a single look, None while it is being measured.
 
-    It is judged by how fast running trials say that they are, and by what they have gained since
-    they began.
+    It is estimated by the speed that running trials tell, and by what they have gained since they
+    began.
     """
     total, made, speed = steps_in_all(view), steps_made(view), steps_per_second(view)
     if made >= total and not view.state.is_undecided:
         return DONE
-    slow = sum(gained / seconds for gained, seconds in running_steps(view, now) if seconds > 0)
+    slow = 0.0
+    for number, beat in _heartbeats(view).items():
+        trial = view.state.trials[number]
+        if trial.began_at is not None and now > trial.began_at:
+            gained = max(0, beat.step - max(trial.step, trial.first_step))
+            slow += gained / (now - trial.began_at)
     if not (speed and slow) or made < SETTLED_SHARE * total:
         return None
     return _settled((total - made) / speed, (total - made) / slow)
@@ -237,7 +222,6 @@ class Span:
 
     @property
     def hours(self) -> float:
-        """Return how long it was."""
         return (self.end - self.begin) / 3600
 
 

@@ -37,8 +37,8 @@ from hpsearch.study.events import Event, EventLog, NewEvent
 from hpsearch.study.leases import Lease, Leases
 from hpsearch.study.recorder import LEASE_SECONDS, EventRecorder
 from hpsearch.study.spec import Study
+from hpsearch.study.storage import WriteBehindStorage
 from hpsearch.study.trials import Trials
-from hpsearch.study.write_behind import WriteBehindStorage
 
 HALF_LEASE = LEASE_SECONDS / 2
 PATIENCE_SECONDS = 60.0

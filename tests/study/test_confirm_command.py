@@ -15,7 +15,7 @@ from hpsearch.analysis.candidates import all_candidates
 from hpsearch.cli import main
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.commands import driving, export, submit
-from hpsearch.study.derived import key, write_study
+from hpsearch.study.derived import key, write_confirmation
 from hpsearch.study.records import FAIL
 from hpsearch.study.spec import load_spec
 from hpsearch.study.view import open_view
@@ -175,7 +175,7 @@ def test_what_was_written_and_never_driven_is_written_again(place):
     search = place.search()
     folder = StudyDir(place.runs / "quick-confirm")
     one = all_candidates(open_view("quick", place.runs))[0]
-    write_study(search, [one.values], 9, folder)
+    write_confirmation(search, [one.values], 9, folder)
     place.confirm("--top", 2, "--seeds", 2)
     assert place.seeds() == [2, 2]
 

@@ -1,5 +1,6 @@
 """Our tables: transactions, migrations, faults, and the rows of studies."""
 
+import json
 import multiprocessing
 import sqlite3
 import threading
@@ -124,11 +125,11 @@ def test_study_is_created_once(database: Database) -> None:
     record = records.get("quick")
     assert record is not None
     # A process that does not hold the study yet changes nothing.
-    assert record.spec == {"space": 1, "budget": 1}
+    assert json.loads(record.spec) == {"space": 1, "budget": 1}
     records.set_spec(first, '{"space": 1, "budget": 2}')
     record = records.get("quick")
     assert record is not None
-    assert record.spec == {"space": 1, "budget": 2}
+    assert json.loads(record.spec) == {"space": 1, "budget": 2}
     assert (record.spec_hash, record.state, record.created_at) == ("h", "new", 1.0)
 
 

@@ -37,7 +37,7 @@ from hpsearch.study.leases import Leases
 from hpsearch.study.opening import open_driver
 from hpsearch.study.recorder import LEASE_SECONDS
 from hpsearch.study.spec import Study
-from hpsearch.study.write_behind import WriteBehindStorage
+from hpsearch.study.storage import WriteBehindStorage
 
 TABLES = "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name"
 

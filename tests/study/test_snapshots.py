@@ -41,18 +41,21 @@ from hpsearch.study.opening import REFRESH_SECONDS, SHARE, SnapshotKeeper
 from hpsearch.study.records import (
     COMPLETE,
     FAIL,
+    NUM_NEWEST,
     Ended,
     Job,
+    Length,
     Loss,
+    Lost,
     Match,
     PlannedTrial,
     PopulationRecord,
+    Tally,
     Trial,
 )
 from hpsearch.study.snapshots import SnapshotWriter, Stored, read_state
 from hpsearch.study.spec import Study
 from hpsearch.study.state import StudyState
-from hpsearch.study.tally import NUM_NEWEST, Length, Lost, Tally
 from hpsearch.study.trial_list import trial_line
 
 TWO_JOBS = {"name": "local", "jobs": 2, "members_per_job": 2}

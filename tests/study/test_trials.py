@@ -15,9 +15,8 @@ from hpsearch.study.observe import CurveReport
 from hpsearch.study.records import PlannedTrial, Trial
 from hpsearch.study.samplers import build_pruner, build_sampler
 from hpsearch.study.spec import Study
-from hpsearch.study.storage import open_storage
+from hpsearch.study.storage import WriteBehindStorage, open_storage
 from hpsearch.study.trials import Trials
-from hpsearch.study.write_behind import WriteBehindStorage
 
 HALVING = {"name": "successive_halving", "min_resource": 4, "reduction_factor": 2}
 

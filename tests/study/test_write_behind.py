@@ -14,8 +14,7 @@ from sqlalchemy import event
 
 from hpsearch.errors import StorageUnavailableError
 from hpsearch.study.rows import insert_trial
-from hpsearch.study.storage import open_storage
-from hpsearch.study.write_behind import DRAFT, WriteBehindStorage
+from hpsearch.study.storage import DRAFT, WriteBehindStorage, open_storage
 
 
 @pytest.fixture
@@ -107,7 +106,7 @@ def test_a_trial_that_arrived_unseen_is_found(
         insert_trial(backend, study_id, draft)
         raise StorageUnavailableError("the connection was lost")
 
-    monkeypatch.setattr("hpsearch.study.write_behind.insert_trial", lost)
+    monkeypatch.setattr("hpsearch.study.storage.insert_trial", lost)
     with pytest.raises(StorageUnavailableError):
         ask(study, storage)
     monkeypatch.undo()

@@ -2,18 +2,14 @@
 
 import sqlalchemy as sa
 from alembic import op
-from sqlalchemy.dialects.mysql import MEDIUMTEXT
+
+from hpsearch.study.migrations import id_type, long_text
 
 revision = "0001"
 down_revision = None
 
-# Written out instead of taken from tables.py: a version stays as it was when the tables go on.
-long_text = sa.Text().with_variant(MEDIUMTEXT(), "mysql", "mariadb")
-id_type = sa.BigInteger().with_variant(sa.Integer, "sqlite")
-
 
 def upgrade() -> None:
-    """Create the tables."""
     op.create_table(
         "hpsearch_studies",
         sa.Column("id", id_type, primary_key=True),
@@ -49,10 +45,3 @@ def upgrade() -> None:
         sa.Column("token", id_type, nullable=False),
         sa.Column("expires_at", sa.Double, nullable=False),
     )
-
-
-def downgrade() -> None:
-    """Drop the tables."""
-    op.drop_table("hpsearch_leases")
-    op.drop_table("hpsearch_events")
-    op.drop_table("hpsearch_studies")

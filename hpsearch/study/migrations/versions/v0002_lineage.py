@@ -2,17 +2,14 @@
 
 import sqlalchemy as sa
 from alembic import op
-from sqlalchemy.dialects.mysql import MEDIUMTEXT
+
+from hpsearch.study.migrations import id_type, long_text
 
 revision = "0002"
 down_revision = "0001"
 
-long_text = sa.Text().with_variant(MEDIUMTEXT(), "mysql", "mariadb")
-id_type = sa.BigInteger().with_variant(sa.Integer, "sqlite")
-
 
 def upgrade() -> None:
-    """Create the tables."""
     op.create_table(
         "hpsearch_checkpoints",
         sa.Column("id", id_type, primary_key=True),
@@ -38,9 +35,3 @@ def upgrade() -> None:
         sa.Column("position", sa.Integer, primary_key=True, autoincrement=False),
         sa.Column("sha256", sa.String(64), nullable=False, index=True),
     )
-
-
-def downgrade() -> None:
-    """Drop the tables."""
-    op.drop_table("hpsearch_parents")
-    op.drop_table("hpsearch_checkpoints")

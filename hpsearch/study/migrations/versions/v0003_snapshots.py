@@ -2,17 +2,14 @@
 
 import sqlalchemy as sa
 from alembic import op
-from sqlalchemy.dialects.mysql import MEDIUMTEXT
+
+from hpsearch.study.migrations import id_type, long_text
 
 revision = "0003"
 down_revision = "0002"
 
-long_text = sa.Text().with_variant(MEDIUMTEXT(), "mysql", "mariadb")
-id_type = sa.BigInteger().with_variant(sa.Integer, "sqlite")
-
 
 def upgrade() -> None:
-    """Create the table."""
     op.create_table(
         "hpsearch_snapshots",
         sa.Column(
@@ -27,8 +24,3 @@ def upgrade() -> None:
         sa.Column("event", id_type, nullable=False),
         sa.Column("data", long_text, nullable=False),
     )
-
-
-def downgrade() -> None:
-    """Drop the table."""
-    op.drop_table("hpsearch_snapshots")
