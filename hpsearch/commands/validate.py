@@ -16,7 +16,7 @@ from hpsearch.names import check_places
 from hpsearch.report.forecast import Forecast, forecast
 from hpsearch.study.options import SlurmOptions
 from hpsearch.study.requests import load_study
-from hpsearch.study.spec import Study, StudySpec, read_sections, storage_url
+from hpsearch.study.spec import Study, read_sections, storage_url
 from hpsearch.study.spec_checks import section_problems
 from hpsearch.study.spec_warnings import Example, example_trial, remarks
 from hpsearch.study.url import read_token
@@ -67,7 +67,7 @@ def _load(path: Path, runs: Path) -> Study:
 
 def _missing_secrets(path: Path) -> Iterator[str]:
     """Yield what the study file takes from elsewhere and is not there, or open to others."""
-    sections = read_sections(StudySpec, yaml_file.load(path))
+    sections = read_sections(yaml_file.load(path))
     storage, prometheus = sections.get("storage"), sections.get("prometheus")
     if storage is not None and not any(section_problems({"storage": storage})):
         try:

@@ -190,7 +190,6 @@ class Database:
         return database
 
     def close(self) -> None:
-        """Close all connections."""
         self.engine.dispose()
 
     def transaction(self, work: Callable[[Session], T]) -> T:
@@ -288,7 +287,6 @@ class StudyRecords:
             return self._database.transaction(work)
 
     def get(self, name: str) -> StudyRow | None:
-        """Return a study, None if there is none of this name."""
         query = select(StudyRow).where(StudyRow.name == name)
         return self._database.transaction(lambda session: session.scalar(query))
 
@@ -298,7 +296,6 @@ class StudyRecords:
         self._database.transaction(lambda session: session.execute(statement))
 
     def set_state(self, study_id: int, state: str) -> None:
-        """Set whether a study runs."""
         statement = update(StudyRow).where(StudyRow.id == study_id).values(state=state)
         self._database.transaction(lambda session: session.execute(statement))
 

@@ -202,7 +202,9 @@ class GaugeKeeper:
         self._tell = tell
         self._clock = clock
         self._next = clock()
-        self._served: _Served | None = None
+        self._served: tuple[MetricsSnapshot, Endpoint] | None = None
+        self._highest: dict[str, Mapping[LabelValues, float]] = {}
+        """values of counters that were shown"""
 
     def keep(self, view: StudyView, driver: DriverFigures) -> None:
         """Look at the study if it is time."""
@@ -210,8 +212,9 @@ class GaugeKeeper:
             return
         try:
             if self._served is None:
-                self._served = _Served(self._options, view.study.path.parent)
-            self._served.show(gauges(view, driver, time.time()))
+                self._served = _serve(self._options, view.study.path.parent)
+            snapshot, _ = self._served
+            snapshot.show([self._risen(metric) for metric in gauges(view, driver, time.time())])
         except Exception as error:
             self._options = None
             self.close()
@@ -220,28 +223,10 @@ class GaugeKeeper:
         self._next = self._clock() + REFRESH_SECONDS
 
     def close(self) -> None:
+        """Give the port back."""
         if self._served is not None:
-            self._served.close()
+            self._served[1].close()
             self._served = None
-
-
-class _Served:
-    """An endpoint, whose counters never fall."""
-
-    def __init__(self, options: PrometheusOptions, folder: Path) -> None:
-        self._snapshot = MetricsSnapshot()
-        token = read_token(options, folder)
-        self._endpoint = Endpoint(
-            self._snapshot, options.host, options.port, token=token, remedy=REMEDY
-        )
-        self._highest: dict[str, Mapping[LabelValues, float]] = {}
-
-    def show(self, metrics: Metrics) -> None:
-        """Serve these metrics from now on."""
-        self._snapshot.show([self._risen(metric) for metric in metrics])
-
-    def close(self) -> None:
-        self._endpoint.close()
 
     def _risen(self, metric: Metric | Histogram) -> Metric | Histogram:
         """Return a metric that does not fall below what was shown, if it is a counter.
@@ -256,3 +241,8 @@ class _Served:
         values = {key: max(value, before.get(key, 0.0)) for key, value in metric.values.items()}
         self._highest[metric.name] = values
         return replace(metric, values=values)
+
+
+def _serve(options: PrometheusOptions, folder: Path) -> tuple[MetricsSnapshot, Endpoint]:
+    snapshot, token = MetricsSnapshot(), read_token(options, folder)
+    return snapshot, Endpoint(snapshot, options.host, options.port, token=token, remedy=REMEDY)

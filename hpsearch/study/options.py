@@ -209,7 +209,7 @@ class SlurmOptions:
 
     @property
     def refills(self) -> bool:
-        """Return whether a pilot is given more while some of its trials still train: always."""
+        """Return whether a pilot is given more while some of its trials still train."""
         return True
 
 

@@ -28,7 +28,7 @@ class PlannedTrial:
     operator: Mapping[str, Any]
     """its name and numbers; fresh for new networks"""
     is_child: bool
-    """whether selection or chance changed it; else the parent goes on as it is"""
+    """whether selection or chance changed it; else it is its parent's next interval"""
     params: Mapping[str, Any] | None
     """as Optuna stores them, None where the sampler suggests them"""
     steps: int
@@ -48,7 +48,6 @@ class PlannedTrial:
 
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> "PlannedTrial":
-        """Return what JSON holds."""
         lists = {name: tuple(data[name]) for name in ("parents", "parent_steps")}
         return cls(**{**data, **lists})
 
@@ -71,7 +70,7 @@ class Match:
     members: dict[int, int]
     """trial whose checkpoint plays, by member"""
     ended: tuple[int, ...]
-    """members whose interval has ended, and who therefore go on, or give way, after it"""
+    """members whose interval has ended, which survive it or are replaced"""
     archive: tuple[int, ...]
     """trials of past champions that play too"""
     job: str | None = None
@@ -93,18 +92,16 @@ class Match:
 
     @property
     def is_over(self) -> bool:
-        """Whether it has been played and judged."""
         return self.champion is not None
 
     @property
     def waits(self) -> bool:
-        """Whether it should be played and is not."""
         return not self.is_over and self.job is None
 
 
 @dataclass
 class PopulationRecord:
-    """Everything that the driver decides from, beyond the trials themselves."""
+    """What the driver decides from beside the trials themselves."""
 
     planned: list[PlannedTrial] = field(default_factory=list)
     """trials that are to be asked for, in this order"""
@@ -112,7 +109,6 @@ class PopulationRecord:
     matches: MutableMapping[int, Match] = field(default_factory=dict)
     """by number; of a state from a `snapshot` those that are over are read when asked for"""
     num_judged: int = 0
-    """matches that are over"""
     archive: list[int] = field(default_factory=list)
     """the champions of all matches, each once, the latest last"""
     answers: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
@@ -193,9 +189,7 @@ class Trial:
     metrics: dict[str, dict[str, float]] = field(default_factory=dict)
     """by name: value, low, high, capped, games"""
     failure: str | None = None
-    """kind of the failure"""
     message: str = ""
-    """of the failure"""
     losses: list["Loss"] = field(default_factory=list)
     """attempts that ended otherwise than by finishing"""
     is_alone: bool = False
@@ -218,7 +212,6 @@ class Trial:
 
     @property
     def member(self) -> int:
-        """Return the place in the population whose interval it is."""
         assert self.origin is not None, "members are trials of a population"
         return self.origin.member
 
@@ -243,7 +236,6 @@ class Trial:
 
     @property
     def waits(self) -> bool:
-        """Whether the trial should run and does not."""
         return self.told is None and self.token is None
 
 
@@ -281,7 +273,6 @@ class Job:
     announced_at: float = 0.0
     """seconds since the epoch, as all times here"""
     began_at: float | None = None
-    """when it was first seen to run"""
     interrupted: bool = False
     """whether it was asked to leave"""
     ended: bool = False
@@ -295,7 +286,6 @@ class Job:
     is_silent: bool = False
     """whether its trials, or its match, were given up because nothing was heard of them"""
     closed: bool = False
-    """whether it was told that there are no more"""
     match: int | None = None
     """the last match that it was given to play"""
 
@@ -305,7 +295,6 @@ class Job:
         return max(len(group) for group in self.groups)
 
     def seconds(self, now: float) -> float:
-        """Return for how long the job has run."""
         if self.began_at is None:
             return 0.0
         return max(0.0, (self.ended_at if self.ended_at is not None else now) - self.began_at)
@@ -338,7 +327,6 @@ class Tally:
     lengths: Counter[Length] = field(default_factory=Counter)
     """of the trials that have been told"""
     failed: Counter[str] = field(default_factory=Counter)
-    """trials by the kind of their failure"""
     newest_failed: list[int] = field(default_factory=list)
     """the last that failed, at most NUM_NEWEST of them, in that order"""
     lost: dict[str, Lost] = field(default_factory=dict)
@@ -351,7 +339,6 @@ class Tally:
     """children by operator, without those that failed before they were adopted"""
 
     def ask(self, trial: Trial) -> None:
-        """Count a trial that has been asked for."""
         if is_made(trial):
             self.children[_operator(trial)] += 1
 

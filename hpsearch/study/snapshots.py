@@ -65,10 +65,11 @@ def is_settled(record: Trial | Job | Match) -> bool:
 
 def settled(state: StudyState, known: Mapping[str, set[str]]) -> Settled:
     """Return what has settled, without what is ``known``: names by kind."""
+    matches = state.population.matches
     every: list[tuple[str, Mapping[Any, Trial | Job | Match], Callable[[Any], str]]] = [
-        (TRIAL, state.trials, trial_text),
-        (JOB, state.jobs, _job_text),
-        (MATCH, state.population.matches, _match_text),
+        (TRIAL, state.trials, lambda trial: json.dumps(_changed(trial, _NEW_TRIAL), default=vars)),
+        (JOB, state.jobs, lambda job: json.dumps(_job(job))),
+        (MATCH, matches, lambda match: json.dumps(_changed(match, _NEW_MATCH))),
     ]
     return {
         kind: {
@@ -81,7 +82,6 @@ def settled(state: StudyState, known: Mapping[str, set[str]]) -> Settled:
 
 
 def head_text(state: StudyState) -> str:
-    """Return everything but what has settled."""
     population, wanted = state.population, _wanted(state)
     scalars = {name: it for name, it in vars(state).items() if name not in _BY_THEMSELVES}
     trials = (it for it in state.trials.values() if it.number in wanted or not is_settled(it))
@@ -116,19 +116,6 @@ def _wanted(state: StudyState) -> set[int]:
     return {*best, *tally.newest_failed, *state.population.archive[-1:]}
 
 
-def trial_text(trial: Trial) -> str:
-    """Return a trial as JSON text."""
-    return json.dumps(_changed(trial, _NEW_TRIAL), default=vars)
-
-
-def _job_text(job: Job) -> str:
-    return json.dumps(_job(job))
-
-
-def _match_text(match: Match) -> str:
-    return json.dumps(_changed(match, _NEW_MATCH))
-
-
 def _changed(record: Trial | Job | Match, new: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields that are not as in a new record, which are few."""
     return {name: it for name, it in vars(record).items() if it != new[name]}
@@ -158,7 +145,6 @@ def restored(head: Mapping[str, Any]) -> StudyState:
 
 
 def trial_of(data: Mapping[str, Any]) -> Trial:
-    """Return the trial of its JSON."""
     trial = Trial(**data)
     # Most trials have none of these.
     if trial.reported:
@@ -173,7 +159,6 @@ def trial_of(data: Mapping[str, Any]) -> Trial:
 
 
 def job_of(data: Mapping[str, Any]) -> Job:
-    """Return the job of its JSON."""
     job = Job(**data)
     job.groups = [tuple((n, k, token) for n, k, token in group) for group in data["groups"]]
     job.running = set(job.running)
@@ -181,7 +166,6 @@ def job_of(data: Mapping[str, Any]) -> Job:
 
 
 def match_of(data: Mapping[str, Any]) -> Match:
-    """Return the match of its JSON."""
     match = Match(**data)
     match.members, match.strengths = _by_number(match.members), _by_number(match.strengths)
     match.intervals = _by_number(match.intervals)
@@ -337,7 +321,6 @@ class StoredRows(Generic[K, V]):
     record: Callable[[Mapping[str, Any]], V]
 
     def read(self, key: K) -> V | None:
-        """Return a record, None if there is none."""
         texts = self._query(self.kind, ROWS.c.name == str(key))
         return self.record(self._parse(texts[0][1])) if texts else None
 

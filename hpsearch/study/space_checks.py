@@ -1,18 +1,16 @@
-"""What can be wrong between the parameters of a study file and the base configurations.
-
-Configurations that a study file lists: what is wrong with them, and what Optuna stores of them.
+"""What can be wrong with a study's search space, its base configurations and listed ones.
 
 The choices of a categorical parameter are compared as text, as elsewhere: 1 is not true.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
+from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 from hpsearch.errors import ConfigError, unknown_name
 from hpsearch.parameters import CategoricalParameter, FloatParameter, Parameter, is_plain, json_text
 from hpsearch.schema import Config, apply, paths
-from hpsearch.study.options import ListedOptions, Sampler
 from hpsearch.study.space import SearchSpace, wanted_values
 from hpsearch.trainers.config import read_config
 
@@ -30,7 +28,7 @@ def condition_problems(parameters: Mapping[str, Parameter]) -> Iterator[str]:
             elif not isinstance(parent, CategoricalParameter):
                 yield f"{path} must name a categorical parameter, but it is of type {parent.type}"
             else:
-                yield from _value_problems(path, parent, wanted)
+                yield from _condition_problems(path, parent, wanted)
     yield from _circle_problems(parameters)
 
 
@@ -99,8 +97,7 @@ def algorithm_problems(
             yield f"base.{name} is used by no trial; add {name} to the choices of {path}"
 
 
-def _value_problems(path: str, parent: CategoricalParameter, wanted: Any) -> Iterator[str]:
-    valid = [json_text(choice) for choice in parent.choices if is_plain(choice)]
+def _condition_problems(path: str, parent: CategoricalParameter, wanted: Any) -> Iterator[str]:
     if not is_plain(wanted):
         yield f"{path} must be one of the choices or a list of them, but is {wanted!r}"
         return
@@ -108,34 +105,24 @@ def _value_problems(path: str, parent: CategoricalParameter, wanted: Any) -> Ite
     if not values:
         yield f"{path} must name at least one choice, but the list is empty"
     for value in values:
-        if json_text(value) not in valid:
-            yield f"{path} names an {unknown_name('choice', json_text(value), valid)}"
+        unknown = _unknown_choice(parent, value)
+        if unknown:
+            yield f"{path} names an {unknown}"
+
+
+def _unknown_choice(parameter: CategoricalParameter, value: Any) -> str | None:
+    """Return that a value is no choice, with the valid ones; None if it is one."""
+    valid = [json_text(choice) for choice in parameter.choices if is_plain(choice)]
+    text = json_text(value)
+    return None if text in valid else unknown_name("choice", text, valid)
 
 
 def _circle_problems(parameters: Mapping[str, Parameter]) -> Iterator[str]:
-    waiting = dict(parameters)
-    while True:
-        blocked = {
-            name: parameter
-            for name, parameter in waiting.items()
-            if any(parent in waiting for parent in parameter.when)
-        }
-        if len(blocked) == len(waiting):
-            break
-        waiting = blocked
-    if waiting:
-        circle = _circle(waiting)
+    try:
+        TopologicalSorter({name: it.when.keys() for name, it in parameters.items()}).prepare()
+    except CycleError as error:
+        circle = reversed(error.args[1])  # it names each before those that need it
         yield f"space has conditions in a circle: {' needs '.join(circle)}; drop one when"
-
-
-def _circle(blocked: Mapping[str, Parameter]) -> list[str]:
-    """Return one circle; every parameter has a condition on another one, or on itself."""
-    trail = [next(iter(blocked))]
-    while True:
-        parent = next(parent for parent in blocked[trail[-1]].when if parent in blocked)
-        if parent in trail:
-            return [*trail[trail.index(parent) :], parent]
-        trail.append(parent)
 
 
 def _parameter_problems(
@@ -200,22 +187,6 @@ ON_THE_GRID = 1e-9
 """share of a step by which a value may miss it, as decimal numbers do in binary"""
 
 
-def listed_problems(
-    sampler: Sampler | None, parameters: Mapping[str, Parameter], data: object
-) -> Iterator[str]:
-    """Yield what is wrong with the configurations of a listed sampler.
-
-    Args:
-        sampler: None where it could not be read.
-        parameters: those of the space that could be read.
-        data: the whole file, which names parameters that could not be read, too; their own faults
-            are reported elsewhere.
-    """
-    if isinstance(sampler, ListedOptions):
-        where = "sampler.configurations"
-        yield from configuration_problems(where, sampler.configurations, parameters, data)
-
-
 def configuration_problems(
     where: str,
     configurations: Sequence[Mapping[str, Any]],
@@ -228,9 +199,11 @@ def configuration_problems(
         where: path of the list.
         configurations: what it holds.
         parameters: those of the space that could be read.
-        data: the whole file.
+        data: the whole file, which names parameters that could not be read, too; their own faults
+            are reported elsewhere.
     """
-    named = _named(data)
+    said = data.get("space") if isinstance(data, Mapping) else None
+    named = [str(name) for name in said] if isinstance(said, Mapping) else []
     # Which parameters exist is known only where the conditions are right.
     is_whole = parameters.keys() == set(named) and not any(condition_problems(parameters))
     space = SearchSpace(parameters) if is_whole else None
@@ -262,19 +235,13 @@ def stored_point(space: SearchSpace, values: Mapping[str, Any]) -> dict[str, Any
     return stored
 
 
-def _named(data: object) -> list[str]:
-    space = data.get("space") if isinstance(data, Mapping) else None
-    return [str(name) for name in space] if isinstance(space, Mapping) else []
-
-
 def _value_problem(parameter: Parameter, value: Any) -> str | None:
     """Return why a parameter cannot have a value."""
     if isinstance(parameter, CategoricalParameter):
-        valid = [json_text(choice) for choice in parameter.choices if is_plain(choice)]
         if not is_plain(value):
             return f"must be one of the choices, but is {value!r}"
-        text = json_text(value)
-        return None if text in valid else f"is an {unknown_name('choice', text, valid)}"
+        unknown = _unknown_choice(parameter, value)
+        return f"is an {unknown}" if unknown else None
     is_float = isinstance(parameter, FloatParameter)
     kinds = (int, float) if is_float else (int,)
     if isinstance(value, bool) or not isinstance(value, kinds):

@@ -1,15 +1,11 @@
-"""The study file: what it says, and how it is read with all of its faults at once.
-
-The sections of a study file, each read alone, so that one fault hides no other.
-"""
+"""The study file: what it says, and how it is read with all of its faults at once."""
 
 import dataclasses
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -19,10 +15,21 @@ from hpsearch.cluster.slurm_profile import load_profile
 from hpsearch.errors import ConfigError, StorageError
 from hpsearch.parameters import Parameter
 from hpsearch.population.options import PopulationOptions
-from hpsearch.schema import Config, NonNegative, Positive, Range, apply, read, to_plain, value_at
+from hpsearch.schema import (
+    Config,
+    NonNegative,
+    Positive,
+    Range,
+    apply,
+    read,
+    read_hint,
+    to_plain,
+    value_at,
+)
 from hpsearch.study.breeding.checks import population_problems, schedule_problems
 from hpsearch.study.options import (
     Executor,
+    ListedOptions,
     LocalOptions,
     NoPruning,
     PrometheusOptions,
@@ -37,7 +44,7 @@ from hpsearch.study.space_checks import (
     algorithm_problems,
     base_problems,
     condition_problems,
-    listed_problems,
+    configuration_problems,
     unread_problems,
 )
 from hpsearch.study.spec_checks import (
@@ -53,59 +60,6 @@ from hpsearch.trainers.config import read_config
 
 if TYPE_CHECKING:
     from hpsearch.study.records import Trial
-
-
-def read_sections(cls: type, data: object) -> dict[str, Any]:
-    """Return what each top-level key holds, without those that are wrong or missing.
-
-    Args:
-        cls: dataclass of the whole file, whose ``space`` is read parameter by parameter.
-        data: the file.
-    """
-    if not isinstance(data, Mapping):
-        return {}
-    sections: dict[str, Any] = {}
-    for section in dataclasses.fields(cls):
-        if section.name == "space":
-            sections["space"] = _readable_parameters(data.get("space"))
-        elif section.name in data:
-            sections |= _read_alone(section.name, section.type, data[section.name])
-        elif section.default_factory is not dataclasses.MISSING:
-            sections[section.name] = section.default_factory()
-        elif section.default is not dataclasses.MISSING:
-            sections[section.name] = section.default
-    return sections
-
-
-def _readable_parameters(data: object) -> dict[str, Parameter]:
-    """Return the parameters that can be read, without those that depend on unreadable ones."""
-    if not isinstance(data, Mapping):
-        return {}
-    readable: dict[str, Parameter] = {}
-    for name, entry in data.items():
-        readable |= _read_alone(str(name), Parameter, entry)
-    while True:
-        kept = {
-            name: parameter
-            for name, parameter in readable.items()
-            if all(parent in readable or parent not in data for parent in parameter.when)
-        }
-        if len(kept) == len(readable):
-            return kept
-        readable = kept
-
-
-def _read_alone(name: str, hint: Any, data: object) -> dict[str, Any]:
-    """Return {name: value}, or nothing if the data is wrong."""
-    try:
-        return {name: read(_box(hint), {"value": data}, source=name).value}
-    except ConfigError:
-        return {}
-
-
-@cache
-def _box(hint: Any) -> Any:
-    return dataclasses.make_dataclass("Box", [("value", hint)], frozen=True)
 
 
 ENOUGH_PROBLEMS = 100
@@ -188,7 +142,6 @@ class Study:
 
     @property
     def uses_gpus(self) -> bool:
-        """Return whether a trial may train on a GPU."""
         return use_gpus((*self.bases.values(), *self.founders), self.space.parameters)
 
     @property
@@ -219,15 +172,15 @@ class Study:
     def config_of(self, trial: "Trial") -> Config:
         """Return the trainer configuration of a trial; the interval of a member ends by itself."""
         origin = trial.origin
-        if origin is None:
-            return self.trial_config(trial.number, trial.last_params)
-        if origin.founder is None:
-            return self.trial_config(trial.number, trial.last_params) | {"steps": origin.steps}
         settings = self._seed(trial.number) | self.space.decode(trial.last_params)
-        return apply(self.founders[origin.founder], settings | {"steps": origin.steps})
+        if origin is None:
+            return self.trainer_config(settings)
+        settings |= {"steps": origin.steps}
+        if origin.founder is None:
+            return self.trainer_config(settings)
+        return apply(self.founders[origin.founder], settings)
 
     def founder_value(self, founder: int, path: str) -> Any:
-        """Return what a founder's configuration holds at a dotted path."""
         return value_at(self.founders[founder], path)
 
     def _seed(self, number: int) -> dict[str, int]:
@@ -257,21 +210,23 @@ def load_spec(path: Path, *, trials: int | None = None) -> Study:
         problems += error.problems
     if len(problems) > ENOUGH_PROBLEMS:
         raise ConfigError(str(path), problems)
-    sections = read_sections(StudySpec, data)
+    sections = read_sections(data)
     problems += section_problems(sections)
-    wrong = _WrongBases()
+    wrong: list[tuple[Config, Sequence[str]]] = []
     bases = _read_bases(sections.get("base", {}), path.parent, problems, wrong)
     parameters = sections.get("space", {})
     problems += metric_problems(sections.get("objectives", ()), parameters, bases)
     problems += resume_problems(bases)
     problems += population_problems(sections, bases)
     problems += _profile_problems(sections.get("executor"), path.parent)
-    problems += islice(_space_problems(parameters, bases), ENOUGH_PROBLEMS)
-    problems += islice(_unread_problems(data, parameters, bases, wrong), ENOUGH_PROBLEMS)
+    problems += islice(_space_problems(data, parameters, bases, wrong), ENOUGH_PROBLEMS)
     founders = read_founders(sections, path.parent, problems)
     configs = (*bases.values(), *founders)
     problems += gpu_problems(sections.get("executor"), configs, parameters)
-    problems += islice(listed_problems(sections.get("sampler"), parameters, data), ENOUGH_PROBLEMS)
+    sampler = sections.get("sampler")
+    if isinstance(sampler, ListedOptions):
+        listed = ("sampler.configurations", sampler.configurations)
+        problems += islice(configuration_problems(*listed, parameters, data), ENOUGH_PROBLEMS)
     problems += schedule_problems(sections, bases, data)
     if problems:
         raise ConfigError(str(path), problems)
@@ -335,45 +290,76 @@ def secret_variables(spec: StudySpec) -> frozenset[str]:
     )
 
 
-@dataclass
-class _WrongBases:
-    """What was read of base configurations that are wrong."""
+def read_sections(data: object) -> dict[str, Any]:
+    """Return what each top-level key of a file holds, without those that are wrong or missing.
 
-    configs: list[Config] = field(default_factory=list)
-    """as their files hold them"""
-    faults: list[str] = field(default_factory=list)
-    """of all of them, each beginning with its path"""
+    Each is read alone, and the ``space`` parameter by parameter, so that one fault hides no other.
+    """
+    if not isinstance(data, Mapping):
+        return {}
+    sections: dict[str, Any] = {}
+    for section in dataclasses.fields(StudySpec):
+        if section.name == "space":
+            sections["space"] = _readable_parameters(data.get("space"))
+        elif section.name in data:
+            sections |= _read_alone(section.name, section.type, data[section.name])
+        elif section.default_factory is not dataclasses.MISSING:
+            sections[section.name] = section.default_factory()
+        elif section.default is not dataclasses.MISSING:
+            sections[section.name] = section.default
+    return sections
+
+
+def _readable_parameters(data: object) -> dict[str, Parameter]:
+    """Return the parameters that can be read, without those that depend on unreadable ones."""
+    if not isinstance(data, Mapping):
+        return {}
+    readable: dict[str, Parameter] = {}
+    for name, entry in data.items():
+        readable |= _read_alone(str(name), Parameter, entry)
+    while True:
+        kept = {
+            name: parameter
+            for name, parameter in readable.items()
+            if all(parent in readable or parent not in data for parent in parameter.when)
+        }
+        if len(kept) == len(readable):
+            return kept
+        readable = kept
+
+
+def _read_alone(name: str, hint: Any, data: object) -> dict[str, Any]:
+    """Return {name: value}, or nothing if the data is wrong."""
+    try:
+        return {name: read_hint(hint, data, source=name)}
+    except ConfigError:
+        return {}
 
 
 def _space_problems(
-    parameters: Mapping[str, Parameter], bases: Mapping[str, Config]
+    data: Any,
+    parameters: Mapping[str, Parameter],
+    bases: Mapping[str, Config],
+    wrong: Sequence[tuple[Config, Sequence[str]]],
 ) -> Iterator[str]:
-    yield from islice(condition_problems(parameters), ENOUGH_PROBLEMS)
-    if bases:
-        yield from algorithm_problems(parameters, bases)
-        yield from base_problems(SearchSpace(_checkable(parameters)), bases)
-
-
-def _checkable(parameters: Mapping[str, Parameter]) -> dict[str, Parameter]:
-    """Return the parameters of which it is known in which trials they are."""
-    is_wrong = any(condition_problems(parameters))
-    return {
+    """Yield what is wrong with the space; ``wrong`` are bases as their files hold them, and why."""
+    conditions = list(islice(condition_problems(parameters), ENOUGH_PROBLEMS))
+    yield from conditions
+    # Of the others it is not known in which trials they are.
+    checked = {
         name: parameter
         for name, parameter in parameters.items()
-        if not (is_wrong and parameter.when)
+        if not (conditions and parameter.when)
     }
-
-
-def _unread_problems(
-    data: Any, parameters: Mapping[str, Parameter], bases: Mapping[str, Config], wrong: _WrongBases
-) -> Iterator[str]:
-    """Yield the parameters that no base has, of those that `_space_problems` had to leave out."""
+    if bases:
+        yield from algorithm_problems(parameters, bases)
+        yield from base_problems(SearchSpace(checked), bases)
     space = data.get("space") if isinstance(data, Mapping) else None
-    configs = [*bases.values(), *wrong.configs]
+    configs = [*bases.values(), *(config for config, _ in wrong)]
     if isinstance(space, Mapping) and configs:
-        checked = _checkable(parameters) if bases else {}
-        left = [str(name) for name in space if name not in checked]
-        yield from unread_problems(left, configs, wrong.faults)
+        left = [str(name) for name in space if not (bases and name in checked)]
+        faults = [fault for _, faults in wrong for fault in faults]
+        yield from unread_problems(left, configs, faults)
 
 
 def _profile_problems(executor: Any, directory: Path) -> Iterator[str]:
@@ -385,11 +371,14 @@ def _profile_problems(executor: Any, directory: Path) -> Iterator[str]:
 
 
 def _read_bases(
-    base: str | dict[str, str], directory: Path, problems: list[str], wrong: _WrongBases
+    base: str | dict[str, str],
+    directory: Path,
+    problems: list[str],
+    wrong: list[tuple[Config, Sequence[str]]],
 ) -> dict[str, Config]:
     """Return the base configurations by algorithm; faults are added to ``problems``.
 
-    Of those that are wrong, what was read is added to ``wrong``.
+    Wrong ones are added to ``wrong`` as they were read, with their faults.
     """
     named = {None: base} if isinstance(base, str) else dict(base)
     bases: dict[str, Config] = {}
@@ -402,8 +391,7 @@ def _read_bases(
         except ConfigError as error:
             problems += [f"base {path}: {problem}" for problem in error.problems]
             if isinstance(data, dict):
-                wrong.configs.append(data)
-                wrong.faults += error.problems
+                wrong.append((data, error.problems))
             continue
         if algorithm not in (None, config.algorithm):
             problems.append(f"base.{algorithm} names {path}, whose algorithm is {config.algorithm}")

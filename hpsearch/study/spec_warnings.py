@@ -1,7 +1,4 @@
-"""What is allowed in a study file but may surprise.
-
-One trial that a study could ask for, told without Optuna, whose import takes longer.
-"""
+"""What is allowed in a study file but may surprise; an example of its trials, without Optuna."""
 
 import random
 from collections.abc import Iterator
@@ -31,20 +28,20 @@ GP_TRIALS = 500
 
 def remarks(study: Study) -> list[str]:
     """Return one sentence for everything that is allowed but may surprise."""
-    sentences = [*_device_remarks(study), *_prometheus_remarks(study)]
+    executor = study.spec.executor
+    if isinstance(executor, SlurmOptions):
+        sentences = [*_profile_remarks(study, executor)]
+    else:
+        sentences = [*_local_gpu_remarks(study, executor)]
+    sentences += _prometheus_remarks(study)
     if study.spec.population is not None:
         return [*sentences, *_population_remarks(study, study.spec.population)]
-    return [*sentences, *_cmaes_remarks(study), *_gp_remarks(study), *_grid_remarks(study)]
-
-
-def _device_remarks(study: Study) -> Iterator[str]:
-    if isinstance(study.spec.executor, SlurmOptions):
-        yield from _profile_remarks(study, study.spec.executor)
-    elif study.gpus_per_job:
-        yield from _local_gpu_remarks(study, study.spec.executor)
+    return [*sentences, *_sampler_remarks(study)]
 
 
 def _local_gpu_remarks(study: Study, options: LocalOptions) -> Iterator[str]:
+    if not study.gpus_per_job:
+        return
     if not study.uses_gpus:
         yield (
             f"executor.gpus_per_job is {study.gpus_per_job}, but all trials train on device cpu, "
@@ -97,42 +94,40 @@ def _population_remarks(study: Study, population: PopulationOptions) -> Iterator
         )
 
 
-def _cmaes_remarks(study: Study) -> Iterator[str]:
-    if not isinstance(study.spec.sampler, CMAESOptions):
-        return
-    random = [
-        name
-        for name, parameter in study.space.parameters.items()
-        if parameter.when or isinstance(parameter, CategoricalParameter)
-    ]
-    if random:
-        names = ", ".join(random)
-        yield f"sampler cmaes moves numbers that every trial has; these stay random: {names}"
-
-
-def _gp_remarks(study: Study) -> Iterator[str]:
-    if not isinstance(study.spec.sampler, GPOptions):
-        return
-    if study.spec.budget.trials > GP_TRIALS:
-        yield (
-            f"the time of sampler gp grows with the cube of the trials; above {GP_TRIALS} "
-            f"(the budget is {study.spec.budget.trials}) tpe suggests faster"
-        )
-    if find_spec("greenlet") is None:
-        yield "sampler gp suggests faster with the package greenlet; pip install greenlet"
-    if study.space.is_conditional:
-        yield "sampler gp models the parameters that every trial has; conditional ones stay random"
-
-
-def _grid_remarks(study: Study) -> Iterator[str]:
-    if not isinstance(study.spec.sampler, GridOptions):
-        return
-    count = study.space.num_configurations()
-    if count is not None and study.spec.budget.trials > count:
-        yield (
-            f"the grid has {count} configurations, fewer than the {study.spec.budget.trials} "
-            f"trials of the budget; they repeat"
-        )
+def _sampler_remarks(study: Study) -> Iterator[str]:
+    space, num_trials = study.space, study.spec.budget.trials
+    match study.spec.sampler:
+        case CMAESOptions():
+            random = [
+                name
+                for name, parameter in space.parameters.items()
+                if parameter.when or isinstance(parameter, CategoricalParameter)
+            ]
+            if random:
+                yield (
+                    "sampler cmaes moves numbers that every trial has; these stay random: "
+                    f"{', '.join(random)}"
+                )
+        case GPOptions():
+            if num_trials > GP_TRIALS:
+                yield (
+                    f"the time of sampler gp grows with the cube of the trials; above {GP_TRIALS} "
+                    f"(the budget is {num_trials}) tpe suggests faster"
+                )
+            if find_spec("greenlet") is None:
+                yield "sampler gp suggests faster with the package greenlet; pip install greenlet"
+            if space.is_conditional:
+                yield (
+                    "sampler gp models the parameters that every trial has; conditional ones stay "
+                    "random"
+                )
+        case GridOptions():
+            count = space.num_configurations()
+            if count is not None and num_trials > count:
+                yield (
+                    f"the grid has {count} configurations, fewer than the {num_trials} "
+                    f"trials of the budget; they repeat"
+                )
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ import threading
 from collections.abc import Callable, Collection, Container, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from optuna.distributions import BaseDistribution
 from optuna.exceptions import UpdateFinishedTrialError
@@ -40,10 +40,7 @@ from hpsearch.study.engine import create_directory, engine_options, persist, sho
 from hpsearch.study.rows import CurveValue, insert_curve_values, insert_trial
 from hpsearch.study.url import hide_password
 
-if TYPE_CHECKING:
-    from optuna.study._frozen import FrozenStudy
-
-
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -56,6 +53,17 @@ def open_storage(url: str) -> "MirroredStorage":
     """
     create_directory(url)
     return MirroredStorage(url, persist(url, lambda: _connect(url), creates=True))
+
+
+def _persisted(
+    method: Callable[Concatenate[RDBStorage, P], T],
+) -> Callable[Concatenate["MirroredStorage", P], T]:
+    """Return a method that repeats one of the database while it is away."""
+
+    def call(self: "MirroredStorage", /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self._persist(lambda: method(self._backend, *args, **kwargs))
+
+    return call
 
 
 class MirroredStorage(BaseStorage):
@@ -82,10 +90,14 @@ class MirroredStorage(BaseStorage):
 
     # Studies: few, and read from the database each time, except for what samplers ask often.
 
-    def create_new_study(
-        self, directions: Sequence[StudyDirection], study_name: str | None = None
-    ) -> int:
-        return self._persist(lambda: self._backend.create_new_study(directions, study_name))
+    create_new_study = _persisted(RDBStorage.create_new_study)
+    set_study_user_attr = _persisted(RDBStorage.set_study_user_attr)
+    set_study_system_attr = _persisted(RDBStorage.set_study_system_attr)
+    get_study_id_from_name = _persisted(RDBStorage.get_study_id_from_name)
+    get_study_name_from_id = _persisted(RDBStorage.get_study_name_from_id)
+    get_study_user_attrs = _persisted(RDBStorage.get_study_user_attrs)
+    get_study_system_attrs = _persisted(RDBStorage.get_study_system_attrs)
+    get_all_studies = _persisted(RDBStorage.get_all_studies)
 
     def delete_study(self, study_id: int) -> None:
         with self._lock:
@@ -94,33 +106,12 @@ class MirroredStorage(BaseStorage):
             for trial in self._trials.pop(study_id, []):
                 del self._places[trial._trial_id]
 
-    def set_study_user_attr(self, study_id: int, key: str, value: Any) -> None:
-        self._persist(lambda: self._backend.set_study_user_attr(study_id, key, value))
-
-    def set_study_system_attr(self, study_id: int, key: str, value: Any) -> None:
-        self._persist(lambda: self._backend.set_study_system_attr(study_id, key, value))
-
-    def get_study_id_from_name(self, study_name: str) -> int:
-        return self._persist(lambda: self._backend.get_study_id_from_name(study_name))
-
-    def get_study_name_from_id(self, study_id: int) -> str:
-        return self._persist(lambda: self._backend.get_study_name_from_id(study_id))
-
     def get_study_directions(self, study_id: int) -> list[StudyDirection]:
         if study_id not in self._directions:
             self._directions[study_id] = self._persist(
                 lambda: self._backend.get_study_directions(study_id)
             )
         return list(self._directions[study_id])
-
-    def get_study_user_attrs(self, study_id: int) -> dict[str, Any]:
-        return self._persist(lambda: self._backend.get_study_user_attrs(study_id))
-
-    def get_study_system_attrs(self, study_id: int) -> dict[str, Any]:
-        return self._persist(lambda: self._backend.get_study_system_attrs(study_id))
-
-    def get_all_studies(self) -> "list[FrozenStudy]":
-        return self._persist(self._backend.get_all_studies)
 
     # Trials: written through, then read back.
 
@@ -146,12 +137,20 @@ class MirroredStorage(BaseStorage):
         param_value_internal: float,
         distribution: BaseDistribution,
     ) -> None:
-        self._write(
-            trial_id,
-            lambda: self._backend.set_trial_param(
-                trial_id, param_name, param_value_internal, distribution
-            ),
-        )
+        change = (trial_id, param_name, param_value_internal, distribution)
+        self._write(trial_id, lambda: self._backend.set_trial_param(*change))
+
+    def set_trial_intermediate_value(
+        self, trial_id: int, step: int, intermediate_value: float
+    ) -> None:
+        change = (trial_id, step, intermediate_value)
+        self._write(trial_id, lambda: self._backend.set_trial_intermediate_value(*change))
+
+    def set_trial_user_attr(self, trial_id: int, key: str, value: Any) -> None:
+        self._write(trial_id, lambda: self._backend.set_trial_user_attr(trial_id, key, value))
+
+    def set_trial_system_attr(self, trial_id: int, key: str, value: Any) -> None:
+        self._write(trial_id, lambda: self._backend.set_trial_system_attr(trial_id, key, value))
 
     def set_trial_state_values(
         self, trial_id: int, state: TrialState, values: Sequence[float] | None = None
@@ -170,20 +169,6 @@ class MirroredStorage(BaseStorage):
                 if known.state.is_finished() or not _agrees(self._reread(trial_id), state, values):
                     raise
                 return True
-
-    def set_trial_intermediate_value(
-        self, trial_id: int, step: int, intermediate_value: float
-    ) -> None:
-        self._write(
-            trial_id,
-            lambda: self._backend.set_trial_intermediate_value(trial_id, step, intermediate_value),
-        )
-
-    def set_trial_user_attr(self, trial_id: int, key: str, value: Any) -> None:
-        self._write(trial_id, lambda: self._backend.set_trial_user_attr(trial_id, key, value))
-
-    def set_trial_system_attr(self, trial_id: int, key: str, value: Any) -> None:
-        self._write(trial_id, lambda: self._backend.set_trial_system_attr(trial_id, key, value))
 
     def hide_system_attrs(self, trial_id: int, keys: Collection[str]) -> None:
         """Leave attributes out of the mirror until the trial is written the next time."""

@@ -72,7 +72,6 @@ class StudyView:
         return [trial for _, trial in sorted(valued, key=lambda pair: sign * pair[0])]
 
     def config(self, trial: Trial) -> dict[str, Any]:
-        """Return the complete trainer configuration of a trial."""
         return self.study.config_of(trial)
 
     def steps(self, trial: Trial) -> int:
@@ -156,13 +155,12 @@ def _look(name: str, url: str, path: Path, runs: Path) -> StudyView:
         lease = Leases(database).current(record.id)
     finally:
         database.close()
-    is_driven = holds(lease)
+    is_driven = _is_held(lease)
     awaited = None if is_driven or state.status not in BUSY else find_awaited(folder)
     return StudyView(stored_study(record.spec, path), folder, state, is_driven, awaited)
 
 
-def holds(lease: Lease | None) -> bool:
-    """Return whether a driver holds a study by its last lease."""
+def _is_held(lease: Lease | None) -> bool:
     return lease is not None and lease.expires_at > time.time() and not is_dead(lease.holder)
 
 
@@ -234,7 +232,7 @@ class Followed:
             StorageUnavailableError: if the database cannot be read now.
         """
         state = self.view.state
-        is_driven = holds(Leases(self.database).current(self._id))
+        is_driven = _is_held(Leases(self.database).current(self._id))
         state.apply(EventLog(self.database).read(self._id, after_id=state.last_event))
         self.view = replace(self.view, is_driven=is_driven)
 
