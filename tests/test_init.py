@@ -59,7 +59,7 @@ def test_a_template_says_what_its_study_says(written):
 
 
 def test_every_key_has_a_comment_beside_or_above_it(written):
-    for path in dataclasses.astuple(written[1]):
+    for path in written[1]:
         text = path.read_text()
         lines = text.splitlines()
         keys = keys_of(yaml.compose(text))
@@ -93,7 +93,7 @@ def test_every_key_of_the_schema_stands_in_the_files(written):
 
 def test_every_key_is_one_that_the_readme_explains(written):
     named = set(re.findall(r"[a-z]+[a-z0-9_]*", " ".join(re.findall(r"`[^`]+`", README))))
-    for path in dataclasses.astuple(written[1]):
+    for path in written[1]:
         keys = {key for key, _ in keys_of(yaml.compose(path.read_text()))}
         assert keys <= named | {"args"}, keys - named
 

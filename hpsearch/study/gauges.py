@@ -207,7 +207,6 @@ class GaugeKeeper:
         """values of counters that were shown"""
 
     def keep(self, view: StudyView, driver: DriverFigures) -> None:
-        """Look at the study if it is time."""
         if self._options is None or self._clock() < self._next:
             return
         try:
@@ -223,7 +222,6 @@ class GaugeKeeper:
         self._next = self._clock() + REFRESH_SECONDS
 
     def close(self) -> None:
-        """Give the port back."""
         if self._served is not None:
             self._served[1].close()
             self._served = None

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, Generic, TypeVar
 
 from sqlalchemy import ColumnElement, and_, delete, insert, inspect, select
@@ -26,6 +27,7 @@ from hpsearch.study.leases import Lease, check_lease
 from hpsearch.study.records import (
     Ended,
     Job,
+    Length,
     Loss,
     Lost,
     Match,
@@ -36,6 +38,10 @@ from hpsearch.study.records import (
 )
 from hpsearch.study.state import StudyState
 from hpsearch.study.url import hide_password
+
+K = TypeVar("K")
+V = TypeVar("V")
+T = TypeVar("T")
 
 VERSION: Final = 1
 """of what the fold makes of events, and of the lines of trials: to be raised when either changes,
@@ -126,84 +132,81 @@ def _job(job: Job) -> dict[str, Any]:
     return data | {"running": sorted(job.running)} if job.running else data
 
 
-# From text to state.
+# From text to state: what JSON holds otherwise than the records do, by field.
 
-
-def restored(head: Mapping[str, Any]) -> StudyState:
-    """Return the state of a head; of what has settled it has only what the head has."""
-    scalars = head["state"]
-    state = StudyState(**scalars)
-    state.num_told, state.requests = Counter(scalars["num_told"]), set(scalars["requests"])
-    state.trials = {trial.number: trial for trial in map(trial_of, head["trials"])}
-    state.untold = {number: it for number, it in state.trials.items() if it.told is None}
-    state.jobs = {job.name: job for job in map(job_of, head["jobs"])}
-    state.live = {name: job for name, job in state.jobs.items() if not job.ended}
-    state.tally = _tally(head["tally"])
-    state.population = _population(head["population"])
-    state.population.matches = {it.number: it for it in map(match_of, head["matches"])}
-    return state
-
-
-def trial_of(data: Mapping[str, Any]) -> Trial:
-    trial = Trial(**data)
-    # Most trials have none of these.
-    if trial.reported:
-        trial.reported = _by_number(trial.reported)
-    if trial.losses:
-        trial.losses = [Loss(**(it | {"log": tuple(it["log"])})) for it in data["losses"]]
-    if trial.origin is not None:
-        trial.origin = PlannedTrial.of(data["origin"])
-    if trial.takeovers:
-        trial.takeovers = tuple(Exploit(**it) for it in data["takeovers"])
-    return trial
-
-
-def job_of(data: Mapping[str, Any]) -> Job:
-    job = Job(**data)
-    job.groups = [tuple((n, k, token) for n, k, token in group) for group in data["groups"]]
-    job.running = set(job.running)
-    return job
-
-
-def match_of(data: Mapping[str, Any]) -> Match:
-    match = Match(**data)
-    match.members, match.strengths = _by_number(match.members), _by_number(match.strengths)
-    match.intervals = _by_number(match.intervals)
-    match.ended, match.archive = tuple(match.ended), tuple(match.archive)
-    return match
-
-
-def _tally(data: Mapping[str, Any]) -> Tally:
-    tally = Tally(**data)
-    tally.lengths = Counter()
-    for length, number in data["lengths"]:
-        tally.lengths[tuple(length) if isinstance(length, list) else length] = number
-    tally.failed, tally.children = Counter(data["failed"]), Counter(data["children"])
-    tally.lost = {kind: Lost(**it) for kind, it in data["lost"].items()}
-    tally.least, tally.greatest = _pair(data["least"]), _pair(data["greatest"])
-    return tally
-
-
-def _population(data: Mapping[str, Any]) -> PopulationRecord:
-    record = PopulationRecord(**data)
-    record.planned = [PlannedTrial.of(it) for it in data["planned"]]
-    record.answers, record.newest = _by_number(record.answers), _by_number(record.newest)
-    record.finished = _by_number(record.finished)
-    record.open = {int(member): Ended(**it) for member, it in data["open"].items()}
-    record.late = set(data["late"])
-    record.operators = {name: OperatorRecord(**it) for name, it in data["operators"].items()}
-    return record
+Converters = Mapping[str, Callable[[Any], Any]]
 
 
 def _by_number(mapping: Mapping[Any, Any]) -> dict[int, Any]:
     return {int(key): value for key, value in mapping.items()}
 
 
-def _pair(data: Iterable[Any] | None) -> tuple[float, int] | None:
-    if data is None:
-        return None
-    value, number = data
-    return value, number
+def _lengths(pairs: Iterable[tuple[Any, int]]) -> Counter[Length]:
+    lengths: Counter[Length] = Counter()
+    for length, number in pairs:
+        lengths[tuple(length) if isinstance(length, list) else length] = number
+    return lengths
+
+
+def _pair(data: Iterable[Any] | None) -> tuple[Any, ...] | None:
+    return None if data is None else tuple(data)
+
+
+_STATE: Converters = {"num_told": Counter, "requests": set}
+_TRIAL: Converters = {
+    "reported": _by_number,
+    "losses": lambda losses: [Loss(**(it | {"log": tuple(it["log"])})) for it in losses],
+    "origin": PlannedTrial.of,
+    "takeovers": lambda takeovers: tuple(Exploit(**it) for it in takeovers),
+}
+_JOB: Converters = {
+    "groups": lambda groups: [tuple((n, k, token) for n, k, token in group) for group in groups],
+    "running": set,
+}
+_MATCH: Converters = {
+    **dict.fromkeys(("members", "strengths", "intervals"), _by_number),
+    **dict.fromkeys(("ended", "archive"), tuple),
+}
+_POPULATION: Converters = {
+    "planned": lambda planned: [PlannedTrial.of(it) for it in planned],
+    **dict.fromkeys(("answers", "newest", "finished"), _by_number),
+    "open": lambda ended: {int(member): Ended(**it) for member, it in ended.items()},
+    "late": set,
+    "operators": lambda tried: {name: OperatorRecord(**it) for name, it in tried.items()},
+}
+_TALLY: Converters = {
+    "lengths": _lengths,
+    **dict.fromkeys(("failed", "children"), Counter),
+    "lost": lambda lost: {kind: Lost(**it) for kind, it in lost.items()},
+    **dict.fromkeys(("least", "greatest"), _pair),
+}
+
+
+def _record(cls: Callable[..., T], converters: Converters, data: Mapping[str, Any]) -> T:
+    return cls(
+        **{
+            name: converters[name](value) if name in converters else value
+            for name, value in data.items()
+        }
+    )
+
+
+trial_of = partial(_record, Trial, _TRIAL)
+job_of = partial(_record, Job, _JOB)
+match_of = partial(_record, Match, _MATCH)
+
+
+def restored(head: Mapping[str, Any]) -> StudyState:
+    """Return the state of a head; of what has settled it has only what the head has."""
+    state = _record(StudyState, _STATE, head["state"])
+    state.trials = {trial.number: trial for trial in map(trial_of, head["trials"])}
+    state.untold = {number: it for number, it in state.trials.items() if it.told is None}
+    state.jobs = {job.name: job for job in map(job_of, head["jobs"])}
+    state.live = {name: job for name, job in state.jobs.items() if not job.ended}
+    state.tally = _record(Tally, _TALLY, head["tally"])
+    state.population = _record(PopulationRecord, _POPULATION, head["population"])
+    state.population.matches = {it.number: it for it in map(match_of, head["matches"])}
+    return state
 
 
 # The rows of the database.
@@ -303,10 +306,6 @@ def _of(study_id: int, kind: str) -> ColumnElement[bool]:
     return and_(ROWS.c.study_id == study_id, ROWS.c.kind == kind)
 
 
-K = TypeVar("K")
-V = TypeVar("V")
-
-
 @dataclass(frozen=True)
 class StoredRows(Generic[K, V]):
     """The rows of one kind of record in a snapshot, read over a connection of their own."""
@@ -338,7 +337,6 @@ class StoredRows(Generic[K, V]):
         return "\n".join(text for _, text in self._query(LINES))
 
     def _query(self, kind: str, *conditions: ColumnElement[bool]) -> Sequence[Any]:
-        """Return names and texts."""
         query = select(ROWS.c.name, ROWS.c.data).where(
             _of(self.study_id, kind), ROWS.c.event <= self.event, *conditions
         )

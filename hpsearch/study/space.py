@@ -42,7 +42,6 @@ class SearchSpace:
 
     @property
     def is_conditional(self) -> bool:
-        """Whether some parameter exists only under certain values of others."""
         return any(parameter.when for parameter in self.parameters.values())
 
     def suggest(self, trial: "BaseTrial") -> dict[str, Any]:
@@ -127,7 +126,6 @@ class SearchSpace:
         return parents.union(*(self._ancestors(parent) for parent in parents))
 
     def _free(self, case: Mapping[str, Any]) -> dict[str, Parameter]:
-        """Return the parameters that exist in a case and that it does not fix."""
         return {
             name: self.parameters[name]
             for name in self.order

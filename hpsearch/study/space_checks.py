@@ -202,8 +202,8 @@ def configuration_problems(
         data: the whole file, which names parameters that could not be read, too; their own faults
             are reported elsewhere.
     """
-    said = data.get("space") if isinstance(data, Mapping) else None
-    named = [str(name) for name in said] if isinstance(said, Mapping) else []
+    written = data.get("space") if isinstance(data, Mapping) else None
+    named = [str(name) for name in written] if isinstance(written, Mapping) else []
     # Which parameters exist is known only where the conditions are right.
     is_whole = parameters.keys() == set(named) and not any(condition_problems(parameters))
     space = SearchSpace(parameters) if is_whole else None

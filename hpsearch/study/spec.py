@@ -121,7 +121,6 @@ class StudySpec:
     """where the driver serves metrics of the study; null: nowhere"""
 
     def check(self) -> Iterator[str]:
-        """Yield what is wrong with the space as a whole."""
         if not self.space:
             yield "space must name at least one parameter, but is empty"
 
@@ -187,7 +186,6 @@ class Study:
         return {"seed": self.spec.seed * SEEDS_PER_STUDY + number}
 
     def trainer_config(self, values: Mapping[str, Any]) -> Config:
-        """Return the trainer configuration of a trial with these values of its parameters."""
         algorithm = values.get(ALGORITHM, next(iter(self.bases)))
         settings = {path: value for path, value in values.items() if path != ALGORITHM}
         return apply(self.bases[algorithm], settings)
@@ -284,9 +282,9 @@ def secret_variables(spec: StudySpec) -> frozenset[str]:
     """Return the environment variables from which the driver takes what no job may know."""
     token = None if spec.prometheus is None else spec.prometheus.token
     return frozenset(
-        said.removeprefix(FROM_ENVIRONMENT)
-        for said in (spec.storage, token)
-        if said is not None and said.startswith(FROM_ENVIRONMENT)
+        source.removeprefix(FROM_ENVIRONMENT)
+        for source in (spec.storage, token)
+        if source is not None and source.startswith(FROM_ENVIRONMENT)
     )
 
 

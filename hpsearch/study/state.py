@@ -64,7 +64,6 @@ class StudyState:
     """what the trials add up to"""
 
     def apply(self, events: Iterable[Event]) -> None:
-        """Take events into account, oldest first."""
         for event in events:
             _APPLY[event.kind](self, event)
             self.last_event = event.id
@@ -73,7 +72,6 @@ class StudyState:
         return list(self.live.values())
 
     def waiting(self) -> list[Trial]:
-        """Return the trials that should run and do not, oldest first."""
         return [trial for trial in self.untold.values() if trial.waits]
 
     def unfinished(self) -> list[Trial]:
@@ -91,7 +89,6 @@ class StudyState:
         return bool(self.untold or self.retries or is_to_be_judged)
 
     def gpu_seconds(self, now: float) -> float:
-        """Return the seconds of GPUs that all jobs so far have occupied."""
         return self.gpu_seconds_of_ended + sum(j.gpus * j.seconds(now) for j in self.live.values())
 
     @property

@@ -30,7 +30,6 @@ _HIDDEN = "***"
 
 
 def password(url: str) -> str | None:
-    """Return the password that stands in a URL."""
     for pattern in (_USER_AND_PASSWORD, _PASSWORD_OPTION):
         match = pattern.search(url)
         if match and match["password"]:
@@ -90,8 +89,8 @@ def read_token(options: PrometheusOptions, folder: Path) -> str | None:
         CorruptError: if its file is no regular file.
         DiskError: if its file cannot be read.
     """
-    said = options.token
-    if said is None:
+    source = options.token
+    if source is None:
         if options.is_local:
             return None
         raise UsageError(
@@ -99,8 +98,8 @@ def read_token(options: PrometheusOptions, folder: Path) -> str | None:
             "must name a file with a token, or env: and a variable; write one of these, or leave "
             "host out"
         )
-    if said.startswith(FROM_ENVIRONMENT):
-        variable = said.removeprefix(FROM_ENVIRONMENT)
+    if source.startswith(FROM_ENVIRONMENT):
+        variable = source.removeprefix(FROM_ENVIRONMENT)
         if not os.environ.get(variable):
             raise UsageError(
                 f"prometheus.token names the environment variable {variable}, which is not set; "
@@ -108,7 +107,7 @@ def read_token(options: PrometheusOptions, folder: Path) -> str | None:
             )
         token, place = os.environ[variable], f"the environment variable {variable}"
     else:
-        token, place = _read_private(folder / said), str(folder / said)
+        token, place = _read_private(folder / source), str(folder / source)
     token = token.strip()
     if not (token.isascii() and token.isprintable() and 0 < len(token) <= MAX_LENGTH) or (
         " " in token

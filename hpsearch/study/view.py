@@ -81,7 +81,7 @@ class StudyView:
     def steps_told(self) -> int:
         """Return the training steps of all trials that have been told, however far they came."""
         lengths = self.state.tally.lengths
-        return sum(number * self._steps(each) for each, number in lengths.items())
+        return sum(number * self._steps(length) for length, number in lengths.items())
 
     def _steps(self, length: Length) -> int:
         if isinstance(length, int):
@@ -118,7 +118,6 @@ def open_view(name_or_file: str, runs: Path) -> StudyView:
 
 
 def started_studies(runs: Path) -> list[str]:
-    """Return the names of the studies that were started below a folder."""
     return sorted(note.parent.name for note in runs.glob("*/study.json"))
 
 

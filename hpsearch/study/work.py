@@ -76,7 +76,6 @@ def known_until(view: StudyView) -> float:
 
 
 def waste(view: StudyView) -> dict[str, Waste]:
-    """Return what was lost, by kind of failure."""
     return {
         kind: Waste(lost.attempts, lost.seconds / 3600, lost.gpu_seconds / 3600)
         for kind, lost in sorted(view.state.tally.lost.items())
@@ -122,7 +121,6 @@ def steps_made(view: StudyView) -> int:
 
 
 def _heartbeats(view: StudyView) -> dict[int, Heartbeat]:
-    """Return the last signs of life of the trials that run, by trial."""
     heard = signs(view.folder, list(view.state.live_attempts()), now=time.time())
     return {number: sign.beat for number, sign in heard.items()}
 
