@@ -107,8 +107,7 @@ def _with_values(parameter: Parameter, values: Sequence[Any]) -> Parameter:
 BRED_SUFFIX: Final = "-bred"
 MEMBERS: Final = 8
 GENERATIONS: Final = 6
-INTERVALS: Final = 10
-"""of which a whole training of the first founder would consist"""
+INTERVALS: Final = 10  # of which a whole training of the first founder would consist
 OWN_SEEDS: Final = HELD_OUT // 2
 """what the first study's seed is raised by, so that neither it nor what confirms it has a seed of
 the population"""
@@ -134,10 +133,8 @@ class BredFounder:
 
     study: str
     trial: int
-    checkpoint: Path
-    """absolute"""
-    config: Config
-    """the complete trainer configuration that it was trained by"""
+    checkpoint: Path  # absolute
+    config: Config  # the complete trainer configuration that it was trained by
 
     @property
     def name(self) -> str:

@@ -61,8 +61,7 @@ class StudyRow(Base):
     """the study file with its base configurations as JSON text, see `spec.spec_json`"""
     spec_hash: Mapped[str] = mapped_column(String(64))
     state: Mapped[str] = mapped_column(String(32))
-    created_at: Mapped[float] = mapped_column(Double)
-    """seconds since the epoch"""
+    created_at: Mapped[float] = mapped_column(Double)  # seconds since the epoch
 
 
 class EventRow(Base):
@@ -76,14 +75,12 @@ class EventRow(Base):
 
     id: Mapped[int] = mapped_column(Id, primary_key=True)
     study_id: Mapped[int] = mapped_column(ForeignKey("hpsearch_studies.id"))
-    at: Mapped[float] = mapped_column(Double)
-    """seconds since the epoch"""
+    at: Mapped[float] = mapped_column(Double)  # seconds since the epoch
     kind: Mapped[str] = mapped_column(String(64))
     trial: Mapped[int | None] = mapped_column(Integer)
     attempt: Mapped[int | None] = mapped_column(Integer)
     job: Mapped[str | None] = mapped_column(String(255))
-    data: Mapped[str] = mapped_column(LongText)
-    """JSON text"""
+    data: Mapped[str] = mapped_column(LongText)  # JSON text
 
 
 class LeaseRow(Base):
@@ -94,12 +91,9 @@ class LeaseRow(Base):
     study_id: Mapped[int] = mapped_column(
         ForeignKey("hpsearch_studies.id"), primary_key=True, autoincrement=False
     )
-    holder: Mapped[str] = mapped_column(String(255))
-    """empty if none"""
-    token: Mapped[int] = mapped_column(Id)
-    """counts the holders"""
-    expires_at: Mapped[float] = mapped_column(Double)
-    """seconds since the epoch"""
+    holder: Mapped[str] = mapped_column(String(255))  # empty if none
+    token: Mapped[int] = mapped_column(Id)  # counts the holders
+    expires_at: Mapped[float] = mapped_column(Double)  # seconds since the epoch
 
 
 class SnapshotRow(Base):
@@ -115,10 +109,8 @@ class SnapshotRow(Base):
     all trials prints them; head, which is all the rest"""
     name: Mapped[str] = mapped_column(String(255), primary_key=True)
     """of a job; the number of a trial or match; the place in the head, which is cut in pieces"""
-    event: Mapped[int] = mapped_column(Id)
-    """the last that was known when the row was written"""
-    data: Mapped[str] = mapped_column(LongText)
-    """JSON text, but for lines"""
+    event: Mapped[int] = mapped_column(Id)  # the last that was known when the row was written
+    data: Mapped[str] = mapped_column(LongText)  # JSON text, but for lines
 
 
 class CheckpointRow(Base):
@@ -134,8 +126,7 @@ class CheckpointRow(Base):
     study_id: Mapped[int] = mapped_column(ForeignKey("hpsearch_studies.id"))
     trial: Mapped[int] = mapped_column(Integer)
     step: Mapped[int] = mapped_column(BigInteger)
-    sha256: Mapped[str] = mapped_column(String(64), index=True)
-    """of its content"""
+    sha256: Mapped[str] = mapped_column(String(64), index=True)  # of its content
     operator: Mapped[str] = mapped_column(String(64))
     adopted: Mapped[bool | None] = mapped_column(Boolean)
     """whether the operator's child was; NULL where there was none to try"""
@@ -154,15 +145,13 @@ class ParentRow(Base):
     )
     position: Mapped[int] = mapped_column(Integer, primary_key=True, autoincrement=False)
     """0 for the first parent"""
-    sha256: Mapped[str] = mapped_column(String(64), index=True)
-    """of the parent's content"""
+    sha256: Mapped[str] = mapped_column(String(64), index=True)  # of the parent's content
 
 
 T = TypeVar("T")
 
 VERSION_TABLE = "hpsearch_version"
-_SCHEMA_LOCK = 0x68707365
-"""any number that no other program locks in the same database"""
+_SCHEMA_LOCK = 0x68707365  # any number that no other program locks in the same database
 
 
 class Database:

@@ -23,20 +23,16 @@ HELD_OUT: Final = 1_000_000_000
 """what the study's seed is raised by, so that no trial of a study whose own seed is below it, this
 one or a neighbour, has a seed of the derived one"""
 CONFIRM_SUFFIX: Final = "-confirm"
-SEED: Final = "seed"
-"""the path that a search may search, too; what is held out overrules it"""
+SEED: Final = "seed"  # the path that a search may search, too; what is held out overrules it
 
 
 @dataclass(frozen=True)
 class Kind:
     """A kind of derived studies."""
 
-    name: str
-    """in messages"""
-    is_one: Callable[[Study], bool]
-    """whether a study is of this kind"""
-    remedy: str
-    """what to do where the folder belongs to another study"""
+    name: str  # in messages
+    is_one: Callable[[Study], bool]  # whether a study is of this kind
+    remedy: str  # what to do where the folder belongs to another study
 
 
 CONFIRMATION: Final = Kind(

@@ -42,14 +42,10 @@ Numbers = tuple[str, str, str, Mapping[str, float]]
 class DriverFigures:
     """What a driver knows of itself."""
 
-    round_seconds: float
-    """that its last round took"""
-    num_calls: int
-    """of the scheduler, since it began"""
-    is_refused: bool
-    """whether the scheduler took no jobs the last time"""
-    beats: Mapping[int, Heartbeat]
-    """signs of life that it saw in that round, by trial"""
+    round_seconds: float  # that its last round took
+    num_calls: int  # of the scheduler, since it began
+    is_refused: bool  # whether the scheduler took no jobs the last time
+    beats: Mapping[int, Heartbeat]  # signs of life that it saw in that round, by trial
 
 
 def gauges(view: StudyView, driver: DriverFigures, now: float) -> Metrics:

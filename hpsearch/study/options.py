@@ -181,15 +181,6 @@ class LocalOptions:
     pilot: bool = False
     """whether a process takes more trials of their shape than its first ones"""
 
-    @property
-    def refills(self) -> bool:
-        """Return whether a pilot is given more while some of its trials still train.
-
-        Not where it is the only job: what is asked when depends on the study's history alone there,
-        so that the same seed gives the same trials, whatever was killed.
-        """
-        return self.jobs > 1
-
 
 @dataclass(frozen=True)
 class SlurmOptions:
@@ -206,11 +197,6 @@ class SlurmOptions:
     """whether a job takes more trials of their shape than its first ones, until its walltime"""
     poll_seconds: Annotated[float, Range(low=1.0)] = 30.0
     """between two looks at the queue and at what jobs wrote"""
-
-    @property
-    def refills(self) -> bool:
-        """Return whether a pilot is given more while some of its trials still train."""
-        return True
 
 
 Executor = LocalOptions | SlurmOptions

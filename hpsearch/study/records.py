@@ -17,22 +17,16 @@ class PlannedTrial:
     JSON holds it as it stands here, in the events that plan a trial and that ask for it.
     """
 
-    key: str
-    """match and member, which no other trial of the study has"""
+    key: str  # match and member, which no other trial of the study has
     member: int
     generation: int
-    parents: tuple[int, ...]
-    """trials; none for new networks, or for a founder's"""
+    parents: tuple[int, ...]  # trials; none for new networks, or for a founder's
     parent_steps: tuple[int, ...]
     """at which the intervals of the parents, or the founder's training, ended"""
-    operator: Mapping[str, Any]
-    """its name and numbers; fresh for new networks"""
-    is_child: bool
-    """whether selection or chance changed it; else it is its parent's next interval"""
-    params: Mapping[str, Any] | None
-    """as Optuna stores them, None where the sampler suggests them"""
-    steps: int
-    """at which its interval ends, counted from its first ancestor's beginning"""
+    operator: Mapping[str, Any]  # its name and numbers; fresh for new networks
+    is_child: bool  # whether selection or chance changed it; else it is its parent's next interval
+    params: Mapping[str, Any] | None  # as Optuna stores them, None where the sampler suggests them
+    steps: int  # at which its interval ends, counted from its first ancestor's beginning
     founder: int | None = None
     """place in the list of founders of the checkpoint that its first ancestor began with"""
 
@@ -56,10 +50,8 @@ class PlannedTrial:
 class Ended:
     """How a member's interval ended."""
 
-    seconds: float
-    """for which it trained"""
-    at: float
-    """when that was seen, in seconds since the epoch"""
+    seconds: float  # for which it trained
+    at: float  # when that was seen, in seconds since the epoch
 
 
 @dataclass
@@ -67,28 +59,20 @@ class Match:
     """A match of the whole population."""
 
     number: int
-    members: dict[int, int]
-    """trial whose checkpoint plays, by member"""
-    ended: tuple[int, ...]
-    """members whose interval has ended, which survive it or are replaced"""
-    archive: tuple[int, ...]
-    """trials of past champions that play too"""
-    job: str | None = None
-    """that plays it"""
-    given_at: float = 0.0
-    """when it was given the match, in seconds since the epoch"""
-    failures: int = 0
-    """jobs that ended without having played it, since a driver was last started"""
+    members: dict[int, int]  # trial whose checkpoint plays, by member
+    ended: tuple[int, ...]  # members whose interval has ended, which survive it or are replaced
+    archive: tuple[int, ...]  # trials of past champions that play too
+    job: str | None = None  # that plays it
+    given_at: float = 0.0  # when it was given the match, in seconds since the epoch
+    failures: int = 0  # jobs that ended without having played it, since a driver was last started
     strengths: dict[int, float] = field(default_factory=dict)
     """of each trial that played as a member, in logarithms of rho"""
     intervals: dict[int, list[float]] = field(default_factory=dict)
     """ends of the 95 % interval of each, on the starts that confirm"""
-    game: dict[str, Any] | None = None
-    """that all players of the match play, see `game.game_of`"""
+    game: dict[str, Any] | None = None  # that all players of the match play, see `game.game_of`
     answers: list[dict[str, Any]] = field(default_factory=list)
     """how the champion of the match before fared against opponents trained for it alone"""
-    champion: int | None = None
-    """the strongest of them, None until it is decided"""
+    champion: int | None = None  # the strongest of them, None until it is decided
 
     @property
     def is_over(self) -> bool:
@@ -113,8 +97,7 @@ class PopulationRecord:
     """the champions of all matches, each once, the latest last"""
     answers: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
     """see `Match.answers`: the latest that are known, by the champion, the latest last"""
-    newest: dict[int, int] = field(default_factory=dict)
-    """each member's newest trial"""
+    newest: dict[int, int] = field(default_factory=dict)  # each member's newest trial
     finished: dict[int, int] = field(default_factory=dict)
     """each member's newest trial that has finished, and so can play"""
     open: dict[int, Ended] = field(default_factory=dict)
@@ -124,8 +107,7 @@ class PopulationRecord:
     operators: dict[str, OperatorRecord] = field(default_factory=dict)
     closing: int = 0
     """generations of the closing that have been planned since the last member trained"""
-    is_closed: bool = False
-    """whether the last of them has been"""
+    is_closed: bool = False  # whether the last of them has been
 
     @property
     def match(self) -> Match | None:
@@ -154,38 +136,25 @@ class Trial:
     """One trial, as far as the events tell."""
 
     number: int
-    params: dict[str, Any]
-    """as Optuna stores them"""
-    asked_at: float = 0.0
-    """seconds since the epoch, as all times here"""
-    attempts: int = 0
-    """attempts begun; the newest has this number"""
-    token: str | None = None
-    """of the running attempt, None while the trial waits"""
-    job: str | None = None
-    """that trains it, or that last did"""
-    announced_at: float = 0.0
-    """when the newest attempt was given to it"""
+    params: dict[str, Any]  # as Optuna stores them
+    asked_at: float = 0.0  # seconds since the epoch, as all times here
+    attempts: int = 0  # attempts begun; the newest has this number
+    token: str | None = None  # of the running attempt, None while the trial waits
+    job: str | None = None  # that trains it, or that last did
+    announced_at: float = 0.0  # when the newest attempt was given to it
     began_at: float | None = None
     """since when the running attempt was seen to train, None while it waits for a machine"""
-    seconds: float = 0.0
-    """for which the attempts that have ended trained"""
-    reported: dict[int, float] = field(default_factory=dict)
-    """values told to Optuna, by step"""
-    prune: bool = False
-    """whether the newest of them was so bad that the trial is given up"""
-    rungs: int = 0
-    """rungs that the pruner noted for the trial up to then"""
-    lost: int = 0
-    """attempts in a row that vanished without getting further"""
-    step: int = 0
-    """the furthest that an ended attempt got"""
+    seconds: float = 0.0  # for which the attempts that have ended trained
+    reported: dict[int, float] = field(default_factory=dict)  # values told to Optuna, by step
+    prune: bool = False  # whether the newest of them was so bad that the trial is given up
+    rungs: int = 0  # rungs that the pruner noted for the trial up to then
+    lost: int = 0  # attempts in a row that vanished without getting further
+    step: int = 0  # the furthest that an ended attempt got
     kept: int | None = None
     """the step from which the next attempt should go on, None where that is not known"""
     told: str | None = None
     """how the trial ended: finished, pruned or failed; None while it has not"""
-    value: float | None = None
-    """of the first objective"""
+    value: float | None = None  # of the first objective
     metrics: dict[str, dict[str, float]] = field(default_factory=dict)
     """by name: value, low, high, capped, games"""
     failure: str | None = None
@@ -194,10 +163,8 @@ class Trial:
     """attempts that ended otherwise than by finishing"""
     is_alone: bool = False
     """whether it needs a GPU of its own: together with others it took too much memory"""
-    retry_of: int | None = None
-    """the failed trial whose parameters this one tries again"""
-    origin: PlannedTrial | None = None
-    """whose interval it is, where there is a population"""
+    retry_of: int | None = None  # the failed trial whose parameters this one tries again
+    origin: PlannedTrial | None = None  # whose interval it is, where there is a population
     sha256: str | None = None
     """of its last checkpoint, where there is a population and the trial has finished"""
     is_adopted: bool = False
@@ -244,14 +211,10 @@ class Loss:
     """An attempt that did not finish its trial."""
 
     attempt: int
-    kind: str
-    """of the failure; interrupted where the trial was saved"""
-    seconds: float
-    """of training that were lost with it"""
-    gpus: float
-    """share of its job's"""
-    log: tuple[str, ...]
-    """the last lines that its job printed, where it failed"""
+    kind: str  # of the failure; interrupted where the trial was saved
+    seconds: float  # of training that were lost with it
+    gpus: float  # share of its job's
+    log: tuple[str, ...]  # the last lines that its job printed, where it failed
 
 
 Group = tuple[tuple[int, int, str], ...]
@@ -268,26 +231,19 @@ class Job:
     group if it is a pilot"""
     running: set[int] = field(default_factory=set)
     """the trials whose attempts have not ended; some may still wait in the job"""
-    id: str | None = None
-    """the executor's, None between the announcement and the submission"""
-    announced_at: float = 0.0
-    """seconds since the epoch, as all times here"""
+    id: str | None = None  # the executor's, None between the announcement and the submission
+    announced_at: float = 0.0  # seconds since the epoch, as all times here
     began_at: float | None = None
-    interrupted: bool = False
-    """whether it was asked to leave"""
+    interrupted: bool = False  # whether it was asked to leave
     ended: bool = False
     ended_at: float | None = None
-    gpus: float = 0.0
-    """that it occupies while it runs"""
-    is_pilot: bool = False
-    """whether it takes more trials than its first ones"""
-    is_leaving: bool = False
-    """whether one of its attempts ended in a way that ends the job"""
+    gpus: float = 0.0  # that it occupies while it runs
+    is_pilot: bool = False  # whether it takes more trials than its first ones
+    is_leaving: bool = False  # whether one of its attempts ended in a way that ends the job
     is_silent: bool = False
     """whether its trials, or its match, were given up because nothing was heard of them"""
     closed: bool = False
-    match: int | None = None
-    """the last match that it was given to play"""
+    match: int | None = None  # the last match that it was given to play
 
     @property
     def slots(self) -> int:
@@ -302,8 +258,7 @@ class Job:
 
 # What the trials add up to, so that a summary need not look at each of them.
 
-NUM_NEWEST: Final = 10
-"""failed trials that are remembered one by one"""
+NUM_NEWEST: Final = 10  # failed trials that are remembered one by one
 
 Length = int | tuple[Any, Any]
 """the steps of a trial of a population; of others what they depend on, as Optuna stores it: steps
@@ -315,8 +270,7 @@ class Lost:
     """Training of attempts that ended in one way, and that is of no use."""
 
     attempts: int
-    seconds: float
-    """of training, of all trials together"""
+    seconds: float  # of training, of all trials together
     gpu_seconds: float
 
 
@@ -324,17 +278,14 @@ class Lost:
 class Tally:
     """Sums over trials, kept up by the fold over the events."""
 
-    lengths: Counter[Length] = field(default_factory=Counter)
-    """of the trials that have been told"""
+    lengths: Counter[Length] = field(default_factory=Counter)  # of the trials that have been told
     failed: Counter[str] = field(default_factory=Counter)
     newest_failed: list[int] = field(default_factory=list)
     """the last that failed, at most NUM_NEWEST of them, in that order"""
-    lost: dict[str, Lost] = field(default_factory=dict)
-    """by kind of failure"""
+    lost: dict[str, Lost] = field(default_factory=dict)  # by kind of failure
     least: tuple[float, int] | None = None
     """value and number of the finished trial with the lowest value, the first of several"""
-    greatest: tuple[float, int] | None = None
-    """the same with the highest value"""
+    greatest: tuple[float, int] | None = None  # the same with the highest value
     children: Counter[str] = field(default_factory=Counter)
     """children by operator, without those that failed before they were adopted"""
 

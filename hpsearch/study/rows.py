@@ -27,8 +27,7 @@ SYSTEM_ATTRS: Table = models.TrialSystemAttributeModel.__table__
 
 _NUMBERS = {"INF_POS": math.inf, "INF_NEG": -math.inf}
 
-CurveValue = tuple[int, int, float]
-"""of a learning curve: trial's id, step, value"""
+CurveValue = tuple[int, int, float]  # of a learning curve: trial's id, step, value
 
 
 def trial_ids(connection: Connection, study_id: int) -> list[int]:

@@ -48,8 +48,7 @@ VERSION: Final = 1
 since a snapshot of another version is not read; test_snapshots.py notices"""
 
 TRIAL, JOB, MATCH = "trial", "job", "match"
-Settled = dict[str, dict[str, str]]
-"""texts by name by kind"""
+Settled = dict[str, dict[str, str]]  # texts by name by kind
 
 # What must be given is never as in a new record, and so always written.
 _NEW_TRIAL = vars(Trial(-1, {})) | {"params": None}
@@ -212,8 +211,7 @@ def restored(head: Mapping[str, Any]) -> StudyState:
 # The rows of the database.
 
 LINES, HEAD = "lines", "head"
-PIECE: Final = 1_000_000
-"""characters of a head in a row, which every server takes"""
+PIECE: Final = 1_000_000  # characters of a head in a row, which every server takes
 LINES_A_BLOCK: Final = 1_000
 ROWS: Final = Base.metadata.tables[SnapshotRow.__tablename__]
 """read and written as columns, because objects take several times as long"""
@@ -312,11 +310,9 @@ class StoredRows(Generic[K, V]):
 
     url: str
     study_id: int
-    event: int
-    """of the head, to which newer rows do not belong"""
+    event: int  # of the head, to which newer rows do not belong
     kind: str
-    key: Callable[[str], K]
-    """from a row's name"""
+    key: Callable[[str], K]  # from a row's name
     record: Callable[[Mapping[str, Any]], V]
 
     def read(self, key: K) -> V | None:

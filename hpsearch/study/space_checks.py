@@ -183,8 +183,7 @@ def _unknown_path(name: str, algorithm: str, known: set[str], *, searched: bool)
     )
 
 
-ON_THE_GRID = 1e-9
-"""share of a step by which a value may miss it, as decimal numbers do in binary"""
+ON_THE_GRID = 1e-9  # share of a step by which a value may miss it, as decimal numbers do in binary
 
 
 def configuration_problems(

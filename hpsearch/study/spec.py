@@ -155,11 +155,13 @@ class Study:
     def refills(self) -> bool:
         """Return whether a pilot is given more while some of its trials still train.
 
-        Not where there are islands, whose members train from match to match together.
+        Not where there are islands, whose members train from match to match together. Nor where it
+        is the only job of this machine: what is asked when depends on the study's history alone
+        there, so that the same seed gives the same trials, whatever was killed.
         """
-        population = self.spec.population
-        has_islands = population is not None and population.islands is not None
-        return self.spec.executor.refills and not has_islands
+        executor, population = self.spec.executor, self.spec.population
+        is_only_job = isinstance(executor, LocalOptions) and executor.jobs == 1
+        return not is_only_job and (population is None or population.islands is None)
 
     def trial_config(self, number: int, params: Mapping[str, Any]) -> Config:
         """Return the trainer configuration of a trial with these parameters as Optuna stores them.

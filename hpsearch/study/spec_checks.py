@@ -26,8 +26,7 @@ from hpsearch.trainers.metrics import metric_names
 WHO_PLAYS = frozenset({"host", "agent", "evaluation.opponents"})
 """paths of a trainer configuration that decide what is measured"""
 
-DEVICE, GPU = "device", "cuda"
-"""key of a trainer configuration, and its value for a GPU"""
+DEVICE, GPU = "device", "cuda"  # key of a trainer configuration, and its value for a GPU
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 

@@ -135,10 +135,8 @@ class Example:
     """A trial of a study."""
 
     what: str
-    params: dict[str, Any]
-    """its parameters by dotted path"""
-    config: Config
-    """its complete trainer configuration"""
+    params: dict[str, Any]  # its parameters by dotted path
+    config: Config  # its complete trainer configuration
 
 
 def example_trial(study: Study) -> Example:

@@ -74,8 +74,7 @@ class MirroredStorage(BaseStorage):
         self._backend = backend
         self._trials: dict[int, list[FrozenTrial]] = {}
         """by study, in the order of their numbers; a study is absent until it is asked for"""
-        self._places: dict[int, tuple[int, int]] = {}
-        """study and index in its list, by trial"""
+        self._places: dict[int, tuple[int, int]] = {}  # study and index in its list, by trial
         self._directions: dict[int, list[StudyDirection]] = {}
         self._lock = threading.RLock()
 
@@ -277,8 +276,7 @@ def _agrees(trial: FrozenTrial, state: TrialState, values: Sequence[float] | Non
     return trial.state == state and (values is None or list(values) == trial.values)
 
 
-DRAFT = -1
-"""id of the draft"""
+DRAFT = -1  # id of the draft
 
 
 class WriteBehindStorage(MirroredStorage):

@@ -24,15 +24,13 @@ TRAINER_WORDS = (
     "No key may be left out; none is written null. P marks what may differ between trials that "
     "train together in one job."
 )
-FACTOR = 3.0
-"""by which what is searched may lie below and above what a converted file says"""
+FACTOR = 3.0  # by which what is searched may lie below and above what a converted file says
 
 
 class Template(NamedTuple):
     """A study of the repository."""
 
-    file: str
-    """its name below studies/"""
+    file: str  # its name below studies/
     summary: str
 
 

@@ -39,8 +39,7 @@ def _told_apart(names: dict[str, str], longer: dict[str, str]) -> dict[str, str]
 
 
 TAB = "\t"
-LEFT = 1
-"""the one column whose cells stand at its left: the state"""
+LEFT = 1  # the one column whose cells stand at its left: the state
 
 
 def trial_line(study: Study, trial: Trial) -> str:

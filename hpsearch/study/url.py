@@ -13,8 +13,7 @@ from hpsearch.errors import DiskError, UsageError
 from hpsearch.files import open_file
 from hpsearch.study.options import PrometheusOptions
 
-FROM_ENVIRONMENT: Final = "env:"
-"""before the name of an environment variable that holds a secret"""
+FROM_ENVIRONMENT: Final = "env:"  # before the name of an environment variable that holds a secret
 
 DATABASES = ("sqlite", "postgresql", "mysql", "mariadb")
 
@@ -73,8 +72,7 @@ def url_problem(url: str) -> str | None:
     return None
 
 
-MAX_LENGTH: Final = 1024
-"""characters of a token"""
+MAX_LENGTH: Final = 1024  # characters of a token
 
 
 def read_token(options: PrometheusOptions, folder: Path) -> str | None:

@@ -25,8 +25,7 @@ from hpsearch.study.state import BUSY, StudyState
 from hpsearch.study.url import sqlite_file
 
 STARTING, INTERRUPTED = "starting", "interrupted"
-CALLS = 1
-"""of the scheduler, by one look"""
+CALLS = 1  # of the scheduler, by one look
 
 
 @dataclass(frozen=True)
@@ -36,8 +35,7 @@ class StudyView:
     study: Study
     folder: StudyDir
     state: StudyState
-    is_driven: bool
-    """whether a driver holds the study"""
+    is_driven: bool  # whether a driver holds the study
     awaited: DriverStart | None = None
     """the driver that was started and does not hold the study yet, or not any more"""
 

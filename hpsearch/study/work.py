@@ -39,8 +39,7 @@ class Waste:
     """Training of attempts that ended in one way, and that was lost."""
 
     attempts: int
-    hours: float
-    """of training, of all trials together"""
+    hours: float  # of training, of all trials together
     gpu_hours: float
 
 
@@ -127,16 +126,12 @@ def _heartbeats(view: StudyView) -> dict[int, Heartbeat]:
 
 SETTLED = 2.0
 """the longer estimate is at most so many times the shorter one, else time left is being measured"""
-SETTLED_SHARE = 0.02
-"""of the steps that were to be made: before so many are, nothing is settled"""
-SECONDS_TO_JUDGE_BY = 10.0
-"""since the beginning; the first signs of life tell little"""
-RECENT = 1 / 3
-"""of the time so far counts as just now"""
+SETTLED_SHARE = 0.02  # of the steps that were to be made: before so many are, nothing is settled
+SECONDS_TO_JUDGE_BY = 10.0  # since the beginning; the first signs of life tell little
+RECENT = 1 / 3  # of the time so far counts as just now
 
 
-TimeLeft = tuple[float, float]
-"""seconds: at least, at most"""
+TimeLeft = tuple[float, float]  # seconds: at least, at most
 DONE: TimeLeft = (0.0, 0.0)
 
 
@@ -211,12 +206,10 @@ class Span:
     """A time in which a job was in one state; seconds since the epoch."""
 
     job: str
-    kind: str
-    """of KINDS"""
+    kind: str  # of KINDS
     begin: float
     end: float
-    gpus: float
-    """that it occupied"""
+    gpus: float  # that it occupied
 
     @property
     def hours(self) -> float:
