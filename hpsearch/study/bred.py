@@ -122,7 +122,7 @@ LEARNING: Final = Distillation(
     value_weight=0.5,
     compare="standardised",  # founders may have learned by other rewards and discounts
 )
-"""of who gives way to a member of another shape, and trains on"""
+"""of a member that is replaced by one of another shape, and trains on"""
 TOGETHER: Final = replace(LEARNING, num_steps=500, lr=3e-4, temperature=0.03, compare="mean")
 """of the closing; as in tests/benchmarks/breeding.py"""
 

@@ -280,7 +280,7 @@ class StudyRecords:
         return self._database.transaction(lambda session: session.scalar(query))
 
     def set_spec(self, study_id: int, spec: str) -> None:
-        """Bring up to date what may change between runs; only for who holds the study."""
+        """Write what may change between runs; only for the process that holds the lease."""
         statement = update(StudyRow).where(StudyRow.id == study_id).values(spec=spec)
         self._database.transaction(lambda session: session.execute(statement))
 

@@ -1,7 +1,7 @@
-"""The samplers, pruners, executors and endpoints that a study file names: options and defaults.
+"""Options of the samplers, pruners, executors and endpoints that a study file names.
 
-Defaults are Optuna's where nothing else is said. What is built from them is in samplers.py, which
-imports Optuna, and in commands/executors.py.
+Most defaults are Optuna's. What is built from them is in samplers.py, which imports Optuna, and in
+commands/executors.py.
 """
 
 from collections.abc import Iterator

@@ -162,7 +162,7 @@ class Trial:
     losses: list["Loss"] = field(default_factory=list)
     """attempts that ended otherwise than by finishing"""
     is_alone: bool = False
-    """whether it needs a GPU of its own: together with others it took too much memory"""
+    """whether it needs a GPU for itself: together with others it took too much memory"""
     retry_of: int | None = None  # the failed trial whose parameters this one tries again
     origin: PlannedTrial | None = None  # whose interval it is, where there is a population
     sha256: str | None = None

@@ -144,8 +144,8 @@ def build_sampler(options: Sampler, seed: int, space: SearchSpace) -> BaseSample
 def blind(options: Sampler) -> Sampler:
     """Return a sampler that learns nothing from a study's trials: at random where it would.
 
-    For the first members of a population: what their descendants came to after many intervals says
-    nothing of what a beginner comes to after one.
+    For the first members of a population: values that their descendants reach after many intervals
+    say nothing about a new member's value after one.
     """
     return options if isinstance(options, KNOW_BEFOREHAND) else RandomOptions("random")
 

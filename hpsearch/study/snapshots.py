@@ -401,7 +401,7 @@ class Stored(MutableMapping[K, V]):
 def read_state(database: Database, study_id: int) -> StudyState:
     """Return what the events of a study add up to, by the last snapshot and the events after it.
 
-    What the snapshot leaves out is read when it is asked for, over a connection of its own.
+    What the snapshot leaves out is read when it is asked for, over another connection.
 
     Raises:
         StorageUnavailableError: if the database cannot be read now.

@@ -1,6 +1,6 @@
 """The search space: parameters, some of which exist only under certain values of others."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -57,11 +57,12 @@ class SearchSpace:
 
     def decode(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Return the values for the parameters that Optuna stores, ``trial.params``."""
-        return {
-            name: _decode(self.parameters[name], params[name])
-            for name in self.order
-            if name in params
-        }
+        values: dict[str, Any] = {}
+        for name in (name for name in self.order if name in params):
+            parameter, values[name] = self.parameters[name], params[name]
+            if isinstance(parameter, CategoricalParameter):
+                values[name] = parameter.decode(params[name])
+        return values
 
     def distributions(self) -> "dict[str, BaseDistribution]":
         """Return the range of every parameter as Optuna knows it, whatever its conditions."""
@@ -69,10 +70,15 @@ class SearchSpace:
 
     def is_active(self, name: str, values: Mapping[str, Any]) -> bool:
         """Return whether a parameter exists under these values of those before it."""
-        return all(
-            parent in values and any(_same(values[parent], wanted) for wanted in allowed)
-            for parent, allowed in self._conditions(name)
-        )
+        for parent_name, wanted in self.parameters[name].when.items():
+            parent = self.parameters[parent_name]
+            assert isinstance(parent, CategoricalParameter), "refused when the study file is read"
+            allowed = wanted_values(parent, wanted)
+            if parent_name not in values or not any(
+                _same(values[parent_name], value) for value in allowed
+            ):
+                return False
+        return True
 
     def num_configurations(self) -> int | None:
         """Return how many configurations there are, None if a range is continuous."""
@@ -142,17 +148,12 @@ class SearchSpace:
         for name in self.order:
             parameter = self.parameters[name]
             if name in case and isinstance(parameter, CategoricalParameter):
-                params[name] = parameter.value(_index(parameter.choices, case[name]))
+                place = [_same(choice, case[name]) for choice in parameter.choices].index(True)
+                params[name] = parameter.value(place)
             elif name in free:
                 index, digit = divmod(index, parameter.num_values() or 1)
                 params[name] = parameter.value(digit)
         return params
-
-    def _conditions(self, name: str) -> Iterator[tuple[str, list[Any]]]:
-        for parent_name, wanted in self.parameters[name].when.items():
-            parent = self.parameters[parent_name]
-            assert isinstance(parent, CategoricalParameter)
-            yield parent_name, wanted_values(parent, wanted)
 
 
 def wanted_values(parent: CategoricalParameter, wanted: Any) -> list[Any]:
@@ -193,14 +194,6 @@ def _distribution(parameter: Parameter) -> "BaseDistribution":
             assert_never(parameter)
 
 
-def _decode(parameter: Parameter, value: Any) -> Any:
-    return parameter.decode(value) if isinstance(parameter, CategoricalParameter) else value
-
-
 def _same(left: Any, right: Any) -> bool:
     # Text instead of ==, for which 1 and true are equal.
     return json_text(left) == json_text(right)
-
-
-def _index(choices: tuple[Any, ...], value: Any) -> int:
-    return next(index for index, choice in enumerate(choices) if _same(choice, value))

@@ -1,4 +1,4 @@
-"""The study file: what it says, and how it is read with all of its faults at once."""
+"""The study file: its blocks, and how they are read with all faults at once."""
 
 import dataclasses
 import hashlib
@@ -396,5 +396,5 @@ def _read_bases(
         if algorithm not in (None, config.algorithm):
             problems.append(f"base.{algorithm} names {path}, whose algorithm is {config.algorithm}")
             continue
-        bases[config.algorithm] = to_plain(data)  # of its own where the file has YAML aliases
+        bases[config.algorithm] = to_plain(data)  # a copy: the file may have YAML aliases
     return bases
