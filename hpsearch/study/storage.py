@@ -56,12 +56,12 @@ def open_storage(url: str) -> "MirroredStorage":
 
 
 def _persisted(
-    method: Callable[Concatenate[RDBStorage, P], T],
+    pick: Callable[[RDBStorage], Callable[P, T]],
 ) -> Callable[Concatenate["MirroredStorage", P], T]:
-    """Return a method that repeats one of the database while it is away."""
+    """Return a method that calls one of the database's, and repeats it while that is away."""
 
     def call(self: "MirroredStorage", /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return self._persist(lambda: method(self._backend, *args, **kwargs))
+        return self._persist(lambda: pick(self._backend)(*args, **kwargs))
 
     return call
 
@@ -89,14 +89,14 @@ class MirroredStorage(BaseStorage):
 
     # Studies: few, and read from the database each time, except for what samplers ask often.
 
-    create_new_study = _persisted(RDBStorage.create_new_study)
-    set_study_user_attr = _persisted(RDBStorage.set_study_user_attr)
-    set_study_system_attr = _persisted(RDBStorage.set_study_system_attr)
-    get_study_id_from_name = _persisted(RDBStorage.get_study_id_from_name)
-    get_study_name_from_id = _persisted(RDBStorage.get_study_name_from_id)
-    get_study_user_attrs = _persisted(RDBStorage.get_study_user_attrs)
-    get_study_system_attrs = _persisted(RDBStorage.get_study_system_attrs)
-    get_all_studies = _persisted(RDBStorage.get_all_studies)
+    create_new_study = _persisted(lambda backend: backend.create_new_study)
+    set_study_user_attr = _persisted(lambda backend: backend.set_study_user_attr)
+    set_study_system_attr = _persisted(lambda backend: backend.set_study_system_attr)
+    get_study_id_from_name = _persisted(lambda backend: backend.get_study_id_from_name)
+    get_study_name_from_id = _persisted(lambda backend: backend.get_study_name_from_id)
+    get_study_user_attrs = _persisted(lambda backend: backend.get_study_user_attrs)
+    get_study_system_attrs = _persisted(lambda backend: backend.get_study_system_attrs)
+    get_all_studies = _persisted(lambda backend: backend.get_all_studies)
 
     def delete_study(self, study_id: int) -> None:
         with self._lock:
