@@ -11,8 +11,20 @@ from typing import Any
 from hpsearch.analysis.importances import known_importances
 from hpsearch.cluster.failures import StopFlag, stop_flag
 from hpsearch.commands.serving import tell_address
-from hpsearch.dashboard.app import OfferedFiles, ReadOnly, ResponseCache, study_files, trial_files
-from hpsearch.dashboard.figures import champion_text, figure_attrs, importance_text
+from hpsearch.dashboard.app import (
+    Judged,
+    OfferedFiles,
+    ReadOnly,
+    ResponseCache,
+    study_files,
+    trial_files,
+)
+from hpsearch.dashboard.figures import (
+    champion_text,
+    drawn_importances,
+    figure_attrs,
+    importance_text,
+)
 from hpsearch.dashboard.server import Guard, Names, Server, bind, serving
 from hpsearch.dashboard.storage import ReadOnlyStorage, TrialSource
 from hpsearch.errors import StorageUnavailableError, UsageError
@@ -61,9 +73,10 @@ def _serve(source: TrialSource, server: Server, flag: StopFlag, host: str, *, wr
     files = OfferedFiles()
     shown.take(source.changed())
     shown.keep(source.system_attrs())
-    _add(source, shown, files)
+    judged = Judged(wsgi(shown, artifact_store=files))
+    _add(source, shown, files, judged)
     token = secrets.token_urlsafe(16)
-    remembering = ResponseCache(wsgi(shown, artifact_store=files), lambda: shown.changed_at)
+    remembering = ResponseCache(judged, lambda: shown.changed_at)
     cookie = f"hpsearch-{server.server_port}"
     names = Names(host, server.server_name)
     inner = ReadOnly(remembering, writes=writes)
@@ -80,7 +93,7 @@ def _serve(source: TrialSource, server: Server, flag: StopFlag, host: str, *, wr
             if flag.is_set or not _refresh(source, shown):
                 continue
             if source.view.state.last_event != event and time.monotonic() - drawn > FIGURE_SECONDS:
-                _add(source, shown, files)
+                _add(source, shown, files, judged)
                 drawn, event = time.monotonic(), source.view.state.last_event
 
 
@@ -95,7 +108,7 @@ def _refresh(source: TrialSource, shown: ReadOnlyStorage) -> bool:
     return True
 
 
-def _add(source: TrialSource, shown: ReadOnlyStorage, files: OfferedFiles) -> None:
+def _add(source: TrialSource, shown: ReadOnlyStorage, files: OfferedFiles, judged: Judged) -> None:
     """Show our figures and files beside what Optuna knows."""
     view = source.view
     of_trials = {number: files.offer(paths) for number, paths in trial_files(view).items()}
@@ -113,6 +126,8 @@ def _add(source: TrialSource, shown: ReadOnlyStorage, files: OfferedFiles) -> No
     best = view.best()
     verdict = "" if best is None else " ".join(standing_verdict(view, best))
     told |= {"verdict": verdict} if verdict else {}
+    judged.verdict = " ".join(text for text in (verdict, champion) if text)
+    judged.importances = drawn_importances(view, measured)
     shown.remark("\n\n".join(text for text in (verdict, champion, mattered) if text))
     shown.add(
         system_attrs=of_study | files.offer(study_files(view)),

@@ -3,15 +3,17 @@
 Nothing may be changed but notes. Of ten thousand trials, Optuna's dashboard makes thirty megabytes
 anew for every browser, every ten seconds, which takes it seconds; they are kept, and packed to a
 tenth, which goes through an ssh tunnel. Files of a study are offered as the dashboard's artifacts.
+The verdict on the best trial stands above every page, and the chart of importances shows ours.
 """
 
 import gzip
+import html
 import json
 import mimetypes
 import re
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
@@ -154,6 +156,16 @@ class ResponseCache:
 def _packed(
     inner: "WSGIApplication", environ: "WSGIEnvironment"
 ) -> tuple[str, list[tuple[str, str]], bytes]:
+    status, headers, body = _whole(inner, environ)
+    packed = gzip.compress(body, compresslevel=PACKING)
+    length = ("Content-Length", str(len(packed)))
+    return status, [*headers, ("Content-Encoding", "gzip"), length], packed
+
+
+def _whole(
+    inner: "WSGIApplication", environ: "WSGIEnvironment"
+) -> tuple[str, list[tuple[str, str]], bytes]:
+    """Return an answer's status, its headers without the length, and its body."""
     began: list[tuple[str, list[tuple[str, str]]]] = []
 
     def start_response(
@@ -164,10 +176,52 @@ def _packed(
 
     body = b"".join(inner(environ, start_response))
     status, headers = began[-1]
-    kept = [header for header in headers if header[0].lower() != "content-length"]
-    packed = gzip.compress(body, compresslevel=PACKING)
-    length = ("Content-Length", str(len(packed)))
-    return status, [*kept, ("Content-Encoding", "gzip"), length], packed
+    return status, [header for header in headers if header[0].lower() != "content-length"], body
+
+
+PAGE: Final = re.compile(r"/dashboard(/.*)?")
+IMPORTANCES: Final = re.compile(r"/api/studies/\d+/param_importances/?")
+BANNER: Final = (
+    '<p style="position:relative;z-index:1;margin:64px 0 -64px;padding:10px 16px 10px 84px;'
+    'font:15px/1.4 sans-serif;background:#fff7e0;color:#222">{}</p>'
+)
+"""between the dashboard's bar, 64 pixels that cover the top, and its menu, which covers the left"""
+
+
+class Judged:
+    """A WSGI application that adds to Optuna's dashboard what we conclude about the study."""
+
+    def __init__(self, inner: "WSGIApplication") -> None:
+        self._inner = inner
+        self.verdict = ""
+        """stands above every page"""
+        self.importances: Sequence[Sequence[dict[str, object]]] = ()
+        """of each objective, as the dashboard draws them: name, importance and distribution"""
+
+    def __call__(
+        self, environ: "WSGIEnvironment", start_response: "StartResponse"
+    ) -> Iterable[bytes]:
+        path = environ.get("PATH_INFO", "")
+        if environ["REQUEST_METHOD"] != "GET":
+            return self._inner(environ, start_response)
+        if IMPORTANCES.fullmatch(path):
+            body = json.dumps({"param_importances": self.importances}).encode()
+            return _answer_with(start_response, OK, [("Content-Type", "application/json")], body)
+        if PAGE.fullmatch(path) and self.verdict:
+            # A browser that has the page would be told that nothing has changed.
+            fresh = {key: environ[key] for key in environ if not key.startswith("HTTP_IF_")}
+            status, headers, body = _whole(self._inner, fresh)
+            banner = BANNER.format(html.escape(self.verdict)).encode()
+            body = body.replace(b"<body>", b"<body>" + banner, 1)
+            return _answer_with(start_response, status, headers, body)
+        return self._inner(environ, start_response)
+
+
+def _answer_with(
+    start_response: "StartResponse", status: str, headers: list[tuple[str, str]], body: bytes
+) -> Iterable[bytes]:
+    start_response(status, [*headers, ("Content-Length", str(len(body)))])
+    return [body]
 
 
 NUM_TRIALS: Final = 20

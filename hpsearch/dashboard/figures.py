@@ -161,7 +161,29 @@ def importance_text(measured: Mapping[str, Importances]) -> str:
     sentences = [
         importance_sentence(importances, metric) for metric, importances in measured.items()
     ]
-    return " ".join([*sentences, "Optuna's own chart of importances shows no noise."])
+    return " ".join([*sentences, "Optuna's chart draws those within the noise as 0."])
+
+
+def drawn_importances(
+    view: StudyView, measured: Mapping[str, Importances]
+) -> list[list[dict[str, object]]]:
+    """Return for each objective what Optuna's chart of importances draws: 0 within the noise."""
+    kinds = {name: type(kind).__name__ for name, kind in view.study.space.distributions().items()}
+    drawn = []
+    for objective in view.study.spec.objectives:
+        known = measured.get(objective.metric)
+        bars = {} if known is None else known.by_name
+        drawn.append(
+            [
+                {
+                    "name": name,
+                    "importance": bar.share if bar.is_above_noise else 0.0,
+                    "distribution": kinds[name],
+                }
+                for name, bar in bars.items()
+            ]
+        )
+    return drawn
 
 
 def champion_text(view: StudyView) -> str:

@@ -14,7 +14,14 @@ from optuna.study import StudyDirection
 from optuna.trial import TrialState, create_trial
 from views import METRIC
 
-from hpsearch.dashboard.app import MAX_REMEMBERED, MEMORY_SECONDS, SHARE, ReadOnly, ResponseCache
+from hpsearch.dashboard.app import (
+    MAX_REMEMBERED,
+    MEMORY_SECONDS,
+    SHARE,
+    Judged,
+    ReadOnly,
+    ResponseCache,
+)
 from hpsearch.dashboard.figures import MAX_JOBS, MAX_MOMENTS, figure_attrs, load, timeline
 from hpsearch.dashboard.server import Guard, Names, bind, serving
 from hpsearch.dashboard.storage import Head, ReadOnlyStorage
@@ -436,3 +443,29 @@ def test_an_address_of_another_machine(host):
 def test_a_port_that_there_is_not():
     with pytest.raises(UsageError, match="a port is 0 to 65535, got 99999"):
         bind("127.0.0.1", 99999)
+
+
+def _page(environ, start_response):
+    status = "304 Not Modified" if "HTTP_IF_MODIFIED_SINCE" in environ else "200 OK"
+    start_response(status, [("Content-Type", "text/html"), ("Content-Length", "42")])
+    return [b"<html><body><div></div></body></html>"] if status == "200 OK" else []
+
+
+def test_the_verdict_stands_above_every_page():
+    judged = Judged(_page)
+    assert ask(judged, path="/dashboard/studies/3")[2] == b"<html><body><div></div></body></html>"
+    judged.verdict = "Trial 2 is weaker than <zeillinger>."
+    status, headers, body = ask(judged, path="/dashboard/studies/3")
+    assert status == 200
+    assert int(headers["Content-Length"]) == len(body)
+    above, _, below = body.decode().partition("</p>")
+    assert above.endswith("Trial 2 is weaker than &lt;zeillinger&gt;.")
+    assert below == "<div></div></body></html>"
+
+
+def test_the_chart_of_importances_draws_ours():
+    judged = Judged(_page)
+    judged.importances = [[{"name": "lr", "importance": 0.5, "distribution": "FloatDistribution"}]]
+    _, headers, body = ask(judged, path="/api/studies/3/param_importances")
+    assert json.loads(body) == {"param_importances": judged.importances}
+    assert headers["Content-Type"] == "application/json"

@@ -153,7 +153,7 @@ def test_importances_are_shown_with_their_noise(dashboard):
     assert (noise["name"], bars["name"]) == ("noise", "importance, 95 % interval")
     above = any(share > limit for share, limit in zip(bars["x"], noise["x"], strict=True))
     assert ("Too few trials to tell" in shown["note"]["body"]) == (not above)
-    assert "Optuna's own chart of importances shows no noise." in shown["note"]["body"]
+    assert "Optuna's chart draws those within the noise as 0." in shown["note"]["body"]
 
 
 @pytest.mark.slow
