@@ -1,11 +1,11 @@
-"""What the database says of a study: one consistent look at our tables and Optuna's, by plain SQL.
+"""What the database says of a study: our tables and Optuna's at one moment, read by plain SQL.
 
 Nothing here is read by the code that wrote it: tables and columns are named anew.
 """
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -25,11 +25,11 @@ SNAPSHOTS = "hpsearch_snapshots"
 UNREADABLE = "unreadable"
 """key of what stands for a text that is no JSON"""
 
+Row = Mapping[str, Any]
+
 
 @dataclass(frozen=True)
 class EventInBooks:
-    """A row of the event log."""
-
     id: int
     at: float
     """seconds since the epoch"""
@@ -57,16 +57,6 @@ class OptunaTrial:
     """by step"""
     attrs: Mapping[str, Any]
     """for users"""
-
-
-@dataclass(frozen=True)
-class LeaseInBooks:
-    """Who may write."""
-
-    holder: str
-    token: int
-    expires_at: float
-    """seconds since the epoch"""
 
 
 @dataclass(frozen=True)
@@ -105,7 +95,8 @@ class Books:
     state: str
     events: tuple[EventInBooks, ...]
     """by id"""
-    lease: LeaseInBooks | None
+    lease: Row | None
+    """holder, token, and when it expires in seconds since the epoch"""
     nodes: tuple[NodeInBooks, ...]
     trials: tuple[OptunaTrial, ...]
     """by number"""
@@ -151,38 +142,43 @@ def read_books(name: str, url: str) -> Books:
 
 
 def _read(name: str, connection: Connection) -> Books:
-    columns = ("id", "name", "spec", "spec_hash", "state")
-    study = _only(_rows(connection, _all("hpsearch_studies", *columns, where={"name": name})), name)
-    own, spec = study["id"], _plain(study["spec"])
+    studies = _rows(connection, "hpsearch_studies", "id spec spec_hash state", name=name)
+    study = _only(studies, name)
+    spec = _plain(study["spec"])
     if not isinstance(spec, dict) or UNREADABLE in spec:
         raise CorruptError(
             f"the database holds no readable spec of the study {name}; restore it from a copy"
         )
+
+    def ours(source: str, columns: str) -> list[Row]:
+        return _rows(connection, source, columns, study_id=study["id"])
+
     # Events first: in a snapshot the order is of no matter, and on others nothing is too new.
-    what = ("id", "at", "kind", "trial", "attempt", "job", "data")
-    events = _rows(
-        connection, _all("hpsearch_events", *what, where={"study_id": own}).order_by(column("id"))
+    events = sorted(
+        ours("hpsearch_events", "id at kind trial attempt job data"), key=lambda row: row["id"]
     )
-    leases = _rows(
-        connection,
-        _all("hpsearch_leases", "holder", "token", "expires_at", where={"study_id": own}),
-    )
-    optuna = _only(_rows(connection, _all("studies", "study_id", where={"study_name": name})), name)
+    leases = ours("hpsearch_leases", "holder token expires_at")
+    optuna_id = _only(_rows(connection, "studies", "study_id", study_name=name), name)["study_id"]
+    goals = _rows(connection, "study_directions", "objective direction", study_id=optuna_id)
+    has_snapshots = sqlalchemy.inspect(connection).has_table(SNAPSHOTS)
+    snapshots = ours(SNAPSHOTS, "kind name event data") if has_snapshots else []
     return Books(
         name=name,
         spec=spec,
         spec_hash=study["spec_hash"],
         state=study["state"],
-        events=tuple(EventInBooks(**{**event, "data": _plain(event["data"])}) for event in events),
-        lease=LeaseInBooks(**leases[0]) if leases else None,
-        nodes=_nodes(connection, own),
-        trials=_trials(connection, optuna["study_id"]),
-        directions=_directions(connection, optuna["study_id"]),
-        snapshots=_snapshots(connection, own),
+        events=tuple(EventInBooks(**{**row, "data": _plain(row["data"])}) for row in events),
+        lease=leases[0] if leases else None,
+        nodes=_nodes(connection, study["id"]),
+        trials=_trials(connection, optuna_id),
+        directions=tuple(
+            row["direction"] for row in sorted(goals, key=lambda row: row["objective"])
+        ),
+        snapshots=tuple(SnapshotInBooks(**row) for row in snapshots),
     )
 
 
-def _only(rows: Sequence[Mapping[str, Any]], name: str) -> Mapping[str, Any]:
+def _only(rows: list[Row], name: str) -> Row:
     if len(rows) != 1:
         raise CorruptError(
             f"the database holds {len(rows)} studies called {name}, but there must be one, in "
@@ -191,90 +187,74 @@ def _only(rows: Sequence[Mapping[str, Any]], name: str) -> Mapping[str, Any]:
     return rows[0]
 
 
-def _nodes(connection: Connection, own: int) -> tuple[NodeInBooks, ...]:
-    what = ("id", "trial", "step", "sha256", "operator", "adopted", "seed", "changes")
-    rows = _rows(connection, _all("hpsearch_checkpoints", *what, where={"study_id": own}))
+def _nodes(connection: Connection, study_id: int) -> tuple[NodeInBooks, ...]:
+    columns = "id trial step sha256 operator adopted seed changes"
+    rows = _rows(connection, "hpsearch_checkpoints", columns, study_id=study_id)
     parents: dict[int, list[tuple[int, str]]] = {row["id"]: [] for row in rows}
-    edges = _all("hpsearch_parents", "checkpoint_id", "position", "sha256")
-    for edge in _rows(connection, edges):
+    for edge in _rows(connection, "hpsearch_parents", "checkpoint_id position sha256"):
         if edge["checkpoint_id"] in parents:
             parents[edge["checkpoint_id"]].append((edge["position"], edge["sha256"]))
     return tuple(_node(row, sorted(parents[row["id"]])) for row in rows)
 
 
-def _node(row: Mapping[str, Any], parents: Sequence[tuple[int, str]]) -> NodeInBooks:
+def _node(row: Row, parents: list[tuple[int, str]]) -> NodeInBooks:
     adopted = None if row["adopted"] is None else bool(row["adopted"])
-    said = {key: value for key, value in row.items() if key != "id"}
-    said |= {"adopted": adopted, "changes": _plain(row["changes"])}
+    stored = {key: value for key, value in row.items() if key != "id"}
+    stored |= {"adopted": adopted, "changes": _plain(row["changes"])}
     # One that stands in another place than the next equals no parent that an event tells.
     placed = (
         sha256 if position == place else f"{sha256} at {position}"
         for place, (position, sha256) in enumerate(parents)
     )
-    return NodeInBooks(**said, parents=tuple(placed))
-
-
-def _snapshots(connection: Connection, own: int) -> tuple[SnapshotInBooks, ...]:
-    if not sqlalchemy.inspect(connection).has_table(SNAPSHOTS):
-        return ()
-    what = ("kind", "name", "event", "data")
-    return tuple(
-        SnapshotInBooks(**row)
-        for row in _rows(connection, _all(SNAPSHOTS, *what, where={"study_id": own}))
-    )
-
-
-def _directions(connection: Connection, optuna_id: int) -> tuple[str, ...]:
-    rows = _rows(
-        connection,
-        _all("study_directions", "objective", "direction", where={"study_id": optuna_id}),
-    )
-    return tuple(row["direction"] for row in sorted(rows, key=lambda r: r["objective"]))
+    return NodeInBooks(**stored, parents=tuple(placed))
 
 
 def _trials(connection: Connection, optuna_id: int) -> tuple[OptunaTrial, ...]:
-    what = ("trial_id", "number", "state", "datetime_start", "datetime_complete")
-    rows = _rows(connection, _all("trials", *what, where={"study_id": optuna_id}))
-    mine: Select[Any] = select(column("trial_id")).select_from(
-        table("trials", column("trial_id"), column("study_id"))
-    )
-    mine = mine.where(column("study_id") == optuna_id)
-
-    def of_trial(name: str, *columns: str) -> dict[int, list[Mapping[str, Any]]]:
-        query = _all(name, "trial_id", *columns).where(column("trial_id").in_(mine))
-        grouped: dict[int, list[Mapping[str, Any]]] = {row["trial_id"]: [] for row in rows}
-        for row in _rows(connection, query):
-            grouped.setdefault(row["trial_id"], []).append(row)
-        return grouped
-
-    values = of_trial("trial_values", "objective", "value", "value_type")
-    curves = of_trial(
-        "trial_intermediate_values", "step", "intermediate_value", "intermediate_value_type"
-    )
-    params = of_trial("trial_params", "param_name", "param_value", "distribution_json")
-    attrs = of_trial("trial_user_attributes", "key", "value_json")
-    trials = [
-        OptunaTrial(
-            number=row["number"] if type(row["number"]) is int else -1,
-            state=row["state"],
-            started=_time(row["datetime_start"]),
-            completed=_time(row["datetime_complete"]),
-            values={r["objective"]: _number(r["value"], r["value_type"]) for r in values[key]},
-            params={
-                r["param_name"]: _param(r["param_value"], _plain(r["distribution_json"]))
-                for r in params[key]
-            },
-            ranges={r["param_name"]: _plain(r["distribution_json"]) for r in params[key]},
-            curve={
-                r["step"]: _number(r["intermediate_value"], r["intermediate_value_type"])
-                for r in curves[key]
-            },
-            attrs={r["key"]: _plain(r["value_json"]) for r in attrs[key]},
-        )
-        for row in rows
-        for key in [row["trial_id"]]
-    ]
+    columns = "trial_id number state datetime_start datetime_complete"
+    rows = _rows(connection, "trials", columns, study_id=optuna_id)
+    own = _query("trials", "trial_id", study_id=optuna_id)
+    parts: list[dict[int, list[Row]]] = []
+    for source, columns in _PARTS.items():
+        of_trial: dict[int, list[Row]] = {row["trial_id"]: [] for row in rows}
+        for row in _rows(connection, source, f"trial_id {columns}", trial_id=own):
+            of_trial.setdefault(row["trial_id"], []).append(row)
+        parts.append(of_trial)
+    trials = (_trial(row, *(of_trial[row["trial_id"]] for of_trial in parts)) for row in rows)
     return tuple(sorted(trials, key=lambda trial: trial.number))
+
+
+_PARTS = {
+    "trial_values": "objective value value_type",
+    "trial_params": "param_name param_value distribution_json",
+    "trial_intermediate_values": "step intermediate_value intermediate_value_type",
+    "trial_user_attributes": "key value_json",
+}
+"""columns by table, in the order in which `_trial` takes them"""
+
+
+def _trial(
+    row: Row, values: list[Row], params: list[Row], curve: list[Row], attrs: list[Row]
+) -> OptunaTrial:
+    ranges = {param["param_name"]: _plain(param["distribution_json"]) for param in params}
+    return OptunaTrial(
+        number=row["number"] if type(row["number"]) is int else -1,
+        state=row["state"],
+        started=_time(row["datetime_start"]),
+        completed=_time(row["datetime_complete"]),
+        values={
+            value["objective"]: _number(value["value"], value["value_type"]) for value in values
+        },
+        params={
+            param["param_name"]: _param(param["param_value"], ranges[param["param_name"]])
+            for param in params
+        },
+        ranges=ranges,
+        curve={
+            point["step"]: _number(point["intermediate_value"], point["intermediate_value_type"])
+            for point in curve
+        },
+        attrs={attr["key"]: _plain(attr["value_json"]) for attr in attrs},
+    )
 
 
 def _param(value: Any, stored: Any) -> Any:
@@ -313,18 +293,15 @@ def _plain(text: Any) -> Any:
         return {UNREADABLE: text}
 
 
-def _all(source: str, *columns: str, where: Mapping[str, Any] | None = None) -> Select[Any]:
-    where = where or {}
-    names = dict.fromkeys((*columns, *where))
+def _rows(connection: Connection, source: str, columns: str, **where: Any) -> list[Row]:
+    return [dict(row) for row in connection.execute(_query(source, columns, **where)).mappings()]
+
+
+def _query(source: str, columns: str, **where: Any) -> Select[Any]:
+    """Return what asks for columns of the rows in which others have, or are among, some values."""
     query: Select[Any] = select()
-    query = query.add_columns(*(column(name) for name in columns)).select_from(
-        table(source, *(column(name) for name in names))
-    )
-    for key, value in where.items():
-        query = query.where(column(key) == value)
+    query = query.add_columns(*map(column, columns.split())).select_from(table(source))
+    for name, value in where.items():
+        known = column(name).in_(value) if isinstance(value, Select) else column(name) == value
+        query = query.where(known)
     return query
-
-
-def _rows(connection: Connection, query: Select[Any]) -> list[Mapping[str, Any]]:
-    rows: Iterable[Any] = connection.execute(query).mappings()
-    return [dict(row) for row in rows]

@@ -37,14 +37,16 @@ class StudyFile:
 
     @property
     def exists(self) -> bool:
-        """Return whether there is such a file, readable or not."""
+        """Whether there is such a file, readable or not."""
         return self.data is not None or self.problem is not None
+
+    def get(self, key: str) -> Any:
+        """Return a value of its mapping, None where it has none or is no mapping."""
+        return self.data.get(key) if isinstance(self.data, dict) else None
 
 
 @dataclass(frozen=True)
 class CheckpointFiles:
-    """The folder of a checkpoint."""
-
     path: str
     """from the study's folder"""
     sha256: str | None
@@ -57,8 +59,6 @@ class CheckpointFiles:
 
 @dataclass(frozen=True)
 class TrialFiles:
-    """The folder of a trial."""
-
     config: StudyFile
     lineage: StudyFile
     birth: StudyFile
@@ -76,45 +76,29 @@ class TrialFiles:
 
 
 @dataclass(frozen=True)
-class JobFiles:
-    """The folder of a job."""
-
-    plan: StudyFile
-    later: Mapping[int, StudyFile]
-    """what it was given later, counted from 1"""
-
-
-@dataclass(frozen=True)
-class MatchFiles:
-    """The folder of a match."""
-
-    plan: StudyFile
-    games: StudyFile
-    """its data: shapes of the arrays by name"""
-
-
-@dataclass(frozen=True)
 class Disk:
-    """The folder of a study."""
-
     root: Path
     trials: Mapping[int, TrialFiles]
-    jobs: Mapping[str, JobFiles]
-    matches: Mapping[int, MatchFiles]
+    jobs: Mapping[str, Mapping[int, StudyFile]]
+    """what each job was given: at first, by 0, and later, counted from 1"""
+    matches: Mapping[int, tuple[StudyFile, StudyFile]]
+    """plan, and games with the shapes of the arrays by name"""
     requests: tuple[StudyFile, ...]
     pins: tuple[StudyFile, ...]
     confirmation: StudyFile
 
     def trial(self, number: int) -> TrialFiles:
         """Return the files of a trial, all missing where it has no folder."""
-        return self.trials[number] if number in self.trials else _trial(self.root, number, {}, "")
+        known = self.trials.get(number)
+        return known or _trial(self.root, number, (), deep=False)
 
-    def job(self, name: str) -> JobFiles:
-        """Return the files of a job, all missing where it has no folder."""
-        return self.jobs[name] if name in self.jobs else _job(self.root, name)
+    def assignment(self, job: str, place: int) -> StudyFile:
+        """Return the file by which a job was given something, missing where there is none."""
+        name = "job.json" if place == 0 else f"next-{place}.json"
+        return self.jobs.get(job, {}).get(place, StudyFile(f"jobs/{job}/{name}"))
 
-    def match(self, number: int) -> MatchFiles:
-        """Return the files of a match, all missing where it has no folder."""
+    def match(self, number: int) -> tuple[StudyFile, StudyFile]:
+        """Return plan and games of a match, missing where it has no folder."""
         return self.matches.get(number) or _match(self.root, number)
 
     def holds(self, place: str) -> bool:
@@ -125,38 +109,36 @@ class Disk:
 def read_disk(root: Path, *, pointed_to: Mapping[int, Collection[int]], deep: bool) -> Disk:
     """Return what lies in the folder of a study.
 
-    Args:
-        root: the folder.
-        pointed_to: steps of checkpoints, by trial, whose files are compared with their manifests
-            besides the newest and the best of each trial.
-        deep: whether those of all others are, too.
+    Of each trial the newest and the best checkpoint are compared with their manifests, and those of
+    the steps ``pointed_to``; if ``deep``, all others too.
     """
-    numbers = _names(root / "trials")
-    every = "every" if deep else "some"
+
+    def numbers(kind: str) -> list[int]:
+        return [int(name) for name in _names(root / kind) if name.isdecimal()]
+
+    def files(kind: str) -> tuple[StudyFile, ...]:
+        return tuple(_json(root, f"{kind}/{name}") for name in _names(root / kind))
+
     return Disk(
         root=root,
         trials={
-            int(name): _trial(root, int(name), pointed_to, every)
-            for name in numbers
-            if name.isdecimal()
+            number: _trial(root, number, pointed_to.get(number, ()), deep=deep)
+            for number in numbers("trials")
         },
         jobs={name: _job(root, name) for name in _names(root / "jobs")},
-        matches={
-            int(name): _match(root, int(name))
-            for name in _names(root / "matches")
-            if name.isdecimal()
-        },
-        requests=tuple(_json(root, f"requests/{name}") for name in _names(root / "requests")),
-        pins=tuple(_json(root, f"pins/{name}") for name in _names(root / "pins")),
+        matches={number: _match(root, number) for number in numbers("matches")},
+        requests=files("requests"),
+        pins=files("pins"),
         confirmation=_json(root, "confirmation.json"),
     )
 
 
-def _trial(
-    root: Path, number: int, pointed_to: Mapping[int, Collection[int]], depth: str
-) -> TrialFiles:
+def _trial(root: Path, number: int, pointed_to: Collection[int], *, deep: bool) -> TrialFiles:
     own = f"trials/{number}"
     best = _json(root, f"{own}/checkpoints/best.json")
+    steps = dict(_numbered(root / own / "checkpoints", "step"))
+    step = best.get("step")  # what is no number names none, and may have no hash
+    chosen = {max(steps, default=-1), *pointed_to, step if type(step) is int else -1}
     return TrialFiles(
         config=_yaml(root, f"{own}/config.yaml"),
         lineage=_json(root, f"{own}/lineage.json"),
@@ -170,23 +152,11 @@ def _trial(
             for attempt, name in _numbered(root / own, "attempt")
         },
         curve=tuple(_lines(root / own / "metrics.jsonl")),
-        checkpoints=_checkpoints(root, own, best, pointed_to.get(number, ()), depth == "every"),
+        checkpoints={
+            step: _checkpoint(root, f"{own}/checkpoints/{name}", whole=deep or step in chosen)
+            for step, name in steps.items()
+        },
     )
-
-
-def _checkpoints(
-    root: Path, own: str, best: StudyFile, wanted: Collection[int], deep: bool
-) -> dict[int, CheckpointFiles]:
-    steps = dict(_numbered(root / own / "checkpoints", "step"))
-    chosen = {max(steps, default=-1), *wanted}
-    if isinstance(best.data, dict):
-        step = best.data.get("step")
-        if type(step) is int:  # any other names none, and may have no hash
-            chosen.add(step)
-    return {
-        number: _checkpoint(root, f"{own}/checkpoints/{name}", whole=deep or number in chosen)
-        for number, name in steps.items()
-    }
 
 
 def _checkpoint(root: Path, path: str, *, whole: bool) -> CheckpointFiles:
@@ -197,32 +167,35 @@ def _checkpoint(root: Path, path: str, *, whole: bool) -> CheckpointFiles:
         why = error.strerror if isinstance(error, OSError) else "no regular file, or too large"
         problem = f"its manifest cannot be read ({why})" if whole else None
         return CheckpointFiles(path, None, {}, problem)
-    sha256 = hashlib.sha256(manifest).hexdigest()
-    if not whole:
-        return CheckpointFiles(path, sha256, {}, None)
+    state, problem = _examined(root / path, manifest) if whole else ({}, None)
+    return CheckpointFiles(path, hashlib.sha256(manifest).hexdigest(), state, problem)
+
+
+def _examined(folder: Path, manifest: bytes) -> tuple[dict[str, Any], str | None]:
+    """Return a checkpoint's state, and in what it differs from its manifest."""
     try:
         listed = parse_json(manifest)
         for name in ("tensors.safetensors", "state.json"):
-            with open_file(root / path / name) as file:
+            with open_file(folder / name) as file:
                 if hashlib.file_digest(file, "sha256").hexdigest() != listed[name]:
-                    return CheckpointFiles(path, sha256, {}, f"{name} differs from its manifest")
-        state = parse_json(contents(root / path / "state.json"))
-        return CheckpointFiles(path, sha256, {key: state[key] for key in ("step", "parents")}, None)
+                    return {}, f"{name} differs from its manifest"
+        state = parse_json(contents(folder / "state.json"))
+        return {key: state[key] for key in ("step", "parents")}, None
     except OSError as error:
-        return CheckpointFiles(path, sha256, {}, f"a file of it cannot be read ({error.strerror})")
+        return {}, f"a file of it cannot be read ({error.strerror})"
     except (CorruptError, ValueError, LookupError, TypeError) as error:
-        return CheckpointFiles(path, sha256, {}, f"it is damaged ({type(error).__name__})")
+        return {}, f"it is damaged ({type(error).__name__})"
 
 
-def _job(root: Path, name: str) -> JobFiles:
-    own = f"jobs/{name}"
-    later = {count: _json(root, f"{own}/{file}") for count, file in _numbered(root / own, "next")}
-    return JobFiles(_json(root, f"{own}/job.json"), later)
+def _job(root: Path, name: str) -> dict[int, StudyFile]:
+    later = _numbered(root / "jobs" / name, "next")
+    more = {count: _json(root, f"jobs/{name}/{file}") for count, file in later}
+    return {**more, 0: _json(root, f"jobs/{name}/job.json")}
 
 
-def _match(root: Path, number: int) -> MatchFiles:
+def _match(root: Path, number: int) -> tuple[StudyFile, StudyFile]:
     own = f"matches/{number}"
-    return MatchFiles(_json(root, f"{own}/plan.json"), _shapes(root, f"{own}/games.npz"))
+    return _json(root, f"{own}/plan.json"), _shapes(root, f"{own}/games.npz")
 
 
 def _shapes(root: Path, path: str) -> StudyFile:
@@ -254,9 +227,9 @@ def _shape(archive: ZipFile, name: str) -> list[int]:
         if kind.hasobject or needed > size or size > MAX_ARRAY:
             raise ValueError(f"an array of {kind} and shape {shape} in {size} bytes")
         # To the end, where the archive compares its checksum.
-        there = sum(map(len, iter(lambda: file.read(CHUNK), b"")))
-    if there != needed:
-        raise ValueError(f"an array of {needed} bytes, of which {there} are there")
+        num_bytes = sum(map(len, iter(lambda: file.read(CHUNK), b"")))
+    if num_bytes != needed:
+        raise ValueError(f"an array of {needed} bytes, of which {num_bytes} are there")
     return list(shape)
 
 

@@ -1,91 +1,9 @@
-"""Finding a study: its folder, and the URL of its database.
-
-What an audit finds, and how values stand in its sentences.
-"""
+"""What an audit finds, how its checks say it, and how values are shown in its sentences."""
 
 import json
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
-
-from hpsearch import yaml_file
-from hpsearch.errors import CorruptError, StorageError, UsageError
-from hpsearch.files import contents, parse_json
-from hpsearch.study.url import sqlite_file
-
-FROM_ENVIRONMENT = "env:"
-
-
-@dataclass(frozen=True)
-class AuditedPlace:
-    """Where a study is."""
-
-    name: str
-    folder: Path
-    url: str
-    """of the database"""
-
-
-def locate(name_or_file: str, runs: Path) -> AuditedPlace:
-    """Return where the study of a file, or of a name under ``runs``, is.
-
-    Raises:
-        UsageError: if no such study was started.
-        ConfigError: if the study file is wrong.
-        CorruptError: if what the folder says of its study is damaged.
-        StorageError: if the database is not where it should be.
-    """
-    if Path(name_or_file).suffix in (".yaml", ".yml"):
-        said: Any = yaml_file.load(Path(name_or_file))
-        name = said.get("name") if isinstance(said, dict) else None
-        if not isinstance(name, str):
-            raise UsageError(f"{name_or_file} names no study; give a study file, or a name")
-    else:
-        name = name_or_file
-    folder = (runs / name).absolute()
-    url = _url(name, _storage(name, folder, runs))
-    file = sqlite_file(url)
-    if file and not Path(file).exists():
-        raise StorageError(
-            f"the database of the study {name} is not at {Path(file).absolute()}; run the command "
-            "in the folder in which the study was started, or restore the file"
-        )
-    return AuditedPlace(name, folder, url)
-
-
-def _storage(name: str, folder: Path, runs: Path) -> str:
-    note = folder / "study.json"
-    try:
-        storage = parse_json(contents(note))["storage"]
-    except OSError as error:
-        names = ", ".join(sorted(path.parent.name for path in runs.glob("*/study.json")))
-        there = f"there are: {names}" if names else f"there are none under {runs}"
-        raise UsageError(
-            f"no study {name!r} that was started ({note}: {error.strerror}); {there}"
-        ) from error
-    except (CorruptError, ValueError, LookupError, TypeError) as error:
-        raise CorruptError(
-            f"{note} is damaged; run the study file again, which writes it anew"
-        ) from error
-    if not isinstance(storage, str):
-        raise CorruptError(f"{note} is damaged; run the study file again, which writes it anew")
-    return storage
-
-
-def _url(name: str, storage: str) -> str:
-    if not storage.startswith(FROM_ENVIRONMENT):
-        return storage
-    variable = storage.removeprefix(FROM_ENVIRONMENT)
-    url = os.environ.get(variable)
-    if not url:
-        raise StorageError(
-            f"the database URL of study {name} stands in the environment variable {variable}, "
-            f"which is not set; export {variable}=postgresql://user:password@host/name"
-        )
-    return url
-
 
 MAX_WIDTH = 100
 """characters of a value that a sentence shows"""
@@ -98,7 +16,7 @@ MALFORMED = (
 
 @dataclass(frozen=True)
 class Fault:
-    """Two sides that don't tell the same, or one that is missing or damaged."""
+    """Two sides that differ, or one that is missing or damaged."""
 
     check: str
     """short name of the rule"""
@@ -123,6 +41,30 @@ class Open:
 
 Finding = Fault | Open
 Findings = Iterator[Finding]
+Problems = Iterator[str | Finding]
+"""what a check yields: a finding, or the message of a fault"""
+
+
+def checked(check: str, trial: int | None, problems: Problems) -> Findings:
+    """Yield what a check of a trial, or of the study, finds.
+
+    Data that were tampered with may have any form; checks read them as if it were the right one,
+    and what they raise then is a fault too.
+    """
+    try:
+        for problem in problems:
+            yield Fault(check, trial, problem) if isinstance(problem, str) else problem
+    except MALFORMED as error:
+        problem = f"{type(error).__name__}: {shown(str(error))}"
+        yield Fault(check, trial, f"an event or a file of it has another form ({problem})")
+
+
+def unlike(
+    where: str, own: Mapping[str, Any], told: Mapping[str, Any], teller: str = "events say"
+) -> Iterator[str]:
+    """Yield a message for each key whose value at a place differs from what events tell."""
+    for key in differing(own, told):
+        yield f"{teller} {key} {shown(told.get(key))}, {where} {shown(own.get(key))}"
 
 
 def shown(value: Any) -> str:

@@ -1,7 +1,7 @@
-"""The events of a study, walked through once: what each trial, job and match came to.
+"""The events of a study, read once: what each trial, job and match came to.
 
-On the way every event is held to what must have happened before it. This repeats what the driver's
-own fold knows, on purpose: a fault that both made would stay hidden if one used the other.
+Every event is compared with what must have happened before it. This repeats what the driver's own
+fold knows, on purpose: a fault that both made would stay hidden if one used the other.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -20,8 +20,6 @@ ENDINGS = (FINISHED, "stopped", FAILED)
 
 @dataclass
 class Attempt:
-    """One attempt at a trial."""
-
     number: int
     token: str
     job: str
@@ -34,8 +32,6 @@ class Attempt:
 
 @dataclass
 class TrialEntry:
-    """One trial."""
-
     number: int
     params: Mapping[str, Any]
     retry_of: int | None
@@ -50,41 +46,42 @@ class TrialEntry:
 
     @property
     def live(self) -> Attempt | None:
-        """Return the attempt that has not ended."""
+        """The attempt that has not ended."""
         last = self.attempts[-1] if self.attempts else None
         return last if last is not None and last.ended is None else None
 
     @property
     def state(self) -> str | None:
-        """Return how it was told."""
+        """How it was told."""
         return None if self.told is None else str(self.told.data["state"])
 
     @property
     def steps(self) -> int | None:
-        """Return where the interval of a member ends."""
+        """Where the interval of a member ends."""
         return None if self.origin is None else int(self.origin["steps"])
 
 
 @dataclass
 class JobEntry:
-    """One job."""
-
     name: str
     groups: list[list[Any]] = field(default_factory=list)
     matches: dict[int, int] = field(default_factory=dict)
     """by place among the groups"""
     id: str | None = None
-    began: bool = False
-    closed: bool = False
-    ended: bool = False
-    interrupted: bool = False
-    silent: bool = False
+    kinds: set[str] = field(default_factory=set)
+    """of the events that told of it after its announcement"""
+
+    @property
+    def closed(self) -> bool:
+        return "job_closed" in self.kinds
+
+    @property
+    def ended(self) -> bool:
+        return "job_ended" in self.kinds
 
 
 @dataclass
 class MatchEntry:
-    """One match of a population."""
-
     number: int
     members: Mapping[str, int]
     archive: list[int]
@@ -113,330 +110,290 @@ class Ledger:
 
     @property
     def rests(self) -> bool:
-        """Return whether the study has ended and nothing of it runs."""
+        """Whether the study has ended and nothing of it runs."""
         lives = any(not job.ended for job in self.jobs.values())
         return self.status in (*ENDINGS, CANCELLED) and not lives
 
     def told(self, number: Any, state: str) -> bool:
-        """Return whether a trial was told so."""
         return number in self.trials and self.trials[number].state == state
 
-    def blame(self, event: EventInBooks, trial: int | None, message: str) -> None:
-        """Note that an event cannot be."""
-        self.faults.append(Fault(CHECK, trial, f"event {event.id} ({event.kind}) {message}"))
 
-
-Rule = Callable[[Ledger, EventInBooks], None]
+Blames = Iterator[str | tuple[Any, str]]
+"""what cannot be in an event, with the trial where it is another one than the event's"""
+Rule = Callable[[Ledger, EventInBooks], Blames]
 
 
 def read_ledger(events: tuple[EventInBooks, ...]) -> Ledger:
     """Return what events add up to, with the faults of their order and form."""
     ledger = Ledger()
     for event in events:
-        rule = _RULES.get(event.kind)
-        if rule is None:
-            ledger.blame(event, event.trial, f"is of an unknown kind, {shown(event.kind)}")
-            continue
-        if not isinstance(event.data, dict) or UNREADABLE in event.data:
-            held = event.data[UNREADABLE] if isinstance(event.data, dict) else event.data
-            ledger.blame(event, event.trial, f"holds no JSON object, but {shown(held)}")
-            continue
-        columns, apply = rule
-        named = {"trial": event.trial, "attempt": event.attempt, "job": event.job}
-        for name, value in named.items():
-            if (value is not None) != (name in columns):
-                should = "must name a" if name in columns else "must name no"
-                ledger.blame(event, event.trial, f"{should} {name}")
         try:
-            apply(ledger, event)
+            for blame in _enter(ledger, event):
+                _note(ledger, event, blame)
         # What was tampered with may have any form; the rules name keys as if it had the right one.
         except MALFORMED as error:
-            problem = f"{type(error).__name__} at {shown(str(error))}"
-            ledger.blame(event, event.trial, f"cannot be: {problem}")
+            _note(ledger, event, f"cannot be: {type(error).__name__} at {shown(str(error))}")
     return ledger
 
 
-def _started(ledger: Ledger, event: EventInBooks) -> None:
+def _note(ledger: Ledger, event: EventInBooks, blame: str | tuple[Any, str]) -> None:
+    trial, message = (event.trial, blame) if isinstance(blame, str) else blame
+    ledger.faults.append(Fault(CHECK, trial, f"event {event.id} ({event.kind}) {message}"))
+
+
+def _enter(ledger: Ledger, event: EventInBooks) -> Blames:
+    if event.kind not in _RULES:
+        yield f"is of an unknown kind, {shown(event.kind)}"
+        return
+    if not isinstance(event.data, dict) or UNREADABLE in event.data:
+        held = event.data[UNREADABLE] if isinstance(event.data, dict) else event.data
+        yield f"holds no JSON object, but {shown(held)}"
+        return
+    columns, rule = _RULES[event.kind]
+    named = {"trial": event.trial, "attempt": event.attempt, "job": event.job}
+    for name, value in named.items():
+        if (value is not None) != (name in columns):
+            yield f"must name {'a' if name in columns else 'no'} {name}"
+    yield from rule(ledger, event)
+
+
+# The study.
+
+
+def _started(ledger: Ledger, event: EventInBooks) -> Blames:
     ledger.status = RUNNING
+    yield from ()
 
 
-def _ended(ledger: Ledger, event: EventInBooks) -> None:
-    status = event.data["status"]
-    if status not in ENDINGS:
-        ledger.blame(event, None, f"says that the study is {shown(status)}")
-    ledger.status = status
+def _ended(ledger: Ledger, event: EventInBooks) -> Blames:
+    ledger.status = event.data["status"]
+    if ledger.status not in ENDINGS:
+        yield f"says that the study is {shown(ledger.status)}"
 
 
-def _requested(ledger: Ledger, event: EventInBooks) -> None:
+def _requested(ledger: Ledger, event: EventInBooks) -> Blames:
     verb, again = event.data["verb"], event.data["trials"]
     if event.data["id"] in ledger.requests:
-        ledger.blame(event, None, f"repeats the request {shown(event.data['id'])}")
+        yield f"repeats the request {shown(event.data['id'])}"
     if verb != "retry" and verb not in VERBS:
-        ledger.blame(event, None, f"asks for {shown(verb)}, which is unknown")
+        yield f"asks for {shown(verb)}, which is unknown"
     ledger.requests.add(event.data["id"])
     ledger.status = VERBS.get(verb, ledger.status)
-    if verb != "retry" or not again:
-        return
-    ledger.status = RUNNING
-    for number in again:
-        if not ledger.told(number, FAILED):
-            ledger.blame(event, number, f"tries trial {shown(number)} again, which has not failed")
-    ledger.retries += again
+    if verb == "retry" and again:
+        ledger.status = RUNNING
+        for number in again:
+            if not ledger.told(number, FAILED):
+                yield number, f"tries trial {shown(number)} again, which has not failed"
+        ledger.retries += again
 
 
-def _asked(ledger: Ledger, event: EventInBooks) -> None:
+# Trials.
+
+
+def _asked(ledger: Ledger, event: EventInBooks) -> Blames:
     number, data = _trial_number(event), event.data
     if ledger.status != RUNNING:
-        ledger.blame(event, number, f"asks for a trial of a study that is {ledger.status}")
+        yield f"asks for a trial of a study that is {ledger.status}"
     if number in ledger.trials:
-        ledger.blame(event, number, f"asks for trial {number} a second time")
+        yield f"asks for trial {number} a second time"
         return
     trial = TrialEntry(number, data["params"], data.get("retry_of"), data.get("origin"))
     trial.params.items()  # of the right form, or it is a fault
     ledger.trials[number] = trial
     if trial.retry_of is not None:
         if trial.retry_of not in ledger.retries:
-            ledger.blame(event, number, f"tries {shown(trial.retry_of)} again, unasked")
+            yield f"tries {shown(trial.retry_of)} again, unasked"
         else:
             ledger.retries.remove(trial.retry_of)
-            first = ledger.trials[trial.retry_of]
-            if not is_same(first.params, trial.params):
-                ledger.blame(event, number, f"has other params than trial {first.number}")
+            if not is_same(ledger.trials[trial.retry_of].params, trial.params):
+                yield f"has other params than trial {trial.retry_of}"
     if trial.origin is not None:
-        _asked_as_planned(ledger, event, trial, trial.origin)
+        yield from _asked_as_planned(ledger, trial, trial.origin)
 
 
-def _asked_as_planned(
-    ledger: Ledger, event: EventInBooks, trial: TrialEntry, origin: Mapping[str, Any]
-) -> None:
-    key = origin["key"]
+def _asked_as_planned(ledger: Ledger, trial: TrialEntry, origin: Mapping[str, Any]) -> Blames:
+    key, params = origin["key"], origin["params"]
     planned = ledger.planned.pop(key, None)
     if key in ledger.keys or planned is None:
-        ledger.blame(event, trial.number, f"asks for the origin {shown(key)}, which is not planned")
+        yield f"asks for the origin {shown(key)}, which is not planned"
     elif not is_same(planned, origin):
-        ledger.blame(
-            event, trial.number, f"has the origin {shown(origin)}, but planned was {shown(planned)}"
-        )
-    params = origin["params"]
+        yield f"has the origin {shown(origin)}, but planned was {shown(planned)}"
     if params is not None and not is_same(params, trial.params):
-        ledger.blame(
-            event,
-            trial.number,
-            f"has params {shown(trial.params)}, but its origin says {shown(params)}",
-        )
+        yield f"has params {shown(trial.params)}, but its origin says {shown(params)}"
     ledger.keys.add(key)
 
 
-def _announced(ledger: Ledger, event: EventInBooks) -> None:
+def _reported(ledger: Ledger, event: EventInBooks) -> Blames:
+    trial, step = _trial(ledger, event), event.data["step"]
+    if step in trial.reports:
+        yield f"reports step {step} of it a second time"
+        return
+    if trial.live is None or trial.told is not None:
+        yield f"reports step {step} of trial {trial.number} at rest"
+    if not isinstance(event.data["value"], float) or not isinstance(event.data["prune"], bool):
+        yield f"reports {shown(event.data)}"
+    trial.reports[step] = event
+
+
+def _attempt_ended(ledger: Ledger, event: EventInBooks) -> Blames:
+    trial = _trial(ledger, event)
+    if trial.live is not None and trial.live.number == event.attempt:
+        trial.live.ended = event
+        return
+    lives = "none" if trial.live is None else str(trial.live.number)
+    yield f"ends attempt {shown(event.attempt)} of trial {trial.number}, of which {lives} lives"
+
+
+def _told(ledger: Ledger, event: EventInBooks) -> Blames:
+    trial, state = _trial(ledger, event), event.data["state"]
+    if trial.told is not None:
+        yield f"tells trial {trial.number} a second time"
+        return
+    if state not in (FINISHED, PRUNED, FAILED):
+        yield f"tells that trial {trial.number} is {shown(state)}"
+    last = next(reversed(trial.reports.values()), None)
+    if state == PRUNED and (last is None or last.data["prune"] is not True):
+        yield f"prunes trial {trial.number}, unlike its last report"
+    if trial.live is None and event.data["failure"] != CANCELLED:
+        yield f"tells trial {trial.number}, of which no attempt held a token"
+    trial.told, trial.teller = event, trial.live
+
+
+# Jobs.
+
+
+def _announced(ledger: Ledger, event: EventInBooks) -> Blames:
     name, group = _job_name(event), list(event.data["trials"])
     if ledger.status not in (RUNNING, "stopping"):
-        ledger.blame(event, None, f"announces a job of a study that is {ledger.status}")
+        yield f"announces a job of a study that is {ledger.status}"
     if name not in ledger.jobs:
         if name != f"{len(ledger.jobs) + 1:05d}":
-            ledger.blame(event, None, f"announces job {shown(name)}, out of turn")
+            yield f"announces job {shown(name)}, out of turn"
         ledger.jobs[name] = JobEntry(name)
     job = ledger.jobs[name]
-    if job.ended or job.closed or (job.groups and not job.began):
-        ledger.blame(event, None, f"gives more to job {name}, which takes no more")
+    if job.ended or job.closed or (job.groups and "job_began" not in job.kinds):
+        yield f"gives more to job {name}, which takes no more"
     if "match" in event.data:
         ledger.matches[event.data["match"]].given = True
         job.matches[len(job.groups)] = event.data["match"]
     elif not group:
-        ledger.blame(event, None, f"gives nothing to job {name}")
+        yield f"gives nothing to job {name}"
     job.groups.append(group)
-    for given in group:
-        _give(ledger, event, job, given)
+    for assignment in group:
+        for message in _assign(ledger, event, job, assignment):
+            yield assignment["trial"], message
 
 
-def _give(ledger: Ledger, event: EventInBooks, job: JobEntry, given: Mapping[str, Any]) -> None:
-    number, attempt, token = given["trial"], given["attempt"], given["token"]
+def _assign(
+    ledger: Ledger, event: EventInBooks, job: JobEntry, assignment: Mapping[str, Any]
+) -> Iterator[str]:
+    number, attempt, token = (assignment[key] for key in ("trial", "attempt", "token"))
     if number not in ledger.trials:
-        ledger.blame(event, number, f"gives trial {shown(number)}, which was never asked for")
+        yield f"gives trial {shown(number)}, which was never asked for"
         return
     trial = ledger.trials[number]
     if trial.told is not None:
-        ledger.blame(event, number, f"gives trial {number}, which was told before")
+        yield f"gives trial {number}, which was told before"
     if trial.live is not None:
-        ledger.blame(
-            event,
-            number,
-            f"gives trial {number} to job {job.name}, while attempt {trial.live.number} lives "
-            f"in job {trial.live.job}",
-        )
+        lives = f"attempt {trial.live.number} lives in job {trial.live.job}"
+        yield f"gives trial {number} to job {job.name}, while {lives}"
     if attempt != len(trial.attempts) + 1:
-        ledger.blame(
-            event,
-            number,
-            f"announces attempt {shown(attempt)} of trial {number} after "
-            f"{len(trial.attempts)} attempts",
-        )
+        before = f"{len(trial.attempts)} attempts"
+        yield f"announces attempt {shown(attempt)} of trial {number} after {before}"
     if token in ledger.tokens:
-        ledger.blame(event, number, f"uses the token {shown(token)} a second time")
+        yield f"uses the token {shown(token)} a second time"
     ledger.tokens.add(token)
     trial.attempts.append(Attempt(attempt, token, job.name, event.id, len(job.groups) - 1))
 
 
-def _submitted(ledger: Ledger, event: EventInBooks) -> None:
-    job = _job(ledger, event)
-    if job.id is not None:
-        ledger.blame(event, None, f"submits job {job.name} a second time")
-    job.id = str(event.data["id"])
+def _of_job(ledger: Ledger, event: EventInBooks) -> Blames:
+    """Enter an event that a job has once, and after it was announced; some after its submission."""
+    job, kind = ledger.jobs[_job_name(event)], event.kind
+    is_repeated = kind in job.kinds and kind != "match_silent"
+    is_early = kind in ("job_began", "interrupting") and job.id is None
+    if job.ended or is_repeated or is_early:
+        before = ", ".join(sorted(job.kinds)) or "its announcement alone"
+        yield f"cannot be of job {job.name} after {before}"
+    match kind:
+        case "submitted":
+            job.id = str(event.data["id"])
+        case "match_silent" if not job.matches:
+            yield f"misses a match in job {job.name}, which plays none"
+        case "job_ended":
+            yield from _end_job(ledger, event, job)
+    job.kinds.add(kind)
 
 
-def _job_began(ledger: Ledger, event: EventInBooks) -> None:
-    job = _job(ledger, event)
-    if job.id is None or job.began:
-        ledger.blame(event, None, f"says so of job {job.name}, which was not waiting to begin")
-    job.began = True
-
-
-def _job_closed(ledger: Ledger, event: EventInBooks) -> None:
-    job = _job(ledger, event)
-    if job.closed:
-        ledger.blame(event, None, f"closes job {job.name} a second time")
-    job.closed = True
-
-
-def _interrupting(ledger: Ledger, event: EventInBooks) -> None:
-    job = _job(ledger, event)
-    if job.id is None or job.interrupted:
-        ledger.blame(event, None, f"interrupts job {job.name}, which was not to be interrupted")
-    job.interrupted = True
-
-
-def _match_silent(ledger: Ledger, event: EventInBooks) -> None:
-    job = _job(ledger, event)
-    if not job.matches:
-        ledger.blame(event, None, f"misses a match in job {job.name}, which plays none")
-    job.silent = True
-
-
-def _job_ended(ledger: Ledger, event: EventInBooks) -> None:
-    job = _job(ledger, event)
+def _end_job(ledger: Ledger, event: EventInBooks, job: JobEntry) -> Blames:
     if event.data.get("seen") and job.id is None:
-        ledger.blame(event, None, f"ends job {job.name}, which ran and was never submitted")
-    for group in job.groups:
-        for given in group:
-            trial = ledger.trials.get(given["trial"])
-            if trial is not None and trial.live is not None and trial.live.job == job.name:
-                ledger.blame(
-                    event,
-                    trial.number,
-                    f"ends job {job.name}, in which attempt {trial.live.number} of trial "
-                    f"{trial.number} lives",
-                )
-    job.ended = True
+        yield f"ends job {job.name}, which ran and was never submitted"
+    for assignment in (assignment for group in job.groups for assignment in group):
+        trial = ledger.trials.get(assignment["trial"])
+        if trial is not None and trial.live is not None and trial.live.job == job.name:
+            lives = f"attempt {trial.live.number} of trial {trial.number} lives"
+            yield trial.number, f"ends job {job.name}, in which {lives}"
 
 
-def _reported(ledger: Ledger, event: EventInBooks) -> None:
-    trial = _trial(ledger, event)
-    step = event.data["step"]
-    if step in trial.reports:
-        ledger.blame(event, trial.number, f"reports step {step} of it a second time")
-        return
-    if trial.live is None or trial.told is not None:
-        ledger.blame(event, trial.number, f"reports step {step} of trial {trial.number} at rest")
-    if not isinstance(event.data["value"], float) or not isinstance(event.data["prune"], bool):
-        ledger.blame(event, trial.number, f"reports {shown(event.data)}")
-    trial.reports[step] = event
+# Matches.
 
 
-def _attempt_ended(ledger: Ledger, event: EventInBooks) -> None:
-    trial = _trial(ledger, event)
-    if trial.live is None or trial.live.number != event.attempt:
-        lives = "none" if trial.live is None else str(trial.live.number)
-        ledger.blame(
-            event,
-            trial.number,
-            f"ends attempt {shown(event.attempt)} of trial {trial.number}, of which {lives} lives",
-        )
-        return
-    trial.live.ended = event
-
-
-def _told(ledger: Ledger, event: EventInBooks) -> None:
-    trial, state = _trial(ledger, event), event.data["state"]
-    if trial.told is not None:
-        ledger.blame(event, trial.number, f"tells trial {trial.number} a second time")
-        return
-    if state not in (FINISHED, PRUNED, FAILED):
-        ledger.blame(event, trial.number, f"tells that trial {trial.number} is {shown(state)}")
-    last = next(reversed(trial.reports.values()), None)
-    if state == PRUNED and (last is None or last.data["prune"] is not True):
-        ledger.blame(event, trial.number, f"prunes trial {trial.number}, unlike its last report")
-    if trial.live is None and event.data["failure"] != CANCELLED:
-        ledger.blame(
-            event, trial.number, f"tells trial {trial.number}, of which no attempt held a token"
-        )
-    trial.told, trial.teller = event, trial.live
-
-
-def _match_called(ledger: Ledger, event: EventInBooks) -> None:
-    data = event.data
-    number = data["match"]
+def _match_called(ledger: Ledger, event: EventInBooks) -> Blames:
+    data, number = event.data, event.data["match"]
     if number != len(ledger.matches) + 1:
-        ledger.blame(event, None, f"calls match {shown(number)} after {len(ledger.matches)}")
+        yield f"calls match {shown(number)} after {len(ledger.matches)}"
     if any(match.decision is None for match in ledger.matches.values()):
-        ledger.blame(event, None, f"calls match {number}, while another one is open")
+        yield f"calls match {number}, while another one is open"
     for trial in (*data["members"].values(), *data["archive"]):
         if not ledger.told(trial, FINISHED):
-            ledger.blame(event, trial, f"lets trial {shown(trial)} play, which has not finished")
+            yield trial, f"lets trial {shown(trial)} play, which has not finished"
     ledger.matches[number] = MatchEntry(
         number, data["members"], list(data["archive"]), list(data["ended"])
     )
 
 
-def _bred(ledger: Ledger, event: EventInBooks) -> None:
+def _bred(ledger: Ledger, event: EventInBooks) -> Blames:
     number = event.data["match"]
     if number is not None:
         match = ledger.matches[number]
         if match.decision is not None:
-            ledger.blame(event, None, f"decides match {number} a second time")
+            yield f"decides match {number} a second time"
         match.decision = event.data
-        _check_decision(ledger, event, match, event.data)
+        yield from _check_decision(match, event.data)
     for child in event.data["children"]:
-        _plan(ledger, event, child)
+        yield from _plan(ledger, child)
 
 
-def _check_decision(
-    ledger: Ledger, event: EventInBooks, match: MatchEntry, decision: Mapping[str, Any]
-) -> None:
+def _check_decision(match: MatchEntry, decision: Mapping[str, Any]) -> Blames:
     strengths, champion = decision["strengths"], decision["champion"]
     if {int(trial) for trial in strengths} != {*match.members.values()} and match.ended:
-        ledger.blame(event, None, f"judges others than those who played match {match.number}")
+        yield f"judges others than those who played match {match.number}"
     if str(champion) not in strengths:
-        ledger.blame(event, champion, f"names {shown(champion)} champion, who did not play")
+        yield champion, f"names {shown(champion)} champion, who did not play"
     elif strengths[str(champion)] < max(strengths.values()):
-        ledger.blame(event, champion, f"names {shown(champion)} champion, who is not the strongest")
+        yield champion, f"names {shown(champion)} champion, who is not the strongest"
     if strengths.keys() != decision["intervals"].keys():
-        ledger.blame(event, None, f"has intervals of others than those in match {match.number}")
+        yield f"has intervals of others than those in match {match.number}"
 
 
-def _closing(ledger: Ledger, event: EventInBooks) -> None:
+def _closing(ledger: Ledger, event: EventInBooks) -> Blames:
     if event.data["children"]:
-        born = {int(trial.origin["member"]) for trial in _members(ledger)}
-        kept = {
+        origins = [trial.origin for trial in ledger.trials.values() if trial.origin is not None]
+        born = {int(origin["member"]) for origin in origins}
+        ledger.planned = {
             key: origin for key, origin in ledger.planned.items() if origin["member"] not in born
         }
-        ledger.planned = kept
     for child in event.data["children"]:
-        _plan(ledger, event, child)
+        yield from _plan(ledger, child)
 
 
-def _members(ledger: Ledger) -> Iterator[Any]:
-    return (trial for trial in ledger.trials.values() if trial.origin is not None)
-
-
-def _plan(ledger: Ledger, event: EventInBooks, child: Mapping[str, Any]) -> None:
+def _plan(ledger: Ledger, child: Mapping[str, Any]) -> Blames:
     """Note a trial to come, each of whose parents must have finished where it begins."""
     for parent, step in zip(child["parents"], child["parent_steps"], strict=False):
         known = ledger.trials.get(parent)
         if not ledger.told(parent, FINISHED) or known is None or known.steps != step:
-            ledger.blame(
-                event, parent, f"plans a child of trial {shown(parent)} at step {shown(step)}"
-            )
+            yield parent, f"plans a child of trial {shown(parent)} at step {shown(step)}"
     if child["key"] in ledger.keys:
-        ledger.blame(event, None, f"plans {shown(child['key'])}, which was asked for before")
+        yield f"plans {shown(child['key'])}, which was asked for before"
     ledger.planned[child["key"]] = child
 
 
@@ -456,28 +413,21 @@ def _job_name(event: EventInBooks) -> str:
     return event.job
 
 
-def _job(ledger: Ledger, event: EventInBooks) -> JobEntry:
-    job = ledger.jobs[_job_name(event)]
-    if job.ended:
-        ledger.blame(event, None, f"comes after the end of job {job.name}")
-    return job
-
-
 _RULES: Mapping[str, tuple[tuple[str, ...], Rule]] = {
     "started": ((), _started),
     "ended": ((), _ended),
     "requested": ((), _requested),
     "asked": (("trial",), _asked),
-    "announced": (("job",), _announced),
-    "submitted": (("job",), _submitted),
-    "job_began": (("job",), _job_began),
-    "job_closed": (("job",), _job_closed),
-    "interrupting": (("job",), _interrupting),
-    "match_silent": (("job",), _match_silent),
-    "job_ended": (("job",), _job_ended),
     "reported": (("trial",), _reported),
     "attempt_ended": (("trial", "attempt"), _attempt_ended),
     "told": (("trial",), _told),
+    "announced": (("job",), _announced),
+    "submitted": (("job",), _of_job),
+    "job_began": (("job",), _of_job),
+    "job_closed": (("job",), _of_job),
+    "interrupting": (("job",), _of_job),
+    "match_silent": (("job",), _of_job),
+    "job_ended": (("job",), _of_job),
     "match_called": ((), _match_called),
     "bred": ((), _bred),
     "closing": ((), _closing),

@@ -1,13 +1,24 @@
 """Trials: what events, Optuna's tables and files say of each must be the same."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 from hpsearch.audit.books import Books, OptunaTrial
 from hpsearch.audit.disk import Disk, StudyFile, TrialFiles
-from hpsearch.audit.finding import MALFORMED, Fault, Findings, Open, differing, is_same, shown
+from hpsearch.audit.finding import (
+    Fault,
+    Findings,
+    Open,
+    Problems,
+    checked,
+    differing,
+    is_same,
+    shown,
+    unlike,
+)
 from hpsearch.audit.ledger import CANCELLED, FAILED, FINISHED, PRUNED, Attempt, Ledger, TrialEntry
 from hpsearch.parameters import label_of
 
@@ -21,39 +32,36 @@ OWN_WORD = (FINISHED, PRUNED, FAILED)
 """ends of an attempt that nothing but its own result tells"""
 
 
+@dataclass(frozen=True)
+class Sides:
+    """All that is known of one trial."""
+
+    books: Books
+    ledger: Ledger
+    disk: Disk
+    trial: TrialEntry
+    """what events say"""
+    stored: OptunaTrial
+    files: TrialFiles
+
+
 def check_trials(books: Books, ledger: Ledger, disk: Disk) -> Findings:
     """Yield where the three sides differ."""
-    yield from guarded("asked", None, _numbers(books, ledger, disk))
+    yield from checked("asked", None, _numbers(books, ledger, disk))
     stored = {trial.number: trial for trial in books.trials}
     for number, trial in ledger.trials.items():
         if number not in stored:
             yield Fault("asked", number, "events ask for it, but Optuna has no such trial")
             continue
-        files, in_optuna = disk.trial(number), stored[number]
-        yield from guarded("params", number, _params(books, trial, in_optuna))
-        yield from guarded("told", number, _told(books, ledger, trial, in_optuna, files))
-        yield from guarded("told", number, _ended(trial, files))
-        yield from guarded("attempts", number, _results(trial, files))
-        yield from guarded("control", number, _control(trial, in_optuna, files, disk))
-        yield from guarded("curve", number, _curve(books, trial, in_optuna, files))
+        sides = Sides(books, ledger, disk, trial, stored[number], disk.trial(number))
+        for check, rule in _RULES:
+            yield from checked(check, number, rule(sides))
 
 
-def guarded(check: str, trial: int | None, findings: Findings) -> Findings:
-    """Yield findings; data whose form lets a check fail are a fault of their own.
-
-    What was tampered with may have any form, so the checks read it as if it had the right one.
-    """
-    try:
-        yield from findings
-    except MALFORMED as error:
-        problem = f"{type(error).__name__}: {shown(str(error))}"
-        yield Fault(check, trial, f"an event or a file of it has another form ({problem})")
-
-
-def _numbers(books: Books, ledger: Ledger, disk: Disk) -> Findings:
+def _numbers(books: Books, ledger: Ledger, disk: Disk) -> Problems:
     numbers = [trial.number for trial in books.trials]
     if numbers != list(range(len(numbers))):
-        yield Fault("asked", None, f"Optuna's trials are numbered {shown(numbers)}")
+        yield f"Optuna's trials are numbered {shown(numbers)}"
     newest = max(ledger.trials, default=-1)
     for trial in books.trials:
         if trial.number in ledger.trials:
@@ -61,9 +69,8 @@ def _numbers(books: Books, ledger: Ledger, disk: Disk) -> Findings:
         if trial.state == RUNNING and trial.number > newest:
             yield Open(trial.number, "it was created, and no event asks for it yet")
         elif not (trial.state == "FAIL" and "origin" in trial.attrs):  # of a plan that was given up
-            yield Fault(
-                "asked", trial.number, f"Optuna has it as {trial.state}, but no event asks for it"
-            )
+            message = f"Optuna has it as {trial.state}, but no event asks for it"
+            yield Fault("asked", trial.number, message)
     for number in disk.trials.keys() - ledger.trials.keys():
         yield Fault("asked", number, "it has a folder, but no event asks for it")
 
@@ -71,39 +78,25 @@ def _numbers(books: Books, ledger: Ledger, disk: Disk) -> Findings:
 # What was asked.
 
 
-def _params(books: Books, trial: TrialEntry, stored: OptunaTrial) -> Findings:
+def _params(sides: Sides) -> Problems:
+    trial, stored, space = sides.trial, sides.stored, sides.books.spec["space"]
     if not is_same(dict(trial.params), dict(stored.params)):
-        yield Fault(
-            "params",
-            trial.number,
-            f"the event says {shown(trial.params)}, Optuna {shown(stored.params)}",
-        )
-    space = books.spec["space"]
+        yield f"the event says {shown(trial.params)}, Optuna {shown(stored.params)}"
     for name, range_ in stored.ranges.items():
         if name not in space:
-            yield Fault("params", trial.number, f"the space has no {shown(name)}, but Optuna has")
+            yield f"the space has no {shown(name)}, but Optuna has"
         elif not _is_range(space[name], range_):
-            yield Fault(
-                "params",
-                trial.number,
-                f"the space says {name}: {shown(space[name])}, Optuna {shown(range_)}",
-            )
+            yield f"the space says {name}: {shown(space[name])}, Optuna {shown(range_)}"
     origin = trial.origin
-    said = {"retry_of": trial.retry_of, "origin": None if origin is None else origin["key"]}
-    for key, value in said.items():
-        if not is_same(stored.attrs.get(key), value):
-            yield Fault(
-                "params",
-                trial.number,
-                f"the event says {key} {shown(value)}, Optuna {shown(stored.attrs.get(key))}",
-            )
+    told = {"retry_of": trial.retry_of, "origin": None if origin is None else origin["key"]}
     if origin is not None and origin["params"] is not None:
-        shown_ = {key: stored.attrs.get(key) for key in ("generation", "parents", "operator")}
-        planned = {**{k: origin[k] for k in shown_}, "operator": origin["operator"]["name"]}
-        if not is_same(shown_, planned):
-            yield Fault(
-                "params", trial.number, f"events plan {shown(planned)}, Optuna has {shown(shown_)}"
-            )
+        told |= {key: origin[key] for key in ("generation", "parents")}
+        told |= {"operator": origin["operator"]["name"]}
+    yield from _attrs(stored, told)
+
+
+def _attrs(stored: OptunaTrial, told: Mapping[str, Any]) -> Problems:
+    return unlike("Optuna", {key: stored.attrs.get(key) for key in told}, told)
 
 
 def _is_range(parameter: Mapping[str, Any], stored: Mapping[str, Any]) -> bool:
@@ -121,160 +114,120 @@ def _is_range(parameter: Mapping[str, Any], stored: Mapping[str, Any]) -> bool:
 # How it ended.
 
 
-def _told(
-    books: Books, ledger: Ledger, trial: TrialEntry, stored: OptunaTrial, files: TrialFiles
-) -> Findings:
-    number = trial.number
+def _told(sides: Sides) -> Problems:
+    trial, stored, result = sides.trial, sides.stored, sides.files.result
     if (stored.completed is None) == (stored.state not in (RUNNING, "WAITING")):
-        yield Fault("told", number, f"Optuna has it as {stored.state}, ended {stored.completed}")
+        yield f"Optuna has it as {stored.state}, ended {stored.completed}"
     elif stored.started is None or (stored.completed or stored.started) < stored.started - CLOCKS:
-        yield Fault("told", number, f"Optuna lets it run {stored.started} to {stored.completed}")
+        yield f"Optuna lets it run {stored.started} to {stored.completed}"
     if trial.told is None:
-        yield from _not_told(books, ledger, trial, stored, files)
+        yield from _not_told(sides)
         return
     data = trial.told.data
-    failure, state = data["failure"], data["state"]
-    expected = "PRUNED" if failure == NO_MEMORY else OPTUNA_STATES.get(state)
+    expected = "PRUNED" if data["failure"] == NO_MEMORY else OPTUNA_STATES.get(data["state"])
     if stored.state != expected:
-        yield Fault("told", number, f"events say {shown(state)}, Optuna {stored.state}")
-    if not is_same(files.result.data, data):
-        yield Fault(
-            "told",
-            number,
-            f"the event says {shown(data)}, {files.result.path} {_content(files.result)}",
-        )
-    yield from _values(books, trial, stored, data)
-    if not is_same(stored.attrs.get("failure"), failure):
-        yield Fault(
-            "told",
-            number,
-            f"the event says failure {shown(failure)}, Optuna {shown(stored.attrs.get('failure'))}",
-        )
+        yield f"events say {shown(data['state'])}, Optuna {stored.state}"
+    if not is_same(result.data, data):
+        yield f"the event says {shown(data)}, {result.path} {_content(result)}"
+    yield from _values(sides, data)
 
 
-def _values(
-    books: Books, trial: TrialEntry, stored: OptunaTrial, data: Mapping[str, Any]
-) -> Findings:
-    names = [objective["metric"] for objective in books.spec["objectives"]]
-    metrics = data["metrics"]
+def _values(sides: Sides, data: Mapping[str, Any]) -> Problems:
+    stored, metrics = sides.stored, data["metrics"]
+    names = [objective["metric"] for objective in sides.books.spec["objectives"]]
     values = [value for _, value in sorted(stored.values.items())]
     if [*sorted(stored.values)] != [*range(len(values))]:
-        yield Fault("told", trial.number, f"Optuna has values of objectives {[*stored.values]}")
+        yield f"Optuna has values of objectives {[*stored.values]}"
+    told: list[Any] = []
     if data["state"] == FINISHED:
         told = [metrics[name]["value"] for name in names]
         if not is_same(data["value"], told[0]):
-            yield Fault(
-                "told",
-                trial.number,
-                f"the event says value {data['value']!r}, its metrics {told[0]!r}",
-            )
-    else:
-        told = (
-            [stored.curve[max(stored.curve)]] if stored.state == "PRUNED" and stored.curve else []
-        )
-        if data["value"] is not None:
-            yield Fault("told", trial.number, f"it has a value, {data['value']!r}, though it ended")
-        if not values:
-            told = []  # of several objectives, Optuna keeps no value of a curve
+            yield f"the event says value {data['value']!r}, its metrics {told[0]!r}"
+    elif data["value"] is not None:
+        yield f"it has a value, {data['value']!r}, though it ended"
+    elif stored.state == "PRUNED" and stored.curve and values:
+        # Of several objectives, Optuna keeps no value of a curve.
+        told = [stored.curve[max(stored.curve)]]
     if not is_same(values, told):
-        yield Fault("told", trial.number, f"it was told {told!r}, but Optuna has {values!r}")
-    for name in names:
-        interval = stored.attrs.get(f"{name} 95%")
-        said = [metrics[name]["low"], metrics[name]["high"]] if name in metrics else None
-        if not is_same(interval, said):
-            yield Fault(
-                "told", trial.number, f"the event says {name} in {said}, Optuna {shown(interval)}"
-            )
+        yield f"it was told {told!r}, but Optuna has {values!r}"
+    intervals = {
+        f"{name} 95%": [metrics[name]["low"], metrics[name]["high"]] if name in metrics else None
+        for name in names
+    }
+    yield from _attrs(stored, {"failure": data["failure"]} | intervals)
 
 
-def _not_told(
-    books: Books, ledger: Ledger, trial: TrialEntry, stored: OptunaTrial, files: TrialFiles
-) -> Findings:
+def _not_told(sides: Sides) -> Problems:
     """Between Optuna, the file and the event a driver may die: the next one tells again."""
-    if ledger.rests and not _may_go_on(books, ledger, trial):
-        yield Fault("told", trial.number, "no event tells how it ended, but the study has ended")
+    trial, stored, files, rests = sides.trial, sides.stored, sides.files, sides.ledger.rests
+    if rests and not _may_go_on(sides):
+        yield "no event tells how it ended, but the study has ended"
     if stored.state == RUNNING:
         if stored.values:
-            yield Fault("told", trial.number, f"Optuna has it running, with {dict(stored.values)}")
+            yield f"Optuna has it running, with {dict(stored.values)}"
         if files.result.exists:
-            yield Fault(
-                "told", trial.number, f"{files.result.path} tells it, but neither event nor Optuna"
-            )
+            yield f"{files.result.path} tells it, but neither event nor Optuna"
         return
-    wrote = trial.live and files.attempts.get(trial.live.number)
-    said = wrote.data if wrote and isinstance(wrote.data, dict) else {}
+    result = files.attempts.get(trial.live.number) if trial.live else None
+    wrote = result.data if result is not None and isinstance(result.data, dict) else {}
     values = [value for _, value in sorted(stored.values.items())]
-    measured = [metric.get("value") for metric in said.get("metrics", {}).values()]
-    if stored.state == "COMPLETE" and not (
-        said.get("status") == FINISHED and all(value in measured for value in values)
-    ):
-        yield Fault(
-            "told", trial.number, f"Optuna has {values}, which no event and no attempt tells"
-        )
+    measured = [metric.get("value") for metric in wrote.get("metrics", {}).values()]
+    is_written = wrote.get("status") == FINISHED and all(value in measured for value in values)
+    if stored.state == "COMPLETE" and not is_written:
+        yield f"Optuna has {values}, which no event and no attempt tells"
     elif stored.state not in ("COMPLETE", "PRUNED", "FAIL"):
-        yield Fault("told", trial.number, f"Optuna has it as {shown(stored.state)}")
-    elif not ledger.rests:
+        yield f"Optuna has it as {shown(stored.state)}"
+    elif not rests:
         yield Open(trial.number, f"Optuna has it as {stored.state}, and no event tells it yet")
 
 
-def _may_go_on(books: Books, ledger: Ledger, trial: TrialEntry) -> bool:
+def _may_go_on(sides: Sides) -> bool:
     """Return whether an ended study may have left a trial to `hpsearch resume`.
 
     It does where too many trials failed or the GPU hours ran out while this one was being trained.
     """
-    if not trial.attempts or any(attempt.ended is None for attempt in trial.attempts):
+    attempts, status = sides.trial.attempts, sides.ledger.status
+    if not attempts or any(attempt.ended is None for attempt in attempts):
         return False
-    out_of_hours = books.spec["budget"].get("gpu_hours") is not None
-    return ledger.status == FAILED or (ledger.status != CANCELLED and out_of_hours)
+    out_of_hours = sides.books.spec["budget"].get("gpu_hours") is not None
+    return status == FAILED or (status != CANCELLED and out_of_hours)
 
 
-def _ended(trial: TrialEntry, files: TrialFiles) -> Findings:
+def _ended(sides: Sides) -> Problems:
     """What was told must be what the attempt that held the token wrote."""
-    for attempt in trial.attempts:
-        if attempt.ended is None or attempt.ended.data["status"] != FINISHED:
-            continue
-        if trial.told is None:
-            yield Fault(
-                "told",
-                trial.number,
-                f"attempt {attempt.number} finished it (event {attempt.ended.id}), but no event "
-                "tells it",
-            )
-    if trial.told is None or trial.state == PRUNED:
+    trial, files = sides.trial, sides.files
+    if trial.told is None:
+        for attempt in trial.attempts:
+            if attempt.ended is not None and attempt.ended.data["status"] == FINISHED:
+                which = f"attempt {attempt.number} finished it (event {attempt.ended.id})"
+                yield f"{which}, but no event tells it"
         return
     data, teller = trial.told.data, trial.teller
-    if teller is None or data["failure"] == CANCELLED:
+    if trial.state == PRUNED or teller is None or data["failure"] == CANCELLED:
         return
-    wrote = files.attempts.get(teller.number, StudyFile(f"attempt-{teller.number}/result.json"))
     ended = teller.ended.data if teller.ended is not None else {"status": "lives"}
     if trial.state == FINISHED:
-        said = wrote.data if isinstance(wrote.data, dict) else {}
-        if ended["status"] != FINISHED:
-            yield Fault(
-                "told",
-                trial.number,
-                f"it was told as finished, but its attempt {teller.number} {ended['status']}",
-            )
-        if said.get("status") != FINISHED:
-            yield Fault(
-                "told",
-                trial.number,
-                f"it was told as finished, but {wrote.path}, of the attempt that held the token, "
-                f"{'says ' if wrote.exists else ''}{_content(wrote)}",
-            )
-        for name in differing(_floats(data["metrics"]), _floats(said.get("metrics", {}))):
-            yield Fault(
-                "told",
-                trial.number,
-                f"it was told {name} as {shown(data['metrics'].get(name))}, but {wrote.path}, of "
-                f"the attempt that held the token, says {shown(said['metrics'].get(name))}",
-            )
+        missing = StudyFile(f"attempt-{teller.number}/result.json")
+        wrote = files.attempts.get(teller.number, missing)
+        yield from _finished(data, teller.number, ended["status"], wrote)
     elif ended["status"] != FINISHED and not is_same(ended.get("kind"), data["failure"]):
-        yield Fault(
-            "told",
-            trial.number,
-            f"it was told as failed by {shown(data['failure'])}, but its attempt {teller.number} "
-            f"ended by {shown(ended.get('kind', ended['status']))}",
+        how = f"ended by {shown(ended.get('kind', ended['status']))}"
+        failed = f"it was told as failed by {shown(data['failure'])}"
+        yield f"{failed}, but its attempt {teller.number} {how}"
+
+
+def _finished(data: Mapping[str, Any], attempt: int, status: str, wrote: StudyFile) -> Problems:
+    if status != FINISHED:
+        yield f"it was told as finished, but its attempt {attempt} {status}"
+    teller = f"{wrote.path}, of the attempt that held the token,"
+    if wrote.get("status") != FINISHED:
+        says = "says " if wrote.exists else ""
+        yield f"it was told as finished, but {teller} {says}{_content(wrote)}"
+    told, measured = _floats(data["metrics"]), _floats(wrote.get("metrics") or {})
+    for name in differing(told, measured):
+        yield (
+            f"it was told {name} as {shown(told.get(name))}, but {teller} says "
+            f"{shown(measured.get(name))}"
         )
 
 
@@ -286,133 +239,89 @@ def _floats(metrics: Mapping[str, Any]) -> dict[str, dict[str, float]]:
 # Attempts.
 
 
-def _results(trial: TrialEntry, files: TrialFiles) -> Findings:
+def _results(sides: Sides) -> Problems:
     """A result is its attempt's, and what events say of it; late ones are kept, and not told."""
+    trial, files = sides.trial, sides.files.attempts
     known = {attempt.number: attempt for attempt in trial.attempts}
-    for number, file in files.attempts.items():
+    for number, file in files.items():
         if number not in known:
-            yield Fault(
-                "attempts", trial.number, f"attempt {number} has a folder, but was never announced"
-            )
+            yield f"attempt {number} has a folder, but was never announced"
         elif file.exists:
             yield from _result(trial, known[number], file)
     for number, attempt in known.items():
-        if attempt.ended is None or attempt.ended.data["status"] not in OWN_WORD:
-            continue
-        if not files.attempts.get(number, StudyFile("")).exists:
-            yield Fault(
-                "attempts",
-                trial.number,
-                f"attempt {number} {attempt.ended.data['status']} (event {attempt.ended.id}), but "
-                "its result.json is missing",
-            )
+        ended = attempt.ended
+        is_own = ended is not None and ended.data["status"] in OWN_WORD
+        if ended is not None and is_own and not files.get(number, StudyFile("")).exists:
+            which = f"attempt {number} {ended.data['status']} (event {ended.id})"
+            yield f"{which}, but its result.json is missing"
 
 
-def _result(trial: TrialEntry, attempt: Attempt, file: StudyFile) -> Findings:
+def _result(trial: TrialEntry, attempt: Attempt, file: StudyFile) -> Problems:
     ended = None if attempt.ended is None else attempt.ended.data
     if ended is not None and ended["status"] not in OWN_WORD:
         return  # lost or interrupted: whatever it wrote came too late, or was damaged
     if file.problem is not None or not isinstance(file.data, dict):
-        yield Fault("attempts", trial.number, f"{file.path} {file.problem or 'is no result'}")
+        yield f"{file.path} {file.problem or 'is no result'}"
         return
-    if file.data.get("token") != attempt.token:
-        yield Fault(
-            "attempts",
-            trial.number,
-            f"attempt {attempt.number} was announced with the token {shown(attempt.token)}, but "
-            f"{file.path} has {shown(file.data.get('token'))}",
-        )
-    if ended is None:
-        return
-    keys = ["status", "step", "message"]
-    keys += ["kind"] if trial.told is None or trial.told.data["failure"] is None else []
-    said = {key: ended[key] for key in keys}
-    wrote = {key: file.data.get(key) for key in keys}
-    if not is_same(said, wrote):
-        yield Fault(
-            "attempts", trial.number, f"events say {shown(said)}, {file.path} {shown(wrote)}"
-        )
+    told = {"token": attempt.token}
+    if ended is not None:
+        told |= {key: ended[key] for key in ("status", "step", "message")}
+        if trial.told is None or trial.told.data["failure"] is None:
+            told |= {"kind": ended["kind"]}
+    wrote = {key: file.data.get(key) for key in told}
+    yield from unlike(file.path, wrote, told, f"events say of attempt {attempt.number}")
 
 
-def _control(trial: TrialEntry, stored: OptunaTrial, files: TrialFiles, disk: Disk) -> Findings:
+def _control(sides: Sides) -> Problems:
     """The token is the newest that was announced and whose files were written."""
-    file = files.control
+    trial, file = sides.trial, sides.files.control
     if file.problem is not None or not isinstance(file.data, dict | None):
-        yield Fault("control", trial.number, f"{file.path} {file.problem or 'says nothing'}")
+        yield f"{file.path} {file.problem or 'says nothing'}"
         return
-    written = [attempt for attempt in trial.attempts if _was_given(attempt, disk)]
-    allowed = [
-        attempt.token
-        for attempt in trial.attempts
-        if not written or attempt.number >= written[-1].number
-    ]
-    token = None if file.data is None else file.data.get("token")
+    # A job's file is written after the files of its trials.
+    written = [a for a in trial.attempts if sides.disk.assignment(a.job, a.place).exists]
+    oldest = written[-1].number if written else 0
+    allowed = [attempt.token for attempt in trial.attempts if attempt.number >= oldest]
+    token, stop = file.get("token"), file.get("stop")
     if token not in allowed and (written or token is not None):
-        yield Fault(
-            "control",
-            trial.number,
-            f"events announced the token {shown(allowed[-1] if allowed else None)}, but "
-            f"{file.path} has {shown(token)}",
-        )
+        newest = shown(allowed[-1] if allowed else None)
+        yield f"events announced the token {newest}, but {file.path} has {shown(token)}"
         return  # what it says besides is for another attempt
-    stop = None if file.data is None else file.data.get("stop")
     held = trial.teller is not None and trial.teller.token == token
     expected = trial.state if held else None
-    is_open = trial.told is None and stored.state != RUNNING
+    is_open = trial.told is None and sides.stored.state != RUNNING
     if stop != expected and not is_open:
-        yield Fault(
-            "control",
-            trial.number,
-            f"events say that it is {expected or 'to go on'}, {file.path} {shown(stop)}",
-        )
-
-
-def _was_given(attempt: Attempt, disk: Disk) -> bool:
-    """Return whether the job's file is written, which comes after the trial's files."""
-    job = disk.job(attempt.job)
-    file = job.plan if attempt.place == 0 else job.later.get(attempt.place, StudyFile(""))
-    return file.exists
+        yield f"events say that it is {expected or 'to go on'}, {file.path} {shown(stop)}"
 
 
 # The curve.
 
 
-def _curve(books: Books, trial: TrialEntry, stored: OptunaTrial, files: TrialFiles) -> Findings:
+def _curve(sides: Sides) -> Problems:
     """Optuna, events and the curve's file have the same value at every step that was reported.
 
     An attempt that goes on from a checkpoint makes the steps behind it again, and may come to
     others; what was reported stays.
     """
-    metric = books.spec["objectives"][0]["metric"]
-    lines = _first_values(files.curve, metric)
+    trial, stored = sides.trial, sides.stored.curve
+    metric = sides.books.spec["objectives"][0]["metric"]
+    lines = _first_values(sides.files.curve, metric)
     for step, event in trial.reports.items():
         value = event.data["value"]
-        if step not in stored.curve or not is_same(stored.curve[step], value):
-            yield Fault(
-                "curve",
-                trial.number,
-                f"events report {value!r} at step {step}, Optuna {stored.curve.get(step)!r}",
-            )
+        if step not in stored or not is_same(stored[step], value):
+            yield f"events report {value!r} at step {step}, Optuna {stored.get(step)!r}"
         reporter = max((a.number for a in trial.attempts if a.announced < event.id), default=0)
         attempt, line = lines.get(step, (reporter, None))
         is_cut = line is None and reporter < len(trial.attempts)
         if not is_cut and attempt <= reporter and not is_same(line, value):
-            yield Fault(
-                "curve",
-                trial.number,
-                f"events report {value!r} at step {step}, metrics.jsonl {line!r}",
-            )
+            yield f"events report {value!r} at step {step}, metrics.jsonl {line!r}"
     newest = max(trial.reports, default=-1)
-    for step, value in stored.curve.items():
+    for step, value in stored.items():
         if step in trial.reports:
             continue
         is_made = is_same(lines.get(step, (0, None))[1], value) or len(trial.attempts) > 1
         if trial.state == FINISHED or not is_made or step < newest or not math.isfinite(value):
-            yield Fault(
-                "curve",
-                trial.number,
-                f"Optuna has {value!r} at step {step}, which no event reports",
-            )
+            yield f"Optuna has {value!r} at step {step}, which no event reports"
 
 
 def _first_values(rows: Sequence[Mapping[str, Any]], metric: str) -> dict[int, tuple[int, Any]]:
@@ -430,3 +339,13 @@ def _content(file: StudyFile) -> str:
     if file.problem is not None:
         return file.problem
     return shown(file.data) if file.exists else "is missing"
+
+
+_RULES: tuple[tuple[str, Callable[[Sides], Problems]], ...] = (
+    ("params", _params),
+    ("told", _told),
+    ("told", _ended),
+    ("attempts", _results),
+    ("control", _control),
+    ("curve", _curve),
+)

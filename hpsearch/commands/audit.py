@@ -4,8 +4,8 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
-from hpsearch.audit.auditing import AuditReport, audit
-from hpsearch.audit.finding import Fault, locate
+from hpsearch.audit.auditing import AuditReport, audit, locate
+from hpsearch.audit.finding import Fault
 from hpsearch.errors import CorruptError
 from hpsearch.names import check_places
 
