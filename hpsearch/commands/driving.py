@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from hpsearch.cluster.detached import forget_retry, note_retry
+from hpsearch.cluster.executor import Executor
 from hpsearch.cluster.failures import DISK, StopFlag
 from hpsearch.cluster.pins import pin_founders
 from hpsearch.cluster.study_dir import StudyDir
@@ -16,7 +17,7 @@ from hpsearch.commands.find import study_to_resume
 from hpsearch.errors import DiskError, HpsearchError, StudyFailedError
 from hpsearch.study import requests
 from hpsearch.study.driver import Driver
-from hpsearch.study.driver_log import DriverLog
+from hpsearch.study.events import DriverLog
 from hpsearch.study.gauges import DriverFigures, GaugeKeeper
 from hpsearch.study.opening import SnapshotKeeper, open_driver
 from hpsearch.study.recorder import Outage
@@ -29,9 +30,6 @@ from hpsearch.terminal import say
 
 GLANCE_SECONDS = 0.2
 """between two looks at signals and requests"""
-
-Watch = Callable[[StudyView], None]
-Leave = Callable[[Driver], None]
 
 
 @contextmanager
@@ -50,79 +48,107 @@ def held(study: Study, folder: StudyDir, runs: Path) -> Iterator[Driver]:
         yield driver
 
 
-def drive(
-    study: Study,
-    runs: Path,
-    flag: StopFlag,
-    *,
-    resume: bool,
-    waits_at_start: bool,
-    watch: Watch,
-    leave: Leave,
-) -> StudyView:
-    """Drive until nothing is left to do, or the flag is set; return how the study is then.
+class Drive:
+    """Drives a study until nothing is left to do, or the flag is set.
 
-    Args:
-        study: to drive.
-        runs: the folder of the studies' folders.
-        flag: ends the driving.
-        resume: whether to go on with a study that a user has paused, stopped or cancelled. A user
-            who does that while it is driven lets its file be read again.
-        waits_at_start: whether to wait for a database or scheduler that does not answer yet.
-        watch: called after every round.
-        leave: called when the flag ended the driving, while the driver still holds the study.
-
-    Raises:
-        ConflictError: if another driver holds the study.
-        StorageError: if the database cannot be used, or stayed away for a day.
+    It waits for a database that goes away meanwhile, and goes on with a changed study file where a
+    user asks for that.
     """
-    folder = StudyDir((runs / study.spec.name).absolute())
-    outage = open_outage(folder, flag, waits_at_start=waits_at_start)
-    notes = DriverNotes(folder)
-    gauges = GaugeKeeper(study.spec.prometheus, lambda sentence: _tell(folder, sentence))
 
-    def work() -> StudyView | Study:
+    def __init__(
+        self,
+        study: Study,
+        runs: Path,
+        flag: StopFlag,
+        *,
+        resume: bool,
+        waits_at_start: bool,
+        watch: Callable[[StudyView], None],
+        leave: Callable[[Driver], None],
+    ) -> None:
+        """Take what to drive, and how.
+
+        Args:
+            study: to drive.
+            runs: the folder of the studies' folders.
+            flag: ends the driving.
+            resume: whether to go on with a study that a user has paused, stopped or cancelled. A
+                user who does that while it is driven lets its file be read again.
+            waits_at_start: whether to wait for a database or scheduler that does not answer yet.
+            watch: called after every round.
+            leave: called when the flag ended the driving, while the driver still holds the study.
+        """
+        self._study = study
+        self._runs = runs
+        self._flag = flag
+        self._resume = resume
+        self._watch = watch
+        self._leave = leave
+        self._folder = folder = StudyDir((runs / study.spec.name).absolute())
+        self._open_outage = partial(open_outage, folder, flag, waits_at_start=waits_at_start)
+        self._outage = self._open_outage()
+        self._notes = DriverNotes(folder)
+        self._gauges = GaugeKeeper(study.spec.prometheus, partial(_tell, folder))
+
+    def run(self) -> StudyView:
+        """Drive; return how the study is at the end.
+
+        Raises:
+            ConflictError: if another driver holds the study.
+            StorageError: if the database cannot be used, or stayed away for a day.
+        """
+        with closing(self._gauges):  # they outlast an outage of the database
+            while True:
+                build = partial(build_executor, self._study, self._folder)
+                executor = self._open_outage().run(build)
+                end = self._outage.run(partial(self._hold, executor))
+                if isinstance(end, StudyView):
+                    return end
+                self._study = end
+
+    def _hold(self, executor: Executor) -> StudyView | Study:
         """Return how the study is at the end, or its changed file, to be driven from then on."""
+        study, folder = self._study, self._folder
         with (
             DriverLog(folder.log) as log,
-            open_driver(study, runs, executor, on_event=log.write) as driver,
+            open_driver(study, self._runs, executor, on_event=log.write) as driver,
         ):
-            outage.reached()
+            self._outage.reached()
             forget_retry(folder)
             _keep_founders(study, folder)
-            driver.start(resume=resume)
+            driver.start(resume=self._resume)
             view = StudyView(study, folder, driver.state, is_driven=True)
             snapshots = SnapshotKeeper(partial(trial_line, study))
-            while (driver.is_busy or requests.waiting(folder)) and not flag.is_set:
-                is_resumed = any(request.verb == "resume" for request in requests.waiting(folder))
-                began = time.perf_counter()
-                driver.tick()
-                seconds, calls = time.perf_counter() - began, executor.num_calls
-                notes.write(tick_seconds=seconds, num_calls=calls, refusal=driver.refusal)
-                snapshots.keep(driver)
-                is_refused = driver.refusal is not None
-                gauges.keep(view, DriverFigures(seconds, calls, is_refused, driver.beats))
-                watch(view)
-                if is_resumed and spec_json(changed := study_to_resume(view)) != spec_json(study):
-                    return changed
-                if driver.is_busy:
-                    _rest(poll_seconds(study), flag, folder)
-            if flag.is_set:
-                leave(driver)
+            changed = self._do_rounds(driver, executor, view, snapshots)
+            if changed is not None:
+                return changed
+            if self._flag.is_set:
+                self._leave(driver)
             else:
                 forget_start(folder)
             snapshots.write(driver)
             return view
 
-    with closing(gauges):  # they outlast an outage of the database
-        while True:
-            executor = open_outage(folder, flag, waits_at_start=waits_at_start).run(
-                partial(build_executor, study, folder)
-            )
-            end = outage.run(work)
-            if isinstance(end, StudyView):
-                return end
-            study = end
+    def _do_rounds(
+        self, driver: Driver, executor: Executor, view: StudyView, snapshots: SnapshotKeeper
+    ) -> Study | None:
+        """Do rounds to the end; return the changed study file if a user resumes with one."""
+        folder = self._folder
+        while (driver.is_busy or requests.waiting(folder)) and not self._flag.is_set:
+            is_resumed = any(request.verb == "resume" for request in requests.waiting(folder))
+            began = time.perf_counter()
+            driver.tick()
+            seconds, calls = time.perf_counter() - began, executor.num_calls
+            self._notes.write(tick_seconds=seconds, num_calls=calls, refusal=driver.refusal)
+            snapshots.keep(driver)
+            is_refused = driver.refusal is not None
+            self._gauges.keep(view, DriverFigures(seconds, calls, is_refused, driver.beats))
+            self._watch(view)
+            if is_resumed and spec_json(changed := study_to_resume(view)) != spec_json(self._study):
+                return changed
+            if driver.is_busy:
+                _rest(poll_seconds(self._study), self._flag, folder)
+        return None
 
 
 def open_outage(folder: StudyDir, flag: StopFlag, *, waits_at_start: bool) -> Outage:

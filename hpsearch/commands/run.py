@@ -9,7 +9,7 @@ from rich.console import Console
 
 from hpsearch.cluster.failures import StopFlag, stop_flag
 from hpsearch.cluster.study_dir import StudyDir
-from hpsearch.commands.driving import broken, drive, held, open_outage
+from hpsearch.commands.driving import Drive, broken, held, open_outage
 from hpsearch.commands.executors import check_submission, outlives_the_driver
 from hpsearch.commands.export import NUM_GAMES, print_export, write_export
 from hpsearch.commands.find import find_study, runs_option
@@ -144,9 +144,10 @@ def _watched(
             if not outlives_the_driver(study) and resume:
                 _leave(driver, flag)
 
-        return drive(
+        drive = Drive(
             study, runs, flag, resume=resume, waits_at_start=not resume, watch=watch, leave=leave
         )
+        return drive.run()
 
 
 def _leave(driver: Driver, flag: StopFlag) -> None:

@@ -16,10 +16,10 @@ from hpsearch.names import check_places
 from hpsearch.report.forecast import Forecast, forecast
 from hpsearch.study.options import SlurmOptions
 from hpsearch.study.requests import load_study
-from hpsearch.study.spec import Study, read_sections, storage_url
+from hpsearch.study.spec import Study, read_sections
 from hpsearch.study.spec_checks import section_problems
 from hpsearch.study.spec_warnings import Example, example_trial, remarks
-from hpsearch.study.url import read_token
+from hpsearch.study.url import read_token, storage_url
 
 JOBS = {"trials": "a job of trials", "driver": "the driver"}
 

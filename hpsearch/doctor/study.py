@@ -23,8 +23,8 @@ from hpsearch.study.holder import is_dead
 from hpsearch.study.leases import Lease, Leases
 from hpsearch.study.options import SlurmOptions
 from hpsearch.study.requests import waiting
-from hpsearch.study.spec import Study, spec_hash, storage_url
-from hpsearch.study.url import hide_password, sqlite_file, url_problem
+from hpsearch.study.spec import Study, spec_hash
+from hpsearch.study.url import hide_password, sqlite_file, storage_url, url_problem
 
 QUESTIONS = 5
 SLOW_SECONDS = 0.2

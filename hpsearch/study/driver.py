@@ -3,31 +3,22 @@
 A tick does one round and may die anywhere: what it decides from is a fold over the event log, each
 outside action is announced by an event before it is taken, and what was announced but not confirmed
 is looked up at the executor by the next tick. So the next one continues.
-
-Which waiting trials train together: a pure function of the state.
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from hpsearch.cluster.executor import Executor
 from hpsearch.cluster.failures import CANCELLED as BY_USER
-from hpsearch.cluster.heartbeats import seconds_between
 from hpsearch.cluster.records import Heartbeat
-from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.study import requests
 from hpsearch.study.breeding.breeder import Breeder
-from hpsearch.study.breeding.generation import Judge
-from hpsearch.study.jobs import Jobs
-from hpsearch.study.observe import Curves, Observation, Silences, observe
-from hpsearch.study.options import SlurmOptions
-from hpsearch.study.pilots import Pilots
-from hpsearch.study.recorder import EventRecorder, Limits
+from hpsearch.study.jobs import Jobs, Pilots
+from hpsearch.study.observe import Observer
+from hpsearch.study.recorder import DriverContext, DriverPart, Limits
 from hpsearch.study.records import FAIL, Trial
 from hpsearch.study.requests import Request
 from hpsearch.study.results import Results
-from hpsearch.study.spec import Study
 from hpsearch.study.state import (
     BUSY,
     CANCELLED,
@@ -36,7 +27,6 @@ from hpsearch.study.state import (
     RUNNING,
     STOPPED,
     STOPPING,
-    StudyState,
 )
 from hpsearch.study.trials import Trials
 
@@ -68,85 +58,38 @@ ASKED_AT_ONCE = 50
 """trials that one transaction records; so many a driver that dies may leave to be taken up"""
 
 
-class Driver:
+class Driver(DriverPart):
     """Drives one study; `opening.open_driver` puts its parts together."""
 
-    def __init__(
-        self,
-        study: Study,
-        folder: StudyDir,
-        trials: Trials,
-        recorder: EventRecorder,
-        executor: Executor,
-        *,
-        clock: Callable[[], float],
-    ) -> None:
-        """Take what the study says, where it lies, and where its jobs run."""
-        self._spec = spec = study.spec
-        self._folder = folder
-        self._trials = trials
-        self._recorder = recorder
-        self._executor = executor
-        self._clock = clock
-        refills = self._refills = study.refills
-        self._jobs = Jobs(
-            folder,
-            trials,
-            recorder,
-            executor,
-            refills=refills,
-            heartbeat_seconds=seconds_between(spec.executor.jobs),
-            clock=clock,
-        )
-        self._pilots = Pilots(
-            folder,
-            trials,
-            recorder,
-            members_per_job=spec.executor.members_per_job,
-            refills=refills,
-            looks_ahead=isinstance(spec.executor, SlurmOptions),
-        )
-        self._limits = Limits(spec, recorder, clock)
-        self._curves, self._silences = Curves(), Silences()
-        self._beats: Mapping[int, Heartbeat] = {}
-        self._results = Results(folder, trials, recorder, executor)
+    def __init__(self, context: DriverContext) -> None:
+        super().__init__(context)
+        spec = self._study.spec
+        self._limits = Limits(context)
+        self._jobs = Jobs(context)
+        self._pilots = Pilots(context, self._jobs)
+        self._results = Results(context)
         self._breeder: Breeder | None = None
         if spec.population is not None:
             self._breeder = Breeder(
-                study,
-                spec.population,
-                folder,
-                Judge(study, spec.population, trials),
-                recorder,
-                self._jobs,
-                self._pilots,
-                self._limits,
-                clock,
+                context, spec.population, self._jobs, self._pilots, self._limits
             )
-
-    @property
-    def state(self) -> StudyState:
-        """Return what the events so far add up to."""
-        return self._recorder.state
+        trials = self._trials
+        self._observer = Observer(self._folder, self._executor, trials.metric, trials.is_rung)
+        self.beats: Mapping[int, Heartbeat] = {}
+        """the signs of life that the last round saw, by trial"""
 
     @property
     def trials(self) -> Trials:
-        """Return the trials as Optuna holds them."""
         return self._trials
 
     @property
     def refusal(self) -> str | None:
-        """Return what the executor said if it took no jobs the last time."""
+        """What the executor said if it took no jobs the last time."""
         return self._jobs.refusal
 
     @property
-    def beats(self) -> Mapping[int, Heartbeat]:
-        """Return the signs of life that the last round saw, by trial."""
-        return self._beats
-
-    @property
     def is_busy(self) -> bool:
-        """Return whether there is something to decide, or to wait for."""
+        """Whether there is something to decide, or to wait for."""
         return self.state.status in BUSY or bool(self.state.live_jobs())
 
     def start(self, *, resume: bool = True) -> None:
@@ -205,10 +148,7 @@ class Driver:
             requests.forget(self._folder, request)
 
     def _failed(self, request: Request) -> list[int]:
-        """Return the trials to try again, of those that a request names.
-
-        None of a population: there, selection decides what comes after a failure.
-        """
+        """Return the failed trials that a request names, none of a population, which selects."""
         if self._breeder is not None:
             return []
         tried = {trial.retry_of for trial in self.state.trials.values()} | {*self.state.retries}
@@ -216,8 +156,8 @@ class Driver:
         return sorted(failed & set(request.trials))
 
     def _look(self) -> None:
-        seen = self._observe()
-        self._beats = seen.beats
+        seen = self._observer.observe(self.state, now=self._clock())
+        self.beats = seen.beats
         self._jobs.follow(seen)
         self._results.report(seen)
         self._results.end_attempts(seen)
@@ -227,18 +167,6 @@ class Driver:
         if self.state.status == CANCELLED:
             self._results.fail_all(BY_USER, "the study was cancelled")
             self._jobs.cancel()
-
-    def _observe(self) -> Observation:
-        return observe(
-            self.state,
-            self._folder,
-            self._executor,
-            self._trials.metric,
-            self._trials.is_rung,
-            self._curves,
-            self._silences,
-            now=self._clock(),
-        )
 
     # Decide and act.
 
@@ -251,7 +179,7 @@ class Driver:
             self._breeder.submit(self._free_jobs())
 
     def _free_jobs(self) -> int:
-        at_once, room = self._spec.executor.jobs, self._executor.max_jobs
+        at_once, room = self._study.spec.executor.jobs, self._executor.max_jobs
         # With no room for even one, a job is submitted all the same: its refusal says why.
         allowed = at_once if room is None else min(at_once, max(1, room))
         return allowed - len(self.state.live_jobs())
@@ -265,14 +193,13 @@ class Driver:
         if self.state.status != RUNNING:
             return
         free = self._free_jobs() - len({trial.job for trial in self.state.waiting()} - {None})
-        places = free * self._spec.executor.members_per_job + self._pilots.places
+        places = free * self._study.spec.executor.members_per_job + self._pilots.places
         places -= sum(trial.job is None for trial in self.state.waiting())
         self._trials.recount()
         while places > 0 and self._will_ask():
             places -= self._ask_for(min(places, ASKED_AT_ONCE))
 
     def _will_ask(self) -> bool:
-        """Return whether there may be more trials than there are."""
         if self._breeder is not None and not self.state.population.planned:
             return False
         return self.state.status == RUNNING and bool(
@@ -311,11 +238,11 @@ class Driver:
         waiting = groups(
             [trial for trial in self.state.waiting() if trial.attempts or not stops],
             kin=self._trials.kin,
-            members_per_job=self._spec.executor.members_per_job,
+            members_per_job=self._study.spec.executor.members_per_job,
         )
         left = self._pilots.give(waiting)
         breeds_on = self._breeder is not None and not stops and self._breeder.will_go_on
-        if self._refills and not (left or breeds_on or self._will_ask()):
+        if self._study.refills and not (left or breeds_on or self._will_ask()):
             self._pilots.close_all()
         if not breeds_on:  # else those that are idle now will be needed
             self._pilots.close_idle()

@@ -1,16 +1,13 @@
-"""The one place that connects to databases and repeats what passes by itself; see `faults`.
+"""Connecting to databases: what passes by itself is repeated, and what every error means.
 
-What passes by itself is repeated for PATIENCE seconds with growing pauses. A database that is still
-away then is a `StorageUnavailableError`, which `outage` waits out; everything else is wrong and
-stays wrong until it is changed.
-
-What the errors of database drivers mean: away, busy, or wrong, and the sentence for each.
+What may pass by itself (a server that is away, a lock) is repeated for PATIENCE seconds with
+growing pauses. A database that is still away then is a `StorageUnavailableError`, which
+`recorder.Outage` waits out; everything else is wrong and stays wrong until it is changed.
 """
 
 import random
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import unquote
@@ -59,50 +56,43 @@ _BUSY = (
 )
 
 
-@dataclass(frozen=True)
-class _Cause:
-    """Words in a driver's message, and the error that a user gets for them."""
-
-    words: tuple[str, ...]
-    error: type[HpsearchError]
-    sentence: str
-
-
-_CAUSES = (
-    _Cause(
+_Cause = tuple[tuple[str, ...], type[HpsearchError], str]
+"""words in a driver's message; the error that a user gets for them, and its sentence"""
+_CAUSES: tuple[_Cause, ...] = (
+    (
         ("database or disk is full", "no space left", "disk full", "could not extend file"),
         DiskError,
         "the disk of the database {url} is full; free some space and run the command again",
     ),
-    _Cause(
+    (
         ("readonly database", "read-only"),
         DiskError,
         "the database {url} can be read but not written; check the permissions of its file, "
         "its directory or its role",
     ),
-    _Cause(
+    (
         ("disk i/o error",),
         DiskError,
         "the disk or network file system of the database {url} failed; check it, or keep the "
         "database on a local disk or a server",
     ),
-    _Cause(
+    (
         ("file is not a database", "malformed"),
         StorageError,
         "the file of {url} is no intact SQLite database; restore it from a copy, or give storage "
         "another file",
     ),
-    _Cause(
+    (
         ("unable to open database file",),
         StorageError,
         "the database file of {url} cannot be opened; check that it is a file and its permissions",
     ),
-    _Cause(
+    (
         ("no such table", "doesn't exist", "undefinedtable", "unknown table"),
         StorageError,
         "the database {url} holds no study of hpsearch; check the URL, or create the study first",
     ),
-    _Cause(
+    (
         (
             "access denied",
             "authentication failed",
@@ -114,27 +104,29 @@ _CAUSES = (
         StorageError,
         "the database {url} does not permit this user ({detail}); check user, password and rights",
     ),
-    _Cause(
+    (
         (" does not exist", "unknown database"),
         StorageError,
         "the server of {url} has no such database or user ({detail}); create it first, or check "
         "the URL",
     ),
-    _Cause(
+    (
         ("database is locked", "lock wait timeout"),
         StorageUnavailableError,
         "the database {url} was locked by another process for {patience:.0f} seconds; end that "
         "process, or use a server instead of a file on a network file system",
     ),
+    (
+        (),
+        StorageError,
+        "the database {url} cannot be used ({detail}); check the URL and the server",
+    ),
 )
-_UNAVAILABLE = _Cause(
+_UNAVAILABLE: _Cause = (
     _AWAY,
     StorageUnavailableError,
     "the database {url} cannot be used now ({detail}); check the URL and the server, then run the "
     "same command again",
-)
-_OTHER = _Cause(
-    (), StorageError, "the database {url} cannot be used ({detail}); check the URL and the server"
 )
 
 
@@ -146,7 +138,6 @@ def is_away(fault: Exception) -> bool:
 
 
 def passes(fault: Exception) -> bool:
-    """Return whether an error may pass by itself."""
     busy = isinstance(fault, DBAPIError) and any(word in _text(fault) for word in _BUSY)
     return busy or is_away(fault)
 
@@ -164,29 +155,25 @@ def translate(fault: Exception, url: str, patience: float) -> HpsearchError:
             f"{hide_password(url)!r} is no database URL that SQLAlchemy knows; write "
             f"sqlite:///file.db, postgresql+psycopg://user@host/name or mysql+pymysql://..."
         )
-    cause = _cause(fault)
-    sentence = cause.sentence.format(
-        url=hide_password(url), detail=_detail(fault, url), patience=patience
-    )
-    return cause.error(sentence)
-
-
-def _cause(fault: Exception) -> _Cause:
-    if is_away(fault):
-        return _UNAVAILABLE
     text = _text(fault)
-    return next((cause for cause in _CAUSES if any(word in text for word in cause.words)), _OTHER)
+    causes = (cause for cause in _CAUSES if not cause[0] or any(word in text for word in cause[0]))
+    _, error, sentence = _UNAVAILABLE if is_away(fault) else next(causes)
+    detail = _detail(fault, url)
+    return error(sentence.format(url=hide_password(url), detail=detail, patience=patience))
 
 
 def _text(fault: Exception) -> str:
-    original = fault.orig if isinstance(fault, DBAPIError) else fault
+    original = _original(fault)
     return f"{type(original).__name__} {original}".lower()
 
 
+def _original(fault: Exception) -> BaseException | None:
+    return fault.orig if isinstance(fault, DBAPIError) else fault
+
+
 def _detail(fault: Exception, url: str) -> str:
-    """Return the first line of the driver's message, which may quote the URL."""
-    original = fault.orig if isinstance(fault, DBAPIError) else fault
-    line = str(original).strip().partition("\n")[0]
+    """Return the first line of the driver's message, without the password that it may quote."""
+    line = str(_original(fault)).strip().partition("\n")[0]
     secret = password(url)
     for written in (secret, unquote(secret)) if secret else ():
         line = line.replace(written, "***")
@@ -245,11 +232,7 @@ def engine_options(url: str) -> dict[str, Any]:
 
 
 def create_directory(url: str) -> None:
-    """Create the directory of a SQLite file.
-
-    Raises:
-        DiskError: if that is not possible.
-    """
+    """Create the directory of a SQLite file; a DiskError if that is not possible."""
     file = sqlite_file(url)
     if file:
         try:
@@ -269,11 +252,7 @@ def persist(
     An operation is repeated only if it leaves nothing behind when it fails, or the same when it is
     done twice. A violated constraint is not translated, because it answers a question; except when
     the operation ``creates`` tables, which means that another process does so at the same time.
-
-    Raises:
-        StorageUnavailableError: if the database stayed away or locked.
-        StorageError: if it cannot be used.
-        DiskError: if it cannot be written.
+    Other failures are raised as `translate` says.
     """
     end = time.monotonic() + patience
     for pause in _pauses():

@@ -1,20 +1,25 @@
 """The event log: what happened in a study, append-only; everything else is a fold over it.
 
-The graph of descent in SQL: checkpoints that others may descend from, and their parents.
+`DriverLog` writes the same for people, a line an event.
 
-It is written together with the event that tells how a trial of a population ended, so that graph
-and events never disagree.
+The graph of descent (checkpoints that others may descend from, and their parents) is written with
+the event that tells how a trial of a population ended, so that graph and events never disagree.
 """
 
 import json
+import time
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Any, Self
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from hpsearch.errors import unwritten
 from hpsearch.files import parse_json
+from hpsearch.printable import printable
 from hpsearch.study.database import CheckpointRow, Database, EventRow, ParentRow
 from hpsearch.study.leases import Lease, check_lease
 
@@ -38,22 +43,12 @@ class Node:
 
     @classmethod
     def of(cls, data: dict[str, Any]) -> "Node":
-        """Return what an event holds."""
         return cls(**{**data, "parents": tuple(data["parents"])})
 
 
 def add_node(session: Session, study_id: int, node: Node) -> None:
-    """Write a checkpoint and its parents."""
-    row = CheckpointRow(
-        study_id=study_id,
-        trial=node.trial,
-        step=node.step,
-        sha256=node.sha256,
-        operator=node.operator,
-        adopted=node.adopted,
-        seed=node.seed,
-        changes=json.dumps(node.changes),
-    )
+    columns = {key: value for key, value in vars(node).items() if key != "parents"}
+    row = CheckpointRow(study_id=study_id, **columns | {"changes": json.dumps(node.changes)})
     session.add(row)
     session.flush()
     for position, parent in enumerate(node.parents):
@@ -62,38 +57,24 @@ def add_node(session: Session, study_id: int, node: Node) -> None:
 
 def read_nodes(database: Database, study_id: int) -> list[Node]:
     """Return the checkpoints of a study, by trial and step."""
-    checkpoints = (
-        select(CheckpointRow)
-        .where(CheckpointRow.study_id == study_id)
-        .order_by(CheckpointRow.trial, CheckpointRow.step)
-    )
-    edges = (
-        select(ParentRow)
-        .join(CheckpointRow, ParentRow.checkpoint_id == CheckpointRow.id)
-        .where(CheckpointRow.study_id == study_id)
-        .order_by(ParentRow.checkpoint_id, ParentRow.position)
-    )
+    own = CheckpointRow.study_id == study_id
+    checkpoints = select(CheckpointRow).where(own)
+    checkpoints = checkpoints.order_by(CheckpointRow.trial, CheckpointRow.step)
+    edges = select(ParentRow).join(CheckpointRow, ParentRow.checkpoint_id == CheckpointRow.id)
+    edges = edges.where(own).order_by(ParentRow.checkpoint_id, ParentRow.position)
 
     def work(session: Session) -> list[Node]:
-        parents: dict[int, list[str]] = {}
+        parents = defaultdict[int, list[str]](list)
         for edge in session.scalars(edges):
-            parents.setdefault(edge.checkpoint_id, []).append(edge.sha256)
-        return [_node(row, parents.get(row.id, [])) for row in session.scalars(checkpoints)]
+            parents[edge.checkpoint_id].append(edge.sha256)
+        return [_node(row, parents[row.id]) for row in session.scalars(checkpoints)]
 
     return database.transaction(work)
 
 
 def _node(row: CheckpointRow, parents: list[str]) -> Node:
-    return Node(
-        trial=row.trial,
-        step=row.step,
-        sha256=row.sha256,
-        parents=tuple(parents),
-        operator=row.operator,
-        adopted=row.adopted,
-        seed=row.seed,
-        changes=json.loads(row.changes),
-    )
+    origin = (tuple(parents), row.operator, row.adopted, row.seed, json.loads(row.changes))
+    return Node(row.trial, row.step, row.sha256, *origin)
 
 
 @dataclass(frozen=True)
@@ -135,22 +116,28 @@ class EventLog:
     ) -> list[Event]:
         """Write events in one transaction, all or none; return them with their ids.
 
-        Raises:
-            ConflictError: if a lease is given and another driver has taken the study meanwhile.
+        Raises as `check_lease` if a lease is given.
         """
 
         def work(session: Session) -> list[Event]:
             if lease is not None:
                 check_lease(session, lease)
-            rows = [_row(study_id, event) for event in events]
+            texts = [json.dumps(event.data) for event in events]
+            rows = [
+                EventRow(study_id=study_id, **vars(event) | {"data": text})
+                for event, text in zip(events, texts, strict=True)
+            ]
             session.add_all(rows)
             session.flush()
             for event in events:
-                if event.data.get("node") is not None:
-                    add_node(session, study_id, Node.of(event.data["node"]))
-                for lent in event.data.get("lent", ()):
-                    add_node(session, study_id, Node.of(lent))
-            return [_event(row) for row in rows]
+                for node in (event.data.get("node"), *event.data.get("lent", ())):
+                    if node is not None:
+                        add_node(session, study_id, Node.of(node))
+            # As they are read again, with lists and texts as keys.
+            return [
+                Event(row.id, **vars(event) | {"data": parse_json(text)})
+                for row, event, text in zip(rows, events, texts, strict=True)
+            ]
 
         return self._database.transaction(work)
 
@@ -173,25 +160,46 @@ class EventLog:
         return self._database.transaction(work)
 
 
-def _row(study_id: int, event: NewEvent) -> EventRow:
-    return EventRow(
-        study_id=study_id,
-        at=event.at,
-        kind=event.kind,
-        trial=event.trial,
-        attempt=event.attempt,
-        job=event.job,
-        data=json.dumps(event.data),
-    )
+class DriverLog:
+    """The driver's log, for people: a line for every event, in a file opened at the first one."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: Any = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._file is not None:
+            self._file.close()
+
+    def write(self, event: NewEvent) -> None:
+        """Log one event; a DiskError if the file cannot be written."""
+        try:
+            if self._file is None:
+                self._path.parent.mkdir(parents=True, exist_ok=True)
+                self._file = self._path.open("a", encoding="utf-8", buffering=1)
+            self._file.write(line(event) + "\n")
+        except OSError as error:
+            raise unwritten(self._path, error) from error
+
+    def note(self, sentence: str) -> None:
+        """Log something else that people should know."""
+        self.write(NewEvent("note", time.time(), data={"message": sentence}))
 
 
-def _event(row: EventRow) -> Event:
-    return Event(
-        id=row.id,
-        kind=row.kind,
-        at=float(row.at),
-        trial=row.trial,
-        attempt=row.attempt,
-        job=row.job,
-        data=parse_json(row.data),
-    )
+_DETAILS = ("status", "state", "kind", "step", "value", "failure", "message", "id")
+"""keys of an event's data that its line shows"""
+
+
+def line(event: NewEvent) -> str:
+    """Return an event as one line: when, what, which trial and job, details."""
+    when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(event.at))
+    which = [
+        f"{name} {value}"
+        for name, value in (("trial", event.trial), ("attempt", event.attempt), ("job", event.job))
+        if value is not None
+    ]
+    details = [f"{k}={v}" for k, v in event.data.items() if k in _DETAILS and v not in (None, "")]
+    return printable(" ".join(" ".join([when, event.kind, *which, *details]).splitlines()))

@@ -1,4 +1,4 @@
-"""Names of processes that hold a lease, and whether such a process still lives."""
+"""Names of processes that hold a lease, and whether such a process still lives; no SQL."""
 
 import os
 import re
@@ -17,25 +17,19 @@ def own_name() -> str:
 
 
 def name_of(pid: int) -> str:
-    """Return such a name of another process of this host.
-
-    Raises:
-        psutil.NoSuchProcess: if it has ended.
-    """
+    """Return such a name of a process of this host; raises psutil.NoSuchProcess."""
     process = psutil.Process(pid)
     return f"{socket.gethostname()}/{process.pid}/{process.create_time():.2f}"
 
 
 def is_of_this_host(name: str) -> bool:
-    """Return whether the process ``name`` ran on this host."""
     return name.partition("/")[0] == socket.gethostname()
 
 
 def is_dead(name: str) -> bool:
     """Return whether the process ``name`` ran on this host and runs no more.
 
-    Of a process on another host nothing is known, nor of what is no such name; its lease must
-    expire.
+    Of a process on another host, and of what is no such name, nothing is known.
     """
     match = _NAME.fullmatch(name)
     if match is None or match["host"] != socket.gethostname():

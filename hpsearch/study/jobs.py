@@ -5,71 +5,47 @@ something to look up. What the executor then knows of the job is confirmed; what
 after `Executor.patience` seconds never began.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict
+from typing import Any
 from uuid import uuid4
 
 from hpsearch import yaml_file
 from hpsearch.cluster.executor import (
-    Executor,
     SchedulerSilentError,
     SubmissionRefusedError,
     shared_part,
 )
+from hpsearch.cluster.heartbeats import seconds_between
 from hpsearch.cluster.records import Assignment, Control, JobPlan
-from hpsearch.cluster.study_dir import JobDir, StudyDir
+from hpsearch.cluster.study_dir import JobDir
+from hpsearch.errors import CorruptError
 from hpsearch.study.observe import Observation
-from hpsearch.study.recorder import EventRecorder
+from hpsearch.study.options import SlurmOptions
+from hpsearch.study.recorder import DriverContext, DriverPart
 from hpsearch.study.records import Job, Trial
-from hpsearch.study.state import StudyState
-from hpsearch.study.trials import Trials
 
 FIRST_PAUSE, LONGEST_PAUSE = 10.0, 300.0
 """seconds without submissions after one that failed, doubled each time"""
 
 
-class Jobs:
+class Jobs(DriverPart):
     """What the driver does with an executor."""
 
-    def __init__(
-        self,
-        folder: StudyDir,
-        trials: Trials,
-        recorder: EventRecorder,
-        executor: Executor,
-        *,
-        refills: bool,
-        heartbeat_seconds: float,
-        clock: Callable[[], float],
-    ) -> None:
-        """Take where the study lies and where its jobs run.
-
-        ``refills`` says whether a pilot may be given more while it trains, ``heartbeat_seconds``
-        how often a job gives a sign of life.
-        """
-        self._folder = folder
-        self._trials = trials
-        self._recorder = recorder
-        self._executor = executor
-        self._refills = refills
-        self._heartbeat_seconds = heartbeat_seconds
-        self._clock = clock
+    def __init__(self, context: DriverContext) -> None:
+        super().__init__(context)
         self._pause = FIRST_PAUSE
-        self._batch = executor.max_batch
+        self._batch = self._executor.max_batch
         """jobs that one submission holds, as far as the executor took so many"""
         self._not_before = 0.0
         self.refusal: str | None = None
         """what the executor said when it last refused jobs; None after it took some"""
 
-    @property
-    def _state(self) -> StudyState:
-        return self._recorder.state
-
     def follow(self, seen: Observation) -> None:
         """Record which announced jobs the executor has, and which have begun to run."""
         event, events = self._recorder.event, []
-        for job in self._state.live_jobs():
+        for job in self.state.live_jobs():
             status = seen.jobs.get(job.name)
             if status is None:
                 continue
@@ -80,9 +56,8 @@ class Jobs:
         self._recorder.record_all(events)
 
     def end(self, seen: Observation) -> None:
-        """Record the jobs that are gone."""
         events = []
-        for job in self._state.live_jobs():
+        for job in self.state.live_jobs():
             if job.name in seen.gone:
                 status = seen.jobs.get(job.name)
                 known = {"kind": status.failure, "ended_at": status.ended_at} if status else {}
@@ -95,10 +70,6 @@ class Jobs:
         """Submit a job for each group of trials, unless the executor needs a rest.
 
         After a refusal fewer jobs are submitted at once, since a site may limit a user's jobs.
-
-        Raises:
-            DiskError: if the files of a job cannot be written.
-            ConflictError: if another driver has taken the study.
         """
         left = list(groups)
         while left and not self._rests():
@@ -107,14 +78,14 @@ class Jobs:
             del left[:size]
 
     def submit_match(self, number: int) -> None:
-        """Submit a job that plays a match, unless the executor needs a rest.
-
-        Raises:
-            DiskError: if its file cannot be written.
-            ConflictError: if another driver has taken the study.
-        """
-        if not self._rests():
-            self._start([self._announce_match(number)])
+        """Submit a job that plays a match, unless the executor needs a rest."""
+        if self._rests():
+            return
+        job, gpus = self._new_job(), self._executor.gpus_per_job
+        data = {"trials": [], "gpus": gpus, "match": number}
+        self._recorder.record("announced", job=job.name, data=data)
+        job.write(JobPlan((), self._executor.num_threads, 0.0, refills=False, match=number))
+        self._start([job])
 
     def interrupt(self) -> None:
         """Ask all jobs to save their trials and leave; may be repeated."""
@@ -137,8 +108,8 @@ class Jobs:
                 self._executor.cancel(chosen)
 
     def cancel_silent(self) -> None:
-        """End the jobs whose trials were given up because nothing was heard of them."""
-        names = [job.name for job in self._state.live_jobs() if job.is_silent]
+        """End the jobs that were given up because nothing was heard of their trials."""
+        names = [job.name for job in self.state.live_jobs() if job.is_silent]
         if names:
             self.cancel(names)
 
@@ -152,26 +123,25 @@ class Jobs:
         events = [
             self._recorder.event("interrupting", job=job.name)
             for job, _ in jobs
-            if not self._state.jobs[job.name].interrupted
+            if not self.state.jobs[job.name].interrupted
         ]
         self._recorder.record_all(events)
 
     def _submitted(self) -> list[tuple[JobDir, str]]:
         return [
             (self._folder.job(job.name), job.id)
-            for job in self._state.live_jobs()
+            for job in self.state.live_jobs()
             if job.id is not None
         ]
 
     def _start(self, jobs: Sequence[JobDir]) -> None:
-        """Submit jobs that were announced."""
         try:
             ids = self._executor.submit(jobs)
         except SubmissionRefusedError as error:
             self.refusal = str(error)
             self._batch = max(1, len(jobs) // 2)
             self._rest()
-            self._withdraw([self._state.jobs[job.name] for job in jobs])
+            self._withdraw([self.state.jobs[job.name] for job in jobs])
             return
         except SchedulerSilentError:
             self._rest()  # the next looks tell whether it took them
@@ -186,39 +156,40 @@ class Jobs:
 
     def _announce(self, groups: Sequence[Sequence[Trial]]) -> list[JobDir]:
         """Announce a job for each group of trials, all at once, and write their files."""
-        first = len(self._state.jobs) + 1
-        jobs = [self._folder.job(f"{first + index:05d}") for index in range(len(groups))]
-        plans = [new_attempts(group) for group in groups]
-        gpus = self._executor.gpus_per_job
+        plans = {self._new_job(index): new_attempts(group) for index, group in enumerate(groups)}
         pilot = {"pilot": True} if self._executor.pilot_seconds else {}
+        more = {"gpus": self._executor.gpus_per_job} | pilot
         self._recorder.record_all(
             [
-                self._recorder.event(
-                    "announced",
-                    job=job.name,
-                    data={"trials": [asdict(assignment) for assignment in plan], "gpus": gpus}
-                    | pilot,
-                )
-                for job, plan in zip(jobs, plans, strict=True)
+                self._recorder.event("announced", job=job.name, data=_trials_of(plan) | more)
+                for job, plan in plans.items()
             ]
         )
-        for job, group, plan in zip(jobs, groups, plans, strict=True):
+        threads, seconds = self._executor.num_threads, self._executor.pilot_seconds
+        # Trials that no other joins train in step, and go on so after a kill.
+        refills = self._study.refills and seconds > 0
+        pause = seconds_between(self._study.spec.executor.jobs)
+        for job, plan in plans.items():
             self._recorder.keep_lease()  # many files may take long
-            write_trials(self._folder, self._trials, group, plan)
-            threads, seconds = self._executor.num_threads, self._executor.pilot_seconds
-            # Trials that no other joins train in step, and go on so after a kill.
-            refills = self._refills and seconds > 0
-            pause = self._heartbeat_seconds
+            self.write_trials(plan)
             job.write(JobPlan(plan, threads, seconds, refills, heartbeat_seconds=pause))
-        return jobs
+        return list(plans)
 
-    def _announce_match(self, number: int) -> JobDir:
-        job = self._folder.job(f"{len(self._state.jobs) + 1:05d}")
-        gpus = self._executor.gpus_per_job
-        data = {"trials": [], "gpus": gpus, "match": number}
-        self._recorder.record("announced", job=job.name, data=data)
-        job.write(JobPlan((), self._executor.num_threads, 0.0, refills=False, match=number))
-        return job
+    def _new_job(self, index: int = 0) -> JobDir:
+        return self._folder.job(f"{len(self.state.jobs) + 1 + index:05d}")
+
+    def write_trials(self, attempts: Sequence[Assignment]) -> None:
+        """Write the files of trials that are about to run; doing it again changes nothing.
+
+        A trial that was told since must not be told to go on.
+        """
+        for attempt in attempts:
+            trial = self.state.trials[attempt.trial]
+            if trial.told is None:
+                files, config = self._folder.trial(trial.number), self._trials.plain_config(trial)
+                lineage, island = self._trials.lineage(trial), self._trials.island(trial)
+                files.create(yaml_file.dump(config), lineage, island)
+                files.write_control(Control(attempt.token, stop=None))
 
     def _withdraw(self, jobs: Sequence[Job]) -> None:
         """End jobs that never reached the executor; their trials wait again."""
@@ -226,7 +197,7 @@ class Jobs:
         event, events = self._recorder.event, []
         for job in jobs:
             for number in sorted(job.running):
-                trial = self._state.trials[number]
+                trial = self.state.trials[number]
                 data = {**never, "step": trial.step}
                 ended = event("attempt_ended", trial=number, attempt=trial.attempts, data=data)
                 events.append(ended)
@@ -242,21 +213,156 @@ class Jobs:
         self._pause = min(2 * self._pause, LONGEST_PAUSE)
 
 
+class Pilots(DriverPart):
+    """The pilots of a study: jobs that take more trials than their first ones.
+
+    What a process pays once (imports, the device, compilation) is then paid once for all of them.
+    A trial that ends leaves a place, which the next one of its shape takes. A group of trials is
+    announced by an event before its files are written; where a driver died in between, the next
+    one writes them.
+    """
+
+    def __init__(self, context: DriverContext, jobs: Jobs) -> None:
+        super().__init__(context)
+        self._jobs = jobs
+        self._members_per_job = self._study.spec.executor.members_per_job
+        self._refills = self._study.refills
+        """whether a job gets more while some of its trials still train, not when all have ended"""
+        # A trial that has come to its last rung counts as ended, so that its place need not wait
+        # for a driver that comes by once in a while.
+        self._looks_ahead = isinstance(self._study.spec.executor, SlurmOptions)
+        self._is_repaired = False
+
+    @property
+    def places(self) -> int:
+        """How many more trials all jobs can take now."""
+        return sum(self._places(job) for job in self._open())
+
+    def give(self, groups: Sequence[list[Trial]]) -> list[list[Trial]]:
+        """Give each job trials of its shape; return the groups that are left."""
+        left = list(groups)
+        for job in self._open():
+            places = self._places(job) if left else 0
+            chosen = self._chosen(job, left, places) if places else []
+            if chosen:
+                attempts = new_attempts(chosen)
+                self._recorder.record("announced", job=job.name, data=_trials_of(attempts))
+                self._write(job, attempts)
+                numbers = {trial.number for trial in chosen}
+                rest = ([trial for trial in group if trial.number not in numbers] for group in left)
+                left = [group for group in rest if group]
+        return left
+
+    def _chosen(self, job: Job, groups: Sequence[list[Trial]], places: int) -> list[Trial]:
+        """Return the trials that a job is given; where none are refilled, those of one group."""
+        fitting = [group for group in groups if self._fits(job, group)]
+        if not self._refills:
+            fitting = fitting[:1]
+        return [trial for group in fitting for trial in group][:places]
+
+    def give_match(self, number: int) -> bool:
+        """Give a match to a job that trains no trial; return whether there was one."""
+        for job in self._idle():
+            data = {"trials": [], "match": number}
+            self._recorder.record("announced", job=job.name, data=data)
+            self._folder.job(job.name).write_next_match(len(job.groups) - 1, number)
+            return True
+        return False
+
+    @property
+    def num_leaving(self) -> int:
+        """How many jobs have nothing left to train or play, and only need time to go."""
+        going = [job for job in self.state.live_jobs() if job.closed or job.is_leaving]
+        return sum(not (job.running or self._plays(job)) for job in going)
+
+    def close_idle(self, at_most: int | None = None) -> None:
+        """Let jobs go for which there is nothing to do, all of them if no number is given."""
+        self._close(self._idle()[:at_most])
+
+    def close_all(self) -> None:
+        """Let all jobs go when they have trained what they have."""
+        self._close(self._open())
+
+    def repair(self) -> None:
+        """Write what the driver before announced and did not live to write; once is enough."""
+        if self._is_repaired:
+            return
+        for job in self.state.live_jobs():
+            last = len(job.groups) - 1
+            files = self._folder.job(job.name)
+            # What was announced before has been written: one died at the newest.
+            if last and _lacks(files, last):
+                if job.groups[-1]:
+                    self._write(job, [Assignment(*group) for group in job.groups[-1]])
+                elif job.match is not None:
+                    files.write_next_match(last, job.match)
+            if job.closed and _lacks(files, last + 1):
+                files.write_next(last + 1, ())
+        self._is_repaired = True
+
+    def _write(self, job: Job, attempts: Sequence[Assignment]) -> None:
+        self._jobs.write_trials(attempts)
+        self._folder.job(job.name).write_next(len(job.groups) - 1, attempts)
+
+    def _idle(self) -> list[Job]:
+        """Return the pilots that run, may be given more, and have nothing to do."""
+        return [job for job in self._open() if not (job.running or self._plays(job))]
+
+    def _plays(self, job: Job) -> bool:
+        match = self.state.population.match
+        return match is not None and match.job == job.name
+
+    def _open(self) -> list[Job]:
+        """Return the pilots that run and may be given more."""
+        return [
+            job
+            for job in self.state.live_jobs()
+            if job.is_pilot
+            and job.began_at is not None
+            and not (job.closed or job.interrupted or job.is_leaving)
+        ]
+
+    def _places(self, job: Job) -> int:
+        if self._plays(job):
+            return 0
+        if not job.running:
+            return self._members_per_job
+        if not self._refills:
+            return 0
+        staying = len(job.running)
+        if self._looks_ahead:
+            trials = (self.state.trials[number] for number in job.running)
+            staying = sum(not self._trials.is_at_last_rung(trial) for trial in trials)
+        # Twice as many at most: short trials are at their last rung from the beginning.
+        return max(0, min(job.slots - staying, 2 * job.slots - len(job.running)))
+
+    def _fits(self, job: Job, group: Sequence[Trial]) -> bool:
+        """Return whether a group can train in a job; one that needs a GPU of its own cannot."""
+        if group[0].is_alone:
+            return False
+        first, _, _ = job.groups[0][0]
+        return self._trials.shape(group[0]) == self._trials.shape(self.state.trials[first])
+
+    def _close(self, jobs: Sequence[Job]) -> None:
+        events = [self._recorder.event("job_closed", job=job.name) for job in jobs]
+        self._recorder.record_all(events)
+        for job in jobs:
+            self._folder.job(job.name).write_next(len(job.groups), ())
+
+
+def _lacks(files: JobDir, number: int) -> bool:
+    """Return whether the file that gives a job more is missing or damaged."""
+    try:
+        return files.read_next(number) is None
+    except CorruptError:
+        return True
+
+
 def new_attempts(group: Sequence[Trial]) -> tuple[Assignment, ...]:
     """Return the next attempt at each of some trials, with a token that no attempt had before."""
     return tuple(Assignment(trial.number, trial.attempts + 1, uuid4().hex) for trial in group)
 
 
-def write_trials(
-    folder: StudyDir, trials: Trials, group: Sequence[Trial], attempts: Sequence[Assignment]
-) -> None:
-    """Write the files of trials that are about to run; doing it again changes nothing.
-
-    Raises:
-        DiskError: if that is not possible.
-    """
-    for trial, attempt in zip(group, attempts, strict=True):
-        files = folder.trial(trial.number)
-        config = trials.plain_config(trial)
-        files.create(yaml_file.dump(config), trials.lineage(trial), trials.island(trial))
-        files.write_control(Control(attempt.token, stop=None))
+def _trials_of(attempts: Sequence[Assignment]) -> dict[str, Any]:
+    """Return what an announcement holds of its trials."""
+    return {"trials": [asdict(attempt) for attempt in attempts]}

@@ -33,11 +33,7 @@ class Leases:
         self._database = database
 
     def acquire(self, study_id: int, *, holder: str, now: float, ttl: float) -> Lease:
-        """Return a lease for ``ttl`` seconds.
-
-        Raises:
-            ConflictError: if another driver holds the study.
-        """
+        """Return a lease for ``ttl`` seconds; a ConflictError if another driver holds the study."""
 
         def work(session: Session) -> Lease:
             # One statement decides, so of two processes one finds the row already taken.
@@ -72,11 +68,7 @@ class Leases:
         return self._database.transaction(work)
 
     def renew(self, lease: Lease, *, now: float, ttl: float) -> Lease:
-        """Return the lease with a new end, ``ttl`` seconds from now.
-
-        Raises:
-            ConflictError: if another driver has taken the study after the lease expired.
-        """
+        """Return the lease with a new end, ``ttl`` seconds from now; raises as `check_lease`."""
         renewed = replace(lease, expires_at=now + ttl)
 
         def work(session: Session) -> None:

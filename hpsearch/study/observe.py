@@ -1,9 +1,8 @@
 """What the driver sees of the outside world in one look: jobs, and what attempts wrote."""
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
-from pathlib import Path
 
 from hpsearch.cluster.executor import Executor, JobStatus, SchedulerSilentError
 from hpsearch.cluster.failures import LOST, SILENT
@@ -50,8 +49,6 @@ class Observation:
 
 @dataclass(frozen=True)
 class Sign:
-    """The last sign of life of a running attempt."""
-
     beat: Heartbeat
     age: float
     """seconds, by the file system's clock"""
@@ -72,9 +69,7 @@ class Silences:
     def listen(self, heard: Mapping[int, Heartbeat | None], now: float) -> dict[int, float]:
         """Return the seconds without a newer sign of life, by trial; called once a round.
 
-        Args:
-            heard: the last sign of life of each attempt, None of one without any.
-            now: seconds since the epoch.
+        ``heard`` holds the last sign of life of each attempt, None of one without any.
         """
         known, self._known = self._known, {}
         for number, beat in heard.items():
@@ -84,102 +79,142 @@ class Silences:
         return {number: seconds for number, (_, seconds, _) in self._known.items()}
 
 
-IsRung = Callable[[Trial, int], bool]
-
-
-class Curves:
-    """Which curves held nothing new when they were last read, so that they need not be read again.
-
-    It saves time and nothing else: a driver that begins without it sees the same.
-    """
-
-    def __init__(self) -> None:
-        self._known: dict[int, Stamp] = {}
-        """of the files in which there was nothing new, by trial"""
-
-    def news(
-        self, folder: StudyDir, trial: Trial, metric: str, is_rung: IsRung
-    ) -> list[CurveReport]:
-        """Return the values of a trial that have not been told and should be."""
-        stamp = _stamp(folder.trial(trial.number).metrics)
-        if stamp is None or self._known.get(trial.number) == stamp:
-            return []
-        try:
-            reports = [
-                report for report in _reports(folder, trial, metric) if is_rung(trial, report.step)
-            ]
-        except (CorruptError, DiskError):  # no news: a shared file system may fail for a moment
-            return []
-        if not reports:
-            self._known[trial.number] = stamp
-        return reports
-
-    def forget_all_but(self, trials: Container[int]) -> None:
-        """Forget the curves of all other trials."""
-        self._known = {trial: curve for trial, curve in self._known.items() if trial in trials}
-
-
 Stamp = tuple[int, int, int]
 """of a file: what it is, its size, and when it was written"""
 
 
-def _stamp(path: Path) -> Stamp | None:
-    """Return None if there is no file."""
-    try:
-        status = path.stat()
-    except OSError:
-        return None
-    return status.st_ino, status.st_size, status.st_mtime_ns
+class Observer:
+    """Looks at the jobs of a study and at what attempts wrote, once a round.
 
-
-def observe(
-    state: StudyState,
-    folder: StudyDir,
-    executor: Executor,
-    metric: str,
-    is_rung: IsRung,
-    curves: Curves,
-    silences: Silences,
-    *,
-    now: float,
-) -> Observation:
-    """Look at the executor once, then at the files of every running attempt.
-
-    The order makes what is seen a prefix of what was done, whatever is written meanwhile: jobs
-    before results (a job that is gone writes no more), results before curves (an attempt that has
-    ended adds no line), and in a job the last trial first, because the worker writes the first
-    first. So the same reports are processed in the same order however the looks fall.
-
-    An executor that does not answer is no news of its jobs: none of them is gone.
+    What it remembers of silences is only what this driver has heard; what it remembers of curves
+    saves reading them again and no more.
     """
-    live = state.live_jobs()
-    try:
-        jobs = executor.look([(folder.job(job.name), job.id) for job in live])
-        gone = frozenset(job.name for job in live if _is_gone(job, jobs, executor, now))
-    except SchedulerSilentError:
-        jobs, gone = {}, frozenset()
-    attempts = sorted(state.live_attempts(), key=lambda pair: pair[0].number, reverse=True)
-    results, heard = {}, signs(folder, attempts, now=now)
-    beats = {number: sign.beat for number, sign in heard.items()}
-    listened = silences.listen(
-        {attempt.number: beats.get(attempt.number) for attempt, _ in attempts}, now
-    )
-    for trial, job in attempts:
-        is_gone, status, sign = job.name in gone, jobs.get(job.name), heard.get(trial.number)
-        silence = _silence(trial, job, sign, listened[trial.number], now)
-        result = _result(folder, trial, job, status, sign, silence, is_gone=is_gone)
-        if result is not None:
-            results[trial.number] = result
-    reports = [
-        report
-        for trial, _ in attempts
-        if trial.told is None
-        for report in curves.news(folder, trial, metric, is_rung)
-    ]
-    curves.forget_all_but({trial.number for trial, _ in attempts})
-    # Whose result cannot be read now is asked again: with its job gone, it never would be.
-    gone -= {job.name for trial, job in attempts if trial.number not in results}
-    return Observation(jobs, gone, dict(sorted(results.items())), tuple(sorted(reports)), beats)
+
+    def __init__(
+        self,
+        folder: StudyDir,
+        executor: Executor,
+        metric: str,
+        is_rung: Callable[[Trial, int], bool],
+    ) -> None:
+        """Take where to look; ``is_rung`` says of which steps the values are told."""
+        self._folder = folder
+        self._executor = executor
+        self._metric = metric
+        self._is_rung = is_rung
+        self.silences = Silences()
+        self._known_curves: dict[int, Stamp] = {}
+        """of the files in which there was nothing new, by trial"""
+
+    def observe(self, state: StudyState, *, now: float) -> Observation:
+        """Look at the executor once, then at the files of every running attempt.
+
+        The order makes what is seen a prefix of what was done, whatever is written meanwhile: jobs
+        before results (a job that is gone writes no more), results before curves (an attempt that
+        has ended adds no line), and in a job the last trial first, because the worker writes the
+        first first. So the same reports are processed in the same order however the looks fall.
+
+        An executor that does not answer is no news of its jobs: none of them is gone.
+        """
+        live, folder, executor = state.live_jobs(), self._folder, self._executor
+        try:
+            jobs = executor.look([(folder.job(job.name), job.id) for job in live])
+            gone = frozenset(job.name for job in live if _is_gone(job, jobs, executor, now))
+        except SchedulerSilentError:
+            jobs, gone = {}, frozenset()
+        attempts = sorted(state.live_attempts(), key=lambda pair: pair[0].number, reverse=True)
+        results, last_signs = {}, signs(folder, attempts, now=now)
+        beats = {number: sign.beat for number, sign in last_signs.items()}
+        listened = self.silences.listen(
+            {attempt.number: beats.get(attempt.number) for attempt, _ in attempts}, now
+        )
+        for trial, job in attempts:
+            is_gone, status, sign = (
+                job.name in gone,
+                jobs.get(job.name),
+                last_signs.get(trial.number),
+            )
+            silence = _silence(trial, job, sign, listened[trial.number], now)
+            result = self._result(trial, job, status, sign, silence, is_gone=is_gone)
+            if result is not None:
+                results[trial.number] = result
+        training = [trial for trial, _ in attempts if trial.told is None]
+        reports = [report for trial in training for report in self._new_reports(trial)]
+        numbers = {trial.number for trial, _ in attempts}
+        self._known_curves = {n: stamp for n, stamp in self._known_curves.items() if n in numbers}
+        # Whose result cannot be read now is asked again: with its job gone, it never would be.
+        gone -= {job.name for trial, job in attempts if trial.number not in results}
+        return Observation(jobs, gone, dict(sorted(results.items())), tuple(sorted(reports)), beats)
+
+    def _new_reports(self, trial: Trial) -> list[CurveReport]:
+        """Return the values of a trial that have not been told and should be."""
+        try:
+            status = self._folder.trial(trial.number).metrics.stat()
+        except OSError:
+            return []
+        stamp = (status.st_ino, status.st_size, status.st_mtime_ns)
+        if self._known_curves.get(trial.number) == stamp:
+            return []
+        try:
+            values = self._new_values(trial)
+        except (CorruptError, DiskError):  # no news: a shared file system may fail for a moment
+            return []
+        if not values:
+            self._known_curves[trial.number] = stamp
+        return [CurveReport(step, trial.number, value) for step, value in values.items()]
+
+    def _new_values(self, trial: Trial) -> dict[int, float]:
+        """Return the new values by step; of a step that stands there twice, the first counts."""
+        values: dict[int, float] = {}
+        for row in self._folder.trial(trial.number).read_metrics():
+            match row:
+                case {"step": int(step), "metrics": {**metrics}} if step not in trial.reported:
+                    match metrics.get(self._metric):
+                        case {"value": float(value)} if isfinite(value):
+                            values.setdefault(step, value)
+        return {step: value for step, value in values.items() if self._is_rung(trial, step)}
+
+    def _result(
+        self,
+        trial: Trial,
+        job: Job,
+        status: JobStatus | None,
+        sign: Sign | None,
+        silence: float | None,
+        *,
+        is_gone: bool,
+    ) -> AttemptResult | None:
+        """Return how the running attempt ended; one whose job is gone without a word is lost.
+
+        A job that was asked to leave and had nothing to save yet was interrupted, and so was one
+        that never began.
+        """
+        assert trial.token is not None
+        attempt = self._folder.trial(trial.number).attempt(trial.attempts)
+        try:
+            result, has_begun = attempt.read_result(), attempt.has_begun()
+            if result is not None:
+                attempt.flush()
+            message = "the job ended without a result"
+        except DiskError:
+            return None  # no news, as above
+        except CorruptError as error:
+            result, has_begun, message = None, True, str(error)
+        if result is not None and result.token == trial.token:
+            return result
+        if not is_gone:
+            if status is None or status.phase != "running" or silence is None:
+                return None
+            message = f"the job gave no sign of life for {silence:.0f} seconds"
+            return AttemptResult(trial.token, "lost", _last_step(sign), SILENT, message, {})
+        step = _last_step(sign)
+        if job.interrupted or _never_began(
+            trial, job, status, has_begun=has_begun or sign is not None
+        ):
+            return AttemptResult(trial.token, "interrupted", step, None, message, {})
+        kind = status.failure if status is not None and status.failure is not None else LOST
+        message = f"{message}; see {self._folder.job(job.name).logs}"
+        return AttemptResult(trial.token, "lost", step, kind, message, {})
 
 
 def signs(
@@ -187,17 +222,17 @@ def signs(
 ) -> dict[int, Sign]:
     """Return the last signs of life of running attempts, by trial; a job's file is read once."""
     files = {job.name: folder.job(job.name).heartbeat for _, job in attempts}
-    said_by = {name: (file.read(), file.age(now)) for name, file in files.items()}
-    heard = {}
+    of_jobs = {name: (file.read(), file.age(now)) for name, file in files.items()}
+    last_signs = {}
     for trial, job in attempts:
-        said, age = said_by[job.name]
-        beat = None if said is None else said.of(trial.number, trial.attempts)
-        if said is None:  # a job of an older version, see `AttemptDir.read_heartbeat`
+        heartbeat, age = of_jobs[job.name]
+        beat = None if heartbeat is None else heartbeat.of(trial.number, trial.attempts)
+        if heartbeat is None:  # a job of an older version, see `AttemptDir.read_heartbeat`
             attempt = folder.trial(trial.number).attempt(trial.attempts)
             beat, age = attempt.read_heartbeat(), attempt.own_heartbeat.age(now)
         if beat is not None and age is not None:
-            heard[trial.number] = Sign(beat, age)
-    return heard
+            last_signs[trial.number] = Sign(beat, age)
+    return last_signs
 
 
 def _is_gone(job: Job, jobs: Mapping[str, JobStatus], executor: Executor, now: float) -> bool:
@@ -205,47 +240,6 @@ def _is_gone(job: Job, jobs: Mapping[str, JobStatus], executor: Executor, now: f
     if job.name in jobs:
         return jobs[job.name].phase == "ended"
     return now - job.announced_at >= executor.patience
-
-
-def _result(
-    folder: StudyDir,
-    trial: Trial,
-    job: Job,
-    status: JobStatus | None,
-    sign: Sign | None,
-    silence: float | None,
-    *,
-    is_gone: bool,
-) -> AttemptResult | None:
-    """Return how the running attempt ended; one whose job is gone without a word is lost.
-
-    A job that was asked to leave and had nothing to save yet was interrupted, and so was one that
-    never began.
-    """
-    assert trial.token is not None
-    attempt = folder.trial(trial.number).attempt(trial.attempts)
-    try:
-        result, has_begun = attempt.read_result(), attempt.has_begun()
-        if result is not None:
-            attempt.flush()
-        message = "the job ended without a result"
-    except DiskError:
-        return None  # no news, as above
-    except CorruptError as error:
-        result, has_begun, message = None, True, str(error)
-    if result is not None and result.token == trial.token:
-        return result
-    if not is_gone:
-        if status is None or status.phase != "running" or silence is None:
-            return None
-        message = f"the job gave no sign of life for {silence:.0f} seconds"
-        return AttemptResult(trial.token, "lost", _last_step(sign), SILENT, message, {})
-    step = _last_step(sign)
-    if job.interrupted or _never_began(trial, job, status, has_begun=has_begun or sign is not None):
-        return AttemptResult(trial.token, "interrupted", step, None, message, {})
-    kind = status.failure if status is not None and status.failure is not None else LOST
-    message = f"{message}; see {folder.job(job.name).logs}"
-    return AttemptResult(trial.token, "lost", step, kind, message, {})
 
 
 def _silence(
@@ -280,15 +274,3 @@ def _never_began(trial: Trial, job: Job, status: JobStatus | None, *, has_begun:
 
 def _last_step(sign: Sign | None) -> int:
     return sign.beat.step if sign is not None else 0
-
-
-def _reports(folder: StudyDir, trial: Trial, metric: str) -> list[CurveReport]:
-    """Return the values that are new; of a step that stands there twice, the first counts."""
-    values: dict[int, float] = {}
-    for row in folder.trial(trial.number).read_metrics():
-        match row:
-            case {"step": int(step), "metrics": {**metrics}} if step not in trial.reported:
-                match metrics.get(metric):
-                    case {"value": float(value)} if isfinite(value):
-                        values.setdefault(step, value)
-    return [CurveReport(step, trial.number, value) for step, value in values.items()]

@@ -1,7 +1,4 @@
-"""Opening a study: database, lease, Optuna study and folder, put together into a driver.
-
-A driver's snapshots: written now and then, in little of its time, and when it ends.
-"""
+"""Opening a study: database, lease, Optuna study and folder, put together into a driver."""
 
 import time
 import warnings
@@ -19,18 +16,18 @@ from hpsearch.errors import ConflictError
 from hpsearch.files import write_json
 from hpsearch.study.database import Database, StudyRecords
 from hpsearch.study.driver import Driver
-from hpsearch.study.events import EventLog, NewEvent
+from hpsearch.study.events import NewEvent
 from hpsearch.study.holder import is_dead, own_name
 from hpsearch.study.leases import Lease, Leases
-from hpsearch.study.recorder import LEASE_SECONDS, EventRecorder
+from hpsearch.study.recorder import LEASE_SECONDS, DriverContext, EventRecorder
 from hpsearch.study.records import Trial
 from hpsearch.study.requests import note_given_total
 from hpsearch.study.samplers import blind, build_pruner, build_sampler
-from hpsearch.study.snapshots import SnapshotWriter
-from hpsearch.study.spec import Study, spec_hash, spec_json, storage_url
+from hpsearch.study.spec import Study, spec_hash, spec_json
 from hpsearch.study.state import RUNNING
 from hpsearch.study.storage import MirroredStorage, WriteBehindStorage, open_storage
 from hpsearch.study.trials import Trials
+from hpsearch.study.url import storage_url
 
 
 @contextmanager
@@ -52,28 +49,14 @@ def open_driver(
     url = storage_url(study.spec.name, study.spec.storage)
     with closing(Database.open(url)) as database, closing(open_storage(url)) as storage:
         study_id = _register(study, runs, database, storage, clock())
-        leases = Leases(database)
-        lease = _acquire(leases, study_id, clock())
+        lease = _acquire(Leases(database), study_id, clock())
         StudyRecords(database).set_spec(study_id, spec_json(study))
-        recorder = EventRecorder(
-            EventLog(database),
-            leases,
-            lease,
-            clock,
-            on_event,
-            StudyRecords(database),
-            SnapshotWriter(database),
-        )
+        recorder = EventRecorder(database, lease, clock, on_event)
         drafts = WriteBehindStorage.over(storage, fence=recorder.check_lease)
         with closing(recorder):
-            yield Driver(
-                study,
-                _make_folder(study, runs),
-                Trials(study, _optuna_study(study, drafts), drafts),
-                recorder,
-                executor,
-                clock=clock,
-            )
+            folder = _make_folder(study, runs)
+            trials = Trials(study, _optuna_study(study, drafts), drafts)
+            yield Driver(DriverContext(study, folder, trials, recorder, executor, clock))
 
 
 def _register(
@@ -81,12 +64,20 @@ def _register(
 ) -> int:
     """Return the study's id in our tables, where it is entered if it is new."""
     database.migrate()
-    records = StudyRecords(database)
-    if records.get(study.spec.name) is None:
-        _refuse_foreign(study.spec.name, storage)
-        _refuse_leftovers(StudyDir(runs / study.spec.name))
+    records, name, folder = StudyRecords(database), study.spec.name, runs / study.spec.name
+    if records.get(name) is None:
+        if name in optuna.get_all_study_names(storage):
+            raise ConflictError(
+                f"the database holds an Optuna study {name!r} that hpsearch did not make; "
+                "give the study another name"
+            )
+        if StudyDir(folder).trials.exists():  # new trials would go on from those
+            raise ConflictError(
+                f"{folder} holds the trials of a study that is not in this database; give "
+                "storage the database that it was started with, or move the folder away"
+            )
     record = records.create_or_get(
-        name=study.spec.name,
+        name=name,
         spec=spec_json(study),
         spec_hash=spec_hash(study),
         state=RUNNING,
@@ -103,25 +94,7 @@ def _acquire(leases: Leases, study_id: int, now: float) -> Lease:
     return leases.acquire(study_id, holder=own_name(), now=now, ttl=LEASE_SECONDS)
 
 
-def _refuse_foreign(name: str, storage: MirroredStorage) -> None:
-    if name in optuna.get_all_study_names(storage):
-        raise ConflictError(
-            f"the database holds an Optuna study {name!r} that hpsearch did not make; "
-            "give the study another name"
-        )
-
-
-def _refuse_leftovers(folder: StudyDir) -> None:
-    """Refuse a folder whose trials another database knows: new ones would go on from theirs."""
-    if folder.trials.exists():
-        raise ConflictError(
-            f"{folder.root} holds the trials of a study that is not in this database; give "
-            "storage the database that it was started with, or move the folder away"
-        )
-
-
 def _make_folder(study: Study, runs: Path) -> StudyDir:
-    """Note in the study's folder which file and database it belongs to."""
     folder = StudyDir((runs / study.spec.name).absolute())
     where = {"file": str(study.path.absolute()), "storage": study.spec.storage}
     write_json(folder.spec, {"name": study.spec.name, **where})
@@ -133,8 +106,9 @@ def _optuna_study(study: Study, storage: WriteBehindStorage) -> optuna.Study:
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     objectives = study.spec.objectives
     directions = [objective.goal for objective in objectives]
-    said = study.spec.sampler
-    sampler = said if study.spec.population is None else blind(said)
+    sampler = study.spec.sampler
+    if study.spec.population is not None:
+        sampler = blind(sampler)
     opened = optuna.create_study(
         storage=storage,
         study_name=study.spec.name,
@@ -157,7 +131,7 @@ SHARE: Final = 0.02
 
 
 class SnapshotKeeper:
-    """Keeps the snapshot of the study that a driver drives."""
+    """Writes a driver's snapshots: now and then, in little of its time, and when it ends."""
 
     def __init__(
         self, line: Callable[[Trial], str], *, clock: Callable[[], float] = time.monotonic
@@ -169,17 +143,11 @@ class SnapshotKeeper:
         self._last_event = -1
 
     def keep(self, driver: Driver) -> None:
-        """Write a snapshot if it is time.
-
-        Raises:
-            ConflictError: if another driver has taken the study.
-            StorageError: if the database cannot be used.
-        """
         if self._clock() >= self._next:
             self.write(driver)
 
     def write(self, driver: Driver) -> None:
-        """Write a snapshot where anything has happened since the last one; raises as `keep`."""
+        """Write a snapshot where anything has happened since the last one."""
         if driver.state.last_event == self._last_event:
             return
         began = self._clock()

@@ -1,81 +1,64 @@
-"""Writes events under the study's lease; budgets and limits; a database that goes away.
+"""Events written under the study's lease; what the parts of a driver share; limits; outages.
 
-What a study may still do: its budget of trials and hours, and the failures that it allows.
-
-Waiting out a database that goes away while a study is driven, or is away when it begins.
-
-Nothing is lost meanwhile: jobs write files alone, and a driver that begins anew decides from what
-the database and the files say.
+A database that goes away is waited out. Nothing is lost meanwhile: jobs write files alone, and a
+driver that begins anew decides from what the database and the files say.
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from sqlalchemy.orm import Session
 
+from hpsearch.cluster.executor import Executor
+from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.errors import (
     ConflictError,
     HpsearchError,
     SchedulerUnavailableError,
     StorageUnavailableError,
 )
-from hpsearch.study.database import StudyRecords
+from hpsearch.study.database import Database, StudyRecords
 from hpsearch.study.events import EventLog, NewEvent
 from hpsearch.study.leases import Lease, Leases, check_lease
 from hpsearch.study.records import Trial
 from hpsearch.study.snapshots import SnapshotWriter
-from hpsearch.study.spec import StudySpec
+from hpsearch.study.spec import Study
 from hpsearch.study.state import StudyState
+from hpsearch.study.trials import Trials
 
 LEASE_SECONDS = 300.0
 """renewed when half of it has passed: a round may wait two minutes for a scheduler"""
 
 
 class EventRecorder:
-    """What a driver knows, and the only way in which it comes to know more.
-
-    Attributes:
-        state: what the events so far add up to.
-    """
+    """What a driver knows, and the only way in which it comes to know more."""
 
     def __init__(
         self,
-        log: EventLog,
-        leases: Leases,
+        database: Database,
         lease: Lease,
         clock: Callable[[], float],
         on_event: Callable[[NewEvent], None],
-        records: StudyRecords,
-        snapshots: SnapshotWriter,
     ) -> None:
         """Read what has happened; ``on_event`` is told of everything new."""
-        self._log = log
-        self._leases = leases
+        self._log = EventLog(database)
+        self._leases = Leases(database)
+        self._records = StudyRecords(database)
+        self._snapshots = SnapshotWriter(database)
         self._lease = lease
         self._clock = clock
         self._on_event = on_event
-        self._records = records
-        self._snapshots = snapshots
         self.state = StudyState()
-        self.state.apply(log.read(lease.study_id))
+        self.state.apply(self._log.read(lease.study_id))
         self._show_status()  # a driver may have died before it could
 
     def record(
-        self,
-        kind: str,
-        *,
-        trial: int | None = None,
-        attempt: int | None = None,
-        job: str | None = None,
-        data: dict[str, Any] | None = None,
+        self, kind: str, *, job: str | None = None, data: dict[str, Any] | None = None
     ) -> None:
-        """Write that something happened, then know it.
-
-        Raises:
-            ConflictError: if another driver has taken the study.
-        """
-        self.record_all([self.event(kind, trial=trial, attempt=attempt, job=job, data=data)])
+        """Write that something happened, then know it; raises as `record_all`."""
+        self.record_all([self.event(kind, job=job, data=data)])
 
     def event(
         self,
@@ -86,7 +69,6 @@ class EventRecorder:
         job: str | None = None,
         data: dict[str, Any] | None = None,
     ) -> NewEvent:
-        """Return that something happened just now, to be recorded together with more."""
         return NewEvent(kind, self._clock(), trial, attempt, job, data or {})
 
     def record_all(self, events: Sequence[NewEvent]) -> None:
@@ -110,11 +92,7 @@ class EventRecorder:
         self._on_event(self.event("note", data={"message": sentence}))
 
     def keep_lease(self) -> None:
-        """Renew the lease when half of it has passed.
-
-        Raises:
-            ConflictError: if another driver has taken the study.
-        """
+        """Renew the lease when half of it has passed; raises as `renew_lease`."""
         if self._lease.expires_at - self._clock() < LEASE_SECONDS / 2:
             self.renew_lease()
 
@@ -130,18 +108,13 @@ class EventRecorder:
         self._lease = self._leases.renew(self._lease, now=self._clock(), ttl=LEASE_SECONDS)
 
     def check_lease(self, session: Session) -> None:
-        """Make sure that a transaction is written only while this driver holds the study.
-
-        Raises:
-            ConflictError: if another driver has taken the study.
-        """
+        """Raise a ConflictError if another driver has taken the study, as `leases.check_lease`."""
         check_lease(session, self._lease)
 
     def write_snapshot(self, line: Callable[[Trial], str]) -> None:
-        """Write for readers what the events so far add up to; ``line`` as in a list of trials.
+        """Write what the events so far add up to, for readers; raises as `record_all`.
 
-        Raises:
-            ConflictError: if another driver has taken the study.
+        ``line`` gives what a list of trials shows of a trial.
         """
         self._snapshots.write(self._lease, self.state, line)
 
@@ -150,49 +123,62 @@ class EventRecorder:
         self._records.set_state(self._lease.study_id, self.state.status)
 
     def close(self) -> None:
-        """Give the study free."""
         self._leases.release(self._lease)
 
 
-class Limits:
-    """Holds a study to what its file allows."""
+@dataclass(frozen=True)
+class DriverContext:
+    """What all parts of a driver share."""
 
-    def __init__(
-        self, spec: StudySpec, recorder: EventRecorder, clock: Callable[[], float]
-    ) -> None:
-        """Take what is allowed, who knows what has been used, and the time."""
-        self._budget = spec.budget
-        self._max_failures = spec.max_failures
-        self._recorder = recorder
-        self._clock = clock
+    study: Study
+    folder: StudyDir
+    trials: Trials
+    recorder: EventRecorder
+    executor: Executor
+    clock: Callable[[], float]
+
+
+class DriverPart:
+    """A part of the driver, which holds what all of them share."""
+
+    def __init__(self, context: DriverContext) -> None:
+        self._study = context.study
+        self._folder = context.folder
+        self._trials = context.trials
+        self._recorder = context.recorder
+        self._executor = context.executor
+        self._clock = context.clock
+
+    @property
+    def state(self) -> StudyState:
+        return self._recorder.state
+
+
+class Limits(DriverPart):
+    """Holds a study to its budget of trials and hours, and to the failures that it allows."""
 
     def are_failures_too_many(self) -> bool:
-        """Return whether more trials have failed than the study allows."""
-        return self._state.num_failures() > self._max_failures
+        return self.state.num_failures() > self._study.spec.max_failures
 
     def allow_another(self) -> bool:
         """Return whether one more trial may be asked for that trains; a retry is no more."""
-        wall_hours, began = self._budget.wall_hours, self._state.started_at
-        if self._state.num_asked >= self._budget.trials or not self.allow_gpu_hours():
+        budget, began = self._study.spec.budget, self.state.started_at
+        if self.state.num_asked >= budget.trials or not self.allow_gpu_hours():
             return False
-        if wall_hours is None or began is None:
+        if budget.wall_hours is None or began is None:
             return True
-        return self._clock() - began < wall_hours * 3600
+        return self._clock() - began < budget.wall_hours * 3600
 
     def num_allowed(self) -> int:
         """Return how many more trials may be asked for, those of a closing besides the budget."""
-        untrained = len(self._state.population.untrained) if self.allow_gpu_hours() else 0
-        left = self._budget.trials - self._state.num_asked if self.allow_another() else 0
+        untrained = len(self.state.population.untrained) if self.allow_gpu_hours() else 0
+        left = self._study.spec.budget.trials - self.state.num_asked if self.allow_another() else 0
         return untrained + left
 
     def allow_gpu_hours(self) -> bool:
         """Return whether jobs may occupy GPUs any longer."""
-        cap = self._budget.gpu_hours
-        return cap is None or self._state.gpu_seconds(self._clock()) < cap * 3600
-
-    @property
-    def _state(self) -> StudyState:
-        return self._recorder.state
+        cap = self._study.spec.budget.gpu_hours
+        return cap is None or self.state.gpu_seconds(self._clock()) < cap * 3600
 
 
 T = TypeVar("T")
@@ -221,12 +207,11 @@ class Outage:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """``tell`` is given a sentence when the database goes away, and one when it is back.
+        """Take what is told when the database goes away and when it is back.
 
         ``note`` is given what is the matter before each pause, of half a minute at most.
-
-        ``waits_at_start`` says to wait, without end, for one that was never reached too: where
-        no user does, who may have mistyped its address. ``should_stop`` ends the waiting.
+        ``waits_at_start`` says to wait, without end, also for one that was never reached: where no
+        user could have mistyped its address. ``should_stop`` ends the waiting.
         """
         self._tell = tell
         self._note = note
@@ -239,7 +224,7 @@ class Outage:
         self._since: float | None = None
         self._lost_at = -float("inf")
         """when the database was last found away"""
-        self._pauses = _pauses()
+        self._pause = FIRST_PAUSE
 
     def reached(self) -> None:
         """Note that the database answers; whatever went away before is over."""
@@ -248,7 +233,7 @@ class Outage:
             self._tell(f"the database is back, {away:.0f} seconds after it was missed")
         self._was_reached = True
         self._since = None
-        self._pauses = _pauses()
+        self._pause = FIRST_PAUSE
 
     def run(self, work: Callable[[], T]) -> T:
         """Return what ``work`` returns; do it again whenever the database has gone away.
@@ -282,21 +267,11 @@ class Outage:
             self._since = self._clock()
             self._tell(f"{error}; running jobs go on, and this waits until it is back")
         self._note(str(error))
-        pause = next(self._pauses)
-        end = self._clock() + pause
-        if self._away() + pause > self._patience:
+        end = self._clock() + self._pause
+        self._pause = min(2 * self._pause, LONGEST_PAUSE)
+        if end - self._since > self._patience:
             raise error
         while (left := end - self._clock()) > 0:
             if self._should_stop():
                 raise error
             self._sleep(min(left, GLANCE_SECONDS))
-
-    def _away(self) -> float:
-        return 0.0 if self._since is None else self._clock() - self._since
-
-
-def _pauses() -> Iterator[float]:
-    pause = FIRST_PAUSE
-    while True:
-        yield pause
-        pause = min(2 * pause, LONGEST_PAUSE)

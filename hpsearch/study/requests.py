@@ -1,16 +1,4 @@
-"""Files between users and a driver: requests, how it was started, what it notes of itself.
-
-A request lies in the study's folder until the driver has recorded it, however long that takes.
-
-The driver that a study was last given: started once at a time, and whether it is still there.
-
-What a driver notes of itself for `status`.
-
-The number of trials that `run --trials` gave, in place of the one that the study file says.
-
-It counts for as long as the file says the number that it said then, so that going on with the study
-does not fall back to it. Another number in the file takes its place, and it is forgotten.
-"""
+"""Files between users and a driver: requests, how it was started, what it notes, a given total."""
 
 import fcntl
 import os
@@ -21,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, Literal, TypeVar
 from uuid import uuid4
 
 import psutil
@@ -29,11 +17,13 @@ import psutil
 from hpsearch.cluster.detached import read_retry
 from hpsearch.cluster.records import read_record
 from hpsearch.cluster.study_dir import StudyDir
-from hpsearch.errors import ConfigError, CorruptError, DiskError
-from hpsearch.files import read_json, write_json
-from hpsearch.schema import NonNegative, read
+from hpsearch.errors import CorruptError, DiskError
+from hpsearch.files import write_json
+from hpsearch.schema import NonNegative
 from hpsearch.study.holder import is_dead, is_of_this_host, name_of
 from hpsearch.study.spec import Study, load_spec
+
+T = TypeVar("T")
 
 DAMAGED = ".damaged"
 """behind the name of a file that was no request"""
@@ -43,7 +33,7 @@ Verb = Literal["pause", "resume", "stop", "cancel", "retry"]
 
 @dataclass(frozen=True)
 class Request:
-    """One wish of a user."""
+    """One wish of a user, which lies in the study's folder until the driver has recorded it."""
 
     verb: Verb
     """pause: start nothing new; stop: nor end before what has begun is finished; cancel: end all at
@@ -56,11 +46,7 @@ class Request:
 
 
 def leave(folder: StudyDir, request: Request) -> None:
-    """Leave a request for the driver.
-
-    Raises:
-        DiskError: if it cannot be written.
-    """
+    """Leave a request for the driver; a DiskError if it cannot be written."""
     write_json(folder.request(request.id), asdict(request))
 
 
@@ -69,9 +55,10 @@ def waiting(folder: StudyDir) -> list[Request]:
     requests = []
     for path in folder.requests.glob("*.json"):
         with suppress(CorruptError, DiskError):
-            requests.append(_read(folder, path))
-    there = (request for request in requests if request is not None)
-    return sorted(there, key=lambda request: (request.at, request.id))
+            request = _read(folder, path)
+            if request is not None:
+                requests.append(request)
+    return sorted(requests, key=lambda request: (request.at, request.id))
 
 
 def put_aside(folder: StudyDir) -> list[str]:
@@ -91,12 +78,7 @@ def put_aside(folder: StudyDir) -> list[str]:
 
 
 def _read(folder: StudyDir, path: Path) -> Request | None:
-    """Return the request that a file holds, None if it was taken meanwhile.
-
-    Raises:
-        CorruptError: if the file holds none, or that of another name.
-        DiskError: if it cannot be read.
-    """
+    """Return the request in a file, None if it was taken meanwhile; raises as `read_record`."""
     request = read_record(Request, path)
     if request is not None and folder.request(request.id) != path:
         raise CorruptError(f"{path} holds the request {request.id!r}, which has another file")
@@ -104,7 +86,6 @@ def _read(folder: StudyDir, path: Path) -> Request | None:
 
 
 def forget(folder: StudyDir, request: Request) -> None:
-    """Remove a request that has been recorded."""
     folder.request(request.id).unlink(missing_ok=True)
 
 
@@ -124,7 +105,7 @@ class DriverStart:
     printed: int = 0
     """bytes that drivers before it had printed; not used any more"""
     process: str | None = None
-    """name of the process as `holder` gives it, which starts the driver again whenever it dies;
+    """name (see `holder.name_of`) of the process that starts the driver again whenever it dies;
     None of a job of SLURM, or if it was started by an older version"""
 
     @property
@@ -149,7 +130,6 @@ def driver_start_locked(folder: StudyDir) -> Iterator[None]:
 
 
 def note_start(folder: StudyDir, who: str) -> None:
-    """Note that a driver was started just now."""
     kind, _, number = who.partition(" ")
     process = None
     with suppress(psutil.NoSuchProcess):
@@ -171,11 +151,7 @@ def awaited_driver(folder: StudyDir, now: float) -> DriverStart | None:
 
     Of a SLURM job, the scheduler knows whether it is there.
     """
-    try:
-        data = read_json(folder.driver_start)
-        start = None if data is None else read(DriverStart, data, source=str(folder.driver_start))
-    except (ConfigError, CorruptError, DiskError):
-        return None
+    start = _record(DriverStart, folder.driver_start)
     if start is None or start.slurm_job is not None:
         return start
     if start.process is None:
@@ -190,18 +166,12 @@ def may_be_there(folder: StudyDir, start: DriverStart, now: float) -> bool:
 
     A job that has given no sign yet may wait in the queue.
     """
-    retry = read_retry(folder)
-    last = max(start.at, _noted(folder), 0.0 if retry is None else retry.at)
+    retry, noted = read_retry(folder), 0.0
+    with suppress(OSError):
+        noted = folder.driver.stat().st_mtime
+    last = max(start.at, noted, 0.0 if retry is None else retry.at)
     waits = start.slurm_job is not None and last == start.at
     return waits or now - last < SILENCE_SECONDS
-
-
-def _noted(folder: StudyDir) -> float:
-    """Return when a driver last noted how it was."""
-    try:
-        return folder.driver.stat().st_mtime
-    except OSError:
-        return 0.0
 
 
 NOTE_SECONDS = 5.0
@@ -212,8 +182,6 @@ WINDOW_SECONDS = 600.0
 
 @dataclass(frozen=True)
 class DriverNote:
-    """How a driver is."""
-
     at: float
     """seconds since the epoch"""
     host: str
@@ -229,21 +197,17 @@ class DriverNote:
 
 
 class DriverNotes:
-    """Writes a driver's notes."""
+    """Writes what a driver notes of itself for `status` into the study's folder."""
 
     def __init__(self, folder: StudyDir) -> None:
-        """Note into the study's folder."""
         self._folder = folder
         self._next = 0.0
         self._calls: deque[tuple[float, int]] = deque()
 
     def write(self, *, tick_seconds: float, num_calls: int, refusal: str | None) -> None:
-        """Note how the driver is, now and then; where that is not possible, nothing is noted.
+        """Note how the driver is, now and then, if that is possible.
 
-        Args:
-            tick_seconds: that the last round took.
-            num_calls: calls of the scheduler since the driver began.
-            refusal: what the scheduler said when it last took no jobs.
+        ``num_calls`` are the calls of the scheduler since the driver began.
         """
         now = time.monotonic()
         self._calls.append((now, num_calls))
@@ -252,30 +216,30 @@ class DriverNotes:
         if now < self._next:
             return
         self._next = now + NOTE_SECONDS
+        since, before = self._calls[0]
         note = DriverNote(
             at=time.time(),
             host=socket.gethostname(),
             pid=os.getpid(),
             slurm_job=os.environ.get("SLURM_JOB_ID"),
             tick_seconds=tick_seconds,
-            calls_per_minute=self._calls_per_minute(now),
+            # Of less than a minute nothing is said that would hold for one.
+            calls_per_minute=(num_calls - before) / max(1.0, (now - since) / 60),
             refusal=refusal,
         )
         with suppress(DiskError):  # a study is not to end for want of a note
             write_json(self._folder.driver, asdict(note))
 
-    def _calls_per_minute(self, now: float) -> float:
-        since, before = self._calls[0]
-        # Of less than a minute nothing is said that would hold for one.
-        return (self._calls[-1][1] - before) / max(1.0, (now - since) / 60)
-
 
 def read_note(folder: StudyDir) -> DriverNote | None:
-    """Return what the last driver noted, None if there is nothing to be read."""
+    """Return what the last driver noted, None if nothing can be read."""
+    return _record(DriverNote, folder.driver)
+
+
+def _record(kind: type[T], path: Path) -> T | None:
     try:
-        data = read_json(folder.driver)
-        return None if data is None else read(DriverNote, data, source=str(folder.driver))
-    except (ConfigError, CorruptError, DiskError):
+        return read_record(kind, path)
+    except (CorruptError, DiskError):
         return None
 
 
@@ -285,10 +249,15 @@ NEVER: Final = 0
 
 @dataclass(frozen=True)
 class GivenTotal:
-    """What `run --trials` said, and what the file said then."""
+    """The number of trials that `run --trials` gave in place of the study file's.
+
+    It counts for as long as the file says the number that it said then, so that going on with the
+    study does not fall back to it.
+    """
 
     trials: int
     in_file: int
+    """what the study file said then"""
 
 
 def load_study(path: Path, runs: Path, trials: int | None = None) -> Study:
@@ -319,11 +288,7 @@ def _given_before(folder: StudyDir) -> GivenTotal | None:
 
 
 def note_given_total(study: Study, folder: StudyDir) -> None:
-    """Note the total that was given in place of the file's; forget one that counts no more.
-
-    Raises:
-        DiskError: if that cannot be written.
-    """
+    """Note the total that was given in place of the file's; forget one that counts no more."""
     if study.trials_in_file is not None:
         given = GivenTotal(study.spec.budget.trials, study.trials_in_file)
         write_json(folder.given_total, asdict(given))

@@ -1,13 +1,11 @@
 """What attempts wrote, told to Optuna: learning curves, values, failures; each of them once."""
 
-from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from hpsearch.cluster.executor import Executor
 from hpsearch.cluster.failures import CODE
 from hpsearch.cluster.records import AttemptResult, Control, Heartbeat, Stop
-from hpsearch.cluster.study_dir import StudyDir, final_checkpoint
+from hpsearch.cluster.study_dir import final_checkpoint
 from hpsearch.errors import CorruptError, DiskError
 from hpsearch.files import last_lines
 from hpsearch.printable import printable
@@ -15,10 +13,8 @@ from hpsearch.study.breeding.lineage import TrialAncestry
 from hpsearch.study.events import NewEvent
 from hpsearch.study.observe import CurveReport, Observation
 from hpsearch.study.policy import Verdict, verdict
-from hpsearch.study.recorder import EventRecorder
+from hpsearch.study.recorder import DriverPart
 from hpsearch.study.records import COMPLETE, FAIL, PRUNED, PlannedTrial, Trial
-from hpsearch.study.state import StudyState
-from hpsearch.study.trials import Trials
 from hpsearch.trainers.checkpoint_name import manifest_sha256
 
 LOG_LINES, LOG_WIDTH = 5, 300
@@ -26,72 +22,44 @@ AT_ONCE = 100
 """events of one transaction, or one more"""
 
 
-class Results:
-    """What the driver does with what its trials came to."""
-
-    def __init__(
-        self, folder: StudyDir, trials: Trials, recorder: EventRecorder, executor: Executor
-    ) -> None:
-        """Take where the trials lie and where they are told."""
-        self._folder = folder
-        self._trials = trials
-        self._recorder = recorder
-        self._executor = executor
-
-    @property
-    def _state(self) -> StudyState:
-        return self._recorder.state
+class Results(DriverPart):
+    """What the driver does with the results of its trials."""
 
     def report(self, seen: Observation) -> None:
         """Tell Optuna the learning curves, and prune what its pruner gives up."""
-        reports = [
-            report for report in seen.reports if not self._state.trials[report.trial].is_over
-        ]
+        reports = [report for report in seen.reports if not self.state.trials[report.trial].is_over]
         if self._trials.never_prunes:
             for start in range(0, len(reports), AT_ONCE):
-                self._report_together(reports[start : start + AT_ONCE])
+                batch = reports[start : start + AT_ONCE]
+                self._recorder.keep_lease()
+                self._trials.report_all(batch)
+                self._recorder.record_all([self._reported(report) for report in batch])
             return
         for report in reports:
-            trial = self._state.trials[report.trial]
+            trial = self.state.trials[report.trial]
             if trial.is_over:
                 continue
             last = report.step >= self._trials.config(trial).steps
             self._recorder.keep_lease()  # who has lost it writes nothing, here and below
             prune = self._trials.report(trial, report, last=last)
-            told = {
-                "step": report.step,
-                "value": report.value,
-                "prune": prune,
-                "rungs": self._trials.num_rungs(trial),
-            }
+            rungs = self._trials.num_rungs(trial)
             # One by one: what a pruner says depends on all values before, and after a death it must
             # not have seen more of them than have been recorded.
-            self._recorder.record("reported", trial=report.trial, data=told)
-        for trial in self._state.unfinished():
+            self._recorder.record_all([self._reported(report, prune=prune, rungs=rungs)])
+        for trial in self.state.unfinished():
             if trial.prune:
                 self._recorder.record_all([self._tell(trial, PRUNED)])
 
-    def _report_together(self, reports: Sequence[CurveReport]) -> None:
-        """Tell values of which none can prune its trial."""
-        self._recorder.keep_lease()
-        self._trials.report_all(reports)
-        self._recorder.record_all(
-            [
-                self._recorder.event(
-                    "reported",
-                    trial=report.trial,
-                    data={"step": report.step, "value": report.value, "prune": False, "rungs": 0},
-                )
-                for report in reports
-            ]
-        )
+    def _reported(self, report: CurveReport, *, prune: bool = False, rungs: int = 0) -> NewEvent:
+        data = {"step": report.step, "value": report.value, "prune": prune, "rungs": rungs}
+        return self._recorder.event("reported", trial=report.trial, data=data)
 
     def end_attempts(self, seen: Observation) -> None:
         """Decide what becomes of the trials whose attempt has ended."""
         events: list[NewEvent] = []
         for number, result in seen.results.items():
-            trial = self._state.trials[number]
-            decided = verdict(trial, result, is_shared=self._state.is_shared(trial))
+            trial = self.state.trials[number]
+            decided = verdict(trial, result, is_shared=self.state.is_shared(trial))
             match decided:
                 case Verdict.TELL:
                     events.append(self._tell_values(trial, result))
@@ -106,10 +74,8 @@ class Results:
         self._recorder.record_all(events)
 
     def fail_all(self, kind: str, message: str) -> None:
-        """Tell that every trial that has not ended failed."""
-        for trial in self._state.unfinished():
-            failed = AttemptResult("", "failed", trial.step, kind, message, {})
-            self._recorder.record_all([self._tell(trial, FAIL, failed)])
+        for trial in self.state.unfinished():
+            self._recorder.record_all([self._fail(trial, kind, message)])
 
     def _end_attempt(
         self, trial: Trial, result: AttemptResult, decided: Verdict, beat: Heartbeat | None
@@ -132,12 +98,12 @@ class Results:
         )
 
     def _steps_per_second(self, trial: Trial, beat: Heartbeat | None) -> float:
-        """Return how fast the attempt made steps, 0 if that is not known."""
+        """Return how fast the attempt trained, 0 if that is not known."""
         if beat is not None:
             return beat.steps_per_second
         # A member that has ended is in no sign of life any more, but its job made as many steps.
-        said = self._folder.job(trial.job or "").heartbeat.read()
-        return 0.0 if said is None else said.steps_per_second
+        heartbeat = self._folder.job(trial.job or "").heartbeat.read()
+        return 0.0 if heartbeat is None else heartbeat.steps_per_second
 
     def _num_repeated(self, trial: Trial) -> int:
         """Return the steps that the attempt made again although they were thought to be kept."""
@@ -148,8 +114,7 @@ class Results:
         return 0 if start is None or trial.kept is None else max(0, trial.kept - start.step)
 
     def _last_words(self, trial: Trial) -> list[str]:
-        """Return the last lines that the trial's job printed."""
-        job = self._state.jobs[trial.job or ""]
+        job = self.state.jobs[trial.job or ""]
         if job.id is None:
             return []
         try:
@@ -162,14 +127,14 @@ class Results:
         kind = self._trials.failure(trial)
         if kind is not None:
             message = "its result came after Optuna had been told that it failed"
-            failed = AttemptResult("", "failed", result.step, kind, message, {})
-            return self._tell(trial, FAIL, failed)
+            return self._fail(trial, kind, message)
         missing = [metric for metric in self._trials.metrics if metric not in result.metrics]
         if missing:
-            message = f"the trainer measured no {', '.join(missing)}"
-            failed = AttemptResult("", "failed", result.step, CODE, message, {})
-            return self._tell(trial, FAIL, failed)
+            return self._fail(trial, CODE, f"the trainer measured no {', '.join(missing)}")
         return self._tell(trial, COMPLETE, result)
+
+    def _fail(self, trial: Trial, kind: str, message: str) -> NewEvent:
+        return self._tell(trial, FAIL, AttemptResult("", "failed", 0, kind, message, {}))
 
     def _tell(self, trial: Trial, how: Stop, result: AttemptResult | None = None) -> NewEvent:
         """Tell Optuna how a trial ended, once, and write it into the trial's folder.
@@ -205,7 +170,8 @@ class Results:
             sha256 = manifest_sha256(last)
         except CorruptError:  # for good; a disk that fails now ends the tick, and is asked again
             return {"birth": None, "node": None}
-        descent = TrialAncestry(trial, self._state.trials, self._seed(trial), birth, exchanges)
+        seed = int(self._trials.plain_config(trial)["seed"])
+        descent = TrialAncestry(trial, self.state.trials, seed, birth, exchanges)
         told = {
             "birth": None if birth is None else asdict(birth),
             "node": None,
@@ -215,9 +181,6 @@ class Results:
         if how == COMPLETE and sha256 is not None:
             told["node"] = asdict(descent.node(origin.steps, sha256))
         return told
-
-    def _seed(self, trial: Trial) -> int:
-        return int(self._trials.plain_config(trial)["seed"])
 
 
 def _kept(

@@ -3,7 +3,6 @@
 import dataclasses
 import hashlib
 import json
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from hpsearch import yaml_file
 from hpsearch.cluster.slurm_profile import load_profile
-from hpsearch.errors import ConfigError, StorageError
+from hpsearch.errors import ConfigError
 from hpsearch.parameters import Parameter
 from hpsearch.population.options import PopulationOptions
 from hpsearch.schema import (
@@ -55,7 +54,7 @@ from hpsearch.study.spec_checks import (
     section_problems,
     use_gpus,
 )
-from hpsearch.study.url import FROM_ENVIRONMENT, url_problem
+from hpsearch.study.url import FROM_ENVIRONMENT
 from hpsearch.trainers.config import read_config
 
 if TYPE_CHECKING:
@@ -256,28 +255,6 @@ def spec_hash(study: Study) -> str:
         del whole["population"]["closing"]
     search = {key: whole[key] for key in whole if key not in NOT_PART_OF_THE_SEARCH}
     return hashlib.sha256(json.dumps(search, sort_keys=True).encode()).hexdigest()
-
-
-def storage_url(name: str, storage: str) -> str:
-    """Return the database URL of the study ``name`` whose file says ``storage``.
-
-    Raises:
-        StorageError: if it stands in an environment variable that isn't set or holds no URL.
-    """
-    if not storage.startswith(FROM_ENVIRONMENT):
-        return storage
-    variable = storage.removeprefix(FROM_ENVIRONMENT)
-    url = os.environ.get(variable)
-    if not url:
-        raise StorageError(
-            f"the database URL of study {name} stands in the environment variable "
-            f"{variable}, which is not set; "
-            f"export {variable}=postgresql+psycopg://user:password@host/name"
-        )
-    problem = url_problem(url)
-    if problem:
-        raise StorageError(f"the environment variable {variable} {problem}")
-    return url
 
 
 def secret_variables(spec: StudySpec) -> frozenset[str]:

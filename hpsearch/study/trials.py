@@ -7,6 +7,7 @@ from math import ceil
 from typing import Any
 
 import optuna
+from optuna.distributions import BaseDistribution
 from optuna.exceptions import UpdateFinishedTrialError
 from optuna.pruners import NopPruner
 from optuna.trial import TrialState
@@ -46,8 +47,6 @@ _OPTUNA_STATES = {
 
 @dataclass(frozen=True)
 class AskedTrial:
-    """A new trial."""
-
     number: int
     params: dict[str, Any]
     """as Optuna stores them"""
@@ -59,11 +58,7 @@ class AskedTrial:
 
 @contextmanager
 def _only_writer() -> Iterator[None]:
-    """Tell of another writer: a trial that has ended, of which the mirror knows nothing.
-
-    Raises:
-        ConflictError: if there is one.
-    """
+    """Raise a ConflictError for another writer: one that ended a trial unknown to the mirror."""
     try:
         yield
     except UpdateFinishedTrialError as error:
@@ -79,7 +74,6 @@ class Trials:
     def __init__(
         self, study: Study, optuna_study: optuna.Study, storage: WriteBehindStorage
     ) -> None:
-        """Take the study file's content and the study that stands in the database."""
         self._study = study
         self._optuna = optuna_study
         self._storage = storage
@@ -94,7 +88,7 @@ class Trials:
 
     @property
     def metric(self) -> str:
-        """Return the metric by which trials are pruned: the first objective."""
+        """The metric by which trials are pruned: the first objective."""
         return self.metrics[0]
 
     def ask(
@@ -109,16 +103,13 @@ class Trials:
         """
         self._storage.discard()  # of an ask that failed
         if self._orphans is None:
-            self._orphans = self._find_orphans(known)
-        orphan = self._next_orphan({origin.key for origin in planned})
-        if orphan is not None:
-            trial = orphan
-        elif planned:
-            trial = self._bear(planned[0])
-        elif retries:
-            trial = self._try_again(retries[0])
-        else:
-            trial = self._optuna.ask()
+            running = self._optuna.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
+            self._orphans = sorted(trial.number for trial in running if trial.number not in known)
+        trial = self._next_orphan({origin.key for origin in planned})
+        if trial is None and planned:
+            trial = self._start_planned(planned[0])
+        elif trial is None:
+            trial = self._try_again(retries[0]) if retries else self._optuna.ask()
         attrs = trial.user_attrs
         origin = next((origin for origin in planned if origin.key == attrs.get(ORIGIN)), None)
         if origin is None or origin.params is None:
@@ -130,10 +121,6 @@ class Trials:
     def recount(self) -> None:
         """Look for trials that were created and not recorded before the next one is asked for."""
         self._orphans = None
-
-    def _find_orphans(self, known: Container[int]) -> list[int]:
-        running = self._optuna.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
-        return sorted(trial.number for trial in running if trial.number not in known)
 
     def _next_orphan(self, planned: Collection[str]) -> optuna.trial.Trial | None:
         """Return a trial that was created and not recorded; one of a plan that is gone has failed.
@@ -148,35 +135,36 @@ class Trials:
         return None
 
     def _try_again(self, number: int) -> optuna.trial.Trial:
-        """Create a trial with another one's parameters, by one write."""
         tried = self._storage.get_trial(self._id(number))
-        template = optuna.trial.create_trial(
-            state=TrialState.RUNNING,
-            params=tried.params,
-            distributions=tried.distributions,
-            user_attrs={RETRY_OF: number},
-        )
-        return optuna.trial.Trial(
-            self._optuna, self._storage.create_new_trial(self._study_id, template)
-        )
+        return self._create(tried.params, tried.distributions, {RETRY_OF: number})
 
-    def _bear(self, origin: PlannedTrial) -> optuna.trial.Trial:
-        """Create a trial that was planned, by one write."""
+    def _start_planned(self, origin: PlannedTrial) -> optuna.trial.Trial:
         if origin.params is None:
             trial = self._optuna.ask()
             trial.set_user_attr(ORIGIN, origin.key)
             return trial
-        distributions = self._study.space.distributions()
-        shown = {"parents": origin.parents, "operator": origin.operator["name"]}
+        ranges = self._study.space.distributions()
+        attrs = {ORIGIN: origin.key, "generation": origin.generation, "parents": origin.parents}
+        attrs |= {"operator": origin.operator["name"]}
+        return self._create(
+            dict(origin.params), {name: ranges[name] for name in origin.params}, attrs
+        )
+
+    def _create(
+        self,
+        params: dict[str, Any],
+        distributions: dict[str, BaseDistribution],
+        attrs: dict[str, Any],
+    ) -> optuna.trial.Trial:
+        """Create a trial that runs, by one write."""
         template = optuna.trial.create_trial(
             state=TrialState.RUNNING,
-            params=dict(origin.params),
-            distributions={name: distributions[name] for name in origin.params},
-            user_attrs={ORIGIN: origin.key, "generation": origin.generation} | shown,
+            params=params,
+            distributions=distributions,
+            user_attrs=attrs,
         )
-        return optuna.trial.Trial(
-            self._optuna, self._storage.create_new_trial(self._study_id, template)
-        )
+        created = self._storage.create_new_trial(self._study_id, template)
+        return optuna.trial.Trial(self._optuna, created)
 
     def report(self, trial: Trial, report: CurveReport, *, last: bool) -> bool:
         """Tell a value of a learning curve; return whether the trial should be pruned there.
@@ -187,29 +175,25 @@ class Trials:
         if report.step not in self._storage.get_trial(trial_id).intermediate_values:
             with _only_writer():
                 self._storage.set_trial_intermediate_value(trial_id, report.step, report.value)
-        several = len(self.metrics) > 1  # Optuna prunes by one objective alone
-        if several or last:
+        if len(self.metrics) > 1 or last:  # Optuna prunes by one objective alone
             return False
         # Noted by a driver that did not live to record the verdict: a pruner that found them would
         # take this look for the one after it.
         self._storage.hide_system_attrs(trial_id, self._rungs(trial)[trial.rungs :])
-        looked_at = self._storage.get_trial(trial_id)
-        return bool(self._optuna.pruner.prune(self._optuna, looked_at))
+        return bool(self._optuna.pruner.prune(self._optuna, self._storage.get_trial(trial_id)))
 
     def report_all(self, reports: Sequence[CurveReport]) -> None:
         """Tell values of learning curves of which none can prune its trial."""
-        of_trial = {report.trial: self._id(report.trial) for report in reports}
-        values = ((of_trial[report.trial], report.step, report.value) for report in reports)
+        ids = {report.trial: self._id(report.trial) for report in reports}
         news = [
-            value
-            for value in values
-            if value[1] not in self._storage.get_trial(value[0]).intermediate_values
+            (ids[report.trial], report.step, report.value)
+            for report in reports
+            if report.step not in self._storage.get_trial(ids[report.trial]).intermediate_values
         ]
         with _only_writer():
             self._storage.set_curve_values(news)
 
     def num_rungs(self, trial: Trial) -> int:
-        """Return how many rungs the pruner has noted for a trial."""
         return len(self._rungs(trial))
 
     def tell(
@@ -255,7 +239,6 @@ class Trials:
         return str(stored.user_attrs.get(FAILURE, LOST))
 
     def plain_config(self, trial: Trial) -> Config:
-        """Return the complete trainer configuration of a trial as plain data."""
         return self._study.config_of(trial)
 
     def lineage(self, trial: Trial) -> Lineage:
@@ -298,7 +281,7 @@ class Trials:
 
     @property
     def never_prunes(self) -> bool:
-        """Return whether no value of a curve can end its trial."""
+        """Whether no value of a curve can end its trial."""
         return len(self.metrics) > 1 or isinstance(self._optuna.pruner, NopPruner)
 
     def is_rung(self, trial: Trial, step: int) -> bool:
@@ -311,7 +294,6 @@ class Trials:
         return trial.is_over or reached + self._rung_steps(trial) >= self.config(trial).steps
 
     def _rung_steps(self, trial: Trial) -> int:
-        """Return the steps from one rung to the next."""
         config = self.config(trial)
         interval, steps = config.evaluation.interval, config.steps - trial.first_step
         return interval * max(1, ceil(steps / interval / MAX_RUNGS))

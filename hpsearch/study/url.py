@@ -9,7 +9,7 @@ import stat
 from pathlib import Path
 from typing import Final
 
-from hpsearch.errors import DiskError, UsageError
+from hpsearch.errors import DiskError, StorageError, UsageError
 from hpsearch.files import open_file
 from hpsearch.study.options import PrometheusOptions
 
@@ -70,6 +70,28 @@ def url_problem(url: str) -> str | None:
             f"(three slashes, four for an absolute path), but is {hide_password(url)!r}"
         )
     return None
+
+
+def storage_url(name: str, storage: str) -> str:
+    """Return the database URL of the study ``name`` whose file says ``storage``.
+
+    Raises:
+        StorageError: if it stands in an environment variable that isn't set or holds no URL.
+    """
+    if not storage.startswith(FROM_ENVIRONMENT):
+        return storage
+    variable = storage.removeprefix(FROM_ENVIRONMENT)
+    url = os.environ.get(variable)
+    if not url:
+        raise StorageError(
+            f"the database URL of study {name} stands in the environment variable "
+            f"{variable}, which is not set; "
+            f"export {variable}=postgresql+psycopg://user:password@host/name"
+        )
+    problem = url_problem(url)
+    if problem:
+        raise StorageError(f"the environment variable {variable} {problem}")
+    return url
 
 
 MAX_LENGTH: Final = 1024  # characters of a token

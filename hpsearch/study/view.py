@@ -20,9 +20,9 @@ from hpsearch.study.records import FAIL, Length, Trial, length
 from hpsearch.study.requests import DriverStart, awaited_driver, may_be_there
 from hpsearch.study.snapshots import read_state
 from hpsearch.study.space_checks import ALGORITHM
-from hpsearch.study.spec import Study, load_spec, storage_url, stored_study
+from hpsearch.study.spec import Study, load_spec, stored_study
 from hpsearch.study.state import BUSY, StudyState
-from hpsearch.study.url import sqlite_file
+from hpsearch.study.url import sqlite_file, storage_url
 
 STARTING, INTERRUPTED = "starting", "interrupted"
 CALLS = 1  # of the scheduler, by one look

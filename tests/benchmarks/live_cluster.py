@@ -103,7 +103,7 @@ def time_parts(driver: Driver, timer: Timer) -> None:
     patched: list[tuple[object, str, str]] = [
         (trials, "ask", "ask"),
         (jobs, "submit", "submit"),
-        (driver, "_observe", "look"),
+        (driver._observer, "observe", "look"),
         (results, "report", "tell"),
         (results, "end_attempts", "tell"),
     ]

@@ -17,8 +17,7 @@ from hpsearch.report.text import (
     setting_text,
     standing_text,
 )
-from hpsearch.study.driver_log import DriverLog, line
-from hpsearch.study.events import Event, NewEvent
+from hpsearch.study.events import DriverLog, Event, NewEvent, line
 from hpsearch.study.records import FAIL
 from hpsearch.study.state import StudyState
 from hpsearch.study.trial_list import list_lines

@@ -34,8 +34,9 @@ from hpsearch.study.driver import Driver
 from hpsearch.study.events import Event, EventLog, NewEvent
 from hpsearch.study.leases import Lease
 from hpsearch.study.opening import open_driver
-from hpsearch.study.spec import Study, storage_url
+from hpsearch.study.spec import Study
 from hpsearch.study.state import RUNNING, StudyState
+from hpsearch.study.url import storage_url
 from hpsearch.trainers.config import read_config
 
 METRIC = "rho/host/choose_first"

@@ -14,7 +14,7 @@ from hpsearch.analysis.lineage import read_lineage
 from hpsearch.cli import main
 from hpsearch.study.database import Database, StudyRecords
 from hpsearch.study.events import read_nodes
-from hpsearch.study.spec import storage_url
+from hpsearch.study.url import storage_url
 from hpsearch.study.view import open_view
 from hpsearch.trainers.algorithms import build
 from hpsearch.trainers.config import read_config

@@ -12,7 +12,7 @@ from hpsearch.cluster.match_dir import MatchGames
 from hpsearch.population.options import Matches
 from hpsearch.population.selection.operator_record import OperatorRecord
 from hpsearch.study.breeding import fold, generation
-from hpsearch.study.breeding.generation import Judge, improvements
+from hpsearch.study.breeding.generation import Judge, PlayedMatch, improvements
 from hpsearch.study.breeding.matches import MatchRoster
 from hpsearch.study.events import Event
 from hpsearch.study.records import Ended, Match, PlannedTrial, PopulationRecord, Trial, key_after
@@ -49,19 +49,19 @@ def judge_of(study):
 
 def decided(judge, trials, lengths, ended=None, population=None, match=None):
     """Return what a match of hosts decides in which all their games take these lengths."""
-    return judge.decide(*judged(trials, lengths, ended, population, match))
+    return judge.decide(judged(trials, lengths, ended, population, match))
 
 
 def judged(trials, lengths, ended=None, population=None, match=None):
     """Return what a match of hosts is judged by in which all their games take these lengths."""
     who = {trial.origin.member: trial.number for trial in trials}
     match = match or Match(1, who, tuple(who if ended is None else ended), ())
-    programme = MatchRoster(tuple(trials), (), ("host",), Matches())
+    roster = MatchRoster(tuple(trials), (), ("host",), Matches())
     rows = np.array([*lengths, 20, 20])[:, None, None].repeat(3, axis=1).repeat(16, axis=2)
     games = MatchGames(np.stack([rows, rows]), np.stack([rows, rows]) > 0)
     known = {trial.number: trial for trial in trials}
     population = population or PopulationRecord(newest=who)
-    return match, programme, games, known, population
+    return PlayedMatch(match, roster, games, known, population)
 
 
 def test_the_strongest_is_champion_and_the_weakest_becomes_its_child(judge):
@@ -118,15 +118,15 @@ def test_a_generation_of_the_closing_leaves_the_better_half_as_it_is(tmp_path):
     study = population_study(tmp_path, closing=closing)
     judge, rules = judge_of(study), study.spec.population.closing
     trials = [trial(n, n, steps=8 * (n + 1)) for n in range(4)]
-    children = judge.close(rules, *judged(trials, [10, 8, 20, 12]))
-    assert children == judge.close(rules, *judged(trials, [10, 8, 20, 12]))
+    children = judge.close(rules, judged(trials, [10, 8, 20, 12]))
+    assert children == judge.close(rules, judged(trials, [10, 8, 20, 12]))
     assert [child.member for child in children] == [2, 3]
     assert [child.key for child in children] == ["2 after 2, closing", "3 after 3, closing"]
     for child in children:
         assert child.parents[0] in (0, 1)
         assert child.steps == child.first_step == 8 * (child.parents[0] + 1)
         assert not child.trains
-    assert not judge.close(rules, *judged(trials, [10] * 4))
+    assert not judge.close(rules, judged(trials, [10] * 4))
 
 
 # History.

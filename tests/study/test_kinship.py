@@ -1,7 +1,7 @@
 """Whose networks began as the same ones, along parents and copies."""
 
 from hpsearch.cluster.records import Exploit
-from hpsearch.study.breeding import initial_trials
+from hpsearch.study.breeding import generation
 from hpsearch.study.records import PlannedTrial, Trial
 
 
@@ -25,7 +25,7 @@ def trial(number, *parents, founder=None, copies=(), operator="clone", is_adopte
 def families(*trials, roles=("host",)):
     """Return the family of each trial's host, or the families of its roles where they are given."""
     known = {trial.number: trial for trial in trials}
-    found = [initial_trials.families(trial, roles, known) for trial in trials]
+    found = [generation.families(trial, roles, known) for trial in trials]
     return found if len(roles) > 1 else [one for (one,) in found]
 
 

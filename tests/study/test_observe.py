@@ -25,10 +25,9 @@ from hpsearch.study.observe import (
     BUSY_SECONDS,
     SILENCE_SECONDS,
     CurveReport,
-    Curves,
     Observation,
+    Observer,
     Silences,
-    observe,
 )
 from hpsearch.study.records import Job, Trial
 from hpsearch.study.state import StudyState
@@ -81,9 +80,9 @@ def look(
     silences: Silences | None = None,
 ) -> Observation:
     """Look for the first time, or in one of several rounds that share ``silences``."""
-    curves, is_rung = Curves(), lambda trial, step: step % 2 == 0
-    silences = silences or Silences()
-    return observe(state, folder, executor, "m", is_rung, curves, silences, now=now)
+    observer = Observer(folder, executor, "m", lambda trial, step: step % 2 == 0)
+    observer.silences = silences or Silences()
+    return observer.observe(state, now=now)
 
 
 def look_after_long(

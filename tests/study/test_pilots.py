@@ -21,7 +21,7 @@ from fakes import FakeExecutor, Fault
 from tried import tried
 
 from hpsearch.cluster.study_dir import JobDir
-from hpsearch.study.pilots import Pilots
+from hpsearch.study.jobs import Pilots
 from hpsearch.study.spec import Study
 
 

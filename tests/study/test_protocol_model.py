@@ -382,7 +382,7 @@ def what_is_not_confirmed_is_submitted_again(patch: pytest.MonkeyPatch) -> None:
     follow = Jobs.follow
 
     def followed(jobs: Jobs, seen: Any) -> None:
-        open_ones = [job.name for job in jobs._state.live_jobs() if job.id is None]
+        open_ones = [job.name for job in jobs.state.live_jobs() if job.id is None]
         for name in open_ones:
             if (jobs._folder.job(name).root / "job.json").exists():
                 jobs._executor.submit([jobs._folder.job(name)])

@@ -12,9 +12,9 @@ from study_files import BASE, BATCH_SIZE, LR, NET_ARCH, load, plain_study
 from hpsearch import yaml_file
 from hpsearch.errors import ConfigError, StorageError
 from hpsearch.study.options import HyperbandOptions, LocalOptions, NoPruning, TPEOptions
-from hpsearch.study.spec import load_spec, spec_hash, spec_json, storage_url
+from hpsearch.study.spec import load_spec, spec_hash, spec_json
 from hpsearch.study.spec_warnings import remarks
-from hpsearch.study.url import hide_password, url_problem
+from hpsearch.study.url import hide_password, storage_url, url_problem
 from hpsearch.trainers.config import read_config
 
 DOUBLE = {"type": "categorical", "choices": [True, False]}

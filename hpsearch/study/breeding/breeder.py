@@ -5,65 +5,48 @@ to come. A driver that dies in between leaves a match that the next one has play
 same games give the same plan.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
-from hpsearch.cluster.match_dir import MatchGames
-from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.errors import CorruptError, DiskError
-from hpsearch.population.options import Closing, PopulationOptions, Synchronous
-from hpsearch.study.breeding.generation import Judge
-from hpsearch.study.breeding.initial_trials import beginning
+from hpsearch.population.options import PopulationOptions, Synchronous
+from hpsearch.study.breeding.generation import Judge, PlayedMatch, initial_trial
 from hpsearch.study.breeding.matches import MatchRoster, is_due
-from hpsearch.study.jobs import Jobs
+from hpsearch.study.jobs import Jobs, Pilots
 from hpsearch.study.observe import BUSY_SECONDS
-from hpsearch.study.pilots import Pilots
-from hpsearch.study.recorder import EventRecorder, Limits
-from hpsearch.study.records import Match, PlannedTrial, PopulationRecord, Trial
-from hpsearch.study.spec import Study
-from hpsearch.study.state import FAILED, StudyState
+from hpsearch.study.recorder import DriverContext, DriverPart, Limits
+from hpsearch.study.records import Match, PopulationRecord, Trial
+from hpsearch.study.state import FAILED
 from hpsearch.trainers.config import read_config
 
 MAX_FAILURES = 3
 """jobs that may end without having played a match, before the study fails"""
 
 
-class Breeder:
+class Breeder(DriverPart):
     """Decides what the trials of a population are."""
 
     def __init__(
         self,
-        study: Study,
+        context: DriverContext,
         options: PopulationOptions,
-        folder: StudyDir,
-        judge: Judge,
-        recorder: EventRecorder,
         jobs: Jobs,
         pilots: Pilots,
         limits: Limits,
-        clock: Callable[[], float],
     ) -> None:
-        """Take what the study says and allows, who judges matches, and who has them played."""
-        self._study = study
+        super().__init__(context)
         self._options = options
-        self._folder = folder
-        self._recorder = recorder
         self._jobs = jobs
         self._pilots = pilots
         self._limits = limits
-        self._clock = clock
-        self._judge = judge
-        (base,) = study.bases.values()
+        self._judge = Judge(self._study, options, self._trials)
+        (base,) = self._study.bases.values()
         self._config = read_config(base, source="base")
 
     @property
-    def _state(self) -> StudyState:
-        return self._recorder.state
-
-    @property
     def _population(self) -> PopulationRecord:
-        return self._state.population
+        return self.state.population
 
     def plan(self) -> None:
         """Plan the first trials; judge the match that was played; call one that is due."""
@@ -86,7 +69,7 @@ class Breeder:
         """Whether members train or will: a pilot that is idle now will be needed."""
         population = self._population
         to_come = population.planned and self._limits.num_allowed()
-        return bool(population.match or population.open or to_come or self._state.unfinished())
+        return bool(population.match or population.open or to_come or self.state.unfinished())
 
     def submit(self, free_jobs: int) -> None:
         """Have the match played, if one waits: by a pilot that is idle, or else by a free job.
@@ -108,9 +91,9 @@ class Breeder:
             self._recorder.record("ended", data={"status": FAILED, "message": message})
             return
         before = self._population.archive
-        champion = self._state.trials[before[-1]] if before else None
+        champion = self.state.trials[before[-1]] if before else None
         seed = self._study.spec.seed
-        plan = self._programme(match).plan(match, self._config, seed, champion)
+        plan = self._roster(match).plan(match, self._config, seed, champion)
         self._folder.match(match.number).write_plan(plan)
         if not self._pilots.give_match(match.number) and free_jobs > 0:
             self._jobs.submit_match(match.number)
@@ -127,13 +110,13 @@ class Breeder:
         if population.planned and self._limits.num_allowed():
             return False  # a member that waits for a free job is not late
         # Who was late for the match before is not waited for again.
-        unfinished = self._state.unfinished()
+        unfinished = self.state.unfinished()
         waited_for = [trial for trial in unfinished if trial.member not in population.late]
         return is_due(rules, population.open.values(), waited_for, self._clock())
 
     def _awaits_untrained(self) -> bool:
         """Return whether children of the closing have not ended, or not begun."""
-        unfinished = (trial.origin for trial in self._state.unfinished())
+        unfinished = (trial.origin for trial in self.state.unfinished())
         return bool(self._population.untrained) or any(
             origin is not None and not origin.trains for origin in unfinished
         )
@@ -144,15 +127,18 @@ class Breeder:
         population = self._population
         if self._options.closing is None or population.is_closed or not population.matches:
             return False
-        may_train = bool(self._state.unfinished()) or self._limits.allow_another()
+        may_train = bool(self.state.unfinished()) or self._limits.allow_another()
         are_judged = not (population.match or population.open or population.untrained)
         return are_judged and not may_train and self._limits.allow_gpu_hours()
 
     def _close(self) -> None:
         """Plan a generation of the closing; it is over where one would have no children."""
-        closing, number = self._options.closing, self._population.closing + 1
+        closing, population = self._options.closing, self._population
         assert closing is not None, "it is what closes"
-        children = self._untrained(closing)
+        played = self._played(population.matches[len(population.matches)])
+        # The last games may be gone or damaged by now.
+        children = [] if played is None else self._judge.close(closing, played)
+        number = population.closing + 1
         closed = {
             "number": number,
             "is_last": not children or number >= closing.generations,
@@ -160,20 +146,10 @@ class Breeder:
         }
         self._recorder.record("closing", data=closed)
 
-    def _untrained(self, closing: Closing) -> list[PlannedTrial]:
-        """Return the children of a generation of the closing, by the games of the last match."""
-        population = self._population
-        match = population.matches[len(population.matches)]
-        games = self._games(match)
-        if games is None:
-            return []  # gone or damaged since
-        programme, known = self._programme(match), self._state.trials
-        return self._judge.close(closing, match, programme, games, known, population)
-
     def _is_unanswered(self) -> bool:
         """Return whether all is over, but no opponent has trained against the champion yet.
 
-        A match more has it done. No interval has ended, so it replaces no member; but it may name
+        One more match has it done. No interval has ended, so it replaces no member; but it may name
         another champion, until one is named a second time.
         """
         if self._options.matches.best_response is None or self.will_go_on:
@@ -186,10 +162,9 @@ class Breeder:
     def _resting(self) -> list[int]:
         """Return the members for which the next match decides what comes next.
 
-        Nothing is planned for them, and they do not train: their intervals have ended, or they
-        stayed as they were in the closing.
+        Their intervals have ended, or they stayed as they were in the closing.
         """
-        busy = {trial.member for trial in self._state.unfinished()}
+        busy = {trial.member for trial in self.state.unfinished()}
         busy |= {origin.member for origin in self._population.planned}
         return sorted(self._population.newest.keys() - busy)
 
@@ -213,19 +188,30 @@ class Breeder:
         self._recorder.record("match_called", data=called)
 
     def _decide(self, match: Match) -> None:
-        games = self._games(match)
-        if games is not None:
-            programme, known = self._programme(match), self._state.trials
-            decided = self._judge.decide(match, programme, games, known, self._population)
-            self._recorder.record("bred", data=decided | {"answers": self._answers(match)})
+        played = self._played(match)
+        if played is not None:
+            answers = {"answers": self._answers(match)}
+            self._recorder.record("bred", data=self._judge.decide(played) | answers)
+
+    def _played(self, match: Match) -> PlayedMatch | None:
+        """Return a match with its games, None while they have not been played whole."""
+        files = self._folder.match(match.number)
+        try:
+            games = files.read_games()
+            if games is None or games.moves.shape != files.read_plan().shape:
+                return None
+        except (CorruptError, DiskError):
+            return None
+        roster = self._roster(match)
+        return PlayedMatch(match, roster, games, self.state.trials, self._population)
 
     def _give_up_silent(self, match: Match) -> None:
         """Give up the job of a match of which nothing was heard for long; another one plays it."""
-        job = self._state.live.get(match.job or "")
+        job = self.state.live.get(match.job or "")
         if match.is_over or job is None or job.began_at is None or job.is_silent:
             return
-        heard = self._folder.match(match.number).last_sign()
-        if self._clock() - max(job.began_at, match.given_at, heard) >= BUSY_SECONDS:
+        last_sign = self._folder.match(match.number).last_sign()
+        if self._clock() - max(job.began_at, match.given_at, last_sign) >= BUSY_SECONDS:
             self._recorder.record("match_silent", job=job.name)
 
     def _answers(self, match: Match) -> list[dict[str, Any]]:
@@ -235,30 +221,21 @@ class Breeder:
         except (CorruptError, DiskError):
             return []
 
-    def _games(self, match: Match) -> MatchGames | None:
-        """Return the games of a match, None while they have not been played whole."""
-        files = self._folder.match(match.number)
-        try:
-            games = files.read_games()
-            return games if games is None or games.moves.shape == files.read_plan().shape else None
-        except (CorruptError, DiskError):
-            return None
-
-    def _programme(self, match: Match) -> MatchRoster:
+    def _roster(self, match: Match) -> MatchRoster:
         return MatchRoster(
-            members=self._trials([trial for _, trial in sorted(match.members.items())]),
-            archive=self._trials(match.archive),
+            members=self._numbered([trial for _, trial in sorted(match.members.items())]),
+            archive=self._numbered(match.archive),
             roles=tuple(self._config.learning()),
             matches=self._options.matches,
         )
 
-    def _trials(self, numbers: Sequence[int]) -> tuple[Trial, ...]:
-        return tuple(self._state.trials[number] for number in numbers)
+    def _numbered(self, numbers: Iterable[int]) -> tuple[Trial, ...]:
+        return tuple(self.state.trials[number] for number in numbers)
 
-    def _begin(self, members: Sequence[int]) -> None:
-        """Plan the first trials of members."""
+    def _begin(self, members: Iterable[int]) -> None:
         begun = [
-            beginning(member, self._study, self._options, self._population) for member in members
+            initial_trial(member, self._study, self._options, self._population)
+            for member in members
         ]
         children = [asdict(origin) for origin in begun]
         self._recorder.record("bred", data={"match": None, "children": children})

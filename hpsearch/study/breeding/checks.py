@@ -1,11 +1,4 @@
-"""What can be wrong with the population block of a study file, beyond the type of each value.
-
-What members have in common and what their children may change, told from configurations.
-
-A schedule of hyperparameters: what it says of an interval, and what can be wrong with it.
-
-How members' networks can grow inside a search space, for the operator `grow`.
-"""
+"""What is wrong with a population in a study file; what its children may change and grow."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -41,7 +34,6 @@ def explorable_of(base: Config, space: SearchSpace) -> dict[str, Parameter]:
 
 
 def _is_per_member(name: str, per_member: Mapping[str, bool]) -> bool:
-    """Return whether all values at or below a path may differ between members."""
     inside = [
         marked
         for path, marked in per_member.items()
@@ -68,10 +60,7 @@ def schedule_problems(
 ) -> Iterator[str]:
     """Yield what is wrong with the schedule of a population, if it follows one.
 
-    Args:
-        sections: those of the study file that could be read.
-        bases: the base configurations that could be read.
-        data: the whole file.
+    ``sections`` and ``bases`` hold what could be read of the study file, ``data`` the whole file.
     """
     options = sections.get("population")
     if options is None or not isinstance(options.explore, Schedule):
@@ -103,12 +92,8 @@ def growths_of(
     """Yield what changes where a role grows into the next larger net_arch that there is.
 
     Once for each role that can: the value of its net_arch, as Optuna stores it. Under it the same
-    parameters exist as before, so that nothing but the net_arch differs.
-
-    Args:
-        params: of the trial that is to grow, as Optuna stores them.
-        config: which these make.
-        space: of the study.
+    parameters exist as before, so that nothing but the net_arch differs. ``params`` are the trial's
+    as Optuna stores them, which make ``config``.
     """
     for role, learned in config.learning().items():
         path = f"{role}.net_arch"
@@ -125,19 +110,12 @@ def growths_of(
 
 
 def _size(config: CommonConfig, role: str, net_arch: Any) -> int:
-    """Return the number of weights by which a role would play with another net_arch."""
     items = policy_items(role, config, net_arch)
     return sum(affine.size for item in items for affine in item.affines)
 
 
 def growth_problems(where: str, space: Mapping[str, Parameter], base: Config) -> Iterator[str]:
-    """Yield that no network can grow, if none can.
-
-    Args:
-        where: the operator's place in the study file.
-        space: its parameters by path.
-        base: its base configuration.
-    """
+    """Yield that no network can grow, if none can; ``where`` is the operator's path."""
     config = read_config(base, source="")
     paths = [f"{role}.net_arch" for role in config.learning()]
     if any(_may_grow(role, space, config) for role in config.learning()):
@@ -176,7 +154,6 @@ def _choices(parameter: Parameter | None) -> list[Any]:
 
 
 def _can_grow(role: str, config: CommonConfig, old: Any, new: Any) -> bool:
-    """Return whether one net_arch of a role can grow into another one."""
     before, after = (policy_items(role, config, net_arch) for net_arch in (old, new))
     activation = config.learning()[role].activation
     return before != after and widened(before, after, activation) is not None
@@ -296,7 +273,6 @@ def _base_problems(options: PopulationOptions, base: Config) -> Iterator[str]:
 
 
 def _operators(options: PopulationOptions) -> Iterator[tuple[str, OperatorOptions]]:
-    """Yield every operator with its path."""
     closing = () if options.closing is None else options.closing.operators
     for key, operators in (("operators", options.operators), ("closing.operators", closing)):
         for index, operator in enumerate(operators):

@@ -1,222 +1,106 @@
-"""What a match decides: the champion, and the trials that come next.
-
-What past intervals improved: what a model of improvements learns from.
-
-The game between all players of a match, by their names, as the events hold it.
-"""
+"""What a match decides: the champion, and the trials that come next."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from typing import Any
 
 import numpy as np
 
 from hpsearch.cluster.match_dir import MatchGames
-from hpsearch.population.breeding import JudgedMember, breed, breed_untrained
+from hpsearch.cluster.records import Fresh
+from hpsearch.parameters import FloatParameter, IntParameter, Parameter, label_of
+from hpsearch.population.breeding import JudgedMember, Next, breed, breed_untrained
 from hpsearch.population.explore import Exploring, Generation
 from hpsearch.population.fitness import MatchStanding, Scores, score
-from hpsearch.population.operators.options import Grow
-from hpsearch.population.options import Closing, NoSelection, Pareto, PopulationOptions
-from hpsearch.population.ratings.cycles import Cycle, meta_game
+from hpsearch.population.operators.options import Clone, Grow, HostAndAgent
+from hpsearch.population.options import Closing, NoSelection, Pareto, PopulationOptions, Schedule
 from hpsearch.population.statistics import interval
-from hpsearch.study.breeding.checks import explorable_of, growths_of, size
-from hpsearch.study.breeding.initial_trials import TrialPlanner, beginning, families
-from hpsearch.study.breeding.matches import MatchRoster
-from hpsearch.study.records import Match, PlannedTrial, PopulationRecord, Trial
+from hpsearch.study.breeding.checks import explorable_of, growths_of, scheduled, size
+from hpsearch.study.breeding.matches import MatchRoster, game_of
+from hpsearch.study.records import Match, PlannedTrial, PopulationRecord, Trial, key_after
 from hpsearch.study.spec import Study
 from hpsearch.study.trials import Trials
+from hpsearch.trainers.checkpoint_name import step_of
 from hpsearch.trainers.config import TrainerConfig, shape_key
-
-MAX_INTERVALS = 300
-"""the newest ones, since a model's time grows with the cube of their number"""
-
-Strengths = Mapping[int, Mapping[int, float]]
-"""by match and trial"""
-
-
-def improvements(strengths: Strengths, known: Mapping[int, Trial]) -> list[Generation]:
-    """Return how much stronger each interval made its member, less what all members gained.
-
-    From the match that planned the interval to the first that judged it, in which every member that
-    plays has gained on itself, or on its ancestor in the former. The opponents of a match are its
-    own, so strengths of two matches differ by more than what was learned.
-
-    Args:
-        strengths: of all matches so far.
-        known: trials by number.
-
-    Returns:
-        At most `MAX_INTERVALS`, the newest first.
-    """
-    newest_first = sorted(strengths, reverse=True)
-    generations = (
-        generation for match in newest_first for generation in _judged_by(match, strengths, known)
-    )
-    return list(islice(generations, MAX_INTERVALS))
-
-
-def _judged_by(
-    match: int, strengths: Strengths, known: Mapping[int, Trial]
-) -> Iterator[Generation]:
-    """Yield the improvements by the intervals that a match was the first to judge."""
-    for since, trials in _planned_by(match, strengths, known).items():
-        gains = _gains(match, since, strengths, known)
-        common = sum(gains.values()) / len(gains)
-        for trial in trials:
-            yield Generation(known[trial].last_params, match, gains[trial] - common)
-
-
-def _planned_by(
-    match: int, strengths: Strengths, known: Mapping[int, Trial]
-) -> dict[int, list[int]]:
-    """Return the trials that a match was the first to judge, by the match that planned them."""
-    planned: dict[int, list[int]] = {}
-    for trial in strengths[match]:
-        origin = known[trial].origin
-        if origin is None or not origin.parents or not origin.trains:
-            continue
-        if trial not in strengths.get(match - 1, {}):
-            planned.setdefault(origin.generation, []).append(trial)
-    return planned
-
-
-def _gains(
-    match: int, since: int, strengths: Strengths, known: Mapping[int, Trial]
-) -> dict[int, float]:
-    """Return what the trials of a match gained since another, where they come from it."""
-    gains = {}
-    for trial, strength in strengths[match].items():
-        ancestor: int | None = trial
-        while ancestor is not None and ancestor not in strengths[since]:
-            origin = known[ancestor].origin
-            ancestor = origin.parents[0] if origin is not None and origin.parents else None
-        if ancestor is not None:
-            gains[trial] = strength - strengths[since][ancestor]
-    return gains
-
-
-def game_of(programme: MatchRoster, games: MatchGames) -> dict[str, Any] | None:
-    """Return value, equilibrium, what best answers take, and cycles; None where none was found.
-
-    Trials are named by their numbers, scripted players by their names; values are in rho.
-    """
-    analysed = meta_game(np.concatenate(list(games.moves), axis=2))
-    if analysed is None:
-        return None
-    hosts, agents = programme.names("host"), programme.names("agent")
-    return {
-        "value": analysed.value,
-        "hosts": {hosts[at]: share for at, share in analysed.hosts.items()},
-        "agents": {agents[at]: share for at, share in analysed.agents.items()},
-        "gaps": {
-            "host": dict(zip(hosts, analysed.host_gaps.tolist(), strict=True)),
-            "agent": dict(zip(agents, analysed.agent_gaps.tolist(), strict=True)),
-        },
-        "cyclic_share": analysed.cyclic_share,
-        "cycles": [_named(cycle, hosts, agents) for cycle in analysed.cycles],
-    }
-
-
-def _named(cycle: Cycle, hosts: list[str], agents: list[str]) -> dict[str, Any]:
-    return {
-        "hosts": [hosts[at] for at in cycle.hosts],
-        "agents": [agents[at] for at in cycle.agents],
-        "strength": cycle.strength,
-    }
-
 
 CONFIDENCE = 0.95
 """of the intervals that are noted"""
 CLOSING = 1
 """third number of the seeds of a closing, beside the study's and the match's"""
+MAX_INTERVALS = 300
+"""the newest ones, since a model's time grows with the cube of their number"""
+
+
+@dataclass(frozen=True)
+class PlayedMatch:
+    """A match, and what was known when it was judged."""
+
+    match: Match
+    roster: MatchRoster
+    games: MatchGames
+    """on both sets of starts"""
+    known: Mapping[int, Trial]
+    """the study's trials, by number"""
+    population: PopulationRecord
+    """before the decision"""
 
 
 class Judge:
     """Turns the games of a match into a decision; the same games give the same one."""
 
     def __init__(self, study: Study, options: PopulationOptions, trials: Trials) -> None:
-        """Take what the study says, and what its trials are."""
         self._study = study
         self._options = options
         self._trials = trials
         (base,) = study.bases.values()
         self._explorable = explorable_of(base, study.space)
 
-    def decide(
-        self,
-        match: Match,
-        programme: MatchRoster,
-        games: MatchGames,
-        known: Mapping[int, Trial],
-        population: PopulationRecord,
-    ) -> dict[str, Any]:
-        """Return the decision, as the event holds it that records it.
-
-        Args:
-            match: that was played.
-            programme: who stood where.
-            games: on both sets of starts.
-            known: the study's trials, by number.
-            population: before the decision.
-        """
+    def decide(self, played: PlayedMatch) -> dict[str, Any]:
+        """Return the decision on a match, as the event holds it that records it."""
+        match, members = played.match, played.roster.members
         rng = np.random.default_rng([self._study.spec.seed, match.number])
-        scores = self._scores(programme, games, rng)
-        strengths = {
-            trial.number: strength
-            for trial, strength in zip(programme.members, scores.strength.tolist(), strict=True)
-        }
+        scores = self._scores(played, rng)
+        numbers = [trial.number for trial in members]
+        strengths = dict(zip(numbers, scores.strength.tolist(), strict=True))
         anew, vacant = self._places_of_lost(match)
         plan = breed(
             self._options,
-            self._members(match, programme, known),
+            self._members(played),
             scores,
-            self._exploring(match, strengths, known, population),
-            population.operators,
+            self._exploring(played, strengths),
+            played.population.operators,
             rng,
             num_vacant=len(vacant),
         )
-        origins = TrialPlanner(self._study, self._options, match, programme, population)
-        places = {origins.member_at(index): place for index, place in plan.places.items()}
+        places = {members[index].member: place for index, place in plan.places.items()}
         places |= dict(zip(vacant, plan.vacancies, strict=True))
-        bred = [origins.next(member, coming) for member, coming in sorted(places.items())]
-        begun = [beginning(member, self._study, self._options, population) for member in anew]
+        bred = [self._next(played, member, coming) for member, coming in sorted(places.items())]
+        begun = [
+            initial_trial(member, self._study, self._options, played.population) for member in anew
+        ]
+        # Of each member's strength on the fresh starts.
+        ends = interval(scores.fresh, CONFIDENCE).T.tolist()
         return {
             "match": match.number,
             "champion": max(strengths, key=lambda number: strengths[number]),
             "strengths": {str(number): strength for number, strength in strengths.items()},
-            "intervals": _intervals(programme, scores),
-            "game": game_of(programme, games),
+            "intervals": {str(n): bounds for n, bounds in zip(numbers, ends, strict=True)},
+            "game": game_of(played.roster, played.games),
             "children": [asdict(origin) for origin in (*bred, *begun)],
         }
 
-    def close(
-        self,
-        closing: Closing,
-        match: Match,
-        programme: MatchRoster,
-        games: MatchGames,
-        known: Mapping[int, Trial],
-        population: PopulationRecord,
-    ) -> list[PlannedTrial]:
-        """Return the children of a generation of the closing, which do not train.
-
-        Args:
-            closing: how many, and by which operators.
-            match: the last one, by which they are planned.
-            programme: who stood where.
-            games: on both sets of starts.
-            known: the study's trials, by number.
-            population: before.
-        """
-        seed = self._study.spec.seed
-        scores = self._scores(programme, games, np.random.default_rng([seed, match.number]))
-        members = self._members(match, programme, known)
-        rng = np.random.default_rng([seed, match.number, CLOSING])
-        born = breed_untrained(self._options, closing, members, scores, population.operators, rng)
-        origins = TrialPlanner(self._study, self._options, match, programme, population)
+    def close(self, closing: Closing, played: PlayedMatch) -> list[PlannedTrial]:
+        """Return the children of a generation of the closing, by the games of the last match."""
+        seed, number = self._study.spec.seed, played.match.number
+        scores = self._scores(played, np.random.default_rng([seed, number]))
+        rng = np.random.default_rng([seed, number, CLOSING])
+        operators = played.population.operators
+        members = self._members(played)
+        born = breed_untrained(self._options, closing, members, scores, operators, rng)
         return [
-            origins.untrained(origins.member_at(place), coming) for place, coming in born.items()
+            self._untrained(played, played.roster.members[place].member, coming)
+            for place, coming in born.items()
         ]
 
     def unplayed(self, match: Match, population: PopulationRecord) -> dict[str, Any]:
@@ -238,19 +122,18 @@ class Judge:
         # Where no member is replaced, no child takes a place either.
         return (lost, []) if isinstance(self._options.selection, NoSelection) else ([], lost)
 
-    def _members(
-        self, match: Match, programme: MatchRoster, known: Mapping[int, Trial]
-    ) -> list[JudgedMember]:
-        return [self._member(trial, match, known) for trial in programme.members]
+    def _members(self, played: PlayedMatch) -> list[JudgedMember]:
+        return [self._member(trial, played) for trial in played.roster.members]
 
-    def _member(self, trial: Trial, match: Match, known: Mapping[int, Trial]) -> JudgedMember:
+    def _member(self, trial: Trial, played: PlayedMatch) -> JudgedMember:
         config = self._trials.config(trial)
+        roles = tuple(config.learning())
         return JudgedMember(
             params=trial.last_params,
-            has_ended=trial.member in match.ended,
+            has_ended=trial.member in played.match.ended,
             shape=shape_key(config),
-            families=families(trial, tuple(config.learning()), known),
-            is_pair=len(config.learning()) == 2,
+            families=families(trial, roles, played.known),
+            is_pair=len(roles) == 2,
             growths=self._growths(trial, config),
         )
 
@@ -259,37 +142,189 @@ class Judge:
             return ()  # not needed
         return tuple(growths_of(trial.last_params, config, self._study.space))
 
-    def _scores(
-        self, programme: MatchRoster, games: MatchGames, rng: np.random.Generator
-    ) -> Scores:
-        configs = [self._trials.config(trial) for trial in programme.members]
+    def _scores(self, played: PlayedMatch, rng: np.random.Generator) -> Scores:
+        roster, selection = played.roster, self._options.selection
+        sizes = np.array([size(self._trials.config(trial)) for trial in roster.members])
         standing = MatchStanding(
-            programme.member_places(),
-            programme.archive_places(),
-            programme.panel_places(),
-            np.array([size(config) for config in configs]),
+            roster.member_places(), roster.archive_places(), roster.panel_places(), sizes
         )
-        selection = self._options.selection
         pareto = selection if isinstance(selection, Pareto) else None
-        return score(games.moves, standing, self._options.matches, pareto, rng)
+        return score(played.games.moves, standing, self._options.matches, pareto, rng)
 
-    def _exploring(
-        self,
-        match: Match,
-        strengths: Mapping[int, float],
-        known: Mapping[int, Trial],
-        population: PopulationRecord,
-    ) -> Exploring:
-        of_matches = {match.number: match.strengths for match in population.matches.values()}
-        history = improvements(of_matches | {match.number: dict(strengths)}, known)
-        return Exploring(self._explorable, self._is_active, history, match.number)
+    def _exploring(self, played: PlayedMatch, strengths: Mapping[int, float]) -> Exploring:
+        number, space = played.match.number, self._study.space
+        of_matches = {match.number: match.strengths for match in played.population.matches.values()}
+        history = improvements(of_matches | {number: dict(strengths)}, played.known)
 
-    def _is_active(self, name: str, stored: Mapping[str, Any]) -> bool:
-        space = self._study.space
-        return space.is_active(name, space.decode(stored))
+        def is_active(name: str, stored: Mapping[str, Any]) -> bool:
+            return space.is_active(name, space.decode(stored))
+
+        return Exploring(self._explorable, is_active, history, number)
+
+    # The trials that come next.
+
+    def _next(self, played: PlayedMatch, member: int, coming: Next) -> PlannedTrial:
+        parents = [played.roster.members[index] for index in coming.parents]
+        ended = tuple(parent.origin.steps for parent in parents if parent.origin is not None)
+        founder = parents[0].origin.founder if parents[0].origin is not None else None
+        return PlannedTrial(
+            key=key_after(member, played.population),
+            member=member,
+            generation=played.match.number,
+            parents=tuple(parent.number for parent in parents),
+            parent_steps=ended,
+            operator=asdict(coming.operator),
+            is_child=coming.is_child,
+            params=self._params(coming, ended[0], founder),
+            steps=ended[0] + self._options.interval,
+            founder=founder,
+        )
+
+    def _untrained(self, played: PlayedMatch, member: int, coming: Next) -> PlannedTrial:
+        """Return the child of the closing that takes a member's place."""
+        trained = self._next(played, member, coming)
+        # Not the key of an interval: one may have been planned, and come if the budget is raised.
+        return replace(trained, key=f"{trained.key}, closing", steps=trained.first_step)
+
+    def _params(self, coming: Next, begin: int, founder: int | None) -> Mapping[str, Any]:
+        """Return what a trial that begins at a step, of a line from a founder, learns by."""
+        explore = self._options.explore
+        if not isinstance(explore, Schedule):
+            return coming.params
+        first = 0 if founder is None else step_of(self._options.founders[founder])
+        # Counted along the line, not by matches: a member that was late for one skips no interval.
+        return scheduled(explore, self._study.space, (begin - first) // self._options.interval)
 
 
-def _intervals(programme: MatchRoster, scores: Scores) -> dict[str, list[float]]:
-    """Return the ends of the interval of each member's strength on the fresh starts."""
-    ends = interval(scores.fresh, CONFIDENCE).T.tolist()
-    return {str(t.number): bounds for t, bounds in zip(programme.members, ends, strict=True)}
+def initial_trial(
+    member: int, study: Study, options: PopulationOptions, population: PopulationRecord
+) -> PlannedTrial:
+    generation, explore = len(population.matches), options.explore
+    fresh = PlannedTrial(
+        key=key_after(member, population),
+        member=member,
+        generation=generation,
+        parents=(),
+        parent_steps=(),
+        operator=asdict(Fresh()),
+        is_child=False,
+        params=scheduled(explore, study.space, 0) if isinstance(explore, Schedule) else None,
+        steps=options.interval,
+    )
+    if not options.founders:
+        return fresh
+    founder = member % len(options.founders)
+    step = step_of(options.founders[founder])
+    return replace(
+        fresh,
+        parent_steps=(step,),
+        operator=asdict(Clone()),
+        params=fresh.params or _params_of(study, founder),
+        steps=step + options.interval,
+        founder=founder,
+    )
+
+
+def _params_of(study: Study, founder: int) -> dict[str, Any]:
+    """Return a founder's values of the space's parameters, inside their ranges."""
+    params: dict[str, Any] = {}
+    for path in study.space.order:
+        parameter = study.space.parameters[path]
+        if study.space.is_active(path, study.space.decode(params)):
+            params[path] = _inside(parameter, study.founder_value(founder, path))
+    return params
+
+
+def _inside(parameter: Parameter, value: Any) -> Any:
+    """Return a value as Optuna stores it, the nearest bound where it lies outside the range."""
+    if isinstance(parameter, FloatParameter | IntParameter):
+        return min(max(value, parameter.low), parameter.high)
+    return label_of(value)
+
+
+# Families: whose networks began as the same ones.
+
+
+def families(trial: Trial, roles: tuple[str, ...], known: Mapping[int, Trial]) -> tuple[str, ...]:
+    """Return what a trial's networks began as: of each role a name that its whole family shares.
+
+    Along first parents, which give all that an operator does not make, and along the copies that
+    took a trial's place on its island. A mixture of two families counts to its first parent's.
+    """
+    return tuple(_family(trial, role, known) for role in roles)
+
+
+def _family(trial: Trial, role: str, known: Mapping[int, Trial]) -> str:
+    before = None  # copies that came earlier than this step count; None: all
+    while True:
+        copies = [
+            takeover for takeover in trial.takeovers if before is None or takeover.step < before
+        ]
+        origin = trial.origin
+        if copies:
+            # What a source gives at a step, it had before it took anything at that step.
+            trial, before = known[copies[-1].source], copies[-1].source_step
+        elif origin is not None and origin.parents:
+            is_joined = origin.operator["name"] == HostAndAgent.name and trial.is_adopted
+            parent = origin.parents[1 if is_joined and role == "agent" else 0]
+            trial, before = known[parent], None
+        elif origin is not None and origin.founder is not None:
+            return f"founder {origin.founder}"
+        else:
+            return f"trial {trial.number}"
+
+
+# What past intervals improved: what a model of improvements learns from.
+
+
+Strengths = Mapping[int, Mapping[int, float]]
+"""by match and trial"""
+
+
+def improvements(strengths: Strengths, known: Mapping[int, Trial]) -> list[Generation]:
+    """Return how much stronger each interval made its member, less what all members gained.
+
+    From the match that planned the interval to the first that judged it, in which every member that
+    plays has gained on itself, or on its ancestor in the former. The opponents of a match are its
+    own, so strengths of two matches differ by more than what was learned.
+
+    Returns:
+        At most `MAX_INTERVALS`, the newest first.
+    """
+    newest_first = sorted(strengths, reverse=True)
+    generations = (
+        generation for match in newest_first for generation in _judged_by(match, strengths, known)
+    )
+    return list(islice(generations, MAX_INTERVALS))
+
+
+def _judged_by(
+    match: int, strengths: Strengths, known: Mapping[int, Trial]
+) -> Iterator[Generation]:
+    """Yield the improvements by the intervals that a match was the first to judge."""
+    planned: dict[int, list[int]] = {}  # by the match that planned them
+    for trial in strengths[match]:
+        origin = known[trial].origin
+        is_interval = origin is not None and origin.parents and origin.trains
+        if origin is not None and is_interval and trial not in strengths.get(match - 1, {}):
+            planned.setdefault(origin.generation, []).append(trial)
+    for since, trials in planned.items():
+        gains = _gains(match, since, strengths, known)
+        common = sum(gains.values()) / len(gains)
+        for trial in trials:
+            yield Generation(known[trial].last_params, match, gains[trial] - common)
+
+
+def _gains(
+    match: int, since: int, strengths: Strengths, known: Mapping[int, Trial]
+) -> dict[int, float]:
+    """Return what the trials of a match gained since another, where they come from it."""
+    gains = {}
+    for trial, strength in strengths[match].items():
+        ancestor: int | None = trial
+        while ancestor is not None and ancestor not in strengths[since]:
+            origin = known[ancestor].origin
+            ancestor = origin.parents[0] if origin is not None and origin.parents else None
+        if ancestor is not None:
+            gains[trial] = strength - strengths[since][ancestor]
+    return gains

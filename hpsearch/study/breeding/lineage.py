@@ -1,11 +1,4 @@
-"""A trial's ancestry for its folder and for the graph, and checkpoints not needed any more.
-
-Which members of a population share an island, and what their jobs are told of it.
-
-What the checkpoints of a trial of a population descend from.
-
-Dead ends of a population: members' intervals whose checkpoints are not needed again.
-"""
+"""A trial's ancestry for its folder and for the graph; its island; unreferenced checkpoints."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -14,9 +7,9 @@ from typing import Any
 
 from hpsearch.cluster.records import Birth, Exchanges, Fresh, Island, Lineage, Parent
 from hpsearch.cluster.study_dir import final_checkpoint
-from hpsearch.parameters import CategoricalParameter, FloatParameter, IntParameter
+from hpsearch.parameters import CategoricalParameter
 from hpsearch.population.operators.options import Clone, Grow, OperatorOptions
-from hpsearch.population.options import Keep, Model, Perturb, PopulationOptions
+from hpsearch.population.options import Model, PopulationOptions, Schedule
 from hpsearch.schema import read_hint
 from hpsearch.study.events import Node
 from hpsearch.study.records import COMPLETE, PlannedTrial, Trial
@@ -29,11 +22,7 @@ def lineage_of(
 ) -> Lineage:
     """Return what a trial's folder says of where it comes from.
 
-    Args:
-        origin: as it was planned.
-        seed: the trial's own.
-        options: of the population.
-        folder: of the study file, from which founders are named.
+    ``seed`` is the trial's own; from ``folder``, of the study file, founders are named.
     """
     operator = read_hint(Fresh | OperatorOptions, dict(origin.operator), source=origin.key)
     # What grows plays as before, and a copy of its parent would not be of its shape.
@@ -65,48 +54,28 @@ def island_number(origin: PlannedTrial | None, options: PopulationOptions | None
 def island_of(
     origin: PlannedTrial | None, options: PopulationOptions | None, space: SearchSpace, seed: int
 ) -> Island | None:
-    """Return what a trial's job is told of its island, None if there are no islands.
-
-    Args:
-        origin: of the trial, None if there is no population.
-        options: of the population.
-        space: whose parameters copies may change.
-        seed: of the study.
-    """
+    """Return what a trial's job is told of its island, None if there are no islands."""
     number = island_number(origin, options)
     if number is None:
         return None
     assert origin is not None
     assert options is not None
     assert options.islands is not None
-    islands = options.islands
+    islands, explore = options.islands, options.explore
+    assert not isinstance(explore, Schedule), "refused with islands"
     return Island(
         name=f"study {seed} island {number} after match {origin.generation}",
         steps=options.steps_of_schedule,
         matches=replace(options.matches, num_games=islands.num_games, archive=0),
         selection=islands.selection,
-        explore=_explore(options),
-        parameters=dict(_numbers(space.parameters)),
+        # A model of improvements learns from matches of all alone.
+        explore=explore.perturb if isinstance(explore, Model) else explore,
+        parameters={
+            path: parameter
+            for path, parameter in space.parameters.items()
+            if not isinstance(parameter, CategoricalParameter)  # which are refused with islands
+        },
     )
-
-
-def _explore(options: PopulationOptions) -> Perturb | Keep:
-    """Return how copies explore: a model of improvements learns from matches of all alone."""
-    match options.explore:
-        case Perturb() | Keep():
-            return options.explore
-        case Model():
-            return options.explore.perturb
-        case _:
-            raise AssertionError("a schedule is refused with islands")
-
-
-def _numbers(
-    parameters: Mapping[str, Any],
-) -> Iterator[tuple[str, FloatParameter | IntParameter]]:
-    for path, parameter in parameters.items():
-        assert not isinstance(parameter, CategoricalParameter), "refused with islands"
-        yield path, parameter
 
 
 @dataclass(frozen=True)
@@ -175,8 +144,8 @@ def dead_ends(state: StudyState) -> Iterator[int]:
         return
     origins = [*population.planned]
     origins += [trial.origin for trial in state.trials.values() if trial.origin is not None]
-    wanted = {parent for origin in origins for parent in origin.parents}
-    wanted |= {*population.archive, *population.finished.values()}
+    needed = {parent for origin in origins for parent in origin.parents}
+    needed |= {*population.archive, *population.finished.values()}
     if population.match is not None:
-        wanted |= {*population.match.members.values()}
-    yield from (t.number for t in state.told(COMPLETE) if t.number not in wanted)
+        needed |= {*population.match.members.values()}
+    yield from (t.number for t in state.told(COMPLETE) if t.number not in needed)

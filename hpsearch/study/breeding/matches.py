@@ -1,26 +1,25 @@
-"""Who plays in a match, and in which row or column: the order in which a plan lists them.
-
-Who is waited for before a synchronous generation is judged: a quorum, and the others for a time.
-
-Only training counts as training time. A member whose job waits in the scheduler's queue, or that
-waits for a free job, is no slower than others; but a job that never begins must not hold up a
-generation either, so that wait has a limit of its own.
-"""
+"""A match: when it is due, who plays in which row or column, and the game between the players."""
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from math import ceil
+from typing import Any
 
-from hpsearch.cluster.match_dir import MatchPlan, MatchPlayer, Response
+import numpy as np
+
+from hpsearch.cluster.match_dir import MatchGames, MatchPlan, MatchPlayer, Response
 from hpsearch.cluster.study_dir import final_checkpoint
 from hpsearch.population.fitness import Places
 from hpsearch.population.options import Matches, Synchronous, scripted_players
+from hpsearch.population.ratings.cycles import meta_game
 from hpsearch.study.records import Ended, Match, Trial
 from hpsearch.trainers.config import CommonConfig
 from hpsearch.trainers.config.players import ROLES, Role
 
 RESPONSE_SEEDS = 10_000
 """matches of a study, each of which has a seed for the responses that train in it"""
+ROUNDING = 1e-9
+"""0.28 * 25 is 7.000000000000001"""
 
 
 @dataclass(frozen=True)
@@ -47,8 +46,8 @@ class MatchRoster:
         """
         starts = f"study {seed} match {match.number}"
         return MatchPlan(
-            hosts=self._entrants("host"),
-            agents=self._entrants("agent"),
+            hosts=self._players("host"),
+            agents=self._players("agent"),
             num_games=self.matches.num_games,
             max_steps=self.matches.max_steps,
             splits=(f"{starts} named", f"{starts} fresh"),
@@ -66,7 +65,7 @@ class MatchRoster:
 
     def names(self, role: Role) -> list[str]:
         """Return the names of a side: rows or columns of the games."""
-        return [entrant.name for entrant in self._entrants(role)]
+        return [player.name for player in self._players(role)]
 
     def member_places(self) -> list[Places]:
         """Return where each member's players stand."""
@@ -85,7 +84,7 @@ class MatchRoster:
     def _places(self, index: int) -> Places:
         return Places(*(index if role in self.roles else None for role in ROLES))
 
-    def _entrants(self, role: Role) -> tuple[MatchPlayer, ...]:
+    def _players(self, role: Role) -> tuple[MatchPlayer, ...]:
         learned = (*self.members, *self.archive) if role in self.roles else ()
         return (
             *(MatchPlayer(str(trial.number), _checkpoint(trial)) for trial in learned),
@@ -98,8 +97,33 @@ def _checkpoint(trial: Trial) -> str:
     return final_checkpoint(trial.number, trial.origin.steps)
 
 
-ROUNDING = 1e-9
-"""0.28 * 25 is 7.000000000000001"""
+def game_of(roster: MatchRoster, games: MatchGames) -> dict[str, Any] | None:
+    """Return value, equilibrium, what best answers take, and cycles; None where none was found.
+
+    Trials are named by their numbers, scripted players by their names; values are in rho.
+    """
+    analysed = meta_game(np.concatenate(list(games.moves), axis=2))
+    if analysed is None:
+        return None
+    hosts, agents = roster.names("host"), roster.names("agent")
+    return {
+        "value": analysed.value,
+        "hosts": {hosts[at]: share for at, share in analysed.hosts.items()},
+        "agents": {agents[at]: share for at, share in analysed.agents.items()},
+        "gaps": {
+            "host": dict(zip(hosts, analysed.host_gaps.tolist(), strict=True)),
+            "agent": dict(zip(agents, analysed.agent_gaps.tolist(), strict=True)),
+        },
+        "cyclic_share": analysed.cyclic_share,
+        "cycles": [
+            {
+                "hosts": [hosts[at] for at in cycle.hosts],
+                "agents": [agents[at] for at in cycle.agents],
+                "strength": cycle.strength,
+            }
+            for cycle in analysed.cycles
+        ],
+    }
 
 
 def is_due(
@@ -107,15 +131,10 @@ def is_due(
 ) -> bool:
     """Return whether those who have ended their interval should be judged without the others.
 
-    The others are given up when all of them are late. One that trains is late if it has trained for
-    so many minutes more than the quorum took. One that does not is late when so many minutes have
-    passed since the quorum was there, and it was asked for.
-
-    Args:
-        rules: quorum and minutes.
-        ended: how each of those who have ended did.
-        waited_for: the newest trials of the others, without those late for the match before.
-        now: seconds since the epoch.
+    The others, ``waited_for``, are given up when all of them are late. One that trains is late if
+    it has trained for so many minutes more than the quorum took. One that does not is late when so
+    many minutes have passed since the quorum was there, and it was asked for: a wait for a machine
+    is no training, but a job that never begins must not hold up a generation either.
     """
     if not waited_for:
         return True
