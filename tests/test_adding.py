@@ -9,7 +9,8 @@ import torch
 from hpsearch.game.stream import Stream
 from hpsearch.trainers.config.net_arch import parse
 from hpsearch.trainers.config.players import FlattenEncoder
-from hpsearch.trainers.networks import Arithmetic, Inputs, Network, Tower
+from hpsearch.trainers.config.weight_layout import Inputs, Tower
+from hpsearch.trainers.networks import Arithmetic, Network
 
 GUIDE = Path(__file__).parent.parent / "hpsearch/ADDING.md"
 TEXT = " ".join(GUIDE.read_text().split())

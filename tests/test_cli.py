@@ -421,7 +421,7 @@ def test_the_exported_weights_are_plain_torch_layers(finished):
     features = torch.tensor([described(game) for game in points[0].tolist()])
     with torch.no_grad():
         values = net(features)
-        trained = trainer.host_net(trainer.kernel.observe(points))[0]
+        trained = trainer.host_net(trainer.rollouts.kernel.observe(points))[0]
     assert values.std() > 0
     torch.testing.assert_close(values, trained, rtol=1e-5, atol=1e-6)
 

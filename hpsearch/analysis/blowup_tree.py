@@ -192,7 +192,7 @@ def host_tree(player: ExaminedPlayer, start: str) -> Tree:
 
     def greedy(positions: Tensor) -> Tensor:
         noise = torch.zeros(1, len(positions), 2)
-        return host(Position.of(positions.unsqueeze(0)), noise, torch.zeros(1))[0]
+        return host(Position.of(positions.unsqueeze(0)), None, noise, torch.zeros(1))[0]
 
     return _tree(greedy, rows, game.max_num_points, reposition=game.reposition)
 

@@ -5,20 +5,15 @@ Where players are measured.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import torch
 
 from hpsearch.trainers.config import TrainerConfig
-from hpsearch.trainers.evaluation import Measurement, Metrics, measure_agents, measure_hosts
+from hpsearch.trainers.evaluation import Measurement, Metrics, evaluate, scripted
 from hpsearch.trainers.metrics import MODES
 from hpsearch.trainers.opponents import SavedPlayer
-from hpsearch.trainers.policies import (
-    AgentPolicy,
-    HostPolicy,
-    ScriptedAgentPolicy,
-    ScriptedHostPolicy,
-)
+from hpsearch.trainers.policies import Policy, ScriptedPolicy
 from hpsearch.trainers.rollouts import game_config
 
 SPLIT = "confirmation"
@@ -51,8 +46,7 @@ def compare(players: Mapping[str, SavedPlayer], num_games: int) -> list[Compared
         trained = _measure(role, player.policy, config, num_games, MODES, device)
         rows.append(_row("trained", role, trained))
         for name in REFERENCES[role]:
-            scripted = ScriptedHostPolicy(name) if role == "host" else ScriptedAgentPolicy(name)
-            measured = _measure(role, scripted, config, num_games, MODES[:1], device)
+            measured = _measure(role, ScriptedPolicy(name), config, num_games, MODES[:1], device)
             rows.append(_row(name, role, measured))
     return rows
 
@@ -63,7 +57,7 @@ def _row(player: str, role: str, metrics: Metrics) -> ComparedPlayer:
 
 def _measure(
     role: str,
-    policy: HostPolicy | AgentPolicy,
+    policy: Policy,
     config: TrainerConfig,
     num_games: int,
     modes: tuple[str, ...],
@@ -79,9 +73,7 @@ def _measure(
         modes,
         device,
     )
-    if role == "host":
-        return measure_hosts(cast(HostPolicy, policy), opponents, 1, how)[0]
-    return measure_agents(cast(AgentPolicy, policy), opponents, 1, how)[0]
+    return evaluate(role, policy, scripted(opponents), 1, how)[0].metrics
 
 
 def plain_rows(rows: Sequence[ComparedPlayer]) -> list[dict[str, Any]]:

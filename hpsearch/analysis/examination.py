@@ -7,34 +7,28 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, TypedDict, cast
+from typing import Final, TypedDict
 
 import torch
 
 from hpsearch.errors import UsageError, unknown_name
-from hpsearch.game.config import GameConfig
 from hpsearch.game.players import AGENTS, HOSTS
+from hpsearch.game.rules import GameConfig
 from hpsearch.population.best_response import Exploited, exploit
 from hpsearch.trainers import checkpoint
 from hpsearch.trainers.evaluation import (
     Evaluation,
     Measurement,
-    evaluate_agents,
-    evaluate_hosts,
-    evaluate_hosts_against,
+    evaluate,
+    scripted,
 )
 from hpsearch.trainers.match import PUBLISHED, MatchResult, play_matches
 from hpsearch.trainers.metrics import MODES, PANELS
 from hpsearch.trainers.opponents import load_player, saved_roles
-from hpsearch.trainers.policies import (
-    AgentPolicy,
-    HostPolicy,
-    ScriptedAgentPolicy,
-    ScriptedHostPolicy,
-)
+from hpsearch.trainers.policies import Policy, ScriptedPolicy
 from hpsearch.trainers.published import RHOS, TRAINED
 from hpsearch.trainers.rollouts import game_config
-from hpsearch.trainers.yardstick import Yardstick, check_size, measure_agent, measure_host
+from hpsearch.trainers.yardstick import Yardstick, check_size, measure
 
 RANDOM_PLAYERS: Final = ("random", "random_pair")
 """scripted players that draw their moves"""
@@ -51,8 +45,8 @@ class ExaminedPlayer:
     name: str
     checkpoint: Path | None
     """where it lies; None of a scripted player"""
-    host: HostPolicy | None
-    agent: AgentPolicy | None
+    host: Policy | None
+    agent: Policy | None
     game: GameConfig
     """the games that they know"""
     max_steps: int
@@ -82,8 +76,8 @@ def _scripted(name: str) -> ExaminedPlayer:
     return ExaminedPlayer(
         name,
         checkpoint=None,
-        host=ScriptedHostPolicy(name) if name in HOSTS else None,
-        agent=ScriptedAgentPolicy(name) if name in AGENTS else None,
+        host=ScriptedPolicy(name) if name in HOSTS else None,
+        agent=ScriptedPolicy(name) if name in AGENTS else None,
         game=STANDARD_GAME,
         max_steps=STANDARD_GAME.max_steps,
         exploration=0.0,
@@ -99,8 +93,8 @@ def _learned(path: Path, device: torch.device) -> ExaminedPlayer:
     return ExaminedPlayer(
         f"{path.parent.parent.name} at step {player.step:,}",
         checkpoint=path,
-        host=None if host is None else cast(HostPolicy, host.policy),
-        agent=None if agent is None else cast(AgentPolicy, agent.policy),
+        host=None if host is None else host.policy,
+        agent=None if agent is None else agent.policy,
         game=game_config(player.config),
         max_steps=player.config.evaluation.max_steps,
         exploration=player.config.evaluation.er,
@@ -188,48 +182,34 @@ def examine(contestant: ExaminedPlayer, plan: ExaminationPlan) -> PlayerReport:
 
 
 def _roles(contestant: ExaminedPlayer, plan: ExaminationPlan) -> Iterator[RoleReport]:
-    if contestant.host is not None:
-        yield _host_report(contestant.host, contestant, plan)
-    if contestant.agent is not None:
-        yield _agent_report(contestant.agent, contestant, plan)
+    for role, policy in (("host", contestant.host), ("agent", contestant.agent)):
+        if policy is not None:
+            yield _role_report(role, policy, contestant, plan)
 
 
-def _host_report(host: HostPolicy, contestant: ExaminedPlayer, plan: ExaminationPlan) -> RoleReport:
-    how = _measurement(contestant, plan)
-    greedy, agents = replace(how, modes=MODES[:1]), PANELS["host"]
-    return RoleReport(
-        "host",
-        evaluate_hosts(host, agents, 1, how)[0],
-        {
-            name: evaluate_hosts(ScriptedHostPolicy(name), agents, 1, greedy)[0]
-            for name in REFERENCES["host"]
-        },
-        _matches(
-            {name: (host, ScriptedAgentPolicy(name)) for name in MATCH_AGENTS}, contestant, plan
-        ),
-        _why_no_yardstick(contestant) or measure_host(host, **_yardstick_game(contestant)),
-        _exploited("host", contestant, plan),
-    )
-
-
-def _agent_report(
-    agent: AgentPolicy, contestant: ExaminedPlayer, plan: ExaminationPlan
+def _role_report(
+    role: str, policy: Policy, contestant: ExaminedPlayer, plan: ExaminationPlan
 ) -> RoleReport:
-    how = _measurement(contestant, plan)
-    greedy, hosts = replace(how, modes=MODES[:1]), PANELS["agent"]
+    how, opponents = _measurement(contestant, plan), scripted(PANELS[role])
+    greedy = replace(how, modes=MODES[:1])
     return RoleReport(
-        "agent",
-        evaluate_agents(agent, hosts, 1, how)[0],
+        role,
+        evaluate(role, policy, opponents, 1, how)[0],
         {
-            name: evaluate_agents(ScriptedAgentPolicy(name), hosts, 1, greedy)[0]
-            for name in REFERENCES["agent"]
+            name: evaluate(role, ScriptedPolicy(name), opponents, 1, greedy)[0]
+            for name in REFERENCES[role]
         },
-        _matches(
-            {name: (ScriptedHostPolicy(name), agent) for name in MATCH_HOSTS}, contestant, plan
-        ),
-        _why_no_yardstick(contestant) or measure_agent(agent, **_yardstick_game(contestant)),
-        _exploited("agent", contestant, plan),
+        _matches(_pairs(role, policy), contestant, plan),
+        _why_no_yardstick(contestant) or measure(role, policy, **_yardstick_game(contestant)),
+        _exploited(role, contestant, plan),
     )
+
+
+def _pairs(role: str, policy: Policy) -> dict[str, tuple[Policy, Policy]]:
+    """Return the host and the agent of each match of a player."""
+    if role == "host":
+        return {name: (policy, ScriptedPolicy(name)) for name in MATCH_AGENTS}
+    return {name: (ScriptedPolicy(name), policy) for name in MATCH_HOSTS}
 
 
 def _exploited(role: str, contestant: ExaminedPlayer, plan: ExaminationPlan) -> Exploited | None:
@@ -251,7 +231,7 @@ def _pair(contestant: ExaminedPlayer, plan: ExaminationPlan) -> Evaluation | Non
     if contestant.host is None or contestant.agent is None or len(contestant.modes) == 1:
         return None
     how = _measurement(contestant, plan)
-    return evaluate_hosts_against(contestant.host, {"agent": contestant.agent}, 1, how)[0]
+    return evaluate("host", contestant.host, {"agent": contestant.agent}, 1, how)[0]
 
 
 def _measurement(contestant: ExaminedPlayer, plan: ExaminationPlan) -> Measurement:
@@ -267,7 +247,7 @@ def _measurement(contestant: ExaminedPlayer, plan: ExaminationPlan) -> Measureme
 
 
 def _matches(
-    pairs: Mapping[str, tuple[HostPolicy, AgentPolicy]],
+    pairs: Mapping[str, tuple[Policy, Policy]],
     contestant: ExaminedPlayer,
     plan: ExaminationPlan,
 ) -> dict[str, MatchResult] | str:

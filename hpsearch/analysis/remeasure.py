@@ -11,12 +11,12 @@ from itertools import islice
 from hpsearch.analysis.compare import SPLIT, device_of
 from hpsearch.cluster.study_dir import final_checkpoint
 from hpsearch.errors import ConflictError, CorruptError
-from hpsearch.game.config import GameConfig
+from hpsearch.game.rules import GameConfig
 from hpsearch.population.best_response import exploit
 from hpsearch.population.crossplay import MAX_COORDINATES, agent_banks, host_banks
 from hpsearch.study.records import Trial
 from hpsearch.study.view import StudyView
-from hpsearch.trainers.evaluation import Measurement, Metrics, measure_agents, measure_hosts
+from hpsearch.trainers.evaluation import Measurement, Metrics, evaluate, scripted
 from hpsearch.trainers.metrics import MODES, PANELS, exploitability_name
 from hpsearch.trainers.opponents import SavedPlayer, load_player
 from hpsearch.trainers.rollouts import game_config
@@ -127,16 +127,8 @@ def _measure(
             rules.game, num_games, rules.max_steps, rules.exploration, SPLIT, MODES, device
         )
         named = {str(number): player for number, player in some.items()}
-        measured: list[tuple[tuple[str, ...], list[Metrics]]]
-        if role == "host":
-            measured = [
-                (bank.names, measure_hosts(bank.policy, rules.opponents, len(bank.names), how))
-                for bank in host_banks(named)
-            ]
-        else:
-            measured = [
-                (bank.names, measure_agents(bank.policy, rules.opponents, len(bank.names), how))
-                for bank in agent_banks(named)
-            ]
-        for names, results in measured:
-            yield from zip(map(int, names), results, strict=True)
+        opponents = scripted(rules.opponents)
+        for bank in host_banks(named) if role == "host" else agent_banks(named):
+            results = evaluate(role, bank.policy, opponents, len(bank.names), how)
+            for name, result in zip(bank.names, results, strict=True):
+                yield int(name), result.metrics

@@ -15,8 +15,8 @@ from hpsearch.analysis.examination import STANDARD_GAME, find_checkpoint
 from hpsearch.analysis.players import strongest_checkpoints
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.errors import UsageError, unknown_name
-from hpsearch.game.config import GameConfig
 from hpsearch.game.players import AGENTS, HOSTS
+from hpsearch.game.rules import GameConfig
 from hpsearch.names import is_name
 from hpsearch.population.crossplay import CrossPlay, Players, common_game, play_everybody
 from hpsearch.study.view import open_view

@@ -28,7 +28,7 @@ from hpsearch.trainers import checkpoint
 from hpsearch.trainers.config import TrainerConfig, read_config
 from hpsearch.trainers.config.players import ROLES
 from hpsearch.trainers.inheriting import copy_of, take_place
-from hpsearch.trainers.policies import AgentSeat, HostSeat
+from hpsearch.trainers.policies import FixedRatePolicy
 from hpsearch.trainers.rollouts import game_config
 
 SPLITS: Final = ("named", "fresh")
@@ -125,9 +125,9 @@ class LocalMatches:
         hosts: tuple[Hosts, ...] = scripted_hosts(scripted_players("host", matches.panel))
         agents: tuple[Agents, ...] = scripted_agents(scripted_players("agent", matches.panel))
         if trainer.host is not None:
-            hosts = (Hosts(names, HostSeat(trainer.host_policy, GREEDY)), *hosts)
+            hosts = (Hosts(names, FixedRatePolicy(trainer.host_policy, GREEDY)), *hosts)
         if trainer.agent is not None:
-            agents = (Agents(names, AgentSeat(trainer.agent_policy, GREEDY)), *agents)
+            agents = (Agents(names, FixedRatePolicy(trainer.agent_policy, GREEDY)), *agents)
         with torch.no_grad():
             played = crossplay(
                 hosts,

@@ -19,8 +19,8 @@ from hpsearch.cluster.match_dir import (
 )
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.errors import ConflictError, CorruptError
-from hpsearch.game.config import GameConfig
 from hpsearch.game.players import AGENTS, HOSTS
+from hpsearch.game.rules import GameConfig
 from hpsearch.population.best_response import measure_response, train_response
 from hpsearch.population.crossplay import CrossPlay, Players, common_game, play_everybody
 from hpsearch.trainers.opponents import load_player

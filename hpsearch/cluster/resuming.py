@@ -8,7 +8,7 @@ that is killed while it makes one is repeated by the next, with the same result.
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hpsearch.cluster.member import Member, steps_to_resume
@@ -31,7 +31,7 @@ from hpsearch.trainers.checkpoint import forget_after, forget_best
 from hpsearch.trainers.config import read_config
 from hpsearch.trainers.inheriting import inherit, inherit_around, inherit_role
 from hpsearch.trainers.networks import Network
-from hpsearch.trainers.opponents import load_opponent, with_net
+from hpsearch.trainers.opponents import load_opponent
 from hpsearch.trainers.trainer import AnyTrainer
 
 
@@ -146,7 +146,7 @@ def _chance_of_copy(
     """
     if isinstance(member.lineage.operator, Clone):
         return None
-    child = {role: with_net(parent[role], role, net) for role, net in nets.items()}
+    child = {role: replace(parent[role], net=net) for role, net in nets.items()}
     seed = member.lineage.seed
     return chance_stronger(parent, child, num_games=trying.num_games, seed=seed)
 

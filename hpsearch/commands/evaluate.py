@@ -22,8 +22,8 @@ from hpsearch.export.text import print_rows, print_verdict
 from hpsearch.game.fused_game import FusedGame
 from hpsearch.game.random import derive_key
 from hpsearch.terminal import Terminal
-from hpsearch.trainers.evaluation import record_game, transcript
-from hpsearch.trainers.policies import ScriptedAgentPolicy, ScriptedHostPolicy
+from hpsearch.trainers.playing import record_game, transcript
+from hpsearch.trainers.policies import ScriptedPolicy
 
 NUM_GAMES = 4000
 MATCH_MOVES = 10_000
@@ -202,8 +202,8 @@ def _sample_games(contestant: ExaminedPlayer, count: int) -> list[str]:
         return []
     keys = torch.tensor([derive_key("sample games")])
     starts = FusedGame(contestant.game, keys, count, CPU, "cpu", observes=False).points[0]
-    host = contestant.host or ScriptedHostPolicy("zeillinger")
-    agent = contestant.agent or ScriptedAgentPolicy("choose_first")
+    host = contestant.host or ScriptedPolicy("zeillinger")
+    agent = contestant.agent or ScriptedPolicy("choose_first")
     return [
         transcript(
             record_game(

@@ -13,33 +13,22 @@ Axes: B positions, N points, D coordinates.
 
 import math
 from dataclasses import dataclass
-from typing import Final, cast
+from typing import Final
 
 import torch
 from torch import Tensor, nn
 
 from hpsearch.export.folder import SORTED_POINTS
 from hpsearch.game import rules
-from hpsearch.game.config import GameConfig
 from hpsearch.game.fused_game import FusedGame
 from hpsearch.game.kernels import BACKENDS
 from hpsearch.game.random import derive_key
-from hpsearch.game.rules import HostActionEncoder
+from hpsearch.game.rules import GameConfig, HostActionEncoder
 from hpsearch.game.stream import Stream
-from hpsearch.trainers.networks import Network
-from hpsearch.trainers.networks.layers import Reader
-from hpsearch.trainers.networks.network import apply_tower
+from hpsearch.trainers.config.weight_layout import POLICY
+from hpsearch.trainers.networks import Network, Reader, apply_tower
 from hpsearch.trainers.opponents import SavedPlayer
-from hpsearch.trainers.policies import (
-    AgentPolicy,
-    HostPolicy,
-    Position,
-    ScriptedAgentPolicy,
-    ScriptedHostPolicy,
-    agent_features,
-    legal_values,
-)
-from hpsearch.trainers.towers import POLICY
+from hpsearch.trainers.policies import Position, ScriptedPolicy, features_of, legal_values
 
 NAMED_IN_PROGRAMS: Final = "hpsearch.report.bundle.greedy"
 """the module that exported programs name for their classes. It is a part of the format, wherever
@@ -116,7 +105,7 @@ class GreedyAgent(_Greedy):
 
     def ranking(self, points: Tensor, subset: Tensor) -> Tensor:
         """Return the value of every axis, float32 (B, D), minus infinity outside the subset."""
-        return legal_values(self._values(agent_features(rules.observe(points), subset)), subset)
+        return legal_values(self._values(features_of(rules.observe(points), subset)), subset)
 
     def example(self) -> tuple[Tensor, ...]:
         """Return arguments of the shapes and dtypes that it takes: points and subsets."""
@@ -239,12 +228,12 @@ def sample_positions(game: GameConfig, key: int) -> SamplePositions:
     stream = Stream(torch.tensor([derive_key(key, "random moves")]), torch.zeros_like(keys))
     encoder = HostActionEncoder(game.dimension)
     points = FusedGame(game, keys, NUM_GAMES, "cpu", "cpu", observes=False).points
-    host, agent = ScriptedHostPolicy("random"), ScriptedAgentPolicy("random")
+    host, agent = ScriptedPolicy("random"), ScriptedPolicy("random")
     never, positions = torch.zeros(1), []
     for _ in range(NUM_MOVES + 1):
         noise = stream.uniform(NUM_GAMES * 4).unflatten(1, (NUM_GAMES, 4))
         position = Position.of(points)
-        subset = encoder.decode(host(position, noise[..., :2], never))
+        subset = encoder.decode(host(position, None, noise[..., :2], never))
         positions.append((points[0].clone(), subset[0]))
         axis = agent(position, subset, noise[..., 2:], never)
         points, _ = BACKENDS["cpu"].move(points, subset, axis, game.reposition)
@@ -258,6 +247,5 @@ def trained_actions(player: SavedPlayer, role: str, positions: SamplePositions) 
     """Return the greedy actions int64 (B,) of a player, as it plays when it is measured."""
     position, never = Position.of(positions.points[None]), torch.zeros(1)
     noise = torch.zeros(1, len(positions.points), 2)
-    if role == "host":
-        return cast(HostPolicy, player.policy)(position, noise, never)[0]
-    return cast(AgentPolicy, player.policy)(position, positions.subset[None], noise, never)[0]
+    subset = None if role == "host" else positions.subset[None]
+    return player.policy(position, subset, noise, never)[0]

@@ -31,10 +31,9 @@ from hpsearch.export.rebuilding import onnx_differences, program_differences
 from hpsearch.export.signature import signer_of
 from hpsearch.schema import read, value_at
 from hpsearch.trainers.config import TrainerConfig, read_config
-from hpsearch.trainers.opponents import SavedPlayer, player_of
-from hpsearch.trainers.role_nets import build_net
+from hpsearch.trainers.opponents import SavedPlayer
+from hpsearch.trainers.policies import build_net
 from hpsearch.trainers.rollouts import game_config
-from hpsearch.trainers.towers import role_layout
 
 CPU: Final = torch.device("cpu")
 MOST_POINTS: Final = 4096
@@ -265,11 +264,11 @@ def _player(
     wrong = f"{bundle.weights} is not of the networks of {bundle.config}"
     there = sum(tensor.numel() for tensor in own.values())
     # Counted before anything is built: a configuration can ask for networks of any size.
-    if role_layout(role, config).size > there:
+    if config.weight_layout(role).size > there:
         raise CorruptError(f"{wrong}, which are larger; export it again")
     net = build_net(role, config, [config.seed], device)
     try:
         net.set_layers(0, own)
     except ValueError as error:
         raise CorruptError(f"{wrong}: {shown(str(error))}") from error
-    return player_of(role, config, config.steps, net)
+    return SavedPlayer(config, config.steps, net)

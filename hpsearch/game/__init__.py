@@ -1,9 +1,8 @@
 """The polyhedral game: its rules, its players, and many games at once on one device."""
 
 from hpsearch.game import rules
-from hpsearch.game.config import GameConfig
 from hpsearch.game.fused_game import FusedGame
 from hpsearch.game.kernels.interface import Step
-from hpsearch.game.rules import HostActionEncoder
+from hpsearch.game.rules import GameConfig, HostActionEncoder
 
 __all__ = ["FusedGame", "GameConfig", "HostActionEncoder", "Step", "rules"]

@@ -8,11 +8,9 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from hpsearch.game.config import GameConfig
 from hpsearch.game.kernels import BACKENDS
 from hpsearch.game.kernels.interface import GameState, Step
-
-__all__ = ["FusedGame", "GameConfig", "Step"]
+from hpsearch.game.rules import GameConfig
 
 
 class FusedGame:

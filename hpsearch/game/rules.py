@@ -1,29 +1,14 @@
-"""The rules of the game, as plain torch on integer tensors; actions, rewards and text.
+"""The rules of the game, as plain torch on integer tensors; also Zeillinger's host.
 
 Axes: ``...`` any batch shape, N points, D coordinates. A set of points is an int32 tensor
 (..., N, D); rows of -1 are padding. Every operator returns the canonical form: live points first,
 sorted descending lexicographically, then padding, so that equal sets are equal tensors.
 
 This file is the definition. Every kernel equals it bit for bit.
-
-Host actions as numbers: an index for every subset of at least two coordinates.
-
-A subset I is the bit set n = sum of 2^k over k in I. The admissible n, those that are neither 0
-nor a power of two, in ascending order, are the actions 0, 1, 2, ...; below n lie n - 1 smaller
-positive numbers, of which floor(log2 n) + 1 are powers of two, hence
-index = n - floor(log2 n) - 2. For D = 3: {0,1}, {0,2}, {1,2}, {0,1,2}.
-
-Rewards by name.
-
-A reward is a function of (points int32 (..., N, D), next_points int32 (..., N, D), done bool
-(...)) to the host's reward float32 (...). The agent's is the negative: the game has zero sum.
-
-These functions are the definition. A step computes the same numbers, in the backends' own code.
-
-Positions and moves as people write them.
 """
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
@@ -195,10 +180,15 @@ MAX_DIMENSION = 16
 
 
 class HostActionEncoder:
-    """Translate between action indices and subsets of D coordinates."""
+    """Translate between action indices and subsets of at least two of D coordinates.
+
+    A subset I is the bit set n = sum of 2^k over k in I. The admissible n, those that are neither 0
+    nor a power of two, in ascending order, are the actions 0, 1, 2, ...; below n lie n - 1 smaller
+    positive numbers, of which floor(log2 n) + 1 are powers of two, hence
+    index = n - floor(log2 n) - 2. For D = 3: {0,1}, {0,2}, {1,2}, {0,1,2}.
+    """
 
     def __init__(self, dimension: int) -> None:
-        """Prepare the encoder for ``dimension`` coordinates, 2 to `MAX_DIMENSION`."""
         if not 2 <= dimension <= MAX_DIMENSION:
             raise ValueError(f"dimension must be in 2..{MAX_DIMENSION}, got {dimension=}")
         self.dimension = dimension
@@ -256,6 +246,8 @@ def _subset_table(dimension: int, device: torch.device) -> Tensor:
 
 
 Reward = Callable[[Tensor, Tensor, Tensor], Tensor]
+"""from points int32 (..., N, D), next_points and done bool (...) to what the host earns, float32
+(...); the agent earns the negative. Backends compute the same numbers in their own code."""
 
 
 def terminal(points: Tensor, next_points: Tensor, done: Tensor) -> Tensor:
@@ -312,3 +304,82 @@ def subset_text(subset: Tensor) -> str:
 def set_text(members: Iterable[int]) -> str:
     """Write a set of coordinates: ``{0,2}``."""
     return f"{{{','.join(map(str, members))}}}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class GameConfig:
+    """The parameters of a game. No field has a default."""
+
+    dimension: int
+    """D, the coordinates of a point, at least 2."""
+    max_num_points: int
+    """N, the points a start is drawn with, and the rows of its tensor."""
+    max_value: int
+    """The largest coordinate of a start, itself included, at least 1."""
+    max_steps: int
+    """A game that is not done after so many moves is truncated, at least 1."""
+    reposition: bool
+    """Whether each coordinate's minimum is subtracted after each move."""
+    reward: str
+    """What the host gets for a move, a name in `REWARDS`; the agent gets its negative."""
+
+    def __post_init__(self) -> None:
+        _check_range("dimension", self.dimension, 2, MAX_DIMENSION)
+        _check_range("max_num_points", self.max_num_points, 1, None)
+        _check_range("max_value", self.max_value, 1, MAX_COORDINATE)
+        _check_range("max_steps", self.max_steps, 1, 2**31 - 1)
+        reward_function(self.reward)
+
+
+def _check_range(name: str, value: int, low: int, high: int | None) -> None:
+    if value < low or (high is not None and value > high):
+        upper = "" if high is None else f" and at most {high}"
+        raise ValueError(f"{name} must be at least {low}{upper}, got {name}={value}")
+
+
+def zeillinger(points: Tensor) -> Tensor:
+    """Choose the host's action from the most balanced pair of points.
+
+    Source: D. Zeillinger, "A short solution to Hironaka's polyhedra game" (2006).
+    Of all pairs a, b of points, v = a - b, take the one with the lexicographically smallest
+    (max v - min v, #{v = max v} + #{v = min v}), the first of equals in canonical order; the
+    action is {argmin v, argmax v}, first indices, or {0, 1} where these are the same. A game
+    without two points gets {0, 1}.
+
+    Args:
+        points: int32 (..., N, D), canonical.
+
+    Returns:
+        Action indices, int64 (...).
+    """
+    num_points, dimension = points.shape[-2:]
+    # Always one column at least, so that a game of one row has a pair too, albeit a dead one.
+    padded = torch.nn.functional.pad(points, (0, 0, 0, 1), value=PADDING)
+    first, second = torch.triu_indices(num_points, num_points + 1, 1, device=points.device)
+    difference = padded.index_select(-2, first) - padded.index_select(-2, second)
+    live = is_live(padded).index_select(-1, second)  # live points come first: both live
+
+    high, low = difference.amax(-1, keepdim=True), difference.amin(-1, keepdim=True)
+    spread = (high.long() - low.long()).squeeze(-1)
+    ties = (difference == high).sum(-1) + (difference == low).sum(-1)
+    key = torch.where(live, spread * (2 * dimension + 1) + ties, torch.iinfo(torch.int64).max)
+
+    best = key.argmin(-1, keepdim=True)  # the first of equals
+    vector = difference.take_along_dim(best.unsqueeze(-1), dim=-2).squeeze(-2)
+    action = pair_action(vector.argmin(-1), vector.argmax(-1))
+    return torch.where(live.any(-1), action, 0)
+
+
+def pair_action(first: Tensor, second: Tensor) -> Tensor:
+    """Return the index of the host action {first, second}, or of {0, 1} where they are equal.
+
+    Args:
+        first: Coordinates, int64 (...).
+        second: Coordinates, int64 (...).
+
+    Returns:
+        int64 (...): 2^first + 2^second - max(first, second) - 2, as in `HostActionEncoder`.
+    """
+    ones = torch.ones_like(first)
+    index = (ones << first) + (ones << second) - torch.maximum(first, second) - 2
+    return torch.where(first == second, 0, index)

@@ -24,8 +24,8 @@ import torch
 from torch import Tensor
 
 from hpsearch.errors import ConflictError
-from hpsearch.game.config import GameConfig
 from hpsearch.game.kernels import BACKENDS, default_backend
+from hpsearch.game.rules import GameConfig
 from hpsearch.game.stream import Stream
 from hpsearch.trainers.config import CommonConfig
 from hpsearch.trainers.evaluation import noise_key_of, starts_key
@@ -33,20 +33,15 @@ from hpsearch.trainers.networks import Network
 from hpsearch.trainers.opponents import SavedPlayer
 from hpsearch.trainers.playing import play
 from hpsearch.trainers.policies import (
-    AgentPolicy,
-    AgentSeat,
-    HostPolicy,
-    HostSeat,
-    LearnedAgent,
-    LearnedHost,
+    FixedRatePolicy,
+    LearnedPolicy,
+    Policy,
     Position,
-    RegroupedAgent,
-    RegroupedHost,
-    ScriptedAgentPolicy,
-    ScriptedHostPolicy,
+    RegroupedPolicy,
+    ScriptedPolicy,
+    Style,
 )
 from hpsearch.trainers.rho import Floats, Lengths, Rho, rho
-from hpsearch.trainers.role_nets import Style
 from hpsearch.trainers.rollouts import game_config
 
 
@@ -55,7 +50,7 @@ class Hosts:
     """Hosts that one policy plays: the members of a bank, or a scripted one."""
 
     names: tuple[str, ...]
-    policy: HostPolicy
+    policy: Policy
 
 
 @dataclass(frozen=True)
@@ -63,7 +58,7 @@ class Agents:
     """Agents that one policy plays: the members of a bank, or a scripted one."""
 
     names: tuple[str, ...]
-    policy: AgentPolicy
+    policy: Policy
 
 
 G = TypeVar("G", Hosts, Agents)
@@ -78,13 +73,15 @@ class HostSide:
     num_agents: int
     """Q"""
 
-    def __call__(self, position: Position, noise: Tensor, exploration: Tensor) -> Tensor:
+    def __call__(
+        self, position: Position, subset: Tensor | None, noise: Tensor, exploration: Tensor
+    ) -> Tensor:
         """Return the action index int64 (R, A)."""
         rate = exploration.expand(noise.shape[:2])
         actions = []
         for group, rows in _rows_of(self.groups, self.num_agents):
-            host = RegroupedHost(group.policy, len(group.names))
-            actions.append(host(position.map(rows), rows(noise), rows(rate)))
+            host = RegroupedPolicy(group.policy, len(group.names))
+            actions.append(host(position.map(rows), None, rows(noise), rows(rate)))
         return torch.cat(actions)
 
 
@@ -97,33 +94,34 @@ class AgentSide:
     """P"""
 
     def __call__(
-        self, position: Position, subset: Tensor, noise: Tensor, exploration: Tensor
+        self, position: Position, subset: Tensor | None, noise: Tensor, exploration: Tensor
     ) -> Tensor:
         """Return the axis int64 (R, A) in ``subset`` bool (R, A, D)."""
+        assert subset is not None, "an agent chooses from what the host chose"
         swap = partial(_swap, num_outer=self.num_hosts)
         position, subset, noise = position.map(swap), swap(subset), swap(noise)
         rate = swap(exploration.expand(noise.shape[0], noise.shape[1]))
         axes = []
         for group, rows in _rows_of(self.groups, self.num_hosts):
-            agent = RegroupedAgent(group.policy, len(group.names))
+            agent = RegroupedPolicy(group.policy, len(group.names))
             axes.append(agent(position.map(rows), rows(subset), rows(noise), rows(rate)))
         return _swap(torch.cat(axes), sum(len(group.names) for group in self.groups))
 
 
 def scripted_hosts(names: Sequence[str]) -> tuple[Hosts, ...]:
     """Return scripted hosts."""
-    return tuple(Hosts((name,), ScriptedHostPolicy(name)) for name in names)
+    return tuple(Hosts((name,), ScriptedPolicy(name)) for name in names)
 
 
 def scripted_agents(names: Sequence[str]) -> tuple[Agents, ...]:
     """Return scripted agents."""
-    return tuple(Agents((name,), ScriptedAgentPolicy(name)) for name in names)
+    return tuple(Agents((name,), ScriptedPolicy(name)) for name in names)
 
 
 def host_banks(players: Mapping[str, SavedPlayer]) -> tuple[Hosts, ...]:
     """Return saved hosts by name, those of one structure as one bank."""
     return tuple(
-        Hosts(tuple(bank), LearnedHost(stacked(bank), _style(bank).weigh))
+        Hosts(tuple(bank), LearnedPolicy(stacked(bank), _style(bank).weigh))
         for bank in _banks(players)
     )
 
@@ -131,7 +129,7 @@ def host_banks(players: Mapping[str, SavedPlayer]) -> tuple[Hosts, ...]:
 def agent_banks(players: Mapping[str, SavedPlayer]) -> tuple[Agents, ...]:
     """Return saved agents by name, those of one structure as one bank."""
     return tuple(
-        Agents(tuple(bank), LearnedAgent(stacked(bank), _style(bank).weigh))
+        Agents(tuple(bank), LearnedPolicy(stacked(bank), _style(bank).weigh))
         for bank in _banks(players)
     )
 
@@ -378,14 +376,14 @@ def _batches(players: Players, size: int) -> Iterator[Players]:
 def _hosts(players: Players, *, sampled: bool) -> tuple[Hosts, ...]:
     groups = [*scripted_hosts(players.scripted)]
     for rate, learned in _by_rate(players.learned, sampled=sampled).items():
-        groups += [Hosts(b.names, HostSeat(b.policy, rate)) for b in host_banks(learned)]
+        groups += [Hosts(b.names, FixedRatePolicy(b.policy, rate)) for b in host_banks(learned)]
     return tuple(groups)
 
 
 def _agents(players: Players, *, sampled: bool) -> tuple[Agents, ...]:
     groups = [*scripted_agents(players.scripted)]
     for rate, learned in _by_rate(players.learned, sampled=sampled).items():
-        groups += [Agents(b.names, AgentSeat(b.policy, rate)) for b in agent_banks(learned)]
+        groups += [Agents(b.names, FixedRatePolicy(b.policy, rate)) for b in agent_banks(learned)]
     return tuple(groups)
 
 

@@ -54,16 +54,11 @@ from hpsearch.population.operators.weights import (
 from hpsearch.population.selection.ranking import chance_better
 from hpsearch.population.statistics import Floats, resampled_rho
 from hpsearch.trainers.config.players import Role
+from hpsearch.trainers.config.weight_layout import POLICY
 from hpsearch.trainers.networks import Network
 from hpsearch.trainers.opponents import SavedPlayer
-from hpsearch.trainers.policies import (
-    AgentPolicy,
-    HostPolicy,
-    ScriptedAgentPolicy,
-    ScriptedHostPolicy,
-)
+from hpsearch.trainers.policies import Policy, ScriptedPolicy
 from hpsearch.trainers.rollouts import game_config
-from hpsearch.trainers.towers import POLICY
 
 NUM_LANES: Final = 64
 """games at a time in which a parent's positions are seen, against each opponent of its panel"""
@@ -178,10 +173,10 @@ def _seen(role: str, player: SavedPlayer, seed: int) -> MetPositions:
     return positions
 
 
-def _table(role: str, player: SavedPlayer, opponent: str) -> tuple[HostPolicy, AgentPolicy]:
+def _table(role: str, player: SavedPlayer, opponent: str) -> tuple[Policy, Policy]:
     if role == "host":
-        return cast(HostPolicy, player.policy), ScriptedAgentPolicy(opponent)
-    return ScriptedHostPolicy(opponent), cast(AgentPolicy, player.policy)
+        return player.policy, ScriptedPolicy(opponent)
+    return ScriptedPolicy(opponent), player.policy
 
 
 def _stream(device: torch.device, seed: int, *purpose: str) -> Stream:

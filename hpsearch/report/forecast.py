@@ -24,7 +24,6 @@ from hpsearch.trainers.config import (
     CommonConfig,
     read_config,
 )
-from hpsearch.trainers.towers import policy_size
 
 ROWS = "reports/benchmarks/shares.csv"
 ALIKE = 2.0
@@ -69,7 +68,7 @@ def nearest(config: CommonConfig) -> Speed | None:
 
 
 def _work(config: CommonConfig, name: str) -> int:
-    return policy_size(name, config) * config.rows_learned(name)
+    return config.policy_size(name) * config.rows_learned(name)
 
 
 def _work_of(shape: Shape) -> int:

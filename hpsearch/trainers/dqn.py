@@ -1,9 +1,8 @@
 """Deep Q-learning with a target network, for P members at once.
 
 Mnih et al., Nature 518 (2015); double: van Hasselt et al., arXiv 1509.06461; n-step: Sutton and
-Barto, Reinforcement Learning (2018), section 7.1. Axes: P members, B transitions, A actions.
-
-What a role of P members learns with by Q-learning. Axes: P members.
+Barto, Reinforcement Learning (2018), section 7.1; minimax: Littman, Markov games as a framework for
+multi-agent reinforcement learning (1994). Axes: P members, B transitions, A actions.
 """
 
 from collections.abc import Sequence
@@ -13,15 +12,14 @@ import torch
 from torch import Tensor
 
 from hpsearch.game import rules
-from hpsearch.trainers.columns import column, prefixed
 from hpsearch.trainers.config import DQNConfig, DQNRole, RewardName
 from hpsearch.trainers.graphs import compiled
 from hpsearch.trainers.learner import Learner, Scheduler
+from hpsearch.trainers.members import column, member_stream, prefixed
 from hpsearch.trainers.networks import Network
 from hpsearch.trainers.optim import TargetWeights
-from hpsearch.trainers.policies import legal_values
+from hpsearch.trainers.policies import build_net, legal_values
 from hpsearch.trainers.replay_buffer import Batch, ReplayBuffer
-from hpsearch.trainers.role_nets import build_net, member_stream
 from hpsearch.trainers.roles import SavedPlayers
 from hpsearch.trainers.trainer import Trainer
 
@@ -34,14 +32,9 @@ class QLearner(Learner):
         tau, huber_delta: float32 (P,); target_interval: int64 (P,) steps.
     """
 
-    def __init__(
-        self,
-        name: str,
-        roles: Sequence[DQNRole],
-        configs: Sequence[DQNConfig],
-        device: torch.device,
-    ) -> None:
-        """Build the role ``name`` of one member for each of its ``roles`` and ``configs``."""
+    def __init__(self, name: str, configs: Sequence[DQNConfig], device: torch.device) -> None:
+        """Build the role ``name`` of one member for each of ``configs``."""
+        roles = [role for config in configs if isinstance(role := config.learning()[name], DQNRole)]
         super().__init__(name, roles, configs, device)
         self.config = roles[0]
         seeds = [config.seed for config in configs]
@@ -64,6 +57,11 @@ class QLearner(Learner):
             [role.er_schedule for role in roles], [role.er for role in roles], device
         )
 
+    def exploration(self, step: Tensor) -> Tensor:
+        er = self.er_scheduler(step)
+        self.statistics["er"] = er
+        return er[:, None]
+
     def target_weights(self, step: Tensor) -> TargetWeights:
         """Return the target network's weights, and by how much they follow before ``step`` (P,).
 
@@ -77,23 +75,25 @@ class QLearner(Learner):
         return super().learns() & (self.replay_buffer.filled > 0)
 
     def replace_net(self, net: Network) -> None:
-        """Take over the weights of ``net``, which fits, and forget what was learned from."""
         super().replace_net(net)
         self.target_net.copy_(net)
         self.replay_buffer.forget()
 
     def begin_with(self, net: Network, member: int) -> None:
-        """Let one member begin with the weights of a network of one member."""
         super().begin_with(net, member)
-        for name, tensor in self.target_net.state().items():
-            tensor[member].copy_(net.state()[name][0])
+        self.target_net.copy_member_(member, net)
 
     def leave_games(self, member: int) -> None:
-        """Take note that one member's games were left before their ends."""
         self.replay_buffer.leave_games(member)
 
+    def state(self) -> dict[str, Tensor]:
+        return {
+            **super().state(),
+            **prefixed("target_net", self.target_net.state()),
+            **prefixed("replay_buffer", self.replay_buffer.state()),
+        }
+
     def settings(self) -> dict[str, Tensor]:
-        """Return what the configurations say, each with the member axis first."""
         return {
             **super().settings(),
             "tau": self.tau,
@@ -101,13 +101,6 @@ class QLearner(Learner):
             "target_interval": self.target_interval,
             **prefixed("er", self.er_scheduler.settings()),
             **prefixed("replay_buffer", self.replay_buffer.settings()),
-        }
-
-    def _parts(self) -> dict[str, dict[str, Tensor]]:
-        return {
-            **super()._parts(),
-            "target_net": self.target_net.state(),
-            "replay_buffer": self.replay_buffer.state(),
         }
 
 
@@ -128,29 +121,20 @@ class DQNTrainer(Trainer[DQNConfig, QLearner]):
     def __init__(
         self, configs: Sequence[DQNConfig], saved_players: SavedPlayers | None = None
     ) -> None:
-        """Build a fresh population; see `Rollouts`."""
         super().__init__(configs, saved_players)
         self._difference = compiled(temporal_difference, self.config.compile)
 
-    def _learner(self, name: str, configs: Sequence[DQNConfig], device: torch.device) -> QLearner:
-        roles = [role for config in configs if isinstance(role := config.learning()[name], DQNRole)]
-        return QLearner(name, roles, configs, device)
-
-    def _exploration(self, learner: QLearner) -> Tensor:
-        """Return the exploration rates of this step."""
-        er = learner.er_scheduler(self.step)
-        learner.statistics["er"] = er
-        return er[:, None]
+    def _learner(self, role: str) -> QLearner:
+        return QLearner(role, self.configs, self.device)
 
     def _train(self) -> None:
-        """Play, then learn from what is remembered."""
         self.run("rollout", self._play)
         self.run("update", self._learn)
 
     def _play(self) -> None:
         """Play some moves of every game and remember them."""
         for _ in range(self.config.rollout_length):
-            moves = self._roll_out(looks_ahead=False)
+            moves = self.rollouts.play(looks_ahead=False)
             for learner, seen in zip(self.learners, moves, strict=True):
                 learner.replay_buffer.add(seen)
 
@@ -170,7 +154,7 @@ class DQNTrainer(Trainer[DQNConfig, QLearner]):
             learner.config.batch_size, self.config.dqn.n_step, learner.gamma, self.step
         )
         target = self._target(learner, batch)
-        features = self.features(learner, batch.observation, batch.subset)
+        features = learner.features(batch.observation, batch.subset)
         values = learner.net.update_pass(features, training=True)
         counts = batch.known | self._is_minimax(learner)
         weight, delta = batch.weight * counts, learner.huber_delta[:, None]
@@ -196,21 +180,18 @@ class DQNTrainer(Trainer[DQNConfig, QLearner]):
         return self.config.dqn.minimax and learner.name == "host"
 
     def _minimax_target(self, learner: QLearner, points: Tensor, action: Tensor) -> Tensor:
-        """Return the least target over all replies of the agent to the host's subset.
-
-        Littman, Markov games as a framework for multi-agent reinforcement learning (1994), for
-        players who move in turn.
-        """
-        subset = self._encoder.decode(action)
+        """Return the least target over all replies of the agent to the host's subset."""
+        kernel, reward_of = self.rollouts.kernel, rules.reward_function(self.config.reward)
+        subset = self.rollouts.encoder.decode(action)
         worst = torch.full(action.shape, torch.inf, device=action.device)
         for axis in range(self.config.dimension):
             is_reply = subset[..., axis]
             # Where the axis is no reply, any move that is one keeps the kernel's promise.
             reply = torch.where(is_reply, axis, subset.to(torch.uint8).argmax(dim=-1))
-            next_points, capped = self.kernel.move(points, subset, reply, self.config.reposition)
+            next_points, capped = kernel.move(points, subset, reply, self.config.reposition)
             done = rules.is_over(next_points) & ~capped
-            reward = self._reward_func(points, next_points, done)
-            value = self._best_value(learner, self.kernel.observe(next_points), action)
+            reward = reward_of(points, next_points, done)
+            value = self._best_value(learner, kernel.observe(next_points), action)
             target = reward + learner.gamma[:, None] * ~done * value
             worst = torch.where(is_reply, torch.minimum(worst, target), worst)
         return worst
@@ -220,10 +201,10 @@ class DQNTrainer(Trainer[DQNConfig, QLearner]):
 
         a* is the best legal action by the online network (double) or by the target network.
         """
-        features = self.features(learner, observation, subset)
+        features = learner.features(observation, subset)
         values = learner.target_net.update_pass(features)
         chooser = learner.net.update_pass(features) if self.config.dqn.double else values
-        best = legal_values(chooser, self.legal(learner, subset)).argmax(dim=2, keepdim=True)
+        best = legal_values(chooser, learner.legal(subset)).argmax(dim=2, keepdim=True)
         return values.gather(2, best).squeeze(2)
 
     def saved_state(self) -> dict[str, Tensor]:
@@ -247,23 +228,19 @@ class DQNTrainer(Trainer[DQNConfig, QLearner]):
 
     @property
     def host_er_scheduler(self) -> Scheduler:
-        """Return the host's exploration rates by step."""
-        return self._learning("host").er_scheduler
+        return self.learner("host").er_scheduler
 
     @property
     def agent_er_scheduler(self) -> Scheduler:
-        """Return the agent's exploration rates by step."""
-        return self._learning("agent").er_scheduler
+        return self.learner("agent").er_scheduler
 
     @property
     def host_replay_buffer(self) -> ReplayBuffer:
-        """Return the host's memory."""
-        return self._learning("host").replay_buffer
+        return self.learner("host").replay_buffer
 
     @property
     def agent_replay_buffer(self) -> ReplayBuffer:
-        """Return the agent's memory."""
-        return self._learning("agent").replay_buffer
+        return self.learner("agent").replay_buffer
 
 
 def temporal_difference(

@@ -1,8 +1,6 @@
 """A learner: what one role of P members learns with, whatever the algorithm.
 
-Axes: P members, W weights of one member.
-
-Schedules: numbers that are pure functions of a member's step, one row a member.
+Axes: P members, R rows of a batch, F numbers of an observation, A actions, W weights of one member.
 """
 
 from collections.abc import Callable, Sequence
@@ -10,7 +8,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from hpsearch.trainers.columns import column, prefixed
+from hpsearch.game.rules import HostActionEncoder
 from hpsearch.trainers.config import CommonConfig, LearningRole
 from hpsearch.trainers.config.optim import (
     ConstantSchedule,
@@ -20,10 +18,10 @@ from hpsearch.trainers.config.optim import (
     LinearSchedule,
     Schedule,
 )
+from hpsearch.trainers.members import column, prefixed
 from hpsearch.trainers.networks import Network
 from hpsearch.trainers.optim import TargetWeights, Update, build_optimizer, clipping
-from hpsearch.trainers.policies import AgentPolicy, HostPolicy, LearnedAgent, LearnedHost
-from hpsearch.trainers.role_nets import build_net, style
+from hpsearch.trainers.policies import LearnedPolicy, build_net, features_of, style
 
 
 class Scheduler:
@@ -48,7 +46,6 @@ class Scheduler:
         return value.float()
 
     def settings(self) -> dict[str, Tensor]:
-        """Return what the configurations say, each with the member axis first."""
         return {"initial": self._initial, "final": self._final, "pace": self._pace}
 
 
@@ -57,13 +54,15 @@ def _numbers(schedule: Schedule) -> tuple[float, float]:
     match schedule:
         case ConstantSchedule():
             return 0.0, 0.0
-        case ExponentialSchedule(initial=initial, rate=rate):
-            return initial, rate
-        case InverseSchedule(initial=initial, rate=rate):
-            return initial, rate
-        case LinearSchedule(initial=initial, steps=steps):
-            return initial, steps
-        case CosineSchedule(initial=initial, steps=steps):
+        case (
+            ExponentialSchedule(initial=initial, rate=pace)
+            | InverseSchedule(initial=initial, rate=pace)
+        ):
+            return initial, pace
+        case (
+            LinearSchedule(initial=initial, steps=steps)
+            | CosineSchedule(initial=initial, steps=steps)
+        ):
             return initial, steps
 
 
@@ -103,6 +102,7 @@ class Learner:
     Attributes:
         name: "host" or "agent".
         net: from features to what the role plays by.
+        style: how the role plays by its network.
         gamma, max_grad_norm: float32 (P,).
         trainable: bool (P,), whether updates move the weights.
         gradients: float32 (P, W), of the last update, before they are clipped.
@@ -118,8 +118,8 @@ class Learner:
     ) -> None:
         """Build the role ``name`` of one member for each of its ``roles`` and ``configs``."""
         self.name = name
-        seeds = [config.seed for config in configs]
-        self.net = build_net(name, configs[0], seeds, device)
+        self.style = style(configs[0])
+        self.net = build_net(name, configs[0], [config.seed for config in configs], device)
         self.optimizer = build_optimizer(self.net.weights, [role.optim for role in roles])
         self.lr_scheduler = Scheduler(
             [role.optim.lr_schedule for role in roles],
@@ -131,12 +131,31 @@ class Learner:
         self.trainable = torch.ones(len(roles), dtype=torch.bool, device=device)
         self.gradients = torch.zeros_like(self.net.weights)
         self.statistics: dict[str, Tensor] = {}
-        self._style = style(configs[0])
+        self._encoder = HostActionEncoder(configs[0].dimension)
 
-    def policy(self, net: Network) -> HostPolicy | AgentPolicy:
+    def exploration(self, step: Tensor) -> Tensor:
+        """Return how much the role explores in the games in which it learns, float32 (P, 1)."""
+        raise NotImplementedError
+
+    def policy(self, net: Network) -> LearnedPolicy:
         """Return how the role plays by ``net``, its own or another of the same structure."""
-        kind = LearnedHost if self.name == "host" else LearnedAgent
-        return kind(net, self._style.weigh)
+        return LearnedPolicy(net, self.style.weigh)
+
+    def features(self, observation: Tensor, action: Tensor) -> Tensor:
+        """Return what the network sees of positions (P, R, F) and the host's ``action`` (P, R)."""
+        return features_of(observation, self._subset(action))
+
+    def legal(self, action: Tensor) -> Tensor:
+        """Return which actions are legal, bool (P, R, A): all of a host's, an agent's in subset."""
+        subset = self._subset(action)
+        if subset is not None:
+            return subset
+        shape = (*action.shape, self._encoder.num_actions)
+        return torch.ones(shape, dtype=torch.bool, device=action.device)
+
+    def _subset(self, action: Tensor) -> Tensor | None:
+        """Return the host's choice as an agent sees it, bool (P, R, D); None for a host."""
+        return None if self.name == "host" else self._encoder.decode(action)
 
     def update(
         self, loss: Tensor, lr: Tensor, active: Tensor, target: TargetWeights | None
@@ -165,11 +184,7 @@ class Learner:
         return self.trainable
 
     def check_fits(self, net: Network) -> None:
-        """Check that this role can play by ``net``.
-
-        Raises:
-            ValueError: if it is of another structure or number of members.
-        """
+        """Raise a ValueError if ``net`` is of another structure or number of members."""
         same_members = net.weights.shape == self.net.weights.shape
         if not same_members or net.structure != self.net.structure:
             raise ValueError(
@@ -185,8 +200,7 @@ class Learner:
 
     def begin_with(self, net: Network, member: int) -> None:
         """Let one member begin with the weights of a network of one member."""
-        for name, tensor in self.net.state().items():
-            tensor[member].copy_(net.state()[name][0])
+        self.net.copy_member_(member, net)
 
     def forget_optimizer(self, member: int) -> None:
         """Let one member's optimizer begin as for new weights."""
@@ -194,14 +208,15 @@ class Learner:
             tensor[member] = 0
 
     def leave_games(self, member: int) -> None:
-        """Take note that one member's games were left before their ends; nothing to note here."""
+        """Take note that one member's games were left before their ends."""
 
     def state(self) -> dict[str, Tensor]:
         """Return every tensor that training changes, each with the member axis first."""
-        tensors = {"trainable": self.trainable}
-        for part, state in self._parts().items():
-            tensors |= prefixed(part, state)
-        return tensors
+        return {
+            "trainable": self.trainable,
+            **prefixed("net", self.net.state()),
+            **prefixed("optimizer", self.optimizer.state()),
+        }
 
     def settings(self) -> dict[str, Tensor]:
         """Return what the configurations say, each with the member axis first."""
@@ -211,6 +226,3 @@ class Learner:
             **prefixed("optimizer", self.optimizer.settings()),
             **prefixed("lr", self.lr_scheduler.settings()),
         }
-
-    def _parts(self) -> dict[str, dict[str, Tensor]]:
-        return {"net": self.net.state(), "optimizer": self.optimizer.state()}

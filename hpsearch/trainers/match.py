@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Final
 
 import torch
 from torch import Tensor
@@ -24,15 +24,11 @@ from hpsearch.game.random import derive_key, num_blocks
 from hpsearch.game.rules import HostActionEncoder
 from hpsearch.game.stream import Stream
 from hpsearch.trainers.playing import NOISE
-from hpsearch.trainers.policies import AgentPolicy, HostPolicy, Position
-
-Player = TypeVar("Player", HostPolicy, AgentPolicy)
+from hpsearch.trainers.policies import Policy, Position
 
 
 @dataclass(frozen=True, kw_only=True)
 class MatchRules:
-    """What a match is. No field has a default."""
-
     dimension: int
     """D"""
     num_points: int
@@ -51,7 +47,6 @@ class MatchRules:
     """independent matches, L"""
 
     def __post_init__(self) -> None:
-        """Refuse a position with too few rows."""
         if self.num_rows < self.num_points:
             raise ValueError(
                 "a position needs a row for every point of a start, "
@@ -77,7 +72,7 @@ AT_ONCE: Final = 64
 
 @dataclass(frozen=True)
 class MatchResult:
-    """How a pair's matches went, lane by lane."""
+    """The matches of a pair, lane by lane."""
 
     games: tuple[int, ...]
     """games begun"""
@@ -86,7 +81,7 @@ class MatchResult:
 
     @property
     def mean(self) -> float:
-        """Return the games of a match, on the average."""
+        """Return the mean number of games of a match."""
         return sum(self.games) / len(self.games)
 
     @property
@@ -115,7 +110,7 @@ def one_thread() -> Iterator[None]:
 @one_thread()
 @torch.no_grad()
 def play_matches(
-    pairs: Mapping[str, tuple[HostPolicy, AgentPolicy]],
+    pairs: Mapping[str, tuple[Policy, Policy]],
     match: MatchRules,
     *,
     seed: int,
@@ -142,7 +137,7 @@ def play_matches(
             drawn = iter(noise.uniform(AT_ONCE * NOISE).unsqueeze(0).split(NOISE, dim=-1))
         numbers = next(drawn)
         position = Position.of(points)
-        chosen = [host(_part(position, at), numbers[:, at, :2], never) for host, at in hosts]
+        chosen = [host(_part(position, at), None, numbers[:, at, :2], never) for host, at in hosts]
         subset = encoder.decode(torch.cat(chosen, dim=1))
         axes = [
             agent(_part(position, at), subset[:, at], numbers[:, at, 2:], never)
@@ -166,8 +161,8 @@ def play_matches(
     }
 
 
-def _by_lanes(players: Sequence[Player], num_lanes: int) -> list[tuple[Player, slice]]:
-    """Return who chooses in which lanes: one player in all, or each of them in its match's."""
+def _by_lanes(players: Sequence[Policy], num_lanes: int) -> list[tuple[Policy, slice]]:
+    """Return which player chooses in which lanes: one in all, or each in those of its match."""
     if all(player is players[0] for player in players):
         return [(players[0], slice(None))]
     return [(player, slice(n * num_lanes, (n + 1) * num_lanes)) for n, player in enumerate(players)]

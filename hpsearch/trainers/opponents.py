@@ -1,20 +1,14 @@
-"""Opponents that learned before: saved players, snapshots, and mixtures of several.
+"""Opponents that learned before: saved players, snapshots of a role, and draws among several.
 
-Snapshots of a role's networks, for the other role to train against.
-
-Axes: P members, K snapshots kept, S of them met at once, W weights, B games.
-Everything is masked arithmetic on tensors, so that no member waits for another and no step for the
-host's look at the device.
-
-Several opponents of a learning role: each game draws one by their weights and keeps it.
-
-Axes: P members, B games, K opponents, D coordinates.
+Axes: P members, K snapshots kept, S of them met at once, W weights, B games, Q opponents.
+Everything is masked arithmetic on tensors, so that no member waits for another and no step reads
+what the device has computed.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import cast
 
 import torch
 from torch import Tensor
@@ -24,19 +18,11 @@ from hpsearch.game.random import num_blocks, uniform
 from hpsearch.trainers import checkpoint
 from hpsearch.trainers.checkpoint import Checkpoint
 from hpsearch.trainers.checkpoint_name import STATE
-from hpsearch.trainers.columns import column
 from hpsearch.trainers.config import CommonConfig, TrainerConfig, read_config
 from hpsearch.trainers.config.players import DynamicSync, OpponentPool, PrioritisedChoice
+from hpsearch.trainers.members import column
 from hpsearch.trainers.networks import Network
-from hpsearch.trainers.policies import (
-    AgentPolicy,
-    HostPolicy,
-    LearnedAgent,
-    LearnedHost,
-    Position,
-    draw,
-)
-from hpsearch.trainers.role_nets import Style, build_net, style
+from hpsearch.trainers.policies import LearnedPolicy, Style, build_net, draw, style
 
 
 @dataclass(frozen=True)
@@ -47,9 +33,16 @@ class SavedPlayer:
     """what it was trained with"""
     step: int
     net: Network
-    policy: HostPolicy | AgentPolicy
-    style: Style
-    """how it draws its actions"""
+
+    @cached_property
+    def style(self) -> Style:
+        """How it draws its actions."""
+        return style(self.config)
+
+    @cached_property
+    def policy(self) -> LearnedPolicy:
+        """How it plays; always the same object, by which a match knows that players are one."""
+        return LearnedPolicy(self.net, self.style.weigh)
 
 
 def load_player(path: Path, role: str, device: torch.device) -> SavedPlayer:
@@ -70,24 +63,12 @@ def load_player(path: Path, role: str, device: torch.device) -> SavedPlayer:
         )
     net = build_net(role, config, [config.seed], device)
     for name, tensor in net.state().items():
-        tensor[0].copy_(_tensor(saved, path, f"{role}.net.{name}", tensor.shape[1:]))
-    return player_of(role, config, saved.step, net)
-
-
-def player_of(role: str, config: TrainerConfig, step: int, net: Network) -> SavedPlayer:
-    """Return the player that a learning role's network of one member makes."""
-    how = style(config)
-    return SavedPlayer(config, step, net, _policy(role, net, how), how)
-
-
-def with_net(player: SavedPlayer, role: str, net: Network) -> SavedPlayer:
-    """Return a player of ``role`` who plays by another network as ``player`` does by its own."""
-    return replace(player, net=net, policy=_policy(role, net, player.style))
-
-
-def _policy(role: str, net: Network, how: Style) -> HostPolicy | AgentPolicy:
-    kind = LearnedHost if role == "host" else LearnedAgent
-    return kind(net, how.weigh)
+        weights = saved.tensors.get(f"{role}.net.{name}")
+        if weights is None or weights.shape != tensor.shape[1:]:
+            shape = tuple(tensor.shape[1:])
+            raise CorruptError(f"the checkpoint {path} lacks {role}.net.{name} of shape {shape}")
+        tensor[0].copy_(weights)
+    return SavedPlayer(config, saved.step, net)
 
 
 def saved_roles(path: Path) -> tuple[str, ...]:
@@ -129,13 +110,6 @@ def _load(path: Path, prefix: str) -> Checkpoint:
 
 def _config(saved: Checkpoint, path: Path) -> TrainerConfig:
     return read_config(saved.config, source=str(path / STATE))
-
-
-def _tensor(saved: Checkpoint, path: Path, name: str, shape: torch.Size) -> torch.Tensor:
-    tensor = saved.tensors.get(name)
-    if tensor is None or tensor.shape != shape:
-        raise CorruptError(f"the checkpoint {path} lacks {name} of shape {tuple(shape)}")
-    return tensor
 
 
 class Snapshots:
@@ -193,7 +167,7 @@ class Snapshots:
         self.result[member] = 1.0
         only = torch.arange(len(self._count), device=step.device) == member
         self._take(source, step, only)
-        self._seat()
+        self._fill_net()
 
     def is_look(self, steps: Sequence[int]) -> bool:
         """Return whether `sync` does anything at these steps of the members."""
@@ -218,7 +192,7 @@ class Snapshots:
         met = draw(self._chances(step)[:, None], self._noise(step))
         self.met.copy_(torch.where(look[:, None], met, self.met))
         self._own *= ~look[:, None]
-        self._seat()
+        self._fill_net()
 
     def staleness(self, step: Tensor) -> Tensor:
         """Return how many steps ago each snapshot that is met was taken, int64 (P, S)."""
@@ -290,8 +264,8 @@ class Snapshots:
         weights = sign * self._power[:, None] * self.result.log()
         return weights.masked_fill(~is_met, -torch.inf).softmax(dim=1)
 
-    def _seat(self) -> None:
-        """Give the snapshots that are met their weights."""
+    def _fill_net(self) -> None:
+        """Copy the weights of the snapshots that are met into `net`."""
         for bank, own in (
             (self._weights, self.net.weights),
             (self._statistics, self.net.statistics),
@@ -300,7 +274,6 @@ class Snapshots:
             own.copy_(bank.gather(1, index).flatten(0, 1))
 
     def state(self) -> dict[str, Tensor]:
-        """Return the tensors that a checkpoint keeps, each with the member axis first."""
         rows = (self.met.shape[0], self.met.shape[1])
         return {
             "weights": self._weights,
@@ -318,7 +291,6 @@ class Snapshots:
         }
 
     def settings(self) -> dict[str, Tensor]:
-        """Return what the configurations say, each with the member axis first."""
         return {"keys": self._keys, "power": self._power, "margin": self._margin}
 
 
@@ -353,45 +325,3 @@ class Draws:
         noise = uniform(keys.flatten(), counters.flatten(), 1).reshape(starts.shape)
         weights = self._weights.expand(*starts.shape, -1)
         self.opponent.copy_(draw(weights, noise))
-
-
-@dataclass(frozen=True)
-class MixedHost:
-    """K hosts, of which each game meets the one that was drawn for it."""
-
-    policies: tuple[HostPolicy, ...]
-    draws: Draws
-
-    def __call__(self, position: Position, noise: Tensor, exploration: Tensor) -> Tensor:
-        """Return the action index int64 (P, B)."""
-        actions = [policy(position, noise, exploration) for policy in self.policies]
-        return _drawn(actions, self.draws)
-
-
-@dataclass(frozen=True)
-class MixedAgent:
-    """K agents, of which each game meets the one that was drawn for it."""
-
-    policies: tuple[AgentPolicy, ...]
-    draws: Draws
-
-    def __call__(
-        self, position: Position, subset: Tensor, noise: Tensor, exploration: Tensor
-    ) -> Tensor:
-        """Return the axis int64 (P, B)."""
-        axes = [policy(position, subset, noise, exploration) for policy in self.policies]
-        return _drawn(axes, self.draws)
-
-
-def mixed(
-    role: str, policies: Sequence[HostPolicy | AgentPolicy], draws: Draws
-) -> HostPolicy | AgentPolicy:
-    """Return a policy of ``role`` that plays each game by the one that was drawn for it."""
-    if role == "host":
-        return MixedHost(tuple(cast(HostPolicy, policy) for policy in policies), draws)
-    return MixedAgent(tuple(cast(AgentPolicy, policy) for policy in policies), draws)
-
-
-def _drawn(choices: Sequence[Tensor], draws: Draws) -> Tensor:
-    """Return of K choices int64 (P, B) that of each game's opponent."""
-    return torch.stack(list(choices)).gather(0, draws.opponent[None]).squeeze(0)

@@ -1,62 +1,22 @@
-"""Playing games from given starts to their ends.
+"""Playing games from given starts to their ends; one game move by move, as text.
 
-Axes: P members, G games, A games still looked at, N points, D coordinates.
-
-What happened in measured games beside their mean length: how long they took, what was chosen.
-
-Axes: P members, M modes (greedy, sampled), G games, L games still looked at, A actions of a role.
+Axes: P members, G games, A games still in progress, N points, D coordinates, M modes.
 """
 
-import math
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from hpsearch.game import rules
 from hpsearch.game.kernels import BACKENDS, default_backend
-from hpsearch.game.rules import HostActionEncoder
+from hpsearch.game.rules import HostActionEncoder, points_text, subset_text
 from hpsearch.game.stream import Stream
 from hpsearch.trainers.graphs import Graphs, recorder_of
-from hpsearch.trainers.policies import AgentPolicy, HostPolicy, Position
-from hpsearch.trainers.rho import Lengths
+from hpsearch.trainers.policies import Policy, Position
 
-
-@dataclass(frozen=True)
-class Games:
-    """The games of one role against one opponent in one mode."""
-
-    lengths: tuple[int, ...]
-    """games that finished after 0, 1, 2, ... moves, up to the longest one"""
-    unfinished: int
-    """games that did not finish"""
-    actions: tuple[int, ...]
-    """how often the role chose each of its A actions, as long as a game lasted"""
-
-    @property
-    def entropy(self) -> float:
-        """Return the entropy of the role's actions in nats."""
-        return entropy(self.actions)
-
-
-def games(lengths: Lengths, actions: Sequence[int]) -> Games:
-    """Count the lengths of one pair's games."""
-    finished = np.bincount(lengths.moves[lengths.finished])
-    return Games(tuple(finished.tolist()), int((~lengths.finished).sum()), tuple(actions))
-
-
-def entropy(counts: Iterable[int]) -> float:
-    """Return the entropy in nats of what was counted; 0 where nothing was."""
-    there = [count for count in counts if count]
-    total = sum(there)
-    return -sum(count / total * math.log(count / total) for count in there) + 0.0
-
-
-def pooled_entropy(opponents: Iterable[Games]) -> float:
-    """Return the entropy of a role's actions against all opponents together."""
-    return entropy(map(sum, zip(*(opponent.actions for opponent in opponents), strict=True)))
+NOISE = 4
+"""random numbers a game and move: two for the host, two for the agent"""
 
 
 class ActionTally:
@@ -64,32 +24,26 @@ class ActionTally:
 
     Attributes:
         role: host or agent.
-        counts: int64 (P, M, A).
+        counts: int64 (P, M, number of actions).
     """
 
-    def __init__(
-        self, role: str, *, num_members: int, num_modes: int, num_actions: int, modes: Tensor
-    ) -> None:
-        """Begin at nothing; ``modes`` int64 (G,) says which mode each game is of."""
+    def __init__(self, role: str, num_actions: int, modes: Tensor, num_members: int) -> None:
+        """Begin at nothing; ``modes`` int64 (G,), in ascending order, is the mode of each game."""
         self.role = role
         self._first_action = modes * num_actions
-        shape = (num_members, num_modes, num_actions)
+        shape = (num_members, int(modes[-1]) + 1, num_actions)
         self.counts = torch.zeros(shape, dtype=torch.int64, device=modes.device)
 
     def add(self, actions: Tensor, lanes: Tensor, playing: Tensor) -> None:
-        """Count ``actions`` int64 (P, L) of the games ``lanes`` (P, L) that are ``playing``."""
+        """Count ``actions`` int64 (P, A) of the games ``lanes`` (P, A) that are ``playing``."""
         index = actions + self._first_action[lanes]
         self.counts.flatten(1).scatter_add_(1, index, playing.long())
 
 
-NOISE = 4
-"""random numbers a game and move: two for the host, two for the agent"""
-
-
 @torch.no_grad()
 def play(
-    host: HostPolicy,
-    agent: AgentPolicy,
+    host: Policy,
+    agent: Policy,
     starts: Tensor,
     *,
     max_steps: int,
@@ -101,8 +55,8 @@ def play(
     """Play from ``starts`` int32 (P, G, N, D), none of them over, for at most ``max_steps`` moves.
 
     ``exploration`` holds the host's and the agent's rates, (G,) or (1,); ``stream`` has a row a
-    member. A game that exceeds the bound of the rules stays unfinished. ``tally``, if there is one,
-    counts what its role chooses.
+    member. A game that exceeds the bound of the rules stays unfinished. A ``tally`` counts what its
+    role chooses.
 
     Returns:
         moves int64 (P, G), ``max_steps`` where the game did not finish, and finished bool (P, G).
@@ -114,11 +68,11 @@ def play(
     host_rate, agent_rate = (rate.expand(num_games) for rate in exploration)
 
     def make_a_move() -> None:
-        # A game's noise does not depend on which others are still looked at.
+        # A game's noise does not depend on which others are still in progress.
         noise = stream.uniform(num_games * NOISE).unflatten(1, (num_games, NOISE))
         noise = _rows(noise, games.lanes)
         position = Position.of(games.points)
-        action = host(position, noise[..., :2], host_rate[games.lanes])
+        action = host(position, None, noise[..., :2], host_rate[games.lanes])
         subset = encoder.decode(action)
         axis = agent(position, subset, noise[..., 2:], agent_rate[games.lanes])
         if tally is not None:
@@ -128,7 +82,7 @@ def play(
     graphs = Graphs(recorder_of(starts.device))
     for _ in range(max_steps):
         graphs.run("move", make_a_move)
-        # A CPU leaves out games that are over; on a GPU a look at them would wait for the device.
+        # A CPU leaves out games that are over; on a GPU reading that would wait for the device.
         if starts.device.type == "cpu" and not games.leave_out_stopped():
             break
     return games.moves, games.finished
@@ -140,11 +94,11 @@ class _Games:
     Attributes:
         points: int32 (P, A, N, D).
         lanes: int64 (P, A), which of the G games they are.
-        moves: int64 (P, G), when each game finished; finished, stopped: bool (P, G).
+        moves: int64 (P, G), when each game finished.
+        finished: bool (P, G).
     """
 
     def __init__(self, starts: Tensor, max_steps: int) -> None:
-        """Begin with all games."""
         num_members, num_games = starts.shape[:2]
         self.points = starts.clone()
         self.lanes = torch.arange(num_games, device=starts.device).expand(num_members, -1)
@@ -154,11 +108,11 @@ class _Games:
         self._move = torch.zeros((), dtype=torch.int64, device=starts.device)
 
     def playing(self) -> Tensor:
-        """Say which of the games still looked at have not stopped, bool (P, A)."""
+        """Say which games in progress have not stopped, bool (P, A)."""
         return ~self._stopped.gather(1, self.lanes)
 
     def advance(self, points: Tensor, capped: Tensor) -> None:
-        """Take in where the next move led: positions, and which games it capped."""
+        """Move on to ``points``; games that are ``capped`` stop unfinished."""
         self._move += 1
         stopped = ~self.playing()
         finishing = rules.is_over(points) & ~capped & ~stopped
@@ -169,7 +123,7 @@ class _Games:
         self.points.copy_(points)
 
     def leave_out_stopped(self) -> bool:
-        """Look at fewer games once half of them have stopped; return whether any are left."""
+        """Drop the stopped games once these are half of all; return whether any game is left."""
         num_left = int((~self._stopped).sum(dim=1).max())
         if num_left <= self.lanes.shape[1] // 2:
             stopped = ~self.playing()
@@ -182,3 +136,91 @@ def _rows(tensor: Tensor, lanes: Tensor) -> Tensor:
     """Return rows ``lanes`` (P, A) of ``tensor`` (P, G, ...)."""
     index = lanes[(...,) + (None,) * (tensor.ndim - 2)]
     return tensor.gather(1, index.expand(*lanes.shape, *tensor.shape[2:]))
+
+
+MAX_POINTS_WIDTH = 72
+"""characters of a position that a line shows; longer ones are cut"""
+
+
+@dataclass(frozen=True)
+class Move:
+    points: Tensor
+    """int32 (N, D), the position before"""
+    subset: Tensor
+    """bool (D,), the host's choice"""
+    axis: int
+    """the agent's choice"""
+    points_left: int
+
+
+@dataclass(frozen=True)
+class GameRecord:
+    moves: tuple[Move, ...]
+    last: Tensor
+    """int32 (N, D), the position after the last move"""
+    is_over: bool
+    """false if the game was cut off or exceeds the bound of the rules"""
+
+
+@torch.no_grad()
+def record_game(
+    host: Policy,
+    agent: Policy,
+    start: Tensor,
+    *,
+    max_steps: int,
+    reposition: bool,
+    exploration: tuple[float, float],
+    key: int,
+) -> GameRecord:
+    """Play one game.
+
+    Args:
+        host: sees positions (1, 1, N, D), as the agent does.
+        agent: the other player.
+        start: int32 (N, D), canonical; the game is played on its device.
+        max_steps: moves after which the game is cut off.
+        reposition: subtract each coordinate's minimum after a move.
+        exploration: the host's and the agent's rate.
+        key: of the random numbers, from `derive_key`.
+    """
+    kernel = BACKENDS[default_backend(start.device)]
+    encoder = HostActionEncoder(start.shape[-1])
+    keys = torch.tensor([key], device=start.device)
+    noise = Stream(keys, torch.zeros_like(keys))
+    host_rate, agent_rate = torch.tensor(exploration, device=start.device).split(1)
+    points, is_capped = start, False
+    moves: list[Move] = []
+    while not rules.is_over(points) and not is_capped and len(moves) < max_steps:
+        numbers = noise.uniform(NOISE).unsqueeze(0)
+        seen = Position.of(points[None, None])
+        subset = encoder.decode(host(seen, None, numbers[..., :2], host_rate))
+        axis = agent(seen, subset, numbers[..., 2:], agent_rate)
+        after, capped = kernel.move(seen.points, subset, axis, reposition)
+        num_left = int(rules.is_live(after).sum())
+        moves.append(Move(points.cpu(), subset[0, 0].cpu(), int(axis), num_left))
+        points, is_capped = after[0, 0], bool(capped)
+    is_over = bool(rules.is_over(points)) and not is_capped
+    return GameRecord(tuple(moves), points.cpu(), is_over)
+
+
+def transcript(game: GameRecord) -> str:
+    """Write a game, a line a move: number, position, subset, axis, points left."""
+    positions = [_cut(points_text(move.points)) for move in game.moves]
+    width = max(map(len, positions), default=0)
+    subsets = [subset_text(move.subset) for move in game.moves]
+    subset_width = max(map(len, subsets), default=0)
+    lines = [
+        f"{number:3}  {position:{width}}  host {subset:{subset_width}}  agent {move.axis}"
+        f"  points {move.points_left}"
+        for number, (move, position, subset) in enumerate(
+            zip(game.moves, positions, subsets, strict=True), start=1
+        )
+    ]
+    end = "over" if game.is_over else "not over"
+    moves = f"{len(game.moves)} move" + "s" * (len(game.moves) != 1)
+    return "\n".join([*lines, f"{end} after {moves}: {_cut(points_text(game.last))}"])
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= MAX_POINTS_WIDTH else text[: MAX_POINTS_WIDTH - 4] + " ..."

@@ -1,8 +1,6 @@
 """Proximal policy optimisation (Schulman et al., arXiv 1707.06347), for P members at once.
 
 Axes: P members, T moves, B games, M = T * B moves of a step, m of them in a minibatch, A actions.
-
-What a role of P members learns with by policy optimisation.
 """
 
 from collections.abc import Sequence
@@ -11,16 +9,15 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from hpsearch.trainers.columns import column
-from hpsearch.trainers.config import PPOConfig, PPORole
+from hpsearch.trainers.config import PPOConfig
+from hpsearch.trainers.config.weight_layout import POLICY, VALUE
 from hpsearch.trainers.gae import advantages
 from hpsearch.trainers.graphs import compiled
 from hpsearch.trainers.learner import Learner
+from hpsearch.trainers.members import column, member_stream
 from hpsearch.trainers.policies import legal_values
-from hpsearch.trainers.role_nets import member_stream
 from hpsearch.trainers.roles import SavedPlayers
 from hpsearch.trainers.rollouts import Transitions, stack
-from hpsearch.trainers.towers import POLICY, VALUE
 from hpsearch.trainers.trainer import Trainer
 
 
@@ -31,17 +28,15 @@ class ActorCritic(Learner):
         shuffle: random stream of the order in which moves are learned from.
     """
 
-    def __init__(
-        self,
-        name: str,
-        roles: Sequence[PPORole],
-        configs: Sequence[PPOConfig],
-        device: torch.device,
-    ) -> None:
-        """Build the role ``name`` of one member for each of its ``roles`` and ``configs``."""
-        super().__init__(name, roles, configs, device)
+    def __init__(self, name: str, configs: Sequence[PPOConfig], device: torch.device) -> None:
+        """Build the role ``name`` of one member for each of ``configs``."""
+        super().__init__(name, [config.learning()[name] for config in configs], configs, device)
         seeds = [config.seed for config in configs]
         self.shuffle = member_stream(seeds, device, name, "shuffle")
+
+    def exploration(self, step: Tensor) -> Tensor:
+        """Return 1: a role draws every action by its policy."""
+        return torch.ones_like(self.gamma)[:, None]
 
     def value(self, features: Tensor) -> Tensor:
         """Return the value float32 (P, R) of positions with ``features`` (P, R, I)."""
@@ -58,12 +53,11 @@ class ActorCritic(Learner):
             for tower in (POLICY, VALUE):
                 self.net(features, tower=tower, training=True)
 
-    def settings(self) -> dict[str, Tensor]:
-        """Return what the configurations say, each with the member axis first."""
-        return {**super().settings(), "shuffle.keys": self.shuffle.keys}
+    def state(self) -> dict[str, Tensor]:
+        return {**super().state(), "shuffle.counters": self.shuffle.counters}
 
-    def _parts(self) -> dict[str, dict[str, Tensor]]:
-        return {**super()._parts(), "shuffle": {"counters": self.shuffle.counters}}
+    def settings(self) -> dict[str, Tensor]:
+        return {**super().settings(), "shuffle.keys": self.shuffle.keys}
 
 
 class Moves(NamedTuple):
@@ -115,7 +109,6 @@ class PPOTrainer(Trainer[PPOConfig, ActorCritic]):
     def __init__(
         self, configs: Sequence[PPOConfig], saved_players: SavedPlayers | None = None
     ) -> None:
-        """Build a fresh population; see `Rollouts`."""
         super().__init__(configs, saved_players)
         options = [config.ppo for config in configs]
         self._gae_lambda = column([option.gae_lambda for option in options], self.device)
@@ -133,14 +126,10 @@ class PPOTrainer(Trainer[PPOConfig, ActorCritic]):
             [_or_infinite(option.target_kl) for option in options], self.device
         )
 
-    def _learner(
-        self, name: str, configs: Sequence[PPOConfig], device: torch.device
-    ) -> ActorCritic:
-        roles = [role for config in configs if isinstance(role := config.learning()[name], PPORole)]
-        return ActorCritic(name, roles, configs, device)
+    def _learner(self, role: str) -> ActorCritic:
+        return ActorCritic(role, self.configs, self.device)
 
     def settings(self) -> dict[str, Tensor]:
-        """Return what the configurations say, each with the member axis first."""
         return {
             **super().settings(),
             "gae_lambda": self._gae_lambda,
@@ -148,18 +137,12 @@ class PPOTrainer(Trainer[PPOConfig, ActorCritic]):
             "target_kl": self._target_kl,
         }
 
-    def _exploration(self, learner: ActorCritic) -> Tensor:
-        """Return 1: a role draws every action by its policy."""
-        return torch.ones_like(learner.gamma)[:, None]
-
     def _train(self) -> None:
-        """Play, then learn from what was played."""
         self.run("rollout", self._play)
         self.run("update", self._learn)
 
     def _play(self) -> None:
-        """Play some moves of every game."""
-        moves = [self._roll_out(looks_ahead=True) for _ in range(self.config.rollout_length)]
+        moves = [self.rollouts.play(looks_ahead=True) for _ in range(self.config.rollout_length)]
         self._played = tuple(_as_it_went_on(stack(seen)) for seen in zip(*moves, strict=True))
 
     def _learn(self) -> None:
@@ -197,8 +180,8 @@ class PPOTrainer(Trainer[PPOConfig, ActorCritic]):
     def _moves(self, learner: ActorCritic, rollout: Transitions) -> Moves:
         """Return the moves of a step with what policy and value network say of them now."""
         subset = rollout.subset.flatten(1)
-        features = self.features(learner, rollout.observation.flatten(1, 2), subset)
-        legal, action = self.legal(learner, subset), rollout.action.flatten(1)
+        features = learner.features(rollout.observation.flatten(1, 2), subset)
+        legal, action = learner.legal(subset), rollout.action.flatten(1)
         log_probs = legal_values(learner.net.update_pass(features), legal).log_softmax(dim=2)
         log_prob = log_probs.gather(2, action[..., None]).squeeze(2)
         advantage, target, value = self._advantages(learner, rollout, features)
@@ -209,8 +192,8 @@ class PPOTrainer(Trainer[PPOConfig, ActorCritic]):
         self, learner: ActorCritic, rollout: Transitions, features: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Return advantages, the value network's targets and its present values, each (P, M)."""
-        next_features = self.features(
-            learner, rollout.next_observation.flatten(1, 2), rollout.next_subset.flatten(1)
+        next_features = learner.features(
+            rollout.next_observation.flatten(1, 2), rollout.next_subset.flatten(1)
         )
         shape = rollout.action.shape[1:]
         value = learner.value(features)

@@ -1,14 +1,15 @@
 """Trainer: what every training algorithm stands on.
 
-Axes: P members, B games, N points, D coordinates, T moves a step.
+Axes: P members.
 Every piece of changing state is a tensor whose first axis is the member: a checkpoint of member p
 is row p of each, a copy of a member is an index copy.
 """
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Generic, Self
+from typing import Any, Generic, Self, TypeVar
 
 import torch
 from torch import Tensor
@@ -19,41 +20,71 @@ from hpsearch.monitor.timing import NO_SECTIONS, Sections
 from hpsearch.schema import to_plain
 from hpsearch.trainers import checkpoint
 from hpsearch.trainers.checkpoint import PERIODIC, Checkpoint
-from hpsearch.trainers.columns import prefixed
-from hpsearch.trainers.config import RewardName, shape_key, training_differences
-from hpsearch.trainers.evaluation import (
-    Evaluation,
-    Measurement,
-    Metrics,
-    evaluate_agents,
-    evaluate_hosts,
-    together,
-)
+from hpsearch.trainers.config import CommonConfig, RewardName, shape_key, training_differences
+from hpsearch.trainers.evaluation import Evaluation, Measurement, Metrics, evaluate, scripted
 from hpsearch.trainers.graphs import Graphs, recorder_of
+from hpsearch.trainers.learner import Scheduler
+from hpsearch.trainers.members import prefixed
 from hpsearch.trainers.metrics import MODES
+from hpsearch.trainers.networks import Network
 from hpsearch.trainers.opponents import load_opponent
-from hpsearch.trainers.roles import L, SavedPlayers
-from hpsearch.trainers.rollouts import C, Rollouts, game_config
+from hpsearch.trainers.optim import Optimizer
+from hpsearch.trainers.roles import L, Roles, SavedPlayers
+from hpsearch.trainers.rollouts import Rollouts, game_config
+
+C = TypeVar("C", bound=CommonConfig)
 
 
-class Trainer(Rollouts[C, L], Generic[C, L]):
-    """Trains P members of one shape at once; an algorithm implements `_train`.
-
-    It also says what a role learns with and how much it explores.
+class Trainer(ABC, Generic[C, L]):
+    """Trains P members of one shape at once; an algorithm says by what a role learns, and a step.
 
     Attributes:
+        configs: of each member; config: the first one, for the fields that all members share.
+        step: int64 (P,), training steps that each member has made.
+        learners: the roles that learn; host, agent: by name, None where it does not learn.
+        roles: how they play, and against whom; rollouts: the games in which they learn.
         sections: names the parts of a step, to measure their times.
     """
 
     def __init__(self, configs: Sequence[C], saved_players: SavedPlayers | None = None) -> None:
-        """Build a fresh population; see `Rollouts`."""
-        super().__init__(configs, saved_players)
+        """Build a fresh population, one member for each of ``configs``.
+
+        ``saved_players`` by role and path have been loaded already; others are loaded now.
+
+        Raises:
+            ValueError: if the configurations are not of one shape.
+            ConflictError: if the machine has no such device.
+        """
+        if len({shape_key(config) for config in configs}) != 1:
+            raise ValueError("members of one population must share every field but per-member ones")
+        self.configs = tuple(configs)
+        self.config = configs[0]
+        self.device = _prepared_device(self.config)
+        self.step = torch.zeros(len(configs), dtype=torch.int64, device=self.device)
+        learners = {name: self._learner(name) for name in self.config.learning()}
+        self.learners = tuple(learners.values())
+        self.host, self.agent = learners.get("host"), learners.get("agent")
+        self.roles = Roles(learners, configs, self.device, saved_players or {})
+        self.host_policy, self.agent_policy = self.roles.host_policy, self.roles.agent_policy
+        self.rollouts = Rollouts(configs, self.roles, self.step)
+        self.fused_game = self.rollouts.fused_game
         self.sections: Sections = NO_SECTIONS
         # Anomalies are found in Python, operation by operation.
-        recorder = None if self.config.detect_anomaly else recorder_of(self.device)
-        self._graphs = Graphs(recorder)
+        self._graphs = Graphs(None if self.config.detect_anomaly else recorder_of(self.device))
         # What `step` holds, known without waiting for the device.
         self._steps_made = [0] * len(configs)
+
+    @abstractmethod
+    def _learner(self, role: str) -> L:
+        """Return what a role learns with by this algorithm."""
+
+    @abstractmethod
+    def _train(self) -> None:
+        """Make one step: moves of every game, then updates."""
+
+    @property
+    def num_members(self) -> int:
+        return len(self.configs)
 
     # Training.
 
@@ -66,13 +97,9 @@ class Trainer(Rollouts[C, L], Generic[C, L]):
                 learner.keep_statistics(before)
             self.step += 1
             self._steps_made = [made + 1 for made in self._steps_made]
-            for name, snapshots in self.snapshots.items():
+            for name, snapshots in self.roles.snapshots.items():
                 if snapshots.is_look(self._steps_made):
-                    snapshots.sync(self._learning(name).net, self.step)
-
-    @abstractmethod
-    def _train(self) -> None:
-        """Make one step: moves of every game, then updates."""
+                    snapshots.sync(self.learner(name).net, self.step)
 
     def run(self, section: str, function: Callable[[], None]) -> None:
         """Do one part of a step under its name; on a GPU as a graph, see `graphs`."""
@@ -83,10 +110,79 @@ class Trainer(Rollouts[C, L], Generic[C, L]):
         """Reward by another function from now on; the configurations say so too.
 
         Raises:
-            ValueError: if there is no reward of that name, with those there are.
+            ValueError: if there is no reward of that name, listing those there are.
         """
-        super().replace_reward_func(name)
+        self.fused_game.replace_reward(name)
+        self.configs = tuple(replace(config, reward=name) for config in self.configs)
+        self.config = self.configs[0]
         self._graphs.forget()
+
+    def set_trainable(self, roles: Sequence[str]) -> None:
+        """Let only these of the learning roles go on learning; the others play on as they are.
+
+        Raises:
+            ValueError: if one of them is no learning role.
+        """
+        for name in roles:
+            self.learner(name)
+        for learner in self.learners:
+            learner.trainable.fill_(learner.name in roles)
+
+    def replace_nets(self, *, host: Network | None = None, agent: Network | None = None) -> None:
+        """Give roles the weights of other networks, and begin their learning anew.
+
+        Raises:
+            ValueError: if a role does not learn or its network has another shape.
+        """
+        new = {name: net for name, net in (("host", host), ("agent", agent)) if net is not None}
+        for name, net in new.items():
+            self.learner(name).check_fits(net)
+        for name, net in new.items():
+            self.learner(name).replace_net(net)
+            for member in range(net.weights.shape[0]):
+                self.begin_snapshots(name, member)
+
+    def begin_snapshots(self, role: str, member: int) -> None:
+        """Let the other role meet one member's present networks instead of earlier ones."""
+        if role in self.roles.snapshots:
+            self.roles.snapshots[role].begin_with(self.learner(role).net, self.step, member)
+
+    # The parts of a role.
+
+    def learner(self, role: str) -> L:
+        """Return what a role learns with; a ValueError if it does not learn."""
+        for learner in self.learners:
+            if learner.name == role:
+                return learner
+        raise ValueError(
+            f"the {role} of this trainer does not learn, it is a scripted player or a saved one"
+        )
+
+    @property
+    def host_net(self) -> Network:
+        return self.learner("host").net
+
+    @property
+    def agent_net(self) -> Network:
+        return self.learner("agent").net
+
+    @property
+    def host_optimizer(self) -> Optimizer:
+        return self.learner("host").optimizer
+
+    @property
+    def agent_optimizer(self) -> Optimizer:
+        return self.learner("agent").optimizer
+
+    @property
+    def host_lr_scheduler(self) -> Scheduler:
+        return self.learner("host").lr_scheduler
+
+    @property
+    def agent_lr_scheduler(self) -> Scheduler:
+        return self.learner("agent").lr_scheduler
+
+    # Measuring.
 
     def layers(self) -> LayerTensors:
         """Return every layer's weights and last gradients, by ROLE/LAYER."""
@@ -100,25 +196,22 @@ class Trainer(Rollouts[C, L], Generic[C, L]):
 
     def statistics(self) -> dict[str, Tensor]:
         """Return numbers of the last updates, float32 (P,), by ROLE/NAME."""
-        by_learner = {
+        numbers = {
             f"{learner.name}/{name}": value
             for learner in self.learners
             for name, value in learner.statistics.items()
         }
-        for name, snapshots in self.snapshots.items():
+        for name, snapshots in self.roles.snapshots.items():
             steps = snapshots.staleness(self.step).float()
-            by_learner[f"{name}/staleness"] = steps.mean(dim=1)
-            by_learner[f"{name}/staleness_max"] = steps.amax(dim=1)
-        return by_learner
-
-    # Measuring.
+            numbers[f"{name}/staleness"] = steps.mean(dim=1)
+            numbers[f"{name}/staleness_max"] = steps.amax(dim=1)
+        return numbers
 
     def evaluate_rho(self, *, num_games: int, split: str) -> list[Metrics]:
         """Return each member's metrics: rho/host/NAME, rho_sampled/host/NAME, panel/host and so on.
 
-        Args:
-            num_games: games an opponent and mode.
-            split: name of the set of starts, none of which training uses.
+        ``num_games`` is played with each opponent and mode, from the starts that ``split`` names,
+        none of which training uses.
         """
         return [
             evaluation.metrics for evaluation in self.evaluate(num_games=num_games, split=split)
@@ -136,14 +229,11 @@ class Trainer(Rollouts[C, L], Generic[C, L]):
             MODES,
             self.device,
         )
-        opponents = self.config.measured_against()
         evaluations = [Evaluation({}, {}, {})] * self.num_members
-        if self.host is not None:
-            more = evaluate_hosts(self.host_policy, opponents["host"], self.num_members, how)
-            evaluations = [together(*pair) for pair in zip(evaluations, more, strict=True)]
-        if self.agent is not None:
-            more = evaluate_agents(self.agent_policy, opponents["agent"], self.num_members, how)
-            evaluations = [together(*pair) for pair in zip(evaluations, more, strict=True)]
+        for role, names in self.config.measured_against().items():
+            policy = self.host_policy if role == "host" else self.agent_policy
+            more = evaluate(role, policy, scripted(names), self.num_members, how)
+            evaluations = [one | other for one, other in zip(evaluations, more, strict=True)]
         return evaluations
 
     def is_finite(self) -> list[bool]:
@@ -156,14 +246,9 @@ class Trainer(Rollouts[C, L], Generic[C, L]):
 
     def state(self) -> dict[str, Tensor]:
         """Return every tensor that training changes, each with the member axis first."""
-        state = {"step": self.step, "play_stream.counters": self._play_stream.counters}
-        state["fused_game.points"] = self.fused_game.points
-        state["fused_game.lengths"] = self.fused_game.lengths
-        state["fused_game.starts"] = self.fused_game.starts
+        state = {"step": self.step, **self.rollouts.state(), **self.roles.state()}
         for learner in self.learners:
             state |= prefixed(learner.name, learner.state())
-        for role, snapshots in self.snapshots.items():
-            state |= prefixed(f"{role}.snapshots", snapshots.state())
         return state
 
     def settings(self) -> dict[str, Tensor]:
@@ -171,18 +256,14 @@ class Trainer(Rollouts[C, L], Generic[C, L]):
 
         Computations read these tensors alone, so that a member's place can pass to another.
         """
-        tensors = {
-            "fused_game.keys": self.fused_game.keys,
-            "play_stream.keys": self._play_stream.keys,
-        }
+        tensors = {**self.rollouts.settings(), **self.roles.settings()}
         for learner in self.learners:
             tensors |= prefixed(learner.name, learner.settings())
-        for table in self.tables:
-            if table.draws is not None:
-                tensors[f"{table.learner.name}.opponents.keys"] = table.draws.keys
-        for role, snapshots in self.snapshots.items():
-            tensors |= prefixed(f"{role}.snapshots", snapshots.settings())
         return tensors
+
+    def saved_state(self) -> dict[str, Tensor]:
+        """Return the part of the state that checkpoints hold."""
+        return self.state()
 
     def begin(self, member: int, config: C) -> None:
         """Give one member's place to a fresh one; nothing is built or compiled anew.
@@ -194,7 +275,7 @@ class Trainer(Rollouts[C, L], Generic[C, L]):
             raise ValueError(
                 "a member's place can pass only to one that shares every field but per-member ones"
             )
-        fresh = type(self)([config], self.saved_players)
+        fresh = type(self)([config], self.roles.saved_players)
         own = self.settings()
         for name, tensor in fresh.settings().items():
             own[name][member].copy_(tensor[0])
@@ -255,10 +336,6 @@ class Trainer(Rollouts[C, L], Generic[C, L]):
             )
         self.load_member(member, saved.tensors)
 
-    def saved_state(self) -> dict[str, Tensor]:
-        """Return the part of the state that checkpoints hold."""
-        return self.state()
-
     def warm_start(self, path: Path, member: int) -> None:
         """Let one member begin with the networks of the checkpoint at ``path``.
 
@@ -267,23 +344,24 @@ class Trainer(Rollouts[C, L], Generic[C, L]):
             ConflictError: if it holds no networks of this structure.
         """
         saved = {
-            learner.name: load_opponent(path, learner.name, self.config, self.device)
+            learner.name: load_opponent(path, learner.name, self.config, self.device).net
             for learner in self.learners
         }
         for learner in self.learners:
-            if saved[learner.name].net.structure != learner.net.structure:
+            if saved[learner.name].structure != learner.net.structure:
                 raise ConflictError(
                     f"warm_start needs networks of the same structure, but those of the "
                     f"{learner.name} in {path} differ; use its algorithm, encoder, net_arch and "
                     "activation"
                 )
         for learner in self.learners:
-            learner.begin_with(saved[learner.name].net, member)
+            learner.begin_with(saved[learner.name], member)
             self.begin_snapshots(learner.name, member)
 
     def select(self, members: Sequence[int]) -> Self:
         """Return a trainer of some of the members, each going on from where it is."""
-        selected = type(self)([self.configs[member] for member in members], self.saved_players)
+        configs = [self.configs[member] for member in members]
+        selected = type(self)(configs, self.roles.saved_players)
         state = self.state()
         for row, member in enumerate(members):
             selected.load_member(row, {name: tensor[member] for name, tensor in state.items()})
@@ -295,3 +373,19 @@ class Trainer(Rollouts[C, L], Generic[C, L]):
 
 
 AnyTrainer = Trainer[Any, Any]
+
+
+def _prepared_device(config: CommonConfig) -> torch.device:
+    """Return the device that a configuration names, with torch set to compute as it says."""
+    if config.device == "cuda":
+        if not torch.cuda.is_available():
+            raise ConflictError(
+                "device is cuda, but torch finds no CUDA device on this machine; write "
+                "device: cpu, or train where there is a GPU"
+            )
+        # One process trains one configuration, so a switch of the whole process will do.
+        torch.backends.cuda.matmul.allow_tf32 = config.precision == "tf32"
+    # use_deterministic_algorithms would load the compiler besides, which takes each job 2 s.
+    torch.set_deterministic_debug_mode("warn" if config.deterministic else "default")
+    torch.autograd.set_detect_anomaly(config.detect_anomaly)
+    return torch.device(config.device)

@@ -6,7 +6,7 @@ the two, so a player's regret, the distance to it, is never negative, and 0 is p
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Final
@@ -21,13 +21,7 @@ from hpsearch.game.kernels import BACKENDS
 from hpsearch.game.random import derive_key
 from hpsearch.game.solver import Lengths, SearchLimits, Solver, longest_game, shortest_game
 from hpsearch.schema import Unbounded
-from hpsearch.trainers.policies import (
-    AgentPolicy,
-    HostPolicy,
-    Position,
-    ScriptedAgentPolicy,
-    ScriptedHostPolicy,
-)
+from hpsearch.trainers.policies import Policy, Position, ScriptedPolicy
 from hpsearch.trainers.published import ADE
 
 DIMENSION: Final = 3
@@ -46,9 +40,6 @@ EXACT_DEPTHS: Final = """
 """of the random starts, as the solver finds them in seconds, which every report would take"""
 REFERENCES: Final = {"host": "zeillinger", "agent": "choose_first"}
 """the scripted player that a role's players are laid beside"""
-
-Worst = Callable[[Tensor], Lengths]
-"""starts int32 (S, N, D) to the player's worst cases (S,)"""
 
 
 @dataclass(frozen=True)
@@ -95,72 +86,45 @@ def check_size(dimension: int, num_rows: int) -> str | None:
     return None
 
 
-def measure_host(
-    host: HostPolicy, *, num_rows: int, reposition: bool, device: torch.device
+def measure(
+    role: str, policy: Policy, *, num_rows: int, reposition: bool, device: torch.device
 ) -> Yardstick:
-    """Measure a host of one member that plays positions of ``num_rows`` rows, N.
+    """Measure a player of one member that plays positions of ``num_rows`` rows, N.
 
     With ``reposition`` it sees each coordinate's minimum subtracted, which changes no length.
 
     Raises:
         ValueError: if there are too few rows; see `check_size`.
     """
-    return _yardstick("host", _host_worst(host, reposition, device), num_rows)
-
-
-def measure_agent(
-    agent: AgentPolicy, *, num_rows: int, reposition: bool, device: torch.device
-) -> Yardstick:
-    """Measure an agent of one member that plays positions of ``num_rows`` rows, N.
-
-    With ``reposition`` it sees each coordinate's minimum subtracted, which changes no length.
-
-    Raises:
-        ValueError: if there are too few rows; see `check_size`.
-    """
-    return _yardstick("agent", _agent_worst(agent, reposition, device), num_rows)
-
-
-def _host_worst(host: HostPolicy, reposition: bool, device: torch.device) -> Worst:
-    """Return the longest games of a host."""
-
-    @torch.no_grad()
-    def greedy(points: Tensor) -> Tensor:
-        noise, never = _no_noise(len(points), device)
-        return host(Position.of(points.to(device)[None]), noise, never)[0].cpu()
-
-    return lambda starts: longest_game(greedy, starts, _limits(reposition))
-
-
-def _agent_worst(agent: AgentPolicy, reposition: bool, device: torch.device) -> Worst:
-    """Return the shortest games against an agent."""
-
-    @torch.no_grad()
-    def greedy(points: Tensor, subset: Tensor) -> Tensor:
-        noise, never = _no_noise(len(points), device)
-        seen = Position.of(points.to(device)[None])
-        return agent(seen, subset.to(device)[None], noise, never)[0].cpu()
-
-    return lambda starts: shortest_game(greedy, starts, _limits(reposition))
-
-
-def _limits(reposition: bool) -> SearchLimits:
-    return SearchLimits(max_moves=MAX_MOVES, max_positions=MAX_POSITIONS, reposition=reposition)
-
-
-def _no_noise(size: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    return torch.zeros(1, size, 2, device=device), torch.zeros(1, device=device)
-
-
-def _yardstick(role: str, worst: Worst, num_rows: int) -> Yardstick:
     if reason := check_size(DIMENSION, num_rows):
         raise ValueError(reason)
     ade = _in_rows([start.points for start in ADE], num_rows)
-    depths = zip(ADE, _ade_depths(), _reference_depths(role), worst(ade).tolist(), strict=True)
+    lengths = _worst_cases(role, policy, ade, reposition, device)
+    depths = zip(ADE, _ade_depths(), _reference_depths(role), lengths.tolist(), strict=True)
+    randoms = _in_rows(random_starts(), num_rows)
     return Yardstick(
         role,
         tuple(NamedDepths(start.name, *numbers) for start, *numbers in depths),
-        _random_depths(role, worst(_in_rows(random_starts(), num_rows))),
+        _random_depths(role, _worst_cases(role, policy, randoms, reposition, device)),
+    )
+
+
+def _worst_cases(
+    role: str, policy: Policy, starts: Tensor, reposition: bool, device: torch.device
+) -> Lengths:
+    """Return a player's worst cases (S,) from ``starts`` int32 (S, N, D)."""
+
+    @torch.no_grad()
+    def greedy(points: Tensor, subset: Tensor | None = None) -> Tensor:
+        noise, never = torch.zeros(1, len(points), 2, device=device), torch.zeros(1, device=device)
+        subset = None if subset is None else subset.to(device)[None]
+        return policy(Position.of(points.to(device)[None]), subset, noise, never)[0].cpu()
+
+    search = longest_game if role == "host" else shortest_game
+    return search(
+        greedy,
+        starts,
+        SearchLimits(max_moves=MAX_MOVES, max_positions=MAX_POSITIONS, reposition=reposition),
     )
 
 
@@ -180,9 +144,6 @@ def _random_depths(role: str, lengths: Lengths) -> RandomDepths:
 
 def _mean(values: NDArray[np.float64]) -> float:
     return float(values.mean()) if len(values) else math.nan
-
-
-# The numbers that do not depend on the player.
 
 
 @cache
@@ -208,12 +169,9 @@ def _ade_depths() -> tuple[int, ...]:
 
 @cache
 def _reference_depths(role: str) -> tuple[float, ...]:
-    cpu = torch.device("cpu")
-    if role == "host":
-        worst = _host_worst(ScriptedHostPolicy(REFERENCES[role]), True, cpu)
-    else:
-        worst = _agent_worst(ScriptedAgentPolicy(REFERENCES[role]), True, cpu)
-    return tuple(worst(_in_rows([start.points for start in ADE], NUM_POINTS)).tolist())
+    ade = _in_rows([start.points for start in ADE], NUM_POINTS)
+    reference = ScriptedPolicy(REFERENCES[role])
+    return tuple(_worst_cases(role, reference, ade, True, torch.device("cpu")).tolist())
 
 
 def _in_rows(starts: Sequence[Sequence[Sequence[int]]], num_rows: int) -> Tensor:

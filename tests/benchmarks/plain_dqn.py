@@ -133,7 +133,7 @@ class PlainDQN:
     def take_over(self, trainer: DQNTrainer) -> None:
         """Begin with the weights of a trainer's only member."""
         take_over(self.net, trainer.host_net)
-        take_over(self.target_net, trainer._learning("host").target_net)
+        take_over(self.target_net, trainer.learner("host").target_net)
 
 
 def empty_memory(size: int, num_inputs: int, device: torch.device) -> Memory:

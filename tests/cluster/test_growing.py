@@ -24,7 +24,7 @@ from hpsearch.population.options import Adoption
 from hpsearch.trainers import checkpoint
 from hpsearch.trainers.algorithms import build
 from hpsearch.trainers.opponents import load_player
-from hpsearch.trainers.policies import Position, agent_features
+from hpsearch.trainers.policies import Position, features_of
 from hpsearch.trainers.trainer import Trainer
 
 CPU = torch.device("cpu")
@@ -94,7 +94,7 @@ def outputs(path, role):
     position, subset = positions()
     net = load_player(path, role, CPU).net
     seen = position.observation
-    seen = agent_features(seen, subset) if role == "agent" else seen
+    seen = features_of(seen, subset) if role == "agent" else seen
     with torch.no_grad():
         return [net(seen, tower=tower)[0] for tower in range(len(net.towers))]
 

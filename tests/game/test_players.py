@@ -5,7 +5,7 @@ from point_sets import Point, as_points, as_tensor, minimal_points, moved_points
 from hpsearch.game import HostActionEncoder, rules
 from hpsearch.game.kernels import BACKENDS
 from hpsearch.game.players import AGENTS, HOSTS, agent_player, host_player
-from hpsearch.game.zeillinger import zeillinger
+from hpsearch.game.rules import zeillinger
 
 GRID = torch.linspace(0, 1, 12_001)[:-1].float()  # an exact stand-in for uniform noise
 

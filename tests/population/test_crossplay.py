@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from hpsearch.game.fused_game import GameConfig
+from hpsearch.game.rules import GameConfig
 from hpsearch.population.crossplay import (
     Agents,
     Hosts,
@@ -18,9 +18,8 @@ from hpsearch.population.crossplay import (
 from hpsearch.trainers.algorithms import build
 from hpsearch.trainers.evaluation import (
     Measurement,
-    evaluate_agents_against,
-    evaluate_hosts,
-    evaluate_hosts_against,
+    evaluate,
+    scripted,
 )
 from hpsearch.trainers.opponents import SavedPlayer, load_player
 from hpsearch.trainers.rollouts import game_config
@@ -86,13 +85,14 @@ def test_each_cell_is_what_its_players_do_alone(saved, sides, game) -> None:
     how = measurement(game)
     for host, one in saved["host"].items():
         opponents = {name: other.policy for name, other in saved["agent"].items()}
-        alone = evaluate_hosts_against(one.policy, opponents, 1, how)[0].metrics
-        scripted = evaluate_hosts(one.policy, ["random", "choose_first"], 1, how)[0].metrics
+        alone = evaluate("host", one.policy, opponents, 1, how)[0].metrics
+        others = scripted(["random", "choose_first"])
+        rest = evaluate("host", one.policy, others, 1, how)[0].metrics
         for agent in found.agents:
-            assert found.cell(host, agent) == (alone | scripted)[f"rho/host/{agent}"]
+            assert found.cell(host, agent) == (alone | rest)[f"rho/host/{agent}"]
     for agent, one in saved["agent"].items():
         hosts = {group.names[0]: group.policy for group in scripted_hosts(["zeillinger", "random"])}
-        alone = evaluate_agents_against(one.policy, hosts, 1, how)[0].metrics
+        alone = evaluate("agent", one.policy, hosts, 1, how)[0].metrics
         for host in hosts:
             assert found.cell(host, agent) == alone[f"rho/agent/{host}"]
 

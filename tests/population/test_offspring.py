@@ -1,5 +1,7 @@
 """Offspring: every operator does what it says to each role of saved players."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -21,10 +23,9 @@ from hpsearch.population.operators.options import (
 )
 from hpsearch.population.operators.weights import gaussian_mutation
 from hpsearch.trainers.algorithms import build
-from hpsearch.trainers.config.weight_layout import WeightLayout
-from hpsearch.trainers.opponents import load_player, with_net
+from hpsearch.trainers.config.weight_layout import VALUE, WeightLayout
+from hpsearch.trainers.opponents import load_player
 from hpsearch.trainers.policies import Position
-from hpsearch.trainers.towers import VALUE
 
 CPU, ROLES = torch.device("cpu"), ("host", "agent")
 LEARNING = Distillation(
@@ -99,7 +100,7 @@ def test_a_safe_mutation_of_a_greedy_host_changes_few_moves(families, bound):
     """Also where it was not looked at, though not to the letter."""
     parent = families["dqn"][0]
     net = offspring(SafeMutation("safe_mutation", bound), [parent], 5)["host"]
-    child = with_net(parent["host"], "host", net)
+    child = replace(parent["host"], net=net)
     changed = float((chosen(child) != chosen(parent["host"])).float().mean())
     assert 0 < changed < 2 * bound
 
@@ -127,7 +128,7 @@ def test_a_parent_in_another_order_is_put_in_order_first(families, algorithm, op
     """The child of a player and the same one with its units reordered is that player."""
     parent = families[algorithm][0]
     other = {
-        role: with_net(one, role, permuted(one.net, shuffled(one.net.layout)))
+        role: replace(one, net=permuted(one.net, shuffled(one.net.layout)))
         for role, one in parent.items()
     }
     assert not torch.equal(other["host"].net.weights, parent["host"].net.weights)
@@ -153,7 +154,7 @@ def test_a_layer_comes_whole_from_one_parent(families):
 def test_a_distilled_child_plays_like_either_parent(families):
     first, second = families["dqn"]
     found = offspring(DistillationCrossover("distillation", LEARNING), [first, second], 5)
-    child = with_net(first["host"], "host", found["host"])
+    child = replace(first["host"], net=found["host"])
     own, *parents = (chosen(host) for host in (child, first["host"], second["host"]))
     assert ((own == parents[0]) | (own == parents[1])).float().mean() > 0.8
     assert (own != parents[0]).any()

@@ -1,6 +1,7 @@
 """Who of two is stronger: told by their games, in every role that they have."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -8,8 +9,8 @@ import torch
 from hpsearch.population.offspring import chance_stronger, offspring
 from hpsearch.population.operators.options import GaussianMutation
 from hpsearch.trainers.algorithms import build
-from hpsearch.trainers.evaluation import Measurement, measure_agents, measure_hosts
-from hpsearch.trainers.opponents import load_player, with_net
+from hpsearch.trainers.evaluation import Measurement, evaluate, scripted
+from hpsearch.trainers.opponents import load_player
 from hpsearch.trainers.rollouts import game_config
 
 CPU = torch.device("cpu")
@@ -25,7 +26,7 @@ def strong(tmp_path_factory, tiny_config):
 
 def ruined(players, seed=5):
     nets = offspring(GaussianMutation("gaussian_mutation", 50.0), [players], seed)
-    return {role: with_net(players[role], role, net) for role, net in nets.items()}
+    return {role: replace(players[role], net=net) for role, net in nets.items()}
 
 
 def chance(first, second, seed=1):
@@ -47,15 +48,18 @@ def test_chances_say_who_wins_on_the_starts_of_the_seed(strong):
     """By the measures of both, from the same starts; the less sure, the nearer to a half."""
     for seed in range(6):
         other = ruined(strong, seed)
-        for role, measure, sign in (("host", measure_hosts, 1), ("agent", measure_agents, -1)):
+        for role, sign in (("host", 1), ("agent", -1)):
             config = strong[role].config
             how = Measurement(
                 game_config(config), 200, config.evaluation.max_steps, 0.0, "birth 3", ("rho",), CPU
             )
-            names = config.measured_against()[role]
+            opponents = scripted(config.measured_against()[role])
             scores = [
                 sign * sum(math.log(one.value) for one in found.values())
-                for found in (measure(p[role].policy, names, 1, how)[0] for p in (strong, other))
+                for found in (
+                    evaluate(role, p[role].policy, opponents, 1, how)[0].metrics
+                    for p in (strong, other)
+                )
             ]
             if abs(scores[0] - scores[1]) > 0.02:
                 found = chance({role: strong[role]}, {role: other[role]}, seed=3)

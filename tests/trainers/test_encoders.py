@@ -9,10 +9,16 @@ from hpsearch.game import rules
 from hpsearch.game.kernels import BACKENDS
 from hpsearch.game.stream import Stream
 from hpsearch.trainers.config.players import AttentionEncoder, DeepSetsEncoder, FlattenEncoder
-from hpsearch.trainers.config.weight_layout import weight_layout
-from hpsearch.trainers.networks import Arithmetic, Inputs, Network, Tower
-from hpsearch.trainers.networks.layers import Reader, apply_encoder, first_weights, split
-from hpsearch.trainers.policies import agent_features
+from hpsearch.trainers.config.weight_layout import Inputs, Tower, weight_layout
+from hpsearch.trainers.networks import (
+    Arithmetic,
+    Network,
+    Reader,
+    apply_encoder,
+    first_weights,
+    split,
+)
+from hpsearch.trainers.policies import features_of
 
 NUM_MEMBERS, NUM_GAMES, NUM_POINTS, DIMENSION = 2, 9, 5, 3
 HOST, AGENT = Inputs(NUM_POINTS, DIMENSION, 0), Inputs(NUM_POINTS, DIMENSION, DIMENSION)
@@ -263,7 +269,7 @@ def test_a_network_reads_what_an_agent_observes(encoder):
     drawn = torch.randint(0, 6, shape, generator=generator)
     observation = BACKENDS["cpu"].observe(rules.newton_polytope(drawn.to(torch.int32)))
     subset = torch.rand(*shape[:2], DIMENSION, generator=generator) < 0.5
-    x = agent_features(observation, subset)
+    x = features_of(observation, subset)
     views = [view.double() for view in net.parts(net.weights).values()]
     features = encode(views[:-2], encoder, AGENT, x.double(), "tanh")
     expected = features @ views[-2] + views[-1]

@@ -6,13 +6,22 @@ import torch
 from hpsearch.game import GameConfig, HostActionEncoder, rules
 from hpsearch.game.stream import Stream
 from hpsearch.trainers.algorithms import build
-from hpsearch.trainers.evaluation import Measurement, measure_agents, measure_hosts, play
+from hpsearch.trainers.evaluation import Measurement, evaluate, scripted
 from hpsearch.trainers.metrics import MODES, PANELS, metric_names
-from hpsearch.trainers.policies import Position, ScriptedAgentPolicy, ScriptedHostPolicy
+from hpsearch.trainers.playing import play
+from hpsearch.trainers.policies import Position, ScriptedPolicy
 
 CPU = torch.device("cpu")
 AGENTS = ("choose_first", "choose_last", "random")
 HOSTS = ("random", "all_coord", "zeillinger")
+
+
+def measure_hosts(policy, agents, num_members, how):
+    return [one.metrics for one in evaluate("host", policy, scripted(agents), num_members, how)]
+
+
+def measure_agents(policy, hosts, num_members, how):
+    return [one.metrics for one in evaluate("agent", policy, scripted(hosts), num_members, how)]
 
 
 def game(num_points: int = 20) -> GameConfig:
@@ -43,13 +52,13 @@ def measurement(
 )
 def test_published_numbers_at_20x3(host, agent, published, tolerance):
     how = measurement(num_games=5000)
-    (metrics,) = measure_hosts(ScriptedHostPolicy(host), [agent], 1, how)
+    (metrics,) = measure_hosts(ScriptedPolicy(host), [agent], 1, how)
     measured = metrics[f"rho/host/{agent}"]
     assert measured.value == pytest.approx(published, rel=tolerance)
     assert measured.low < measured.value < measured.high
     assert measured.games == 5000
     # The same pair, seen from the agent.
-    (metrics,) = measure_agents(ScriptedAgentPolicy(agent), [host], 1, how)
+    (metrics,) = measure_agents(ScriptedPolicy(agent), [host], 1, how)
     other = metrics[f"rho/agent/{host}"]
     assert other.low < measured.high
     assert measured.low < other.high
@@ -57,14 +66,14 @@ def test_published_numbers_at_20x3(host, agent, published, tolerance):
 
 def test_published_number_at_5x3():
     how = measurement(num_points=5, num_games=5000)
-    (metrics,) = measure_hosts(ScriptedHostPolicy("zeillinger"), ["choose_first"], 1, how)
+    (metrics,) = measure_hosts(ScriptedPolicy("zeillinger"), ["choose_first"], 1, how)
     assert metrics["rho/host/choose_first"].value == pytest.approx(0.147, rel=0.08)
 
 
 def test_all_coord_never_ends_a_game_against_choose_first():
     """GAME.md: 10 games begun in 10,000 moves, all capped. Each game counts as the cap."""
     (metrics,) = measure_hosts(
-        ScriptedHostPolicy("all_coord"), ["choose_first"], 1, measurement(max_steps=60)
+        ScriptedPolicy("all_coord"), ["choose_first"], 1, measurement(max_steps=60)
     )
     measured = metrics["rho/host/choose_first"]
     assert measured.capped > 0.8
@@ -88,8 +97,8 @@ def test_lengths_are_those_of_games_played_one_by_one(reposition):
     starts = starts[:, ~rules.is_over(starts[0])][:, :num_games]
     nothing = torch.zeros(1, dtype=torch.int64)
     moves, finished = play(
-        ScriptedHostPolicy("zeillinger"),
-        ScriptedAgentPolicy("choose_last"),
+        ScriptedPolicy("zeillinger"),
+        ScriptedPolicy("choose_last"),
         starts,
         max_steps=cap,
         reposition=config.reposition,
@@ -102,7 +111,7 @@ def test_lengths_are_those_of_games_played_one_by_one(reposition):
         position, length = starts[0, g][None], 0
         while not rules.is_over(position).item() and length < cap:
             seen = Position.of(position)
-            action = ScriptedHostPolicy("zeillinger")(seen, noise, torch.zeros(()))
+            action = ScriptedPolicy("zeillinger")(seen, None, noise, torch.zeros(()))
             subset = encoder.decode(action)
             axis = 2 - subset.flip(-1).int().argmax(-1)
             position = rules.move(position, subset, axis)
@@ -117,8 +126,8 @@ def test_a_game_beyond_the_bound_stays_unfinished():
     starts = torch.tensor([[[[10, 2**30 - 20], [2**30 - 5, 20]]]], dtype=torch.int32)
     nothing = torch.zeros(1, dtype=torch.int64)
     moves, finished = play(
-        ScriptedHostPolicy("all_coord"),
-        ScriptedAgentPolicy("choose_first"),
+        ScriptedPolicy("all_coord"),
+        ScriptedPolicy("choose_first"),
         rules.newton_polytope(starts),
         max_steps=50,
         reposition=False,
@@ -133,11 +142,11 @@ def test_a_game_beyond_the_bound_stays_unfinished():
 def test_a_player_measures_the_same_in_any_population(num_members):
     how = measurement(num_games=100, exploration=0.2)
     for name in HOSTS:
-        host = ScriptedHostPolicy(name)
+        host = ScriptedPolicy(name)
         alone = measure_hosts(host, AGENTS, 1, how)
         assert measure_hosts(host, AGENTS, num_members, how) == alone * num_members
     for name in AGENTS:
-        agent = ScriptedAgentPolicy(name)
+        agent = ScriptedPolicy(name)
         alone = measure_agents(agent, HOSTS, 1, how)
         assert measure_agents(agent, HOSTS, num_members, how) == alone * num_members
 
@@ -155,7 +164,7 @@ def test_a_learned_player_measures_the_same_in_any_population(tiny_config):
 
 
 def test_a_split_is_a_fixed_set_of_starts():
-    host = ScriptedHostPolicy("zeillinger")
+    host = ScriptedPolicy("zeillinger")
     first, again, other = (
         measure_hosts(host, ["choose_first"], 1, measurement(split=split))
         for split in ("a", "a", "b")
@@ -181,7 +190,7 @@ def test_greedy_and_sampled_policies_differ_by_exploration_alone(tiny_config):
         ),
         *(4000, 10, 0.0, "test", MODES, CPU),
     )
-    (random,) = measure_hosts(ScriptedHostPolicy("random"), ["choose_first"], 1, how)
+    (random,) = measure_hosts(ScriptedPolicy("random"), ["choose_first"], 1, how)
     expected = random["rho/host/choose_first"].value
     assert sampled["rho_sampled/host/choose_first"].value == pytest.approx(expected, rel=0.1)
     assert (
@@ -192,13 +201,13 @@ def test_greedy_and_sampled_policies_differ_by_exploration_alone(tiny_config):
 
 def test_panel_is_the_geometric_mean_over_the_three():
     how = measurement(num_games=100)
-    (metrics,) = measure_hosts(ScriptedHostPolicy("zeillinger"), AGENTS, 1, how)
+    (metrics,) = measure_hosts(ScriptedPolicy("zeillinger"), AGENTS, 1, how)
     product = 1.0
     for name in AGENTS:
         product *= metrics[f"rho/host/{name}"].value
     assert metrics["panel/host"].value == pytest.approx(product ** (1 / 3))
     assert metrics["panel/host"].games == 300
-    (metrics,) = measure_agents(ScriptedAgentPolicy("random"), HOSTS[:2], 1, how)
+    (metrics,) = measure_agents(ScriptedPolicy("random"), HOSTS[:2], 1, how)
     assert "panel/agent" not in metrics
 
 
@@ -207,10 +216,10 @@ def test_worst_is_rho_against_the_opponent_that_beats_a_player_most(role, extrem
     how = measurement(num_games=100)
     if role == "host":
         names = AGENTS
-        (metrics,) = measure_hosts(ScriptedHostPolicy("zeillinger"), names, 1, how)
+        (metrics,) = measure_hosts(ScriptedPolicy("zeillinger"), names, 1, how)
     else:
         names = HOSTS
-        (metrics,) = measure_agents(ScriptedAgentPolicy("choose_first"), names, 1, how)
+        (metrics,) = measure_agents(ScriptedPolicy("choose_first"), names, 1, how)
     against = {name: metrics[f"rho/{role}/{name}"] for name in PANELS[role]}
     found = metrics[f"worst/{role}"]
     weakest = extreme(against.values(), key=lambda rho: rho.value)
@@ -225,8 +234,8 @@ def test_worst_is_rho_against_the_opponent_that_beats_a_player_most(role, extrem
 
 def test_without_the_sampled_mode_the_greedy_one_is_the_same():
     for names, measure, policy in (
-        (AGENTS, measure_hosts, ScriptedHostPolicy("zeillinger")),
-        (HOSTS, measure_agents, ScriptedAgentPolicy("random")),
+        (AGENTS, measure_hosts, ScriptedPolicy("zeillinger")),
+        (HOSTS, measure_agents, ScriptedPolicy("random")),
     ):
         (both,) = measure(policy, names, 1, measurement())
         (greedy,) = measure(policy, names, 1, measurement(modes=MODES[:1]))

@@ -176,8 +176,8 @@ def test_b9_a_rate_of_zero_never_explores(tiny_config):
     noise = torch.zeros(1, num_games, 2)
     noise[..., 1] = torch.linspace(0, 0.99, num_games)
     greedy = trainer.host_net(trainer.fused_game.observe()).argmax(dim=2)
-    assert torch.equal(trainer.host_policy(position, noise, torch.zeros(1, 1)), greedy)
-    always = trainer.host_policy(position, noise, torch.full((1, 1), 2.0**-24))
+    assert torch.equal(trainer.host_policy(position, None, noise, torch.zeros(1, 1)), greedy)
+    always = trainer.host_policy(position, None, noise, torch.full((1, 1), 2.0**-24))
     assert not torch.equal(always, greedy)
 
 
@@ -308,7 +308,7 @@ def test_b15_the_policy_plays_by_the_weights_as_they_are_now(tiny_config, algori
         bias = trainer.host_net.parts(trainer.host_net.weights)[last]
         bias[:] = 0.0
         bias[:, 0, favourite] = 1e4
-        played = trainer._roll_out(looks_ahead=True)[0]
+        played = trainer.rollouts.play(looks_ahead=True)[0]
         assert (played.action == favourite).all()
 
 
@@ -331,7 +331,7 @@ def test_b18_positions_stay_whole_numbers(tiny_config, algorithm):
     """Whatever the network sees is scaled; the game is not."""
     trainer = build([tiny_config({"agent": "learn", "reposition": False}, algorithm)])
     for _ in range(5):
-        for seen in trainer._roll_out(looks_ahead=True):
+        for seen in trainer.rollouts.play(looks_ahead=True):
             assert seen.points.dtype == seen.next_points.dtype == torch.int32
             sums = [{tuple(row) for row in seen.points[0, game].tolist()} for game in range(8)]
             assert all(len(rows) > 1 for rows in sums)
@@ -357,7 +357,7 @@ def test_b47_every_game_of_every_member_begins_elsewhere(tiny_config, algorithm)
     starts = []
     for _ in range(4):
         starts += [str(start) for start in trainer.fused_game.points.flatten(0, 1).tolist()]
-        trainer._roll_out(looks_ahead=True)
+        trainer.rollouts.play(looks_ahead=True)
     assert len(starts) == len(set(starts)) == 4 * 2 * 16
 
 
@@ -374,7 +374,7 @@ def test_b48_random_numbers_go_on_where_they_were(tiny_config, algorithm, tmp_pa
     fresh = build(trainer.configs)
     fresh.load(trainer.save(tmp_path, 0), 0)
     for one, other in zip(
-        trainer._roll_out(looks_ahead=True), fresh._roll_out(looks_ahead=True), strict=True
+        trainer.rollouts.play(looks_ahead=True), fresh.rollouts.play(looks_ahead=True), strict=True
     ):
         assert all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
 

@@ -10,15 +10,14 @@ from scipy.stats import entropy as scipy_entropy
 from hpsearch.game import FusedGame, GameConfig, HostActionEncoder, rules
 from hpsearch.game.random import derive_key
 from hpsearch.trainers.evaluation import (
+    Games,
     Measurement,
-    evaluate_agents,
-    evaluate_hosts,
-    evaluate_hosts_against,
-    measure_hosts,
+    entropy,
+    evaluate,
+    scripted,
 )
 from hpsearch.trainers.metrics import MODES
-from hpsearch.trainers.playing import Games, entropy, games, pooled_entropy
-from hpsearch.trainers.policies import Position, ScriptedAgentPolicy, ScriptedHostPolicy
+from hpsearch.trainers.policies import Position, ScriptedPolicy
 from hpsearch.trainers.rho import Lengths
 
 CAP = 6
@@ -36,7 +35,7 @@ def one_by_one(host, agent):
     for points in FusedGame(GAME, key, HOW.num_games, "cpu", "reference", observes=False).points[0]:
         for move in range(1, CAP + 1):
             position = Position.of(points)
-            action = host(position, noise, never)
+            action = host(position, None, noise, never)
             subset = encoder.decode(action)
             axis = agent(position, subset, noise, never)
             subsets[action] += 1
@@ -51,13 +50,13 @@ def one_by_one(host, agent):
 
 @pytest.mark.parametrize("num_members", [1, 3])
 def test_histograms_are_those_of_games_played_one_by_one(num_members):
-    host, agent = ScriptedHostPolicy("zeillinger"), ScriptedAgentPolicy("choose_last")
+    host, agent = ScriptedPolicy("zeillinger"), ScriptedPolicy("choose_last")
     lengths, unfinished, subsets, axes = one_by_one(host, agent)
     assert unfinished > 0
-    for one in evaluate_hosts(host, ["choose_last"], num_members, HOW):
+    for one in evaluate("host", host, scripted(["choose_last"]), num_members, HOW):
         expected = Games(lengths, unfinished, subsets)
         assert one.games == {f"{mode}/host/choose_last": expected for mode in MODES}
-    for one in evaluate_agents(agent, ["zeillinger"], num_members, HOW):
+    for one in evaluate("agent", agent, scripted(["zeillinger"]), num_members, HOW):
         expected = Games(lengths, unfinished, axes)
         assert one.games == {f"{mode}/agent/zeillinger": expected for mode in MODES}
 
@@ -65,12 +64,12 @@ def test_histograms_are_those_of_games_played_one_by_one(num_members):
 def test_modes_are_counted_apart():
     """The sampled policy explores, the greedy one does not."""
 
-    def lazy(position, noise, exploration):
-        random = ScriptedHostPolicy("random")(position, noise, exploration)
+    def lazy(position, subset, noise, exploration):
+        random = ScriptedPolicy("random")(position, subset, noise, exploration)
         return torch.where(noise[..., 0] < exploration, random, 3)
 
     how = Measurement(GAME, 400, CAP, 0.5, "test", MODES, torch.device("cpu"))
-    (one,) = evaluate_hosts(lazy, ["random", "choose_first"], 1, how)
+    (one,) = evaluate("host", lazy, scripted(["random", "choose_first"]), 1, how)
     for opponent in ("random", "choose_first"):
         greedy = one.games[f"rho/host/{opponent}"].actions
         assert greedy[:3] == (0, 0, 0)
@@ -85,7 +84,7 @@ def test_modes_are_counted_apart():
 
 def test_every_move_is_counted_once_and_every_game_too():
     how = Measurement(GAME, 300, 40, 0.0, "test", MODES[:1], torch.device("cpu"))
-    (one,) = evaluate_hosts(ScriptedHostPolicy("random"), ["random"], 1, how)
+    (one,) = evaluate("host", ScriptedPolicy("random"), scripted(["random"]), 1, how)
     counted = one.games["rho/host/random"]
     moves = sum(n * count for n, count in enumerate(counted.lengths)) + 40 * counted.unfinished
     assert sum(counted.actions) == moves
@@ -93,30 +92,26 @@ def test_every_move_is_counted_once_and_every_game_too():
     assert one.metrics["rho/host/random"].value == pytest.approx(300 / moves)
 
 
-def test_any_policy_may_be_an_opponent():
-    host, agent = ScriptedHostPolicy("zeillinger"), ScriptedAgentPolicy("choose_first")
-    (named,) = evaluate_hosts(host, ["choose_first"], 1, HOW)
-    (given,) = evaluate_hosts_against(host, {"choose_first": agent}, 1, HOW)
-    assert given == named
-    assert given.metrics == measure_hosts(host, ["choose_first"], 1, HOW)[0]
+def entropy_of(counts):
+    return entropy([Games((), 0, tuple(counts))])
 
 
 @pytest.mark.parametrize("counts", [[5], [1, 1, 1, 1], [3, 0, 9, 1], [0, 7, 0]])
 def test_entropy_in_nats(counts):
-    assert entropy(counts) == pytest.approx(scipy_entropy(counts))
-    assert math.copysign(1, entropy(counts)) == 1  # no negative zero
+    assert entropy_of(counts) == pytest.approx(scipy_entropy(counts))
+    assert math.copysign(1, entropy_of(counts)) == 1  # no negative zero
 
 
 def test_entropy_of_nothing_is_zero():
-    assert entropy([0, 0]) == 0
+    assert entropy_of([0, 0]) == 0
 
 
 def test_pooled_entropy_counts_all_opponents_together():
     opponents = [Games((1,), 0, (4, 0)), Games((1,), 0, (0, 4))]
-    assert [opponent.entropy for opponent in opponents] == [0, 0]
-    assert pooled_entropy(opponents) == pytest.approx(math.log(2))
+    assert [entropy([opponent]) for opponent in opponents] == [0, 0]
+    assert entropy(opponents) == pytest.approx(math.log(2))
 
 
 def test_lengths_of_unfinished_games_are_not_counted_as_finished():
     lengths = Lengths(np.array([1, 3, 9, 9]), np.array([True, True, False, True]))
-    assert games(lengths, [1, 2]) == Games((0, 1, 0, 1, 0, 0, 0, 0, 0, 1), 1, (1, 2))
+    assert Games.of(lengths, [1, 2]) == Games((0, 1, 0, 1, 0, 0, 0, 0, 0, 1), 1, (1, 2))

@@ -59,8 +59,8 @@ def test_a_child_is_its_parent_but_for_its_games(saved, tiny_config, algorithm):
     for name in expected.keys() - {*GAMES, "host.replay_buffer.last", "agent.replay_buffer.last"}:
         assert torch.equal(own[name], expected[name]), name
     noise, never = torch.zeros(1, 32, 2), torch.zeros(1, 32)
-    played = child.select([1]).host_policy(positions(), noise, never)
-    assert torch.equal(played, parent.host_policy(positions(), noise, never))
+    played = child.select([1]).host_policy(positions(), None, noise, never)
+    assert torch.equal(played, parent.host_policy(positions(), None, noise, never))
 
 
 @both
@@ -146,8 +146,8 @@ def test_snapshots_of_the_other_parents_role_are_as_old_as_they_were(saved, tiny
     other, second = saved(changes={**pool, "seed": 2}, steps=5)
     trainer = heir(tiny_config({**PARENT, **pool, "seed": 5}), path)
     inherit_role(trainer, second, "agent", 1)
-    found = trainer.snapshots["agent"].staleness(trainer.step)[1]
-    assert found.tolist() == other.snapshots["agent"].staleness(other.step)[0].tolist()
+    found = trainer.roles.snapshots["agent"].staleness(trainer.step)[1]
+    assert found.tolist() == other.roles.snapshots["agent"].staleness(other.step)[0].tolist()
 
 
 def test_another_shape_is_told_by_its_fields(saved, tiny_config):

@@ -8,7 +8,7 @@ import torch
 from hpsearch.game import rules
 from hpsearch.game.rules import HostActionEncoder
 from hpsearch.trainers.match import PUBLISHED, MatchResult, MatchRules, play_matches
-from hpsearch.trainers.policies import Position, ScriptedAgentPolicy, ScriptedHostPolicy
+from hpsearch.trainers.policies import Position, ScriptedPolicy
 from hpsearch.trainers.published import MATCHES, TRAINED
 
 CPU = torch.device("cpu")
@@ -29,7 +29,7 @@ def play(host, agent, how, seed=0) -> MatchResult:
 
 
 def match(host, agent, how, seed=0) -> MatchResult:
-    return play(ScriptedHostPolicy(host), ScriptedAgentPolicy(agent), how, seed)
+    return play(ScriptedPolicy(host), ScriptedPolicy(agent), how, seed)
 
 
 SCRIPTED = [pair for pair in MATCHES if pair.host != TRAINED]
@@ -39,9 +39,7 @@ LANES = 10
 @pytest.fixture(scope="module")
 def published_matches():
     """The whole published match of every pair."""
-    players = {
-        pair: (ScriptedHostPolicy(pair.host), ScriptedAgentPolicy(pair.agent)) for pair in SCRIPTED
-    }
+    players = {pair: (ScriptedPolicy(pair.host), ScriptedPolicy(pair.agent)) for pair in SCRIPTED}
     return play_matches(players, replace(PUBLISHED, num_lanes=LANES), seed=0, device=CPU)
 
 
@@ -68,11 +66,11 @@ class Recording:
     """A host that remembers what it sees."""
 
     def __init__(self, name):
-        self.policy, self.seen = ScriptedHostPolicy(name), []
+        self.policy, self.seen = ScriptedPolicy(name), []
 
-    def __call__(self, position, noise, exploration):
+    def __call__(self, position, subset, noise, exploration):
         self.seen.append(position.points.clone())
-        return self.policy(position, noise, exploration)
+        return self.policy(position, subset, noise, exploration)
 
 
 @pytest.mark.parametrize("reposition", [True, False])
@@ -80,7 +78,7 @@ class Recording:
 def test_games_follow_one_another_by_the_rules(agent, reposition):
     how = replace(SMALL, reposition=reposition)
     host = Recording("zeillinger")
-    result = play(host, ScriptedAgentPolicy(agent), how, seed=3)
+    result = play(host, ScriptedPolicy(agent), how, seed=3)
     seen = torch.cat(host.seen)
     assert seen.shape == (120, 4, 8, 3)
     for lane in range(how.num_lanes):
@@ -112,8 +110,8 @@ def is_fresh(points, how) -> bool:
 
 
 def step(points, agent, reposition):
-    host = ScriptedHostPolicy("zeillinger")
-    action = host(Position.of(points), torch.zeros(2), torch.zeros(()))
+    host = ScriptedPolicy("zeillinger")
+    action = host(Position.of(points), None, torch.zeros(2), torch.zeros(()))
     subset = HostActionEncoder(3).decode(action)
     chosen = subset.nonzero().flatten()
     after = rules.move(points, subset, chosen[0 if agent == "choose_first" else -1])
@@ -124,8 +122,8 @@ def test_matches_at_once_are_those_of_each_alone():
     """Of one host and several agents, of one agent and several hosts, and of others altogether."""
     names = [("zeillinger", "choose_first"), ("zeillinger", "random"), ("random", "random")]
     for chosen in (names[:2], names[1:], names):
-        hosts = {name: ScriptedHostPolicy(name) for name, _ in chosen}
-        agents = {name: ScriptedAgentPolicy(name) for _, name in chosen}
+        hosts = {name: ScriptedPolicy(name) for name, _ in chosen}
+        agents = {name: ScriptedPolicy(name) for _, name in chosen}
         players = {pair: (hosts[pair[0]], agents[pair[1]]) for pair in chosen}
         together = play_matches(players, SMALL, seed=5, device=CPU)
         assert together == {pair: match(*pair, SMALL, seed=5) for pair in chosen}
@@ -134,7 +132,7 @@ def test_matches_at_once_are_those_of_each_alone():
 def test_starts_are_uniform_and_not_reduced():
     host = Recording("random")
     how = replace(SMALL, max_steps=1, num_moves=500)
-    result = play(host, ScriptedAgentPolicy("random"), how, seed=1)
+    result = play(host, ScriptedPolicy("random"), how, seed=1)
     drawn = torch.cat(host.seen)[:, :, :6]
     counts = torch.bincount(drawn.flatten(), minlength=6)
     assert len(counts) == 6

@@ -8,8 +8,8 @@ import torch
 
 from hpsearch.game.random import uniform
 from hpsearch.trainers.algorithms import build
-from hpsearch.trainers.opponents import Draws, MixedAgent, MixedHost, load_player
-from hpsearch.trainers.policies import Position
+from hpsearch.trainers.opponents import Draws, load_player
+from hpsearch.trainers.policies import MixedPolicy, Position
 
 KEYS = torch.tensor([11, 12, 13])
 POOL = {
@@ -66,14 +66,12 @@ class Always:
         return torch.full(position.points.shape[:2], self.choice)
 
 
-@pytest.mark.parametrize("kind", [MixedHost, MixedAgent])
-def test_each_game_is_played_by_the_opponent_that_was_drawn_for_it(kind):
+def test_each_game_is_played_by_the_opponent_that_was_drawn_for_it():
     draws = Draws((1.0, 1.0, 1.0), KEYS, 20)
     draws.draw(torch.zeros(3, 20, dtype=torch.int64), uniform)
-    policy = kind((Always(5), Always(6), Always(7)), draws)
+    policy = MixedPolicy((Always(5), Always(6), Always(7)), draws.opponent)
     position = Position.of(torch.zeros(3, 20, 4, 3, dtype=torch.int32))
-    rest = (None, None) if kind is MixedHost else (None, None, None)
-    assert torch.equal(policy(position, *rest), draws.opponent + 5)
+    assert torch.equal(policy(position, None, None, None), draws.opponent + 5)
 
 
 def test_a_game_keeps_its_opponent(tiny_config, monkeypatch):
@@ -81,7 +79,7 @@ def test_a_game_keeps_its_opponent(tiny_config, monkeypatch):
     agents = [{"player": "choose_first", "weight": 1.0}, {"player": "choose_last", "weight": 1.0}]
     changes = {"agent": None, "opponents": agents, "host.rollout_size": 32}
     trainer = build([tiny_config(changes)])
-    draws, game = trainer.tables[0].draws, trainer.fused_game
+    draws, game = trainer.roles.groups[0].draws, trainer.fused_game
     moves, step = [], game.step
 
     def watched(action, axis):
@@ -91,7 +89,7 @@ def test_a_game_keeps_its_opponent(tiny_config, monkeypatch):
     monkeypatch.setattr(game, "step", watched)
     trainer.train(20)
     for action, axis, opponent, _ in moves:
-        subset = trainer._encoder.decode(action).to(torch.uint8)
+        subset = trainer.rollouts.encoder.decode(action).to(torch.uint8)
         first, last = subset.argmax(dim=-1), 2 - subset.flip(-1).argmax(dim=-1)
         assert torch.equal(axis, torch.where(opponent == 0, first, last))
     kept = changed = 0
@@ -123,7 +121,7 @@ def test_each_checkpoint_plays_as_it_did(tiny_config, tmp_path):
     changes = {"agent": None, "opponents": listed, "host.rollout_size": 40}
     trainer = build([tiny_config({**changes, "seed": seed}) for seed in (3, 4)])
     trainer.train(1)
-    (table,) = trainer.tables
+    (table,) = trainer.roles.groups
     generator = torch.Generator().manual_seed(0)
     points = torch.randint(0, 6, (2, 40, 4, 3), generator=generator, dtype=torch.int32)
     position = Position.of(points)
@@ -153,7 +151,7 @@ def test_snapshots_count_their_own_games_alone(tiny_config, monkeypatch):
     def watched(action, axis):
         nonlocal moves, ended
         now = step(action, axis)
-        for table in trainer.tables:
+        for table in trainer.roles.groups:
             if table.learner.name == "host":
                 meets = table.draws.opponent == 2
                 moves += int(meets.sum())
@@ -162,6 +160,6 @@ def test_snapshots_count_their_own_games_alone(tiny_config, monkeypatch):
 
     monkeypatch.setattr(game, "step", watched)
     trainer.train(8)
-    state = trainer.snapshots["agent"].state()
+    state = trainer.roles.snapshots["agent"].state()
     assert (int(state["moves"].sum()), int(state["finished"].sum())) == (moves, ended)
     assert ended > 0

@@ -9,10 +9,9 @@ from torch import Tensor
 from hpsearch.game.stream import Stream
 from hpsearch.trainers.config.net_arch import parse
 from hpsearch.trainers.config.players import FlattenEncoder
-from hpsearch.trainers.config.weight_layout import Inputs, Tower, weight_layout
-from hpsearch.trainers.networks.layers import first_statistics, first_weights, orthogonal, uniform
-from hpsearch.trainers.role_nets import build_net
-from hpsearch.trainers.towers import POLICY, VALUE
+from hpsearch.trainers.config.weight_layout import POLICY, VALUE, Inputs, Tower, weight_layout
+from hpsearch.trainers.networks import first_statistics, first_weights, orthogonal, uniform
+from hpsearch.trainers.policies import build_net
 
 CPU = torch.device("cpu")
 SEEN = Inputs(num_points=1, dimension=3, num_more=0)

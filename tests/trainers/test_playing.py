@@ -3,11 +3,11 @@
 import torch
 
 from hpsearch.game import rules
-from hpsearch.game.fused_game import FusedGame, GameConfig
-from hpsearch.game.rules import HostActionEncoder
+from hpsearch.game.fused_game import FusedGame
+from hpsearch.game.rules import GameConfig, HostActionEncoder
 from hpsearch.game.stream import Stream
 from hpsearch.trainers.playing import play
-from hpsearch.trainers.policies import ScriptedAgentPolicy, ScriptedHostPolicy
+from hpsearch.trainers.policies import ScriptedPolicy
 
 NEVER = (torch.zeros(1), torch.zeros(1))
 
@@ -43,8 +43,8 @@ def test_a_capped_game_is_unfinished_even_if_its_points_merge():
     keys = torch.tensor([5, 6])
     starts = FusedGame(config, keys, 200, "cpu", "cpu", observes=False).points
     moves, finished = play(
-        ScriptedHostPolicy("all_coord"),
-        ScriptedAgentPolicy("choose_first"),
+        ScriptedPolicy("all_coord"),
+        ScriptedPolicy("choose_first"),
         starts,
         max_steps=50,
         reposition=True,

@@ -11,13 +11,11 @@ from torch import Tensor
 
 from hpsearch.game import HostActionEncoder
 from hpsearch.trainers.policies import (
-    LearnedAgent,
-    LearnedHost,
+    LearnedPolicy,
     Position,
-    ScriptedAgentPolicy,
-    ScriptedHostPolicy,
-    agent_features,
+    ScriptedPolicy,
     draw,
+    features_of,
     legal_values,
     softmax,
     uniform,
@@ -40,9 +38,9 @@ class FixedValues:
 
 HOST_VALUES = FixedValues([[0.0, 3.0, 1.0, 2.0], [9.0, 3.0, 1.0, 2.0]])
 AGENT_VALUES = FixedValues([[0.0, 2.0, 1.0], [5.0, -9.0, -8.0]])
-HOST, AGENT = LearnedHost(HOST_VALUES, uniform), LearnedAgent(AGENT_VALUES, uniform)
-STOCHASTIC_HOST = LearnedHost(HOST_VALUES, softmax)
-STOCHASTIC_AGENT = LearnedAgent(AGENT_VALUES, softmax)
+HOST, AGENT = LearnedPolicy(HOST_VALUES, uniform), LearnedPolicy(AGENT_VALUES, uniform)
+STOCHASTIC_HOST = LearnedPolicy(HOST_VALUES, softmax)
+STOCHASTIC_AGENT = LearnedPolicy(AGENT_VALUES, softmax)
 both_hosts = pytest.mark.parametrize("host", [HOST, STOCHASTIC_HOST], ids=["uniform", "softmax"])
 both_agents = pytest.mark.parametrize(
     "agent", [AGENT, STOCHASTIC_AGENT], ids=["uniform", "softmax"]
@@ -72,7 +70,7 @@ def greedy_axis(values, subset) -> int:
 def test_without_exploration_a_host_is_exactly_greedy(host):
     """Even where the noise is 0 (seeds.md B9)."""
     for draws in (noise(), torch.zeros(*SHAPE, 2)):
-        actions = host(position(), draws, torch.tensor(0.0))
+        actions = host(position(), None, draws, torch.tensor(0.0))
         assert (actions == torch.tensor([[1], [0]])).all()
 
 
@@ -87,7 +85,7 @@ def test_without_exploration_an_agent_is_exactly_greedy_among_legal_axes(agent):
 
 
 def test_a_host_that_explores_is_uniform_over_all_actions():
-    actions = HOST(position(), noise(), torch.tensor(1.0))
+    actions = HOST(position(), None, noise(), torch.tensor(1.0))
     for member in range(NUM_MEMBERS):
         counts = actions[member].bincount(minlength=ENCODER.num_actions)
         assert counts.tolist() == pytest.approx([NUM_GAMES / 4] * 4, rel=0.1)
@@ -107,7 +105,7 @@ def test_an_agent_that_explores_is_uniform_in_the_subset():
 
 @pytest.mark.parametrize("rate", [0.1, 0.5])
 def test_the_rate_is_how_often_a_player_explores(rate):
-    actions = HOST(position(), noise(), torch.tensor(rate))
+    actions = HOST(position(), None, noise(), torch.tensor(rate))
     # A quarter of the explored actions is the greedy one.
     explored = (actions != torch.tensor([[1], [0]])).float().mean() * 4 / 3
     assert explored.item() == pytest.approx(rate, abs=0.02)
@@ -116,7 +114,7 @@ def test_the_rate_is_how_often_a_player_explores(rate):
 def test_rates_differ_between_games_and_members():
     rates = torch.zeros(SHAPE)
     rates[1, ::2] = 1.0
-    actions = HOST(position(), noise(), rates)
+    actions = HOST(position(), None, noise(), rates)
     assert (actions[0] == 1).all()
     assert (actions[1, 1::2] == 0).all()
     assert (actions[1, ::2] != 0).float().mean().item() == pytest.approx(3 / 4, abs=0.05)
@@ -142,7 +140,7 @@ ENDS = torch.tensor([0.0, 2.0**-24, 0.5, LARGEST_NOISE])
 @pytest.mark.parametrize("rate", [0.0, 1.0])
 def test_values_gone_wild_lead_to_no_illegal_move(values, weigh, rate):
     """A member that diverged must not end the population by an illegal move."""
-    agent = LearnedAgent(FixedValues([values, values[::-1]]), weigh)
+    agent = LearnedPolicy(FixedValues([values, values[::-1]]), weigh)
     draws = noise()
     draws[..., 1] = ENDS[torch.arange(NUM_GAMES) % 7 % 4]
     for chosen in (draws, noise()):
@@ -154,8 +152,8 @@ def test_values_gone_wild_lead_to_no_illegal_move(values, weigh, rate):
 @every_wild
 @pytest.mark.parametrize("rate", [0.0, 1.0])
 def test_a_host_whose_values_went_wild_still_plays(values, weigh, rate):
-    host = LearnedHost(FixedValues([[*values, values[0]]] * 2), weigh)
-    actions = host(position(), noise(), torch.tensor(rate))
+    host = LearnedPolicy(FixedValues([[*values, values[0]]] * 2), weigh)
+    actions = host(position(), None, noise(), torch.tensor(rate))
     assert actions.min() >= 0
     assert actions.max() < ENCODER.num_actions
 
@@ -164,7 +162,7 @@ def test_a_diverged_member_leaves_the_others_alone():
     wild = FixedValues([[nan] * 4, HOST_VALUES.values[1].tolist()])
     for weigh in (uniform, softmax):
         found, expected = (
-            LearnedHost(values, weigh)(position(), noise(), torch.tensor(0.7))[1]
+            LearnedPolicy(values, weigh)(position(), None, noise(), torch.tensor(0.7))[1]
             for values in (wild, HOST_VALUES)
         )
         assert torch.equal(found, expected)
@@ -223,7 +221,7 @@ def test_the_ends_of_the_noise_draw_the_first_and_the_last_possible_action():
 
 
 def test_a_stochastic_host_draws_by_its_probabilities():
-    actions = STOCHASTIC_HOST(position(), noise(), torch.tensor(1.0))
+    actions = STOCHASTIC_HOST(position(), None, noise(), torch.tensor(1.0))
     for member in range(NUM_MEMBERS):
         odds = HOST_VALUES.values[member].double().exp()
         assert chi_square(actions[member], (odds / odds.sum()).tolist()) > 1e-3
@@ -267,7 +265,7 @@ def test_weights_of_wild_values_are_numbers_and_legal(values):
 
 def test_the_rate_is_how_often_a_stochastic_player_draws():
     rate = 0.4
-    actions = STOCHASTIC_HOST(position(), noise(), torch.tensor(rate))
+    actions = STOCHASTIC_HOST(position(), None, noise(), torch.tensor(rate))
     for member in range(NUM_MEMBERS):
         odds = HOST_VALUES.values[member].double().exp()
         expected = rate * odds / odds.sum()
@@ -277,7 +275,7 @@ def test_the_rate_is_how_often_a_stochastic_player_draws():
 
 def test_an_agent_sees_the_subset_after_the_points():
     observation, subset = torch.rand(2, 4, 6), torch.rand(2, 4, 3) < 0.5
-    features = agent_features(observation, subset)
+    features = features_of(observation, subset)
     assert torch.equal(features[..., :6], observation)
     assert torch.equal(features[..., 6:], subset.float())
 
@@ -291,8 +289,8 @@ def test_legal_values_keeps_legal_ones():
 
 
 def test_scripted_players_never_explore():
-    host = ScriptedHostPolicy("all_coord")(position(), noise(), torch.tensor(1.0))
-    agent = ScriptedAgentPolicy("choose_last")(position(), subsets(), noise(), torch.tensor(1.0))
+    host = ScriptedPolicy("all_coord")(position(), None, noise(), torch.tensor(1.0))
+    agent = ScriptedPolicy("choose_last")(position(), subsets(), noise(), torch.tensor(1.0))
     assert (host == ENCODER.num_actions - 1).all()
     last = [max(a for a in range(DIMENSION) if s[a]) for s in subsets()[0].tolist()]
     assert agent[0].tolist() == last

@@ -41,7 +41,7 @@ def learner_of(trainer, role):
 
 def play(trainer):
     """Return the rollout of every learner, as a step makes it."""
-    played = [trainer._roll_out(looks_ahead=True) for _ in range(trainer.config.rollout_length)]
+    played = [trainer.rollouts.play(looks_ahead=True) for _ in range(trainer.config.rollout_length)]
     return [_as_it_went_on(stack(moves)) for moves in zip(*played, strict=True)]
 
 
@@ -237,7 +237,7 @@ def test_actions_are_drawn_by_the_policys_probabilities(tiny_config):
     changes = {"host.rollout_size": 4000, "host.last_policy_scale": 1.0}
     trainer = build([tiny_config(changes, "ppo")])
     logits = trainer.host_net(trainer.fused_game.observe()).detach()
-    (seen,) = trainer._roll_out(looks_ahead=True)
+    (seen,) = trainer.rollouts.play(looks_ahead=True)
     probabilities = logits[0].double().softmax(1).sum(0)
     counts = seen.action[0].bincount(minlength=4)
     probabilities *= 4000 / probabilities.sum()
@@ -425,7 +425,7 @@ def test_illegal_actions_enter_nothing(trained):
 def test_the_next_choice_is_the_hosts_real_one_where_the_game_goes_on(tiny_config, host):
     changes = {"agent": "learn", "host": host, "rollout_length": 6, "max_steps": 3}
     trainer = build([tiny_config({**changes, "seed": seed}, "ppo") for seed in (1, 2)])
-    played = [trainer._roll_out(looks_ahead=True)[-1] for _ in range(6)]
+    played = [trainer.rollouts.play(looks_ahead=True)[-1] for _ in range(6)]
     drawn = stack(played)
     rollout = _as_it_went_on(drawn)
     ended = drawn.done | drawn.truncated

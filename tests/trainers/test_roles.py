@@ -33,7 +33,7 @@ def test_whoever_learns_has_games_networks_and_measures(tiny_config, algorithm, 
     names = ["host", "agent"] if who == "both" else [who]
     assert [learner.name for learner in trainer.learners] == names
     assert trainer.fused_game.num_games == 8 * len(names)
-    assert [(t.lanes.start, t.lanes.stop) for t in trainer.tables] == [
+    assert [(t.lanes.start, t.lanes.stop) for t in trainer.roles.groups] == [
         (8 * i, 8 * i + 8) for i in range(len(names))
     ]
     before = {learner.name: learner.net.weights.clone() for learner in trainer.learners}
@@ -178,15 +178,15 @@ def test_another_reward_counts_from_the_next_move(trainer_of, algorithm, tmp_pat
     trainer = trainer_of(algorithm)
     trainer.train(1)
     trainer.replace_reward_func("step_penalty")
-    host, agent = trainer._roll_out(looks_ahead=True)
+    host, agent = trainer.rollouts.play(looks_ahead=True)
     assert (host.reward == -1).all()
     assert (agent.reward == 1).all()
     assert {config.reward for config in trainer.configs} == {"step_penalty"}
-    assert (trainer.copy()._roll_out(looks_ahead=True)[0].reward == -1).all()
+    assert (trainer.copy().rollouts.play(looks_ahead=True)[0].reward == -1).all()
     # A checkpoint says so too.
     path = trainer.save(tmp_path, 0)
     same = trainer_of(algorithm, {"reward": "step_penalty"})
     same.load(path, 0)
     with pytest.raises(ValueError, match="a reward must be one of"):
         trainer.replace_reward_func("points")
-    assert (trainer._roll_out(looks_ahead=True)[0].reward == -1).all()
+    assert (trainer.rollouts.play(looks_ahead=True)[0].reward == -1).all()

@@ -169,8 +169,8 @@ def test_a_role_explores_in_its_own_games_alone(tiny_config, remembered):
 def test_the_agents_next_subset_is_the_one_it_will_meet(tiny_config):
     """The host's greedy choice, whatever rate the roles explore with (seeds.md B3)."""
     trainer = build([tiny_config(rates(ALWAYS, ALWAYS))])
-    _, seen = trainer._roll_out(looks_ahead=True)
-    greedy = trainer.host_net(trainer.kernel.observe(seen.next_points)).argmax(2)
+    _, seen = trainer.rollouts.play(looks_ahead=True)
+    greedy = trainer.host_net(trainer.rollouts.kernel.observe(seen.next_points)).argmax(2)
     assert torch.equal(seen.next_subset, greedy)
 
 
@@ -221,25 +221,25 @@ def test_schedules_move_inside_one_call_of_train(tiny_config):
     }
     trainer = build([tiny_config(changes)])
     lrs, ers = [], []
-    (table,) = trainer.tables
+    (table,) = trainer.roles.groups
     optimizer_step, host_policy = trainer.host.optimizer.step, table.host
 
     def step(weights, update, target):
         lrs.append(update.lr.item())
         optimizer_step(weights, update, target)
 
-    def policy(position, noise, exploration):
+    def policy(position, subset, noise, exploration):
         ers.append(exploration[0, 0].item())
-        return host_policy(position, noise, exploration)
+        return host_policy(position, subset, noise, exploration)
 
     trainer.host.optimizer.step = step
-    trainer.tables = (replace(table, host=policy),)
+    trainer.roles.groups = (replace(table, host=policy),)
     trainer.train(6)
     assert lrs == pytest.approx([1e-3, 7e-4, 4e-4, 1e-4, 1e-4, 1e-4])
     assert ers == pytest.approx([1.0, 0.8125, 0.625, 0.4375, 0.25, 0.25])
 
 
-# Both algorithms: what `_roll_out` returns.
+# Both algorithms: what `Rollouts.play` returns.
 
 POOL = {
     "size": 3,
@@ -268,13 +268,13 @@ def test_every_move_that_is_learned_from_is_legal(tiny_config, changes, algorith
     for _ in range(3):
         trainer.train(1)
         for learner, seen in zip(
-            trainer.learners, trainer._roll_out(looks_ahead=True), strict=True
+            trainer.learners, trainer.rollouts.play(looks_ahead=True), strict=True
         ):
             assert check_rules(learner.name, as_python(seen)) == 2 * 8
             assert (learner.name == "host") == torch.equal(seen.action, seen.subset)
             assert torch.equal(seen.observation, rules.observe(seen.points))
             assert torch.equal(seen.next_observation, rules.observe(seen.next_points))
-            legal = trainer.legal(learner, seen.subset)
+            legal = learner.legal(seen.subset)
             assert legal.gather(2, seen.action[..., None]).all()
 
 
@@ -285,7 +285,7 @@ def test_a_game_is_cut_off_after_max_steps_and_goes_on_until_then(tiny_config, a
     lengths, cut = [0] * 8, 0
     previous = [None] * 8
     for _ in range(12):
-        (seen,) = trainer._roll_out(looks_ahead=True)
+        (seen,) = trainer.rollouts.play(looks_ahead=True)
         for game, move in enumerate(as_python(seen)):
             if lengths[game]:
                 assert move["points"] == previous[game]
@@ -304,7 +304,7 @@ def test_the_same_seed_gives_the_same_moves_and_another_others(tiny_config, algo
     def played(seed):
         trainer = build([tiny_config({"agent": "learn", "seed": seed}, algorithm)])
         trainer.train(2)
-        return [tensor for seen in trainer._roll_out(looks_ahead=True) for tensor in seen]
+        return [tensor for seen in trainer.rollouts.play(looks_ahead=True) for tensor in seen]
 
     first, again, other = played(1), played(1), played(2)
     assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
@@ -321,7 +321,7 @@ def test_rewards_are_of_zero_sum(tiny_config, reward):
 
     for _ in range(4):
         for learner, seen in zip(
-            trainer.learners, trainer._roll_out(looks_ahead=True), strict=True
+            trainer.learners, trainer.rollouts.play(looks_ahead=True), strict=True
         ):
             sign = 1.0 if learner.name == "host" else -1.0
             for move in as_python(seen):

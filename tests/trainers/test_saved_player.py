@@ -84,8 +84,8 @@ def games(num_members: int, num_points: int = 4) -> tuple[Tensor, Tensor, Tensor
 
 def play(policy, role: str, num_members: int, rate: float) -> Tensor:
     points, subset, noise = games(num_members)
-    seen = (noise,) if role == "host" else (subset, noise)
-    return policy(Position.of(points), *seen, torch.tensor(rate))
+    subset = None if role == "host" else subset
+    return policy(Position.of(points), subset, noise, torch.tensor(rate))
 
 
 @every_role

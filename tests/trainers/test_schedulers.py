@@ -149,12 +149,12 @@ def watch_lr(learner) -> list[list[float]]:
 def watch_exploration(trainer) -> dict[str, list[list[float]]]:
     """Watch the learning role at its own table."""
     seen, tables = {}, []
-    for table in trainer.tables:
+    for table in trainer.roles.groups:
         name = table.learner.name
         seen[name] = []
         policy = watched_policy(getattr(table, name), seen[name])
         tables.append(replace(table, **{name: policy}))
-    trainer.tables = tuple(tables)
+    trainer.roles.groups = tuple(tables)
     return seen
 
 

@@ -1,21 +1,14 @@
-"""A learner's opponent plays at a rate of its own, whichever games it is given."""
+"""A learner's opponent plays at its own rate, whichever games it is given."""
 
 import pytest
 import torch
 from torch import Tensor
 
 from hpsearch.trainers.policies import (
-    AgentSeat,
-    HostSeat,
-    LearnedAgent,
-    LearnedHost,
+    FixedRatePolicy,
+    LearnedPolicy,
     Position,
-    RegroupedAgent,
-    RegroupedHost,
-    ScriptedAgentPolicy,
-    ScriptedHostPolicy,
-    regrouped,
-    seat_of,
+    RegroupedPolicy,
     softmax,
     uniform,
 )
@@ -40,12 +33,12 @@ def seen(points: Tensor) -> Position:
     return Position(points, lambda: points.flatten(2).float())
 
 
-def host(num_rows: int, weigh=uniform) -> LearnedHost:
-    return LearnedHost(RowNetwork(num_rows, NUM_FEATURES, 4), weigh)
+def host(num_rows: int, weigh=uniform) -> LearnedPolicy:
+    return LearnedPolicy(RowNetwork(num_rows, NUM_FEATURES, 4), weigh)
 
 
-def agent(num_rows: int, weigh=uniform) -> LearnedAgent:
-    return LearnedAgent(RowNetwork(num_rows, NUM_FEATURES + DIMENSION, 3), weigh)
+def agent(num_rows: int, weigh=uniform) -> LearnedPolicy:
+    return LearnedPolicy(RowNetwork(num_rows, NUM_FEATURES + DIMENSION, 3), weigh)
 
 
 @pytest.fixture
@@ -66,9 +59,9 @@ def test_a_seat_draws_at_its_own_rate_whatever_is_asked(games, weigh, rate, aske
     points, subset, noise = games
     own = torch.tensor(rate)
     policy, other = host(NUM_MEMBERS, weigh), agent(NUM_MEMBERS, weigh)
-    actions = HostSeat(policy, rate)(seen(points), noise, asked)
-    assert torch.equal(actions, policy(seen(points), noise, own))
-    axes = AgentSeat(other, rate)(seen(points), subset, noise, asked)
+    actions = FixedRatePolicy(policy, rate)(seen(points), None, noise, asked)
+    assert torch.equal(actions, policy(seen(points), None, noise, own))
+    axes = FixedRatePolicy(other, rate)(seen(points), subset, noise, asked)
     assert torch.equal(axes, other(seen(points), subset, noise, own))
 
 
@@ -88,8 +81,8 @@ def test_regrouped_players_play_the_games_that_are_theirs(games, num_rows, explo
     shape = {"one": (), "members": (NUM_MEMBERS, 1), "games": (NUM_MEMBERS, NUM_GAMES)}
     rates = torch.rand(shape[exploration], generator=torch.Generator().manual_seed(3))
     policy, other = host(num_rows), agent(num_rows)
-    actions = RegroupedHost(policy, num_rows)(seen(points), noise, rates)
-    axes = RegroupedAgent(other, num_rows)(seen(points), subset, noise, rates)
+    actions = RegroupedPolicy(policy, num_rows)(seen(points), None, noise, rates)
+    axes = RegroupedPolicy(other, num_rows)(seen(points), subset, noise, rates)
     assert actions.shape == axes.shape == (NUM_MEMBERS, NUM_GAMES)
     every_rate = rates.expand(NUM_MEMBERS, NUM_GAMES)
     for p in range(NUM_MEMBERS):
@@ -98,14 +91,7 @@ def test_regrouped_players_play_the_games_that_are_theirs(games, num_rows, explo
             one, another = host(num_rows), agent(num_rows)
             one.net.weights = policy.net.weights[row : row + 1]
             another.net.weights = other.net.weights[row : row + 1]
-            action = one(seen(points[at]), noise[at], every_rate[at])
+            action = one(seen(points[at]), None, noise[at], every_rate[at])
             assert action.item() == actions[p, game]
             axis = another(seen(points[at]), subset[at], noise[at], every_rate[at])
             assert axis.item() == axes[p, game]
-
-
-def test_the_role_says_which_kind_of_seat():
-    assert isinstance(seat_of("host", ScriptedHostPolicy("random"), 0.0), HostSeat)
-    assert isinstance(seat_of("agent", ScriptedAgentPolicy("random"), 0.0), AgentSeat)
-    assert isinstance(regrouped("host", host(1), 1), RegroupedHost)
-    assert isinstance(regrouped("agent", agent(1), 1), RegroupedAgent)

@@ -15,7 +15,8 @@ from hpsearch.trainers.config.players import (
     PrioritisedChoice,
     UniformChoice,
 )
-from hpsearch.trainers.networks import Arithmetic, Inputs, Network, Tower
+from hpsearch.trainers.config.weight_layout import Inputs, Tower
+from hpsearch.trainers.networks import Arithmetic, Network
 from hpsearch.trainers.opponents import Snapshots
 
 NUM_MEMBERS, GAMES = 2, 8
@@ -386,13 +387,13 @@ def test_opponents_in_the_other_roles_games_play_by_the_snapshots(trainer_of, al
     """
     trainer = trainer_of(algorithm)
     trainer.train(5)
-    net = trainer.snapshots[other].net
+    net = trainer.roles.snapshots[other].net
     parts = net.parts(net.weights)
     last = "0.1.bias" if algorithm == "ppo" else "1.bias"
     parts[last][1, 0, -1] = 1e4  # member 0's second one
     parts[last][2, 0, 0] = 1e4  # member 1's first one
     for _ in range(3):
-        by_role = dict(zip(("host", "agent"), trainer._roll_out(looks_ahead=True), strict=True))
+        by_role = dict(zip(("host", "agent"), trainer.rollouts.play(looks_ahead=True), strict=True))
         if other == "host":
             choices = by_role["agent"].subset
             assert (choices[0, 4:] == 3).all()
@@ -407,13 +408,13 @@ def test_opponents_in_the_other_roles_games_play_by_the_snapshots(trainer_of, al
 
 def assert_axes(seen, trainer):
     after = seen.next_points
-    subset = trainer._encoder.decode(seen.subset)
+    subset = trainer.rollouts.encoder.decode(seen.subset)
     for member, lanes, axis_of in ((0, range(4, 8), max), (1, range(4), min)):
         for game in lanes:
             legal = subset[member, game].nonzero().flatten().tolist()
             favourite = 2 if axis_of is max else 0
             if favourite in legal:
-                expected, _ = trainer.kernel.move(
+                expected, _ = trainer.rollouts.kernel.move(
                     seen.points[member, game],
                     subset[member, game],
                     torch.tensor(favourite),
@@ -431,7 +432,7 @@ def test_a_snapshot_plays_as_the_network_did_at_its_step(trainer_of, algorithm):
             learner.name: (learner.net.weights.clone(), learner.net.statistics.clone())
             for learner in trainer.learners
         }
-        for name, opponents in trainer.snapshots.items():
+        for name, opponents in trainer.roles.snapshots.items():
             taken = opponents.taken.gather(1, opponents.met)
             for member in range(2):
                 for seat in range(2):
@@ -450,7 +451,7 @@ def test_statistics_tell_the_staleness(trainer_of, algorithm):
         trainer.train(1)
         found = trainer.statistics()
         for role in ("host", "agent"):
-            opponents = trainer.snapshots[role]
+            opponents = trainer.roles.snapshots[role]
             expected = trainer.step[:, None] - opponents.taken.gather(1, opponents.met)
             assert torch.equal(found[f"{role}/staleness"], expected.float().mean(1))
             assert torch.equal(found[f"{role}/staleness_max"], expected.amax(1).float())
@@ -465,13 +466,13 @@ def test_counts_are_of_the_games_against_the_snapshots_and_of_a_roles_own(traine
     against = {"host": torch.zeros(2, 2), "agent": torch.zeros(2, 2)}
     for _ in range(5):
         for learner, seen in zip(
-            trainer.learners, trainer._roll_out(looks_ahead=True), strict=True
+            trainer.learners, trainer.rollouts.play(looks_ahead=True), strict=True
         ):
             finished[learner.name] += seen.done.sum(1)
             other = "agent" if learner.name == "host" else "host"
             against[other] += seen.done.unflatten(1, (2, 4)).sum(2)
     for role in ("host", "agent"):
-        state = trainer.snapshots[role].state()
+        state = trainer.roles.snapshots[role].state()
         assert torch.equal(state["own"][:, 1], finished[role])
         assert (state["own"][:, 0] == 5 * 8).all()
         assert torch.equal(state["finished"], against[role])
@@ -490,7 +491,9 @@ def test_training_goes_on_the_same_after_saving_between_two_looks(
     fresh = build(trainer.configs)
     for member in range(2):
         fresh.load(trainer.save(tmp_path / str(member), member), member)
-    assert torch.equal(fresh.snapshots["host"].net.weights, trainer.snapshots["host"].net.weights)
+    assert torch.equal(
+        fresh.roles.snapshots["host"].net.weights, trainer.roles.snapshots["host"].net.weights
+    )
     trainer.train(4)
     fresh.train(4)
     assert fresh.state().keys() == trainer.state().keys()
@@ -500,9 +503,9 @@ def test_training_goes_on_the_same_after_saving_between_two_looks(
 
 def test_without_a_pool_each_meets_the_other_as_it_is(tiny_config):
     trainer = build([tiny_config({"agent": "learn"})])
-    assert trainer.snapshots == {}
+    assert trainer.roles.snapshots == {}
     trainer.train(2)
     parts = trainer.host_net.parts(trainer.host_net.weights)
     parts["1.bias"][:, 0, 3] = 1e4
-    agents_games = trainer._roll_out(looks_ahead=True)[1]
+    agents_games = trainer.rollouts.play(looks_ahead=True)[1]
     assert (agents_games.subset == 3).all()

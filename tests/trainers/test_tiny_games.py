@@ -210,7 +210,9 @@ def test_a_host_alone_ends_at_once_whatever_can_be_ended(tiny_config, algorithm)
 
     def faults() -> int:
         nothing = torch.zeros(1, starts.shape[1], 2)
-        chosen = trainer.host_policy(Position.of(starts), nothing, nothing[..., 0])[0].tolist()
+        chosen = trainer.host_policy(Position.of(starts), None, nothing, nothing[..., 0])[
+            0
+        ].tolist()
         return sum(a not in good for a, good in zip(chosen, winning, strict=True) if good)
 
     assert faults() > 10

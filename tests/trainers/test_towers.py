@@ -10,8 +10,7 @@ from tiny_configs import CONFIGS
 
 from hpsearch.trainers.config import read_config
 from hpsearch.trainers.config.ppo import PPORole
-from hpsearch.trainers.role_nets import build_net
-from hpsearch.trainers.towers import policy_size
+from hpsearch.trainers.policies import build_net
 
 WIDTHS = st.integers(1, 9)
 LAYERS = st.one_of(
@@ -61,7 +60,7 @@ def counted(name, config):
 def test_the_size_is_what_the_network_has(algorithm, encoder, net_arch, dimension, dueling):
     config = configuration(algorithm, encoder, net_arch, dimension=dimension, dueling=dueling)
     for name in ("host", "agent"):
-        assert policy_size(name, config) == counted(name, config)
+        assert config.policy_size(name) == counted(name, config)
 
 
 @pytest.mark.parametrize(
@@ -75,10 +74,10 @@ def test_the_size_is_what_the_network_has(algorithm, encoder, net_arch, dimensio
 )
 def test_sizes_by_hand(net_arch, expected):
     config = configuration("dqn", {"name": "flatten", "num_points": 2}, net_arch)
-    assert policy_size("host", config) == expected
+    assert config.policy_size("host") == expected
 
 
 def test_who_does_not_learn_has_no_size():
     config = read_config(copy.deepcopy(CONFIGS["dqn"]), source="")
     with pytest.raises(KeyError):
-        policy_size("agent", config)
+        config.policy_size("agent")

@@ -6,16 +6,16 @@ import torch
 from hpsearch.game import rules
 from hpsearch.game.kernels import BACKENDS
 from hpsearch.game.rules import points_text, set_text, subset_text
-from hpsearch.trainers.evaluation import record_game, transcript
-from hpsearch.trainers.policies import ScriptedAgentPolicy, ScriptedHostPolicy
+from hpsearch.trainers.playing import record_game, transcript
+from hpsearch.trainers.policies import ScriptedPolicy
 
 NEVER = (0.0, 0.0)
 
 
 def record(host, agent, start, *, max_steps=100, reposition=True, exploration=NEVER, key=1):
     return record_game(
-        ScriptedHostPolicy(host),
-        ScriptedAgentPolicy(agent),
+        ScriptedPolicy(host),
+        ScriptedPolicy(agent),
         torch.tensor(start, dtype=torch.int32),
         max_steps=max_steps,
         reposition=reposition,

@@ -7,13 +7,12 @@ import torch
 
 from hpsearch.game.rules import HostActionEncoder, points_text
 from hpsearch.game.solver import Solver, minimax_depth
-from hpsearch.trainers.policies import ScriptedAgentPolicy, ScriptedHostPolicy
+from hpsearch.trainers.policies import ScriptedPolicy
 from hpsearch.trainers.published import ADE
 from hpsearch.trainers.yardstick import (
     EXACT_DEPTHS,
     check_size,
-    measure_agent,
-    measure_host,
+    measure,
     random_starts,
 )
 
@@ -21,12 +20,12 @@ CPU = torch.device("cpu")
 
 
 def host_yardstick(name, *, num_rows=20, reposition=True):
-    policy = ScriptedHostPolicy(name)
-    return measure_host(policy, num_rows=num_rows, reposition=reposition, device=CPU)
+    policy = ScriptedPolicy(name)
+    return measure("host", policy, num_rows=num_rows, reposition=reposition, device=CPU)
 
 
 def agent_yardstick(policy, num_rows=5):
-    return measure_agent(policy, num_rows=num_rows, reposition=True, device=CPU)
+    return measure("agent", policy, num_rows=num_rows, reposition=True, device=CPU)
 
 
 def test_the_published_part_of_the_ade_table():
@@ -70,7 +69,7 @@ class BestHost:
     def __init__(self):
         self.solver, self.chosen = Solver(3), {}
 
-    def __call__(self, position, noise, exploration):
+    def __call__(self, position, subset, noise, exploration):
         assert position.points.shape[0] == 1
         assert not noise.any()
         assert not exploration.any()
@@ -95,7 +94,7 @@ class BestHost:
 
 @pytest.mark.slow
 def test_perfect_play_has_no_regret():
-    found = measure_host(BestHost(), num_rows=5, reposition=True, device=CPU)
+    found = measure("host", BestHost(), num_rows=5, reposition=True, device=CPU)
     assert [row.player for row in found.ade] == [row.exact for row in found.ade]
     assert found.random.regret == 0
     assert found.random.player == found.random.exact
@@ -111,7 +110,7 @@ def test_what_never_ends_is_told_apart():
 
 @pytest.mark.parametrize("name", ["choose_first", "choose_last"])
 def test_an_agent_delays_no_longer_than_the_best_one(name):
-    found = agent_yardstick(ScriptedAgentPolicy(name))
+    found = agent_yardstick(ScriptedPolicy(name))
     assert all(1 <= row.player <= row.exact for row in found.ade)
     assert found.random.unbounded == 0
     assert found.random.regret == pytest.approx(found.random.exact - found.random.player)
@@ -120,7 +119,7 @@ def test_an_agent_delays_no_longer_than_the_best_one(name):
 
 def test_choose_first_is_beaten_at_once_on_the_singularities():
     """The whole set, axis 0: then (2,0,0) lies below all other points."""
-    found = agent_yardstick(ScriptedAgentPolicy("choose_first"))
+    found = agent_yardstick(ScriptedPolicy("choose_first"))
     assert [row.player for row in found.ade] == [1] * len(ADE)
     assert found.role == "agent"
 

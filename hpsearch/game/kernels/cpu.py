@@ -13,11 +13,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from hpsearch.game import rules
-from hpsearch.game.config import GameConfig
 from hpsearch.game.kernels import cpu_loops
 from hpsearch.game.kernels.cpu_rows import unrolled
 from hpsearch.game.kernels.interface import GameState, Step, share_threads
-from hpsearch.game.rules import subset_bits
+from hpsearch.game.rules import GameConfig, subset_bits
 
 __all__ = ["move", "newton_polytope", "observe", "random_starts", "step", "uniform", "zeillinger"]
 

@@ -20,10 +20,9 @@ import torch
 from torch import Tensor
 
 from hpsearch.game import rules
-from hpsearch.game.config import GameConfig
 from hpsearch.game.kernels.interface import GameState, Step
 from hpsearch.game.random import num_blocks
-from hpsearch.game.rules import HostActionEncoder
+from hpsearch.game.rules import GameConfig, HostActionEncoder
 
 __all__ = ["move", "newton_polytope", "observe", "random_starts", "step", "uniform", "zeillinger"]
 

@@ -16,7 +16,7 @@ import numba
 import torch
 from torch import Tensor
 
-from hpsearch.game.config import GameConfig
+from hpsearch.game.rules import GameConfig
 
 
 class GameState(NamedTuple):

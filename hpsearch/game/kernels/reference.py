@@ -4,11 +4,16 @@ import torch
 from torch import Tensor
 
 from hpsearch.game import rules
-from hpsearch.game.config import GameConfig
 from hpsearch.game.kernels.interface import GameState, Step
 from hpsearch.game.random import random_starts, uniform
-from hpsearch.game.rules import HostActionEncoder, newton_polytope, observe, reward_function
-from hpsearch.game.zeillinger import zeillinger
+from hpsearch.game.rules import (
+    GameConfig,
+    HostActionEncoder,
+    newton_polytope,
+    observe,
+    reward_function,
+    zeillinger,
+)
 
 __all__ = ["move", "newton_polytope", "observe", "random_starts", "step", "uniform", "zeillinger"]
 

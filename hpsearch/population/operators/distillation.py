@@ -24,9 +24,9 @@ from hpsearch.population.operators.base import child as child_of
 from hpsearch.population.operators.options import Distillation
 from hpsearch.population.operators.safe_mutation import MetPositions
 from hpsearch.population.operators.weights import with_statistics_of
+from hpsearch.trainers.config.weight_layout import POLICY, VALUE
 from hpsearch.trainers.networks import Network
 from hpsearch.trainers.policies import legal_values
-from hpsearch.trainers.towers import POLICY, VALUE
 
 
 class Play(NamedTuple):

@@ -12,15 +12,14 @@ from typing import Any
 from hpsearch.trainers.config import CommonConfig
 from hpsearch.trainers.config.net_arch import BatchNorm, LayerNorm, Linear, Residual, parse
 from hpsearch.trainers.config.players import Activation
-from hpsearch.trainers.config.weight_layout import Item, PointLayer, weight_layout
-from hpsearch.trainers.towers import POLICY, inputs_of, num_actions
+from hpsearch.trainers.config.weight_layout import POLICY, Item, PointLayer, weight_layout
 
 
 def policy_items(role: str, config: CommonConfig, net_arch: Any) -> tuple[Item, ...]:
     """Return the layers of the tower by which a learning role would play with a ``net_arch``."""
-    tower = config.towers(role, num_actions(role, config.dimension))[POLICY]
+    tower = config.towers(role)[POLICY]
     tower = replace(tower, layers=parse(net_arch))
-    return weight_layout(inputs_of(role, config), (tower,)).towers[0]
+    return weight_layout(config.inputs(role), (tower,)).towers[0]
 
 
 def widened(

@@ -15,9 +15,9 @@ from math import sqrt
 import torch
 from torch import Tensor
 
-from hpsearch.game.fused_game import FusedGame, GameConfig
+from hpsearch.game.fused_game import FusedGame
 from hpsearch.game.kernels import default_backend
-from hpsearch.game.rules import HostActionEncoder
+from hpsearch.game.rules import GameConfig, HostActionEncoder
 from hpsearch.game.stream import Stream
 from hpsearch.population.operators.base import (
     check_members,
@@ -28,14 +28,7 @@ from hpsearch.population.operators.base import (
 )
 from hpsearch.trainers.config.players import Role
 from hpsearch.trainers.networks import Network
-from hpsearch.trainers.policies import (
-    AgentPolicy,
-    HostPolicy,
-    Position,
-    agent_features,
-    legal_values,
-    softmax,
-)
+from hpsearch.trainers.policies import Policy, Position, features_of, legal_values, softmax
 
 NUM_PASSES = 16
 """backward passes at most that tell what matters to a mutation, K"""
@@ -207,8 +200,8 @@ class MetPositions:
 @torch.no_grad()
 def visited(
     role: Role,
-    host: HostPolicy,
-    agent: AgentPolicy,
+    host: Policy,
+    agent: Policy,
     game: GameConfig,
     *,
     starts: Tensor,
@@ -238,14 +231,13 @@ def visited(
         noise = stream.uniform(num_games * 4).unflatten(1, (num_games, 4))
         # The games go on in place.
         position = Position.of(games.points.clone())
-        action = host(position, noise[..., :2], exploration[0])
+        action = host(position, None, noise[..., :2], exploration[0])
         subset = encoder.decode(action)
         axis = agent(position, subset, noise[..., 2:], exploration[1])
-        if role == "host":
-            features.append(position.observation)
-            legal.append(subset.new_ones(*subset.shape[:2], encoder.num_actions))
-        else:
-            features.append(agent_features(position.observation, subset))
-            legal.append(subset)
+        seen = None if role == "host" else subset
+        features.append(features_of(position.observation, seen))
+        if seen is None:
+            seen = subset.new_ones(*subset.shape[:2], encoder.num_actions)
+        legal.append(seen)
         games.step(action, axis)
     return MetPositions(torch.cat(features, dim=1), torch.cat(legal, dim=1))

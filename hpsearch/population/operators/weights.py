@@ -22,8 +22,7 @@ from hpsearch.population.operators.base import (
 from hpsearch.population.operators.layout import Spread, by_writer, for_each_affine, layer_sizes
 from hpsearch.trainers.config.net_arch import BatchNorm, LayerNorm
 from hpsearch.trainers.config.weight_layout import Affine, WeightLayout
-from hpsearch.trainers.networks import Network
-from hpsearch.trainers.networks.layers import BATCH_NORM_MOMENTUM
+from hpsearch.trainers.networks import BATCH_NORM_MOMENTUM, Network
 
 
 def clone(net: Network) -> Network:

@@ -16,7 +16,6 @@ from hpsearch.study.space import SearchSpace
 from hpsearch.study.space_checks import condition_problems, configuration_problems, stored_point
 from hpsearch.trainers.config import GAME, CommonConfig, read_config
 from hpsearch.trainers.config.players import ROLES, net_arch_faults
-from hpsearch.trainers.towers import policy_size
 
 
 def explorable_of(base: Config, space: SearchSpace) -> dict[str, Parameter]:
@@ -44,7 +43,7 @@ def _is_per_member(name: str, per_member: Mapping[str, bool]) -> bool:
 
 def size(config: CommonConfig) -> float:
     """Return the number of weights of the networks by which the learning roles play."""
-    return float(sum(policy_size(name, config) for name in config.learning()))
+    return float(sum(config.policy_size(name) for name in config.learning()))
 
 
 WHERE = "population.explore.intervals"

@@ -27,7 +27,13 @@ from hpsearch.trainers.config.players import (
     ScriptedAgent,
     ScriptedHost,
 )
-from hpsearch.trainers.config.weight_layout import Tower
+from hpsearch.trainers.config.weight_layout import (
+    POLICY,
+    Inputs,
+    Tower,
+    WeightLayout,
+    weight_layout,
+)
 from hpsearch.trainers.metrics import metric_names
 
 
@@ -142,13 +148,31 @@ class CommonConfig:
         """Return host and agent by name; None for one that ``opponents`` lists."""
         raise NotImplementedError
 
-    def towers(self, name: str, num_outputs: int) -> tuple[Tower, ...]:
+    def towers(self, role: str) -> tuple[Tower, ...]:
         """Return the towers of a learning role's network; it plays by the first."""
         raise NotImplementedError
 
-    def rows_learned(self, name: str) -> int:
+    def rows_learned(self, role: str) -> int:
         """Return the moves that gradients of a learning role pass in a step, repeats counted."""
         raise NotImplementedError
+
+    def inputs(self, role: str) -> Inputs:
+        """Return what a role sees: the points, and as an agent the host's subset."""
+        num_more = self.dimension if role == "agent" else 0
+        return Inputs(self.max_num_points, self.dimension, num_more)
+
+    def weight_layout(self, role: str) -> WeightLayout:
+        """Return the layout of a learning role's weights; a KeyError if it does not learn."""
+        return weight_layout(self.inputs(role), self.towers(role))
+
+    def policy_size(self, role: str) -> int:
+        """Return the number of weights of the tower by which a learning role plays.
+
+        The value tower of an actor-critic plays no move and counts for nothing; the value of a
+        dueling network is one more output of the tower that plays.
+        """
+        items = self.weight_layout(role).towers[POLICY]
+        return sum(affine.size for item in items for affine in item.affines)
 
     def learning(self) -> dict[str, LearningRole]:
         """Return the roles that learn, by name."""

@@ -9,7 +9,7 @@ from hpsearch.trainers.config.common import CommonConfig, LearningRole, Player
 from hpsearch.trainers.config.net_arch import parse
 from hpsearch.trainers.config.optim import MemberSteps, PositiveNumber, PositiveRate, Rate, Schedule
 from hpsearch.trainers.config.players import SavedPlayerConfig, ScriptedAgent, ScriptedHost
-from hpsearch.trainers.config.weight_layout import Tower
+from hpsearch.trainers.config.weight_layout import Tower, num_actions
 
 
 @dataclass(frozen=True)
@@ -91,26 +91,26 @@ class DQNConfig(CommonConfig):
         """Return host and agent by name."""
         return {"host": self.host, "agent": self.agent}
 
-    def towers(self, name: str, num_outputs: int) -> tuple[Tower, ...]:
+    def towers(self, role: str) -> tuple[Tower, ...]:
         """Return the one tower of a role's network, of Q-values."""
-        role = self.learning()[name]
+        learner = self.learning()[role]
         return (
             Tower(
-                encoder=role.encoder,
-                layers=parse(role.net_arch),
-                activation=role.activation,
-                num_outputs=num_outputs,
+                encoder=learner.encoder,
+                layers=parse(learner.net_arch),
+                activation=learner.activation,
+                num_outputs=num_actions(role, self.dimension),
                 init="uniform",
                 last_scale=1.0,
                 dueling=self.dqn.dueling,
             ),
         )
 
-    def rows_learned(self, name: str) -> int:
+    def rows_learned(self, role: str) -> int:
         """Return the transitions of a role's batches in a step."""
-        role = self.learning()[name]
-        assert isinstance(role, DQNRole)
-        return role.batch_size * self.updates_per_step
+        learner = self.learning()[role]
+        assert isinstance(learner, DQNRole)
+        return learner.batch_size * self.updates_per_step
 
     def check(self) -> Iterator[str]:
         """Yield what disagrees between the fields."""

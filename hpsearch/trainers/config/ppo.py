@@ -19,7 +19,7 @@ from hpsearch.trainers.config.players import (
     ScriptedHost,
     net_arch_faults,
 )
-from hpsearch.trainers.config.weight_layout import Tower
+from hpsearch.trainers.config.weight_layout import Tower, num_actions
 
 
 @dataclass(frozen=True)
@@ -84,27 +84,27 @@ class PPOConfig(CommonConfig):
         """Return host and agent by name."""
         return {"host": self.host, "agent": self.agent}
 
-    def towers(self, name: str, num_outputs: int) -> tuple[Tower, ...]:
+    def towers(self, role: str) -> tuple[Tower, ...]:
         """Return a role's two towers, the policy and the value."""
-        role = self.learning()[name]
-        assert isinstance(role, PPORole)
+        learner = self.learning()[role]
+        assert isinstance(learner, PPORole)
         policy = Tower(
-            encoder=role.encoder,
-            layers=parse(role.net_arch),
-            activation=role.activation,
-            num_outputs=num_outputs,
-            init=role.init,
-            last_scale=role.last_policy_scale,
+            encoder=learner.encoder,
+            layers=parse(learner.net_arch),
+            activation=learner.activation,
+            num_outputs=num_actions(role, self.dimension),
+            init=learner.init,
+            last_scale=learner.last_policy_scale,
             dueling=False,
         )
         return policy, replace(
-            policy, layers=parse(role.value_net_arch), num_outputs=1, last_scale=1.0
+            policy, layers=parse(learner.value_net_arch), num_outputs=1, last_scale=1.0
         )
 
-    def rows_learned(self, name: str) -> int:
+    def rows_learned(self, role: str) -> int:
         """Return the moves of a role in all passes of a step."""
-        role = self.learning()[name]
-        return role.rollout_size * self.rollout_length * self.ppo.train_epochs
+        learner = self.learning()[role]
+        return learner.rollout_size * self.rollout_length * self.ppo.train_epochs
 
     def check(self) -> Iterator[str]:
         """Yield what disagrees between the fields."""

@@ -25,8 +25,15 @@ from hpsearch.trainers.config.players import (
 
 Init = Literal["uniform", "orthogonal"]
 Kind = Literal["linear", "batch_norm", "layer_norm"]
+POLICY, VALUE = 0, 1
+"""towers of an actor-critic"""
 HIDDEN_GAIN = sqrt(2.0)
 """of orthogonal first weights before an activation (arXiv 2006.05990, choice C57)"""
+
+
+def num_actions(role: str, dimension: int) -> int:
+    """Return a role's actions: subsets of two or more coordinates for a host, one for an agent."""
+    return 2**dimension - dimension - 1 if role == "host" else dimension
 
 
 @dataclass(frozen=True)

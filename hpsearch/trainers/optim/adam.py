@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from hpsearch.game.kernels import default_backend
-from hpsearch.trainers.columns import column
 from hpsearch.trainers.config.optim import AdamArgs, AdamWArgs, SGDArgs
+from hpsearch.trainers.members import column
 from hpsearch.trainers.optim import adam_cpu, adam_cuda, reference
 from hpsearch.trainers.optim.reference import (
     Averages,

@@ -4,14 +4,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from hpsearch.game.fused_game import FusedGame, GameConfig
+from hpsearch.game.fused_game import FusedGame
 from hpsearch.game.players import agent_player, host_player
-from hpsearch.game.rules import HostActionEncoder
+from hpsearch.game.rules import GameConfig, HostActionEncoder
 from hpsearch.game.stream import Stream
 from hpsearch.trainers.config.net_arch import parse
 from hpsearch.trainers.config.players import AttentionEncoder, DeepSetsEncoder, FlattenEncoder
-from hpsearch.trainers.networks import Arithmetic, Inputs, Network, Tower
-from hpsearch.trainers.policies import agent_features
+from hpsearch.trainers.config.weight_layout import Inputs, Tower
+from hpsearch.trainers.networks import Arithmetic, Network
+from hpsearch.trainers.policies import features_of
 
 P, D, N, B = 3, 3, 4, 24
 FP32 = Arithmetic("fp32", "off")
@@ -95,7 +96,7 @@ def observations(num_more: int = 0) -> Tensor:
         axis = agent_player("random")(fused.points, subset, noise.uniform(B))
         seen = fused.observe()
         fused.step(action, axis)
-    return agent_features(seen, subset) if num_more else seen
+    return features_of(seen, subset) if num_more else seen
 
 
 def outputs(net: Network, x: Tensor) -> list[Tensor]:

@@ -27,7 +27,8 @@ from hpsearch.population.operators.distillation import (
 from hpsearch.population.operators.options import Distillation
 from hpsearch.population.operators.safe_mutation import MetPositions
 from hpsearch.population.operators.weights import clone
-from hpsearch.trainers.networks import Inputs, Network
+from hpsearch.trainers.config.weight_layout import Inputs
+from hpsearch.trainers.networks import Network
 
 OPTIONS = Distillation(
     num_steps=400,

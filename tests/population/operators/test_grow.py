@@ -20,7 +20,7 @@ from hpsearch.population.operators.grow import grow
 from hpsearch.population.operators.growth import policy_items, widened
 from hpsearch.trainers.config.net_arch import BatchNorm, LayerNorm, Linear, Residual
 from hpsearch.trainers.config.players import DeepSetsEncoder
-from hpsearch.trainers.role_nets import build_net
+from hpsearch.trainers.policies import build_net
 
 GROWTHS = {
     "wider": (tower([7, 5]), tower([14, 9])),

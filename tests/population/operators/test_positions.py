@@ -3,11 +3,11 @@
 import torch
 from operator_nets import D, N, stream
 
-from hpsearch.game.fused_game import FusedGame, GameConfig
+from hpsearch.game.fused_game import FusedGame
 from hpsearch.game.players import agent_player, host_player
-from hpsearch.game.rules import HostActionEncoder
+from hpsearch.game.rules import GameConfig, HostActionEncoder
 from hpsearch.population.operators.safe_mutation import MetPositions, visited
-from hpsearch.trainers.policies import ScriptedAgentPolicy, ScriptedHostPolicy
+from hpsearch.trainers.policies import ScriptedPolicy
 
 GAME = GameConfig(
     dimension=D, max_num_points=N, max_value=9, max_steps=20, reposition=True, reward="terminal"
@@ -19,8 +19,8 @@ NUM_GAMES, NUM_MOVES = 7, 6
 def seen(role: str) -> MetPositions:
     return visited(
         role,
-        ScriptedHostPolicy("zeillinger"),
-        ScriptedAgentPolicy("choose_first"),
+        ScriptedPolicy("zeillinger"),
+        ScriptedPolicy("choose_first"),
         GAME,
         starts=KEYS,
         num_games=NUM_GAMES,

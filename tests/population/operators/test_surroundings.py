@@ -11,7 +11,8 @@ from operator_nets import FP32, D, N, P, observations, stream, tower
 from hpsearch.population.operators.distillation import distilled
 from hpsearch.population.operators.options import Distillation
 from hpsearch.population.operators.safe_mutation import MetPositions, policy_change, safe_mutation
-from hpsearch.trainers.networks import Inputs, Network
+from hpsearch.trainers.config.weight_layout import Inputs
+from hpsearch.trainers.networks import Network
 
 
 @pytest.fixture

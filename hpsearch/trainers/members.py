@@ -1,9 +1,12 @@
-"""Numbers of the members of a population as tensors."""
+"""Numbers and random streams of the members of a population, one row a member."""
 
 from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
+
+from hpsearch.game.random import derive_key
+from hpsearch.game.stream import Stream
 
 
 def column(numbers: Sequence[float], device: torch.device) -> Tensor:
@@ -14,3 +17,9 @@ def column(numbers: Sequence[float], device: torch.device) -> Tensor:
 def prefixed(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return tensors under the names ``prefix.name``."""
     return {f"{prefix}.{name}": tensor for name, tensor in tensors.items()}
+
+
+def member_stream(seeds: Sequence[int], device: torch.device, *purpose: str) -> Stream:
+    """Return the random stream that each member's seed gives for one purpose."""
+    keys = torch.tensor([derive_key(seed, *purpose) for seed in seeds], device=device)
+    return Stream(keys, torch.zeros_like(keys))

@@ -1,0 +1,435 @@
+"""Networks of a whole population: the weights of P members in one flat bank, layer by layer.
+
+Weights lie in the bank as `config.weight_layout` says. Member p of a network computes what the same
+member would compute alone.
+
+Axes: P members, R rows (games, or games times points), B games, N points, D coordinates, E features
+beside the points (the host's subset where the player is an agent), F features of a point, I inputs,
+O outputs, W weights and S statistics of one member. Padding is -1 and takes no part.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import torch
+from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention
+
+from hpsearch.game.stream import Stream
+from hpsearch.trainers.config.net_arch import BatchNorm, Layer, LayerNorm, Linear, Norm, Residual
+from hpsearch.trainers.config.players import (
+    AttentionEncoder,
+    DeepSetsEncoder,
+    Encoder,
+    FlattenEncoder,
+)
+from hpsearch.trainers.config.weight_layout import (
+    Affine,
+    Inputs,
+    Tower,
+    WeightLayout,
+    num_read,
+    weight_layout,
+)
+from hpsearch.trainers.graphs import compiled
+
+Draw = Callable[[Tensor], Tensor]
+"""from uniform noise (P, rows, columns) to first weights"""
+
+
+def first_weights(layout: WeightLayout, stream: Stream) -> Tensor:
+    """Return first weights float32 (P, W); ``stream`` has a row a member."""
+    noise = stream.uniform(layout.size)
+    drawn = []
+    for affine in layout.affines:
+        for draw, place, rows in zip(
+            _draws(affine), (affine.weight, affine.bias), (affine.shape[0], 1), strict=True
+        ):
+            drawn.append(draw(noise[:, place].unflatten(1, (rows, -1))).flatten(1))
+    return torch.cat(drawn, dim=1)
+
+
+def _draws(affine: Affine) -> tuple[Draw, Draw]:
+    """Return how a layer's weight and bias are drawn; a norm changes nothing at first."""
+    if affine.kind != "linear":
+        return constant(1.0), constant(0.0)
+    if affine.init == "orthogonal":
+        return orthogonal(affine.scale), constant(0.0)
+    # Uniform on +-1/sqrt(I), as torch.nn.Linear draws.
+    draw = uniform(affine.scale * affine.shape[0] ** -0.5)
+    return draw, draw
+
+
+def first_statistics(layout: WeightLayout, num_members: int, device: torch.device) -> Tensor:
+    """Return mean 0 and variance 1 for every batch norm, float32 (P, S)."""
+    row = torch.zeros(layout.statistics_size)
+    for affine in layout.affines:
+        if affine.statistics is not None:
+            width = affine.shape[1]
+            row[affine.statistics + width : affine.statistics + 2 * width] = 1.0
+    return row.to(device).repeat(num_members, 1)
+
+
+def constant(value: float) -> Draw:
+    """Return a draw that is always ``value``."""
+    return lambda noise: torch.full_like(noise, value)
+
+
+def uniform(bound: float) -> Draw:
+    """Return a draw that is uniform on +-``bound``."""
+    return lambda noise: (noise * 2.0 - 1.0) * bound
+
+
+def orthogonal(gain: float) -> Draw:
+    """Return a draw of orthogonal rows or columns of length ``gain`` (Saxe et al., 1312.6120)."""
+
+    def draw(noise: Tensor) -> Tensor:
+        # Noise 0 would become minus infinity. Factored member by member on the CPU, so that neither
+        # the device nor the other members change what a member begins with.
+        normal = torch.special.ndtri(noise.cpu().double().clamp(min=2.0**-33))
+        is_wide = normal.shape[1] < normal.shape[2]
+        factored = [torch.linalg.qr(matrix) for matrix in (normal.mT if is_wide else normal)]
+        q, r = (torch.stack(parts) for parts in zip(*factored, strict=True))
+        # With the signs of r's diagonal q is uniform among all orthogonal matrices.
+        q = torch.where(r.diagonal(dim1=1, dim2=2)[:, None] < 0, -q, q)
+        weights: Tensor = gain * (q.mT if is_wide else q)
+        return weights.float().to(noise.device)
+
+    return draw
+
+
+NORM_EPS = 1e-5
+BATCH_NORM_MOMENTUM = 0.1
+
+_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": torch.relu, "tanh": torch.tanh}
+
+
+class Reader:
+    """Applies the next layer of a network, whichever kind the network's structure says it is."""
+
+    def __init__(
+        self, views: Iterator[Tensor], statistics: Tensor, *, activation: str, training: bool
+    ) -> None:
+        """Begin with the first of ``views``; ``statistics`` (P, S) are of its batch norms."""
+        self._views = views
+        self._statistics = statistics
+        self._training = training
+        self._position = 0
+        self.activation = _ACTIVATIONS[activation]
+
+    def linear(self, x: Tensor) -> Tensor:
+        """Return (P, R, O) for (P, R, I)."""
+        weight, bias = next(self._views), next(self._views)
+        return torch.baddbmm(bias, x, weight)
+
+    def norm(self, x: Tensor, kind: Literal["batch_norm", "layer_norm"]) -> Tensor:
+        """Return (P, R, I) of mean 0 and variance 1, scaled and shifted."""
+        scale, shift = next(self._views), next(self._views)
+        x = x.to(scale.dtype)  # sums want full precision
+        mean, var = self._batch_moments(x) if kind == "batch_norm" else _moments(x, dim=2)
+        return (x - mean) * torch.rsqrt(var + NORM_EPS) * scale + shift
+
+    def _batch_moments(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Return a batch's own moments and let the running ones follow; else the running ones."""
+        running_mean, running_var = self._next_statistics(x.shape[2])
+        if not self._training:
+            return running_mean, running_var
+        mean, var = _moments(x, dim=1)
+        with torch.no_grad():
+            unbiased = var * (x.shape[1] / max(x.shape[1] - 1, 1))
+            running_mean.lerp_(mean, BATCH_NORM_MOMENTUM)
+            running_var.lerp_(unbiased, BATCH_NORM_MOMENTUM)
+        return mean, var
+
+    def _next_statistics(self, width: int) -> tuple[Tensor, Tensor]:
+        start = self._position
+        self._position += 2 * width
+        mean = self._statistics[:, None, start : start + width]
+        var = self._statistics[:, None, start + width : start + 2 * width]
+        return mean, var
+
+
+def _moments(x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
+    return x.mean(dim=dim, keepdim=True), x.var(dim=dim, keepdim=True, correction=0)
+
+
+def apply_layer(reader: Reader, layer: Layer, x: Tensor) -> Tensor:
+    """Return the layer's output (P, R, O) for (P, R, I)."""
+    match layer:
+        case Linear():
+            return reader.activation(reader.linear(x))
+        case BatchNorm() | LayerNorm():
+            return reader.norm(x, _kind(layer))
+        case Residual(width, norm):
+            y = reader.activation(reader.norm(reader.linear(x), _kind(norm)))
+            y = reader.norm(reader.linear(y), _kind(norm))
+            skip = x if x.shape[2] == width else reader.norm(reader.linear(x), _kind(norm))
+            return reader.activation(y + skip)
+
+
+def _kind(norm: Norm) -> Literal["batch_norm", "layer_norm"]:
+    return "batch_norm" if isinstance(norm, BatchNorm) else "layer_norm"
+
+
+def split(inputs: Inputs, x: Tensor) -> tuple[Tensor, Tensor]:
+    """Return points (P, B, N, D) and the rest (P, B, E) of observations (P, B, I).
+
+    These may hold fewer than ``num_points``, but not fewer than an encoder looks at.
+    """
+    points, more = x.split([x.shape[2] - inputs.num_more, inputs.num_more], dim=2)
+    return points.unflatten(2, (-1, inputs.dimension)), more
+
+
+def apply_encoder(reader: Reader, encoder: Encoder, inputs: Inputs, x: Tensor) -> Tensor:
+    """Return features (P, B, F) of observations (P, B, I)."""
+    points, more = split(inputs, x)
+    if isinstance(encoder, FlattenEncoder):
+        return torch.cat([points[:, :, : encoder.num_points].flatten(2), more], dim=2)
+    is_live = points[..., 0] >= 0
+    rows = torch.cat([points, more[:, :, None].expand(*points.shape[:3], -1)], dim=3)
+    if isinstance(encoder, DeepSetsEncoder):
+        features = rows.flatten(1, 2)
+        for _ in encoder.widths:
+            features = reader.activation(reader.linear(features))
+        return _pool(features.unflatten(1, rows.shape[1:3]), is_live, encoder.pool)
+    return _attend(reader, encoder, rows, is_live)
+
+
+def _attend(reader: Reader, encoder: AttentionEncoder, rows: Tensor, is_live: Tensor) -> Tensor:
+    """Return the mean (P, B, W) of the live points' features after all blocks."""
+    x = reader.linear(rows.flatten(1, 2))
+    for _ in range(encoder.blocks):
+        x = x + _attention(reader, reader.norm(x, "layer_norm"), is_live, encoder.heads)
+        hidden = reader.activation(reader.linear(reader.norm(x, "layer_norm")))
+        x = x + reader.linear(hidden)
+    x = reader.norm(x, "layer_norm")
+    return _pool(x.unflatten(1, is_live.shape[1:]), is_live, "mean")
+
+
+def _attention(reader: Reader, x: Tensor, is_live: Tensor, heads: int) -> Tensor:
+    """Return (P, B * N, W): every point attends to the live points of its game."""
+    projected = reader.linear(x).unflatten(1, is_live.shape[1:])
+    # (P, B, N, 3, heads, W / heads) -> three times (P, B, heads, N, W / heads)
+    query, key, value = projected.unflatten(3, (3, heads, -1)).permute(3, 0, 1, 4, 2, 5).unbind(0)
+    attended = scaled_dot_product_attention(
+        query, key, value, attn_mask=is_live[:, :, None, None, :]
+    )
+    return reader.linear(attended.transpose(2, 3).flatten(3).flatten(1, 2))
+
+
+def _pool(features: Tensor, is_live: Tensor, how: str) -> Tensor:
+    """Return (P, B, F) over the live points of (P, B, N, F); there is always one."""
+    live = is_live[..., None]
+    if how == "max":
+        return features.masked_fill(~live, -torch.inf).amax(dim=2)
+    total = (features * live).sum(dim=2)
+    return total if how == "sum" else total / live.sum(dim=2)
+
+
+def apply_tower(reader: Reader, tower: Tower, inputs: Inputs, x: Tensor) -> Tensor:
+    """Return float32 (P, B, O) for observations float32 (P, B, I)."""
+    weights_dtype = x.dtype
+    x = apply_encoder(reader, tower.encoder, inputs, x)
+    for layer in tower.layers:
+        x = apply_layer(reader, layer, x)
+    x = reader.linear(x).to(weights_dtype)
+    if not tower.dueling:
+        return x
+    value, advantages = x[..., :1], x[..., 1:]
+    return value + advantages - advantages.mean(dim=2, keepdim=True)
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """How a network's products are computed."""
+
+    precision: Literal["fp32", "tf32", "bf16"]
+    compile: Literal["off", "default"]
+
+
+class Network:
+    """One or more towers of P members over the same observations.
+
+    Attributes:
+        weights: float32 (P, W), every weight of every member; layers are views of it.
+        statistics: float32 (P, S), running means and variances of the batch norms.
+        layout: where each of them lies.
+    """
+
+    def __init__(
+        self, inputs: Inputs, towers: Sequence[Tower], arithmetic: Arithmetic, stream: Stream
+    ) -> None:
+        """Build the network and draw its weights; ``stream`` has one row a member."""
+        self._inputs = inputs
+        self._towers = tuple(towers)
+        self._arithmetic = arithmetic
+        self.layout = weight_layout(inputs, self._towers)
+        self.weights = first_weights(self.layout, stream)
+        self.statistics = first_statistics(self.layout, stream.keys.shape[0], stream.keys.device)
+        self._places = _places(self.layout)
+        self._views = [view.detach().requires_grad_() for view in self.parts(self.weights).values()]
+        self._compiled = compiled(self._forward, arithmetic.compile)
+
+    def __call__(self, x: Tensor, *, tower: int = 0, training: bool = False) -> Tensor:
+        """Return float32 (P, B, O) for float32 (P, B, I).
+
+        Of the points an observation needs only `observation_size` numbers.
+
+        In ``training`` batch norms use the batch's own statistics and move the running ones; an
+        argument instead of a mode, so that no pass can find the mode that another one left.
+        """
+        return self._apply(self._forward, x, tower, training)
+
+    def update_pass(self, x: Tensor, *, tower: int = 0, training: bool = False) -> Tensor:
+        """Return what a call does; compiled where that is asked for.
+
+        For the batches of updates, which are of few sizes; games played are of many.
+        """
+        return self._apply(self._compiled, x, tower, training)
+
+    def _apply(
+        self, run: Callable[[Tensor, int, bool], Tensor], x: Tensor, tower: int, training: bool
+    ) -> Tensor:
+        with torch.autocast(
+            x.device.type, torch.bfloat16, enabled=self._arithmetic.precision == "bf16"
+        ):
+            return run(x, tower, training)
+
+    def _forward(self, x: Tensor, index: int, training: bool) -> Tensor:
+        tower, place = self._towers[index], self._places[index]
+        reader = Reader(
+            iter(self._views[place.views]),
+            self.statistics[:, place.statistics],
+            activation=tower.activation,
+            training=training,
+        )
+        return apply_tower(reader, tower, self._inputs, x)
+
+    @property
+    def observation_size(self) -> int:
+        """Return how many numbers of the points' observation it looks at, the first ones."""
+        return max(num_read(tower.encoder, self._inputs) for tower in self._towers)
+
+    @property
+    def inputs(self) -> Inputs:
+        """Return what the network sees."""
+        return self._inputs
+
+    def tensors_of(self, tower: int) -> tuple[list[Tensor], Tensor]:
+        """Return what a `Reader` of one tower takes: weights, layer after layer, and statistics.
+
+        Views (P, rows, columns) and (P, S) of the network's own, without gradients.
+        """
+        place = self._places[tower]
+        views = [view.detach() for view in self._views[place.views]]
+        return views, self.statistics[:, place.statistics]
+
+    @property
+    def towers(self) -> tuple[Tower, ...]:
+        """Return its towers, as they were first drawn."""
+        return self._towers
+
+    @property
+    def arithmetic(self) -> Arithmetic:
+        """Return how its products are computed."""
+        return self._arithmetic
+
+    @property
+    def structure(self) -> tuple[object, ...]:
+        """Return what two networks must share for one to take over the other's weights."""
+        drawn_alike = [replace(tower, init="uniform", last_scale=1.0) for tower in self._towers]
+        return (self._inputs, *drawn_alike)
+
+    def gradients(self, loss: Tensor) -> Tensor:
+        """Return the derivative of a scalar ``loss`` by every weight, float32 (P, W).
+
+        Weights that the loss does not depend on get 0.
+        """
+        parts = torch.autograd.grad(loss, self._views, materialize_grads=True)
+        return torch.cat([part.flatten(1) for part in parts], dim=1)
+
+    def follow_statistics(self, other: "Network", share: Tensor) -> None:
+        """Move batch norms' statistics by ``share`` float32 (P,) of the way to ``other``'s."""
+        if self.statistics.shape[1]:
+            self.statistics.lerp_(other.statistics, share[:, None])
+
+    def copy_(self, other: "Network") -> None:
+        """Take over the weights and statistics of ``other``."""
+        self.weights.copy_(other.weights)
+        self.statistics.copy_(other.statistics)
+
+    def copy_member_(self, member: int, other: "Network") -> None:
+        """Give one member the weights and statistics of ``other``, which has one."""
+        self.weights[member].copy_(other.weights[0])
+        self.statistics[member].copy_(other.statistics[0])
+
+    def like(self, num_members: int) -> "Network":
+        """Return a network of the same structure for another number of members, weights 0."""
+        keys = torch.zeros(num_members, dtype=torch.int64, device=self.weights.device)
+        other = Network(self._inputs, self._towers, self._arithmetic, Stream(keys, keys.clone()))
+        other.weights.zero_()
+        return other
+
+    def parts(self, bank: Tensor) -> dict[str, Tensor]:
+        """Return the views (P, rows, columns) of a tensor (P, W) that is laid out as the weights.
+
+        Named "LAYER.weight" and "LAYER.bias", with "TOWER." before where there are several.
+        """
+        named: dict[str, Tensor] = {}
+        for affine in self.layout.affines:
+            named[f"{affine.name}.weight"] = bank[:, affine.weight].unflatten(1, affine.shape)
+            named[f"{affine.name}.bias"] = bank[:, affine.bias].unflatten(1, (1, -1))
+        return named
+
+    def layers(self, member: int) -> dict[str, Tensor]:
+        """Return one member's tensors as torch.nn names and lays them out, layer after layer."""
+        tensors: dict[str, Tensor] = {}
+        statistics, parts = self.statistics[member], self.parts(self.weights[member : member + 1])
+        for affine in self.layout.affines:
+            weight, bias = parts[f"{affine.name}.weight"][0], parts[f"{affine.name}.bias"][0]
+            tensors[f"{affine.name}.weight"] = weight.T if affine.kind == "linear" else weight[0]
+            tensors[f"{affine.name}.bias"] = bias[0]
+            if affine.statistics is not None:
+                start, width = affine.statistics, affine.shape[1]
+                tensors[f"{affine.name}.running_mean"] = statistics[start : start + width]
+                tensors[f"{affine.name}.running_var"] = statistics[start + width :][:width]
+        return tensors
+
+    def set_layers(self, member: int, tensors: Mapping[str, Tensor]) -> None:
+        """Take over one member's tensors, named and laid out as `layers` gives them.
+
+        Raises:
+            ValueError: if they are of other names or shapes.
+        """
+        own = self.layers(member)  # views of the weights
+        shapes = {name: tuple(tensor.shape) for name, tensor in own.items()}
+        given = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+        if shapes != given:
+            raise ValueError(f"the network has the tensors {shapes}, but got {given}")
+        for name, tensor in own.items():
+            tensor.copy_(tensors[name])
+
+    def state(self) -> dict[str, Tensor]:
+        """Return the tensors that a checkpoint keeps, each with the member axis first."""
+        return {"weights": self.weights, "statistics": self.statistics}
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a tower's weights and statistics lie."""
+
+    views: slice
+    statistics: slice
+
+
+def _places(layout: WeightLayout) -> list[_Place]:
+    """Return the place of each tower among the views, two of a layer, and among the statistics."""
+    places, view, statistic = [], 0, 0
+    for items in layout.towers:
+        affines = [affine for item in items for affine in item.affines]
+        more = sum(2 * affine.shape[1] for affine in affines if affine.statistics is not None)
+        end = view + 2 * len(affines)
+        places.append(_Place(slice(view, end), slice(statistic, statistic + more)))
+        view, statistic = end, statistic + more
+    return places
