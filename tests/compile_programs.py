@@ -17,7 +17,7 @@ from triton.compiler import ASTSource
 
 from hpsearch.game.kernels import cuda, cuda_programs
 from hpsearch.game.rules import REWARDS
-from hpsearch.trainers.optim import adam_cuda, adam_program
+from hpsearch.trainers.optim import adam_cuda
 
 H200 = GPUTarget("cuda", 90, 32)
 SIZES = {"N": 20, "D": 3, "ROWS": 32, "BLOCK": 1, "REPOSITION": True}
@@ -56,5 +56,5 @@ for name in cuda_programs.__all__:
             compile_program(name, vars(cuda_programs)[name], SIZES | more)
 for has_target in (True, False):
     compile_program(
-        "adam", adam_program.update, {"HAS_TARGET": has_target, "BLOCK": adam_cuda.BLOCK}
+        "adam", adam_cuda.update_weights, {"HAS_TARGET": has_target, "BLOCK": adam_cuda.BLOCK}
     )

@@ -41,7 +41,7 @@ from torch import Tensor
 
 from hpsearch.game import rules
 from hpsearch.game.kernels import BACKENDS, default_backend
-from hpsearch.game.kernels.cpu_rows import (
+from hpsearch.game.kernels.cpu_loops import (
     Coordinates,
     Rows,
     copy_rows,

@@ -8,8 +8,7 @@ from kernel_states import device_of  # sets up triton's interpreter where there 
 from torch import Tensor
 
 from hpsearch.trainers.config.optim import AdamWArgs
-from hpsearch.trainers.optim import Adam, TargetWeights, Update
-from hpsearch.trainers.optim.adam import PASSES
+from hpsearch.trainers.optim import PASSES, Adam, TargetWeights, Update
 
 needs_triton = pytest.mark.skipif(find_spec("triton") is None, reason="triton is not installed")
 every_pass = pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from hpsearch.export.programs import (
     write_program,
 )
 from hpsearch.game import rules
-from hpsearch.game.kernels.cpu_rows import reduce_rows, unrolled
+from hpsearch.game.kernels.cpu_loops import reduce_rows, unrolled
 from hpsearch.game.rules import subset_bits
 from hpsearch.trainers.algorithms import build
 from hpsearch.trainers.config import read_config

@@ -67,7 +67,7 @@ def starts(num_games=500):
 
 
 def chosen(host):
-    return host.policy(starts(), torch.zeros(1, 500, 2), torch.zeros(1, 500))
+    return host.policy(starts(), None, torch.zeros(1, 500, 2), torch.zeros(1, 500))
 
 
 @pytest.mark.parametrize("algorithm", ["dqn", "ppo"])

@@ -11,10 +11,9 @@ from tape import TapeRecorder
 
 from hpsearch.game.kernels import BACKENDS, cpu
 from hpsearch.game.rules import HostActionEncoder
-from hpsearch.trainers import playing, trainer
+from hpsearch.trainers import optim, playing, trainer
 from hpsearch.trainers.algorithms import build
 from hpsearch.trainers.graphs import SWITCH, WARM_UPS, Graphs, recorder_of
-from hpsearch.trainers.optim import adam
 
 POOL = {
     "size": 3,
@@ -60,7 +59,7 @@ def on_tape(monkeypatch):
     recorder = TapeRecorder()
     compiled = SimpleNamespace(**{name: recorder.kernel(vars(cpu)[name]) for name in cpu.__all__})
     monkeypatch.setitem(BACKENDS, "cpu", compiled)
-    monkeypatch.setitem(adam.PASSES, "cpu", recorder.kernel(adam.PASSES["cpu"]))
+    monkeypatch.setitem(optim.PASSES, "cpu", recorder.kernel(optim.PASSES["cpu"]))
     monkeypatch.setattr(HostActionEncoder, "decode", recorder.kernel(HostActionEncoder.decode))
     for module in (trainer, playing):
         monkeypatch.setattr(module, "recorder_of", lambda device: recorder)

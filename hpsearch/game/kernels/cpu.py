@@ -14,7 +14,7 @@ from torch import Tensor
 
 from hpsearch.game import rules
 from hpsearch.game.kernels import cpu_loops
-from hpsearch.game.kernels.cpu_rows import unrolled
+from hpsearch.game.kernels.cpu_loops import unrolled
 from hpsearch.game.kernels.interface import GameState, Step, share_threads
 from hpsearch.game.rules import GameConfig, subset_bits
 

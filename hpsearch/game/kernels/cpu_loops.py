@@ -1,34 +1,375 @@
-"""The loops over games of the CPU backend, on flat arrays.
+"""The compiled code of the CPU backend: what is done to one game, and the loops over games.
 
-Axes: G games of all members, P members, B games of one, N points, D coordinates. For
-``coordinates`` see `cpu_rows`.
+``rows`` is the int32 array (N, D) of one game, worked on in place. The first ``count`` rows are
+points, and functions touch no other row, so everything costs what the points cost, of which a game
+soon has three or four. What the loops write points or observations to holds padding everywhere
+before: to fill memory as a whole is cheaper than to fill every game after its last point.
 
-What these loops write points or observations to holds padding everywhere before: to fill memory as
-a whole is cheaper than to fill every game after its last point.
+``coordinates``, from `unrolled`, are D of anything. The compiler knows the length of a tuple, as it
+does not know that of an array, and unrolls the loops over it.
+
+Axes: G games of all members, P members, B games of one, N points, D coordinates.
 """
+
+from typing import Any
 
 import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from hpsearch.game.kernels.cpu_rows import (
-    Coordinates,
-    Rows,
-    compact_rows,
-    copy_rows,
-    count_rows,
-    draw_start,
-    draw_words,
-    is_capped,
-    pad_rows,
-    reduce_rows,
-    reposition_rows,
-    scale_rows,
-    shift_rows,
-    zeillinger_action,
-)
+from hpsearch.game import random
 from hpsearch.game.kernels.interface import batched, scalar
-from hpsearch.game.random import WORDS_PER_BLOCK
+from hpsearch.game.random import MAX_ATTEMPTS, NUM_ROUNDS, WORDS_PER_BLOCK
+from hpsearch.game.rules import MAX_COORDINATE, PADDING
+
+Rows = NDArray[np.int32]
+Coordinates = tuple[int, ...] | NDArray[np.int64]
+
+SIMD_WIDTH = 8  # int32 numbers that AVX2 handles at once
+MAX_PAIRWISE = SIMD_WIDTH  # points that are compared in pairs: too few to fill vectors
+UNROLLED = (3, 4)  # coordinates of the usual games; each number of them costs a compilation
+
+
+def unrolled(dimension: int) -> Coordinates:
+    """Return coordinates for loops that are unrolled where D is usual.
+
+    For every length of a tuple all is compiled anew, which takes seconds; all other D share one
+    program.
+    """
+    return tuple(range(dimension)) if dimension in UNROLLED else np.arange(dimension)
+
+
+@scalar
+def reduce_rows(rows: Rows, count: int, coordinates: Coordinates) -> int:
+    """Apply `rules.newton_polytope` to the first ``count`` rows; return how many are left.
+
+    The rows after these hold anything.
+    """
+    if count > MAX_PAIRWISE:
+        kept = _keep_minimal(rows, count, coordinates)
+    else:
+        kept = 0
+        for candidate in range(count):
+            kept = _admit(rows, kept, candidate, coordinates)
+    _sort_descending(rows, kept, coordinates)
+    return kept
+
+
+@scalar
+def _admit(rows: Rows, kept: int, candidate: int, coordinates: Coordinates) -> int:
+    """Add a later row to the first ``kept`` rows, none of which is below another.
+
+    A candidate that lies above one of them is left out. Otherwise it replaces all above it.
+    """
+    for row in range(kept):
+        if _is_below(rows, row, candidate, coordinates):
+            return kept
+    remaining = 0
+    for row in range(kept):
+        if not _is_below(rows, candidate, row, coordinates):
+            _copy_row(rows, row, remaining, coordinates)
+            remaining += 1
+    _copy_row(rows, candidate, remaining, coordinates)
+    return remaining + 1
+
+
+@scalar
+def _is_below(rows: Rows, low: int, high: int, coordinates: Coordinates) -> bool:
+    """Say whether row ``low`` is componentwise at most row ``high``."""
+    below = True
+    for k in range(len(coordinates)):  # to the end: where it would break off cannot be foreseen
+        below &= rows[low, k] <= rows[high, k]
+    return below
+
+
+@scalar
+def _copy_row(rows: Rows, source: int, target: int, coordinates: Coordinates) -> None:
+    if source != target:
+        for k in range(len(coordinates)):
+            rows[target, k] = rows[source, k]
+
+
+@scalar
+def _keep_minimal(rows: Rows, count: int, coordinates: Coordinates) -> int:
+    """Do for many rows, as of a start, what `_admit` does for each of a few.
+
+    Every row that lies above no earlier one removes all that lie above it, itself excepted. In
+    columns the compiler compares it with `SIMD_WIDTH` others at once.
+    """
+    width = -(-count // SIMD_WIDTH) * SIMD_WIDTH
+    columns = np.empty((len(coordinates), width), dtype=np.int32)
+    above = np.zeros(width, dtype=np.int32)
+    for row in range(count):
+        for k in range(len(coordinates)):
+            columns[k, row] = rows[row, k]
+    for row in range(count):
+        if above[row] == 0:
+            for other in range(width):
+                is_above = np.int32(1)
+                for k in range(len(coordinates)):
+                    is_above &= np.int32(columns[k, row] <= columns[k, other])
+                above[other] |= is_above
+            above[row] = 0
+    kept = 0
+    for row in range(count):
+        if above[row] == 0:
+            _copy_row(rows, row, kept, coordinates)
+            kept += 1
+    return kept
+
+
+@scalar
+def _sort_descending(rows: Rows, count: int, coordinates: Coordinates) -> None:
+    """Insertion sort: the rows are few, and after a move almost in order."""
+    for end in range(1, count):
+        row = end
+        while row > 0 and _is_smaller(rows, row - 1, row, coordinates):
+            _swap_rows(rows, row - 1, row, coordinates)
+            row -= 1
+
+
+@scalar
+def _is_smaller(rows: Rows, first: int, second: int, coordinates: Coordinates) -> bool:
+    """Compare two rows lexicographically."""
+    for k in range(len(coordinates)):
+        if rows[first, k] != rows[second, k]:
+            return bool(rows[first, k] < rows[second, k])
+    return False
+
+
+@scalar
+def _swap_rows(rows: Rows, first: int, second: int, coordinates: Coordinates) -> None:
+    for k in range(len(coordinates)):
+        rows[first, k], rows[second, k] = rows[second, k], rows[first, k]
+
+
+@scalar
+def pad_rows(rows: NDArray[Any], first: int, last: int, coordinates: Coordinates) -> None:
+    """Fill the rows from ``first`` up to, but not including ``last`` with padding."""
+    for row in range(first, last):
+        for k in range(len(coordinates)):
+            rows[row, k] = PADDING
+
+
+@scalar
+def compact_rows(source: Rows, target: Rows, coordinates: Coordinates) -> int:
+    """Copy the points of ``source`` to the first rows of ``target``; return their number."""
+    count = 0
+    for row in range(source.shape[0]):
+        if source[row, 0] >= 0:
+            for k in range(len(coordinates)):
+                target[count, k] = source[row, k]
+            count += 1
+    return count
+
+
+@scalar
+def count_rows(rows: Rows) -> int:
+    """Return the number of points of a canonical game, which come first."""
+    count = 0
+    while count < rows.shape[0] and rows[count, 0] >= 0:
+        count += 1
+    return count
+
+
+@scalar
+def copy_rows(
+    source: NDArray[Any], target: NDArray[Any], count: int, coordinates: Coordinates
+) -> None:
+    """Copy the first ``count`` rows, padding included."""
+    for row in range(count):
+        for k in range(len(coordinates)):
+            target[row, k] = source[row, k]
+
+
+@scalar
+def shift_rows(rows: Rows, count: int, subset: int, axis: int, coordinates: Coordinates) -> None:
+    """Apply `rules.shift` to the first ``count`` rows; bit k of ``subset`` is coordinate k."""
+    for row in range(count):
+        total = 0  # int64: the sum of a few int32 cannot wrap
+        for k in range(len(coordinates)):
+            if (subset >> k) & 1:
+                total += rows[row, k]
+        rows[row, axis] = min(total, MAX_COORDINATE + 1)
+
+
+@scalar
+def reposition_rows(rows: Rows, count: int, coordinates: Coordinates) -> None:
+    """Apply `rules.reposition` to the first ``count`` rows."""
+    for k in range(len(coordinates)):
+        minimum = rows[0, k]
+        for row in range(1, count):
+            minimum = min(minimum, rows[row, k])
+        for row in range(count):
+            rows[row, k] -= minimum
+
+
+@scalar
+def is_capped(rows: Rows, count: int, coordinates: Coordinates) -> bool:
+    """Apply `rules.is_capped` to the first ``count`` rows."""
+    return _largest(rows, count, coordinates) > MAX_COORDINATE
+
+
+@scalar
+def scale_rows(
+    rows: Rows, count: int, scaled: NDArray[np.float32], coordinates: Coordinates
+) -> None:
+    """Apply `rules.observe` to the points among the first ``count`` rows."""
+    divisor = np.float32(_largest(rows, count, coordinates))
+    for row in range(count):
+        if rows[row, 0] >= 0:
+            for k in range(len(coordinates)):
+                scaled[row, k] = np.float32(rows[row, k]) / divisor
+
+
+@scalar
+def _largest(rows: Rows, count: int, coordinates: Coordinates) -> int:
+    """Return the largest coordinate of the first ``count`` rows, at least 1."""
+    largest = np.int32(1)
+    for row in range(count):
+        for k in range(len(coordinates)):
+            largest = max(largest, rows[row, k])
+    return largest  # type: ignore[return-value]
+
+
+WORST_KEY = np.iinfo(np.int64).max
+
+
+@scalar
+def zeillinger_action(rows: Rows) -> int:
+    """Choose the action for one canonical game."""
+    best_key = WORST_KEY
+    action = 0
+    for first in range(rows.shape[0]):
+        for second in range(first + 1, rows.shape[0]):
+            if rows[second, 0] < 0:
+                break
+            low, high = _extremes(rows, first, second)
+            key = _key(rows, first, second, low, high)
+            if key < best_key:
+                best_key, action = key, _pair_action(low, high)
+    return action
+
+
+@scalar
+def _extremes(rows: Rows, first: int, second: int) -> tuple[int, int]:
+    """Return where the difference of two rows is least and where greatest, first indices."""
+    low = high = 0
+    for k in range(1, rows.shape[1]):
+        value = _difference(rows, first, second, k)
+        if value < _difference(rows, first, second, low):
+            low = k
+        if value > _difference(rows, first, second, high):
+            high = k
+    return low, high
+
+
+@scalar
+def _key(rows: Rows, first: int, second: int, low: int, high: int) -> int:
+    """Order pairs by spread, then by how often the difference attains its extremes."""
+    least = _difference(rows, first, second, low)
+    greatest = _difference(rows, first, second, high)
+    dimension: int = rows.shape[1]
+    ties = 0
+    for k in range(dimension):
+        value = _difference(rows, first, second, k)
+        ties += int(value == least) + int(value == greatest)
+    return (greatest - least) * (2 * dimension + 1) + ties
+
+
+@scalar
+def _difference(rows: Rows, first: int, second: int, k: int) -> int:
+    return int(rows[first, k]) - int(rows[second, k])  # int64, which holds every difference
+
+
+@scalar
+def _pair_action(first: int, second: int) -> int:
+    if first == second:
+        return 0
+    return (1 << first) + (1 << second) - max(first, second) - 2
+
+
+# numba makes a float of uint64 and int64, so every constant is an uint64.
+WORD = np.uint64(random.WORD)
+WORD_BITS = np.uint64(32)
+LEFT_MULTIPLIER = np.uint64(random.MULTIPLIERS[0])
+RIGHT_MULTIPLIER = np.uint64(random.MULTIPLIERS[1])
+LOW_KEY_STEP = np.uint64(random.KEY_STEPS[0])
+HIGH_KEY_STEP = np.uint64(random.KEY_STEPS[1])
+SIMD_BLOCKS = 8  # blocks that a processor with AVX-512 handles at once
+
+
+@scalar
+def draw_words(key: int, counter: int, c2: int, c3: int, num_blocks: int) -> NDArray[np.uint64]:
+    """Encrypt counters of 64 bits in a row, each followed by two words, under a key of 64 bits.
+
+    Returns:
+        The words of at least ``num_blocks`` blocks, uint64 (blocks, 4).
+    """
+    # The compiler does several blocks at once, but those that are left over one by one.
+    words = np.empty(
+        (-(-num_blocks // SIMD_BLOCKS) * SIMD_BLOCKS, WORDS_PER_BLOCK), dtype=np.uint64
+    )
+    for block in range(len(words)):
+        low = np.uint64(counter + block)
+        w0, w1 = low & WORD, low >> WORD_BITS
+        w2, w3 = np.uint64(c2) & WORD, np.uint64(c3) & WORD
+        k0, k1 = np.uint64(key) & WORD, np.uint64(key) >> WORD_BITS
+        for _ in range(NUM_ROUNDS):
+            left, right = LEFT_MULTIPLIER * w0, RIGHT_MULTIPLIER * w2
+            w0, w2 = (right >> WORD_BITS) ^ w1 ^ k0, (left >> WORD_BITS) ^ w3 ^ k1
+            w1, w3 = right & WORD, left & WORD
+            k0, k1 = (k0 + LOW_KEY_STEP) & WORD, (k1 + HIGH_KEY_STEP) & WORD
+        words[block, 0] = w0
+        words[block, 1] = w1
+        words[block, 2] = w2
+        words[block, 3] = w3
+    return words
+
+
+@scalar
+def draw_start(
+    rows: Rows, key: int, lane: int, start: int, max_value: int, coordinates: Coordinates
+) -> int:
+    """Draw start ``start`` of a lane into the first of ``rows``; return how many points it has.
+
+    See `starts.random_starts`. The rows after these hold anything.
+    """
+    for attempt in range(MAX_ATTEMPTS):
+        _draw_coordinates(rows, key, lane, start, attempt, max_value, coordinates)
+        count = reduce_rows(rows, len(rows), coordinates)
+        if count > 1:
+            return count
+    _fill_simplest_start(rows, max_value, coordinates)
+    return 2
+
+
+@scalar
+def _fill_simplest_start(rows: Rows, max_value: int, coordinates: Coordinates) -> None:
+    """As `starts.simplest_start`."""
+    for row in range(2):
+        for k in range(len(coordinates)):
+            rows[row, k] = max_value if k == row else 0
+
+
+@scalar
+def _draw_coordinates(
+    rows: Rows,
+    key: int,
+    lane: int,
+    start: int,
+    attempt: int,
+    max_value: int,
+    coordinates: Coordinates,
+) -> None:
+    num_blocks = -(-rows.size // WORDS_PER_BLOCK)
+    words = draw_words(key, lane << 32, start, attempt, num_blocks).reshape(-1)
+    num_values = np.uint64(max_value + 1)
+    for row in range(len(rows)):
+        for k in range(len(coordinates)):
+            word = words[row * len(coordinates) + k]
+            rows[row, k] = (word * num_values) >> WORD_BITS
+
 
 Int32s = NDArray[np.int32]
 Int64s = NDArray[np.int64]

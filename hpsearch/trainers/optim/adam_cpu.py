@@ -1,4 +1,4 @@
-"""Adam on a CPU: one loop over the bank, shared among the threads. See `adam_reference.adam`."""
+"""Adam on a CPU: one loop over the bank, shared among the threads. See `reference.adam`."""
 
 import numba
 import numpy as np
@@ -24,7 +24,7 @@ def adam(
     hyperparameters: Hyperparameters,
     target: TargetWeights | None,
 ) -> None:
-    """Make an update that has been counted already; see `adam_reference.adam`."""
+    """Make an update that has been counted already; see `reference.adam`."""
     # Without a target network any bank does, as none of its rows moves.
     followed = target or TargetWeights(weights, update.lr.new_zeros(len(weights)))
     share_threads()

@@ -1,15 +1,7 @@
-"""What Adam computes (Kingma and Ba, arXiv 1412.6980, algorithm 1).
+"""What an optimizer is given, what every one does, and the formula of Adam.
 
-With weight decay it is AdamW (Loshchilov and Hutter, arXiv 1711.05101, algorithm 2).
-Axes: P members, W weights of one member.
-
-What every optimizer's formula begins and ends with.
-
-Axes: P members, W weights of one member.
-
-What an optimizer is given, and what every one does.
-
-Axes: P members, W weights of one member.
+Adam: Kingma and Ba, arXiv 1412.6980, algorithm 1; with weight decay it is AdamW, Loshchilov and
+Hutter, arXiv 1711.05101, algorithm 2. Axes: P members, W weights of one member.
 """
 
 from typing import NamedTuple, Protocol

@@ -1,0 +1,566 @@
+"""Configurations of hironaka.trainer as ours: an old one in, a complete one of ours out.
+
+Its keys are mandatory, but for lr_schedule, er_schedule and replay_buffer.deactivate; arguments of
+an optimizer that it may leave out have torch's defaults. A `Remark` says in one sentence what became
+of a key: keys that were never read are left out, numbers with a comma behind them are numbers.
+
+A step of theirs is one gradient step, and their rollout of T moves comes every U of them. Ours
+makes T / g moves and then U / g updates each step, g = gcd(T, U): the same moves for the same
+updates, evenly spread.
+"""
+
+import dataclasses
+import math
+import sys
+import types
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
+
+from hpsearch import yaml_file
+from hpsearch.errors import ConfigError
+from hpsearch.schema import Positive, Range, field_hints, read
+from hpsearch.trainers.config import read_config
+from hpsearch.trainers.config.optim import (
+    NonNegativeNumber,
+    PositiveNumber,
+    PositiveRate,
+    Rate,
+    RateBelowOne,
+)
+from hpsearch.trainers.config.players import ROLES, net_arch_faults
+from hpsearch.trainers.metrics import PANELS
+
+__all__ = ["CHANGED", "CHOSEN", "LEFT_OUT", "Converted", "Remark", "convert"]
+
+# What an old file says.
+
+
+@dataclass(frozen=True)
+class OldLrSchedule:
+    """How the learning rate moves, from initial_lr to optim.args.lr."""
+
+    mode: Literal["constant", "exponential", "inverse"]
+    initial_lr: PositiveNumber | None = None
+    rate: PositiveNumber | None = None
+
+    def check(self) -> Iterator[str]:
+        yield from _schedule_faults(self.mode, "initial_lr", self.initial_lr, self.rate)
+
+
+@dataclass(frozen=True)
+class OldErSchedule:
+    """How the exploration rate moves, from initial_er to er."""
+
+    mode: Literal["constant", "exponential"]
+    initial_er: PositiveRate | None = None
+    rate: PositiveNumber | None = None
+
+    def check(self) -> Iterator[str]:
+        yield from _schedule_faults(self.mode, "initial_er", self.initial_er, self.rate)
+
+
+def _schedule_faults(
+    mode: str, key: str, initial: float | None, rate: float | None
+) -> Iterator[str]:
+    if mode == "constant":
+        return
+    for name, value in ((key, initial), ("rate", rate)):
+        if value is None:
+            yield f"{name} is missing"
+    if mode == "exponential" and rate is not None and rate > 1:
+        yield f"rate must lie in (0, 1] for an exponential schedule, but is {rate!r}"
+
+
+@dataclass(frozen=True)
+class OldAdamArgs:
+    lr: PositiveNumber
+    betas: tuple[RateBelowOne, ...] = (0.9, 0.999)
+    eps: PositiveNumber = 1.0e-8
+    weight_decay: NonNegativeNumber = 0.0
+
+    def check(self) -> Iterator[str]:
+        if len(self.betas) != 2:
+            yield f"betas must hold two numbers, but holds {len(self.betas)}"
+
+
+@dataclass(frozen=True)
+class OldSGDArgs:
+    lr: PositiveNumber
+    momentum: RateBelowOne = 0.0
+    weight_decay: NonNegativeNumber = 0.0
+
+
+@dataclass(frozen=True)
+class OldAdam:
+    name: Literal["adam"]
+    args: OldAdamArgs
+    lr_schedule: OldLrSchedule | None = None
+
+
+@dataclass(frozen=True)
+class OldSGD:
+    name: Literal["sgd"]
+    args: OldSGDArgs
+    lr_schedule: OldLrSchedule | None = None
+
+
+@dataclass(frozen=True)
+class OldRole:
+    """A role (host or agent) that learns. A step is one gradient step."""
+
+    batch_size: Positive
+    initial_rollout_size: Positive
+    """games played before the first step"""
+    steps_before_rollout: Positive
+    """steps between two rollouts"""
+    steps_before_update_target: Positive
+    rollout_size: Positive
+    """games of a rollout, all from fresh starts"""
+    max_rollout_step: Positive
+    """moves of a rollout's game"""
+    optim: OldAdam | OldSGD
+    er: Rate
+    net_arch: tuple[Any, ...]
+    gamma: Rate
+    tau: PositiveRate
+    er_schedule: OldErSchedule | None = None
+
+    def check(self) -> Iterator[str]:
+        yield from net_arch_faults("net_arch", self.net_arch)
+
+
+@dataclass(frozen=True)
+class OldReplayBuffer:
+    type: Literal["base"]
+    buffer_size: Positive
+    use_cuda: bool
+    deactivate: bool = False
+
+
+@dataclass(frozen=True)
+class OldConfig:
+    use_tensorboard: bool
+    layerwise_logging: bool
+    log_time: bool
+    use_cuda: bool
+    scale_observation: bool
+    version_string: Any
+    dimension: Annotated[int, Range(low=2, high=16)]
+    max_num_points: Annotated[int, Range(low=2)]
+    max_value: Positive
+    max_grad_norm: PositiveNumber
+    replay_buffer: OldReplayBuffer
+    host: OldRole | None = None
+    agent: OldRole | None = None
+
+    def check(self) -> Iterator[str]:
+        if not self.roles():
+            yield "host or agent must be there to learn, but both are missing"
+
+    def roles(self) -> dict[str, OldRole]:
+        """Return the roles that learn, by name."""
+        named = {"host": self.host, "agent": self.agent}
+        return {name: role for name, role in named.items() if role is not None}
+
+
+Kind = Literal["changed", "left out", "chosen"]
+CHANGED: Final = "changed"
+LEFT_OUT: Final = "left out"
+CHOSEN: Final = "chosen"
+
+
+@dataclass(frozen=True)
+class Remark:
+    kind: Kind
+    """it has another meaning, it is gone, or the old file said nothing of it"""
+    key: str
+    """dotted; ours where it was chosen, else the old one"""
+    text: str
+
+
+def _tidy(hint: Any, data: Any, remarks: list[Remark], path: str = "") -> Any:
+    """Return ``data`` without what hironaka.trainer did not read; ``remarks`` tells of it."""
+    fields = _fields(hint)
+    if isinstance(data, Mapping) and fields:
+        kept = {}
+        for key, value in data.items():
+            place = f"{path}.{key}" if path else str(key)
+            if key in fields:
+                kept[key] = _tidy(fields[key], value, remarks, place)
+            else:
+                why = "hironaka.trainer does not read it either"
+                if place.endswith(".optim.lr"):
+                    why = "was never read; the learning rate is optim.args.lr"
+                remarks.append(Remark(LEFT_OUT, place, why))
+        return kept
+    if isinstance(data, str) and data.rstrip().endswith(","):
+        return _without_comma(data, remarks, path)
+    return data
+
+
+def _fields(hint: Any) -> dict[str, Any]:
+    """Return the fields of a dataclass, or of all dataclasses of a union."""
+    if dataclasses.is_dataclass(hint):
+        cls: Any = hint
+        return dict(field_hints(cls))
+    if get_origin(hint) is Annotated:
+        return _fields(get_args(hint)[0])
+    fields: dict[str, Any] = {}
+    if get_origin(hint) in (Union, types.UnionType):
+        for option in get_args(hint):
+            for name, own in _fields(option).items():
+                fields[name] = fields[name] | own if name in fields else own
+    return fields
+
+
+def _without_comma(text: str, remarks: list[Remark], path: str) -> Any:
+    try:
+        value = yaml_file.parse(text.rstrip()[:-1])
+    except ConfigError:
+        return text
+    if isinstance(value, bool | int | float):
+        sentence = f"the comma made it the text {text!r}; it is read as {value!r}"
+        remarks.append(Remark(CHANGED, path, sentence))
+        return value
+    return text
+
+
+@dataclass(frozen=True)
+class OldPace:
+    rollout_length: int
+    """moves a step of ours"""
+    updates_per_step: int
+    """gradient steps, which are their steps, a step of ours"""
+
+    def steps(self, old_steps: int) -> int:
+        """Return how many of our steps make so many gradient steps, rounded, at least 1."""
+        return max(1, round(old_steps / self.updates_per_step))
+
+    def factor(self, old_rate: float) -> float:
+        """Return the factor a step of ours of what shrinks by ``old_rate`` a gradient step."""
+        return _short(max(old_rate**self.updates_per_step, sys.float_info.min))
+
+    def inverse_rate(self, old_rate: float) -> float:
+        """Return the rate of an inverse schedule: rate / (t + rate / initial), t in our steps."""
+        return _short(old_rate / self.updates_per_step)
+
+    def tau(self, role: OldRole) -> float:
+        """Return the share that takes over as much; several old updates may fall into one."""
+        times = self.updates_per_step / role.steps_before_update_target
+        return _short(1 - (1 - role.tau) ** times) if times > 1 else role.tau
+
+    def first_batch(self, role: OldRole) -> int:
+        """Return the steps without updates until a batch of transitions has been played."""
+        return math.ceil(role.batch_size / (role.rollout_size * self.rollout_length)) - 1
+
+
+def pace_of(role: OldRole) -> OldPace:
+    common = math.gcd(role.max_rollout_step, role.steps_before_rollout)
+    return OldPace(role.max_rollout_step // common, role.steps_before_rollout // common)
+
+
+def _short(number: float) -> float:
+    # Without the digits that only rounding made.
+    return float(f"{number:.10g}")
+
+
+OLD_STEPS: Final = 100_000
+"""gradient steps; the old number was an argument of train(), and this one was much used"""
+SCRIPTED: Final = {"host": "random", "agent": "choose_first"}
+"""who plays a role that does not learn"""
+CHECKPOINT: Final = {
+    "interval": 0,
+    "seconds": None,
+    "keep_last": 2,
+    "best": None,
+    "resume": "auto",
+    "warm_start": None,
+}
+MONITOR: Final = {
+    "interval": 0,
+    "training_log": True,
+    "tensorboard": False,
+    "layer_statistics": False,
+    "timings": False,
+    "resources": False,
+    "prometheus": None,
+    "profiler": None,
+    "max_loss": None,
+    "hang_timeout": None,
+}
+
+
+@dataclass(frozen=True)
+class Converted:
+    config: dict[str, Any]
+    """plain and complete"""
+    remarks: tuple[Remark, ...]
+
+
+def convert(data: object, *, source: str) -> Converted:
+    """Return the configuration that does what an old one, as plain data, meant to do.
+
+    Raises:
+        ConfigError: listing every missing or wrong key of the old file by its old name.
+    """
+    remarks: list[Remark] = []
+    old: OldConfig = read(OldConfig, _tidy(OldConfig, data, remarks), source=source)
+    pace = pace_of(next(iter(old.roles().values())))
+    config = _config(old, pace)
+    read_config(config, source=source)
+    return Converted(config, (*remarks, *_changes(old, pace, config)))
+
+
+def _config(old: OldConfig, pace: OldPace) -> dict[str, Any]:
+    roles = old.roles().values()
+    return {
+        "algorithm": "dqn",
+        "seed": 1,
+        "device": "cuda" if old.use_cuda else "cpu",
+        "precision": "fp32",
+        "compile": "off",
+        "deterministic": False,
+        "detect_anomaly": False,
+        "steps": pace.steps(OLD_STEPS),
+        "dimension": old.dimension,
+        "max_num_points": old.max_num_points,
+        "max_value": old.max_value,
+        "max_steps": max(role.max_rollout_step for role in roles),
+        "reposition": True,
+        "reward": "terminal",
+        "rollout_length": pace.rollout_length,
+        "updates_per_step": pace.updates_per_step,
+        "learning_starts": max(pace.first_batch(role) for role in roles),
+        "host": _player("host", old, pace),
+        "agent": _player("agent", old, pace),
+        "opponents": None,
+        "replay_buffer": {
+            "buffer_size": max(old.replay_buffer.buffer_size, *(r.rollout_size for r in roles)),
+            "save": False,
+            "prioritised": None,
+        },
+        "dqn": {"double": False, "dueling": False, "n_step": 1, "minimax": False},
+        "evaluation": _evaluation(old, pace),
+        "checkpoint": CHECKPOINT | {"interval": pace.steps(10_000)},
+        "monitor": MONITOR | {"interval": pace.steps(100), **_switches(old)},
+    }
+
+
+def _evaluation(old: OldConfig, pace: OldPace) -> dict[str, Any]:
+    opponents = [name for role in old.roles() for name in PANELS[role]]
+    return {
+        "interval": pace.steps(1000),
+        "num_games": 500,
+        "final_num_games": 4000,
+        "max_steps": 100,
+        "er": 0.05,
+        "opponents": list(dict.fromkeys(opponents)),
+    }
+
+
+def _switches(old: OldConfig) -> dict[str, bool]:
+    """Return the old switches of the monitor by our names."""
+    return {
+        "tensorboard": old.use_tensorboard,
+        "layer_statistics": old.layerwise_logging,
+        "timings": old.log_time,
+    }
+
+
+def _player(name: str, old: OldConfig, pace: OldPace) -> dict[str, Any]:
+    role = old.roles().get(name)
+    if role is None:
+        return {"player": SCRIPTED[name]}
+    er = role.er_schedule or OldErSchedule("constant")
+    return {
+        "encoder": {"name": "flatten", "num_points": old.max_num_points},
+        "net_arch": list(role.net_arch),
+        "activation": "relu",
+        "optim": _optim(role.optim, pace),
+        "max_grad_norm": old.max_grad_norm,
+        "gamma": role.gamma,
+        "rollout_size": role.rollout_size,
+        "batch_size": role.batch_size,
+        "er": role.er,
+        "er_schedule": _schedule(er.mode, er.initial_er, er.rate, pace),
+        "tau": pace.tau(role),
+        "steps_before_update_target": pace.steps(role.steps_before_update_target),
+        "huber_delta": 1.0,
+    }
+
+
+def _optim(optim: OldAdam | OldSGD, pace: OldPace) -> dict[str, Any]:
+    args: dict[str, float]
+    if isinstance(optim, OldAdam):
+        beta1, beta2 = optim.args.betas
+        args = {"lr": optim.args.lr, "beta1": beta1, "beta2": beta2, "eps": optim.args.eps}
+    else:
+        args = dataclasses.asdict(optim.args)
+    old = optim.lr_schedule or OldLrSchedule("constant")
+    schedule = _schedule(old.mode, old.initial_lr, old.rate, pace)
+    return {"name": optim.name, "args": args, "lr_schedule": schedule}
+
+
+def _schedule(
+    mode: str, initial: float | None, rate: float | None, pace: OldPace
+) -> dict[str, Any]:
+    if initial is None or rate is None or mode == "constant":
+        return {"mode": "constant"}
+    converted = pace.inverse_rate(rate) if mode == "inverse" else pace.factor(rate)
+    return {"mode": mode, "initial": initial, "rate": converted}
+
+
+# What its user should know.
+
+BYTES_OF_A_COORDINATE = 4
+POSITIONS_OF_A_TRANSITION = 2
+LARGE_BUFFER = 4e9
+
+
+def _changes(old: OldConfig, pace: OldPace, config: Mapping[str, Any]) -> Iterator[Remark]:
+    """Yield what changed meaning, what is left out, what had to be chosen."""
+    yield from _of_the_game(old)
+    for name, role in old.roles().items():
+        yield from _of_a_role(name, role, pace)
+    yield from _of_the_buffer(old, config)
+    yield from _of_the_monitor(old)
+    yield from _chosen(old, config)
+
+
+def _of_the_game(old: OldConfig) -> Iterator[Remark]:
+    yield Remark(
+        CHANGED,
+        "max_value",
+        f"a start may hold {old.max_value} itself, as in hironaka.trainer; the validator, the gym "
+        f"environments and the JAX code of hironaka stop at {old.max_value - 1}",
+    )
+    if old.scale_observation:
+        meaning = "always on, and of what networks see alone: the game stays in whole numbers"
+    else:
+        meaning = "was false; networks here always see points divided by the largest coordinate"
+    yield Remark(CHANGED, "scale_observation", meaning)
+    yield Remark(
+        LEFT_OUT, "version_string", "hpsearch train --name names a run, its folder says the rest"
+    )
+
+
+def _of_a_role(name: str, role: OldRole, pace: OldPace) -> Iterator[Remark]:
+    yield from _of_rollouts(name, role, pace)
+    yield from _of_the_optimizer(name, role)
+    er = role.er_schedule
+    if er is not None and er.mode == "exponential" and er.rate is not None:
+        text = f"moves every step; it stood still within a call of train(); {_half(er.rate)}"
+        yield Remark(CHANGED, f"{name}.er_schedule", text)
+    text = "explores legal actions alone"
+    if name == "agent":
+        text += "; it used to draw coordinates that the host had not chosen, which wasted the move"
+    yield Remark(CHANGED, f"{name}.er", text)
+    target = role.steps_before_update_target
+    if pace.updates_per_step > 1:
+        yield Remark(
+            CHANGED,
+            f"{name}.steps_before_update_target, tau",
+            f"{target} gradient steps are {pace.steps(target)} steps of "
+            f"{pace.updates_per_step} updates; tau is {pace.tau(role):g}",
+        )
+    yield Remark(
+        CHANGED,
+        f"{name}.net_arch",
+        "begins with a linear layer; a ReLU before it used to make absent points look like "
+        "points at the origin",
+    )
+
+
+def _of_rollouts(name: str, role: OldRole, pace: OldPace) -> Iterator[Remark]:
+    text = (
+        f"{role.rollout_size} games go on all the time, each of at most max_steps moves, and one "
+        f"that ends begins anew; a step is {pace.rollout_length} of their moves and "
+        f"{pace.updates_per_step} gradient steps"
+    )
+    if pace != pace_of(role):
+        text += f"; the host decides, the {name} had another pace"
+    yield Remark(CHANGED, f"{name}.rollout_size, max_rollout_step, steps_before_rollout", text)
+    yield Remark(
+        LEFT_OUT,
+        f"{name}.initial_rollout_size",
+        "learning begins as soon as a batch has been played (learning_starts), because schedules "
+        "count those steps too",
+    )
+
+
+def _of_the_optimizer(name: str, role: OldRole) -> Iterator[Remark]:
+    optim = role.optim
+    if (schedule := optim.lr_schedule) is not None and schedule.mode != "constant":
+        yield Remark(
+            CHANGED,
+            f"{name}.optim.lr_schedule",
+            "moves every step; it stood still within a call of train(), so one long call trained "
+            f"at initial_lr throughout; {_pace_of_decay(schedule)}",
+        )
+    if isinstance(optim, OldAdam) and optim.args.weight_decay:
+        yield Remark(
+            LEFT_OUT,
+            f"{name}.optim.args.weight_decay",
+            "Adam has none here; adamw takes it away from the weights directly",
+        )
+
+
+def _pace_of_decay(schedule: OldLrSchedule) -> str:
+    assert schedule.rate is not None
+    assert schedule.initial_lr is not None
+    if schedule.mode == "exponential":
+        return _half(schedule.rate)
+    return f"it is halved after {schedule.rate / schedule.initial_lr:.0f} gradient steps"
+
+
+def _half(rate: float) -> str:
+    if rate == 1:
+        return "its rate of 1 keeps it where it begins"
+    return f"half of its way is gone after {math.log(0.5) / math.log(rate):.0f} gradient steps"
+
+
+def _of_the_buffer(old: OldConfig, config: Mapping[str, Any]) -> Iterator[Remark]:
+    if old.replay_buffer.use_cuda != old.use_cuda:
+        text = f"the buffer lies where training runs, device: {config['device']}"
+        yield Remark(CHANGED, "replay_buffer.use_cuda", text)
+    if old.replay_buffer.deactivate:
+        text = "Q-learning always learns from a buffer"
+        yield Remark(LEFT_OUT, "replay_buffer.deactivate", text)
+    numbers = POSITIONS_OF_A_TRANSITION * old.max_num_points * old.dimension
+    size = config["replay_buffer"]["buffer_size"] * numbers * BYTES_OF_A_COORDINATE
+    if size * len(old.roles()) > LARGE_BUFFER:
+        yield Remark(
+            CHANGED,
+            "replay_buffer.buffer_size",
+            f"room for all of it is taken at the start, about {size / 1e9:.0f} GB for each role "
+            "that learns; a smaller one may do",
+        )
+
+
+def _of_the_monitor(old: OldConfig) -> Iterator[Remark]:
+    old_keys = ("use_tensorboard", "layerwise_logging", "log_time")
+    for key, (name, value) in zip(old_keys, _switches(old).items(), strict=True):
+        yield Remark(CHANGED, key, f"is monitor.{name}: {str(value).lower()}")
+
+
+def _chosen(old: OldConfig, config: Mapping[str, Any]) -> Iterator[Remark]:
+    updates = config["steps"] * config["updates_per_step"]
+    sentences = {
+        "steps": f"{config['steps']}, which are {updates} gradient steps; it was an argument of "
+        "train()",
+        "seed": "1; there was none",
+        "reposition": "true; keeps numbers small, game lengths stay the same",
+        "dqn.double": "false, as it was in spite of the name DDQN; true is better",
+        **{
+            name: f"the scripted player {config[name]['player']}; the old {name} was passed in code"
+            for name in ROLES
+            if name not in old.roles()
+        },
+        "evaluation": f"every {config['evaluation']['interval']} steps; more games than 100, so "
+        "less noise",
+        "checkpoint": "without the replay buffer, as before; replay_buffer.save: true resumes bit "
+        "for bit",
+    }
+    for key, text in sentences.items():
+        yield Remark(CHOSEN, key, text)
