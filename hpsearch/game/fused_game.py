@@ -25,7 +25,7 @@ class FusedGame:
         points: int32 (P, B, N, D), the present positions, never over.
         lengths: int32 (P, B), the moves made in each game so far.
         starts: int64 (P, B), the number of each lane's present start.
-        keys: int64 (P,), from `philox.derive_key`.
+        keys: int64 (P,), from `random.derive_key`.
         observation: float32 (P, B, N * D), what the hosts see of ``points``; (P, B, 0) for a game
             that does not observe.
     """

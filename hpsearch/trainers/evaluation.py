@@ -95,9 +95,7 @@ class Evaluation:
 
     def __or__(self, other: "Evaluation") -> "Evaluation":
         return Evaluation(
-            self.metrics | other.metrics,
-            self.games | other.games,
-            self.entropies | other.entropies,
+            self.metrics | other.metrics, self.games | other.games, self.entropies | other.entropies
         )
 
 

@@ -1,7 +1,7 @@
 """Configurations of hironaka.trainer as ours: an old one in, a complete one of ours out.
 
 Its keys are mandatory, but for lr_schedule, er_schedule and replay_buffer.deactivate; arguments of
-an optimizer that it may leave out have torch's defaults. A `Remark` says in one sentence what became
+an optimizer that it may leave out have torch's defaults. A `Remark` says in a sentence what became
 of a key: keys that were never read are left out, numbers with a comma behind them are numbers.
 
 A step of theirs is one gradient step, and their rollout of T moves comes every U of them. Ours

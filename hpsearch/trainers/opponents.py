@@ -241,10 +241,7 @@ class Snapshots:
         known = (self.taken >= 0) | (self._count == 0)[:, None]
         is_agent = self._role == "agent"
         hardest = self.result.amin(dim=1) if is_agent else (self.result * known).amax(dim=1)
-        new = {
-            self.taken: step[:, None],
-            self.result: hardest[:, None],
-        }
+        new = {self.taken: step[:, None], self.result: hardest[:, None]}
         for ring, value in new.items():
             ring.scatter_(1, place, torch.where(due[:, None], value, ring.gather(1, place)))
         for bank, own in ((self._weights, source.weights), (self._statistics, source.statistics)):

@@ -1,7 +1,7 @@
 """The backend for a CPU: numba loops over the live points of each game, shared among threads.
 
-This file turns tensors into arrays; the loops are in `cpu_loops`, what they do to one game in
-`cpu_rows`, `cpu_philox` and `cpu_zeillinger`. Nothing is compiled before its first call.
+The functions of `interface.Backend`: this file turns tensors into arrays for the loops in
+`cpu_loops`. Nothing is compiled before its first call.
 """
 
 from functools import cache
@@ -22,7 +22,6 @@ __all__ = ["move", "newton_polytope", "observe", "random_starts", "step", "unifo
 
 
 def newton_polytope(points: Tensor) -> Tensor:
-    """Reduce every game; see `rules.newton_polytope`."""
     result = torch.full(points.shape, rules.PADDING, dtype=torch.int32)
     share_threads()
     cpu_loops.newton_polytope(_games(points), _games(result), unrolled(points.shape[-1]))
@@ -30,7 +29,6 @@ def newton_polytope(points: Tensor) -> Tensor:
 
 
 def move(points: Tensor, subset: Tensor, axis: Tensor, reposition: bool) -> tuple[Tensor, Tensor]:
-    """Play one move, and reposition where that is asked for; see `Backend.move`."""
     rules.check_move(subset, axis)
     batch = points.shape[:-2]
     bits = (subset.long() << torch.arange(points.shape[-1])).sum(-1)
@@ -50,7 +48,6 @@ def move(points: Tensor, subset: Tensor, axis: Tensor, reposition: bool) -> tupl
 
 
 def observe(points: Tensor) -> Tensor:
-    """Scale every game to [0, 1]; see `rules.observe`."""
     result = torch.full(points.shape, float(rules.PADDING))
     share_threads()
     cpu_loops.observe(_games(points), _games(result), unrolled(points.shape[-1]))
@@ -60,21 +57,15 @@ def observe(points: Tensor) -> Tensor:
 def random_starts(
     keys: Tensor, starts: Tensor, *, num_points: int, dimension: int, max_value: int
 ) -> Tensor:
-    """Draw start positions; see `starts.random_starts`."""
     result = torch.empty((*starts.shape, num_points, dimension), dtype=torch.int32)
     share_threads()
     cpu_loops.random_starts(
-        _flat(keys),
-        starts.contiguous().numpy(),
-        max_value,
-        _games(result),
-        unrolled(dimension),
+        _flat(keys), starts.contiguous().numpy(), max_value, _games(result), unrolled(dimension)
     )
     return result
 
 
 def uniform(keys: Tensor, counters: Tensor, num_numbers: int) -> Tensor:
-    """Draw numbers in [0, 1); see `philox.uniform`."""
     result = torch.empty((len(keys), num_numbers), dtype=torch.float32)
     share_threads()
     cpu_loops.uniform(_flat(keys), _flat(counters), result.numpy())
@@ -82,7 +73,6 @@ def uniform(keys: Tensor, counters: Tensor, num_numbers: int) -> Tensor:
 
 
 def zeillinger(points: Tensor) -> Tensor:
-    """Choose Zeillinger's actions; see `zeillinger.zeillinger`."""
     result = torch.empty(points.shape[:-2], dtype=torch.int64)
     share_threads()
     cpu_loops.zeillinger(_games(points), _flat(result))
@@ -90,7 +80,6 @@ def zeillinger(points: Tensor) -> Tensor:
 
 
 def step(state: GameState, host_action: Tensor, agent_axis: Tensor, config: GameConfig) -> Step:
-    """Play one move in every game and start again those that ended; see `Backend.step`."""
     subsets = _subset_bits(config.dimension)
     actions, axes = _flat(host_action), _flat(agent_axis)
     _check_moves(subsets, actions, axes)

@@ -333,7 +333,7 @@ def draw_start(
 ) -> int:
     """Draw start ``start`` of a lane into the first of ``rows``; return how many points it has.
 
-    See `starts.random_starts`. The rows after these hold anything.
+    See `random.random_starts`. The rows after these hold anything.
     """
     for attempt in range(MAX_ATTEMPTS):
         _draw_coordinates(rows, key, lane, start, attempt, max_value, coordinates)
@@ -346,7 +346,7 @@ def draw_start(
 
 @scalar
 def _fill_simplest_start(rows: Rows, max_value: int, coordinates: Coordinates) -> None:
-    """As `starts.simplest_start`."""
+    """As `random.simplest_start`."""
     for row in range(2):
         for k in range(len(coordinates)):
             rows[row, k] = max_value if k == row else 0
@@ -551,7 +551,7 @@ def step(
 
 @scalar
 def _host_reward(kind: int, num_removed: int, num_points: int, done: bool) -> float:
-    """Apply one of `rewards.REWARDS`; float32."""
+    """Apply one of `rules.REWARDS`; float32."""
     if kind == TERMINAL:
         return np.float32(done)  # type: ignore[return-value]
     if kind == STEP_PENALTY:

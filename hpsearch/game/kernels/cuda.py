@@ -1,9 +1,8 @@
 """The backend for a GPU: Triton programs, one launch an operator, none of which waits.
 
-This file turns tensors into launches; the programs are in `cuda_operators`, `cuda_step` and
-`cuda_zeillinger`, what they are made of in `cuda_rows` and `cuda_starts`. triton is imported by
-the first call. With TRITON_INTERPRET=1 set before that, its interpreter runs the programs on the
-CPU: slowly, but exactly.
+The functions of `interface.Backend`: this file turns tensors into launches of `cuda_programs`,
+which imports triton at the first call. With TRITON_INTERPRET=1 set before that, its interpreter
+runs the programs on the CPU: slowly, but exactly.
 
 A program is one warp, with a row of a game in each lane: 32 / ROWS games, or one. Then other rows
 are a shuffle away, the loops over rows end with these games' last point, and a new start is drawn
@@ -37,7 +36,6 @@ INTERPRETED_LANES: Final = 2**17
 
 
 def newton_polytope(points: Tensor) -> Tensor:
-    """Reduce every game; see `rules.newton_polytope`."""
     points = points.contiguous()
     result = torch.empty_like(points)
     launch = _launch(points)
@@ -49,7 +47,6 @@ def newton_polytope(points: Tensor) -> Tensor:
 
 
 def move(points: Tensor, subset: Tensor, axis: Tensor, reposition: bool) -> tuple[Tensor, Tensor]:
-    """Play one move, and reposition where that is asked for; see `Backend.move`."""
     rules.check_move(subset, axis)
     batch = points.shape[:-2]
     points = points.contiguous()
@@ -73,7 +70,6 @@ def move(points: Tensor, subset: Tensor, axis: Tensor, reposition: bool) -> tupl
 
 
 def observe(points: Tensor) -> Tensor:
-    """Scale every game to [0, 1]; see `rules.observe`."""
     points = points.contiguous()
     result = torch.empty(points.shape, dtype=torch.float32, device=points.device).flatten(-2)
     launch = _launch(points)
@@ -87,7 +83,6 @@ def observe(points: Tensor) -> Tensor:
 def random_starts(
     keys: Tensor, starts: Tensor, *, num_points: int, dimension: int, max_value: int
 ) -> Tensor:
-    """Draw start positions; see `starts.random_starts`."""
     shape = (*starts.shape, num_points, dimension)
     result = torch.empty(shape, dtype=torch.int32, device=starts.device)
     launch = _launch(result)
@@ -106,7 +101,6 @@ def random_starts(
 
 
 def uniform(keys: Tensor, counters: Tensor, num_numbers: int) -> Tensor:
-    """Draw numbers in [0, 1); see `philox.uniform`."""
     result = torch.empty((len(keys), num_numbers), dtype=torch.float32, device=keys.device)
     total = len(keys) * num_blocks(num_numbers)
     block = min(_power_of_two(total), INTERPRETED_LANES) if _is_interpreted(keys.device) else 128
@@ -118,7 +112,6 @@ def uniform(keys: Tensor, counters: Tensor, num_numbers: int) -> Tensor:
 
 
 def zeillinger(points: Tensor) -> Tensor:
-    """Choose Zeillinger's actions; see `zeillinger.zeillinger`."""
     points = points.contiguous()
     result = torch.empty(points.shape[:-2], dtype=torch.int64, device=points.device)
     launch = _launch(points)
@@ -130,7 +123,6 @@ def zeillinger(points: Tensor) -> Tensor:
 
 
 def step(state: GameState, host_action: Tensor, agent_axis: Tensor, config: GameConfig) -> Step:
-    """Play one move in every game and start again those that ended; see `Backend.step`."""
     if host_action.device.type == "cpu":  # the interpreter knows no assertions
         rules.check_move(HostActionEncoder(config.dimension).decode(host_action), agent_axis)
     result = Step(

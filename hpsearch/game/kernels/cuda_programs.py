@@ -239,7 +239,7 @@ def write_starts(
 
     With OBSERVES also what it looks like to ``observation``, float32 of the same shape.
 
-    As `starts.random_starts`. What is over is drawn again as long as the block has such a game.
+    As `random.random_starts`. What is over is drawn again as long as the block has such a game.
     """
     pending = chosen
     attempt = 0
@@ -299,7 +299,7 @@ def _draw(
 
 @triton.jit
 def _simplest_start(rows: tl.tensor, max_value: tl.tensor, D: tl.constexpr) -> tl.tuple:
-    """Return `starts.simplest_start` for every game; ``rows`` (BLOCK, ROWS) are their numbers."""
+    """Return `random.simplest_start` for every game; ``rows`` (BLOCK, ROWS) are their numbers."""
     simplest = ()
     for k in tl.static_range(D):
         coordinate = tl.where(rows == k, max_value, 0)
@@ -537,7 +537,7 @@ def _move(
 def _host_reward(
     REWARD: tl.constexpr, num_removed: tl.tensor, done: tl.tensor, N: tl.constexpr
 ) -> tl.tensor:
-    """Apply one of `rewards.REWARDS`; float32 (BLOCK,)."""
+    """Apply one of `rules.REWARDS`; float32 (BLOCK,)."""
     if REWARD == "terminal":
         return done.to(tl.float32)
     elif REWARD == "step_penalty":
@@ -632,7 +632,7 @@ def _pair(points: tl.tuple, j: tl.tensor, D: tl.constexpr) -> tuple[tl.tensor, t
 
 @triton.jit
 def _pair_action(first: tl.tensor, second: tl.tensor) -> tl.tensor:
-    """As `zeillinger.pair_action`, int32."""
+    """As `rules.pair_action`, int32."""
     ones = first * 0 + 1
     index = (ones << first) + (ones << second) - tl.maximum(first, second) - 2
     return tl.where(first == second, 0, index)

@@ -1,12 +1,6 @@
-"""What a backend is. A module with these functions is one.
+"""What a backend is: a module with the functions of `Backend`; how CPU code is compiled.
 
 Axes: P members, B games, N points, D coordinates; ``...`` any batch shape.
-
-How the functions of the CPU backend are compiled: lazily, once, and kept on disk.
-
-numba has no type stubs; these two decorators keep the types of what they compile.
-
-How many threads the compiled loops of the CPU backends use.
 """
 
 from collections.abc import Callable
@@ -57,7 +51,7 @@ class Step(NamedTuple):
 
 
 class Backend(Protocol):
-    """The operators of `rules`, `starts`, `philox` and `zeillinger`, and all of a step at once."""
+    """The operators of `rules` and `random`, and all of a step at once."""
 
     def newton_polytope(self, points: Tensor) -> Tensor:
         """As `rules.newton_polytope`."""
@@ -78,13 +72,13 @@ class Backend(Protocol):
     def random_starts(
         self, keys: Tensor, starts: Tensor, *, num_points: int, dimension: int, max_value: int
     ) -> Tensor:
-        """As `starts.random_starts`."""
+        """As `random.random_starts`."""
 
     def uniform(self, keys: Tensor, counters: Tensor, num_numbers: int) -> Tensor:
-        """As `philox.uniform`."""
+        """As `random.uniform`."""
 
     def zeillinger(self, points: Tensor) -> Tensor:
-        """As `zeillinger.zeillinger`."""
+        """As `rules.zeillinger`."""
 
     def step(
         self, state: GameState, host_action: Tensor, agent_axis: Tensor, config: GameConfig
@@ -102,6 +96,8 @@ class Backend(Protocol):
         """
 
 
+# numba has no type stubs; these two decorators keep the types of what they compile: lazily, once,
+# and kept on disk.
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
