@@ -37,7 +37,7 @@ def all_coord_host(points: Tensor, noise: Tensor) -> Tensor:
 
 
 def zeillinger_host(points: Tensor, noise: Tensor) -> Tensor:
-    """Choose by `hpsearch.game.zeillinger`."""
+    """Choose by `rules.zeillinger`."""
     return BACKENDS[default_backend(points.device)].zeillinger(points)
 
 
