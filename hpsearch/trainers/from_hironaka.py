@@ -546,7 +546,7 @@ def _of_the_monitor(old: OldConfig) -> Iterator[Remark]:
 
 def _chosen(old: OldConfig, config: Mapping[str, Any]) -> Iterator[Remark]:
     updates = config["steps"] * config["updates_per_step"]
-    sentences = {
+    sentences: dict[str, str] = {
         "steps": f"{config['steps']}, which are {updates} gradient steps; it was an argument of "
         "train()",
         "seed": "1; there was none",

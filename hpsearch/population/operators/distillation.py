@@ -5,7 +5,7 @@ Day, Lio, Proximal distilled evolutionary reinforcement learning, arXiv 1906.098
 actions. Or what they think together, whose errors partly cancel (Anschel, Baram, Shimkin,
 Averaged-DQN, arXiv 1611.01929), in one network (Hinton, Vinyals, Dean, Distilling the knowledge in
 a neural network, arXiv 1503.02531). Weights never mix, so parents and child may differ in shape and
-in algorithm: a network of one tower values actions, one of two is an actor-critic (`policies.style`).
+in algorithm: a network of one tower values actions, one of two is an actor-critic (`style`).
 Q-values teach and learn as policies by their softmax (Rusu et al., Policy distillation, arXiv
 1511.06295).
 
