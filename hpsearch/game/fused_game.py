@@ -63,25 +63,17 @@ class FusedGame:
         shape = (len(keys), num_games)
         self.starts = torch.zeros(shape, dtype=torch.int64, device=self.device)
         self.lengths = torch.zeros(shape, dtype=torch.int32, device=self.device)
-        self.points = self._kernels.random_starts(
-            self.keys,
-            self.starts,
-            num_points=config.max_num_points,
-            dimension=config.dimension,
-            max_value=config.max_value,
-        )
+        self.points = self._draw(self.keys, self.starts)
         width = config.max_num_points * config.dimension if observes else 0
         self.observation = torch.empty((*shape, width), device=self.device)
         self.refresh()
 
     @property
     def num_members(self) -> int:
-        """P."""
         return self.lengths.shape[0]
 
     @property
     def num_games(self) -> int:
-        """B."""
         return self.lengths.shape[1]
 
     def observe(self) -> Tensor:
@@ -97,15 +89,18 @@ class FusedGame:
         """Leave all games of one member and begin the next start in every lane."""
         self.starts[member] += 1
         self.lengths[member] = 0
-        fresh = self._kernels.random_starts(
-            self.keys[member : member + 1],
-            self.starts[member : member + 1],
+        own = slice(member, member + 1)
+        self.points[own].copy_(self._draw(self.keys[own], self.starts[own]))
+        self.refresh()
+
+    def _draw(self, keys: Tensor, starts: Tensor) -> Tensor:
+        return self._kernels.random_starts(
+            keys,
+            starts,
             num_points=self.config.max_num_points,
             dimension=self.config.dimension,
             max_value=self.config.max_value,
         )
-        self.points[member].copy_(fresh[0])
-        self.refresh()
 
     def refresh(self) -> None:
         """Bring ``observation`` up to date after ``points`` were changed from outside."""
@@ -138,54 +133,12 @@ class FusedGame:
         return self._kernels.step(self._state, host_action, agent_axis, self.config)
 
     def state(self) -> dict[str, Tensor]:
-        """Return copies of all tensors from which `load_state` brings this moment back.
-
-        The observation follows from them.
-        """
-        return {name: tensor.clone() for name, tensor in self._tensors().items()}
-
-    def load_state(self, state: dict[str, Tensor]) -> None:
-        """Copy a `state` of the same shape into this game.
-
-        Raises:
-            ValueError: A tensor is missing, unknown or of another shape.
-        """
-        tensors = self._tensors()
-        if state.keys() != tensors.keys():
-            raise ValueError(f"a state has the tensors {sorted(tensors)}, got {sorted(state)}")
-        for name, tensor in tensors.items():
-            if state[name].shape != tensor.shape:
-                raise ValueError(
-                    f"{name} has the shape {tuple(tensor.shape)}, got {tuple(state[name].shape)}"
-                )
-        for name, tensor in tensors.items():
-            tensor.copy_(state[name])
-        self.refresh()
-
-    def select(self, members: Tensor) -> "FusedGame":
-        """Return a new `FusedGame` of the members int64 (Q,), where they stand now."""
-        selected = FusedGame(
-            self.config,
-            self.keys[members],
-            self.num_games,
-            self.device,
-            self.backend,
-            observes=self.observes,
-        )
-        selected.load_state({name: tensor[members] for name, tensor in self._tensors().items()})
-        return selected
+        """Return the tensors that moves change; the observation follows from them."""
+        return {"points": self.points, "lengths": self.lengths, "starts": self.starts}
 
     @property
     def _state(self) -> GameState:
         return GameState(self.points, self.lengths, self.starts, self.keys, self.observation)
-
-    def _tensors(self) -> dict[str, Tensor]:
-        return {
-            "points": self.points,
-            "lengths": self.lengths,
-            "starts": self.starts,
-            "keys": self.keys,
-        }
 
 
 def _check_arguments(

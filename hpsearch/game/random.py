@@ -5,11 +5,8 @@ stream is a function of (key, n) and of nothing else. So every member of a popul
 numbers it would have alone, on every device and in every order.
 
 Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3" (SC 2011).
-Words are uint32 numbers held in int64 tensors.
-
-Start positions as a pure function of (key, lane, start number).
-
-Axes: P members, B games (lanes), N points, D coordinates.
+Words are uint32 numbers held in int64 tensors. Axes: P members, B games (lanes), N points, D
+coordinates.
 """
 
 import hashlib

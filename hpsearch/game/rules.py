@@ -162,19 +162,6 @@ def observe(points: Tensor) -> Tensor:
     return torch.where(is_live(points).unsqueeze(-1), scaled, float(PADDING)).flatten(-2)
 
 
-def observe_agent(points: Tensor, subset: Tensor) -> Tensor:
-    """Show the agent a game: what the host sees, followed by the host's choice as D bits.
-
-    Args:
-        points: int32 (..., N, D).
-        subset: bool (..., D).
-
-    Returns:
-        float32 (..., N * D + D).
-    """
-    return torch.cat([observe(points), subset.to(torch.float32)], dim=-1)
-
-
 MAX_DIMENSION = 16
 """The table has 2^D rows and a host's network as many outputs; more cannot be meant."""
 
@@ -308,8 +295,6 @@ def set_text(members: Iterable[int]) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class GameConfig:
-    """The parameters of a game. No field has a default."""
-
     dimension: int
     """D, the coordinates of a point, at least 2."""
     max_num_points: int

@@ -1,30 +1,19 @@
-"""The exact value of a game: how many moves the host needs when the agent delays best.
+"""Exact values: of a position under best play, and of a fixed player against the best opponent.
 
 The value of a position is 0 when it is over, else the least over the host's subsets of the greatest
-over the agent's axes of 1 + the value of what the move leads to. It is found by deepening: can the
-host win within 1 move, within 2, ... ? What was proved of a position is kept in a table, under a
+over the agent's axes of 1 + the value of what the move leads to. `Solver` finds it by deepening:
+can the host win within 1 move, within 2, ... ? What was proved of a position is kept, by a
 name that all positions of equal value share: repositioned, and of the D! orders of the coordinates
 the one whose points come first. Neither changes the value, because the agent may answer anything.
 
-Axes: N points, D coordinates.
+With one deterministic player fixed, the positions form a graph: from each, an edge for every choice
+of the other player. A game is a path; the longest and the shortest one to an end are looked for.
+The graph grows level by level, a level a call of the player, until the length is certain. Each
+start has its own graph, so no limit depends on the other starts. Positions are not permuted,
+because a learned player is not symmetric in the coordinates.
 
-How well a fixed, deterministic player does against the best opponent there is.
-
-With one player fixed, the positions form a graph: from each, an edge for every choice that the
-other player has. A game is a path; the longest and the shortest one to an end are looked for. The
-graph grows level by level, a level a call of the player, equal positions kept once, until the
-length is certain. Each start has a graph of its own, so no limit depends on the other starts.
-
-Positions are not permuted, because a learned player is not symmetric in the coordinates.
-Axes: S starts, B positions of a batch, C choices of the opponent, N points, D coordinates.
-
-The positions that a game can lead to when one player is fixed, found level by level.
-
-Position 0 stands for every game that is over, position 1 for every game beyond the bound of the
-rules, which leads to itself for ever. Equal positions are one, so paths may meet and circle.
-
-Axes: M positions found so far, C choices of the player who is not fixed, B positions of a batch,
-N points, D coordinates.
+Axes: S starts, B positions of a batch, C choices of the player who is not fixed, M positions of a
+graph, N points, D coordinates.
 """
 
 import math
@@ -68,7 +57,6 @@ class Solver:
     """Values of positions in D coordinates; what is proved of one serves the next."""
 
     def __init__(self, dimension: int) -> None:
-        """Begin with nothing proved."""
         self.dimension = dimension
         self._coordinates = unrolled(dimension)
         self._at_least: dict[Position, int] = {}
@@ -90,11 +78,11 @@ class Solver:
 
     def position(self, points: Sequence[Sequence[int]]) -> Position:
         """Return the shared form of the position that the points make."""
-        given = np.array(points)
-        is_natural = given.dtype.kind == "i" and (given >= 0).all()
-        if not is_natural or given.ndim != 2 or given.shape[1] != self.dimension:
+        array = np.array(points)
+        is_natural = array.dtype.kind == "i" and (array >= 0).all()
+        if not is_natural or array.ndim != 2 or array.shape[1] != self.dimension:
             raise ValueError(f"points are rows of {self.dimension} natural numbers, got {points!r}")
-        rows = given.astype(np.int32)
+        rows = array.astype(np.int32)
         count = reduce_rows(rows, len(rows), self._coordinates)
         return _shared_form(rows, count, self._coordinates)
 
@@ -137,15 +125,6 @@ class Solver:
                 count = reduce_rows(child, len(child), self._coordinates)
                 children.append(_shared_form(child, count, self._coordinates))
         return tuple(children)
-
-
-def minimax_depth(points: Sequence[Sequence[int]]) -> int:
-    """Return how many moves the host needs from ``points`` when the agent delays best.
-
-    Args:
-        points: rows of D natural numbers, one game; not necessarily minimal.
-    """
-    return Solver(len(points[0])).depth(points)
 
 
 def _shared_form(rows: Rows, count: int, coordinates: Coordinates) -> Position:
@@ -195,7 +174,10 @@ CAPPED: Final = 1
 
 
 class PositionGraph:
-    """Positions and where their moves lead.
+    """Positions and where their moves lead; equal positions are one.
+
+    Position 0 stands for every game that is over, position 1 for every game beyond the bound of the
+    rules, which leads to itself for ever.
 
     Attributes:
         start: the position that the game begins from.
@@ -217,7 +199,6 @@ class PositionGraph:
 
     @property
     def size(self) -> int:
-        """Return M."""
         return len(self._children)
 
     def leads_to(self, goal: Bools) -> Bools:
@@ -227,7 +208,6 @@ class PositionGraph:
 
     @property
     def num_unexpanded(self) -> int:
-        """Return how many positions are known whose moves are not."""
         return len(self._unexpanded())
 
     def grow(self, expand: Expand) -> None:
@@ -293,8 +273,6 @@ Agent = Callable[[Tensor, Tensor], Tensor]
 
 @dataclass(frozen=True, kw_only=True)
 class SearchLimits:
-    """How far a search goes."""
-
     max_moves: int
     """games that take longer count as unbounded"""
     max_positions: int
@@ -330,7 +308,7 @@ def longest_game(host: Host, starts: Tensor, limits: SearchLimits) -> Lengths:
 def shortest_game(agent: Agent, starts: Tensor, limits: SearchLimits) -> Lengths:
     """Return how many moves the best host needs against ``agent``, from each start.
 
-    That is never more than `solver.minimax_depth`.
+    That is never more than `Solver.depth`.
 
     Args:
         agent: a deterministic agent.
@@ -352,7 +330,6 @@ def shortest_game(agent: Agent, starts: Tensor, limits: SearchLimits) -> Lengths
 
 
 def _search(starts: Tensor, expand: Expand, solve: Solve, limits: SearchLimits) -> Lengths:
-    """Return the length of the game that is looked for, from each start."""
     lengths = [
         _search_one(PositionGraph(s, limits.reposition), expand, solve, limits) for s in starts
     ]

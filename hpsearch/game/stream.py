@@ -38,16 +38,3 @@ class Stream:
         numbers = backend.uniform(self.keys, self.counters, num_numbers)
         self.counters += num_blocks(num_numbers)  # in place: a captured graph holds this tensor
         return numbers
-
-    def select(self, indices: Tensor) -> "Stream":
-        """Return the streams of the members ``indices``, int64 (Q,), where they stand now."""
-        return Stream(self.keys[indices], self.counters[indices])
-
-    def state(self) -> dict[str, Tensor]:
-        """Return copies of ``keys`` and ``counters``, enough to build the stream again."""
-        return {"keys": self.keys.clone(), "counters": self.counters.clone()}
-
-    def load_state(self, state: dict[str, Tensor]) -> None:
-        """Go to where `state` was taken, in place."""
-        self.keys.copy_(state["keys"])
-        self.counters.copy_(state["counters"])

@@ -2,10 +2,9 @@
 
 A folder is written under a temporary name, flushed to disk, and renamed; its manifest, written
 last, holds the sha256 of every other file, so a folder is whole or it is recognised as damaged.
+The best checkpoint of a folder, by a metric, outlives newer ones.
 
 safetensors is imported where files are written and read, so that a machine without it can train.
-
-Which checkpoint of a folder is the best, by a metric; it outlives newer ones.
 """
 
 import hashlib
@@ -62,8 +61,6 @@ class Checkpoint:
 
 @dataclass(frozen=True)
 class _State:
-    """What a checkpoint holds beside its tensors."""
-
     step: NonNegative
     config: dict[str, Any]
     parents: tuple[str, ...]
@@ -227,7 +224,6 @@ def keep_last(folder: Path, count: int, pinned: Collection[int] = ()) -> None:
 
 
 def remove_all(folder: Path) -> None:
-    """Remove every checkpoint."""
     remove_after(folder, -1)
 
 
@@ -284,7 +280,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
 
     try:
         save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, path)
-    except SafetensorError as error:  # of its own kind even where the disk is full
+    except SafetensorError as error:  # not an OSError even where the disk is full
         raise OSError(f"{path} cannot be written: {error}") from error
 
 
@@ -319,14 +315,11 @@ RECORD = "best.json"
 
 @dataclass(frozen=True)
 class BestRecord:
-    """The best checkpoint so far."""
-
     step: NonNegative
     metric: str
     value: float
 
     def check(self) -> Iterator[str]:
-        """Yield what is wrong with the metric's name."""
         if "/" not in self.metric:
             yield f"metric must say whose it is, as rho/host/random does, but is {self.metric!r}"
 
@@ -353,12 +346,10 @@ def read_best(folder: Path) -> BestRecord | None:
 
 
 def write_best(folder: Path, best: BestRecord) -> None:
-    """Remember which checkpoint of ``folder`` is the best; it counts once it is whole."""
     write_json(folder / RECORD, asdict(best))
 
 
 def forget_best(folder: Path) -> None:
-    """Let ``folder`` have no best checkpoint."""
     (folder / RECORD).unlink(missing_ok=True)
 
 

@@ -33,7 +33,6 @@ class QLearner(Learner):
     """
 
     def __init__(self, name: str, configs: Sequence[DQNConfig], device: torch.device) -> None:
-        """Build the role ``name`` of one member for each of ``configs``."""
         roles = [role for config in configs if isinstance(role := config.learning()[name], DQNRole)]
         super().__init__(name, roles, configs, device)
         self.config = roles[0]
@@ -132,14 +131,12 @@ class DQNTrainer(Trainer[DQNConfig, QLearner]):
         self.run("update", self._learn)
 
     def _play(self) -> None:
-        """Play some moves of every game and remember them."""
         for _ in range(self.config.rollout_length):
             moves = self.rollouts.play(looks_ahead=False)
             for learner, seen in zip(self.learners, moves, strict=True):
                 learner.replay_buffer.add(seen)
 
     def _learn(self) -> None:
-        """Make all updates of a step."""
         for learner in self.learners:
             lr = learner.lr_scheduler(self.step)
             for _ in range(self.config.updates_per_step - 1):

@@ -30,8 +30,6 @@ BOOTSTRAP_SEED: Final = 0
 
 @dataclass(frozen=True)
 class Measurement:
-    """How players are measured."""
-
     game: GameConfig
     num_games: int
     """games an opponent and mode, G"""
@@ -83,8 +81,6 @@ def entropy(opponents: Iterable[Games]) -> float:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What was measured of a member."""
-
     metrics: Metrics
     """rho/ROLE/NAME, rho_sampled/ROLE/NAME and, against a whole panel, panel/ROLE, worst/ROLE and
     their like"""
@@ -125,7 +121,6 @@ Played = tuple[Lengths, Games]
 def _play_modes(
     role: str, policy: Policy, opponent: Policy, num_members: int, how: Measurement
 ) -> list[list[Played]]:
-    """Return each member's games in each mode against one opponent."""
     key = torch.tensor([starts_key(how.split)], device=how.device)
     noise_keys = torch.tensor([noise_key_of(how.split)], device=how.device).repeat(num_members)
     backend, num_modes = default_backend(how.device), len(how.modes)
@@ -160,7 +155,6 @@ def _played(moves: Tensor, finished: Tensor, actions: Tensor) -> Played:
 
 
 def _evaluation(role: str, by_name: Mapping[str, Sequence[Played]]) -> Evaluation:
-    """Return what was measured of one member from its games by opponent and mode."""
     result = Evaluation({}, {}, {})
     for mode, *played in zip(MODES, *by_name.values(), strict=False):
         lengths = {name: part[0] for name, part in zip(by_name, played, strict=True)}

@@ -159,7 +159,6 @@ class OldConfig:
             yield "host or agent must be there to learn, but both are missing"
 
     def roles(self) -> dict[str, OldRole]:
-        """Return the roles that learn, by name."""
         named = {"host": self.host, "agent": self.agent}
         return {name: role for name, role in named.items() if role is not None}
 
@@ -360,7 +359,6 @@ def _evaluation(old: OldConfig, pace: OldPace) -> dict[str, Any]:
 
 
 def _switches(old: OldConfig) -> dict[str, bool]:
-    """Return the old switches of the monitor by our names."""
     return {
         "tensorboard": old.use_tensorboard,
         "layer_statistics": old.layerwise_logging,
@@ -419,7 +417,6 @@ LARGE_BUFFER = 4e9
 
 
 def _changes(old: OldConfig, pace: OldPace, config: Mapping[str, Any]) -> Iterator[Remark]:
-    """Yield what changed meaning, what is left out, what had to be chosen."""
     yield from _of_the_game(old)
     for name, role in old.roles().items():
         yield from _of_a_role(name, role, pace)

@@ -3,9 +3,7 @@
 A network of ours keeps a GPU busy for microseconds, and each of a step's hundreds of launches costs
 the CPU as many; a graph costs one launch. What is recorded must change tensors in place, from
 tensors that stay where they are, and must not look at what they hold: a number that Python knows
-is part of the recording. See docs.nvidia.com/dl-cuda-graph.
-
-What torch.compile compiles, where a configuration asks for it.
+is part of the recording. See docs.nvidia.com/dl-cuda-graph. Also what torch.compile compiles.
 """
 
 import os
@@ -40,7 +38,7 @@ class CudaRecorder:
     """Records what a GPU is told to do."""
 
     def warm_up(self, function: Function) -> None:
-        """Call a function in a stream of its own, as it will be recorded."""
+        """Call a function in another stream, as it will be recorded."""
         stream, present = torch.cuda.Stream(), torch.cuda.current_stream()
         stream.wait_stream(present)
         with torch.cuda.stream(stream):
@@ -69,7 +67,6 @@ class Graphs:
     """
 
     def __init__(self, recorder: LaunchRecorder | None) -> None:
-        """Begin with nothing recorded; without a recorder functions are simply called."""
         self._recorder = recorder
         self._calls: dict[str, int] = {}
         self._replays: dict[str, Function] = {}
@@ -114,7 +111,7 @@ def compiled(
     torch._dynamo.config.recompile_limit = MAX_COMPILED_CASES
     torch._dynamo.config.fail_on_recompile_limit_hit = True
     torch._inductor.config.deterministic = torch.are_deterministic_algorithms_enabled()
-    # Said by torch of tensors of its own, whose gradients are not looked at.
+    # torch warns of tensors that it made itself, whose gradients are not read.
     warnings.filterwarnings("ignore", "The .grad attribute of a Tensor that is not a leaf")
     program: Callable[Arguments, Result] = torch.compile(function)
     return program

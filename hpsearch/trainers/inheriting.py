@@ -1,6 +1,6 @@
-"""Inheriting: a member that begins as another one has become, and goes on by itself.
+"""Inheriting: a member that begins with the state of another one, and then trains by itself.
 
-A child may learn by other rates than its parent, and has randomness of its own: the keys of its
+A child may learn by other rates than its parent, and has its own randomness: the keys of its
 streams and of its starts are settings, which follow from its own seed. The counters are the
 parent's, so that even a child with its parent's seed draws no number and meets no start that its
 parent has learned from. Its games begin anew, each at the next start of its lane.
@@ -82,7 +82,7 @@ def inherit_role(trainer: AnyTrainer, path: Path, role: str, member: int) -> Non
 
 
 def copy_of(trainer: AnyTrainer, member: int) -> dict[str, Tensor]:
-    """Return the whole state of a member by name, in memory of its own on the same device."""
+    """Return the whole state of a member by name, in new memory on the same device."""
     return {name: tensor[member].clone() for name, tensor in trainer.state().items()}
 
 
@@ -91,7 +91,7 @@ def take_place(
 ) -> None:
     """Let a copy of another member, as `copy_of` held it, take one's place.
 
-    It learns by ``config``, of the others' shape. The place goes on counting its steps, and draws
+    It learns by ``config``, of the others' shape. The place keeps counting its steps, and draws
     no random number that it or the other has drawn from its stream.
 
     Raises:

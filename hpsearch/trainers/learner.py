@@ -33,7 +33,6 @@ class Scheduler:
     def __init__(
         self, schedules: Sequence[Schedule], finals: Sequence[float], device: torch.device
     ) -> None:
-        """Take each member's schedule, all of one mode, and the value that each tends to."""
         self._function = _FUNCTIONS[schedules[0].mode]
         self._final = torch.tensor(finals, dtype=torch.float64, device=device)
         numbers = [_numbers(schedule) for schedule in schedules]
@@ -50,7 +49,6 @@ class Scheduler:
 
 
 def _numbers(schedule: Schedule) -> tuple[float, float]:
-    """Return the initial value and the pace: a rate or a number of steps."""
     match schedule:
         case ConstantSchedule():
             return 0.0, 0.0

@@ -6,7 +6,7 @@ is over, so every game takes a move. Every game begun counts, also one that is s
 moves (there after 1,001) and the last one, which is cut off. Positions are exact integers; there
 they are floats, which decide ties otherwise.
 
-Axes: L lanes, each a match of its own; N points, D coordinates.
+Axes: L lanes, each its own match; N points, D coordinates.
 """
 
 import math
@@ -72,8 +72,6 @@ AT_ONCE: Final = 64
 
 @dataclass(frozen=True)
 class MatchResult:
-    """The matches of a pair, lane by lane."""
-
     games: tuple[int, ...]
     """games begun"""
     stopped: tuple[int, ...]
@@ -81,7 +79,6 @@ class MatchResult:
 
     @property
     def mean(self) -> float:
-        """Return the mean number of games of a match."""
         return sum(self.games) / len(self.games)
 
     @property
@@ -92,7 +89,6 @@ class MatchResult:
 
     @property
     def stopped_share(self) -> float:
-        """Return the share of all games begun that were stopped."""
         return sum(self.stopped) / sum(self.games)
 
 

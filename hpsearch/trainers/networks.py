@@ -255,16 +255,17 @@ class Network:
         weights: float32 (P, W), every weight of every member; layers are views of it.
         statistics: float32 (P, S), running means and variances of the batch norms.
         layout: where each of them lies.
+        inputs, towers, arithmetic: what it sees, its towers as first drawn, how it computes.
     """
 
     def __init__(
         self, inputs: Inputs, towers: Sequence[Tower], arithmetic: Arithmetic, stream: Stream
     ) -> None:
         """Build the network and draw its weights; ``stream`` has one row a member."""
-        self._inputs = inputs
-        self._towers = tuple(towers)
-        self._arithmetic = arithmetic
-        self.layout = weight_layout(inputs, self._towers)
+        self.inputs = inputs
+        self.towers = tuple(towers)
+        self.arithmetic = arithmetic
+        self.layout = weight_layout(inputs, self.towers)
         self.weights = first_weights(self.layout, stream)
         self.statistics = first_statistics(self.layout, stream.keys.shape[0], stream.keys.device)
         self._places = _places(self.layout)
@@ -292,29 +293,24 @@ class Network:
         self, run: Callable[[Tensor, int, bool], Tensor], x: Tensor, tower: int, training: bool
     ) -> Tensor:
         with torch.autocast(
-            x.device.type, torch.bfloat16, enabled=self._arithmetic.precision == "bf16"
+            x.device.type, torch.bfloat16, enabled=self.arithmetic.precision == "bf16"
         ):
             return run(x, tower, training)
 
     def _forward(self, x: Tensor, index: int, training: bool) -> Tensor:
-        tower, place = self._towers[index], self._places[index]
+        tower, place = self.towers[index], self._places[index]
         reader = Reader(
             iter(self._views[place.views]),
             self.statistics[:, place.statistics],
             activation=tower.activation,
             training=training,
         )
-        return apply_tower(reader, tower, self._inputs, x)
+        return apply_tower(reader, tower, self.inputs, x)
 
     @property
     def observation_size(self) -> int:
         """Return how many numbers of the points' observation it looks at, the first ones."""
-        return max(num_read(tower.encoder, self._inputs) for tower in self._towers)
-
-    @property
-    def inputs(self) -> Inputs:
-        """Return what the network sees."""
-        return self._inputs
+        return max(num_read(tower.encoder, self.inputs) for tower in self.towers)
 
     def tensors_of(self, tower: int) -> tuple[list[Tensor], Tensor]:
         """Return what a `Reader` of one tower takes: weights, layer after layer, and statistics.
@@ -326,20 +322,10 @@ class Network:
         return views, self.statistics[:, place.statistics]
 
     @property
-    def towers(self) -> tuple[Tower, ...]:
-        """Return its towers, as they were first drawn."""
-        return self._towers
-
-    @property
-    def arithmetic(self) -> Arithmetic:
-        """Return how its products are computed."""
-        return self._arithmetic
-
-    @property
     def structure(self) -> tuple[object, ...]:
         """Return what two networks must share for one to take over the other's weights."""
-        drawn_alike = [replace(tower, init="uniform", last_scale=1.0) for tower in self._towers]
-        return (self._inputs, *drawn_alike)
+        drawn_alike = [replace(tower, init="uniform", last_scale=1.0) for tower in self.towers]
+        return (self.inputs, *drawn_alike)
 
     def gradients(self, loss: Tensor) -> Tensor:
         """Return the derivative of a scalar ``loss`` by every weight, float32 (P, W).
@@ -355,7 +341,6 @@ class Network:
             self.statistics.lerp_(other.statistics, share[:, None])
 
     def copy_(self, other: "Network") -> None:
-        """Take over the weights and statistics of ``other``."""
         self.weights.copy_(other.weights)
         self.statistics.copy_(other.statistics)
 
@@ -367,7 +352,7 @@ class Network:
     def like(self, num_members: int) -> "Network":
         """Return a network of the same structure for another number of members, weights 0."""
         keys = torch.zeros(num_members, dtype=torch.int64, device=self.weights.device)
-        other = Network(self._inputs, self._towers, self._arithmetic, Stream(keys, keys.clone()))
+        other = Network(self.inputs, self.towers, self.arithmetic, Stream(keys, keys.clone()))
         other.weights.zero_()
         return other
 
@@ -404,14 +389,13 @@ class Network:
         """
         own = self.layers(member)  # views of the weights
         shapes = {name: tuple(tensor.shape) for name, tensor in own.items()}
-        given = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
-        if shapes != given:
-            raise ValueError(f"the network has the tensors {shapes}, but got {given}")
+        new = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+        if shapes != new:
+            raise ValueError(f"the network has the tensors {shapes}, but got {new}")
         for name, tensor in own.items():
             tensor.copy_(tensors[name])
 
     def state(self) -> dict[str, Tensor]:
-        """Return the tensors that a checkpoint keeps, each with the member axis first."""
         return {"weights": self.weights, "statistics": self.statistics}
 
 

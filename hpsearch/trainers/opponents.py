@@ -36,7 +36,6 @@ class SavedPlayer:
 
     @cached_property
     def style(self) -> Style:
-        """How it draws its actions."""
         return style(self.config)
 
     @cached_property

@@ -184,8 +184,6 @@ def draw(weights: Tensor, noise: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Style:
-    """How a role plays by its network."""
-
     weigh: Weigh
     """how it draws an action"""
     rate: float

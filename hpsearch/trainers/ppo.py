@@ -29,7 +29,6 @@ class ActorCritic(Learner):
     """
 
     def __init__(self, name: str, configs: Sequence[PPOConfig], device: torch.device) -> None:
-        """Build the role ``name`` of one member for each of ``configs``."""
         super().__init__(name, [config.learning()[name] for config in configs], configs, device)
         seeds = [config.seed for config in configs]
         self.shuffle = member_stream(seeds, device, name, "shuffle")
@@ -146,12 +145,10 @@ class PPOTrainer(Trainer[PPOConfig, ActorCritic]):
         self._played = tuple(_as_it_went_on(stack(seen)) for seen in zip(*moves, strict=True))
 
     def _learn(self) -> None:
-        """Make all updates of a step."""
         for learner, rollout in zip(self.learners, self._played, strict=True):
             self._learn_from(learner, rollout)
 
     def _learn_from(self, learner: ActorCritic, rollout: Transitions) -> None:
-        """Make several passes over the moves of a step, in minibatches."""
         options, lr = self.config.ppo, learner.lr_scheduler(self.step)
         moves = self._moves(learner, rollout)
         active = torch.ones_like(learner.trainable)
@@ -170,7 +167,7 @@ class PPOTrainer(Trainer[PPOConfig, ActorCritic]):
         if self.config.ppo.normalize_advantages:
             batch = batch._replace(advantage=normalized(batch.advantage))
         losses = self._losses(values, value, batch, self._coefficients)
-        active = active & ~(losses.kl.detach() > self._target_kl)  # NaN goes on, to be seen
+        active = active & ~(losses.kl.detach() > self._target_kl)  # NaN stays active, to be seen
         # The sum over members: no member's gradient sees another.
         learner.update(losses.loss.sum(), lr, active, None)
         learner.statistics |= {name: value.detach() for name, value in losses._asdict().items()}

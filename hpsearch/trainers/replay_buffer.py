@@ -1,27 +1,11 @@
-"""The replay buffer: a ring of moves for each member, on one device.
+"""A replay buffer: a ring of moves, drawn by chance or by priority, and n-step returns.
 
-Each position is stored once: that to which a move led is the one of the same game's next move, G
-places further on. A move can therefore be drawn as soon as the next one has been made. Nothing is
-known of what comes after the last move that a game is allowed, so none is learned from the last
-one; not even if it ended the game, or else the player would not learn of those that did not.
-
-Axes: P members, C moves to draw from, G games written at once, R = C + G places of the ring,
+Returns of n moves: Sutton and Barto, Reinforcement Learning (2018), section 7.1. Priorities: Schaul
+et al., arXiv 1511.05952, section 3. Axes: P members, G games written at once, R places of the ring,
 B transitions of a batch, N points, D coordinates, F numbers of an observation.
-
-A ring of moves: how they lie in it, and what the next n of some of them earned.
-
-Returns of n moves: Sutton and Barto, Reinforcement Learning (2018), section 7.1.
-
-Axes: P members, G games written at once, R places of the ring, B transitions of a batch, N points,
-D coordinates, F numbers of an observation.
-
-Priorities of remembered transitions (Schaul et al., arXiv 1511.05952, section 3).
-
-Axes: P members, R places of the ring, G moves added at a time, B transitions.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import torch
@@ -81,24 +65,15 @@ class Rings(NamedTuple):
     """bool (P, R)"""
 
 
-@dataclass(frozen=True)
-class Layout:
-    """How moves lie in the ring."""
-
-    num_games: int
-    """G: a game's next move lies so many places further on"""
-    num_places: int
-    """R"""
-
-    def flat(self, places: Tensor) -> Tensor:
-        """Return ``places`` (P, B), wrapped around, as places among those of all members."""
-        members = torch.arange(len(places), device=places.device)[:, None]
-        return members * self.num_places + places % self.num_places
+def _flat(places: Tensor, num_places: int) -> Tensor:
+    """Return ``places`` (P, B), wrapped around, as places among those of all members."""
+    members = torch.arange(len(places), device=places.device)[:, None]
+    return members * num_places + places % num_places
 
 
 def look_up(
     rings: Rings,
-    layout: Layout,
+    num_games: int,
     *,
     places: Tensor,
     weight: Tensor,
@@ -110,16 +85,17 @@ def look_up(
 
     Args:
         rings: what is stored.
-        layout: how.
+        num_games: G; a game's next move lies so many places further on.
         places: int64 (P, B), of the first moves.
         weight: float32 (P, B), what each counts.
         added: int64 (P,), moves stored so far, also those overwritten since.
         gamma: float32 (P,), discount a move.
         n_step: moves that a reward sums at most; fewer where a game or the memory ends.
     """
-    first, gamma = layout.flat(places), gamma[:, None]
-    last, reward, discount = _sum_rewards(rings, layout, places, added, gamma, n_step)
-    after = layout.flat(last + layout.num_games)
+    num_places = rings.reward.shape[1]
+    first, gamma = _flat(places, num_places), gamma[:, None]
+    last, reward, discount = _sum_rewards(rings, num_games, places, added, gamma, n_step)
+    after = _flat(last + num_games, num_places)
     return Batch(
         points=_rows(rings.points, first),
         observation=_rows(rings.observation, first),
@@ -136,23 +112,24 @@ def look_up(
 
 
 def _sum_rewards(
-    rings: Rings, layout: Layout, places: Tensor, added: Tensor, gamma: Tensor, n_step: int
+    rings: Rings, num_games: int, places: Tensor, added: Tensor, gamma: Tensor, n_step: int
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return where the last of up to n moves lies, their discounted reward, and what is next's.
 
     The sum ends with a game, and before a move after which nothing is known. The next value counts
     gamma^n, and nothing where the game is over.
     """
-    last, first = places, layout.flat(places)
+    num_places = rings.reward.shape[1]
+    last, first = places, _flat(places, num_places)
     reward, done = _rows(rings.reward, first), _rows(rings.done, first)
     discount = gamma.expand(places.shape)
     going = ~(done | _rows(rings.last, first))
-    age = (added[:, None] - 1 - places) % layout.num_places
+    age = (added[:, None] - 1 - places) % num_places
     for move in range(1, n_step):
-        further = layout.flat(last + layout.num_games)
-        is_known = age >= (move + 1) * layout.num_games
+        further = _flat(last + num_games, num_places)
+        is_known = age >= (move + 1) * num_games
         going = going & is_known & ~_rows(rings.last, further)
-        last = torch.where(going, last + layout.num_games, last)
+        last = torch.where(going, last + num_games, last)
         reward = reward + going * discount * _rows(rings.reward, further)
         discount = torch.where(going, discount * gamma, discount)
         done = torch.where(going, _rows(rings.done, further), done)
@@ -227,16 +204,13 @@ class Priorities:
         return (step[:, None] / self._beta_steps).clamp(max=1.0)
 
     def forget(self) -> None:
-        """Begin with no transitions again."""
         self.priority.zero_()
         self.highest.fill_(1.0)
 
     def state(self) -> dict[str, Tensor]:
-        """Return the tensors that a checkpoint keeps, each with the member axis first."""
         return {"priority": self.priority, "highest": self.highest}
 
     def settings(self) -> dict[str, Tensor]:
-        """Return what the configurations say, each with the member axis first."""
         return {
             "alpha": self._alpha,
             "beta": self._beta,
@@ -276,7 +250,6 @@ class ReplayBuffer:
         self.size = options[0].buffer_size
         self._num_games = num_games
         self._num_places = self.size + num_games
-        self._layout = Layout(num_games, self._num_places)
         self._look_up = compiled(look_up, how)
         self._stream = stream
         device = stream.keys.device
@@ -305,7 +278,7 @@ class ReplayBuffer:
     def add(self, seen: Transitions) -> None:
         """Write the newest move of every game over the oldest ones."""
         places = (self.added[:, None] + self._games) % self._num_places
-        flat = self._layout.flat(places).flatten()
+        flat = _flat(places, self._num_places).flatten()
         num_rows, size = self._rings.points.shape[2], self._rings.observation.shape[2]
         moves = Rings(
             seen.points[:, :, :num_rows],
@@ -339,7 +312,7 @@ class ReplayBuffer:
             places, weight = self._priorities.sample(noise, filled, step)
         return self._look_up(
             self._rings,
-            self._layout,
+            self._num_games,
             places=places,
             weight=weight,
             added=self.added,
@@ -361,17 +334,14 @@ class ReplayBuffer:
         self._rings.last[member].index_fill_(0, newest, True)
 
     def forget(self) -> None:
-        """Begin empty again."""
         self.added.zero_()
         if self._priorities is not None:
             self._priorities.forget()
 
     def state(self) -> dict[str, Tensor]:
-        """Return the tensors that a checkpoint keeps, each with the member axis first."""
         own = {"added": self.added, "counters": self._stream.counters, **self._rings._asdict()}
         return own | ({} if self._priorities is None else self._priorities.state())
 
     def settings(self) -> dict[str, Tensor]:
-        """Return what the configurations say, each with the member axis first."""
         priorities = {} if self._priorities is None else self._priorities.settings()
         return {"keys": self._stream.keys, **priorities}

@@ -18,8 +18,6 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Lengths:
-    """How long the games of one pair took."""
-
     moves: npt.NDArray[np.int64]
     """(G,), the cap where the game did not finish"""
     finished: npt.NDArray[np.bool_]

@@ -120,7 +120,6 @@ class Roles(Generic[L]):
                 return self._present(role)
 
     def _listed(self, role: str, opponent: ListedOpponent) -> Policy:
-        """Return a player of a role that a list of opponents holds."""
         match opponent:
             case ListedCheckpoint(checkpoint=path):
                 return self._saved(role, path)
@@ -130,7 +129,6 @@ class Roles(Generic[L]):
                 return self._present(role) if script == LEARNER else ScriptedPolicy(script)
 
     def _saved(self, role: str, path: str) -> Policy:
-        """Return the player of a checkpoint."""
         if (role, path) not in self.saved_players:
             player = load_opponent(Path(path), role, self._config, self._device)
             self.saved_players[role, path] = player
@@ -138,12 +136,10 @@ class Roles(Generic[L]):
         return FixedRatePolicy(RegroupedPolicy(saved.policy, 1), saved.style.rate)
 
     def _present(self, role: str) -> Policy:
-        """Return a learning role as it is."""
         learner = self._learners[role]
         return FixedRatePolicy(learner.policy(learner.net), learner.style.rate)
 
     def _earlier(self, role: str) -> Policy:
-        """Return the snapshots of a learning role that are met now."""
         learner, net = self._learners[role], self.snapshots[role].net
         policy = FixedRatePolicy(learner.policy(net), learner.style.rate)
         return RegroupedPolicy(policy, net.weights.shape[0])

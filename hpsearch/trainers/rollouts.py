@@ -14,7 +14,7 @@ from hpsearch.game.fused_game import FusedGame
 from hpsearch.game.kernels import BACKENDS, default_backend
 from hpsearch.game.rules import GameConfig, HostActionEncoder
 from hpsearch.trainers.config import CommonConfig
-from hpsearch.trainers.members import member_stream
+from hpsearch.trainers.members import member_stream, prefixed
 from hpsearch.trainers.policies import Position
 from hpsearch.trainers.roles import GameGroup, L, Roles
 
@@ -146,25 +146,18 @@ class Rollouts(Generic[L]):
         return seen._replace(next_subset=group.host(after, None, noise, never))
 
     def state(self) -> dict[str, Tensor]:
-        game = self.fused_game
-        return {
-            "play_stream.counters": self._stream.counters,
-            "fused_game.points": game.points,
-            "fused_game.lengths": game.lengths,
-            "fused_game.starts": game.starts,
-        }
+        games = prefixed("fused_game", self.fused_game.state())
+        return {"play_stream.counters": self._stream.counters, **games}
 
     def settings(self) -> dict[str, Tensor]:
         return {"fused_game.keys": self.fused_game.keys, "play_stream.keys": self._stream.keys}
 
 
 def _lanes(tensor: Tensor, lanes: slice) -> Tensor:
-    """Return some of the games of a tensor (P, B, ...)."""
     return tensor[:, lanes]
 
 
 def game_config(config: CommonConfig) -> GameConfig:
-    """Return the game that a trainer configuration describes."""
     return GameConfig(
         dimension=config.dimension,
         max_num_points=config.max_num_points,

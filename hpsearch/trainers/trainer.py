@@ -233,7 +233,7 @@ class Trainer(ABC, Generic[C, L]):
         for role, names in self.config.measured_against().items():
             policy = self.host_policy if role == "host" else self.agent_policy
             more = evaluate(role, policy, scripted(names), self.num_members, how)
-            evaluations = [one | other for one, other in zip(evaluations, more, strict=True)]
+            evaluations = [first | second for first, second in zip(evaluations, more, strict=True)]
         return evaluations
 
     def is_finite(self) -> list[bool]:
@@ -368,7 +368,7 @@ class Trainer(ABC, Generic[C, L]):
         return selected
 
     def copy(self) -> Self:
-        """Return a trainer with the same members in memory of its own."""
+        """Return a trainer with the same members in new memory."""
         return self.select(range(self.num_members))
 
 

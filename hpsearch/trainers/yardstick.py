@@ -55,8 +55,6 @@ class NamedDepths:
 
 @dataclass(frozen=True)
 class RandomDepths:
-    """A player on random starts."""
-
     starts: int
     exact: float
     """mean value of the starts"""
@@ -70,8 +68,6 @@ class RandomDepths:
 
 @dataclass(frozen=True)
 class Yardstick:
-    """What the yardstick says of a player."""
-
     role: str
     ade: tuple[NamedDepths, ...]
     random: RandomDepths
@@ -148,7 +144,6 @@ def _mean(values: NDArray[np.float64]) -> float:
 
 @cache
 def random_starts() -> tuple[tuple[tuple[int, ...], ...], ...]:
-    """Return the random starts, the same ones always."""
     drawn = BACKENDS["cpu"].random_starts(
         torch.tensor([derive_key("yardstick")]),
         torch.zeros(1, NUM_STARTS, dtype=torch.int64),

@@ -129,10 +129,6 @@ def test_observations():
     assert observed.dtype == torch.float32
     third = torch.tensor(1.0) / 3
     assert torch.equal(observed, torch.tensor([[1, third, 0, 2 * third], [0, 0, -1, -1]]))
-    subset = torch.tensor([[True, True], [True, True]])
-    assert torch.equal(
-        rules.observe_agent(points, subset), torch.cat([observed, torch.ones(2, 2)], -1)
-    )
 
 
 @pytest.mark.parametrize("batch", [(), (3,), (2, 3), (1, 1, 2)])

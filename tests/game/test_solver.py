@@ -5,7 +5,7 @@ from itertools import combinations
 
 import pytest
 
-from hpsearch.game.solver import Solver, minimax_depth
+from hpsearch.game.solver import Solver
 
 ADE = {
     "A1": ([[2, 0, 0], [0, 2, 0], [0, 0, 2]], 1),
@@ -15,6 +15,10 @@ ADE = {
     "D4": ([[2, 0, 0], [0, 2, 1], [0, 0, 3]], 4),
     "E6": ([[2, 0, 0], [0, 3, 0], [0, 0, 4]], 6),
 }
+
+
+def minimax_depth(points):
+    return Solver(len(points[0])).depth(points)
 
 
 @pytest.mark.parametrize(("points", "depth"), ADE.values(), ids=ADE)

@@ -13,7 +13,7 @@ from views import Story
 from hpsearch.analysis.blowup_tree import STARTS, Tree, best_tree, host_tree, tree_text
 from hpsearch.analysis.evaluation_text import exploitability_line
 from hpsearch.analysis.examination import CPU, ExaminationPlan, examine, find_player
-from hpsearch.game.solver import minimax_depth
+from hpsearch.game.solver import Solver
 from hpsearch.report.page import players
 from hpsearch.report.page.answer import comparisons
 from hpsearch.report.page.material import gather
@@ -76,7 +76,7 @@ def test_players_are_measured_as_evaluate_does(story):
     assert page.faults == []
     (worst,) = [table for table in page.tables if table[0][1:3] == ["A1", "A2"]]
     exact = next(row for row in worst if row[0] == "best play")
-    assert exact[1:] == [str(minimax_depth(points)) for points in STARTS.values()]
+    assert exact[1:] == [str(Solver(3).depth(points)) for points in STARTS.values()]
 
 
 def test_a_trial_without_a_checkpoint_says_so(story, tmp_path):
@@ -93,7 +93,7 @@ def test_a_trial_without_a_checkpoint_says_so(story, tmp_path):
 def test_best_play_needs_as_many_moves_as_the_exact_value(case):
     tree = best_tree(case.name)
     assert tree.is_whole
-    assert tree.depth == minimax_depth(case.points)
+    assert tree.depth == Solver(3).depth(case.points)
     if case.minimax is not None:
         assert tree.depth == case.minimax
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from hpsearch.game.rules import HostActionEncoder, points_text
-from hpsearch.game.solver import Solver, minimax_depth
+from hpsearch.game.solver import Solver
 from hpsearch.trainers.policies import ScriptedPolicy
 from hpsearch.trainers.published import ADE
 from hpsearch.trainers.yardstick import (
@@ -139,4 +139,4 @@ def test_other_sizes_are_refused_with_a_reason():
 
 
 def test_the_solver_agrees_on_a_single_start():
-    assert minimax_depth(ADE[0].points) == 1
+    assert Solver(3).depth(ADE[0].points) == 1

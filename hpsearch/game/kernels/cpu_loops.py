@@ -130,7 +130,6 @@ def _sort_descending(rows: Rows, count: int, coordinates: Coordinates) -> None:
 
 @scalar
 def _is_smaller(rows: Rows, first: int, second: int, coordinates: Coordinates) -> bool:
-    """Compare two rows lexicographically."""
     for k in range(len(coordinates)):
         if rows[first, k] != rows[second, k]:
             return bool(rows[first, k] < rows[second, k])
@@ -346,7 +345,6 @@ def draw_start(
 
 @scalar
 def _fill_simplest_start(rows: Rows, max_value: int, coordinates: Coordinates) -> None:
-    """As `random.simplest_start`."""
     for row in range(2):
         for k in range(len(coordinates)):
             rows[row, k] = max_value if k == row else 0

@@ -13,7 +13,7 @@ loads, 4 N D bytes apart, would not coalesce.
 
 from functools import cache
 from types import ModuleType
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import torch
 from torch import Tensor
@@ -36,14 +36,8 @@ INTERPRETED_LANES: Final = 2**17
 
 
 def newton_polytope(points: Tensor) -> Tensor:
-    points = points.contiguous()
-    result = torch.empty_like(points)
-    launch = _launch(points)
-    with torch.cuda.device_of(points):
-        _programs().newton_polytope[launch.grid](
-            points, result, launch.num_games, *launch.sizes, num_warps=NUM_WARPS
-        )
-    return result
+    result = torch.empty(points.shape, dtype=points.dtype, device=points.device)
+    return _of_each_game(_programs().newton_polytope, points, result)
 
 
 def move(points: Tensor, subset: Tensor, axis: Tensor, reposition: bool) -> tuple[Tensor, Tensor]:
@@ -70,14 +64,8 @@ def move(points: Tensor, subset: Tensor, axis: Tensor, reposition: bool) -> tupl
 
 
 def observe(points: Tensor) -> Tensor:
-    points = points.contiguous()
     result = torch.empty(points.shape, dtype=torch.float32, device=points.device).flatten(-2)
-    launch = _launch(points)
-    with torch.cuda.device_of(points):
-        _programs().observe[launch.grid](
-            points, result, launch.num_games, *launch.sizes, num_warps=NUM_WARPS
-        )
-    return result
+    return _of_each_game(_programs().observe, points, result)
 
 
 def random_starts(
@@ -112,14 +100,8 @@ def uniform(keys: Tensor, counters: Tensor, num_numbers: int) -> Tensor:
 
 
 def zeillinger(points: Tensor) -> Tensor:
-    points = points.contiguous()
     result = torch.empty(points.shape[:-2], dtype=torch.int64, device=points.device)
-    launch = _launch(points)
-    with torch.cuda.device_of(points):
-        _programs().zeillinger[launch.grid](
-            points, result, launch.num_games, *launch.sizes, num_warps=NUM_WARPS
-        )
-    return result
+    return _of_each_game(_programs().zeillinger, points, result)
 
 
 def step(state: GameState, host_action: Tensor, agent_axis: Tensor, config: GameConfig) -> Step:
@@ -154,9 +136,15 @@ def step(state: GameState, host_action: Tensor, agent_axis: Tensor, config: Game
     return result
 
 
-class _Launch(NamedTuple):
-    """How the programs share the games."""
+def _of_each_game(program: Any, points: Tensor, result: Tensor) -> Tensor:
+    """Fill ``result`` by a program that takes nothing but the points of every game."""
+    points, launch = points.contiguous(), _launch(points)
+    with torch.cuda.device_of(points):
+        program[launch.grid](points, result, launch.num_games, *launch.sizes, num_warps=NUM_WARPS)
+    return result
 
+
+class _Launch(NamedTuple):
     grid: tuple[int]
     """The number of programs."""
     num_games: int
@@ -180,7 +168,6 @@ def _launch(points: Tensor) -> _Launch:
 
 @cache
 def _programs() -> ModuleType:
-    """Import the programs, and with them triton, when the first is asked for."""
     try:
         from hpsearch.game.kernels import cuda_programs
     except ModuleNotFoundError as error:
@@ -192,7 +179,6 @@ def _programs() -> ModuleType:
 
 
 def _is_interpreted(device: torch.device) -> bool:
-    """Tell the interpreter from a device; refuse what is neither."""
     interpreted: bool = _programs().INTERPRETED
     if not interpreted and device.type != "cuda":
         raise ValueError(

@@ -58,10 +58,10 @@ def load_points(
     """Read the points of ``games`` from int32 (G, N, D)."""
     rows = tl.arange(0, ROWS)[None, :]
     first = pointer + games.to(tl.int64)[:, None] * (N * D) + rows * D
-    there = inside[:, None] & (rows < N)
+    is_inside = inside[:, None] & (rows < N)
     points = ()
     for k in tl.static_range(D):
-        points = points + (tl.load(first + k, mask=there, other=PADDING),)
+        points = points + (tl.load(first + k, mask=is_inside, other=PADDING),)
     return points
 
 
@@ -78,9 +78,9 @@ def store_points(
 ) -> None:
     """Write the rows of the ``chosen`` games to (G, N, D), each to its place."""
     first = pointer + games.to(tl.int64)[:, None] * (N * D) + places * D
-    there = chosen[:, None] & (places < N)
+    is_inside = chosen[:, None] & (places < N)
     for k in tl.static_range(D):
-        tl.store(first + k, points[k], mask=there)
+        tl.store(first + k, points[k], mask=is_inside)
 
 
 @triton.jit
@@ -342,13 +342,13 @@ def observe(
     games, inside = block_of_games(num_games, BLOCK)
     first = games.to(tl.int64)[:, None] * size
     place = tl.arange(0, triton.next_power_of_2(size))[None, :]
-    there = inside[:, None] & (place < size)
-    coordinate = tl.load(points + first + place, mask=there, other=PADDING)
-    live = tl.load(points + first + place // D * D, mask=there, other=PADDING) >= 0
+    is_inside = inside[:, None] & (place < size)
+    coordinate = tl.load(points + first + place, mask=is_inside, other=PADDING)
+    live = tl.load(points + first + place // D * D, mask=is_inside, other=PADDING) >= 0
     largest = tl.maximum(tl.max(coordinate, axis=1), 1)[:, None]
     # As IEEE 754 has it: a plain division may be off by a unit in the last place.
     scaled = tl.div_rn(coordinate.to(tl.float32), largest.to(tl.float32))
-    tl.store(result + first + place, tl.where(live, scaled, -1.0), mask=there)
+    tl.store(result + first + place, tl.where(live, scaled, -1.0), mask=is_inside)
 
 
 @triton.jit(do_not_specialize=["num_games", "games_per_member", "max_value"])
@@ -396,8 +396,8 @@ def uniform(
     for w in tl.static_range(WORDS_PER_BLOCK):
         number = block * WORDS_PER_BLOCK + w
         value = (words[w] >> 8).to(tl.float32) * 2.0**-24
-        there = inside & (number < num_numbers)
-        tl.store(result + member.to(tl.int64) * num_numbers + number, value, mask=there)
+        is_inside = inside & (number < num_numbers)
+        tl.store(result + member.to(tl.int64) * num_numbers + number, value, mask=is_inside)
 
 
 @triton.jit(do_not_specialize=["num_games"])

@@ -29,7 +29,6 @@ class GameState(NamedTuple):
 
     @property
     def observes(self) -> bool:
-        """Whether observations are asked for."""
         return self.observation.shape[-1] > 0
 
 

@@ -19,7 +19,6 @@ __all__ = ["move", "newton_polytope", "observe", "random_starts", "step", "unifo
 
 
 def move(points: Tensor, subset: Tensor, axis: Tensor, reposition: bool) -> tuple[Tensor, Tensor]:
-    """Play one move, and reposition where that is asked for; see `Backend.move`."""
     moved = rules.move(points, subset, axis)
     # Before repositioning, which would hide it.
     capped = rules.is_capped(moved)
@@ -27,7 +26,6 @@ def move(points: Tensor, subset: Tensor, axis: Tensor, reposition: bool) -> tupl
 
 
 def step(state: GameState, host_action: Tensor, agent_axis: Tensor, config: GameConfig) -> Step:
-    """Play one move in every game and start again those that ended; see `Backend.step`."""
     subset = HostActionEncoder(config.dimension).decode(host_action)
     next_points, capped = move(state.points, subset, agent_axis, config.reposition)
     length = state.lengths + 1

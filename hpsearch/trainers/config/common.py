@@ -1,7 +1,4 @@
-"""What every algorithm's configuration says.
-
-How players are measured while they train, and when the state of training is written.
-"""
+"""What every algorithm's configuration says."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -108,7 +105,7 @@ class CommonConfig:
     plays_by: ClassVar[Literal["values", "probabilities"]]
 
     algorithm: str
-    """by which roles learn; dqn or ppo, each with keys of its own"""
+    """by which roles learn; dqn or ppo, each with its own keys"""
     seed: Annotated[int, Range(low=0), PER_MEMBER]
     """of initial weights, starts and exploration"""
     device: Literal["cpu", "cuda"]
@@ -210,7 +207,6 @@ class CommonConfig:
         return {role: tuple(n for n in named if n in others[role]) for role in self.learning()}
 
     def check(self) -> Iterator[str]:
-        """Yield what disagrees between the fields."""
         learning = self.learning()
         if not learning:
             yield "host or agent must learn, but neither does"

@@ -88,11 +88,9 @@ class DQNConfig(CommonConfig):
     dqn: DQNOptions
 
     def players(self) -> Mapping[str, Player | None]:
-        """Return host and agent by name."""
         return {"host": self.host, "agent": self.agent}
 
     def towers(self, role: str) -> tuple[Tower, ...]:
-        """Return the one tower of a role's network, of Q-values."""
         learner = self.learning()[role]
         return (
             Tower(
@@ -107,13 +105,11 @@ class DQNConfig(CommonConfig):
         )
 
     def rows_learned(self, role: str) -> int:
-        """Return the transitions of a role's batches in a step."""
         learner = self.learning()[role]
         assert isinstance(learner, DQNRole)
         return learner.batch_size * self.updates_per_step
 
     def check(self) -> Iterator[str]:
-        """Yield what disagrees between the fields."""
         yield from super().check()
         most = max((role.rollout_size for role in self.learning().values()), default=0)
         if most > self.replay_buffer.buffer_size:

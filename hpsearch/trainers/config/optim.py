@@ -1,9 +1,4 @@
-"""How the weights of a role move: optimizers, schedules, and the numbers they take.
-
-Numbers that change with the training step.
-
-The numbers of a configuration: which values are allowed, and whether members may differ.
-"""
+"""How the weights of a role move: optimizers, schedules, and the numbers that they take."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal

@@ -1,7 +1,4 @@
-"""Players as configurations say them: learning, scripted, saved, earlier or several.
-
-Opponents of a learning role: the other role as it is or as it was, or several players.
-"""
+"""Players as configurations say them: learning, scripted, saved, earlier or several."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -78,7 +75,6 @@ class AttentionEncoder:
     """of attention and a hidden layer"""
 
     def check(self) -> Iterator[str]:
-        """Yield what disagrees between the fields."""
         if self.width % self.heads:
             yield f"heads must divide width={self.width}, but is {self.heads}"
 
@@ -98,7 +94,6 @@ class NetworkFields:
     """after every layer of the encoder and the hidden layers"""
 
     def check(self) -> Iterator[str]:
-        """Yield what is wrong with the network."""
         yield from net_arch_faults("net_arch", self.net_arch)
 
 
@@ -168,7 +163,6 @@ class OpponentPool:
     """steps after which a snapshot is not met any more; at the latest then a new one is taken"""
 
     def check(self) -> Iterator[str]:
-        """Yield what disagrees between the fields."""
         if self.max_staleness < self.sync.interval:
             yield (
                 f"max_staleness must be at least sync.interval={self.sync.interval}, "

@@ -26,7 +26,7 @@ from hpsearch.trainers.config.weight_layout import Tower, num_actions
 class PPORole(LearningRole):
     """A role (host or agent) that learns by proximal policy optimisation.
 
-    Encoder and ``net_arch`` are the policy's; the value network has an encoder of its own, alike.
+    Encoder and ``net_arch`` are the policy's; the value network has its own encoder, alike.
     """
 
     value_net_arch: tuple[Any, ...]
@@ -37,7 +37,6 @@ class PPORole(LearningRole):
     """factor of the last policy layer's first weights: small, so that play begins nearly uniform"""
 
     def check(self) -> Iterator[str]:
-        """Yield what is wrong with the networks."""
         yield from super().check()
         yield from net_arch_faults("value_net_arch", self.value_net_arch)
 
@@ -81,11 +80,9 @@ class PPOConfig(CommonConfig):
     ppo: PPOOptions
 
     def players(self) -> Mapping[str, Player | None]:
-        """Return host and agent by name."""
         return {"host": self.host, "agent": self.agent}
 
     def towers(self, role: str) -> tuple[Tower, ...]:
-        """Return a role's two towers, the policy and the value."""
         learner = self.learning()[role]
         assert isinstance(learner, PPORole)
         policy = Tower(
@@ -102,12 +99,10 @@ class PPOConfig(CommonConfig):
         )
 
     def rows_learned(self, role: str) -> int:
-        """Return the moves of a role in all passes of a step."""
         learner = self.learning()[role]
         return learner.rollout_size * self.rollout_length * self.ppo.train_epochs
 
     def check(self) -> Iterator[str]:
-        """Yield what disagrees between the fields."""
         yield from super().check()
         for name, role in self.learning().items():
             moves = role.rollout_size * self.rollout_length

@@ -46,7 +46,6 @@ class Inputs:
 
     @property
     def num_features(self) -> int:
-        """Return the length of the observation."""
         return self.num_points * self.dimension + self.num_more
 
 
@@ -113,17 +112,14 @@ class Affine:
 
     @property
     def weight(self) -> slice:
-        """Return the weight's place in the bank."""
         return slice(self.start, self.start + prod(self.shape))
 
     @property
     def bias(self) -> slice:
-        """Return the bias's place in the bank."""
         return slice(self.weight.stop, self.weight.stop + self.shape[1])
 
     @property
     def size(self) -> int:
-        """Return the number of its weights."""
         return prod(self.shape) + self.shape[1]
 
 
@@ -165,7 +161,7 @@ class Item:
     identity_affines: tuple[Affine, ...]
     """those that must be 0 for the layer to be the identity; none where nothing skips the layer"""
     is_projected: bool
-    """whether the layer has a skip with weights of its own"""
+    """whether the layer has a skip with its own weights"""
 
 
 @dataclass(frozen=True)
@@ -187,7 +183,6 @@ class WeightLayout:
 
     @property
     def affines(self) -> tuple[Affine, ...]:
-        """Return all affines in the order of the bank."""
         return tuple(affine for items in self.towers for item in items for affine in item.affines)
 
     @property

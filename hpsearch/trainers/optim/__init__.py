@@ -39,7 +39,7 @@ PASSES = {"reference": reference.adam, "cpu": adam_cpu.adam, "cuda": _adam_cuda}
 
 
 class Adam:
-    """Adam of P members, each with numbers of its own."""
+    """Adam of P members, each with its own numbers."""
 
     def __init__(self, weights: Tensor, args: Sequence[AdamArgs]) -> None:
         device = weights.device

@@ -24,7 +24,6 @@ def adam(
     hyperparameters: Hyperparameters,
     target: TargetWeights | None,
 ) -> None:
-    """Make an update that has been counted already; see `reference.adam`."""
     # Without a target network any bank does, as none of its rows moves.
     followed = target or TargetWeights(weights, update.lr.new_zeros(len(weights)))
     share_threads()

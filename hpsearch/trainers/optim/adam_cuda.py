@@ -20,7 +20,6 @@ def adam(
     hyperparameters: Hyperparameters,
     target: TargetWeights | None,
 ) -> None:
-    """Make an update that has been counted already."""
     num_members, num_weights = weights.shape
     # Without a target network any bank does: the program does not look at it.
     followed = target or TargetWeights(weights, update.lr)

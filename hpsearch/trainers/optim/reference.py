@@ -33,11 +33,7 @@ class TargetWeights(NamedTuple):
 
 
 class Optimizer(Protocol):
-    """Moves a bank of weights along a gradient."""
-
-    def step(self, weights: Tensor, update: Update, target: TargetWeights | None) -> None:
-        """Move ``weights`` (P, W) in place, then the ``target``'s towards them."""
-        ...
+    def step(self, weights: Tensor, update: Update, target: TargetWeights | None) -> None: ...
 
     def forget(self) -> None:
         """Begin with empty averages again."""
