@@ -19,9 +19,8 @@ from hpsearch.population.operators.base import below, check_members, child, norm
 from hpsearch.population.operators.growth import widened
 from hpsearch.population.operators.layout import by_reader, by_writer, layer_sizes, places
 from hpsearch.trainers.config.net_arch import Linear
-from hpsearch.trainers.config.weight_layout import Item, WeightLayout
+from hpsearch.trainers.config.weight_layout import Item, Tower, WeightLayout
 from hpsearch.trainers.networks import Network
-from hpsearch.trainers.config.weight_layout import Tower
 
 
 def grow(net: Network, target: Network, *, noise: float, stream: Stream) -> Network:

@@ -14,8 +14,8 @@ from operator_nets import (
 )
 
 from hpsearch.population.operators.grow import grow
-from hpsearch.trainers.networks import Network
 from hpsearch.trainers.config.weight_layout import Tower
+from hpsearch.trainers.networks import Network
 
 GROWTHS = {
     "hidden": (tower([7, 5]), tower([7, 7, 5, 5])),
