@@ -29,6 +29,7 @@ from hpsearch.cluster.records import (
     JobHeartbeat,
     JobPlan,
     MemberHeartbeat,
+    Start,
 )
 from hpsearch.cluster.study_dir import JobDir
 from hpsearch.schema import to_plain, value_at
@@ -128,7 +129,7 @@ class FakeExecutor:
     def submit(self, jobs: Sequence[JobDir]) -> dict[str, str]:
         """Start the jobs; their first round comes with the next look."""
         for job in jobs:
-            plan = job.read()
+            plan = job.plan.required()
             self._jobs[f"fake-{job.name}"] = FakeJob(job, plan, TrialQueue(job, plan))
             self.submitted.append(job.name)
         self.most_alive = max(self.most_alive, len(self.live()))
@@ -207,7 +208,7 @@ class FakeExecutor:
             known.lives = False
             return
         match = known.job.study.match(number)
-        match.write_games(simulated_games(known.job.study, match.read_plan(), self._teaching))
+        match.write_games(simulated_games(known.job.study, match.plan.required(), self._teaching))
 
     def _refill(self, known: FakeJob) -> None:
         """Let others take the rows of those that have ended, where they are measured together."""
@@ -264,7 +265,7 @@ class FakeExecutor:
             if step is None and member.lineage.parents:
                 _save(member, first)
             member.trial.forget_metrics_after(first)
-            member.attempt.write_start(first)
+            member.attempt.start.write(Start(first))
         self._end_round(known)
 
     def _stride(self, known: FakeJob) -> int:
@@ -310,8 +311,8 @@ class FakeExecutor:
         after = {path: max(value * 0.5, ranges[path].low) for path, value in before.items()}
         changes = {path: (before[path], after[path]) for path in before}
         copied = Exploit(own, source.assignment.trial, step, sha256, changes, after)
-        source.trial.write_exchanges(given.before(step).with_loan(DonatedCheckpoint(step, sha256)))
-        taken.trial.write_exchanges(got.before(own).with_takeover(copied))
+        source.trial.exchanges.write(given.before(step).with_loan(DonatedCheckpoint(step, sha256)))
+        taken.trial.exchanges.write(got.before(own).with_takeover(copied))
 
     def _obey(self, known: FakeJob) -> None:
         for member in list(known.left):

@@ -32,5 +32,5 @@ def install_nvidia_smi(folder: Path, uuids: list[str] | None) -> Path:
 def new_probe(study: StudyDir, name: str, device: str = "cpu") -> JobDir:
     """Return a job that says what it sees."""
     job = study.job(name)
-    job.write(JobPlan((), num_threads=1, pilot_seconds=0.0, refills=False, probes=device))
+    job.plan.write(JobPlan((), num_threads=1, pilot_seconds=0.0, refills=False, probes=device))
     return job

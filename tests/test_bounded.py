@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rich.table import Table
 
 from hpsearch import files
-from hpsearch.cluster.records import CurveFile
+from hpsearch.cluster.record_files import CurveFile
 from hpsearch.errors import CorruptError
 from hpsearch.files import last_lines, parse_json, read_json, read_lines, write_bytes
 from hpsearch.printable import printable, printable_streams

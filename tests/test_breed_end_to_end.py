@@ -113,7 +113,7 @@ def test_a_member_learns_from_another_shape_and_algorithm(searched):
     folder = StudyDir(searched / "runs/distilled")
     crossed = 0
     for number in range(4, 8):
-        lineage = folder.trial(number).read_lineage()
+        lineage = folder.trial(number).lineage.required()
         algorithms = [
             yaml_file.load(folder.trial(parent.trial).config)["algorithm"]
             for parent in lineage.parents

@@ -90,9 +90,9 @@ class Looking(FakeExecutor):
         if self._refusal is not None:
             raise SubmissionRefusedError(self._refusal)
         [job] = jobs
-        self.devices.append(job.read().probes)
+        self.devices.append(job.plan.required().probes)
         if self._report is not None:
-            job.write_report(self._report)
+            job.report.write(self._report)
         self.log(job, "7").write_text(self._log)
         return {job.name: "7"}
 

@@ -9,7 +9,7 @@ from random import Random
 import pytest
 from faulty_files import CACHE_SECONDS, FaultyFiles, FileFaults
 
-from hpsearch.cluster.records import CurveFile
+from hpsearch.cluster.record_files import CurveFile
 from hpsearch.errors import DiskError
 from hpsearch.files import read_json, replace_json, write_json, write_text
 

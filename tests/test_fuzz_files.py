@@ -31,12 +31,12 @@ from hpsearch.cluster.detached import note_retry, read_retry
 from hpsearch.cluster.garbage import EndedTrials, find_garbage
 from hpsearch.cluster.match_dir import Answer, MatchGames, MatchPlan, MatchPlayer
 from hpsearch.cluster.pins import pin, pinned
+from hpsearch.cluster.record_files import CurveFile, read_record
 from hpsearch.cluster.records import (
     Assignment,
     AttemptResult,
     Birth,
     Control,
-    CurveFile,
     DeviceReport,
     DonatedCheckpoint,
     Exchanges,
@@ -47,10 +47,9 @@ from hpsearch.cluster.records import (
     JobPlan,
     Lineage,
     MemberHeartbeat,
-    read_record,
+    Start,
 )
-from hpsearch.cluster.study_dir import StudyDir
-from hpsearch.cluster.trial_dir import AttemptDir
+from hpsearch.cluster.study_dir import AttemptDir, StudyDir
 from hpsearch.doctor.study import check_files, check_requests
 from hpsearch.errors import HpsearchError
 from hpsearch.monitor.sinks import forget_after
@@ -87,31 +86,31 @@ def write_study(root: Path) -> StudyDir:
     study = StudyDir(root)
     trial = study.trial(0)
     trial.create(yaml_file.dump(CONFIGS["dqn"]), Lineage(Fresh(), 1))
-    trial.write_birth(Birth("clone", True, 0.3))
+    trial.birth.write(Birth("clone", True, 0.3))
     takeover = Exploit(4, 1, 4, "ab", {"host.gamma": (0.9, 0.8)}, {"host.gamma": 0.8})
-    trial.write_exchanges(Exchanges((takeover,), (DonatedCheckpoint(4, "cd"),)))
-    trial.write_control(Control("token", None))
+    trial.exchanges.write(Exchanges((takeover,), (DonatedCheckpoint(4, "cd"),)))
+    trial.control.write(Control("token", None))
     attempt = trial.attempt(1)
     own = Heartbeat(1.0, 4, 0, 2.0, "node", 7, False)
     files.write_json(attempt.own_heartbeat.path, dataclasses.asdict(own))
-    attempt.write_start(4)
+    attempt.start.write(Start(4))
     attempt.write_result(AttemptResult("token", "failed", 4, "code", "no\nlayer", {METRIC: RHO}))
     for step in range(4, 20, 4):
         trial.append_metrics({"step": step, "at": 1.5, "metrics": {METRIC: RHO}, "entropies": {}})
         CurveFile(trial.training_log).append({"step": step, "at": 1.5, "scalars": {"loss": 0.1}})
     job = study.job("00001")
-    job.write(JobPlan((Assignment(0, 1, "token"),), 1, 0.0, False))
+    job.plan.write(JobPlan((Assignment(0, 1, "token"),), 1, 0.0, False))
     job.write_next(1, [Assignment(1, 1, "other")])
     job.heartbeat.write(
         JobHeartbeat(1.0, "node", 7, False, 2.0, (MemberHeartbeat(0, 1, "token", 4, 0),))
     )
-    job.write_report(DeviceReport("0", "2.13", ("A100",), None))
+    job.report.write(DeviceReport("0", "2.13", ("A100",), None))
     match = study.match(1)
     players = (
         MatchPlayer("0", "trials/0/checkpoints/step-000000004"),
         MatchPlayer("zeillinger", None),
     )
-    match.write_plan(MatchPlan(players, players[:1], 3, 20, ("a", "b"), "cpu"))
+    match.plan.write(MatchPlan(players, players[:1], 3, 20, ("a", "b"), "cpu"))
     match.write_games(MatchGames(np.ones((2, 2, 1, 3), np.int64), np.ones((2, 2, 1, 3), np.bool_)))
     match.write_answers([Answer("host", 0, 0.1, 0.0, 0.2)])
     match.give_sign()
@@ -171,30 +170,30 @@ def _points(study: StudyDir) -> Any:
 
 
 def _given(study: StudyDir) -> Any:
-    return study.job("00001").read_next(1), study.job("00001").read_next_match(1)
+    return study.job("00001").read_next(1)
 
 
 CHECKPOINTS = "trials/0/checkpoints"
 CHECKPOINT = f"{CHECKPOINTS}/step-000000004"
 READERS: dict[str, tuple[str, Reader]] = {
     "config": ("trials/0/config.yaml", _config),
-    "lineage": ("trials/0/lineage.json", lambda s: s.trial(0).read_lineage()),
-    "birth": ("trials/0/birth.json", lambda s: s.trial(0).read_birth()),
+    "lineage": ("trials/0/lineage.json", lambda s: s.trial(0).lineage.required()),
+    "birth": ("trials/0/birth.json", lambda s: s.trial(0).birth.read()),
     "exchanges": ("trials/0/exchanges.json", lambda s: s.trial(0).read_exchanges()),
-    "control": ("trials/0/control.json", lambda s: s.trial(0).read_control()),
+    "control": ("trials/0/control.json", lambda s: s.trial(0).control.read()),
     "heartbeat": ("jobs/00001/heartbeat.json", lambda s: s.job("00001").heartbeat.read()),
     "own heartbeat": ("trials/0/attempt-1/heartbeat.json", lambda s: _attempt(s).read_heartbeat()),
     "begun": ("trials/0/attempt-1/start.json", lambda s: _attempt(s).has_begun()),
-    "devices": ("jobs/00001/devices.json", lambda s: s.job("00001").read_report()),
+    "devices": ("jobs/00001/devices.json", lambda s: s.job("00001").report.read()),
     "retry": ("driver-retry.json", read_retry),
     "result": ("trials/0/attempt-1/result.json", lambda s: _attempt(s).read_result()),
     "curve": ("trials/0/metrics.jsonl", lambda s: list(s.trial(0).read_metrics())),
     "page curve": ("trials/0/metrics.jsonl", lambda s: read_curve(s.trial(0), 0, METRIC)),
     "board": ("trials/0/metrics.jsonl", _points),
     "training log": ("trials/0/training.jsonl", lambda s: forget_after(s.trial(0).training_log, 8)),
-    "job": ("jobs/00001/job.json", lambda s: s.job("00001").read()),
+    "job": ("jobs/00001/job.json", lambda s: s.job("00001").plan.required()),
     "next": ("jobs/00001/next-1.json", _given),
-    "plan": ("matches/1/plan.json", lambda s: s.match(1).read_plan()),
+    "plan": ("matches/1/plan.json", lambda s: s.match(1).plan.required()),
     "games": ("matches/1/games.npz", lambda s: s.match(1).read_games()),
     "answers": ("matches/1/answers.json", lambda s: s.match(1).read_answers()),
     "alive": ("matches/1/alive.json", lambda s: s.match(1).last_sign()),

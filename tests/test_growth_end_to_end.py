@@ -60,7 +60,7 @@ def test_members_grow_and_play_on(whole):
     folder = StudyDir(whole / "runs/tiny")
     for member in grown:
         trial = folder.trial(member["trial"])
-        assert trial.read_birth().adopted
+        assert trial.birth.read().adopted
         (path,) = [path for path in member["changes"] if path.endswith(".net_arch")]
         before, after = map(json.loads, member["changes"][path])
         assert (before, after) in [([8], [16]), ([16], [16, 16])]

@@ -20,8 +20,7 @@ from tried import tried
 from hpsearch import yaml_file
 from hpsearch.cli import main
 from hpsearch.cluster.records import JobHeartbeat, MemberHeartbeat
-from hpsearch.cluster.study_dir import StudyDir
-from hpsearch.cluster.trial_dir import TrialDir
+from hpsearch.cluster.study_dir import StudyDir, TrialDir
 from hpsearch.trainers import checkpoint
 
 HOST = "rho/host/choose_first"

@@ -209,7 +209,7 @@ def begun(folder: Path, jobs: dict[str, list[float]], threads: int = 3) -> Study
             assignments.append(Assignment(number, 1, "token"))
             number += 1
         study.job(name).root.mkdir(parents=True)
-        study.job(name).write(JobPlan(tuple(assignments), threads, 0.0, False))
+        study.job(name).plan.write(JobPlan(tuple(assignments), threads, 0.0, False))
         members = tuple(MemberHeartbeat.at(assignment, 60, 60) for assignment in assignments)
         beat = JobHeartbeat(0.0, "here", 1, False, speeds[0], members)
         study.job(name).heartbeat.write(beat)

@@ -29,7 +29,7 @@ from hpsearch.cluster.member import (
     steps_until_next,
     steps_until_together,
 )
-from hpsearch.cluster.records import JobHeartbeat, JobPlan, MemberHeartbeat
+from hpsearch.cluster.records import JobHeartbeat, JobPlan, MemberHeartbeat, Start
 from hpsearch.cluster.study_dir import JobDir, StudyDir
 from hpsearch.trainers.config import TrainerConfig, read_config, shape_key
 from hpsearch.trainers.evaluation import Evaluation
@@ -74,7 +74,7 @@ def _skill(study: StudyDir, entrant: MatchPlayer, teaching: Teaching) -> float:
     while True:
         folder = study.trial(trial)
         config = read_config(yaml_file.load(folder.config), source=str(folder.config))
-        lineage = folder.read_lineage()
+        lineage = folder.lineage.required()
         skill += teaching(config, lineage.first_step)
         if not lineage.parents or lineage.parents[0].trial is None:
             return skill if math.isfinite(skill) else 0.0
@@ -166,7 +166,7 @@ class SimulatedJob:
 
     def _play(self, number: int) -> None:
         match = self._job.study.match(number)
-        plan = match.read_plan()
+        plan = match.plan.required()
         match.write_games(simulated_games(self._job.study, plan, self._course.teaching))
 
     def _refill(self) -> None:
@@ -218,7 +218,7 @@ class SimulatedJob:
                 self._course.furthest.get(member.assignment.trial, 0) - step
             )
             member.trial.forget_metrics_after(step)
-            member.attempt.write_start(step)
+            member.attempt.start.write(Start(step))
 
     def _next(self, now: float) -> float | None:
         """Give signs of life and return the seconds to the next step at which something is due."""

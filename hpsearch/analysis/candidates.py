@@ -219,7 +219,7 @@ def read_played(view: StudyView) -> Played | str:
     games = files.read_games()
     if games is None:
         return f"the games of match {number} are gone from {files.root}"
-    plan = files.read_plan()
+    plan = files.plan.required()
     if games.moves.shape != plan.shape:
         raise CorruptError(f"the games of match {number} in {files.root} are not those of its plan")
     moves = np.concatenate(list(games.moves), axis=2)  # (P, Q, S * G)

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Protocol
 
-from hpsearch.cluster.records import read_record
+from hpsearch.cluster.record_files import read_record
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.errors import CorruptError, DiskError
 from hpsearch.files import write_json

@@ -12,8 +12,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from hpsearch.cluster.pins import pinned
-from hpsearch.cluster.study_dir import JobDir, StudyDir
-from hpsearch.cluster.trial_dir import TrialDir
+from hpsearch.cluster.study_dir import JobDir, StudyDir, TrialDir
 from hpsearch.errors import DiskError
 from hpsearch.files import contents
 from hpsearch.trainers import checkpoint

@@ -1,17 +1,15 @@
-"""The signs of life that a job gives for its trials: one file for all of them.
-
-The file is replaced whole, and never flushed to disk: a loss of power ends the job too, and a sign
-of life that is lost with it tells nothing that matters afterwards.
-"""
+"""The heartbeats that a job gives for its trials: one file for all of them."""
 
 import os
 import socket
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 
-from hpsearch.cluster.records import Assignment, JobHeartbeat, MemberHeartbeat, read_record
+from hpsearch.cluster.record_files import RecordFile
+from hpsearch.cluster.records import Assignment, JobHeartbeat, MemberHeartbeat
 from hpsearch.errors import CorruptError, DiskError
 from hpsearch.files import replace_json
 
@@ -28,14 +26,18 @@ def seconds_between(num_jobs: int) -> float:
     return min(LONGEST_SECONDS, max(SHORTEST_SECONDS, num_jobs / FILES_PER_SECOND))
 
 
-@dataclass(frozen=True)
-class HeartbeatFile:
-    """The file of a job's last sign of life."""
+class HeartbeatFile(RecordFile[JobHeartbeat]):
+    """The file of a job's last heartbeat.
 
-    path: Path
+    It is replaced whole and never flushed to disk: a loss of power ends the job too, and what is
+    lost with it tells nothing that matters afterwards.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(JobHeartbeat, path)
 
     def write(self, heartbeat: JobHeartbeat) -> None:
-        """Replace the last sign of life.
+        """Replace the last heartbeat.
 
         Raises:
             DiskError: if the file cannot be written; the one before stays.
@@ -43,21 +45,10 @@ class HeartbeatFile:
         replace_json(self.path, asdict(heartbeat))
 
     def read(self) -> JobHeartbeat | None:
-        """Return the last sign of life, None if there was none or it is damaged."""
-        try:
-            return read_record(JobHeartbeat, self.path)
-        except (CorruptError, DiskError):
-            return None
-
-    def age(self, now: float) -> float | None:
-        """Return the seconds since the last sign of life, None if there was none.
-
-        By the file system's clock: what a job says of its own is not believed.
-        """
-        try:
-            return max(0.0, now - self.path.stat().st_mtime)
-        except OSError:
-            return None
+        """Return the last heartbeat, None if there was none or it is damaged."""
+        with suppress(CorruptError, DiskError):
+            return super().read()
+        return None
 
 
 class Heartbeats:

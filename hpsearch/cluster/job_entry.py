@@ -40,7 +40,7 @@ def _train(job_folder: str, flag: StopFlag) -> None:
     its idle threads spinning, and two such jobs on two cores all but stop each other.
     """
     job = JobDir(Path(job_folder))
-    plan = job.read()
+    plan = job.plan.required()
     os.environ["OMP_NUM_THREADS"] = os.environ["NUMBA_NUM_THREADS"] = str(plan.num_threads)
     if plan.probes is not None:
         from hpsearch.cluster.probe import look_around

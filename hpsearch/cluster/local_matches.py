@@ -170,7 +170,7 @@ class LocalMatches:
                 changes=_changes(before, params),
                 params=params,
             )
-            member.trial.write_exchanges(member.trial.read_exchanges().with_takeover(takeover))
+            member.trial.exchanges.write(member.trial.read_exchanges().with_takeover(takeover))
             print(f"{member.name} becomes a copy of {source.name} at step {step}", flush=True)
 
     def _lend(self, row: int) -> str:
@@ -179,7 +179,7 @@ class LocalMatches:
         self._keeper.save(self._slots.trainer, row, member, checkpoint.LENT)
         sha256 = checkpoint.identity(checkpoint.path_of(member.trial.checkpoints, step))
         loan = DonatedCheckpoint(step, sha256)
-        member.trial.write_exchanges(member.trial.read_exchanges().with_loan(loan))
+        member.trial.exchanges.write(member.trial.read_exchanges().with_loan(loan))
         return sha256
 
 

@@ -1,25 +1,18 @@
-"""The folder of a match: which players meet, and how long their games took.
-
-runs/<study>/matches/<number>/
-    plan.json          who plays, written by the driver
-    response-<role>/   checkpoints of opponents that were trained against the champion's role
-    answers.json       how the champion fared against them
-    alive.json         when the job last gave a sign of life, and how many pairs have played
-    games.npz          lengths of all games, written by the job last
-"""
+"""The folder of a match: which players meet, and how long their games took."""
 
 import io
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from contextlib import suppress
+from dataclasses import dataclass
 from math import isfinite, prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zipfile import ZipFile
 
-from hpsearch.cluster.records import read_record, required_record
+from hpsearch.cluster.record_files import Folder, Place, Record
 from hpsearch.errors import CorruptError, DiskError
-from hpsearch.files import open_file, read_json, replace_json, unreadable, write_bytes, write_json
+from hpsearch.files import open_file, read_json, replace_json, unreadable, write_bytes
 from hpsearch.schema import NonNegative, Positive
 from hpsearch.trainers.checkpoint_name import PREFIX
 from hpsearch.trainers.config.players import Role
@@ -116,23 +109,13 @@ class MatchGames:
     """(S, P, Q, G)"""
 
 
-@dataclass(frozen=True)
-class MatchDir:
-    """The folder of one match."""
+class MatchDir(Folder):
+    """The folder of one match, runs/<study>/matches/<number>/."""
 
-    root: Path
-
-    def write_plan(self, plan: MatchPlan) -> None:
-        """Say who plays; doing it again changes nothing."""
-        write_json(self._plan, asdict(plan))
-
-    def read_plan(self) -> MatchPlan:
-        """Return who plays.
-
-        Raises:
-            CorruptError, DiskError: as `required_record`.
-        """
-        return required_record(MatchPlan, self._plan)
+    plan = Record(MatchPlan, "plan.json")  # who plays, by the driver
+    _answers = Record(Answers, "answers.json")  # how the champions fared against responses
+    _alive = Place("alive.json")  # when the job last gave a sign of life, how many pairs played
+    _games = Place("games.npz")  # lengths of all games, written by the job last
 
     def write_games(self, games: MatchGames) -> None:
         """Say how the games went: the last thing that a match writes."""
@@ -170,16 +153,11 @@ class MatchDir:
 
     def write_answers(self, answers: Sequence[Answer]) -> None:
         """Say how responses fared; before the games."""
-        write_json(self._answers, {"answers": [asdict(answer) for answer in answers]})
+        self._answers.write(Answers(tuple(answers)))
 
     def read_answers(self) -> tuple[Answer, ...]:
-        """Return how responses fared, none if none played.
-
-        Raises:
-            CorruptError: if the file is damaged.
-            DiskError: if it cannot be read.
-        """
-        answers = read_record(Answers, self._answers)
+        """Return how responses fared, none if none played; raises as `read_record`."""
+        answers = self._answers.read()
         return () if answers is None else answers.answers
 
     def give_sign(self, pairs_played: int = 0) -> None:
@@ -188,12 +166,12 @@ class MatchDir:
 
     def progress(self) -> tuple[int, int] | None:
         """Return how many pairs have played, of how many; None while that is not known."""
+        plan = self.plan.read_if_possible()
+        if plan is None:
+            return None
         try:
-            plan = read_record(MatchPlan, self._plan)
             sign = read_json(self._alive)
         except (CorruptError, DiskError):
-            return None
-        if plan is None:
             return None
         match sign:
             case {"pairs": int(pairs)} if 0 <= pairs <= plan.num_pairs:
@@ -205,38 +183,20 @@ class MatchDir:
 
         In seconds since the epoch, by the clock of its machine.
         """
-        try:
+        with suppress(CorruptError, DiskError):
             match read_json(self._alive):
                 case {"at": float(at)} if isfinite(at):
                     return at
-        except (CorruptError, DiskError):
-            pass
         return 0.0
 
     @property
     def responses(self) -> list[Path]:
-        """Return the checkpoints of the responses that were trained for this match."""
+        """The checkpoints of the responses that were trained for this match."""
         return sorted(self.root.glob(f"response-*/{PREFIX}*"))
 
     def response(self, role: str) -> Path:
         """Return the folder of the checkpoints of a response to a player of a role."""
         return self.root / f"response-{role}"
-
-    @property
-    def _plan(self) -> Path:
-        return self.root / "plan.json"
-
-    @property
-    def _answers(self) -> Path:
-        return self.root / "answers.json"
-
-    @property
-    def _alive(self) -> Path:
-        return self.root / "alive.json"
-
-    @property
-    def _games(self) -> Path:
-        return self.root / "games.npz"
 
 
 def _array(archive: ZipFile, name: str) -> "npt.NDArray[Any]":

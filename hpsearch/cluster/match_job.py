@@ -36,7 +36,7 @@ def play_match(study: StudyDir, number: int, flag: StopFlag) -> None:
         ConflictError: if the entrants know different games, or one knows no such role.
     """
     match = study.match(number)
-    plan = match.read_plan()
+    plan = match.plan.required()
     if _is_played(match, plan) or flag.is_set:
         return
     num_played = 0

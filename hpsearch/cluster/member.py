@@ -19,6 +19,7 @@ from torch import Tensor
 
 from hpsearch import yaml_file
 from hpsearch.cluster.failures import CODE, DISK, kind_of, message_of
+from hpsearch.cluster.record_files import CurveFile
 from hpsearch.cluster.records import (
     Assignment,
     AttemptResult,
@@ -28,8 +29,7 @@ from hpsearch.cluster.records import (
     Status,
     Stop,
 )
-from hpsearch.cluster.study_dir import JobDir, StudyDir
-from hpsearch.cluster.trial_dir import AttemptDir, TrialDir
+from hpsearch.cluster.study_dir import AttemptDir, JobDir, StudyDir, TrialDir
 from hpsearch.errors import CorruptError, DiskError, HpsearchError
 from hpsearch.monitor.resources import LayerTensors
 from hpsearch.trainers.algorithms import build
@@ -67,7 +67,7 @@ class Member:
         trial = study.trial(assignment.trial)
         config = read_config(yaml_file.load(trial.config), source=str(trial.config))
         attempt = trial.attempt(assignment.attempt)
-        lineage = trial.read_lineage()
+        lineage = trial.lineage.required()
         parents = tuple(study.checkpoint(parent.checkpoint) for parent in lineage.parents)
         return cls(
             assignment=assignment,
@@ -77,7 +77,7 @@ class Member:
             name=f"trial {assignment.trial}",
             lineage=lineage,
             parents=parents,
-            island=trial.read_island(),
+            island=trial.island.read(),
         )
 
     def stop_reason(self) -> Stop | Literal["fenced"] | None:
@@ -87,7 +87,7 @@ class Member:
         that cannot be read is no news: on a network file system it may be readable a moment later.
         """
         try:
-            control = self.trial.read_control()
+            control = self.trial.control.read()
         except (CorruptError, DiskError):
             return None
         if control is None or control.token != self.assignment.token:
@@ -108,7 +108,7 @@ class Member:
         """Add an evaluation to the learning curve, and its games beside it."""
         row = {"step": step, "attempt": self.assignment.attempt, "at": time.time()}
         games = {name: asdict(counted) for name, counted in evaluation.games.items()}
-        self.trial.append_games({**row, "games": games})
+        CurveFile(self.trial.games).append({**row, "games": games})
         metrics = plain_metrics(evaluation.metrics)
         self.trial.append_metrics({**row, "metrics": metrics, "entropies": evaluation.entropies})
 
@@ -171,14 +171,16 @@ class TrialQueue:
     def look(self) -> None:
         """Read what the job has been given since the last look."""
         while not self._is_closed:
-            given = self._read()
+            try:
+                given = self._job.read_next(self._number)
+            except (CorruptError, DiskError):  # it may be readable a moment later
+                return
             if given is None:
                 return
-            trials, match = given
             self._number += 1
-            self._is_closed = not trials and match is None
-            self._waiting += _opened(self._job.study, trials)
-            self._matches += [] if match is None else [match]
+            self._is_closed = not given.assignments and given.match is None
+            self._waiting += _opened(self._job.study, given.assignments)
+            self._matches += [] if given.match is None else [given.match]
 
     def take(self) -> list[Member]:
         """Take all that have the shape of the first.
@@ -215,14 +217,6 @@ class TrialQueue:
     def take_match(self) -> int | None:
         """Take the first match, None if there is none."""
         return self._matches.pop(0) if self._matches else None
-
-    def _read(self) -> tuple[tuple[Assignment, ...], int | None] | None:
-        """Return what was given next; a file that cannot be read now may be a moment later."""
-        try:
-            trials = self._job.read_next(self._number)
-            return None if trials is None else (trials, self._job.read_next_match(self._number))
-        except (CorruptError, DiskError):
-            return None
 
 
 def steps_until_together(seated: int, first: int, interval: int) -> int:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from hpsearch.cluster.records import read_record
+from hpsearch.cluster.record_files import read_record
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.files import write_json
 

@@ -20,7 +20,7 @@ def look_around(job: JobDir, device: str) -> None:
         gpus = tuple(torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count()))
     else:
         fault = "; ".join([fault, *dict.fromkeys(str(warning.message) for warning in said)])
-    job.write_report(DeviceReport(os.environ.get(VISIBLE), torch.__version__, gpus, fault))
+    job.report.write(DeviceReport(os.environ.get(VISIBLE), torch.__version__, gpus, fault))
 
 
 def _fault(device: str) -> str | None:

@@ -1,43 +1,15 @@
-"""What driver and jobs write for each other, as dataclasses and the files that hold them.
+"""What driver and jobs write for each other, as dataclasses; `study_dir` says into which files."""
 
-Where a trial comes from, as its folder says: parents, operator, seed.
-
-An island: members that a job trains together, and what they took from each other there.
-
-The job breeds them at the end of each local generation. Each trial's folder holds the rules and
-what became of it; the driver learns of it when the trial ends.
-
-JSON files that hold one record each.
-
-A file with a line of JSON for every step at which something was looked at.
-"""
-
-import json
-import os
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Annotated, Any, BinaryIO, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
-from hpsearch.errors import ConfigError, CorruptError
-from hpsearch.files import (
-    MAX_RECORD,
-    flush,
-    make_folder,
-    parse_json,
-    read_json,
-    read_lines,
-    write_text,
-)
+from hpsearch.cluster.record_files import MAX_STEP
 from hpsearch.parameters import FloatParameter, IntParameter
 from hpsearch.population.operators.options import OperatorOptions
 from hpsearch.population.options import Adoption, Keep, Matches, Perturb, Truncation
-from hpsearch.schema import NonNegative, Positive, Range, read
+from hpsearch.schema import NonNegative, Positive, Range
 from hpsearch.trainers.checkpoint_name import step_of
-
-MAX_STEP = 2**53
-"""no trial makes more steps; who says so is not believed"""
 
 Status = Literal["finished", "pruned", "interrupted", "failed", "lost"]
 """how an attempt ended; lost is said by the driver alone, of one that left no word"""
@@ -335,91 +307,3 @@ class Exchanges:
         """Return these and one more, or another of its step, as above."""
         others = {loan.step: loan for loan in self.loans} | {loan.step: loan}
         return replace(self, loans=tuple(others[step] for step in sorted(others)))
-
-
-T = TypeVar("T")
-
-
-def read_record(kind: type[T], path: Path) -> T | None:
-    """Return the record that a file holds, a dataclass of ``kind``; None if there is no file.
-
-    Raises:
-        CorruptError: if the file holds something else.
-        DiskError: if it cannot be read.
-    """
-    data = read_json(path, MAX_RECORD)
-    try:
-        return None if data is None else read(kind, data, source=str(path))
-    except ConfigError as error:
-        problems = "; ".join(error.problems)
-        raise CorruptError(
-            f"{path} is damaged ({problems}); only hpsearch writes it, so restore it from a copy"
-        ) from error
-
-
-def required_record(kind: type[T], path: Path) -> T:
-    """Return the record that a file holds.
-
-    Raises:
-        CorruptError: if the file holds something else, or is missing.
-        DiskError: if it cannot be read.
-    """
-    record = read_record(kind, path)
-    if record is None:
-        raise CorruptError(
-            f"{path} is missing or empty; only hpsearch writes it, so restore it from a copy"
-        )
-    return record
-
-
-@dataclass(frozen=True)
-class CurveFile:
-    """Rows that each have a ``step``, in the order in which they were made."""
-
-    path: Path
-
-    def append(self, row: dict[str, Any]) -> None:
-        """Add one line; what a crash left of the one before it stays a line of its own."""
-        make_folder(self.path.parent)
-        is_new = not self.path.exists()
-        line = json.dumps(row).encode() + b"\n"
-        with self.path.open("ab+") as file:
-            file.write(line if _ends_whole(file) else b"\n" + line)
-            file.flush()
-            os.fsync(file.fileno())  # a checkpoint that comes after the line must not outlive it
-        if is_new:
-            flush(self.path.parent)  # nor outlive the file's name
-
-    def read(self) -> Iterator[dict[str, Any]]:
-        """Yield the rows; a line cut off by a crash, or damaged, is left out.
-
-        Raises:
-            CorruptError: if it is no regular file.
-            DiskError: if the file cannot be read.
-        """
-        with suppress(FileNotFoundError):
-            yield from (row for line in read_lines(self.path) if (row := _row(line)) is not None)
-
-    def forget_after(self, step: int) -> None:
-        """Drop the rows of later steps, which an attempt going on from ``step`` makes again."""
-        kept = [row for row in self.read() if row["step"] <= step]
-        if self.path.exists():
-            write_text(self.path, "".join(json.dumps(row) + "\n" for row in kept))
-
-
-def _ends_whole(file: BinaryIO) -> bool:
-    """Return whether a file is empty or ends with a whole line."""
-    if not file.seek(0, os.SEEK_END):
-        return True
-    file.seek(-1, os.SEEK_END)
-    return file.read(1) == b"\n"
-
-
-def _row(line: bytes) -> dict[str, Any] | None:
-    """Return a row that says of which step it is, None for any other line."""
-    try:
-        row = parse_json(line)
-    except ValueError:
-        return None
-    step = row.get("step") if isinstance(row, dict) else None
-    return row if type(step) is int and 0 <= step <= MAX_STEP else None

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hpsearch.cluster.member import Member, steps_to_resume
-from hpsearch.cluster.records import Birth, Fresh
+from hpsearch.cluster.records import Birth, Fresh, Start
 from hpsearch.errors import ConflictError, CorruptError, HpsearchError
 from hpsearch.population.offspring import ByRole, chance_stronger, grown, offspring
 from hpsearch.population.operators.options import (
@@ -64,7 +64,7 @@ def give_birth(trainer: AnyTrainer, row: int, member: Member) -> int:
     else:
         birth = _breed(trainer, row, member, operator)
     # First: an attempt that finds the checkpoint goes on from it and looks at nothing else.
-    member.trial.write_birth(birth)
+    member.trial.birth.write(birth)
     trainer.save(member.trial.checkpoints, row, checkpoint.BORN, names)
     return int(trainer.step[row])
 
@@ -225,7 +225,7 @@ def _begin_or_load(trainer: AnyTrainer, row: int, member: Member, step: int | No
     member.trial.forget_metrics_after(first or 0)
     if member.island is not None:
         _forget_island_after(member, first or 0)
-    member.attempt.write_start(first or 0)
+    member.attempt.start.write(Start(first or 0))
     print(f"{member.name} {_where(member, step, first)}", flush=True)
     return first
 
@@ -237,7 +237,7 @@ def _forget_island_after(member: Member, step: int) -> None:
     """
     forget_after(member.trial.checkpoints, step)
     # At the very step of a checkpoint places change again, as they did before.
-    member.trial.write_exchanges(member.trial.read_exchanges().before(step))
+    member.trial.exchanges.write(member.trial.read_exchanges().before(step))
 
 
 def _learn_as_saved(trainer: AnyTrainer, row: int, member: Member, path: Path) -> None:

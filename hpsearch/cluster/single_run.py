@@ -18,8 +18,7 @@ from hpsearch.cluster.heartbeats import SHORTEST_SECONDS, Heartbeats
 from hpsearch.cluster.member import Member
 from hpsearch.cluster.population import Population, Watcher
 from hpsearch.cluster.records import Assignment, AttemptResult, Control, Fresh, Lineage
-from hpsearch.cluster.study_dir import StudyDir
-from hpsearch.cluster.trial_dir import TrialDir
+from hpsearch.cluster.study_dir import StudyDir, TrialDir
 from hpsearch.errors import ConflictError, HpsearchError
 from hpsearch.files import write_text
 from hpsearch.monitor.snapshot import JobPlace
@@ -79,7 +78,7 @@ def open_run(config: TrainerConfig, folder: Path) -> Iterator[SingleRun]:
         assignment = Assignment(trial=0, attempt=attempt, token=uuid4().hex)
         lineage = Lineage(Fresh(), config.seed)
         trial.create(yaml_file.dump(to_plain(config)), lineage)
-        trial.write_control(Control(assignment.token, stop=None))
+        trial.control.write(Control(assignment.token, stop=None))
         own = trial.attempt(attempt)
         yield SingleRun(Member(assignment, trial, own, config, folder.name, lineage, ()))
 

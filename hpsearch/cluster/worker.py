@@ -40,7 +40,7 @@ def train_job(job_folder: str, flag: StopFlag) -> None:
     given and have not begun; what it raises is for the job's log.
     """
     job = JobDir(Path(job_folder))
-    plan = job.read()
+    plan = job.plan.required()
     torch.set_num_threads(plan.num_threads)
     supply = TrialQueue(job, plan)
     heartbeats = Heartbeats(job.heartbeat, plan.heartbeat_seconds)

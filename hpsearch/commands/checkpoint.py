@@ -5,8 +5,7 @@ from pathlib import Path
 
 from hpsearch.cluster.heartbeats import LONGEST_SECONDS
 from hpsearch.cluster.records import Heartbeat
-from hpsearch.cluster.study_dir import StudyDir
-from hpsearch.cluster.trial_dir import TrialDir
+from hpsearch.cluster.study_dir import StudyDir, TrialDir
 from hpsearch.errors import UsageError
 
 SILENT_SECONDS = 3 * LONGEST_SECONDS

@@ -13,7 +13,7 @@ from hpsearch import yaml_file
 from hpsearch.cluster.failures import CODE, DISK, STOP_SIGNALS, stop_flag
 from hpsearch.cluster.machine import num_cores
 from hpsearch.cluster.single_run import open_run
-from hpsearch.cluster.trial_dir import TrialDir
+from hpsearch.cluster.study_dir import TrialDir
 from hpsearch.errors import (
     INTERRUPTED,
     ConfigError,

@@ -101,13 +101,13 @@ def check_inside(study: Study, runs: Path, make_executor: MakeExecutor) -> Findi
         root = StudyDir(folder / study.spec.name)
         executor, job = make_executor(study, root), root.job("00001")
         device = "cuda" if study.uses_gpus else "cpu"
-        job.write(JobPlan((), executor.num_threads, 0.0, refills=False, probes=device))
+        job.plan.write(JobPlan((), executor.num_threads, 0.0, refills=False, probes=device))
         try:
             job_id = executor.submit([job])[job.name]
         except SubmissionRefusedError as error:
             return Finding(NAME, "error", f"no job is taken: {error}")
         status = _wait(executor, job, job_id)
-        report = job.read_report()
+        report = job.report.read()
         if report is not None:
             return _finding(report, device)
         if status is not None and status.phase == "ended":

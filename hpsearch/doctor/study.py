@@ -12,8 +12,7 @@ from pathlib import Path
 
 from sqlalchemy import Connection, inspect, text
 
-from hpsearch.cluster.study_dir import StudyDir
-from hpsearch.cluster.trial_dir import TrialDir
+from hpsearch.cluster.study_dir import StudyDir, TrialDir
 from hpsearch.doctor.finding import Finding, Subject
 from hpsearch.doctor.folder import file_system_of, nearest
 from hpsearch.errors import CorruptError, DiskError

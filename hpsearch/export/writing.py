@@ -107,7 +107,7 @@ def crossplay(view: StudyView, trial: Trial) -> dict[str, Any] | None:
         return None
     folder = view.folder.match(matches[-1].number)
     games = folder.read_games()
-    return None if games is None else _row(matches[-1], trial.number, folder.read_plan(), games)
+    return None if games is None else _row(matches[-1], trial.number, folder.plan.required(), games)
 
 
 def _row(match: Match, trial: int, plan: MatchPlan, games: MatchGames) -> dict[str, Any]:

@@ -198,7 +198,7 @@ def _jobs(folder: StudyDir) -> Iterator[tuple[JobDir, JobPlan]]:
     for path in sorted(folder.jobs.glob("*")):
         job = JobDir(path)
         try:
-            yield job, job.read()
+            yield job, job.plan.required()
         except (CorruptError, DiskError):  # half of a job that never began
             continue
 

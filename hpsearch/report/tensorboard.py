@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeGuard
 from uuid import uuid4
 
-from hpsearch.cluster.trial_dir import TrialDir
+from hpsearch.cluster.study_dir import TrialDir
 from hpsearch.errors import CorruptError, unwritten
 from hpsearch.monitor.tensorboard import EventFile, event_file_name
 from hpsearch.parameters import CategoricalParameter, Parameter

@@ -84,7 +84,7 @@ class Jobs(DriverPart):
         job, gpus = self._new_job(), self._executor.gpus_per_job
         data = {"trials": [], "gpus": gpus, "match": number}
         self._recorder.record("announced", job=job.name, data=data)
-        job.write(JobPlan((), self._executor.num_threads, 0.0, refills=False, match=number))
+        job.plan.write(JobPlan((), self._executor.num_threads, 0.0, refills=False, match=number))
         self._start([job])
 
     def interrupt(self) -> None:
@@ -172,7 +172,7 @@ class Jobs(DriverPart):
         for job, plan in plans.items():
             self._recorder.keep_lease()  # many files may take long
             self.write_trials(plan)
-            job.write(JobPlan(plan, threads, seconds, refills, heartbeat_seconds=pause))
+            job.plan.write(JobPlan(plan, threads, seconds, refills, heartbeat_seconds=pause))
         return list(plans)
 
     def _new_job(self, index: int = 0) -> JobDir:
@@ -189,7 +189,7 @@ class Jobs(DriverPart):
                 files, config = self._folder.trial(trial.number), self._trials.plain_config(trial)
                 lineage, island = self._trials.lineage(trial), self._trials.island(trial)
                 files.create(yaml_file.dump(config), lineage, island)
-                files.write_control(Control(attempt.token, stop=None))
+                files.control.write(Control(attempt.token, stop=None))
 
     def _withdraw(self, jobs: Sequence[Job]) -> None:
         """End jobs that never reached the executor; their trials wait again."""
@@ -265,7 +265,7 @@ class Pilots(DriverPart):
         for job in self._idle():
             data = {"trials": [], "match": number}
             self._recorder.record("announced", job=job.name, data=data)
-            self._folder.job(job.name).write_next_match(len(job.groups) - 1, number)
+            self._folder.job(job.name).write_next(len(job.groups) - 1, match=number)
             return True
         return False
 
@@ -295,7 +295,7 @@ class Pilots(DriverPart):
                 if job.groups[-1]:
                     self._write(job, [Assignment(*group) for group in job.groups[-1]])
                 elif job.match is not None:
-                    files.write_next_match(last, job.match)
+                    files.write_next(last, match=job.match)
             if job.closed and _lacks(files, last + 1):
                 files.write_next(last + 1, ())
         self._is_repaired = True

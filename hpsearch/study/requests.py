@@ -15,7 +15,7 @@ from uuid import uuid4
 import psutil
 
 from hpsearch.cluster.detached import read_retry
-from hpsearch.cluster.records import read_record
+from hpsearch.cluster.record_files import read_record
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.errors import CorruptError, DiskError
 from hpsearch.files import write_json

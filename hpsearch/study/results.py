@@ -108,7 +108,7 @@ class Results(DriverPart):
     def _num_repeated(self, trial: Trial) -> int:
         """Return the steps that the attempt made again although they were thought to be kept."""
         try:
-            start = self._folder.trial(trial.number).attempt(trial.attempts).read_start()
+            start = self._folder.trial(trial.number).attempt(trial.attempts).start.read()
         except (CorruptError, DiskError):  # not known
             return 0
         return 0 if start is None or trial.kept is None else max(0, trial.kept - start.step)
@@ -158,14 +158,14 @@ class Results(DriverPart):
         self._trials.tell(trial, how, metrics, failure=failure)
         files.write_result(told)
         if trial.token is not None:
-            files.write_control(Control(trial.token, stop=how))
+            files.control.write(Control(trial.token, stop=how))
         return self._recorder.event("told", trial=trial.number, data=told)
 
     def _descent(self, trial: Trial, origin: PlannedTrial, how: Stop) -> dict[str, Any]:
         """Return what became of a trial of a population, and which checkpoints it left."""
         files = self._folder.trial(trial.number)
         try:
-            birth, exchanges = files.read_birth(), files.read_exchanges()
+            birth, exchanges = files.birth.read(), files.read_exchanges()
             last = self._folder.checkpoint(final_checkpoint(trial.number, origin.steps))
             sha256 = manifest_sha256(last)
         except CorruptError:  # for good; a disk that fails now ends the tick, and is asked again

@@ -67,14 +67,14 @@ def give(study: StudyDir, number: int, config, origin: Lineage, attempt=1) -> As
     token = f"token-{number}-{attempt}"
     trial = study.trial(number)
     trial.create(yaml_file.dump(config), origin)
-    trial.write_control(Control(token, None))
+    trial.control.write(Control(token, None))
     return Assignment(number, attempt, token)
 
 
 def job_of(study: StudyDir, assignments, name="job-1", **plan) -> JobDir:
     job = study.job(name)
     own = JobPlan(tuple(assignments), 1, pilot_seconds=0.0, refills=False)
-    job.write(replace(own, **plan))
+    job.plan.write(replace(own, **plan))
     return job
 
 

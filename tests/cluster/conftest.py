@@ -23,10 +23,10 @@ def new_job():
             token = f"token-{number}-{attempt}"
             trial = study.trial(number)
             trial.create(yaml_file.dump(config), Lineage(Fresh(), 0))
-            trial.write_control(Control(token, None))
+            trial.control.write(Control(token, None))
             assignments.append(Assignment(number, attempt, token))
         job = study.job(f"job-{attempt}")
-        job.write(JobPlan(tuple(assignments), 1, pilot_seconds=0.0, refills=False))
+        job.plan.write(JobPlan(tuple(assignments), 1, pilot_seconds=0.0, refills=False))
         return job
 
     return make
@@ -55,11 +55,11 @@ def pilot(tmp_path, plain_config, no_waiting):
         for number, changes in enumerate([*first, *later]):
             trial = study.trial(number)
             trial.create(yaml_file.dump(plain_config(changes, algorithm)), Lineage(Fresh(), 0))
-            trial.write_control(Control(f"token-{number}-{attempt}", None))
+            trial.control.write(Control(f"token-{number}-{attempt}", None))
             given.append(Assignment(number, attempt, f"token-{number}-{attempt}"))
         job = study.job(f"job-{attempt}")
         own = JobPlan(tuple(given[: len(first)]), 1, pilot_seconds=0.3, refills=True)
-        job.write(replace(own, **plan))
+        job.plan.write(replace(own, **plan))
         return job, given[len(first) :]
 
     return make

@@ -17,9 +17,9 @@ from birth_stories import (
 )
 
 from hpsearch.cluster import resuming
+from hpsearch.cluster.record_files import RecordFile
 from hpsearch.cluster.records import Birth, Fresh
-from hpsearch.cluster.study_dir import StudyDir
-from hpsearch.cluster.trial_dir import TrialDir
+from hpsearch.cluster.study_dir import StudyDir, TrialDir
 from hpsearch.cluster.worker import work
 from hpsearch.population.operators.options import Clone, GaussianMutation, HostAndAgent
 from hpsearch.population.options import Adoption
@@ -74,7 +74,7 @@ def test_every_operator_makes_a_child_that_learns_on(born, parents, algorithm, n
     paths = parents[algorithm][: 1 if name in ONE_PARENT else 2]
     trial = born(operator, paths, algorithm=algorithm)
     assert ended(trial) == ("finished", 12, "")
-    assert trial.read_birth() == Birth(name, adopted=True, chance=None)
+    assert trial.birth.read() == Birth(name, adopted=True, chance=None)
     at_birth, at_end = saved(trial, BIRTH), saved(trial, 12)
     identities = tuple(checkpoint.identity(path) for path in paths)
     assert at_birth.parents == at_end.parents == identities
@@ -169,7 +169,7 @@ def test_a_child_that_is_surely_weaker_is_not_adopted(born, strong):
     """A copy of its parent takes its place, which is as a clone would be."""
     changes = {"steps": 204}
     trial = born(RUINOUS, strong, changes=changes, trying=SURE)
-    birth = trial.read_birth()
+    birth = trial.birth.read()
     assert (birth.operator, birth.adopted) == ("gaussian_mutation", False)
     assert birth.chance > SURE.confidence
     copy = born(Clone(), strong, changes=changes, name="clone")
@@ -179,7 +179,7 @@ def test_a_child_that_is_surely_weaker_is_not_adopted(born, strong):
 
 def test_without_a_trial_every_child_is_adopted(born, strong):
     trial = born(RUINOUS, strong, changes={"steps": 204})
-    assert trial.read_birth() == Birth("gaussian_mutation", adopted=True, chance=None)
+    assert trial.birth.read() == Birth("gaussian_mutation", adopted=True, chance=None)
     child, parent = saved(trial, 200).tensors, checkpoint.load(strong[0]).tensors
     assert child["host.net.weights"].norm() > 20 * parent["host.net.weights"].norm()
 
@@ -189,7 +189,7 @@ def test_a_pair_is_tried_in_both_roles(born, strong):
     ruined = born(RUINOUS, strong, changes={"steps": 204, "checkpoint.keep_last": 9})
     worse = checkpoint.path_of(ruined.checkpoints, 200)
     births = [
-        born(HostAndAgent(), both, changes={"steps": 204}, trying=SURE, name=name).read_birth()
+        born(HostAndAgent(), both, changes={"steps": 204}, trying=SURE, name=name).birth.read()
         for name, both in (("spoilt", [strong[0], worse]), ("improved", [worse, strong[0]]))
     ]
     assert [birth.adopted for birth in births] == [False, True]
@@ -199,7 +199,7 @@ def test_a_pair_is_tried_in_both_roles(born, strong):
 def test_a_child_that_may_be_as_strong_is_adopted(born, parents, algorithm):
     operator = GaussianMutation("gaussian_mutation", 1e-6)
     trial = born(operator, parents[algorithm][:1], algorithm=algorithm, trying=SURE)
-    birth = trial.read_birth()
+    birth = trial.birth.read()
     assert birth.adopted
     assert birth.chance == 0.5
 
@@ -222,7 +222,7 @@ def kill_at(monkeypatch, owner, name, n):
 MOMENTS = [
     (resuming, "inherit", 1),
     (resuming, "offspring", 1),
-    (TrialDir, "write_birth", 1),
+    (RecordFile, "write", 1),
     (checkpoint, "save", 1),
     (checkpoint, "flush", 2),
     (TrialDir, "forget_metrics_after", 1),
@@ -251,7 +251,7 @@ def test_killed_at_any_moment_it_becomes_what_it_would_have(
         origin.operator, parents["dqn"], changes={"steps": 2 * BIRTH}, trying=origin.trying
     )
     assert_same_state(saved(study.trial(0), 2 * BIRTH), saved(whole, 2 * BIRTH))
-    assert study.trial(0).read_birth() == whole.read_birth()
+    assert study.trial(0).birth.read() == whole.birth.read()
     curves = [
         [(row["step"], row["metrics"]) for row in t.read_metrics()] for t in (study.trial(0), whole)
     ]
@@ -323,7 +323,7 @@ def test_a_birth_that_is_impossible_fails_with_one_sentence(
     status, _, message = ended(study.trial(0))
     assert status == "failed"
     assert said in message
-    assert study.trial(0).read_birth() is None
+    assert study.trial(0).birth.read() is None
 
 
 def test_a_parent_is_found_from_the_studys_folder(tmp_path, plain_config, tiny_config):
@@ -343,7 +343,7 @@ def test_fresh_and_born_members_train_together(tmp_path, plain_config, parents):
     for number, steps in ((0, [4, 8, 12]), (1, [12])):
         assert ended(study.trial(number)) == ("finished", 12, "")
         assert [row["step"] for row in study.trial(number).read_metrics()] == steps
-    assert study.trial(0).read_birth() is None
+    assert study.trial(0).birth.read() is None
     assert saved(study.trial(0), 12).parents == ()
 
 

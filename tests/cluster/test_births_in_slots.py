@@ -90,7 +90,7 @@ def test_a_generation_of_children_fills_a_pilot(story, parent):
     work(str(job.root))
     for number in range(5):
         assert ended(job, number) == ("finished", 12)
-        assert study.trial(number).read_birth().adopted
+        assert study.trial(number).birth.read().adopted
         assert list(curve(study.trial(number))) == [12]
 
 

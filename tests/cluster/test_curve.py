@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from hpsearch.cluster.records import CurveFile
+from hpsearch.cluster.record_files import CurveFile
 
 ROWS = [{"step": step, "name": "pol\u00e8 \u2028", "value": step / 7} for step in (5, 10, 15)]
 

@@ -162,5 +162,5 @@ def test_a_job_trains_on_a_real_gpu(tmp_path):
     job_id = executor.submit([job])[job.name]
     while executor.look([(job, job_id)])[job.name].phase != "ended":
         time.sleep(0.1)
-    report = job.read_report()
+    report = job.report.read()
     assert (report.fault, len(report.gpus)) == (None, 1)

@@ -14,9 +14,9 @@ from birth_stories import (
 )
 
 from hpsearch.cluster import resuming
+from hpsearch.cluster.record_files import RecordFile
 from hpsearch.cluster.records import Birth, Fresh
-from hpsearch.cluster.study_dir import StudyDir
-from hpsearch.cluster.trial_dir import TrialDir
+from hpsearch.cluster.study_dir import StudyDir, TrialDir
 from hpsearch.cluster.worker import work
 from hpsearch.game.kernels import BACKENDS
 from hpsearch.population.operators.options import Grow
@@ -150,7 +150,7 @@ def test_the_other_role_meets_the_larger_networks_alone(born, parents, algorithm
 def test_it_learns_on_and_can_be_made_again(born, parents, algorithm, role):
     trial, again = (born(role, NOISY, algorithm=algorithm, name=name) for name in ("one", "two"))
     assert ended(trial) == ("finished", 12, "")
-    assert trial.read_birth() == Birth("grow", adopted=True, chance=None)
+    assert trial.birth.read() == Birth("grow", adopted=True, chance=None)
     at_birth, at_end = saved(trial, BIRTH), saved(trial, 12)
     assert at_birth.parents == at_end.parents == (checkpoint.identity(parents[algorithm]),)
     assert [row["step"] for row in trial.read_metrics()] == [12]
@@ -166,7 +166,7 @@ def test_it_learns_on_and_can_be_made_again(born, parents, algorithm, role):
 def test_it_is_not_tried(born):
     """No copy of its parent could take its place, and none would be stronger."""
     trial = born("host", trying=Adoption(num_games=20, confidence=0.0))
-    assert trial.read_birth() == Birth("grow", adopted=True, chance=None)
+    assert trial.birth.read() == Birth("grow", adopted=True, chance=None)
 
 
 def test_it_learns_anew_what_checkpoints_do_not_hold(born, tmp_path, plain_config, tiny_config):
@@ -212,7 +212,7 @@ def kill_at(monkeypatch, owner, name, n):
 MOMENTS = [
     (resuming, "inherit_around", 1),
     (resuming, "grown", 1),
-    (TrialDir, "write_birth", 1),
+    (RecordFile, "write", 1),
     (checkpoint, "save", 1),
     (checkpoint, "flush", 2),
     (TrialDir, "forget_metrics_after", 1),
@@ -239,7 +239,7 @@ def test_killed_at_any_moment_it_becomes_what_it_would_have(
     assert ended(study.trial(0), 2)[:2] == ("finished", 2 * BIRTH)
     whole = born("host", NOISY, changes=changes)
     assert_same_state(saved(study.trial(0), 2 * BIRTH), saved(whole, 2 * BIRTH))
-    assert study.trial(0).read_birth() == whole.read_birth()
+    assert study.trial(0).birth.read() == whole.birth.read()
 
 
 # What cannot grow.
@@ -266,7 +266,7 @@ def test_what_cannot_grow_fails_with_one_sentence(tmp_path, plain_config, parent
     status, _, message = ended(study.trial(0))
     assert status == "failed"
     assert "\n" not in message
-    assert study.trial(0).read_birth() is None
+    assert study.trial(0).birth.read() is None
 
 
 def test_a_trainer_grows_one_member_and_leaves_the_others(tmp_path, tiny_config, parents):

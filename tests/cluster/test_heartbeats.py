@@ -100,7 +100,7 @@ def test_eight_members_cost_a_write_an_interval_and_no_flush(
     """Before, every member had a file of its own, with two flushes, at every evaluation too."""
     rules = {"steps": 40, "evaluation.interval": 4, "checkpoint.interval": 20}
     job = new_job(tmp_path, [plain_config({**rules, "seed": seed}) for seed in range(8)])
-    job.write(replace(job.read(), heartbeat_seconds=60.0))
+    job.plan.write(replace(job.plan.required(), heartbeat_seconds=60.0))
     counts: Counter[str] = Counter()
     fsync, rename = os.fsync, Path.replace
 

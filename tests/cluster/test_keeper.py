@@ -9,7 +9,7 @@ from hpsearch.cluster import schedule as keeper_module
 from hpsearch.cluster.member import Member
 from hpsearch.cluster.records import Assignment, Fresh, Lineage
 from hpsearch.cluster.schedule import CheckpointPolicy
-from hpsearch.cluster.trial_dir import TrialDir
+from hpsearch.cluster.study_dir import TrialDir
 from hpsearch.trainers import checkpoint
 from hpsearch.trainers.algorithms import build
 from hpsearch.trainers.checkpoint import read_best

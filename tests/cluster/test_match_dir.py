@@ -26,13 +26,13 @@ def match(tmp_path):
 
 
 def test_a_plan_is_read_as_it_was_written(match):
-    match.write_plan(PLAN)
-    assert match.read_plan() == PLAN
+    match.plan.write(PLAN)
+    assert match.plan.required() == PLAN
 
 
 def test_a_missing_plan_is_told(match):
     with pytest.raises(CorruptError, match=r"plan\.json is missing"):
-        match.read_plan()
+        match.plan.required()
 
 
 def test_games_are_read_as_they_were_written(match):
@@ -46,7 +46,7 @@ def test_games_are_read_as_they_were_written(match):
 
 @pytest.mark.parametrize("content", [b"", b"no archive", b"PK\x03\x04 cut off"])
 def test_damaged_games_are_told(match, content):
-    match.write_plan(PLAN)
+    match.plan.write(PLAN)
     (match.root / "games.npz").write_bytes(content)
     with pytest.raises(CorruptError, match="holds no games"):
         match.read_games()

@@ -75,9 +75,9 @@ def plan(checkpoints):
 
 
 def job_for(study, plan, number=1):
-    study.match(number).write_plan(plan)
+    study.match(number).plan.write(plan)
     job = study.job(f"match-{number}")
-    job.write(JobPlan((), 1, pilot_seconds=0.0, refills=False, match=number))
+    job.plan.write(JobPlan((), 1, pilot_seconds=0.0, refills=False, match=number))
     return job
 
 

@@ -18,8 +18,8 @@ import pytest
 import torch
 
 from hpsearch import yaml_file
-from hpsearch.cluster import trial_dir as trial_dir_module
 from hpsearch.cluster.heartbeats import SHORTEST_SECONDS
+from hpsearch.cluster.record_files import RecordFile
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.cluster.worker import work
 from hpsearch.errors import ConflictError, CorruptError
@@ -305,14 +305,14 @@ def test_the_best_outlives_newer_ones(run, monkeypatch):
     assert kinds == ["best", "periodic", "final"]
 
 
-@pytest.mark.parametrize("owner", [checkpoint, trial_dir_module])
+@pytest.mark.parametrize("owner", [checkpoint, RecordFile])
 def test_killed_before_any_write_the_best_is_the_same(
     run, tmp_path, new_job, plain_config, monkeypatch, owner
 ):
     """Before, a kill between the best checkpoint and its record lost it for ever."""
     values = {2: 0.1, 4: 0.7, 6: 0.2, 8: 0.9, 10: 0.6, 12: 0.3}
     rules = {"checkpoint.interval": 5, "evaluation.interval": 2, "checkpoint.best": METRIC}
-    name = "flush" if owner is checkpoint else "write_json"
+    name = "flush" if owner is checkpoint else "write"
     for n in range(1, 40):
         root = tmp_path / str(n)
         with_values(monkeypatch, values)

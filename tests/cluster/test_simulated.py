@@ -130,10 +130,10 @@ def jobs(tmp_path: Path, plain_config: Callable[..., dict[str, Any]]) -> list[Jo
     for number in range(3):
         trial = study.trial(number)
         trial.create(yaml_file.dump(plain_config({"seed": number})), Lineage(Fresh(), 0))
-        trial.write_control(Control(f"token-{number}", None))
+        trial.control.write(Control(f"token-{number}", None))
         job = study.job(f"{number + 1:05d}")
         assignment = Assignment(number, 1, f"token-{number}")
-        job.write(JobPlan((assignment,), 1, pilot_seconds=0.0, refills=False))
+        job.plan.write(JobPlan((assignment,), 1, pilot_seconds=0.0, refills=False))
         found.append(job)
     return found
 

@@ -11,7 +11,7 @@ from hpsearch import yaml_file
 from hpsearch.cluster.failures import StopFlag
 from hpsearch.cluster.records import Fresh, Lineage
 from hpsearch.cluster.single_run import open_run
-from hpsearch.cluster.trial_dir import TrialDir
+from hpsearch.cluster.study_dir import TrialDir
 from hpsearch.errors import ConflictError
 from hpsearch.schema import to_plain
 from hpsearch.trainers import checkpoint
@@ -35,7 +35,7 @@ def test_a_run_leaves_what_a_trial_leaves(tmp_path, tiny_config):
     assert trial.attempt(1).read_result() == ended
     assert [row["step"] for row in trial.read_metrics()] == [4, 8, 12]
     assert yaml_file.load(trial.config) == to_plain(config)
-    assert trial.read_control().token == ended.token
+    assert trial.control.read().token == ended.token
     assert trial.newest_attempt() == 1
     assert list(checkpoint.valid_steps(trial.checkpoints)) == [12, 8]
 
@@ -206,4 +206,4 @@ def test_an_error_is_how_a_run_ends(tmp_path, tiny_config):
     assert ended == result
     assert (ended.status, ended.kind) == ("failed", "code")
     assert "no such thing" in ended.message
-    assert TrialDir(tmp_path / "mine").read_lineage() == Lineage(Fresh(), seed=1)
+    assert TrialDir(tmp_path / "mine").lineage.required() == Lineage(Fresh(), seed=1)

@@ -58,7 +58,7 @@ def test_a_newcomer_takes_the_slot_of_one_that_was_pruned(pilot, alone, monkeypa
     job, (new,) = pilot([LONG, {**LONG, "seed": 5}], [NEW])
 
     def prune() -> None:
-        job.study.trial(1).write_control(Control("token-1-1", "pruned"))
+        job.study.trial(1).control.write(Control("token-1-1", "pruned"))
         job.write_next(1, [new])
 
     at_step(monkeypatch, 4, prune)
@@ -120,7 +120,7 @@ def test_members_come_and_go_through_a_long_life(pilot, alone, monkeypatch) -> N
     for one, changes in zip(given, many, strict=True):
         assert ended(job, one.trial) == ("finished", changes["steps"])
         assert_same_training(job.study.trial(one.trial), alone(changes), changes["steps"])
-        assert job.study.trial(one.trial).attempt(1).read_start().step == 0
+        assert job.study.trial(one.trial).attempt(1).start.read().step == 0
 
 
 def test_newcomers_are_observed(pilot) -> None:

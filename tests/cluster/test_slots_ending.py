@@ -44,7 +44,7 @@ def test_a_newcomer_that_is_fenced_writes_nothing_more(pilot, monkeypatch) -> No
 
     def fence() -> None:
         trial = job.study.trial(2)
-        trial.write_control(Control("of-another-attempt", None))
+        trial.control.write(Control("of-another-attempt", None))
         before.update({p: p.read_bytes() for p in trial.root.rglob("*") if p.is_file()})
 
     at_step(monkeypatch, 8, fence)
@@ -59,7 +59,7 @@ def test_a_newcomer_that_is_cancelled_says_so(pilot, monkeypatch) -> None:
     job, (new,) = pilot([SHORT, LONG], [NEW])
     job.write_next(1, [new])
     failed = Control(new.token, "failed")
-    at_step(monkeypatch, 8, lambda: job.study.trial(2).write_control(failed))
+    at_step(monkeypatch, 8, lambda: job.study.trial(2).control.write(failed))
     work(str(job.root))
     assert ended(job, 2) == ("failed", 6)
     assert ended(job, 1) == ("finished", 16)
@@ -68,7 +68,7 @@ def test_a_newcomer_that_is_cancelled_says_so(pilot, monkeypatch) -> None:
 def test_one_that_is_told_to_end_while_it_waits_says_so_and_leaves_its_place(pilot) -> None:
     """Before, it said nothing: the driver waited for it as long as the job lived."""
     job, given = pilot([SHORT, LONG], [NEW, {**NEW, "seed": 4}])
-    job.study.trial(2).write_control(Control("token-2-1", "pruned"))
+    job.study.trial(2).control.write(Control("token-2-1", "pruned"))
     job.write_next(1, given)
     work(str(job.root))
     assert ended(job, 2) == ("pruned", 0)

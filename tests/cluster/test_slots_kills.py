@@ -54,8 +54,8 @@ def test_killed_with_newcomers_the_next_attempt_goes_on(pilot, alone, monkeypatc
     left = [number for number in range(4) if ended(job, number) is None]
     assert left
     job, _ = pilot(changes, attempt=2)
-    plan = job.read()
-    job.write(replace(plan, assignments=tuple(a for a in plan.assignments if a.trial in left)))
+    plan = job.plan.required()
+    job.plan.write(replace(plan, assignments=tuple(a for a in plan.assignments if a.trial in left)))
     loaded = []
     with monkeypatch.context() as patch:
         load = Trainer.load

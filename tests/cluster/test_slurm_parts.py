@@ -182,7 +182,7 @@ def test_the_code_is_copied_once_and_runs(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "code").iterdir()] == [first.hash]
     about = json.loads((first.folder / "code.json").read_text())
     assert (about["hash"], about["commit"]) == (first.hash, first.commit)
-    script = "import hpsearch, hpsearch.cluster.trial_dir; print(hpsearch.__file__)"
+    script = "import hpsearch, hpsearch.cluster.study_dir; print(hpsearch.__file__)"
     done = subprocess.run(
         [sys.executable, "-c", script],
         env={"PYTHONPATH": str(first.folder), "PYTHONDONTWRITEBYTECODE": "1"},

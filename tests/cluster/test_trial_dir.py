@@ -12,6 +12,7 @@ from hpsearch.cluster.records import (
     AttemptResult,
     Birth,
     Control,
+    Given,
     Heartbeat,
     JobPlan,
     Lineage,
@@ -48,12 +49,14 @@ def test_places(study):
 def test_a_job_is_read_as_it_was_written(study):
     assignments = (Assignment(3, 1, "a"), Assignment(5, 2, "b"))
     plan = JobPlan(assignments, num_threads=4, pilot_seconds=1.5, refills=True)
-    study.job("j").write(plan)
-    assert study.job("j").read() == plan
+    study.job("j").plan.write(plan)
+    assert study.job("j").plan.required() == plan
     assert study.job("j").read_next(1) is None
     study.job("j").write_next(1, assignments)
     study.job("j").write_next(2, ())
-    assert [study.job("j").read_next(number) for number in (1, 2, 3)] == [assignments, (), None]
+    study.job("j").write_next(3, match=7)
+    given = [study.job("j").read_next(number) for number in (1, 2, 3, 4)]
+    assert given == [Given(assignments), Given(()), Given((), match=7), None]
 
 
 CHILD = Lineage(GaussianMutation("gaussian_mutation", 0.1), 7, (Parent(3, "x"),), member=2)
@@ -63,27 +66,27 @@ def test_a_trial_is_created_once_and_again(trial):
     for _ in range(2):
         trial.create("seed: 1\n", CHILD)
     assert trial.config.read_text() == "seed: 1\n"
-    assert trial.read_lineage() == CHILD
+    assert trial.lineage.required() == CHILD
 
 
 def test_what_became_of_a_child_is_written_and_read(trial):
-    assert trial.read_birth() is None
-    trial.write_birth(Birth("clone", adopted=True, chance=0.25))
-    assert trial.read_birth() == Birth("clone", adopted=True, chance=0.25)
+    assert trial.birth.read() is None
+    trial.birth.write(Birth("clone", adopted=True, chance=0.25))
+    assert trial.birth.read() == Birth("clone", adopted=True, chance=0.25)
 
 
 def test_a_damaged_lineage_is_told(trial):
     trial.create("seed: 1\n", CHILD)
     (trial.root / "lineage.json").write_text('{"seed": 1}')
     with pytest.raises(CorruptError, match=r"is damaged .*operator"):
-        trial.read_lineage()
+        trial.lineage.required()
 
 
 def test_control_round_trip(trial):
-    assert trial.read_control() is None
+    assert trial.control.read() is None
     for control in (Control("t", None), Control("u", "pruned")):
-        trial.write_control(control)
-        assert trial.read_control() == control
+        trial.control.write(control)
+        assert trial.control.read() == control
 
 
 def test_heartbeat_of_an_older_version(trial):
@@ -95,9 +98,9 @@ def test_heartbeat_of_an_older_version(trial):
 
 
 def test_a_start_is_read_as_it_was_written(trial):
-    assert trial.attempt(1).read_start() is None
-    trial.attempt(1).write_start(8)
-    assert trial.attempt(1).read_start() == Start(8)
+    assert trial.attempt(1).start.read() is None
+    trial.attempt(1).start.write(Start(8))
+    assert trial.attempt(1).start.read() == Start(8)
 
 
 def test_result_round_trip(trial):
@@ -180,13 +183,13 @@ def test_the_newest_attempt_is_not_the_number_of_folders(trial):
     """One that was announced and never began leaves none."""
     assert trial.newest_attempt() == 0
     for number in (2, 10):
-        trial.attempt(number).write_start(0)
+        trial.attempt(number).start.write(Start(0))
     assert trial.newest_attempt() == 10
 
 
 def test_a_job_whose_file_was_lost_is_told(study):
     with pytest.raises(CorruptError, match=r"j/job\.json is missing"):
-        study.job("j").read()
+        study.job("j").plan.required()
 
 
 def test_what_cannot_be_read_now_is_no_fault_of_the_trial(study, trial, monkeypatch):

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from hpsearch.cluster import member
-from hpsearch.cluster import trial_dir as trial_dir_module
 from hpsearch.cluster.failures import StopFlag
 from hpsearch.cluster.member import Member
+from hpsearch.cluster.record_files import RecordFile
 from hpsearch.cluster.records import Control, Fresh, Lineage
-from hpsearch.cluster.study_dir import JobDir, StudyDir
+from hpsearch.cluster.study_dir import JobDir, StudyDir, TrialDir
 from hpsearch.cluster.worker import train_job, work
 from hpsearch.errors import ConflictError
 from hpsearch.trainers import checkpoint
@@ -79,8 +79,8 @@ def go_on(study: StudyDir, new_job, configs, attempt: int) -> None:
     """Give the unfinished trials to a new job, as the driver does, and run it."""
     left = unfinished(study, attempt - 1)
     job = new_job(study.root, configs, attempt)
-    plan = job.read()
-    job.write(replace(plan, assignments=tuple(a for a in plan.assignments if a.trial in left)))
+    plan = job.plan.required()
+    job.plan.write(replace(plan, assignments=tuple(a for a in plan.assignments if a.trial in left)))
     if left:
         work(str(job.root))
 
@@ -119,7 +119,7 @@ def test_a_job_trains_measures_saves_and_tells(tmp_path, new_job, configs, unint
         assert [step for step, _ in curve(job.study, number)] == [4, 8, 12]
         folder = job.study.trial(number).checkpoints
         assert list(checkpoint.valid_steps(folder)) == [steps, {12: 8, 14: 12}[steps]]
-        assert job.study.trial(number).attempt(1).read_start().step == 0
+        assert job.study.trial(number).attempt(1).start.read().step == 0
         assert outcome(job.study, number, 1) == uninterrupted[number]
     said = job.heartbeat.read()
     assert said.pid == os.getpid()
@@ -150,9 +150,9 @@ WRITES = [
     (checkpoint, "keep_last"),
     (checkpoint, "flush"),
     (shutil, "rmtree"),
-    (trial_dir_module, "write_json"),
-    (trial_dir_module.TrialDir, "append_metrics"),
-    (trial_dir_module.TrialDir, "forget_metrics_after"),
+    (RecordFile, "write"),
+    (TrialDir, "append_metrics"),
+    (TrialDir, "forget_metrics_after"),
 ]
 
 
@@ -255,7 +255,7 @@ def files_of(study: StudyDir) -> dict[Path, bytes]:
 def test_an_attempt_fenced_from_the_start_writes_nothing(tmp_path, new_job, configs):
     job = new_job(tmp_path, configs)
     for number in range(2):
-        job.study.trial(number).write_control(Control("of-another-attempt", None))
+        job.study.trial(number).control.write(Control("of-another-attempt", None))
     before = files_of(job.study)
     work(str(job.root))
     assert files_of(job.study) == before
@@ -269,7 +269,7 @@ def test_an_attempt_fenced_while_it_slept_writes_nothing_more(
 
     def fence():
         for number in range(2):
-            job.study.trial(number).write_control(Control("of-another-attempt", None))
+            job.study.trial(number).control.write(Control("of-another-attempt", None))
         before.update(files_of(job.study))
 
     on_nth_call(monkeypatch, Trainer, "train", 2, fence)
@@ -285,7 +285,7 @@ def test_a_fenced_member_leaves_the_others_alone(
 ):
     job = new_job(tmp_path, configs)
     fenced = Control("of-another-attempt", None)
-    on_nth_call(monkeypatch, Trainer, "train", 3, lambda: job.study.trial(0).write_control(fenced))
+    on_nth_call(monkeypatch, Trainer, "train", 3, lambda: job.study.trial(0).control.write(fenced))
     work(str(job.root))
     assert result(job.study, 0) is None
     assert result(job.study, 1).status == "finished"
@@ -295,7 +295,7 @@ def test_a_fenced_member_leaves_the_others_alone(
 def test_stop_ends_a_trial_with_its_reason(tmp_path, monkeypatch, new_job, configs):
     job = new_job(tmp_path, configs)
     pruned = Control("token-1-1", "pruned")
-    on_nth_call(monkeypatch, Trainer, "train", 2, lambda: job.study.trial(1).write_control(pruned))
+    on_nth_call(monkeypatch, Trainer, "train", 2, lambda: job.study.trial(1).control.write(pruned))
     work(str(job.root))
     ended = result(job.study, 1)
     assert (ended.status, ended.kind) == ("pruned", None)
@@ -305,7 +305,7 @@ def test_stop_ends_a_trial_with_its_reason(tmp_path, monkeypatch, new_job, confi
 
 def test_a_trial_stopped_before_it_began_is_not_trained(tmp_path, new_job, configs):
     job = new_job(tmp_path, configs)
-    job.study.trial(0).write_control(Control("token-0-1", "pruned"))
+    job.study.trial(0).control.write(Control("token-0-1", "pruned"))
     work(str(job.root))
     assert not job.study.trial(0).metrics.exists()
     assert result(job.study, 1).status == "finished"
@@ -419,8 +419,8 @@ def test_a_job_that_is_stopped_before_it_trains_says_so(tmp_path, new_job, confi
 def pilot(tmp_path, new_job, configs):
     """A job of the first trial that waits for more; the second trial lies ready."""
     job = new_job(tmp_path, configs)
-    plan = job.read()
-    job.write(replace(plan, assignments=plan.assignments[:1], pilot_seconds=30.0))
+    plan = job.plan.required()
+    job.plan.write(replace(plan, assignments=plan.assignments[:1], pilot_seconds=30.0))
     return job, plan.assignments[1]
 
 
@@ -452,7 +452,7 @@ def test_a_pilot_builds_one_trainer_for_all_trials_of_a_shape(pilot, monkeypatch
 
 def test_a_pilot_that_is_given_nothing_leaves(pilot) -> None:
     job, _ = pilot
-    job.write(replace(job.read(), pilot_seconds=0.5))
+    job.plan.write(replace(job.plan.required(), pilot_seconds=0.5))
     work(str(job.root))
     assert [ended(job, 0), ended(job, 1)] == ["finished", None]
 
@@ -478,7 +478,7 @@ def test_a_pilot_ends_its_next_trials_as_a_job_of_their_own_would(pilot, tmp_pat
     alone = new_job(tmp_path / "alone", [])
     trial = alone.study.trial(second.trial)
     trial.create(job.study.trial(second.trial).config.read_text(), Lineage(Fresh(), 0))
-    trial.write_control(Control(second.token, None))
+    trial.control.write(Control(second.token, None))
     alone.write(replace(alone.read(), assignments=(second,)))
     work(str(alone.root))
     results = [one.study.trial(second.trial).attempt(1).read_result() for one in (job, alone)]

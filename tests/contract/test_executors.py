@@ -73,10 +73,10 @@ def write_job(
     for number, config in configs.items():
         trial = study.trial(number)
         trial.create(yaml_file.dump(config), Lineage(Fresh(), 0))
-        trial.write_control(Control(f"token-{number}-{attempt}", None))
+        trial.control.write(Control(f"token-{number}-{attempt}", None))
     job = study.job(name)
     assignments = tuple(Assignment(n, attempt, f"token-{n}-{attempt}") for n in configs)
-    job.write(JobPlan(assignments, num_threads=1, pilot_seconds=0.0, refills=False))
+    job.plan.write(JobPlan(assignments, num_threads=1, pilot_seconds=0.0, refills=False))
     return job
 
 
@@ -140,8 +140,8 @@ def ended(
     job_id = executor.submit([job])[job.name]
     after, lived = found_id(executor, job), phase(executor, job, job_id) in ("queued", "running")
     wait_until(executor, job, job_id, lambda: list(study.trial(PRUNED).read_metrics()))
-    study.trial(PRUNED).write_control(Control(f"token-{PRUNED}-1", "pruned"))
-    study.trial(FENCED).write_control(Control("token-of-a-later-attempt", None))
+    study.trial(PRUNED).control.write(Control(f"token-{PRUNED}-1", "pruned"))
+    study.trial(FENCED).control.write(Control("token-of-a-later-attempt", None))
     wait_for_end(executor, job, job_id)
     return Ended(job, job_id, before, after, lived)
 
@@ -261,7 +261,7 @@ def test_a_local_job_sees_the_gpus_that_it_was_given(tmp_path: Path) -> None:
     for (executor, job), job_id in zip(pairs, ids, strict=True):
         wait_for_end(executor, job, job_id)
         forget_children(executor)
-    reports = [job.read_report() for job in jobs]
+    reports = [job.report.read() for job in jobs]
     assert [report and report.visible for report in reports] == ["", "0,1"]
     assert [report and report.fault for report in reports] == [None, None]
 

@@ -54,9 +54,9 @@ def write_jobs(study: StudyDir, first: int, plain_config, *changes: dict) -> lis
     for number, change in enumerate(changes, first):
         trial, token = study.trial(number), f"token-{number}"
         trial.create(yaml_file.dump(plain_config(change)), Lineage(Fresh(), 0))
-        trial.write_control(Control(token, None))
+        trial.control.write(Control(token, None))
         job = study.job(f"{number:05d}")
-        job.write(
+        job.plan.write(
             JobPlan(
                 (Assignment(number, 1, token),), num_threads=1, pilot_seconds=0.0, refills=False
             )
@@ -204,7 +204,7 @@ def test_a_job_sees_the_gpus_that_it_was_given(executor, study) -> None:
     jobs = [new_probe(study, f"{number:05d}") for number in (1, 2, 3)]
     ids = dict(with_gpus.submit(jobs[:2])) | without.submit(jobs[2:])
     wait_for(with_gpus, jobs, ids, j1="ended", j2="ended", j3="ended")
-    reports = [job.read_report() for job in jobs]
+    reports = [job.report.read() for job in jobs]
     assert [report and report.fault for report in reports] == [None] * 3
     seen = [report and report.visible for report in reports]
     assert seen[:2] == ["0,1", "2,3"]

@@ -25,9 +25,9 @@ from optuna.storages._rdb.storage import _VersionManager
 from sqlalchemy import Engine, event
 
 from hpsearch.cluster.executor import JobStatus
-from hpsearch.cluster.records import Assignment, AttemptResult
-from hpsearch.cluster.study_dir import JobDir, StudyDir
-from hpsearch.cluster.trial_dir import TrialDir
+from hpsearch.cluster.record_files import RecordFile
+from hpsearch.cluster.records import Assignment, AttemptResult, Control, JobPlan
+from hpsearch.cluster.study_dir import JobDir, StudyDir, TrialDir
 from hpsearch.errors import ConflictError
 from hpsearch.study import opening
 from hpsearch.study import space as space_module
@@ -46,9 +46,8 @@ PATIENCE_SECONDS = 60.0
 MAX_TICKS = 300
 GUARDED = (
     (Trials, "tell"),
-    (TrialDir, "write_control"),
     (TrialDir, "write_result"),
-    (JobDir, "write"),
+    (RecordFile, "write"),
 )
 UNGUARDED = (
     (EventRecorder, "keep_lease"),
@@ -93,7 +92,7 @@ class Cluster:
     def enter(self, job: JobDir) -> None:
         """Take a job into the queue."""
         self.submitted.append(job.name)
-        self.live[job.name] = list(job.read().assignments)
+        self.live[job.name] = list(job.plan.required().assignments)
 
     def work(self, name: str) -> None:
         """End the next attempt of a job, out of sight or not; a fenced one is ignored."""
@@ -110,7 +109,7 @@ class Cluster:
 
     def _end(self, assignment: Assignment) -> None:
         trial = self.folder.trial(assignment.trial)
-        control = trial.read_control()
+        control = trial.control.read()
         if control is None or control.token != assignment.token:
             return
         value = float(next(self._values))
@@ -331,7 +330,9 @@ def _stop_before(patch: pytest.MonkeyPatch, owner: Any, name: str, *, guarded: b
     original: Callable[..., Any] = getattr(owner, name)
 
     def stopping(*arguments: Any, **named: Any) -> Any:
-        point(name, guarded=guarded)
+        kind = getattr(arguments[0], "kind", None)
+        if owner is not RecordFile or kind in (Control, JobPlan):
+            point(name, guarded=guarded)
         return original(*arguments, **named)
 
     patch.setattr(owner, name, stopping)

@@ -71,7 +71,7 @@ def test_its_row_is_that_of_the_last_match(runs, exported):
     view = open_view("quick", runs)
     match = view.state.population.matches[3]
     row = json.loads((exported / "evaluation.json").read_text())["crossplay"]
-    plan, games = view.folder.match(3).read_plan(), view.folder.match(3).read_games()
+    plan, games = view.folder.match(3).plan.required(), view.folder.match(3).read_games()
     assert row["match"] == 3
     assert row["strength"] == match.strengths[match.champion] == max(match.strengths.values())
     assert row["interval"] == match.intervals[match.champion]

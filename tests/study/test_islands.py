@@ -18,7 +18,7 @@ from test_population_study import origins, population_study, teaching
 
 from hpsearch.analysis.lineage import read_lineage, schedule_of
 from hpsearch.cli import main
-from hpsearch.cluster.trial_dir import TrialDir
+from hpsearch.cluster.study_dir import TrialDir
 from hpsearch.errors import DiskError
 from hpsearch.study.state import FINISHED
 from hpsearch.study.view import open_view
@@ -54,7 +54,7 @@ def test_a_job_trains_an_island(study):
 
 def test_jobs_are_told_how_members_breed(study):
     for number, origin in origins(study).items():
-        island = TrialDir(trial_folder(study, number)).read_island()
+        island = TrialDir(trial_folder(study, number)).island.read()
         assert island is not None
         place, match = origin["member"] // 2, origin["generation"]
         assert island.name == f"study 1 island {place} after match {match}"

@@ -144,7 +144,7 @@ class Damaging(FakeExecutor):
 
     def submit(self, jobs: Sequence[JobDir]) -> dict[str, str]:
         for job in jobs:
-            for assignment in job.read().assignments:
+            for assignment in job.plan.required().assignments:
                 saved = sorted(job.study.trial(assignment.trial).checkpoints.glob("step-*"))
                 if saved:
                     shutil.rmtree(saved[-1])

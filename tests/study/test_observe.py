@@ -16,9 +16,8 @@ from hpsearch import files
 from hpsearch.cluster.executor import Executor, JobStatus, SchedulerSilentError
 from hpsearch.cluster.failures import LOST, NODE_FAIL, OOM_HOST, SILENT
 from hpsearch.cluster.heartbeats import HeartbeatFile
-from hpsearch.cluster.records import AttemptResult, Heartbeat, JobHeartbeat, MemberHeartbeat
-from hpsearch.cluster.study_dir import JobDir, StudyDir
-from hpsearch.cluster.trial_dir import AttemptDir
+from hpsearch.cluster.records import AttemptResult, Heartbeat, JobHeartbeat, MemberHeartbeat, Start
+from hpsearch.cluster.study_dir import AttemptDir, JobDir, StudyDir
 from hpsearch.errors import DiskError
 from hpsearch.files import write_json
 from hpsearch.study.observe import (
@@ -378,7 +377,7 @@ def test_what_was_given_later_and_said_where_it_goes_on_has_begun(folder: StudyD
     state = state_of(0, 1)
     first, later = ((plan,) for plan in state.jobs["00001"].groups[0])
     state.jobs["00001"].groups = [first, later]
-    folder.trial(1).attempt(1).write_start(0)
+    folder.trial(1).attempt(1).start.write(Start(0))
     assert look(state, folder, Looking()).results[1].status == LOST
 
 

@@ -147,7 +147,7 @@ def test_a_study_that_looks_ahead_gives_before_the_end(tmp_path: Path) -> None:
     check_books(study, executor)
     given = JobDir(tmp_path / "runs" / study.spec.name / "jobs" / "00001").read_next(1)
     assert given is not None
-    assert [one.trial for one in given] == [2, 3]
+    assert [one.trial for one in given.assignments] == [2, 3]
 
 
 # Places that are filled while others train.
@@ -175,7 +175,7 @@ def test_a_job_is_told_whether_others_may_join(tmp_path: Path, jobs: int, second
     study, executor = study_of(tmp_path, jobs), FakeExecutor(pilot_seconds=seconds)
     with opened(study, executor) as driver:
         tick_until(driver, lambda: bool(executor.submitted))
-    plan = JobDir(tmp_path / "runs" / study.spec.name / "jobs" / "00001").read()
+    plan = JobDir(tmp_path / "runs" / study.spec.name / "jobs" / "00001").plan.required()
     assert plan.refills == (jobs == 2 and seconds > 0)
 
 
@@ -268,7 +268,7 @@ def test_a_driver_that_dies_between_the_event_and_the_file(
         driver.tick()
         found = files.read_next(number)
         assert found is not None
-        assert tuple(one.trial for one in found) == given
+        assert tuple(one.trial for one in found.assignments) == given
         tick_until(driver, lambda: not driver.is_busy)
     assert driver.state.counts()["finished"] == 12
     check_books(study, executor)

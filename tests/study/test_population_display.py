@@ -62,7 +62,7 @@ def test_a_match_shows_how_many_of_its_pairs_have_played(driven, monkeypatch):
     study, _ = driven
     view = open_view(str(study.path), study.path.parent / "runs")
     last = view.state.population.matches[view.state.population.num_judged]
-    plan = view.folder.match(last.number).read_plan()
+    plan = view.folder.match(last.number).plan.required()
     pairs = len(plan.splits) * len(plan.hosts) * len(plan.agents)
     monkeypatch.setattr(type(view.state.population), "match", last)
     assert generation_text(view).endswith(f", match: 0 of {pairs} pairs")

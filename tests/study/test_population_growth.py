@@ -55,7 +55,7 @@ def check_growth(study):
         )
         assert json.dumps(after.host.net_arch) == params[number]["host.net_arch"]
         old, new = params[parent]["host.net_arch"], params[number]["host.net_arch"]
-        lineage = folder.trial(number).read_lineage()
+        lineage = folder.trial(number).lineage.required()
         if lineage.operator.name == "grow":
             assert origin["is_child"]
             assert new == LARGER[old]

@@ -152,7 +152,7 @@ def test_pairs_breed_hosts_and_agents(tmp_path):
     assert both
     assert all(len(set(one["parents"])) == 2 for one in both)
     folder = StudyDir(study.path.parent / "runs" / "quick")
-    plan = folder.match(2).read_plan()
+    plan = folder.match(2).plan.required()
     assert [host.name for host in plan.hosts[:4]] == [agent.name for agent in plan.agents[:4]]
     assert [host.name for host in plan.hosts if host.checkpoint is None] == ["random", "zeillinger"]
 
@@ -174,7 +174,7 @@ def test_agents_alone(tmp_path):
     )
     executor = FakeExecutor(lambda config, step: 0.5, teaching=taught)
     born, params = checked(study, executor)
-    plan = StudyDir(study.path.parent / "runs" / "quick").match(1).read_plan()
+    plan = StudyDir(study.path.parent / "runs" / "quick").match(1).plan.required()
     assert [host.name for host in plan.hosts] == ["random", "zeillinger"]
     assert [agent.name for agent in plan.agents[:4]] == ["0", "1", "2", "3"]
     first = stored_events(study, "bred")[1][3]

@@ -71,7 +71,7 @@ def test_a_population_goes_through_generations(tmp_path):
     for trial, origin in born.items():
         assert origin["steps"] == 8 * (origin["generation"] + 1)
         assert all(born[p]["generation"] == origin["generation"] - 1 for p in origin["parents"])
-        lineage = StudyDir(tmp_path / "runs" / "quick").trial(trial).read_lineage()
+        lineage = StudyDir(tmp_path / "runs" / "quick").trial(trial).lineage.required()
         assert [parent.trial for parent in lineage.parents] == origin["parents"]
     named = champions(study)
     assert len(named) == 4
@@ -89,7 +89,7 @@ def test_whoever_is_champion_at_the_end_was_played_against(tmp_path):
     assert named[-1] in named[:-1]
     folder = StudyDir(tmp_path / "runs" / "quick")
     for number, before in enumerate([None, *named[:-1]], start=1):
-        answered = {response.trial for response in folder.match(number).read_plan().responses}
+        answered = {response.trial for response in folder.match(number).plan.required().responses}
         assert answered == ({before} if before is not None else set())
     assert len(origins(study)) == 16
 

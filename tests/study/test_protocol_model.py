@@ -209,7 +209,7 @@ class Protocol(RuleBasedStateMachine):
             for trial in data["trials"]
         }
         for number in range(NUM_TRIALS):
-            control = self.files.trial(number).read_control()
+            control = self.files.trial(number).control.read()
             if control is not None:
                 assert control.token in attempts, "written before it was announced"
                 attempt = attempts[control.token]

@@ -300,7 +300,7 @@ def test_a_population(tmp_path):
 def _check_matrix(study, chart, match: int) -> None:
     """Rho is the inverse of the mean length of a pair's games, whichever set of starts."""
     files = StudyDir(study.path.parent / "runs" / "quick").match(match)
-    moves, plan = files.read_games().moves, files.read_plan()
+    moves, plan = files.read_games().moves, files.plan.required()
     (heat,) = chart["data"]
     assert heat["y"] == [f"host {host.name}" for host in plan.hosts]
     assert heat["x"] == [f"agent {agent.name}" for agent in plan.agents]

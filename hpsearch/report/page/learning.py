@@ -8,8 +8,7 @@ from typing import Any, Final, TypeVar
 
 from hpsearch.analysis.candidates import judged_matches
 from hpsearch.analysis.lineage import Ancestry, Relative
-from hpsearch.cluster.study_dir import StudyDir
-from hpsearch.cluster.trial_dir import TrialDir
+from hpsearch.cluster.study_dir import StudyDir, TrialDir
 from hpsearch.errors import CorruptError, DiskError
 from hpsearch.study.records import Trial
 from hpsearch.study.view import StudyView

@@ -29,7 +29,7 @@ from hpsearch.analysis.examination import (
     find_checkpoint,
     find_player,
 )
-from hpsearch.cluster.records import read_record
+from hpsearch.cluster.record_files import read_record
 from hpsearch.errors import DiskError, HpsearchError, UsageError
 from hpsearch.report.page import html
 from hpsearch.report.page.html import Html

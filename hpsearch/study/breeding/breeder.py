@@ -94,7 +94,7 @@ class Breeder(DriverPart):
         champion = self.state.trials[before[-1]] if before else None
         seed = self._study.spec.seed
         plan = self._roster(match).plan(match, self._config, seed, champion)
-        self._folder.match(match.number).write_plan(plan)
+        self._folder.match(match.number).plan.write(plan)
         if not self._pilots.give_match(match.number) and free_jobs > 0:
             self._jobs.submit_match(match.number)
 
@@ -198,7 +198,7 @@ class Breeder(DriverPart):
         files = self._folder.match(match.number)
         try:
             games = files.read_games()
-            if games is None or games.moves.shape != files.read_plan().shape:
+            if games is None or games.moves.shape != files.plan.required().shape:
                 return None
         except (CorruptError, DiskError):
             return None

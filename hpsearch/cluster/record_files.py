@@ -1,0 +1,170 @@
+"""Files of JSON records, files with a record on each line, and folders as tables of files."""
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, Generic, TypeVar
+
+from hpsearch.errors import ConfigError, CorruptError, DiskError
+from hpsearch.files import (
+    MAX_RECORD,
+    flush,
+    make_folder,
+    parse_json,
+    read_json,
+    read_lines,
+    write_json,
+    write_text,
+)
+from hpsearch.schema import read
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+T = TypeVar("T", bound="DataclassInstance")
+
+MAX_STEP = 2**53
+"""no trial makes more steps; a file that names a later one is damaged"""
+
+
+def read_record(kind: type[T], path: Path) -> T | None:
+    """Return the record that a file holds, a dataclass of ``kind``; None if there is no file.
+
+    Raises:
+        CorruptError: if the file holds something else.
+        DiskError: if it cannot be read.
+    """
+    data = read_json(path, MAX_RECORD)
+    try:
+        return None if data is None else read(kind, data, source=str(path))
+    except ConfigError as error:
+        problems = "; ".join(error.problems)
+        raise CorruptError(
+            f"{path} is damaged ({problems}); only hpsearch writes it, so restore it from a copy"
+        ) from error
+
+
+@dataclass(frozen=True)
+class RecordFile(Generic[T]):
+    """A file that holds one record, written whole or not at all."""
+
+    kind: type[T]
+    path: Path
+
+    def write(self, record: T) -> None:
+        write_json(self.path, asdict(record))
+
+    def read(self) -> T | None:
+        """As `read_record`."""
+        return read_record(self.kind, self.path)
+
+    def read_if_possible(self) -> T | None:
+        """Return the record, None also if the file is damaged or cannot be read now."""
+        try:
+            return self.read()
+        except (CorruptError, DiskError):
+            return None
+
+    def age(self, now: float) -> float | None:
+        """Return the seconds since the file was written, None if there is none.
+
+        By the file system's clock: what a job says of its own is not believed.
+        """
+        try:
+            return max(0.0, now - self.path.stat().st_mtime)
+        except OSError:
+            return None
+
+    def required(self) -> T:
+        """As `read_record`, but a missing file is a CorruptError."""
+        record = self.read()
+        if record is None:
+            raise CorruptError(
+                f"{self.path} is missing or empty; only hpsearch writes it, so restore it from a "
+                "copy"
+            )
+        return record
+
+
+@dataclass(frozen=True)
+class CurveFile:
+    """A file with a line of JSON for each evaluation; each row has a ``step``."""
+
+    path: Path
+
+    def append(self, row: dict[str, Any]) -> None:
+        """Add one line; what a crash left of the line before stays a line by itself."""
+        make_folder(self.path.parent)
+        is_new = not self.path.exists()
+        line = json.dumps(row).encode() + b"\n"
+        with self.path.open("ab+") as file:
+            file.write(line if _ends_whole(file) else b"\n" + line)
+            file.flush()
+            os.fsync(file.fileno())  # a checkpoint that comes after the line must not outlive it
+        if is_new:
+            flush(self.path.parent)  # nor outlive the file's name
+
+    def read(self) -> Iterator[dict[str, Any]]:
+        """Yield the rows; a line cut off by a crash, or damaged, is left out.
+
+        Raises:
+            CorruptError: if it is no regular file.
+            DiskError: if the file cannot be read.
+        """
+        with suppress(FileNotFoundError):
+            yield from (row for line in read_lines(self.path) if (row := _row(line)) is not None)
+
+    def forget_after(self, step: int) -> None:
+        """Drop the rows of later steps, which an attempt that goes on from ``step`` makes again."""
+        kept = [row for row in self.read() if row["step"] <= step]
+        if self.path.exists():
+            write_text(self.path, "".join(json.dumps(row) + "\n" for row in kept))
+
+
+def _ends_whole(file: BinaryIO) -> bool:
+    """Return whether a file is empty or ends with a whole line."""
+    if not file.seek(0, os.SEEK_END):
+        return True
+    file.seek(-1, os.SEEK_END)
+    return file.read(1) == b"\n"
+
+
+def _row(line: bytes) -> dict[str, Any] | None:
+    """Return a row that says of which step it is, None for any other line."""
+    try:
+        row = parse_json(line)
+    except ValueError:
+        return None
+    step = row.get("step") if isinstance(row, dict) else None
+    return row if type(step) is int and 0 <= step <= MAX_STEP else None
+
+
+@dataclass(frozen=True)
+class Folder:
+    """A folder; its class lists as `Place` and `Record` what lies in it."""
+
+    root: Path
+
+
+class Place:
+    """A path in a folder: ``log = Place("driver.log")`` makes ``folder.log`` that path."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, folder: Folder, owner: object) -> Path:
+        return folder.root / self._name
+
+
+class Record(Generic[T]):
+    """A `RecordFile` in a folder."""
+
+    def __init__(self, kind: type[T], name: str) -> None:
+        self._kind = kind
+        self._name = name
+
+    def __get__(self, folder: Folder, owner: object) -> RecordFile[T]:
+        return RecordFile(self._kind, folder.root / self._name)
