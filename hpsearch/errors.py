@@ -136,7 +136,6 @@ def unwritten(what: object, error: OSError, then: str = "run the same command ag
 
 
 def remedy(error: OSError) -> str:
-    """Return what to do about a file that cannot be written."""
     if is_full(error):
         return "free some space"
     if error.errno == errno.EISDIR:

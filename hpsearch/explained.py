@@ -87,7 +87,6 @@ class _Writer:
         self._listed: set[tuple[Any, ...]] = set()
 
     def keys(self, config: Any, depth: int, *, per_member: bool) -> Iterator[list[str]]:
-        """Yield the lines of each field of a dataclass."""
         hints = field_hints(_class_of(config))
         for field in dataclasses.fields(config):
             hint = hints[field.name]
@@ -144,7 +143,6 @@ class _Writer:
 
 
 def _note(cls: Any, field: "dataclasses.Field[Any]", value: Any, hint: Any, *, marked: bool) -> str:
-    """Return what stands beside a key: what it is, the names it may have, its default, P."""
     what, default = _what(cls, field.name, hint), _default(field)
     if field.name == _tag(cls) or default is dataclasses.MISSING:
         pass
@@ -156,7 +154,6 @@ def _note(cls: Any, field: "dataclasses.Field[Any]", value: Any, hint: Any, *, m
 
 
 def _what(cls: Any, key: str, hint: Any) -> str:
-    """Return what a key is, and the names it may have."""
     note = field_notes(cls).get(key, "")
     if key == _tag(cls):
         return note or class_note(cls)
@@ -205,7 +202,6 @@ def _said(config: Any) -> dict[str, Any]:
 
 
 def _form(cls: Any) -> str:
-    """Return the keys of a block, with the values of those that are simple and have a default."""
     return f"{{{', '.join(_form_keys(cls))}}}"
 
 
@@ -235,13 +231,11 @@ def _bare(hint: Any) -> Any:
 
 
 def _options(hint: Any) -> tuple[Any, ...]:
-    """Return what a value may be."""
     bare = _bare(hint)
     return get_args(bare) if get_origin(bare) in (Union, UnionType) else (bare,)
 
 
 def _literals(hint: Any) -> tuple[Any, ...]:
-    """Return the names that a value may have."""
     values: tuple[Any, ...] = ()
     for option in _options(hint):
         if get_origin(_bare(option)) is Literal:
@@ -252,7 +246,6 @@ def _literals(hint: Any) -> tuple[Any, ...]:
 
 
 def _item_kinds(hint: Any) -> tuple[Any, ...]:
-    """Return the blocks of which a list or mapping consists; nothing if it does not."""
     bare = _bare(hint)
     if get_origin(bare) not in (tuple, dict):
         return ()

@@ -65,7 +65,6 @@ def _replace(path: Path, data: bytes, *, is_flushed: bool) -> None:
 
 
 def write_json(path: Path, data: Any) -> None:
-    """Replace the file at ``path`` by ``data`` as JSON; raises as `write_text` does."""
     write_text(path, json.dumps(data, indent=1) + "\n")
 
 
@@ -248,7 +247,6 @@ def is_for_good(error: OSError) -> bool:
 
 
 def unreadable(path: Path, error: OSError) -> DiskError:
-    """Return the error of a file that is there and cannot be read."""
     return DiskError(
         f"{path} cannot be read ({error.strerror}); check the file system and the permissions"
     )

@@ -16,7 +16,6 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 def is_name(text: str) -> bool:
-    """Return whether a study or a run may be called so."""
     return _NAME.fullmatch(text) is not None
 
 

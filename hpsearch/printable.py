@@ -25,14 +25,10 @@ def printable(text: str) -> str:
 
 
 class PrintableStream:
-    """A text stream in which everything that is written becomes printable."""
-
     def __init__(self, stream: TextIO) -> None:
-        """Write to ``stream``."""
         self.stream = stream
 
     def write(self, text: str) -> int:
-        """Write a text, made printable."""
         return self.stream.write(printable(text))
 
     def __getattr__(self, name: str) -> Any:
@@ -57,5 +53,4 @@ def _made_printable(stream: Any) -> Any:
 
 
 def interval_text(rho: Mapping[str, float]) -> str:
-    """Return a measured value with its 95 % interval."""
     return f"{rho['value']:.4f} [{rho['low']:.4f}, {rho['high']:.4f}]"

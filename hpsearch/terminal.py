@@ -18,7 +18,6 @@ from hpsearch.printable import PrintableStream, printable
 
 
 def say(sentence: str) -> None:
-    """Tell the user something that is no result."""
     print(f"hpsearch: {sentence}", file=sys.stderr, flush=True)
 
 
@@ -32,7 +31,6 @@ class Terminal(Console):
     def __init__(
         self, *, stderr: bool = False, width: int | None = None, soft_wrap: bool = False
     ) -> None:
-        """Print on stdout or stderr, as wide as the terminal or ``width`` columns."""
         super().__init__(stderr=stderr, width=width, soft_wrap=soft_wrap, markup=False, emoji=False)
 
     @property
@@ -85,7 +83,6 @@ WIDTH = 10_000
 
 
 def print_whole(console: Console, table: Table) -> None:
-    """Print a table as wide as it is, whatever the width of the console."""
     before = console.width
     console.width = WIDTH
     try:

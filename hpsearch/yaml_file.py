@@ -87,7 +87,6 @@ class _Bounded(Composer, SafeConstructor, Resolver):
 
 
 def _parts(node: yaml.Node) -> list[yaml.Node]:
-    """Return what a list holds, or the keys and values of a mapping."""
     if isinstance(node, yaml.MappingNode):
         return [part for pair in node.value for part in pair]
     return list(node.value) if isinstance(node, yaml.SequenceNode) else []
@@ -212,7 +211,6 @@ def parse(text: str) -> Any:
 
 
 def dump(data: Any) -> str:
-    """Return plain data as YAML text, keys in their order; `load` reads the same data back."""
     return yaml.dump(data, Dumper=_Dumper, sort_keys=False, default_flow_style=None, width=100)
 
 

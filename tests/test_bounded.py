@@ -166,7 +166,7 @@ NOT_BELOW_RUNS = {
     "export/folder.py",  # bundles, which have a reader of their own, as the next two
     "export/programs.py",
     "export/rebuilding.py",
-    "doctor/folder.py",  # what it has just written to try a file system; the system's mounts
+    "doctor/machine.py",  # what it has just written to try a file system; the system's mounts
     "report/page/page.py",  # the page's own style and script
     "report/page/material.py",  # the user's study file
     "study/templates.py",  # the studies that come with the package

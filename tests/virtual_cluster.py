@@ -29,7 +29,7 @@ from typing import Protocol
 from virtual_job import Course, SimulatedJob
 
 from hpsearch.cluster.executor import JobStatus, SchedulerSilentError, SubmissionRefusedError
-from hpsearch.cluster.slurm_queue import meaning
+from hpsearch.cluster.slurm_calls import meaning
 from hpsearch.cluster.study_dir import JobDir
 
 HOUR = 3600.0

@@ -1,22 +1,42 @@
-"""A driver that goes on without the terminal in which its study was submitted.
+"""A driver that outlives the terminal: as a process of this machine, or as a job of SLURM's.
 
-Why a driver tries again, in a file: `hpsearch status` reads it while the database is away.
+Why it tries again stands in a file, which `hpsearch status` can read while the database is away.
 """
 
 import os
+import shlex
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from hpsearch.cluster.record_files import read_record
+from hpsearch.cluster.code_snapshot import take_snapshot
+from hpsearch.cluster.executor import SchedulerSilentError
+from hpsearch.cluster.record_files import RecordFile
+from hpsearch.cluster.slurm_calls import SchedulerCalls
+from hpsearch.cluster.slurm_profile import SlurmProfile, driver_options, setup_lines
 from hpsearch.cluster.study_dir import StudyDir
-from hpsearch.errors import CorruptError, DiskError
-from hpsearch.files import write_json
+from hpsearch.errors import DiskError, UsageError
+
+WALLTIME_SIGNAL = signal.SIGUSR1
+"""tells the supervisor that its walltime ends; SIGTERM is what a user's scancel sends"""
+LONGEST_WARNING = 300
+"""seconds before the walltime, in which the driver leaves and SLURM takes the job back"""
+LEAVE_SECONDS = 30
+"""of them, after which a driver that does not leave is killed"""
+
+# exec: SLURM sends its signals to the shell alone, so the supervisor takes its place.
+_SCRIPT = """\
+#!/bin/bash
+{setup}
+export PYTHONUNBUFFERED=1
+exec {command}
+"""
 
 
 class DetachedDriver(Protocol):
@@ -31,7 +51,6 @@ class LocalDriver:
     """A driver and its supervisor as processes of this machine, in a session of their own."""
 
     def __init__(self, folder: StudyDir, runs: Path) -> None:
-        """Drive the study in ``folder``, which lies below ``runs``."""
         self._folder = folder
         self._runs = runs
 
@@ -52,8 +71,64 @@ class LocalDriver:
         return f"process {process.pid}"
 
 
+class SlurmDriver:
+    """Submits the driver of one study."""
+
+    def __init__(self, profile: SlurmProfile, folder: StudyDir, runs: Path) -> None:
+        self._profile = profile
+        self._folder = folder
+        self._runs = runs
+        self._calls = SchedulerCalls(profile.max_calls_per_minute)
+
+    def start(self) -> str:
+        """Submit the job.
+
+        Raises:
+            UsageError: if SLURM does not take it.
+        """
+        try:
+            submit = ["sbatch", "--parsable", *self._arguments()]
+            job_id = self._calls.run(submit, self._script()).strip()
+        except SchedulerSilentError as error:
+            raise UsageError(
+                f"SLURM did not take the driver ({error}); check the profile's block driver, or "
+                f"drive the study from a terminal with: hpsearch run"
+            ) from error
+        return f"job {job_id.partition(';')[0]}"
+
+    def _arguments(self) -> list[str]:
+        warning = min(LONGEST_WARNING, 30 * self._profile.driver.walltime_minutes)
+        return [
+            *driver_options(self._profile.driver),
+            *(f"--job-name=hpsearch-driver-{self._folder.key}", "--requeue", "--open-mode=append"),
+            "--dependency=singleton",  # a second one of this name waits until the first has ended
+            f"--signal=B:{WALLTIME_SIGNAL.name.removeprefix('SIG')}@{warning}",
+            f"--output={self._folder.output}",
+            f"--chdir={os.getcwd()}",
+        ]
+
+    def _script(self) -> str:
+        code = take_snapshot(self._folder.code).folder
+        setup = "\n".join(setup_lines(self._profile, code))
+        command = shlex.join(supervise_command(self._folder, self._runs))
+        return _SCRIPT.format(setup=setup, command=command)
+
+
+def requeue_own_job() -> bool:
+    """Let SLURM start the job that this process is once more; return whether it will."""
+    job_id = os.environ.get("SLURM_JOB_ID")
+    if job_id is None:
+        return True
+    try:
+        SchedulerCalls(60).run(["scontrol", "requeue", job_id])
+    except SchedulerSilentError as error:
+        with suppress(OSError):  # a disk that is full
+            print(f"hpsearch: {error}; asking again", file=sys.stderr)
+        return False
+    return True
+
+
 def drive_command(folder: StudyDir, runs: Path) -> Sequence[str]:
-    """Return the command line of a driver without a terminal."""
     return [sys.executable, "-m", "hpsearch.cli", *_drive(folder, runs)]
 
 
@@ -88,18 +163,18 @@ def note_retry(folder: StudyDir, reason: str) -> None:
     now, before = time.time(), read_retry(folder)
     retry = DriverRetry(now if before is None else before.since, now, reason)
     with suppress(DiskError):
-        write_json(folder.driver_retry, asdict(retry))
+        _retry_file(folder).write(retry)
 
 
 def forget_retry(folder: StudyDir) -> None:
-    """Note that the driver gets on."""
     with suppress(OSError):
         folder.driver_retry.unlink(missing_ok=True)
 
 
 def read_retry(folder: StudyDir) -> DriverRetry | None:
     """Return why the driver tries again; None if it gets on, or if that cannot be read."""
-    try:
-        return read_record(DriverRetry, folder.driver_retry)
-    except (CorruptError, DiskError):
-        return None
+    return _retry_file(folder).read_if_possible()
+
+
+def _retry_file(folder: StudyDir) -> RecordFile[DriverRetry]:
+    return RecordFile(DriverRetry, folder.driver_retry)

@@ -69,9 +69,7 @@ class Executor(Protocol):
     max_jobs: int | None
 
     @property
-    def num_calls(self) -> int:
-        """Return how often this process has called the scheduler."""
-        ...
+    def num_calls(self) -> int: ...
 
     def submit(self, jobs: Sequence[JobDir]) -> Mapping[str, str]:
         """Start jobs, numbered one after another, by one call; return their ids by name.

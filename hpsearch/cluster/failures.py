@@ -33,7 +33,6 @@ KINDS = (
 
 
 def kind_of(error: Exception) -> str:
-    """Return what kind of failure an error of a job is."""
     if isinstance(error, MemoryError):
         return OOM_HOST
     # By its name, because torch is not imported where failures are only read.
@@ -58,7 +57,6 @@ class StopFlag:
     """Whether this process has been asked to stop."""
 
     def __init__(self) -> None:
-        """Begin unset."""
         self.is_set = False
         self.signal: int | None = None
         """the last signal that set it"""

@@ -109,7 +109,6 @@ def _checkpoints(study: StudyDir, ended: EndedTrials) -> Iterator[Path]:
 
 
 def _others(trial: TrialDir, wanted: frozenset[Path]) -> Iterator[Path]:
-    """Yield the checkpoints of a trial, all but those that are wanted and the best."""
     best = read_best(trial.checkpoints)
     if best is not None:
         wanted = wanted | {checkpoint.path_of(trial.checkpoints, best.step)}
@@ -180,7 +179,6 @@ def _is_stale(path: Path, now: float) -> bool:
 
 
 def _size(path: Path) -> int:
-    """Return the bytes of a file, or of all files below a folder."""
     total = 0
     for place in (path, *path.rglob("*")):
         try:

@@ -10,7 +10,6 @@ from hpsearch.cluster.study_dir import JobDir
 
 
 def train(job_folder: str) -> None:
-    """Train the trials of a job, or look around where that is what the job is for."""
     # Before the imports, which take seconds: a request to stop must not be lost meanwhile.
     with stop_flag() as flag:
         _train(job_folder, flag)
@@ -42,14 +41,9 @@ def _train(job_folder: str, flag: StopFlag) -> None:
     job = JobDir(Path(job_folder))
     plan = job.plan.required()
     os.environ["OMP_NUM_THREADS"] = os.environ["NUMBA_NUM_THREADS"] = str(plan.num_threads)
-    if plan.probes is not None:
-        from hpsearch.cluster.probe import look_around
+    from hpsearch.cluster.worker import run_job
 
-        look_around(job, plan.probes)
-        return
-    from hpsearch.cluster.worker import train_job
-
-    train_job(job_folder, flag)
+    run_job(job, flag)
 
 
 def train_as_task(job_folders: Sequence[str]) -> None:

@@ -55,7 +55,6 @@ class LocalExecutor:
         self._children: list[submitit.Job[None]] = []
 
     def submit(self, jobs: Sequence[JobDir]) -> Mapping[str, str]:
-        """Start the jobs' controller processes and return their process ids."""
         if self._gpus.shortage is not None:
             raise SubmissionRefusedError(self._gpus.shortage)
         return {job.name: self._start(job) for job in jobs}
@@ -93,7 +92,6 @@ class LocalExecutor:
                     process.kill()
 
     def log(self, job: JobDir, job_id: str) -> Path:
-        """Return the file of what the job printed."""
         return job.root / f"{job_id}_0_log.out"
 
     def _start(self, job: JobDir) -> str:
@@ -115,7 +113,6 @@ class LocalExecutor:
 
 
 def _recorded_id(job: JobDir) -> str | None:
-    """Return the id of a job that submitit has recorded in its folder."""
     for path in job.root.glob("*_submitted.pkl"):
         return path.name.partition("_")[0]
     return None

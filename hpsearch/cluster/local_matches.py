@@ -38,8 +38,6 @@ GREEDY: Final = 0.0
 
 @dataclass(frozen=True)
 class _Copy:
-    """A copy of a member that takes another's place."""
-
     row: int
     """whose place"""
     source: int
@@ -50,7 +48,6 @@ class LocalMatches:
     """Breeds the members of a job at the end of each local generation."""
 
     def __init__(self, slots: Slots, keeper: CheckpointPolicy) -> None:
-        """Take who trains, and who saves them."""
         self._slots = slots
         self._keeper = keeper
 
@@ -191,7 +188,6 @@ def _values(config: TrainerConfig, island: Island) -> dict[str, Any]:
 def _explored(
     values: Mapping[str, Any], island: Island, rng: np.random.Generator
 ) -> dict[str, Any]:
-    """Return the values by which a copy learns."""
     match island.explore:
         case Keep():
             return dict(values)
@@ -208,5 +204,4 @@ def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, t
 
 
 def _with_values(config: TrainerConfig, values: Mapping[str, Any]) -> TrainerConfig:
-    """Return a configuration that is another one but for the values at some paths."""
     return read_config(apply(to_plain(config), values), source="a copy on an island")

@@ -27,8 +27,6 @@ GLANCE_SECONDS = 0.5
 
 @dataclass(frozen=True)
 class Gpu:
-    """A GPU of this machine."""
-
     name: str
     """as CUDA_VISIBLE_DEVICES names it: an index or a UUID"""
     key: str
@@ -82,7 +80,6 @@ NO_GPUS = GpuShare((), 0)
 
 
 def counted(number: int) -> str:
-    """Return a number of GPUs in words."""
     return f"{number} GPU{'s' if number != 1 else ''}"
 
 

@@ -74,7 +74,6 @@ class MatchPlan:
 
     @property
     def num_pairs(self) -> int:
-        """Return how often a host meets an agent, in all sets of starts."""
         return len(self.splits) * len(self.hosts) * len(self.agents)
 
 
@@ -195,7 +194,6 @@ class MatchDir(Folder):
         return sorted(self.root.glob(f"response-*/{PREFIX}*"))
 
     def response(self, role: str) -> Path:
-        """Return the folder of the checkpoints of a response to a player of a role."""
         return self.root / f"response-{role}"
 
 

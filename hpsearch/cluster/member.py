@@ -113,7 +113,6 @@ class Member:
         self.trial.append_metrics({**row, "metrics": metrics, "entropies": evaluation.entropies})
 
     def fail(self, error: Exception, step: int) -> None:
-        """Say that an error of the job ended the attempt."""
         self.end("failed", step, kind=kind_of(error), message=message_of(error))
 
     def end(
@@ -138,7 +137,6 @@ class Member:
 
 
 def plain_metrics(metrics: Metrics) -> dict[str, dict[str, float]]:
-    """Return metrics as JSON holds them."""
     return {name: asdict(value) for name, value in metrics.items()}
 
 
@@ -161,11 +159,9 @@ class TrialQueue:
 
     @property
     def waiting(self) -> tuple[Member, ...]:
-        """Return the trials that wait."""
         return tuple(self._waiting)
 
     def waiting_with(self, shape: str) -> list[Member]:
-        """Return the trials of a shape that wait."""
         return [member for member in self._waiting if shape_key(member.config) == shape]
 
     def look(self) -> None:
@@ -211,7 +207,6 @@ class TrialQueue:
 
     @property
     def has_match(self) -> bool:
-        """Whether a match is to be played, once no trial trains."""
         return bool(self._matches)
 
     def take_match(self) -> int | None:
@@ -251,7 +246,6 @@ def steps_to_resume(saved: Sequence[Collection[int]], *, in_step: bool) -> list[
 
 
 def _opened(study: StudyDir, assignments: Sequence[Assignment]) -> list[Member]:
-    """Return the trials that can be read; each other one ends here."""
     opened = (_open(study, assignment) for assignment in assignments)
     return [member for member in opened if member is not None]
 
@@ -293,7 +287,6 @@ class Slots:
 
     @property
     def free(self) -> list[int]:
-        """Return the empty rows."""
         return [row for row in range(self.trainer.num_members) if row not in self.members]
 
     @property
@@ -327,7 +320,6 @@ class Slots:
             self.steps = {kept.index(row): step for row, step in self.steps.items()}
 
     def statistics(self) -> Mapping[str, Tensor]:
-        """Return the trainer's numbers of the members, in their order."""
         statistics, rows = self.trainer.statistics(), list(self.members)
         return (
             statistics
@@ -336,7 +328,6 @@ class Slots:
         )
 
     def layers(self) -> LayerTensors:
-        """Return the trainer's layers of the members, in their order."""
         layers = self.trainer.layers()
         if self._are_all:
             return layers
@@ -348,7 +339,6 @@ class Slots:
 
     @property
     def _are_all(self) -> bool:
-        """Whether the members are all rows in their order."""
         return list(self.members) == list(range(self.trainer.num_members))
 
 

@@ -51,7 +51,6 @@ class SlotRefill:
         keeper: CheckpointPolicy,
         heartbeats: Heartbeats,
     ) -> None:
-        """Take where they come from, None if none will come, and where they go."""
         self._supply = supply
         self._slots = slots
         self._keeper = keeper
@@ -60,11 +59,9 @@ class SlotRefill:
 
     @property
     def will_come(self) -> bool:
-        """Whether a free row may still be needed."""
         return self._supply is not None and not self._supply.is_over
 
     def look(self) -> None:
-        """See what was given, if it is time."""
         if self._supply is not None and time.monotonic() >= self._next_look:
             self._supply.look()
             self._next_look = time.monotonic() + LOOK_SECONDS
@@ -105,7 +102,6 @@ class SlotRefill:
             self._slots.leave([row])
 
     def _steps_until_seat(self, oldest: int | None, member: Member) -> int:
-        """Return after how many steps of the oldest one that waits may begin."""
         if oldest is None:
             return 0
         return steps_until_together(oldest, first_step(member), self._interval)
@@ -179,7 +175,6 @@ class Population:
 
     @property
     def trainer(self) -> AnyTrainer:
-        """Return the trainer; of all members, unless some ended before the others."""
         return self._slots.trainer
 
     def run(self) -> None:
@@ -251,7 +246,6 @@ class Population:
                 member.fail(error, self._slots.steps[row])
 
     def _seen(self) -> list[MemberPlace]:
-        """Return where the observations of the present members go."""
         for row, member in self._slots.members.items():
             trial, step = member.trial, self._slots.steps[row]
             place = MemberPlace(member.name, step, trial.training_log, trial.tensorboard)
@@ -298,11 +292,9 @@ class Population:
         )
 
     def _is_anything_due(self) -> bool:
-        """Return whether a member is to be measured or saved at this step."""
         return self._measuring.is_due or any(map(self._keeper.is_due, self._slots.steps.values()))
 
     def _finish(self) -> None:
-        """Let the members go that have made all their steps."""
         self._drop(self._measuring.finish(self._monitor.sections))
 
     # Coming and going.
@@ -319,7 +311,6 @@ class Population:
             self._settle()
 
     def _drop(self, rows: Collection[int]) -> None:
-        """Let members go."""
         if rows:
             self._slots.leave(rows)
             self._settle()

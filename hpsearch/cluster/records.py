@@ -109,7 +109,6 @@ class MemberHeartbeat:
 
     @classmethod
     def at(cls, assignment: Assignment, step: int, saved: int) -> "MemberHeartbeat":
-        """Return what is said of the attempt of an assignment."""
         return cls(assignment.trial, assignment.attempt, assignment.token, step, saved)
 
 
@@ -146,8 +145,6 @@ class JobHeartbeat:
 
 @dataclass(frozen=True)
 class Start:
-    """How an attempt began."""
-
     step: Step
     """that of the checkpoint from which it goes on, 0 where there is none"""
 
@@ -226,8 +223,6 @@ class Lineage:
 
 @dataclass(frozen=True)
 class Birth:
-    """What became of a child, as its job found."""
-
     operator: str
     adopted: bool
     """else a copy of the first parent took its place"""
@@ -272,8 +267,6 @@ class Exploit:
 
 @dataclass(frozen=True)
 class DonatedCheckpoint:
-    """A checkpoint of a trial whose copy took another's place."""
-
     step: NonNegative
     sha256: str
 

@@ -118,7 +118,6 @@ def _check_operator(operator: OperatorOptions, member: Member) -> None:
 
 
 def _players(trainer: AnyTrainer, path: Path) -> ByRole:
-    """Return what a checkpoint plays by in every role that learns here."""
     return {
         learner.name: load_opponent(path, learner.name, trainer.config, trainer.device)
         for learner in trainer.learners
@@ -152,7 +151,6 @@ def _chance_of_copy(
 
 
 def _become(trainer: AnyTrainer, row: int, member: Member, nets: Mapping[str, Network]) -> None:
-    """Let a copy of the first parent become the child."""
     operator = member.lineage.operator
     match operator:
         case Clone():
@@ -172,8 +170,6 @@ def _become(trainer: AnyTrainer, row: int, member: Member, nets: Mapping[str, Ne
 
 @dataclass(frozen=True)
 class Begun:
-    """How members began."""
-
     saved: Mapping[int, int]
     """steps of their newest checkpoints, by trial; a child has one when it is born"""
     errors: Mapping[int, HpsearchError]

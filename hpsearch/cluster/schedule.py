@@ -22,7 +22,6 @@ class CheckpointPolicy:
     """Saves members at steps, at times, when they are the best so far, and on request."""
 
     def __init__(self, config: CommonConfig) -> None:
-        """Follow what a configuration says of checkpoints."""
         self._rules = config.checkpoint
         self._last_save = time.monotonic()
         self.saved: dict[int, int] = {}
@@ -36,11 +35,9 @@ class CheckpointPolicy:
         self._shared |= steps
 
     def is_due(self, step: int) -> bool:
-        """Return whether a periodic checkpoint is due at this step."""
         return step % self._rules.interval == 0
 
     def steps_until_due(self, step: int) -> int:
-        """Return after how many steps the next periodic checkpoint is due."""
         return self._rules.interval - step % self._rules.interval
 
     def save_due(
@@ -108,7 +105,6 @@ class CheckpointPolicy:
         return seconds is not None and time.monotonic() - self._last_save >= seconds
 
     def _better(self, member: Member, step: int, metrics: Metrics | None) -> BestRecord | None:
-        """Return what a member's metrics make of it if they are the best so far."""
         name = self._rules.best
         if name is None or metrics is None:
             return None
@@ -144,17 +140,14 @@ class EvaluationSchedule:
     """Measures members at the multiples of an interval, and at their ends."""
 
     def __init__(self, slots: Slots, rules: EvaluationConfig) -> None:
-        """Take who is measured, and what a configuration says of that."""
         self._slots = slots
         self._rules = rules
 
     @property
     def is_due(self) -> bool:
-        """Whether any member is measured now: at the interval, or at its end."""
         return bool(self._due() or self._done())
 
     def steps_until_due(self, step: int) -> int:
-        """Return after how many steps a member is measured next."""
         return self._rules.interval - step % self._rules.interval
 
     def evaluate(self, sections: Sections) -> MeasuredMembers:
@@ -204,12 +197,10 @@ class EvaluationSchedule:
         return done
 
     def _due(self) -> dict[int, Member]:
-        """Return the members whose evaluation is due, by row."""
         members, steps = self._slots.members, self._slots.steps
         return {r: member for r, member in members.items() if steps[r] % self._rules.interval == 0}
 
     def _done(self) -> list[int]:
-        """Return the rows of the members that have made all their steps."""
         members, steps = self._slots.members, self._slots.steps
         return [row for row, member in members.items() if steps[row] >= member.config.steps]
 

@@ -20,9 +20,15 @@ from hpsearch.cluster.executor import (
     without_variables,
 )
 from hpsearch.cluster.job_entry import train_as_task
-from hpsearch.cluster.slurm_calls import SchedulerCalls, read_config, refusal
+from hpsearch.cluster.slurm_calls import (
+    SchedulerCalls,
+    SlurmQueue,
+    job_id,
+    meaning,
+    read_config,
+    refusal,
+)
 from hpsearch.cluster.slurm_profile import SlurmProfile, sbatch_parameters, setup_lines
-from hpsearch.cluster.slurm_queue import SlurmQueue, job_id, meaning
 from hpsearch.cluster.study_dir import JobDir, StudyDir
 from hpsearch.errors import SchedulerUnavailableError, unwritten
 
@@ -69,13 +75,11 @@ class SlurmExecutor:
 
     @property
     def num_calls(self) -> int:
-        """Return how often this executor called the scheduler."""
         return self._calls.num_calls
 
     # Submitting.
 
     def submit(self, jobs: Sequence[JobDir]) -> Mapping[str, str]:
-        """Submit the jobs as one array."""
         tasks = self._profile.tasks_per_job
         folders = [str(job.root) for job in jobs]
         groups = [tuple(folders[n : n + tasks]) for n in range(0, len(folders), tasks)]

@@ -1,24 +1,28 @@
-"""Calls of SLURM's programs: few enough for the site, each with a deadline; sbatch's answers.
+"""Calls of SLURM's programs, few enough for the site, and what they answer.
 
-sbatch through submitit takes its turn here too, and has no deadline but its own.
-
-What sbatch is asked for, what its refusals mean, and whether it would take a job.
-
-The configuration of a site's SLURM.
+sbatch through submitit takes its turn here too, and has no deadline but its own. A job is found by
+its name, whatever became of the answer to its submission: an array is named after the study's
+folder, its first job and its tasks a job, and holds jobs numbered one after another.
 """
 
+import re
 import subprocess
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 
 from hpsearch.cluster.executor import (
+    JobStatus,
+    Phase,
     SchedulerSilentError,
     SchedulerUnreachableError,
     SubmissionRefusedError,
+    shared_part,
 )
-from hpsearch.cluster.slurm_profile import DriverProfile, SlurmProfile, sbatch_parameters
+from hpsearch.cluster.failures import CANCELLED, NODE_FAIL, OOM_HOST, PREEMPTED, TIMEOUT
+from hpsearch.cluster.study_dir import JobDir, StudyDir
 
 CALL_SECONDS = 60.0
 """after which a program of the scheduler is given up"""
@@ -41,7 +45,6 @@ class SchedulerCalls:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """Run at most ``max_per_minute`` programs in any minute; more of them wait."""
         self._max_per_minute = max_per_minute
         self._clock = clock
         self._sleep = sleep
@@ -49,7 +52,6 @@ class SchedulerCalls:
         self.num_calls = 0
 
     def take_turn(self) -> None:
-        """Wait until one more call is allowed, and count it."""
         while len(self._recent) == self._max_per_minute:
             wait = self._recent[0] + MINUTE - self._clock()
             if wait <= 0:
@@ -113,33 +115,6 @@ NO_ANSWER = (
 """words of sbatch after which it is unknown whether it submitted"""
 FULL = ("submit limit", "maxsubmit", "job limit", "too many", "accounting/qos policy")
 """words of sbatch after which it may take the same job later"""
-_OPTIONS = (
-    *("partition", "account", "qos", "constraint", "gres", "nodes"),
-    *("ntasks_per_node", "cpus_per_task", "mem", "time"),
-)
-"""parameters of submitit that sbatch knows by the same name"""
-
-
-def trial_options(profile: SlurmProfile) -> list[str]:
-    """Return sbatch's options of a job that trains trials."""
-    parameters = sbatch_parameters(profile)
-    signal = f"--signal=USR2@{profile.signal_delay_seconds}"
-    return [*_options(parameters), signal, "--no-requeue"]
-
-
-def driver_options(driver: DriverProfile) -> list[str]:
-    """Return sbatch's options of the job that drives a study."""
-    parameters = {
-        "partition": driver.partition,
-        "account": driver.account,
-        "qos": driver.qos,
-        "nodes": 1,
-        "ntasks_per_node": 1,
-        "cpus_per_task": 1,
-        "mem": f"{driver.memory_gib}G",
-        "time": driver.walltime_minutes,
-    }
-    return _options(parameters)
 
 
 def try_submission(calls: SchedulerCalls, options: Sequence[str]) -> None:
@@ -169,15 +144,6 @@ def may_pass(refused: SubmissionRefusedError) -> bool:
     return any(words in str(refused).lower() for words in FULL)
 
 
-def _options(parameters: Mapping[str, Any]) -> list[str]:
-    """Return what is set of the parameters as options."""
-    return [
-        f"--{key.replace('_', '-')}={parameters[key]}"
-        for key in _OPTIONS
-        if parameters.get(key) is not None
-    ]
-
-
 def read_config(calls: SchedulerCalls) -> dict[str, str]:
     """Return the configuration as ``scontrol show config`` prints it.
 
@@ -188,6 +154,161 @@ def read_config(calls: SchedulerCalls) -> dict[str, str]:
 
 
 def parse_config(printed: str) -> dict[str, str]:
-    """Return the values by key."""
     pairs = (line.partition("=") for line in printed.splitlines())
     return {key.strip(): value.strip() for key, separator, value in pairs if separator}
+
+
+# The queue.
+
+_WAITING = (
+    *("PENDING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "RESV_DEL_HOLD", "SPECIAL_EXIT"),
+    *("CONFIGURING", "SUSPENDED", "STOPPED"),
+)
+"""states in which a job does not compute and may still do so"""
+_FAILURES = {
+    "PREEMPTED": PREEMPTED,
+    "TIMEOUT": TIMEOUT,
+    "DEADLINE": TIMEOUT,
+    "NODE_FAIL": NODE_FAIL,
+    "BOOT_FAIL": NODE_FAIL,
+    "OUT_OF_MEMORY": OOM_HOST,
+    "CANCELLED": CANCELLED,
+    "REVOKED": CANCELLED,
+}
+"""why a job ended; COMPLETED and FAILED are told by what the job itself wrote"""
+
+
+def meaning(state: str) -> tuple[Phase, str | None]:
+    """Return the phase of a job and why it ended, where its state says so.
+
+    ``state`` is as squeue and sacct print it, such as ``CANCELLED by 1000``. One that we don't know
+    is taken for a running job's: to wait longer than needed loses nothing.
+    """
+    word = state.split()[0].rstrip("+") if state.split() else ""
+    if word in _WAITING:
+        return "queued", None
+    if word in _FAILURES:
+        return "ended", _FAILURES[word]
+    if word in ("COMPLETED", "FAILED"):
+        return "ended", None
+    return "running", None
+
+
+FIELDS = "%F|%K|%T|%e|%j"
+"""of squeue: array's id, index in it, state, end, name; names of other jobs may be anything"""
+
+ACCOUNT_SECONDS = 120.0
+"""for which the account of a job that has left the queue is awaited"""
+NO_ACCOUNTS = "accounting storage is disabled"
+"""words of sacct where a site keeps none"""
+
+
+@dataclass(frozen=True)
+class QueueEntry:
+    """One SLURM job, an element of an array or alone."""
+
+    id: str
+    name: str
+    index: int
+    """in its array"""
+    state: str
+    ended_at: float | None
+    """seconds since the epoch; of a job that runs, when it will have to end"""
+
+
+class SlurmQueue:
+    """The SLURM jobs of one study."""
+
+    def __init__(
+        self,
+        calls: SchedulerCalls,
+        study: StudyDir,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._calls = calls
+        self._prefix = f"hps-{study.key}-"
+        self._ended: dict[str, JobStatus] = {}
+        """what sacct said of jobs that had left the queue"""
+        self._missed: dict[str, float] = {}
+        """when a job was first in neither answer"""
+        self._has_accounts = True
+        self._clock = clock
+
+    def array_name(self, first: str, tasks: int, count: int) -> str:
+        """Return the name of an array: its first job, its tasks a SLURM job, its jobs."""
+        return f"{self._prefix}{first}x{tasks}n{count}"
+
+    def entries(self) -> list[QueueEntry]:
+        """Return all SLURM jobs of this study that wait, run, or ended within some minutes."""
+        options = ["--me", "--noheader", "--array", "--states=all", f"--format={FIELDS}"]
+        printed = self._calls.run(["squeue", *options])
+        lines = (line.split("|", 4) for line in printed.splitlines())
+        return [
+            _entry(name, array, index, state, end)
+            for array, index, state, end, name in lines
+            if name.startswith(self._prefix)
+        ]
+
+    def jobs_of(self, entry: QueueEntry) -> dict[str, JobStatus]:
+        first, tasks, count = map(int, re.split("[xn]", entry.name.removeprefix(self._prefix)))
+        before = entry.index * tasks
+        phase, failure = meaning(entry.state)
+        ended_at = entry.ended_at if phase == "ended" else None
+        return {
+            f"{first + before + task:05d}": JobStatus(
+                job_id(entry.id, task), phase, failure, ended_at
+            )
+            for task in range(min(tasks, count - before))
+        }
+
+    def ends(self, jobs: Sequence[tuple[JobDir, str]]) -> dict[str, JobStatus]:
+        """Return how jobs that left the queue ended.
+
+        Accounts come late, or not while their daemon is restarted: until then, but not for ever, a
+        job counts as running. Where a site keeps none, nothing is said of it.
+        """
+        accounts = self._accounted({shared_part(i) for _, i in jobs if i not in self._ended})
+        endings = {}
+        for job, known in jobs:
+            state, ended_at = accounts.get(shared_part(known), ("", None))
+            phase, failure = meaning(state)
+            if phase == "ended":
+                self._ended[known] = JobStatus(known, "ended", failure, ended_at)
+            if known in self._ended:
+                endings[job.name] = self._ended[known]
+            elif self._has_accounts and self._is_awaited(known):
+                endings[job.name] = JobStatus(known, "running")
+        return endings
+
+    def _is_awaited(self, known: str) -> bool:
+        now = self._clock()
+        return now - self._missed.setdefault(known, now) < ACCOUNT_SECONDS
+
+    def _accounted(self, slurm_ids: Collection[str]) -> dict[str, tuple[str, float | None]]:
+        fields = ["--noheader", "--parsable2", "--allocations", "--format=JobID,State,End"]
+        try:
+            printed = self._calls.run_for(["sacct", *fields], slurm_ids, option="--jobs=")
+        except SchedulerSilentError as error:
+            self._has_accounts = NO_ACCOUNTS not in str(error).lower()
+            return {}
+        rows = (line.split("|") for line in printed.splitlines())
+        return {slurm_id: (state, _seconds(end)) for slurm_id, state, end in rows}
+
+
+def job_id(slurm_id: str, task: int) -> str:
+    return f"{slurm_id}:{task}" if task else slurm_id
+
+
+def _entry(name: str, array: str, index: str, state: str, end: str) -> QueueEntry:
+    """Return a line of squeue; a job alone has no index."""
+    is_alone = not index.isdigit()
+    slurm_id = array if is_alone else f"{array}_{index}"
+    return QueueEntry(slurm_id, name, 0 if is_alone else int(index), state, _seconds(end))
+
+
+def _seconds(moment: str) -> float | None:
+    try:
+        return datetime.fromisoformat(moment).timestamp()
+    except ValueError:
+        return None

@@ -6,7 +6,7 @@ shell and are held to strict patterns; ``setup`` is shell, and the user's own.
 
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -135,6 +135,43 @@ def sbatch_parameters(profile: SlurmProfile) -> dict[str, Any]:
         "srun_args": [f"--cpus-per-task={profile.cpus_per_task}"],
         "additional_parameters": {"no-requeue": True},
     }
+
+
+_OPTIONS = (
+    *("partition", "account", "qos", "constraint", "gres", "nodes"),
+    *("ntasks_per_node", "cpus_per_task", "mem", "time"),
+)
+"""parameters of submitit that sbatch knows by the same name"""
+
+
+def trial_options(profile: SlurmProfile) -> list[str]:
+    """Return sbatch's options of a job that trains trials."""
+    parameters = sbatch_parameters(profile)
+    signal = f"--signal=USR2@{profile.signal_delay_seconds}"
+    return [*_options(parameters), signal, "--no-requeue"]
+
+
+def driver_options(driver: DriverProfile) -> list[str]:
+    """Return sbatch's options of the job that drives a study."""
+    parameters = {
+        "partition": driver.partition,
+        "account": driver.account,
+        "qos": driver.qos,
+        "nodes": 1,
+        "ntasks_per_node": 1,
+        "cpus_per_task": 1,
+        "mem": f"{driver.memory_gib}G",
+        "time": driver.walltime_minutes,
+    }
+    return _options(parameters)
+
+
+def _options(parameters: Mapping[str, Any]) -> list[str]:
+    return [
+        f"--{key.replace('_', '-')}={parameters[key]}"
+        for key in _OPTIONS
+        if parameters.get(key) is not None
+    ]
 
 
 def setup_lines(profile: SlurmProfile, code: Path) -> list[str]:

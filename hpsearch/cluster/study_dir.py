@@ -43,8 +43,6 @@ TEXTFILE = "hpsearch.prom"
 
 
 class StudyDir(Folder):
-    """The folder of one study."""
-
     spec = Place("study.json")  # what the study was started from
     study_file = Place("study.yaml")  # its study file, where a command made it of another study
     given_total = Place("given-total.json")  # the number of trials that `run --trials` gave
@@ -134,8 +132,6 @@ def final_checkpoint(trial: int, steps: int) -> str:
 
 
 class JobDir(Folder):
-    """The folder of one job."""
-
     plan = Record(JobPlan, "job.json")  # the trials that it trains first, or the match
     report = Record(DeviceReport, "devices.json")  # what `doctor` asked for
     waits = Place("waits-for-gpus")  # there while the job waits for GPUs of this machine
@@ -220,7 +216,6 @@ class TrialDir(Folder):
 
     @property
     def attempts(self) -> list["AttemptDir"]:
-        """The folders of the attempts that were begun."""
         return [AttemptDir(path) for path in sorted(self.root.glob("attempt-*"))]
 
     def newest_attempt(self) -> int:
@@ -297,7 +292,6 @@ class AttemptDir(Folder):
             return True
 
     def write_result(self, result: AttemptResult) -> None:
-        """Say how the attempt ended; its words are written as they will be read."""
         self._result.write(_legible(result))
 
     def read_result(self) -> AttemptResult | None:

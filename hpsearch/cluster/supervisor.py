@@ -15,9 +15,14 @@ from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 
-from hpsearch.cluster.detached import drive_command, note_retry
+from hpsearch.cluster.detached import (
+    LEAVE_SECONDS,
+    WALLTIME_SIGNAL,
+    drive_command,
+    note_retry,
+    requeue_own_job,
+)
 from hpsearch.cluster.failures import StopFlag
-from hpsearch.cluster.slurm_driver import LEAVE_SECONDS, WALLTIME_SIGNAL, requeue_own_job
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.errors import (
     INTERRUPTED,

@@ -1,24 +1,41 @@
-"""The worker: what runs inside a job. Trains the job's trials as one population, or plays a match.
+"""What runs in a job: it trains trials as one population, plays a match, or tries a device.
 
 It speaks with the driver through files alone and never sees the database.
 """
 
+import os
 import sys
 import time
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+import numpy as np
 import torch
 
 from hpsearch.cluster.failures import StopFlag, stop_flag
 from hpsearch.cluster.heartbeats import Heartbeats
-from hpsearch.cluster.match_job import play_match
+from hpsearch.cluster.machine import VISIBLE
+from hpsearch.cluster.match_dir import (
+    Answer,
+    MatchDir,
+    MatchGames,
+    MatchPlan,
+    MatchPlayer,
+    Response,
+)
 from hpsearch.cluster.member import Member, TrialQueue
 from hpsearch.cluster.population import Population
-from hpsearch.cluster.study_dir import JobDir
-from hpsearch.errors import DiskError
+from hpsearch.cluster.records import DeviceReport
+from hpsearch.cluster.study_dir import JobDir, StudyDir
+from hpsearch.errors import ConflictError, CorruptError, DiskError
+from hpsearch.game.players import AGENTS, HOSTS
+from hpsearch.game.rules import GameConfig
 from hpsearch.monitor.snapshot import JobPlace
+from hpsearch.population.best_response import measure_response, train_response
+from hpsearch.population.crossplay import CrossPlay, Players, common_game, play_everybody
+from hpsearch.trainers.opponents import load_player
 from hpsearch.trainers.trainer import AnyTrainer
 
 GLANCE_SECONDS = 0.5
@@ -26,78 +43,250 @@ GLANCE_SECONDS = 0.5
 
 
 def work(job_folder: str) -> None:
-    """Train the trials of a job; signals that ask to stop are heeded from here on."""
+    """Do a job; signals that ask to stop are heeded from here on."""
     with stop_flag() as flag:
-        train_job(job_folder, flag)
+        run_job(JobDir(Path(job_folder)), flag)
 
 
-def train_job(job_folder: str, flag: StopFlag) -> None:
+def run_job(job: JobDir, flag: StopFlag) -> None:
     """Train the trials of a job until each has finished or has been stopped, or ``flag`` is set.
 
-    A job may be for a match instead. A pilot then waits for more trials of the same shape, or a
-    match, so that what a process pays once (imports, the device, compilation) is paid once for all
-    of them. Every attempt's result is written before this returns, but those of trials that were
-    given and have not begun; what it raises is for the job's log.
+    A job may be for a match instead, or to try a device. A pilot then waits for more trials of the
+    same shape, or a match, so that what a process pays once (imports, the device, compilation) is
+    paid once for all of them. Every attempt's result is written before this returns, but those of
+    trials that were given and have not begun; what it raises is for the job's log.
     """
-    job = JobDir(Path(job_folder))
     plan = job.plan.required()
+    if plan.probes is not None:
+        job.report.write(_device_report(plan.probes))
+        return
     torch.set_num_threads(plan.num_threads)
-    supply = TrialQueue(job, plan)
+    queue = TrialQueue(job, plan)
     heartbeats = Heartbeats(job.heartbeat, plan.heartbeat_seconds)
     trainer = None
     while True:
         # Also when the flag is set: each of the first attempts says how it ended.
-        if members := supply.take():
-            refills = supply if plan.refills else None
-            population = _begin(members, flag, job, trainer, refills, heartbeats)
-            _run(population)
-            trainer = population.trainer
-        elif (match := supply.take_match()) is not None:
+        if members := queue.take():
+            refills = queue if plan.refills else None
+            trainer = _train(members, flag, job, trainer, refills, heartbeats)
+        elif (match := queue.take_match()) is not None:
             play_match(job.study, match, flag)
         else:
             return
-        _wait(supply, plan.pilot_seconds, flag)
+        _wait(queue, plan.pilot_seconds, flag)
         if flag.is_set:
             return
 
 
-def _run(population: Population) -> None:
-    try:
-        population.run()
-    except Exception as error:
-        population.fail(error)
-        raise
-
-
-def _wait(supply: TrialQueue, seconds: float, flag: StopFlag) -> None:
-    """Wait until there is something to do, for some seconds at most."""
-    deadline = time.monotonic() + seconds
-    supply.look()
-    while not (_is_waiting_over(supply) or flag.is_set) and time.monotonic() < deadline:
-        time.sleep(GLANCE_SECONDS)
-        supply.look()
-
-
-def _is_waiting_over(supply: TrialQueue) -> bool:
-    return bool(supply.waiting) or supply.has_match or supply.is_over
-
-
-def _begin(
+def _train(
     members: Sequence[Member],
     flag: StopFlag,
     job: JobDir,
     trainer: AnyTrainer | None,
-    supply: TrialQueue | None,
+    queue: TrialQueue | None,
     heartbeats: Heartbeats,
-) -> Population:
+) -> AnyTrainer:
+    """Train members, and those who take their rows; return the trainer, which others may use."""
     place = JobPlace(job.study.root.name, job.name, job.textfile, job.traces)
     try:
-        return Population(members, flag, place, lambda standing: None, trainer, supply, heartbeats)
+        population = Population(members, flag, place, lambda _: None, trainer, queue, heartbeats)
     except Exception as error:
         for member in members:
             with suppress(DiskError):  # the others may still be told
                 member.fail(error, step=0)
         raise
+    try:
+        population.run()
+    except Exception as error:
+        population.fail(error)
+        raise
+    return population.trainer
+
+
+def _wait(queue: TrialQueue, seconds: float, flag: StopFlag) -> None:
+    """Wait until there is something to do or nothing more will come, for some seconds at most."""
+    deadline = time.monotonic() + seconds
+    queue.look()
+    while not (queue.waiting or queue.has_match or queue.is_over or flag.is_set):
+        if time.monotonic() >= deadline:
+            return
+        time.sleep(GLANCE_SECONDS)
+        queue.look()
+
+
+# A match. It is short, so it keeps nothing on the way: it writes all games at once or none.
+
+
+def play_match(study: StudyDir, number: int, flag: StopFlag) -> None:
+    """Play a match of a study and write its games, unless they lie there already.
+
+    Nothing is written if ``flag`` is set before the last set of starts is begun.
+
+    Raises:
+        CorruptError: if the plan or a checkpoint is missing or damaged.
+        ConflictError: if the entrants know different games, or one knows no such role.
+    """
+    match = study.match(number)
+    plan = match.plan.required()
+    if _is_played(match, plan) or flag.is_set:
+        return
+    num_played = 0
+
+    def give_sign(more_pairs: int = 0) -> None:
+        nonlocal num_played
+        num_played += more_pairs
+        match.give_sign(num_played)
+
+    give_sign()
+    device = _device(plan)
+    hosts = _players(study, plan.hosts, "host", device)
+    agents = _players(study, plan.agents, "agent", device)
+    game = _game(hosts, agents)
+    parts = []
+    for split in plan.splits:
+        if flag.is_set:
+            return
+        played = play_everybody(
+            hosts,
+            agents,
+            game,
+            num_games=plan.num_games,
+            max_steps=plan.max_steps,
+            split=split,
+            sampled=False,
+            device=device,
+            tell=give_sign,
+        )
+        parts.append(_in_order(played, plan))
+    answers = []
+    for response in plan.responses:
+        if flag.is_set:
+            return
+        answers.append(_answer(study, match, plan, response, device, give_sign))
+    if answers:
+        match.write_answers(answers)
+    moves, finished = ([part.moves for part in parts], [part.finished for part in parts])
+    match.write_games(MatchGames(np.stack(moves), np.stack(finished)))
+
+
+def _answer(
+    study: StudyDir,
+    match: MatchDir,
+    plan: MatchPlan,
+    planned: Response,
+    device: torch.device,
+    give_sign: Callable[[], None],
+) -> Answer:
+    champion = study.checkpoint(planned.checkpoint)
+    response = train_response(
+        champion,
+        planned.role,
+        match.response(planned.role),
+        steps=planned.steps,
+        seed=planned.seed,
+        device=plan.device,
+        give_sign=give_sign,
+    )
+    measured = measure_response(
+        champion,
+        planned.role,
+        response,
+        num_games=plan.num_games,
+        max_steps=plan.max_steps,
+        split=plan.splits[-1],
+        device=device,
+    )
+    return Answer(planned.role, planned.trial, measured.value, measured.low, measured.high)
+
+
+def _is_played(match: MatchDir, plan: MatchPlan) -> bool:
+    """Return whether the games of the plan lie there whole; damaged ones are played again."""
+    try:
+        games = match.read_games()
+    except CorruptError as error:
+        print(error, flush=True)
+        return False
+    return games is not None and games.moves.shape == plan.shape
+
+
+def _device(plan: MatchPlan) -> torch.device:
+    if plan.device == "cuda" and not torch.cuda.is_available():
+        raise ConflictError(
+            "the match is to be played on cuda, but torch finds no CUDA device on this machine; "
+            "play it on cpu, or where there is a GPU"
+        )
+    return torch.device(plan.device)
+
+
+def _players(
+    study: StudyDir, entrants: Sequence[MatchPlayer], role: str, device: torch.device
+) -> Players:
+    names = [entrant.name for entrant in entrants]
+    if not names or len(set(names)) < len(names):
+        raise CorruptError(f"a match needs {role}s, each name once, but its plan names {names}")
+    scripted = tuple(entrant.name for entrant in entrants if entrant.checkpoint is None)
+    known = HOSTS if role == "host" else AGENTS
+    unknown = [name for name in scripted if name not in known]
+    if unknown:
+        raise ConflictError(
+            f"{', '.join(unknown)} is no scripted {role}; there are {', '.join(known)}"
+        )
+    learned = {
+        entrant.name: load_player(study.checkpoint(entrant.checkpoint), role, device)
+        for entrant in entrants
+        if entrant.checkpoint is not None
+    }
+    return Players(learned, scripted)
+
+
+def _game(hosts: Players, agents: Players) -> GameConfig:
+    """Return the game of the match; scripted players know any."""
+    learned = [*hosts.learned.items(), *agents.learned.items()]
+    game = common_game((name, player.config) for name, player in learned)
+    if game is None:
+        raise ConflictError(
+            "a match needs a learned player, whose configuration says which game is played; name "
+            "one checkpoint at least"
+        )
+    return game
+
+
+def _in_order(played: CrossPlay, plan: MatchPlan) -> CrossPlay:
+    hosts, agents = (tuple(player.name for player in side) for side in (plan.hosts, plan.agents))
+    cells = np.ix_(
+        [played.hosts.index(name) for name in hosts],
+        [played.agents.index(name) for name in agents],
+    )
+    return CrossPlay(hosts, agents, played.moves[cells], played.finished[cells])
+
+
+# A device that `hpsearch doctor` wants to know of.
+
+
+def _device_report(device: str) -> DeviceReport:
+    """Return what this process sees of devices, and whether ``device`` works."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")  # in a warning torch says what is wrong with a GPU's driver
+        fault = _fault(device)
+    gpus: tuple[str, ...] = ()
+    if fault is None:
+        gpus = tuple(torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count()))
+    else:
+        fault = "; ".join([fault, *dict.fromkeys(str(warning.message) for warning in caught)])
+    return DeviceReport(os.environ.get(VISIBLE), torch.__version__, gpus, fault)
+
+
+def _fault(device: str) -> str | None:
+    if device == "cuda" and torch.version.cuda is None:
+        return "it was built without CUDA"
+    if device == "cuda" and not torch.cuda.is_available():
+        return "it finds no GPU"
+    try:
+        torch.ones(2, device=device).sum().item()
+    except Exception as error:
+        # Whatever a driver or a GPU raises is what has to be told.
+        return f"{type(error).__name__}: {error}"
+    return None
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from hpsearch.commands.executors import build_executor
 from hpsearch.doctor.finding import Finding, has_error
-from hpsearch.doctor.folder import read_table
+from hpsearch.doctor.machine import read_table
 from hpsearch.doctor.preflight import examine_all
 from hpsearch.terminal import Terminal
 

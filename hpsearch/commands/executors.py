@@ -67,13 +67,8 @@ def check_submission(study: Study, folder: StudyDir, *, with_driver: bool) -> No
     if isinstance(study.spec.executor, LocalOptions):
         _check_gpus(gpu_share(study), study.spec.executor.jobs, study.spec.name)
         return
-    from hpsearch.cluster.slurm_calls import (
-        SchedulerCalls,
-        driver_options,
-        may_pass,
-        trial_options,
-        try_submission,
-    )
+    from hpsearch.cluster.slurm_calls import SchedulerCalls, may_pass, try_submission
+    from hpsearch.cluster.slurm_profile import driver_options, trial_options
 
     options = study.spec.executor
     profile = _profile(study, options)
@@ -128,7 +123,7 @@ def detached_driver(study: Study, folder: StudyDir, runs: Path) -> DetachedDrive
         case LocalOptions():
             return LocalDriver(folder, runs)
         case SlurmOptions() as options:
-            from hpsearch.cluster.slurm_driver import SlurmDriver
+            from hpsearch.cluster.detached import SlurmDriver
 
             return SlurmDriver(_profile(study, options), folder, runs)
         case other:

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from hpsearch import yaml_file
-from hpsearch.cluster.slurm_calls import driver_options, trial_options
-from hpsearch.cluster.slurm_profile import load_profile
+from hpsearch.cluster.slurm_profile import driver_options, load_profile, trial_options
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.errors import ConfigError, HpsearchError, StorageError
 from hpsearch.names import check_places

@@ -50,14 +50,11 @@ def examine(name: str, check: Check) -> list[Finding]:
 
 
 def has_error(findings: Sequence[Finding]) -> bool:
-    """Return whether a study cannot run."""
     return any(finding.level == "error" for finding in findings)
 
 
 @dataclass(frozen=True)
 class Subject:
-    """A study, started or not."""
-
     study: Study
     folder: StudyDir
     is_started: bool

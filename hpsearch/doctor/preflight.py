@@ -5,23 +5,26 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from hpsearch.cluster.executor import SchedulerSilentError
-from hpsearch.cluster.slurm_calls import SchedulerCalls, driver_options, read_config, trial_options
-from hpsearch.cluster.slurm_profile import SlurmProfile, load_profile
+from hpsearch.cluster.slurm_calls import SchedulerCalls, read_config
+from hpsearch.cluster.slurm_profile import (
+    SlurmProfile,
+    driver_options,
+    load_profile,
+    trial_options,
+)
 from hpsearch.doctor.finding import Check, Finding, Subject, examine, find_subject, has_error
-from hpsearch.doctor.folder import (
+from hpsearch.doctor.machine import (
+    NAME,
+    MakeExecutor,
+    check_asked_gpus,
     check_file_system,
+    check_inside,
+    check_local_gpus,
     check_mode,
     check_place,
     check_probes,
     check_shared,
     check_space,
-)
-from hpsearch.doctor.machine import (
-    NAME,
-    MakeExecutor,
-    check_asked_gpus,
-    check_inside,
-    check_local_gpus,
     check_versions,
 )
 from hpsearch.doctor.slurm import (

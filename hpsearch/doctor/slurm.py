@@ -21,7 +21,6 @@ SHORT_KILL_WAIT = 10
 
 
 def check_config(config: Mapping[str, str], num_jobs: int | None) -> Iterator[Finding]:
-    """Look at what matters to a study that wants ``num_jobs`` jobs at once."""
     yield _array_size(config)
     yield _job_count(config, num_jobs)
     yield _preemption(config)
@@ -100,7 +99,6 @@ def _job_age(config: Mapping[str, str]) -> Finding:
 
 
 def _number(config: Mapping[str, str], key: str) -> int | None:
-    """Return the number that a value begins with, such as 300 of ``300 sec``."""
     match = re.match(r"\d+", config.get(key, ""))
     return int(match[0]) if match else None
 
@@ -110,8 +108,6 @@ _LIMIT = re.compile(r"(?:(?P<days>\d+)-)?(?P<clock>[\d:]+)")
 
 @dataclass(frozen=True)
 class Partition:
-    """One partition."""
-
     name: str
     is_up: bool
     max_minutes: float | None

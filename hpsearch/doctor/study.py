@@ -14,7 +14,7 @@ from sqlalchemy import Connection, inspect, text
 
 from hpsearch.cluster.study_dir import StudyDir, TrialDir
 from hpsearch.doctor.finding import Finding, Subject
-from hpsearch.doctor.folder import file_system_of, nearest
+from hpsearch.doctor.machine import file_system_of, nearest
 from hpsearch.errors import CorruptError, DiskError
 from hpsearch.files import read_json
 from hpsearch.study.database import VERSION_TABLE, Database, StudyRecords
@@ -80,7 +80,6 @@ def check_sqlite_place(file: Path, table: str, *, is_cluster: bool) -> Finding:
 
 
 def check_schema(version: str | None, newest: str) -> Finding:
-    """Compare the version of our tables with that of this code."""
     if version is None:
         return Finding("tables", "ok", "there are none yet; the first run makes them")
     if version == newest:
@@ -93,7 +92,6 @@ def check_schema(version: str | None, newest: str) -> Finding:
 
 
 def check_lease(lease: Lease | None, now: float) -> Finding:
-    """Say who drives the study."""
     if lease is None or lease.expires_at <= now:
         return Finding("driver", "ok", "no driver has the study now")
     if is_dead(lease.holder):
@@ -104,7 +102,6 @@ def check_lease(lease: Lease | None, now: float) -> Finding:
 
 
 def newest_version() -> str:
-    """Return the version of the tables that this code makes."""
     from alembic.config import Config
     from alembic.script import ScriptDirectory
 
@@ -176,7 +173,6 @@ OLD_SECONDS = 600.0
 
 
 def check_requests(folder: StudyDir, now: float | None = None) -> Iterator[Finding]:
-    """Look for requests that wait for long, and for files that are no requests."""
     requests = waiting(folder)
     unread = len(list(folder.requests.glob("*.json*"))) - len(requests)
     if unread > 0:
@@ -192,7 +188,6 @@ def check_requests(folder: StudyDir, now: float | None = None) -> Iterator[Findi
 
 
 def check_files(folder: StudyDir) -> Iterator[Finding]:
-    """Look for damaged files that the driver or a job would stumble upon."""
     damaged = [path for path in _messages(folder) if not _is_readable(path)]
     for path in damaged:
         said = f"{path} is damaged; remove it, or restore it from a copy"

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from hpsearch.cluster.executor import SchedulerSilentError
-from hpsearch.cluster.slurm_calls import SchedulerCalls
-from hpsearch.cluster.slurm_queue import meaning
+from hpsearch.cluster.slurm_calls import SchedulerCalls, meaning
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.errors import CorruptError, HpsearchError, StorageError, UsageError
 from hpsearch.files import MAX_RECORD, read_json

@@ -11,7 +11,7 @@ import pytest
 import torch
 from birth_stories import PAIR, parents_in
 
-from hpsearch.cluster import match_job
+from hpsearch.cluster import worker
 from hpsearch.cluster.match_dir import MatchDir, MatchPlan, MatchPlayer, Response
 from hpsearch.cluster.records import JobPlan
 from hpsearch.cluster.study_dir import StudyDir
@@ -193,13 +193,13 @@ def test_a_checkpoint_is_found_from_the_studys_folder(study, plan, tiny_config):
 
 
 def count_plays(monkeypatch):
-    calls, original = [], match_job.play_everybody
+    calls, original = [], worker.play_everybody
 
     def play(*arguments, **options):
         calls.append(options["split"])
         return original(*arguments, **options)
 
-    monkeypatch.setattr(match_job, "play_everybody", play)
+    monkeypatch.setattr(worker, "play_everybody", play)
     return calls
 
 
@@ -223,14 +223,14 @@ def test_games_that_are_no_use_are_played_again(study, plan, how):
 
 
 def test_a_job_that_is_asked_to_stop_leaves_nothing_half(study, plan, monkeypatch):
-    original = match_job.play_everybody
+    original = worker.play_everybody
 
     def play(*arguments, **options):
         os.kill(os.getpid(), signal.SIGTERM)
         return original(*arguments, **options)
 
     with monkeypatch.context() as patch:
-        patch.setattr(match_job, "play_everybody", play)
+        patch.setattr(worker, "play_everybody", play)
         assert played(study, plan) is None
     assert {path.name for path in study.match(1).root.iterdir()} == {"plan.json", "alive.json"}
     assert played(study, plan) is not None

@@ -18,9 +18,16 @@ from hpsearch.cluster.executor import (
 from hpsearch.cluster.failures import CANCELLED, NODE_FAIL, OOM_HOST, PREEMPTED, TIMEOUT
 from hpsearch.cluster.job_entry import share
 from hpsearch.cluster.slurm import SlurmExecutor
-from hpsearch.cluster.slurm_calls import SchedulerCalls, may_pass, refusal, try_submission
+from hpsearch.cluster.slurm_calls import (
+    ACCOUNT_SECONDS,
+    SchedulerCalls,
+    SlurmQueue,
+    may_pass,
+    meaning,
+    refusal,
+    try_submission,
+)
 from hpsearch.cluster.slurm_profile import load_profile
-from hpsearch.cluster.slurm_queue import ACCOUNT_SECONDS, SlurmQueue, meaning
 from hpsearch.cluster.study_dir import JobDir, StudyDir
 
 

@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from hpsearch.cluster import supervisor
-from hpsearch.cluster.detached import read_retry
+from hpsearch.cluster.detached import read_retry, requeue_own_job
 from hpsearch.cluster.failures import StopFlag
-from hpsearch.cluster.slurm_driver import requeue_own_job
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.cluster.supervisor import Supervisor
 

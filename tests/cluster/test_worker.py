@@ -17,7 +17,7 @@ from hpsearch.cluster.member import Member
 from hpsearch.cluster.record_files import RecordFile
 from hpsearch.cluster.records import Control, Fresh, Lineage
 from hpsearch.cluster.study_dir import JobDir, StudyDir, TrialDir
-from hpsearch.cluster.worker import train_job, work
+from hpsearch.cluster.worker import run_job, work
 from hpsearch.errors import ConflictError
 from hpsearch.trainers import checkpoint
 from hpsearch.trainers.algorithms import build
@@ -407,7 +407,7 @@ def test_a_checkpoint_of_another_configuration_is_refused(interrupted, new_job, 
 def test_a_job_that_is_stopped_before_it_trains_says_so(tmp_path, new_job, configs) -> None:
     job, flag = new_job(tmp_path, configs), StopFlag()
     flag.is_set = True
-    train_job(str(job.root), flag)
+    run_job(job, flag)
     results = [job.study.trial(number).attempt(1).read_result() for number in range(2)]
     assert [(result.status, result.step) for result in results] == [("interrupted", 0)] * 2
 

@@ -8,9 +8,9 @@ import pytest
 from hpsearch.cluster.executor import SchedulerSilentError
 from hpsearch.cluster.slurm_calls import parse_config
 from hpsearch.cluster.study_dir import StudyDir
-from hpsearch.doctor import folder, machine
+from hpsearch.doctor import machine
 from hpsearch.doctor.finding import Finding, examine, has_error
-from hpsearch.doctor.folder import file_system_of
+from hpsearch.doctor.machine import file_system_of
 from hpsearch.doctor.slurm import (
     Partition,
     check_config,
@@ -97,7 +97,7 @@ def test_file_systems_are_told_by_the_table(path, kind, is_network):
 
 
 def test_without_a_table_the_file_system_is_not_known(tmp_path):
-    assert folder.check_file_system(Path("runs"), "").level == "skipped"
+    assert machine.check_file_system(Path("runs"), "").level == "skipped"
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_without_a_table_the_file_system_is_not_known(tmp_path):
 )
 def test_the_mode_of_the_folder(tmp_path, mode, level, words):
     tmp_path.chmod(mode)
-    found = folder.check_mode(tmp_path)
+    found = machine.check_mode(tmp_path)
     assert found.level == level
     assert words in found.sentence
 
@@ -124,20 +124,20 @@ def test_free_space(tmp_path, monkeypatch, free, level):
         pass
 
     Usage.free = free
-    monkeypatch.setattr(folder.shutil, "disk_usage", lambda path: Usage)
-    assert next(iter(folder.check_space(tmp_path))).level == level
+    monkeypatch.setattr(machine.shutil, "disk_usage", lambda path: Usage)
+    assert next(iter(machine.check_space(tmp_path))).level == level
 
 
 @pytest.mark.parametrize(("ahead", "word"), [(60.0, "ahead of"), (-60.0, "behind"), (0.0, None)])
 def test_clocks_are_compared(tmp_path, ahead, word):
-    found = folder.check_clock(tmp_path, now=lambda: time.time() - ahead)
+    found = machine.check_clock(tmp_path, now=lambda: time.time() - ahead)
     assert found.level == ("ok" if word is None else "error")
     assert word is None or f"60 s {word}" in found.sentence
 
 
 def test_a_lock_that_locks_nothing_is_an_error(tmp_path, monkeypatch):
     monkeypatch.setattr("fcntl.lockf", lambda file, how: None)
-    found = {probe.name: probe for probe in folder.check_probes(tmp_path)}
+    found = {probe.name: probe for probe in machine.check_probes(tmp_path)}
     assert found["locking"].level == "error"
     assert "two processes hold the same lock" in found["locking"].sentence
     assert found["renaming"].level == "ok"
@@ -148,7 +148,7 @@ def test_a_file_system_without_locks_is_an_error(tmp_path, monkeypatch):
         raise OSError(37, "No locks available")
 
     monkeypatch.setattr("fcntl.lockf", refuse)
-    found = {probe.name: probe for probe in folder.check_probes(tmp_path)}
+    found = {probe.name: probe for probe in machine.check_probes(tmp_path)}
     assert "No locks available" in found["locking"].sentence
 
 
