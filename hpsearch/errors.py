@@ -124,12 +124,9 @@ def is_full(error: BaseException) -> bool:
 
 
 def unwritten(what: object, error: OSError, then: str = "run the same command again") -> DiskError:
-    """Return the error of something that cannot be written, with the remedy for its cause.
+    """Return the error of ``what``, which cannot be written, with the remedy for its cause.
 
-    Args:
-        what: cannot be written; the sentence begins with it.
-        error: what the system said of it.
-        then: what to do once the remedy has been applied.
+    ``then`` is what to do once the remedy has been applied.
     """
     why = error.strerror or str(error)
     return DiskError(f"{what} cannot be written ({why}); {remedy(error)}, then {then}")

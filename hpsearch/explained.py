@@ -1,11 +1,7 @@
-"""A configuration as YAML in which a comment explains every key, by what the code says of it.
+"""A configuration as YAML in which every key is explained by the text under its field in the code.
 
-Beside a key stands the text under its field, its default where it has one, and P where members of
-one job may differ in it; below a block, once, what else could stand there.
-
-What the fields of a dataclass mean: the text under each of them in the source.
-
-So a file that explains its keys cannot say anything else than the code.
+Beside a key also stand its default where it has one, and P where members of one job may differ in
+it; below a block, once, what else could stand there.
 """
 
 import ast

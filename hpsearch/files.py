@@ -1,17 +1,9 @@
 """Files: written whole or not at all, and read within bounds.
 
-They are read again by `bounded`.
-
-Reading what other processes wrote: files below runs/ are data, and nothing in one ends a reader.
-
-Here alone such files are opened. Only regular files are read, without waiting for a writer; each is
-read up to a bound; JSON is nested to a bound, and its texts hold neither NUL, which databases
-refuse, nor halves of surrogate pairs, which cannot be encoded: U+FFFD stands in their place.
-
-Files of the repository that an installed package brings along, so that each stands once.
-
-They lie in their own folders of the repository; a wheel holds copies in ``hpsearch/files/``, which
-pyproject.toml lists.
+Files below runs/ are data, and no such file ends a reader; only this module opens them. Only
+regular files are read, without waiting for a writer; each is read up to a bound; JSON is nested to
+a bound, and its texts hold neither NUL, which databases refuse, nor halves of surrogate pairs,
+which cannot be encoded: U+FFFD stands in their place.
 """
 
 import errno
@@ -37,8 +29,7 @@ def write_text(path: Path, text: str) -> None:
 def write_bytes(path: Path, data: bytes) -> None:
     """Replace the file at ``path`` by ``data``.
 
-    Raises:
-        DiskError: if the disk is full or not writable, or a folder lies there; the old file stays.
+    Raises DiskError if that is not possible, such as on a full disk; the old file stays.
     """
     _replace(path, data, is_flushed=True)
 
@@ -72,19 +63,13 @@ def replace_json(path: Path, data: Any) -> None:
     """Replace the file at ``path`` by ``data`` as JSON, without waiting for the disk.
 
     A reader sees the old file or the new one; a loss of power may leave either, or a damaged one.
-
-    Raises:
-        DiskError: if the disk is full or not writable; the old file stays.
+    Raises as `write_bytes` does.
     """
     _replace(path, (json.dumps(data, indent=1) + "\n").encode(), is_flushed=False)
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder, and those above it that are missing, so that they survive a loss of power.
-
-    Raises:
-        OSError: if that is not possible.
-    """
+    """Make a folder, and those above it that are missing, so that they survive a loss of power."""
     missing, above = [], folder
     while not above.exists():
         missing.append(above)
@@ -135,10 +120,8 @@ _ESCAPED = re.compile(r"\\u(?:0000|[dD][89a-fA-F])")
 def open_file(path: Path, limit: int | None = None) -> BufferedReader:
     """Return a regular file, open for reading.
 
-    Raises:
-        CorruptError: if something else is there, such as a folder or a pipe, or the file holds more
-            than ``limit`` bytes.
-        OSError: if there is no file, or it cannot be opened now.
+    Raises CorruptError if something else is there, such as a folder or a pipe, or more than
+    ``limit`` bytes; OSError if there is no file, or it cannot be opened now.
     """
     try:
         # A pipe would keep its reader waiting for a writer, a terminal would become ours.
@@ -158,12 +141,7 @@ def open_file(path: Path, limit: int | None = None) -> BufferedReader:
 
 
 def contents(path: Path, limit: int = MAX_FILE) -> bytes:
-    """Return what a file holds.
-
-    Raises:
-        CorruptError: if it is no regular file, or holds more than ``limit`` bytes.
-        OSError: if there is no file, or it cannot be read now.
-    """
+    """Return what a file holds; raises as `open_file` does."""
     with open_file(path, limit) as file:
         data = file.read(limit + 1)
     if len(data) > limit:  # it has grown meanwhile
@@ -174,9 +152,8 @@ def contents(path: Path, limit: int = MAX_FILE) -> bytes:
 def read_json(path: Path, limit: int = MAX_FILE) -> Any:
     """Return what the JSON file at ``path`` holds, None if there is no file.
 
-    Raises:
-        CorruptError: if the file is not JSON, nested too deeply, too large, or no regular file.
-        DiskError: if it cannot be read.
+    Raises CorruptError if it is no regular file of JSON of bounded size and depth, DiskError if it
+    cannot be read.
     """
     try:
         return parse_json(contents(path, limit))
@@ -191,11 +168,7 @@ def read_json(path: Path, limit: int = MAX_FILE) -> Any:
 
 
 def parse_json(data: bytes | str) -> Any:
-    """Return what JSON stands for.
-
-    Raises:
-        ValueError: if it is no JSON, not in UTF-8, or nested too deeply.
-    """
+    """Return what JSON stands for; ValueError if it is none, not in UTF-8, or nested too deeply."""
     text = data if isinstance(data, str) else data.decode("utf-8")
     try:
         value = json.loads(text)
@@ -209,12 +182,9 @@ def parse_json(data: bytes | str) -> Any:
 def read_lines(path: Path) -> Iterator[bytes]:
     """Yield the lines of a file without their ends; what follows the last end is no line.
 
-    The file is not held in memory; a line of more than MAX_LINE bytes is passed over.
-
-    Raises:
-        FileNotFoundError: if there is no file.
-        CorruptError: if it is no regular file, or of more than MAX_LINES bytes.
-        DiskError: if it cannot be read.
+    The file is not held in memory; a line of more than MAX_LINE bytes is passed over. Raises
+    FileNotFoundError; CorruptError if it is no regular file, or of more than MAX_LINES bytes;
+    DiskError if it cannot be read.
     """
     try:
         with open_file(path, MAX_LINES) as file:
@@ -296,6 +266,9 @@ _PACKAGE = Path(__file__).parent
 
 
 def shipped(name: str) -> Path:
-    """Return where a file lies that the repository holds as ``name``, such as studies/x.yaml."""
+    """Return where a file lies that the repository holds as ``name``, such as studies/x.yaml.
+
+    A wheel holds copies in ``hpsearch/files/``, which pyproject.toml lists.
+    """
     copy = _PACKAGE / "files" / name
     return copy if copy.exists() else _PACKAGE.parent / name

@@ -26,11 +26,7 @@ def proposed_name(text: str) -> str:
 
 
 def check_places(*paths: Path) -> None:
-    """Check that what is written of a place can be read again: files and databases hold UTF-8.
-
-    Raises:
-        UsageError: if a path is not UTF-8.
-    """
+    """Check that paths are UTF-8, in which files and databases keep them; UsageError if not."""
     for path in paths:
         name = os.fsencode(path.absolute())
         try:

@@ -1,7 +1,4 @@
-"""Text from files and programs as a terminal may show it.
-
-Measured values as text.
-"""
+"""Text from files and programs as a terminal may show it."""
 
 import re
 import sys

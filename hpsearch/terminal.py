@@ -1,9 +1,4 @@
-"""The console that all commands print on, and what it can show.
-
-Tables whose lines are never broken: a terminal does that, and programs want them whole.
-
-Whether what is shown can be drawn over: on a terminal, not in a file or a pipe.
-"""
+"""The console that all commands print on, and what it can show."""
 
 import os
 import sys

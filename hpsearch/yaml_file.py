@@ -163,11 +163,7 @@ _FAULTS = (
 
 
 def load(path: Path) -> Any:
-    """Return what the file holds.
-
-    Raises:
-        ConfigError: if it can't be read or is no YAML; the sentence names the line.
-    """
+    """Return what the file holds; ConfigError, with the line, if that is no YAML or unreadable."""
     try:
         text = contents(path, MAX_RECORD).decode("utf-8")
     except CorruptError as error:
@@ -198,11 +194,7 @@ def _loaded(text: str) -> Any:
 
 
 def parse(text: str) -> Any:
-    """Return the value that a piece of YAML stands for, such as 1e-3 or [64, 64].
-
-    Raises:
-        ConfigError: if it is no YAML.
-    """
+    """Return the value of a piece of YAML, such as 1e-3 or [64, 64]; ConfigError if it is none."""
     try:
         return _loaded(text)
     except _FAULTS as error:

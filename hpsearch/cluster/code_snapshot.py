@@ -1,7 +1,4 @@
-"""Which code jobs run: a copy of it, so that editing it changes no queued job; its versions.
-
-Which code and which versions made something.
-"""
+"""Which code and versions jobs run: a copy, so that editing the code changes no queued job."""
 
 import hashlib
 import os
@@ -34,11 +31,7 @@ class CodeSnapshot:
 
 
 def take_snapshot(parent: Path) -> CodeSnapshot:
-    """Copy the running package to ``parent``/<hash>/ unless it is there, and return the copy.
-
-    Raises:
-        DiskError: if it cannot be written.
-    """
+    """Copy the running package to ``parent``/<hash>/ unless it is there, or raise DiskError."""
     package = Path(hpsearch.__file__).parent
     name = _hash(package)
     snapshot = CodeSnapshot(parent / name, name, commit_of(package))

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from hpsearch.cluster.code_snapshot import take_snapshot
 from hpsearch.cluster.executor import SchedulerSilentError
@@ -39,79 +38,50 @@ exec {command}
 """
 
 
-class DetachedDriver(Protocol):
-    """How a driver is started that outlives the terminal."""
+def start_process(folder: StudyDir, runs: Path) -> str:
+    """Start driver and supervisor as processes of this machine, in a session of their own.
 
-    def start(self) -> str:
-        """Start it; return what it is, such as ``process 1234``."""
-        ...
-
-
-class LocalDriver:
-    """A driver and its supervisor as processes of this machine, in a session of their own."""
-
-    def __init__(self, folder: StudyDir, runs: Path) -> None:
-        self._folder = folder
-        self._runs = runs
-
-    def start(self) -> str:
-        """Start the supervisor; what it and the driver print goes to `StudyDir.output`."""
-        self._folder.root.mkdir(parents=True, exist_ok=True)
-        with self._folder.output.open("ab") as output:
-            process = subprocess.Popen(
-                supervise_command(self._folder, self._runs),
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                env=os.environ | {"PYTHONUNBUFFERED": "1"},
-            )
-        # No process waits for it; Python would warn of it at exit.
-        process.returncode = 0
-        return f"process {process.pid}"
+    What they print goes to `StudyDir.output`. Return what was started, such as ``process 1234``.
+    """
+    folder.root.mkdir(parents=True, exist_ok=True)
+    with folder.output.open("ab") as output:
+        process = subprocess.Popen(
+            supervise_command(folder, runs),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            env=os.environ | {"PYTHONUNBUFFERED": "1"},
+        )
+    # No process waits for it; Python would warn of it at exit.
+    process.returncode = 0
+    return f"process {process.pid}"
 
 
-class SlurmDriver:
-    """Submits the driver of one study."""
+def submit_driver(profile: SlurmProfile, folder: StudyDir, runs: Path) -> str:
+    """Submit driver and supervisor as a job of one CPU, which SLURM starts again if interrupted.
 
-    def __init__(self, profile: SlurmProfile, folder: StudyDir, runs: Path) -> None:
-        self._profile = profile
-        self._folder = folder
-        self._runs = runs
-        self._calls = SchedulerCalls(profile.max_calls_per_minute)
-
-    def start(self) -> str:
-        """Submit the job.
-
-        Raises:
-            UsageError: if SLURM does not take it.
-        """
-        try:
-            submit = ["sbatch", "--parsable", *self._arguments()]
-            job_id = self._calls.run(submit, self._script()).strip()
-        except SchedulerSilentError as error:
-            raise UsageError(
-                f"SLURM did not take the driver ({error}); check the profile's block driver, or "
-                f"drive the study from a terminal with: hpsearch run"
-            ) from error
-        return f"job {job_id.partition(';')[0]}"
-
-    def _arguments(self) -> list[str]:
-        warning = min(LONGEST_WARNING, 30 * self._profile.driver.walltime_minutes)
-        return [
-            *driver_options(self._profile.driver),
-            *(f"--job-name=hpsearch-driver-{self._folder.key}", "--requeue", "--open-mode=append"),
-            "--dependency=singleton",  # a second one of this name waits until the first has ended
-            f"--signal=B:{WALLTIME_SIGNAL.name.removeprefix('SIG')}@{warning}",
-            f"--output={self._folder.output}",
-            f"--chdir={os.getcwd()}",
-        ]
-
-    def _script(self) -> str:
-        code = take_snapshot(self._folder.code).folder
-        setup = "\n".join(setup_lines(self._profile, code))
-        command = shlex.join(supervise_command(self._folder, self._runs))
-        return _SCRIPT.format(setup=setup, command=command)
+    Return what was submitted, such as ``job 1234``; raises UsageError if SLURM does not take it.
+    """
+    setup = "\n".join(setup_lines(profile, take_snapshot(folder.code).folder))
+    script = _SCRIPT.format(setup=setup, command=shlex.join(supervise_command(folder, runs)))
+    warning = min(LONGEST_WARNING, 30 * profile.driver.walltime_minutes)
+    command = [
+        *("sbatch", "--parsable"),
+        *driver_options(profile.driver),
+        *(f"--job-name=hpsearch-driver-{folder.key}", "--requeue", "--open-mode=append"),
+        "--dependency=singleton",  # a second one of this name waits until the first has ended
+        f"--signal=B:{WALLTIME_SIGNAL.name.removeprefix('SIG')}@{warning}",
+        *(f"--output={folder.output}", f"--chdir={os.getcwd()}"),
+    ]
+    try:
+        answer = SchedulerCalls(profile.max_calls_per_minute).run(command, script)
+    except SchedulerSilentError as error:
+        raise UsageError(
+            f"SLURM did not take the driver ({error}); check the profile's block driver, or "
+            "drive the study from a terminal with: hpsearch run"
+        ) from error
+    return f"job {answer.strip().partition(';')[0]}"
 
 
 def requeue_own_job() -> bool:

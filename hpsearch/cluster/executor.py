@@ -1,7 +1,5 @@
 """What an executor is: it submits jobs, looks at them, asks them to leave, and decides nothing.
 
-What jobs do not get of the driver's environment.
-
 A job inherits the environment of its submission, and SLURM stores it as long as it knows the job.
 Jobs need no database, so the variable with its password is taken out.
 """
@@ -94,12 +92,10 @@ class Executor(Protocol):
         ...
 
     def cancel_strays(self) -> None:
-        """End the jobs of this study's that the last look found unasked.
+        """End the jobs of this study that the last look found unasked.
 
         Such as one that appeared after its submission had got no answer and been given up.
-
-        Raises:
-            SchedulerSilentError: if there is no answer.
+        Raises SchedulerSilentError if there is no answer.
         """
         ...
 

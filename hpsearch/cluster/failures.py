@@ -1,6 +1,6 @@
 """Kinds of failure, by which the driver decides what becomes of a trial; and the polite stop.
 
-A polite stop: signals set a flag, the loop looks at it where stopping is safe.
+A signal sets a flag, and the loop ends where that is safe.
 """
 
 import signal
@@ -69,10 +69,7 @@ class StopFlag:
         self.signal = signum
 
     def rest(self, seconds: float) -> None:
-        """Wait, but no longer than until this process is asked to stop.
-
-        Python by itself would go on sleeping after a signal.
-        """
+        """Wait, but no longer than until a signal asks to stop; Python would sleep on."""
         deadline = time.monotonic() + seconds
         while (left := deadline - time.monotonic()) > 0 and not self.is_set:
             time.sleep(min(GLANCE_SECONDS, left))

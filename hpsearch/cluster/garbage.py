@@ -74,11 +74,7 @@ def find_garbage(study: StudyDir, ended: EndedTrials, *, now: float, traces: boo
 
 
 def remove(path: Path) -> None:
-    """Remove a file, or a folder with all that is in it; one that is gone is no fault.
-
-    Raises:
-        DiskError: if it cannot be removed.
-    """
+    """Remove a file, or a folder with all that is in it, if it is there, or raise DiskError."""
     try:
         if path.is_dir() and not path.is_symlink():
             trash = path.with_name(f"{_TRASH}{uuid4().hex}")

@@ -37,11 +37,7 @@ class HeartbeatFile(RecordFile[JobHeartbeat]):
         super().__init__(JobHeartbeat, path)
 
     def write(self, heartbeat: JobHeartbeat) -> None:
-        """Replace the last heartbeat.
-
-        Raises:
-            DiskError: if the file cannot be written; the one before stays.
-        """
+        """Replace the last heartbeat; it stays where that is a DiskError."""
         replace_json(self.path, asdict(heartbeat))
 
     def read(self) -> JobHeartbeat | None:
@@ -68,13 +64,10 @@ class Heartbeats:
         self._steps_per_second = 0.0
 
     def is_due(self, *, is_busy: bool) -> bool:
-        """Return whether a sign of life is due now.
+        """Return whether a heartbeat is due now.
 
-        Before work that takes long it is, and after it. Every evaluation may be such work; where
-        it has turned out to be brief, the ordinary signs suffice.
-
-        Args:
-            is_busy: whether what follows may take long and gives no sign of life between.
+        It is before and after work that may take long and gives none between (``is_busy``). Every
+        evaluation may be such work; once it was brief, the ordinary heartbeats suffice.
         """
         now = time.monotonic()
         if is_busy:
@@ -93,16 +86,9 @@ class Heartbeats:
         *,
         is_busy: bool,
     ) -> None:
-        """Give a sign of life for all that train.
+        """Give a heartbeat for all that train, each with its step, or raise DiskError.
 
-        Args:
-            members: that train, and the step of each.
-            saved: step of the newest checkpoint, by trial, of those that have one.
-            steps_per_second: of each of them.
-            is_busy: as in `is_due`.
-
-        Raises:
-            DiskError: if it cannot be written.
+        ``saved`` is the step of the newest checkpoint, by trial, of those that have one.
         """
         self._members.clear()
         self._add(members, saved)
@@ -110,13 +96,9 @@ class Heartbeats:
         self._write(is_busy=is_busy)
 
     def announce(self, members: Iterable[tuple[Assignment, int]]) -> None:
-        """Give a sign of life for more trials, which are about to begin, beside those that train.
+        """Give a heartbeat for more trials, about to begin at these steps, beside those that train.
 
-        Args:
-            members: the trials, and the step of each.
-
-        Raises:
-            DiskError: if it cannot be written.
+        Raises DiskError if it cannot be written.
         """
         self._add(members, {})
         self._write(is_busy=True)

@@ -16,10 +16,7 @@ def train(job_folder: str) -> None:
 
 
 def train_on_gpus(job_folder: str, gpus: Sequence[Gpu], count: int) -> None:
-    """Train the trials of a job on ``count`` of ``gpus``, which no other job uses until it ends.
-
-    Waits until so many are free.
-    """
+    """Do a job on ``count`` of ``gpus``, once so many are free, and hold them until it ends."""
     with stop_flag() as flag:
         names = ",".join(gpu.name for gpu in gpus)
         print(f"this job waits for {count} of the GPUs {names}", flush=True)

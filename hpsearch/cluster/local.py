@@ -39,10 +39,9 @@ class LocalExecutor:
         pilot_seconds: float = 0.0,
         withheld: Collection[str] = (),
     ) -> None:
-        """Begin with no job of this process; each will use ``num_threads`` threads.
+        """Give each job ``num_threads`` and its share of ``gpus`` to itself, or no GPU.
 
-        A job has its share of ``gpus`` to itself, and sees no others; without GPUs it sees none. A
-        job that has trained its trials waits ``pilot_seconds`` for more. Jobs do not get the
+        A job that has trained its trials waits ``pilot_seconds`` for more. Jobs do not get the
         environment variables ``withheld``.
         """
         self.num_threads = num_threads
@@ -60,10 +59,7 @@ class LocalExecutor:
         return {job.name: self._start(job) for job in jobs}
 
     def look(self, jobs: Sequence[tuple[JobDir, str | None]]) -> Mapping[str, JobStatus]:
-        """Return which controller processes run, and which have run.
-
-        A job that waits for GPUs, such as those that another study's jobs use, is queued.
-        """
+        """Return which jobs run; one that waits for GPUs that another study uses is queued."""
         seen = {}
         for job, known_id in jobs:
             job_id = known_id if known_id is not None else _recorded_id(job)
@@ -135,11 +131,7 @@ def _controllers(jobs: Sequence[tuple[JobDir, str]]) -> list[psutil.Process]:
 
 
 def _names(process: psutil.Process, folder: Path) -> bool:
-    """Return whether a process was given a folder.
-
-    Raises:
-        psutil.Error: if it ends meanwhile, or belongs to another user.
-    """
+    """Return whether a process was given a folder; psutil.Error if it is gone or not ours."""
     deadline = time.monotonic() + NAMING_SECONDS
     # Linux fills in the command line only after `Popen` has returned.
     while not (words := process.cmdline()) and time.monotonic() < deadline:

@@ -6,7 +6,6 @@ they are at that step: an attempt that goes on from a checkpoint of it decides t
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -25,7 +24,7 @@ from hpsearch.population.selection.replacement import by_truncation
 from hpsearch.population.statistics import Ints
 from hpsearch.schema import apply, to_plain, value_at
 from hpsearch.trainers import checkpoint
-from hpsearch.trainers.config import TrainerConfig, read_config
+from hpsearch.trainers.config import read_config
 from hpsearch.trainers.config.players import ROLES
 from hpsearch.trainers.inheriting import copy_of, take_place
 from hpsearch.trainers.policies import FixedRatePolicy
@@ -35,13 +34,8 @@ SPLITS: Final = ("named", "fresh")
 """starts by which parents are named, and others by which they are believed"""
 GREEDY: Final = 0.0
 
-
-@dataclass(frozen=True)
-class _Copy:
-    row: int
-    """whose place"""
-    source: int
-    """row of the member that it is a copy of"""
+Copies = list[tuple[int, int]]
+"""rows of members whose places are taken, each with the row of the member that is copied"""
 
 
 class LocalMatches:
@@ -89,7 +83,7 @@ class LocalMatches:
 
     # Who takes whose place.
 
-    def _copies(self, island: Island, rows: Sequence[int], rng: np.random.Generator) -> list[_Copy]:
+    def _copies(self, island: Island, rows: Sequence[int], rng: np.random.Generator) -> Copies:
         learned, num = self._slots.trainer.config.learning(), len(rows)
         standing = MatchStanding(
             members=[
@@ -110,7 +104,7 @@ class LocalMatches:
             rng=rng,
         )
         return [
-            _Copy(rows[place], rows[successor.source])
+            (rows[place], rows[successor.source])
             for place, successor in enumerate(successors)
             if successor.is_child
         ]
@@ -145,29 +139,34 @@ class LocalMatches:
 
     # What becomes of them.
 
-    def _exchange(self, island: Island, copies: Sequence[_Copy], rng: np.random.Generator) -> None:
+    def _exchange(self, island: Island, copies: Copies, rng: np.random.Generator) -> None:
         """Save the sources as they are, then let their copies take the places."""
         trainer = self._slots.trainer
-        sources = sorted({copy.source for copy in copies})
+        sources = sorted({source for _, source in copies})
         states = {row: copy_of(trainer, row) for row in sources}
         configs = {row: trainer.configs[row] for row in sources}
         names = {row: self._lend(row) for row in sources}
-        for copy in copies:
-            member, source = self._slots.members[copy.row], self._slots.members[copy.source]
-            step = self._slots.steps[copy.row]
-            before = _values(configs[copy.source], island)
+        for row, source_row in copies:
+            member, source = self._slots.members[row], self._slots.members[source_row]
+            step = self._slots.steps[row]
+            plain = to_plain(configs[source_row])
+            before = {path: value_at(plain, path) for path in island.parameters}
             params = _explored(before, island, rng)
-            config = _with_values(member.config, params)
-            take_place(trainer, copy.row, config, states[copy.source])
-            takeover = Exploit(
+            config = apply(to_plain(member.config), params)
+            take_place(trainer, row, read_config(config, source="a copy"), states[source_row])
+            exploit = Exploit(
                 step=step,
                 source=source.assignment.trial,
-                source_step=self._slots.steps[copy.source],
-                sha256=names[copy.source],
-                changes=_changes(before, params),
+                source_step=self._slots.steps[source_row],
+                sha256=names[source_row],
+                changes={
+                    path: (before[path], value)
+                    for path, value in params.items()
+                    if before[path] != value
+                },
                 params=params,
             )
-            member.trial.exchanges.write(member.trial.read_exchanges().with_takeover(takeover))
+            member.trial.exchanges.write(member.trial.read_exchanges().with_takeover(exploit))
             print(f"{member.name} becomes a copy of {source.name} at step {step}", flush=True)
 
     def _lend(self, row: int) -> str:
@@ -180,11 +179,6 @@ class LocalMatches:
         return sha256
 
 
-def _values(config: TrainerConfig, island: Island) -> dict[str, Any]:
-    plain = to_plain(config)
-    return {path: value_at(plain, path) for path in island.parameters}
-
-
 def _explored(
     values: Mapping[str, Any], island: Island, rng: np.random.Generator
 ) -> dict[str, Any]:
@@ -192,16 +186,6 @@ def _explored(
         case Keep():
             return dict(values)
         case Perturb():
-            return explore(values, island.parameters, _always, island.explore, rng)
-
-
-def _always(name: str, values: Mapping[str, Any]) -> bool:
-    return True
-
-
-def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
-    return {path: (before[path], value) for path, value in after.items() if before[path] != value}
-
-
-def _with_values(config: TrainerConfig, values: Mapping[str, Any]) -> TrainerConfig:
-    return read_config(apply(to_plain(config), values), source="a copy on an island")
+            return explore(
+                values, island.parameters, lambda name, values: True, island.explore, rng
+            )

@@ -3,8 +3,6 @@
 A job's own process holds a lock for each of its GPUs as long as it lives. So GPUs are kept apart
 between the jobs of one study, of several, and of several users; a driver that dies and starts anew
 has nothing to remember; and a job that was killed in whatever way has given its GPUs back.
-
-How many cores this process may use.
 """
 
 import errno
@@ -102,9 +100,9 @@ def find_gpus() -> tuple[Gpu, ...]:
 
 
 def hold_gpus(gpus: Sequence[Gpu], count: int, flag: StopFlag) -> tuple[Gpu, ...] | None:
-    """Return so many GPUs that no other job holds; this process holds them until it ends.
+    """Wait until so many GPUs are free and hold them until this process ends.
 
-    Waits until there are so many; returns None if ``flag`` is set meanwhile.
+    Returns None if ``flag`` is set meanwhile.
     """
     while not flag.is_set:
         held = _try_to_hold(gpus, count)

@@ -127,9 +127,7 @@ class MatchDir(Folder):
     def read_games(self) -> MatchGames | None:
         """Return how the games went, None if they have not been played.
 
-        Raises:
-            CorruptError: if the file is damaged.
-            DiskError: if it cannot be read.
+        Raises CorruptError if the file is damaged, DiskError if it cannot be read.
         """
         import numpy as np
 
@@ -178,10 +176,7 @@ class MatchDir(Folder):
         return 0, plan.num_pairs
 
     def last_sign(self) -> float:
-        """Return when the job last gave a sign of life, 0 if that is not known.
-
-        In seconds since the epoch, by the clock of its machine.
-        """
+        """Return when the job last gave a sign of life by its machine's clock, 0 if not known."""
         with suppress(CorruptError, DiskError):
             match read_json(self._alive):
                 case {"at": float(at)} if isfinite(at):

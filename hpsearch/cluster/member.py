@@ -1,12 +1,8 @@
-"""The trials of a job: their files, the queue of those to come, the rows of its trainer.
+"""The trials of a job, the queue of those to come, and the rows of its trainer as slots for them.
 
-What a job is given to train: its first trials, and more while it runs.
-
-Nothing that was given is lost: a trial for which there is no row yet, or that has another shape
+No trial that a job is given is lost: one for which there is no row yet, or that has another shape
 than those that train, waits, and begins at the latest when all before it have ended. One that still
-waits when the job ends has left no sign of life, and the driver gives it to another job.
-
-The rows of a trainer as slots, in which members come and go without anything built anew.
+waits when the job ends has given no heartbeat, and the driver gives it to another job.
 """
 
 import time
@@ -60,9 +56,7 @@ class Member:
     def open(cls, study: StudyDir, assignment: Assignment) -> "Member":
         """Read the trial's configuration and where it comes from.
 
-        Raises:
-            ConfigError: if it is not a complete trainer configuration.
-            CorruptError: if it is not said where it comes from, or how it breeds is damaged.
+        Raises ConfigError if the configuration is wrong, CorruptError if another file is.
         """
         trial = study.trial(assignment.trial)
         config = read_config(yaml_file.load(trial.config), source=str(trial.config))
@@ -84,7 +78,7 @@ class Member:
         """Return why the driver wants this attempt to end, None to go on.
 
         An attempt whose token is no longer the valid one has been replaced: it is fenced. A file
-        that cannot be read is no news: on a network file system it may be readable a moment later.
+        that cannot be read is ignored: on a network file system it may be readable a moment later.
         """
         try:
             control = self.trial.control.read()
@@ -95,10 +89,7 @@ class Member:
         return control.stop
 
     def obey(self, step: int) -> bool:
-        """End this attempt if the driver wants that; return whether it ends.
-
-        Its result is written here, unless it is fenced: such a one writes nothing more.
-        """
+        """End this attempt if the driver wants that, and return whether it ends."""
         reason = self.stop_reason()
         if reason is not None and reason != FENCED:
             self.end(reason, step)
@@ -179,10 +170,7 @@ class TrialQueue:
             self._matches += [] if given.match is None else [given.match]
 
     def take(self) -> list[Member]:
-        """Take all that have the shape of the first.
-
-        Those that the driver has stopped end here: their results are written.
-        """
+        """Take all that have the shape of the first, but end those that the driver has stopped."""
         taken: list[Member] = []
         while self._waiting and not taken:
             for member in self.waiting_with(shape_key(self._waiting[0].config)):
@@ -193,10 +181,7 @@ class TrialQueue:
         return taken
 
     def take_one(self, shape: str, may_begin: Callable[[Member], bool]) -> Member | None:
-        """Take the first that has a shape and may begin now, None if there is none.
-
-        One before it that the driver has stopped ends here: its result is written.
-        """
+        """Take the first of a shape that may begin now, if any; end those that were stopped."""
         for member in self.waiting_with(shape):
             if may_begin(member):
                 self._waiting.remove(member)
@@ -217,9 +202,8 @@ class TrialQueue:
 def steps_until_together(seated: int, first: int, interval: int) -> int:
     """Return after how many steps a trial may begin that goes on from its step ``first``.
 
-    ``seated`` is the step of one that trains. Both are measured at the multiples of ``interval``.
-    Beginning then, they are measured together ever after; a fresh trial begins where the others are
-    measured.
+    ``seated`` is the step of one that trains. Both are then measured at the same multiples of
+    ``interval`` ever after.
     """
     return (first - seated) % interval
 
@@ -227,8 +211,7 @@ def steps_until_together(seated: int, first: int, interval: int) -> int:
 def steps_until_next(seated: int, firsts: Iterable[int], interval: int) -> int | None:
     """Return after how many steps one of the waiting trials may begin, None if none waits.
 
-    ``firsts`` are the steps from which they go on; the rest as in `steps_until_together`. One that
-    may begin now begins after the present steps, when it may again.
+    ``firsts`` are their first steps. One that may begin now, begins after the present steps.
     """
     waits = (steps_until_together(seated, first, interval) or interval for first in firsts)
     return min(waits, default=None)

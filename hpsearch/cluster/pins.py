@@ -25,20 +25,15 @@ class Pin:
 
 
 def pin(owner: StudyDir, heir: StudyDir, checkpoints: Iterable[Path]) -> None:
-    """Say that ``heir`` needs checkpoints of ``owner``.
-
-    Raises:
-        DiskError: if the file cannot be written.
-    """
+    """Note that ``heir`` needs checkpoints of ``owner``; DiskError if that cannot be written."""
     places = [str(path.relative_to(owner.root)) for path in checkpoints]
     write_json(owner.pin(heir.key), {"study": str(heir.root), "checkpoints": sorted(places)})
 
 
 def pin_founders(heir: StudyDir, founders: Iterable[Path]) -> None:
-    """Say that ``heir`` needs checkpoints, in whichever study each lies, if in any.
+    """Note that ``heir`` needs checkpoints, in whichever study each lies, if in any.
 
-    Raises:
-        DiskError: if a file cannot be written.
+    Raises DiskError if a file cannot be written.
     """
     by_owner: dict[Path, list[Path]] = {}
     for path in founders:
@@ -53,8 +48,7 @@ def pin_founders(heir: StudyDir, founders: Iterable[Path]) -> None:
 def pinned(owner: StudyDir) -> Mapping[str, frozenset[Path]]:
     """Return the checkpoints that others need, by the name of the study that does.
 
-    Raises:
-        CorruptError: if a file that says so is damaged: what it keeps is not known then.
+    Raises CorruptError if a file that says so is damaged: what it keeps is not known then.
     """
     checkpoints: dict[str, frozenset[Path]] = {}
     for file in owner.pin_files:

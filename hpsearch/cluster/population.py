@@ -1,12 +1,8 @@
 """The training of several trials as one population: what happens between two steps.
 
-It speaks with the driver through files alone. Killed at any moment, it leaves whole
-checkpoints from which the next attempt goes on.
-
-How trials that a job is given while it trains come to sit among the others.
-
-A newcomer takes a free row and begins where it is measured together with the others ever after: a
-fresh one where they are measured, at once where none trains. The others notice nothing.
+It speaks with the driver through files alone. Killed at any moment, it leaves whole checkpoints
+from which the next attempt goes on. A trial that comes later takes a free row, and begins where it
+is measured together with the others from then on, at once where none trains.
 """
 
 import os
@@ -94,9 +90,9 @@ class SlotRefill:
         # The driver takes one without a sign of life for one that never began.
         self._heartbeats.announce([(member.assignment, 0)])
         row = self._slots.seat(member)
-        begun = go_on(self._slots.trainer, {row: member}, in_step=False)
-        self._keeper.note(begun.saved)
-        for error in begun.errors.values():
+        saved, errors = go_on(self._slots.trainer, {row: member}, in_step=False)
+        self._keeper.note(saved)
+        for error in errors.values():
             print(error, flush=True)
             member.fail(error, step=0)
             self._slots.leave([row])
@@ -181,9 +177,9 @@ class Population:
         """Train until every member has ended or the job is asked to stop."""
         slots = self._slots
         self._announce_births()
-        begun = go_on(slots.trainer, slots.members, in_step=not self._is_refilled)
-        self._keeper.note(begun.saved)
-        self._give_up(begun.errors)
+        saved, errors = go_on(slots.trainer, slots.members, in_step=not self._is_refilled)
+        self._keeper.note(saved)
+        self._give_up(errors)
         if not slots.members:
             return
         slots.read_steps()
@@ -223,16 +219,15 @@ class Population:
             self._obey()  # before anything is written: the trial may be another attempt's by now
             if self._is_anything_due():
                 self._beat(is_busy=True)
-            measured = self._measuring.evaluate(self._monitor.sections)
-            self._drop(self._measuring.end_broken(measured))
+            metrics, broken = self._measuring.evaluate(self._monitor.sections)
+            self._drop(broken)
             slots = self._slots
             with self._monitor.sections("checkpoint"):
-                metrics = measured.metrics
                 self._keeper.save_due(slots.trainer, slots.members, slots.steps, metrics)
             self._monitor.beat()
             if slots.members:
                 steps = tuple(slots.steps.values())
-                self._watcher(PopulationProgress(steps, self._steps_per_second, measured.metrics))
+                self._watcher(PopulationProgress(steps, self._steps_per_second, metrics))
             self._finish()
             self._admit()
             self._beat()
@@ -324,11 +319,8 @@ class Population:
 
     def _obey(self) -> None:
         """End the members that the driver has stopped; one that was fenced off writes nothing."""
-        ended = []
-        for row, member in self._slots.members.items():
-            if member.obey(self._slots.steps[row]):
-                ended.append(row)
-        self._drop(ended)
+        steps, members = self._slots.steps, self._slots.members.items()
+        self._drop([row for row, member in members if member.obey(steps[row])])
 
     def _interrupt(self) -> None:
         """Save what is unfinished, for the next attempt to go on from."""

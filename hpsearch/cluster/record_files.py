@@ -33,9 +33,7 @@ MAX_STEP = 2**53
 def read_record(kind: type[T], path: Path) -> T | None:
     """Return the record that a file holds, a dataclass of ``kind``; None if there is no file.
 
-    Raises:
-        CorruptError: if the file holds something else.
-        DiskError: if it cannot be read.
+    Raises CorruptError if the file holds something else, DiskError if it cannot be read.
     """
     data = read_json(path, MAX_RECORD)
     try:
@@ -69,10 +67,7 @@ class RecordFile(Generic[T]):
             return None
 
     def age(self, now: float) -> float | None:
-        """Return the seconds since the file was written, None if there is none.
-
-        By the file system's clock: what a job says of its own is not believed.
-        """
+        """Return the seconds since the file was written, by its file system; None without it."""
         try:
             return max(0.0, now - self.path.stat().st_mtime)
         except OSError:
@@ -110,9 +105,7 @@ class CurveFile:
     def read(self) -> Iterator[dict[str, Any]]:
         """Yield the rows; a line cut off by a crash, or damaged, is left out.
 
-        Raises:
-            CorruptError: if it is no regular file.
-            DiskError: if the file cannot be read.
+        Raises CorruptError if it is no regular file, DiskError if it cannot be read.
         """
         with suppress(FileNotFoundError):
             yield from (row for line in read_lines(self.path) if (row := _row(line)) is not None)

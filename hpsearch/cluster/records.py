@@ -187,11 +187,7 @@ class Parent:
 
     @property
     def step(self) -> int:
-        """Return the step of the checkpoint, which is in its name.
-
-        Raises:
-            ValueError: if it is not.
-        """
+        """The step of the checkpoint; ValueError if its name does not tell."""
         return step_of(self.checkpoint)
 
 
@@ -213,11 +209,7 @@ class Lineage:
 
     @property
     def first_step(self) -> int:
-        """Return the step at which the trial begins: that of its first parent's checkpoint.
-
-        Raises:
-            ValueError: if the name of that checkpoint does not tell.
-        """
+        """The step at which the trial begins, its first parent's; ValueError as `Parent.step`."""
         return self.parents[0].step if self.parents else 0
 
 
@@ -291,12 +283,10 @@ class Exchanges:
         An attempt that has been replaced and does not know it may say once more what the next one
         has said already.
         """
-        others = {takeover.step: takeover for takeover in self.takeovers} | {
-            takeover.step: takeover
-        }
-        return replace(self, takeovers=tuple(others[step] for step in sorted(others)))
+        by_step = {other.step: other for other in (*self.takeovers, takeover)}
+        return replace(self, takeovers=tuple(by_step[step] for step in sorted(by_step)))
 
     def with_loan(self, loan: DonatedCheckpoint) -> "Exchanges":
         """Return these and one more, or another of its step, as above."""
-        others = {loan.step: loan for loan in self.loans} | {loan.step: loan}
-        return replace(self, loans=tuple(others[step] for step in sorted(others)))
+        by_step = {other.step: other for other in (*self.loans, loan)}
+        return replace(self, loans=tuple(by_step[step] for step in sorted(by_step)))

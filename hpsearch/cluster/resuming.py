@@ -1,14 +1,12 @@
-"""Where the trials of a job begin, or go on from.
-
-How a trial that has parents begins: its job makes the child, tries it, and saves it.
+"""Where the trials of a job begin, or go on from; how a trial that has parents is made.
 
 A child is a function of its lineage, its configuration and its parents' checkpoints: an attempt
 that is killed while it makes one is repeated by the next, with the same result.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from hpsearch.cluster.member import Member, steps_to_resume
@@ -49,11 +47,8 @@ def give_birth(trainer: AnyTrainer, row: int, member: Member) -> int:
     """Make a member that has parents, and save it; return the step at which it begins.
 
     It is its first parent but for what the operator makes, with rates, seed and randomness of its
-    own.
-
-    Raises:
-        ConflictError: if the parents do not fit the operator, the member's shape, or each other.
-        CorruptError: if a parent's checkpoint is missing or damaged.
+    own. Raises ConflictError if the parents do not fit the operator, the member's shape, or each
+    other, CorruptError if a parent's checkpoint is missing or damaged.
     """
     operator = member.lineage.operator
     assert not isinstance(operator, Fresh), "a fresh trial is not born"
@@ -139,10 +134,7 @@ def _check_alike(operator: OperatorOptions, parents: Sequence[ByRole], member: M
 def _chance_of_copy(
     member: Member, trying: Adoption, parent: ByRole, nets: Mapping[str, Network]
 ) -> float | None:
-    """Return the chance that a copy of the first parent is stronger than the child.
-
-    Not asked of a child that is that copy.
-    """
+    """Return the chance that a copy of the first parent is stronger; not asked of such a copy."""
     if isinstance(member.lineage.operator, Clone):
         return None
     child = {role: replace(parent[role], net=net) for role, net in nets.items()}
@@ -168,21 +160,16 @@ def _become(trainer: AnyTrainer, row: int, member: Member, nets: Mapping[str, Ne
                     learner.forget_optimizer(row)
 
 
-@dataclass(frozen=True)
-class Begun:
-    saved: Mapping[int, int]
-    """steps of their newest checkpoints, by trial; a child has one when it is born"""
-    errors: Mapping[int, HpsearchError]
-    """by row: of those that could not begin; what is wrong with one is no matter of the others'"""
-
-
-def go_on(trainer: AnyTrainer, members: Mapping[int, Member], *, in_step: bool) -> Begun:
+def go_on(
+    trainer: AnyTrainer, members: Mapping[int, Member], *, in_step: bool
+) -> tuple[dict[int, int], dict[int, HpsearchError]]:
     """Let members, by row, begin or go on from their newest checkpoint.
 
-    With ``in_step`` they always trained together, as `steps_to_resume` explains. Errors are a
-    ConflictError where a checkpoint is of another configuration, a parent's of another shape, or
-    one must be there and is not; a CorruptError where one was damaged after it had been found
-    whole, or a parent's is damaged or missing.
+    With ``in_step`` they always trained together, as `steps_to_resume` explains. Return the steps
+    of their newest checkpoints by trial (a child has one when it is born), and by row the errors
+    of those that could not begin: a ConflictError where a checkpoint is of another configuration,
+    a parent's of another shape, or one must be there and is not; a CorruptError where one was
+    damaged after it had been found whole, or a parent's is damaged or missing.
     """
     saved: dict[int, int] = {}
     errors: dict[int, HpsearchError] = {}
@@ -195,17 +182,19 @@ def go_on(trainer: AnyTrainer, members: Mapping[int, Member], *, in_step: bool) 
         else:
             if first is not None:
                 saved[member.assignment.trial] = first
-    return Begun(saved, errors)
+    return saved, errors
 
 
 def _chosen_steps(members: Mapping[int, Member], *, in_step: bool) -> dict[int, int | None]:
     """Return the step of the checkpoint from which each goes on, by row; None where it begins."""
     births = {row: step_of_birth(member) for row, member in members.items()}
-    steps = {row: _found_steps(member) for row, member in members.items()}
     # Those who trained together are as old, but at other steps where their parents were.
-    ages = [[step - births[row] for step in own] for row, own in steps.items()]
+    ages = [
+        [step - births[row] for step in _found_steps(member)] for row, member in members.items()
+    ]
     if any(member.island is not None for member in members.values()):
-        ages = shared_ages(ages)
+        # They have become what they are by each other: they go on together or begin anew.
+        ages = [sorted(set(ages[0]).intersection(*ages[1:]))] * len(ages)
     chosen = zip(members, steps_to_resume(ages, in_step=in_step), strict=True)
     return {row: None if age is None else births[row] + age for row, age in chosen}
 
@@ -227,10 +216,7 @@ def _begin_or_load(trainer: AnyTrainer, row: int, member: Member, step: int | No
 
 
 def _forget_island_after(member: Member, step: int) -> None:
-    """Forget what a member of an island became after the step from which all go on.
-
-    Beside others than before, it may become another.
-    """
+    """Forget what an island member became later: beside others it may become another."""
     forget_after(member.trial.checkpoints, step)
     # At the very step of a checkpoint places change again, as they did before.
     member.trial.exchanges.write(member.trial.read_exchanges().before(step))
@@ -261,15 +247,6 @@ def age_of(member: Member, step: int) -> int:
     return step - step_of_birth(member)
 
 
-def shared_ages(saved: Sequence[Collection[int]]) -> list[list[int]]:
-    """Return for each member the ages at which all were saved.
-
-    Members of an island have become what they are by each other: they go on together or begin anew.
-    """
-    common = set(saved[0]).intersection(*saved[1:])
-    return [sorted(common) for _ in saved]
-
-
 def first_step(member: Member) -> int:
     """Return the step from which a member goes on by itself: at first, that of its birth."""
     if member.config.checkpoint.resume != "never":
@@ -288,9 +265,9 @@ def _found_steps(member: Member) -> list[int]:
 
 
 def _begin(trainer: AnyTrainer, row: int, member: Member) -> int | None:
-    """Begin at step 0, with networks that were trained before where the member says so.
+    """Begin at step 0, warm-started where the member says so; a child is born instead.
 
-    A child is born instead; return the step of its first checkpoint.
+    Return the step of its first checkpoint, if it has one.
     """
     rules = member.config.checkpoint
     if rules.resume == "must":

@@ -1,11 +1,7 @@
-"""When the members of a population are saved and measured, and which checkpoints are kept.
-
-When the members of a population are measured, and which of them that ends.
-"""
+"""When the members of a population are saved and measured, and which checkpoints are kept."""
 
 import time
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from hpsearch.cluster.failures import NAN
 from hpsearch.cluster.member import Member, Slots
@@ -49,11 +45,7 @@ class CheckpointPolicy:
     ) -> None:
         """Save every member for which it is time.
 
-        Args:
-            trainer: whose rows they are.
-            members: by row.
-            steps: of each, by row.
-            measured: this step's evaluations, by trial.
+        ``members`` and their ``steps`` are by row, ``measured`` at this step by trial.
         """
         is_late, all_saved = self._is_late(), True
         for row, member in members.items():
@@ -128,14 +120,6 @@ TRAINING_STARTS = "evaluation"
 FINAL_STARTS = "final"
 
 
-class MeasuredMembers(NamedTuple):
-    """What measuring the members found; both by trial, since rows change as members leave."""
-
-    metrics: dict[int, Metrics]
-    broken: frozenset[int]
-    """those whose weights are no numbers any more"""
-
-
 class EvaluationSchedule:
     """Measures members at the multiples of an interval, and at their ends."""
 
@@ -150,11 +134,15 @@ class EvaluationSchedule:
     def steps_until_due(self, step: int) -> int:
         return self._rules.interval - step % self._rules.interval
 
-    def evaluate(self, sections: Sections) -> MeasuredMembers:
-        """Measure the members whose evaluation is due, and add that to their learning curves."""
+    def evaluate(self, sections: Sections) -> tuple[dict[int, Metrics], list[int]]:
+        """Measure the members whose evaluation is due, and add that to their learning curves.
+
+        Return the metrics by trial, and the rows of the members that failed, since their weights
+        are no numbers any more.
+        """
         slots, due = self._slots, self._due()
         if not due:
-            return MeasuredMembers({}, frozenset())
+            return {}, []
         with sections("evaluation"):
             evaluations = slots.trainer.evaluate(
                 num_games=self._rules.num_games, split=TRAINING_STARTS
@@ -162,25 +150,14 @@ class EvaluationSchedule:
         finite = slots.trainer.is_finite()
         for row, member in due.items():
             member.report(slots.steps[row], evaluations[row])
-        trials = {row: member.assignment.trial for row, member in due.items()}
-        return MeasuredMembers(
-            {trial: evaluations[row].metrics for row, trial in trials.items()},
-            frozenset(trial for row, trial in trials.items() if not finite[row]),
-        )
-
-    def end_broken(self, measured: MeasuredMembers) -> list[int]:
-        """End the members that were found broken: they have failed; return their rows."""
-        members = self._slots.members.items()
-        rows = [row for row, member in members if member.assignment.trial in measured.broken]
-        for row in rows:
+        broken = [row for row in due if not finite[row]]
+        for row in broken:
             self._break(row)
-        return rows
+        metrics = {member.assignment.trial: evaluations[row].metrics for row, member in due.items()}
+        return metrics, broken
 
     def finish(self, sections: Sections) -> list[int]:
-        """Measure the members that have made all their steps once more, on more games.
-
-        They end so; return their rows.
-        """
+        """Measure and end the members that have made all their steps; return their rows."""
         slots, done = self._slots, self._done()
         if not done:
             return []

@@ -1,4 +1,4 @@
-"""A run of its own: one trainer in a folder that looks like a trial's, without a study.
+"""`hpsearch train`: one trainer in a folder that looks like a trial's, without a study.
 
 One process trains it at a time, holding a lock on a file in the folder; the system lets go of the
 lock however the process ends.
@@ -36,9 +36,7 @@ class SingleRun:
         """Train until the end or until ``flag`` is set; return how it ended.
 
         An error of the training itself is an end too, and told in full in a file of the folder.
-
-        Raises:
-            HpsearchError: if it cannot begin, or go on from what the folder holds.
+        Raises HpsearchError if it cannot begin, or go on from what the folder holds.
         """
         trial, name = self.member.trial, self.member.name
         place = JobPlace(study=name, job=name, textfile=trial.textfile, traces=trial.traces)
@@ -63,8 +61,7 @@ class SingleRun:
 def open_run(config: TrainerConfig, folder: Path) -> Iterator[SingleRun]:
     """Give the run of a folder, a new one or one that was interrupted, to this process.
 
-    Raises:
-        ConflictError: if another process trains it, or it was begun with another configuration.
+    Raises ConflictError if another process trains it, or it has another configuration.
     """
     if StudyDir(folder).spec.exists() or StudyDir(folder.parent.parent).spec.exists():
         raise ConflictError(

@@ -51,13 +51,10 @@ class SlurmExecutor:
         pilot_seconds: float = 0.0,
         withheld: Collection[str] = (),
     ) -> None:
-        """Submit as ``profile`` says, for the study in one folder.
+        """Submit as ``profile`` says; a job waits ``pilot_seconds`` for more trials.
 
-        A job that has trained its trials waits ``pilot_seconds`` for more, and does not get the
-        environment variables ``withheld``.
-
-        Raises:
-            SchedulerUnavailableError: if this machine has no SLURM that answers.
+        Jobs do not get the environment variables ``withheld``. Raises SchedulerUnavailableError if
+        this machine has no SLURM that answers.
         """
         self._profile = profile
         self._study = study
@@ -169,11 +166,7 @@ class SlurmExecutor:
 
 
 def _max_array_size(calls: SchedulerCalls) -> int:
-    """Return how many jobs an array may hold: indices run from 0 to MaxArraySize - 1.
-
-    Raises:
-        SchedulerUnavailableError: if this machine has no SLURM that answers.
-    """
+    """Return how many jobs an array may hold: indices run from 0 to MaxArraySize - 1."""
     try:
         config = read_config(calls)
     except SchedulerSilentError as error:

@@ -32,11 +32,7 @@ IDS_PER_CALL = 500
 
 
 class SchedulerCalls:
-    """Runs programs, at most so many a minute.
-
-    Attributes:
-        num_calls: how many were run.
-    """
+    """Runs programs, at most ``max_per_minute`` in any minute, and counts them."""
 
     def __init__(
         self,
@@ -64,9 +60,7 @@ class SchedulerCalls:
     def run(self, command: Sequence[str], script: str | None = None) -> str:
         """Return what a program prints; ``script`` is what it reads.
 
-        Raises:
-            SchedulerSilentError: if it fails.
-            SchedulerUnreachableError: if it is not there or takes too long.
+        Raises SchedulerSilentError if it fails, SchedulerUnreachableError if there is no answer.
         """
         self.take_turn()
         try:
@@ -91,10 +85,8 @@ class SchedulerCalls:
     def run_for(self, command: Sequence[str], ids: Collection[str], option: str = "") -> str:
         """Return what a program prints of some jobs, of as many at once as a command line takes.
 
-        The ids follow the command, or stand behind ``option`` with commas between them.
-
-        Raises:
-            SchedulerSilentError: if it failed for some; it was run for all.
+        The ids follow the command, or stand behind ``option`` with commas between them. If it fails
+        for some, it is run for all, and then a SchedulerSilentError raised.
         """
         every, printed, silent = sorted(ids), "", None
         for start in range(0, len(every), IDS_PER_CALL):
@@ -120,9 +112,7 @@ FULL = ("submit limit", "maxsubmit", "job limit", "too many", "accounting/qos po
 def try_submission(calls: SchedulerCalls, options: Sequence[str]) -> None:
     """Ask sbatch whether it would take a job; nothing is submitted.
 
-    Raises:
-        SubmissionRefusedError: if it would not.
-        SchedulerSilentError: if it gave no answer.
+    Raises SubmissionRefusedError if it would not, SchedulerSilentError if it gave no answer.
     """
     try:
         calls.run(["sbatch", "--test-only", *options, "--wrap=true"])
@@ -145,11 +135,7 @@ def may_pass(refused: SubmissionRefusedError) -> bool:
 
 
 def read_config(calls: SchedulerCalls) -> dict[str, str]:
-    """Return the configuration as ``scontrol show config`` prints it.
-
-    Raises:
-        SchedulerSilentError: if there is no answer.
-    """
+    """Return the site's configuration; SchedulerSilentError if there is no answer."""
     return parse_config(calls.run(["scontrol", "show", "config"]))
 
 

@@ -100,11 +100,7 @@ class SlurmProfile:
 
 
 def load_profile(path: Path) -> SlurmProfile:
-    """Return the profile that a file describes.
-
-    Raises:
-        ConfigError: listing every fault of the file.
-    """
+    """Return the profile that a file describes; ConfigError lists every fault."""
     return read(SlurmProfile, yaml_file.load(path), source=str(path))
 
 

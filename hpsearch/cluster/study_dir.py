@@ -165,18 +165,11 @@ class JobDir(Folder):
     def write_next(
         self, number: int, assignments: Sequence[Assignment] = (), match: int | None = None
     ) -> None:
-        """Give the job more trials, for beside or after its first ones, or a match; or end it.
-
-        ``number`` counts what it was given so, from 1.
-        """
+        """Give the job more trials or a match, or end it; ``number`` counts these files from 1."""
         self._next(number).write(Given(tuple(assignments), match))
 
     def read_next(self, number: int) -> Given | None:
-        """Return what the job is given at this count, None while that has not been said.
-
-        Raises:
-            CorruptError, DiskError: as `read_record`.
-        """
+        """Return what the job is given at this count, None while that has not been said."""
         return self._next(number).read()
 
     def _next(self, number: int) -> RecordFile[Given]:
@@ -231,11 +224,7 @@ class TrialDir(Folder):
             self.island.write(island)
 
     def read_exchanges(self) -> Exchanges:
-        """Return what the trial took from those beside it and gave them.
-
-        Raises:
-            CorruptError, DiskError: as `read_record`.
-        """
+        """Return what the trial took from those beside it and gave them."""
         return self.exchanges.read() or Exchanges()
 
     def write_result(self, told: dict[str, Any]) -> None:
@@ -273,19 +262,14 @@ class AttemptDir(Folder):
     own_heartbeat = Record(Heartbeat, "heartbeat.json")  # see `read_heartbeat`
 
     def read_heartbeat(self) -> Heartbeat | None:
-        """Return the last heartbeat that an attempt of an older version gave here.
+        """Return the last heartbeat of an attempt of an older version, None without a whole one.
 
-        None if there was none or it is damaged. Needed until no job runs that was submitted by a
-        version which knew no `JobDir.heartbeat`.
+        Needed until no job runs that was submitted by a version which knew no `JobDir.heartbeat`.
         """
         return self.own_heartbeat.read_if_possible()
 
     def has_begun(self) -> bool:
-        """Return whether the attempt has said from which step it goes on.
-
-        Raises:
-            DiskError: if that cannot be known now.
-        """
+        """Return whether the attempt has begun; DiskError if that cannot be known now."""
         try:
             return self.start.read() is not None
         except CorruptError:
@@ -295,23 +279,17 @@ class AttemptDir(Folder):
         self._result.write(_legible(result))
 
     def read_result(self) -> AttemptResult | None:
-        """Return how the attempt ended, None if it has not said so.
+        """Return how the attempt ended, None if it has not said so; raises as `read_record`.
 
         Whatever wrote it, its words are printable, and cut where they are too long.
-
-        Raises:
-            CorruptError, DiskError: as `read_record`.
         """
         result = self._result.read()
         return None if result is None else _legible(result)
 
     def flush(self) -> None:
-        """Make sure that what lies here survives a loss of power, before others point to it.
+        """Make this survive a loss of power before others point to it, or raise DiskError.
 
         A job may have died after it gave its result a name, but before it could flush that.
-
-        Raises:
-            DiskError: if that is not possible now.
         """
         try:
             for folder in (self.root, self.root.parent):

@@ -120,11 +120,9 @@ def _wait(queue: TrialQueue, seconds: float, flag: StopFlag) -> None:
 def play_match(study: StudyDir, number: int, flag: StopFlag) -> None:
     """Play a match of a study and write its games, unless they lie there already.
 
-    Nothing is written if ``flag`` is set before the last set of starts is begun.
-
-    Raises:
-        CorruptError: if the plan or a checkpoint is missing or damaged.
-        ConflictError: if the entrants know different games, or one knows no such role.
+    Nothing is written if ``flag`` is set before the last set of starts is begun. Raises
+    CorruptError if the plan or a checkpoint is missing or damaged, ConflictError if the players
+    know different games or lack a role.
     """
     match = study.match(number)
     plan = match.plan.required()

@@ -5,7 +5,7 @@ import unicodedata
 from pathlib import Path
 from typing import assert_never
 
-from hpsearch.cluster.detached import DetachedDriver, LocalDriver
+from hpsearch.cluster.detached import start_process, submit_driver
 from hpsearch.cluster.executor import Executor, SchedulerSilentError, SubmissionRefusedError
 from hpsearch.cluster.local import LocalExecutor
 from hpsearch.cluster.machine import NO_GPUS, GpuShare, find_gpus, num_cores
@@ -117,15 +117,13 @@ def _check_gpus(gpus: GpuShare, num_jobs: int, name: str) -> None:
         print(f"hpsearch: {gpus.jobs_text(num_jobs)}", file=sys.stderr)
 
 
-def detached_driver(study: Study, folder: StudyDir, runs: Path) -> DetachedDriver:
-    """Return how a driver of the study is started that outlives the terminal."""
+def start_detached(study: Study, folder: StudyDir, runs: Path) -> str:
+    """Start a driver of the study that outlives the terminal; return what was started."""
     match study.spec.executor:
         case LocalOptions():
-            return LocalDriver(folder, runs)
+            return start_process(folder, runs)
         case SlurmOptions() as options:
-            from hpsearch.cluster.detached import SlurmDriver
-
-            return SlurmDriver(_profile(study, options), folder, runs)
+            return submit_driver(_profile(study, options), folder, runs)
         case other:
             assert_never(other)
 

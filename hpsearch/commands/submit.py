@@ -8,7 +8,7 @@ from hpsearch.cluster.detached import forget_retry
 from hpsearch.cluster.failures import KINDS
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.commands.driving import held
-from hpsearch.commands.executors import check_submission, detached_driver, poll_seconds
+from hpsearch.commands.executors import check_submission, poll_seconds, start_detached
 from hpsearch.commands.find import find_study, grows, runs_option, study_to_resume
 from hpsearch.errors import ConflictError, HpsearchError, UsageError, unknown_name
 from hpsearch.report.text import standing_text
@@ -190,7 +190,7 @@ def _start_driver(study: Study, folder: StudyDir, runs: Path) -> None:
                 f"can; look at it with: hpsearch status {name}{runs_option(runs)}"
             )
         forget_retry(folder)
-        driver = detached_driver(study, folder, runs).start()
+        driver = start_detached(study, folder, runs)
         note_start(folder, driver)
     look = f"hpsearch status {name} --watch{runs_option(runs)}"
     print(f"{name}: driven by {driver}; look at it with: {look}", flush=True)

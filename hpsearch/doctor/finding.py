@@ -1,7 +1,4 @@
-"""What a check found, and the study that is checked.
-
-The study that is looked at, as far as it can be found: what is wrong with it is a finding.
-"""
+"""What a check found, and the study that is checked; what is wrong with that is a finding too."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -314,12 +314,7 @@ MakeExecutor = Callable[[Study, StudyDir], Executor]
 
 
 def check_inside(study: Study, runs: Path, make_executor: MakeExecutor) -> Finding:
-    """Submit a job as the study's own, but in a folder that is removed afterwards.
-
-    Raises:
-        SchedulerSilentError: if the scheduler gives no answer.
-        HpsearchError: if there is no such executor here, or files cannot be written.
-    """
+    """Submit a job as the study's own, but in a folder that is removed afterwards."""
     with scratch_folder(nearest(runs)) as folder:
         root = StudyDir(folder / study.spec.name)
         executor, job = make_executor(study, root), root.job("00001")

@@ -1,4 +1,4 @@
-"""All checks, in the order in which one would look."""
+"""All checks, in their order."""
 
 import shutil
 from collections.abc import Iterator
@@ -44,13 +44,9 @@ CALLS_PER_MINUTE = 60
 def examine_all(
     study: str | None, runs: Path, table: str, make_executor: MakeExecutor
 ) -> list[Finding]:
-    """Return what all checks find, of a study or of the machine alone.
+    """Return what all checks find, of a study (a file, or a name below ``runs``) or without one.
 
-    Args:
-        study: a study file, or the name of a study below ``runs``.
-        runs: the folder of the studies' folders.
-        table: of mounts.
-        make_executor: gives what runs the study's jobs, one of which looks around.
+    ``table`` is that of mounts; ``make_executor`` gives what runs the job that looks around.
     """
     findings = _run(_machine_checks(runs, table))
     if study is None:

@@ -1,9 +1,4 @@
-"""Checks of SLURM: how the site has set it up, its partitions, whether sbatch takes the jobs.
-
-The partitions of a cluster, and whether what a profile asks of them can be had.
-
-Whether sbatch would take the jobs of a study: it is asked, without submitting.
-"""
+"""Checks of SLURM: how the site has set it up, its partitions, whether sbatch takes the jobs."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -115,11 +110,6 @@ class Partition:
 
 
 def read_partitions(calls: SchedulerCalls) -> list[Partition]:
-    """Return all partitions.
-
-    Raises:
-        SchedulerSilentError: if there is no answer.
-    """
     return parse_partitions(calls.run(["sinfo", "--noheader", "--format=%R|%a|%l"]))
 
 
@@ -174,11 +164,6 @@ def _fits(name: str, partition: Partition, walltime_minutes: int) -> Finding:
 
 
 def check_submission(calls: SchedulerCalls, options: Sequence[str], whose: str) -> Finding:
-    """Ask sbatch whether it would take a job.
-
-    Raises:
-        SchedulerSilentError: if it gave no answer.
-    """
     name = f"submission of {whose}"
     try:
         try_submission(calls, options)

@@ -1,7 +1,4 @@
-"""Checks of a study: its database, its driver, and what is left over in its folder.
-
-What lies in a study's folder and should not: requests that no driver takes, files that are damaged.
-"""
+"""Checks of a study: its database, its driver, and what should not lie in its folder."""
 
 import os
 import statistics

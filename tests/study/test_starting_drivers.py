@@ -34,11 +34,8 @@ class Drivers:
         self.processes: list[subprocess.Popen[bytes]] = []
         self.studies: list[Study] = []
 
-    def detached(self, study: Study, folder: StudyDir, runs: Path) -> "Drivers":
+    def start(self, study: Study, folder: StudyDir, runs: Path) -> str:
         self.studies.append(study)
-        return self
-
-    def start(self) -> str:
         time.sleep(0.1)
         self.processes.append(subprocess.Popen(["sleep", "60"]))
         return f"{self.kind} {self.processes[-1].pid}"
@@ -47,7 +44,7 @@ class Drivers:
 @pytest.fixture
 def drivers(monkeypatch, request) -> Iterator[Drivers]:
     drivers = Drivers(getattr(request, "param", "process"))
-    monkeypatch.setattr(submit, "detached_driver", drivers.detached)
+    monkeypatch.setattr(submit, "start_detached", drivers.start)
     monkeypatch.setattr(driving, "build_executor", lambda study, folder: FakeExecutor())
     yield drivers
     for process in drivers.processes:
