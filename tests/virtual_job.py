@@ -132,7 +132,7 @@ class SimulatedJob:
 
     def begin(self, now: float) -> float | None:
         """Read what to train, and go on from what was saved."""
-        self._plan = self._job.read()
+        self._plan = self._job.plan.required()
         self._supply = TrialQueue(self._job, self._plan)
         self._take()
         return self._next(now)

@@ -479,7 +479,7 @@ def test_a_pilot_ends_its_next_trials_as_a_job_of_their_own_would(pilot, tmp_pat
     trial = alone.study.trial(second.trial)
     trial.create(job.study.trial(second.trial).config.read_text(), Lineage(Fresh(), 0))
     trial.control.write(Control(second.token, None))
-    alone.write(replace(alone.read(), assignments=(second,)))
+    alone.plan.write(replace(alone.plan.required(), assignments=(second,)))
     work(str(alone.root))
     results = [one.study.trial(second.trial).attempt(1).read_result() for one in (job, alone)]
     assert results[0] == results[1]
