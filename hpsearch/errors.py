@@ -22,10 +22,8 @@ from difflib import get_close_matches
 
 SHOWN_PROBLEMS = 20
 """faults of a file that a message lists, and for which it is worked out what was meant"""
-MAX_SHOWN = 300
-"""characters of a value in a message"""
-INTERRUPTED = 130
-"""exit code after Ctrl-C"""
+MAX_SHOWN = 300  # characters of a value in a message
+INTERRUPTED = 130  # exit code after Ctrl-C
 
 
 _FULL = ("no space left on device", "quota exceeded", "database or disk is full")

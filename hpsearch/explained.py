@@ -50,10 +50,8 @@ def _own_notes(cls: Any) -> dict[str, str]:
 
 
 WIDTH = 100
-COLUMN = 32
-"""where comments begin"""
-LONGEST = 44
-"""characters of a key and its value beside which a comment finds room"""
+COLUMN = 32  # where comments begin
+LONGEST = 44  # characters of a key and its value beside which a comment finds room
 INDENT = "  "
 
 

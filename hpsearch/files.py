@@ -94,18 +94,12 @@ def flush_tree(folder: Path) -> None:
         flush(path)
 
 
-MAX_FILE = 64 * 2**20
-"""bytes of a file that is read whole"""
-MAX_RECORD = 16 * 2**20
-"""bytes of a file that holds one record"""
-MAX_LINE = 4 * 2**20
-"""bytes of a line; longer ones are passed over"""
-MAX_LINES = 2**30
-"""bytes of a file that is read line by line"""
-MAX_TAIL = 64 * 2**10
-"""bytes of the end of a log that are looked at"""
-MAX_DEPTH = 64
-"""to which lists and mappings may be nested; a configuration needs a dozen"""
+MAX_FILE = 64 * 2**20  # bytes of a file that is read whole
+MAX_RECORD = 16 * 2**20  # bytes of a file that holds one record
+MAX_LINE = 4 * 2**20  # bytes of a line; longer ones are passed over
+MAX_LINES = 2**30  # bytes of a file that is read line by line
+MAX_TAIL = 64 * 2**10  # bytes of the end of a log that are looked at
+MAX_DEPTH = 64  # to which lists and mappings may be nested; a configuration needs a dozen
 
 CANNOT_BE_KEPT = re.compile("[\x00\ud800-\udfff]")
 """characters that neither a database nor UTF-8 takes"""

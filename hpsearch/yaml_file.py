@@ -19,12 +19,10 @@ else:  # libyaml, where PyYAML was built with it, writes the same text ten times
     BaseDumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
-MAX_KEYS = 1_000
-"""of one mapping"""
+MAX_KEYS = 1_000  # of one mapping
 MAX_NODES = 1_000_000
 """keys, values and lists of a file, those for which an alias stands counted each time"""
-MAX_BITS = 4096
-"""of a whole number"""
+MAX_BITS = 4096  # of a whole number
 
 
 class _Bounded(Composer, SafeConstructor, Resolver):

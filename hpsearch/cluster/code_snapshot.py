@@ -5,7 +5,6 @@ import os
 import platform
 import shutil
 import subprocess
-from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Final
@@ -15,48 +14,39 @@ import hpsearch
 from hpsearch.errors import DiskError, remedy
 from hpsearch.files import write_json
 
-_IS_LEFT_OUT = {"__pycache__", ".mypy_cache", ".ruff_cache"}
+_LEFT_OUT = ("__pycache__", ".mypy_cache", ".ruff_cache")
 
 
-@dataclass(frozen=True)
-class CodeSnapshot:
-    """A copy of the package, which jobs import."""
+def take_snapshot(parent: Path) -> Path:
+    """Copy the running package to ``parent``/<hash>/ unless it is there, or raise DiskError.
 
-    folder: Path
-    """what goes into PYTHONPATH"""
-    hash: str
-    """sha256 of all files, the first 12 digits"""
-    commit: str | None
-    """of the repository that the code came from, with a + where it had been edited since"""
-
-
-def take_snapshot(parent: Path) -> CodeSnapshot:
-    """Copy the running package to ``parent``/<hash>/ unless it is there, or raise DiskError."""
+    Return the copy, which goes into PYTHONPATH; the hash is of all files, the first 12 digits.
+    """
     package = Path(hpsearch.__file__).parent
-    name = _hash(package)
-    snapshot = CodeSnapshot(parent / name, name, commit_of(package))
-    if snapshot.folder.exists():
-        os.utime(snapshot.folder)  # the newest is the one that jobs to come run
+    folder = parent / _hash(package)
+    if folder.exists():
+        os.utime(folder)  # the newest is the one that jobs to come run
     else:
-        _copy(package, snapshot)
-    return snapshot
+        _copy(package, folder)
+    return folder
 
 
-def _copy(package: Path, snapshot: CodeSnapshot) -> None:
-    temporary = snapshot.folder.with_name(f".{snapshot.hash}-{uuid4().hex}")
+def _copy(package: Path, folder: Path) -> None:
+    temporary = folder.with_name(f".{folder.name}-{uuid4().hex}")
     try:
-        shutil.copytree(package, temporary / package.name, ignore=_ignored)
+        ignore = shutil.ignore_patterns(*_LEFT_OUT)
+        shutil.copytree(package, temporary / package.name, ignore=ignore)
         for path in temporary.rglob("*"):
             path.chmod(0o700 if path.is_dir() else 0o600)
-        about = {key: str(value) for key, value in asdict(snapshot).items() if key != "folder"}
+        about = {"hash": folder.name, "commit": str(commit_of(package))}
         write_json(temporary / "code.json", about)
-        temporary.rename(snapshot.folder)
+        temporary.rename(folder)
     except OSError as error:
         shutil.rmtree(temporary, ignore_errors=True)
-        if not snapshot.folder.exists():  # else another driver was faster
+        if not folder.exists():  # else another driver was faster
             why = error.strerror or _reason(error)
             raise DiskError(
-                f"{snapshot.folder} cannot be written ({why}); {remedy(error)}, then run the same "
+                f"{folder} cannot be written ({why}); {remedy(error)}, then run the same "
                 "command again"
             ) from error
 
@@ -69,21 +59,17 @@ def _reason(error: OSError) -> str:
     return str(error)
 
 
-def _ignored(folder: str, names: list[str]) -> list[str]:
-    return [name for name in names if name in _IS_LEFT_OUT]
-
-
 def _hash(package: Path) -> str:
     total = hashlib.sha256()
     for path in sorted(package.rglob("*")):
-        if path.is_file() and not _IS_LEFT_OUT & {*path.relative_to(package).parts}:
+        if path.is_file() and not {*_LEFT_OUT} & {*path.relative_to(package).parts}:
             total.update(str(path.relative_to(package)).encode() + b"\0")
             total.update(hashlib.sha256(path.read_bytes()).digest())
     return total.hexdigest()[:12]
 
 
 def commit_of(package: Path) -> str | None:
-    """Return the commit, None where there is no git or no repository."""
+    """Return the commit, with a + where the code was edited since; None outside of git."""
     commit = _git(package, "rev-parse", "HEAD")
     return commit and commit + ("+" if _git(package, "status", "--porcelain", ".") else "")
 
@@ -116,5 +102,4 @@ def versions() -> dict[str, str]:
 
 
 def code_commit() -> str | None:
-    """Return the commit of the running code, with a + where it was edited; None outside of git."""
     return commit_of(Path(hpsearch.__file__).parent)

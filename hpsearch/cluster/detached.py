@@ -26,8 +26,7 @@ WALLTIME_SIGNAL = signal.SIGUSR1
 """tells the supervisor that its walltime ends; SIGTERM is what a user's scancel sends"""
 LONGEST_WARNING = 300
 """seconds before the walltime, in which the driver leaves and SLURM takes the job back"""
-LEAVE_SECONDS = 30
-"""of them, after which a driver that does not leave is killed"""
+LEAVE_SECONDS = 30  # of them, after which a driver that does not leave is killed
 
 # exec: SLURM sends its signals to the shell alone, so the supervisor takes its place.
 _SCRIPT = """\
@@ -63,7 +62,7 @@ def submit_driver(profile: SlurmProfile, folder: StudyDir, runs: Path) -> str:
 
     Return what was submitted, such as ``job 1234``; raises UsageError if SLURM does not take it.
     """
-    setup = "\n".join(setup_lines(profile, take_snapshot(folder.code).folder))
+    setup = "\n".join(setup_lines(profile, take_snapshot(folder.code)))
     script = _SCRIPT.format(setup=setup, command=shlex.join(supervise_command(folder, runs)))
     warning = min(LONGEST_WARNING, 30 * profile.driver.walltime_minutes)
     command = [
@@ -115,12 +114,9 @@ def _drive(folder: StudyDir, runs: Path) -> Sequence[str]:
 class DriverRetry:
     """A driver that tries again and again, because of something that may pass."""
 
-    since: float
-    """seconds since the epoch, of the first time in a row"""
-    at: float
-    """the same of the last time"""
-    reason: str
-    """what went wrong the last time, in a sentence"""
+    since: float  # seconds since the epoch, of the first time in a row
+    at: float  # the same of the last time
+    reason: str  # what went wrong the last time, in a sentence
 
 
 def note_retry(folder: StudyDir, reason: str) -> None:

@@ -20,8 +20,7 @@ Phase = Literal["queued", "running", "ended"]
 class JobStatus:
     """What an executor says of one job."""
 
-    id: str
-    """the executor's own name of the job"""
+    id: str  # the executor's own name of the job
     phase: Phase
     failure: str | None = None
     """kind of failure, where the executor knows why the job ended; see `failures`"""

@@ -18,10 +18,8 @@ NAN, DIVERGED, HUNG, CODE = "nan", "diverged", "hung", "code"
 # Told by the executor, of a job that left no word.
 PREEMPTED, TIMEOUT, NODE_FAIL, CANCELLED = "preempted", "timeout", "node_fail", "cancelled"
 
-LOST = "lost"
-"""the job is gone, and it is not known why"""
-SILENT = "silent"
-"""the job is said to run, but has given no sign of life for too long"""
+LOST = "lost"  # the job is gone, and it is not known why
+SILENT = "silent"  # the job is said to run, but has given no sign of life for too long
 
 FREE = frozenset({PREEMPTED, NODE_FAIL})
 """kinds that are the cluster's doing, however often they come"""
@@ -58,8 +56,7 @@ class StopFlag:
 
     def __init__(self) -> None:
         self.is_set = False
-        self.signal: int | None = None
-        """the last signal that set it"""
+        self.signal: int | None = None  # the last signal that set it
 
     def set(self, signum: int, frame: FrameType | None) -> None:
         """Remember the request; a signal handler. A second Ctrl-C does not wait any more."""

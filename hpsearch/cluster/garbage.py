@@ -33,17 +33,14 @@ _HALF_WRITTEN = re.compile(r"\..+[-_][0-9a-f]{32}(\.sh)?")
 class EndedTrials:
     """What has ended of a study, as its events tell."""
 
-    finished: tuple[int, ...]
-    """trials whose newest and best checkpoints are wanted"""
-    given_up: tuple[int, ...]
-    """trials that were pruned or failed: no trial goes on from them"""
+    finished: tuple[int, ...]  # trials whose newest and best checkpoints are wanted
+    given_up: tuple[int, ...]  # trials that were pruned or failed: no trial goes on from them
     matches: tuple[int, ...]
     """that were judged: the responses that were trained in them are not needed"""
     jobs: tuple[str, ...]
     live_ids: frozenset[str | None]
     """the executor's ids of all other jobs, None for one that it has not confirmed"""
-    is_driven: bool
-    """whether a driver may submit jobs now"""
+    is_driven: bool  # whether a driver may submit jobs now
 
     def live_arrays(self) -> set[str]:
         """Return what the scheduler calls the arrays, or single jobs, that may still run."""
@@ -54,11 +51,9 @@ class EndedTrials:
 class Garbage:
     """A file or folder that may go."""
 
-    kind: str
-    """one of KINDS"""
+    kind: str  # one of KINDS
     path: Path
-    size: int
-    """bytes of its files"""
+    size: int  # bytes of its files
 
 
 def find_garbage(study: StudyDir, ended: EndedTrials, *, now: float, traces: bool) -> list[Garbage]:

@@ -13,12 +13,9 @@ from hpsearch.cluster.records import Assignment, JobHeartbeat, MemberHeartbeat
 from hpsearch.errors import CorruptError, DiskError
 from hpsearch.files import replace_json
 
-SHORTEST_SECONDS, LONGEST_SECONDS = 2.0, 60.0
-"""between two signs of life of a job"""
-FILES_PER_SECOND = 50
-"""that all jobs of a study may write together, up to the longest interval"""
-BRIEF_SECONDS = 60.0
-"""work that has never taken longer is not announced as long"""
+SHORTEST_SECONDS, LONGEST_SECONDS = 2.0, 60.0  # between two signs of life of a job
+FILES_PER_SECOND = 50  # that all jobs of a study may write together, up to the longest interval
+BRIEF_SECONDS = 60.0  # work that has never taken longer is not announced as long
 
 
 def seconds_between(num_jobs: int) -> float:
@@ -59,8 +56,7 @@ class Heartbeats:
         self._busy_since: float | None = None
         self._longest_work: float | None = None
         """seconds, of what gave no sign of life between; None before it has been measured"""
-        self._members: dict[int, MemberHeartbeat] = {}
-        """by trial: what was last said of each"""
+        self._members: dict[int, MemberHeartbeat] = {}  # by trial: what was last said of each
         self._steps_per_second = 0.0
 
     def is_due(self, *, is_busy: bool) -> bool:

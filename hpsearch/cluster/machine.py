@@ -19,16 +19,13 @@ VISIBLE = "CUDA_VISIBLE_DEVICES"
 """environment variable that names the GPUs which a process may use, with commas between them"""
 ANSWER_SECONDS = 30.0
 """after which nvidia-smi is given up; the driver of a GPU that has failed may never answer"""
-GLANCE_SECONDS = 0.5
-"""between two looks for GPUs that have become free"""
+GLANCE_SECONDS = 0.5  # between two looks for GPUs that have become free
 
 
 @dataclass(frozen=True)
 class Gpu:
-    name: str
-    """as CUDA_VISIBLE_DEVICES names it: an index or a UUID"""
-    key: str
-    """the same for the same GPU, however it is named: its UUID where that is known"""
+    name: str  # as CUDA_VISIBLE_DEVICES names it: an index or a UUID
+    key: str  # the same for the same GPU, however it is named: its UUID where that is known
 
 
 @dataclass(frozen=True)
@@ -36,8 +33,7 @@ class GpuShare:
     """The GPUs of this machine, as the jobs of one study share them."""
 
     gpus: tuple[Gpu, ...]
-    per_job: int
-    """GPUs that each job has to itself; with 0, jobs see none"""
+    per_job: int  # GPUs that each job has to itself; with 0, jobs see none
 
     @property
     def max_jobs(self) -> int | None:

@@ -22,16 +22,14 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 
-MAX_ARRAY = 2**31
-"""bytes of an array: 32 times 32 players in 500,000 games each"""
+MAX_ARRAY = 2**31  # bytes of an array: 32 times 32 players in 500,000 games each
 
 
 @dataclass(frozen=True)
 class MatchPlayer:
     """Who plays."""
 
-    name: str
-    """each once on its side"""
+    name: str  # each once on its side
     checkpoint: str | None
     """folder, from the study's or absolute; None for the scripted player of that name"""
 
@@ -40,14 +38,10 @@ class MatchPlayer:
 class Response:
     """An opponent that is trained against one player alone."""
 
-    role: Role
-    """of the player, which does not learn"""
-    trial: NonNegative
-    """of the player"""
-    checkpoint: str
-    """folder of the player, from the study's"""
-    steps: Positive
-    """of the opponent's training"""
+    role: Role  # of the player, which does not learn
+    trial: NonNegative  # of the player
+    checkpoint: str  # folder of the player, from the study's
+    steps: Positive  # of the opponent's training
     seed: NonNegative
 
 
@@ -57,12 +51,9 @@ class MatchPlan:
 
     hosts: tuple[MatchPlayer, ...]
     agents: tuple[MatchPlayer, ...]
-    num_games: Positive
-    """of each pair in each set of starts"""
-    max_steps: Positive
-    """moves after which a game counts as unfinished"""
-    splits: tuple[str, ...]
-    """names of the sets of starts, which are independent of each other"""
+    num_games: Positive  # of each pair in each set of starts
+    max_steps: Positive  # moves after which a game counts as unfinished
+    splits: tuple[str, ...]  # names of the sets of starts, which are independent of each other
     device: str
     responses: tuple[Response, ...] = ()
     """opponents to train and to let play, on the last set of starts"""
@@ -81,14 +72,11 @@ class MatchPlan:
 class Answer:
     """How a player fared against a response."""
 
-    role: Role
-    """of the player"""
+    role: Role  # of the player
     trial: NonNegative
-    value: float
-    """rho"""
+    value: float  # rho
     low: float
-    high: float
-    """ends of its 95 % interval"""
+    high: float  # ends of its 95 % interval
 
 
 @dataclass(frozen=True)
@@ -104,8 +92,7 @@ class MatchGames:
 
     moves: "npt.NDArray[np.int64]"
     """(S, P, Q, G), the cap where a game did not finish; game g of every pair has the same start"""
-    finished: "npt.NDArray[np.bool_]"
-    """(S, P, Q, G)"""
+    finished: "npt.NDArray[np.bool_]"  # (S, P, Q, G)
 
 
 class MatchDir(Folder):

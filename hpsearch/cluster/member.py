@@ -44,13 +44,10 @@ class Member:
     trial: TrialDir
     attempt: AttemptDir
     config: TrainerConfig
-    name: str
-    """what a person calls it"""
+    name: str  # what a person calls it
     lineage: Lineage
-    parents: tuple[Path, ...]
-    """the checkpoints that the lineage names"""
-    island: Island | None = None
-    """how it breeds with those beside it, None if it does not"""
+    parents: tuple[Path, ...]  # the checkpoints that the lineage names
+    island: Island | None = None  # how it breeds with those beside it, None if it does not
 
     @classmethod
     def open(cls, study: StudyDir, assignment: Assignment) -> "Member":
@@ -59,18 +56,15 @@ class Member:
         Raises ConfigError if the configuration is wrong, CorruptError if another file is.
         """
         trial = study.trial(assignment.trial)
-        config = read_config(yaml_file.load(trial.config), source=str(trial.config))
-        attempt = trial.attempt(assignment.attempt)
         lineage = trial.lineage.required()
-        parents = tuple(study.checkpoint(parent.checkpoint) for parent in lineage.parents)
         return cls(
             assignment=assignment,
             trial=trial,
-            attempt=attempt,
-            config=config,
+            attempt=trial.attempt(assignment.attempt),
+            config=read_config(yaml_file.load(trial.config), source=str(trial.config)),
             name=f"trial {assignment.trial}",
             lineage=lineage,
-            parents=parents,
+            parents=tuple(study.checkpoint(parent.checkpoint) for parent in lineage.parents),
             island=trial.island.read(),
         )
 
@@ -137,8 +131,7 @@ class TrialQueue:
     def __init__(self, job: JobDir, plan: JobPlan) -> None:
         """Begin with the first trials; a job that is no pilot gets no others."""
         self._job = job
-        self._number = 1
-        """of the next trials that the job may be given"""
+        self._number = 1  # of the next trials that the job may be given
         self._is_closed = plan.pilot_seconds <= 0
         self._waiting = _opened(job.study, plan.assignments)
         self._matches = [] if plan.match is None else [plan.match]
@@ -173,22 +166,21 @@ class TrialQueue:
         """Take all that have the shape of the first, but end those that the driver has stopped."""
         taken: list[Member] = []
         while self._waiting and not taken:
-            for member in self.waiting_with(shape_key(self._waiting[0].config)):
-                self._waiting.remove(member)
-                is_over = member.obey(step=0)
-                if not is_over:
-                    taken.append(member)
+            same = self.waiting_with(shape_key(self._waiting[0].config))
+            taken = [member for member in same if self._begins(member)]
         return taken
 
     def take_one(self, shape: str, may_begin: Callable[[Member], bool]) -> Member | None:
         """Take the first of a shape that may begin now, if any; end those that were stopped."""
         for member in self.waiting_with(shape):
-            if may_begin(member):
-                self._waiting.remove(member)
-                is_over = member.obey(step=0)
-                if not is_over:
-                    return member
+            if may_begin(member) and self._begins(member):
+                return member
         return None
+
+    def _begins(self, member: Member) -> bool:
+        """Take a trial out; return False if the driver has stopped it, which ends it here."""
+        self._waiting.remove(member)
+        return not member.obey(step=0)
 
     @property
     def has_match(self) -> bool:
@@ -229,20 +221,18 @@ def steps_to_resume(saved: Sequence[Collection[int]], *, in_step: bool) -> list[
 
 
 def _opened(study: StudyDir, assignments: Sequence[Assignment]) -> list[Member]:
-    opened = (_open(study, assignment) for assignment in assignments)
-    return [member for member in opened if member is not None]
-
-
-def _open(study: StudyDir, assignment: Assignment) -> Member | None:
-    try:
-        return Member.open(study, assignment)
-    except HpsearchError as error:
-        print(error, flush=True)
-        attempt = study.trial(assignment.trial).attempt(assignment.attempt)
-        # What cannot be read now may be a moment later, and says nothing of the trial.
-        kind = DISK if isinstance(error.__cause__, OSError) else CODE
-        attempt.write_result(AttemptResult(assignment.token, "failed", 0, kind, str(error), {}))
-        return None
+    """Return the trials that can be read; each other one ends here."""
+    opened = []
+    for assignment in assignments:
+        try:
+            opened.append(Member.open(study, assignment))
+        except HpsearchError as error:
+            print(error, flush=True)
+            # What cannot be read now may be a moment later, and says nothing of the trial.
+            kind = DISK if isinstance(error.__cause__, OSError) else CODE
+            result = AttemptResult(assignment.token, "failed", 0, kind, str(error), {})
+            study.trial(assignment.trial).attempt(assignment.attempt).write_result(result)
+    return opened
 
 
 class Slots:
@@ -288,6 +278,12 @@ class Slots:
         self.members[row], self.steps[row] = member, 0
         self.trainer.begin(row, member.config)
         return row
+
+    def fail(self, row: int, error: HpsearchError) -> None:
+        """Let a member go that could not begin."""
+        print(error, flush=True)
+        self.members[row].fail(error, step=0)
+        self.leave([row])
 
     def leave(self, rows: Collection[int]) -> None:
         """Let members go; their rows are free."""

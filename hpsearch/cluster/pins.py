@@ -18,10 +18,8 @@ from hpsearch.files import write_json
 class Pin:
     """What a study needs of another one."""
 
-    study: str
-    """its folder"""
-    checkpoints: tuple[str, ...]
-    """folders, from that of the study that has them"""
+    study: str  # its folder
+    checkpoints: tuple[str, ...]  # folders, from that of the study that has them
 
 
 def pin(owner: StudyDir, heir: StudyDir, checkpoints: Iterable[Path]) -> None:

@@ -33,8 +33,7 @@ from hpsearch.trainers.config import CommonConfig, shape_key
 from hpsearch.trainers.evaluation import Metrics
 from hpsearch.trainers.trainer import AnyTrainer
 
-LOOK_SECONDS = 0.5
-"""at least between two looks for more trials"""
+LOOK_SECONDS = 0.5  # at least between two looks for more trials
 
 
 class SlotRefill:
@@ -93,9 +92,7 @@ class SlotRefill:
         saved, errors = go_on(self._slots.trainer, {row: member}, in_step=False)
         self._keeper.note(saved)
         for error in errors.values():
-            print(error, flush=True)
-            member.fail(error, step=0)
-            self._slots.leave([row])
+            self._slots.fail(row, error)
 
     def _steps_until_seat(self, oldest: int | None, member: Member) -> int:
         if oldest is None:
@@ -122,8 +119,7 @@ class PopulationProgress:
 
     steps: tuple[int, ...]
     steps_per_second: float
-    measured: Mapping[int, Metrics]
-    """by trial: the evaluations of this moment"""
+    measured: Mapping[int, Metrics]  # by trial: the evaluations of this moment
 
 
 Watcher = Callable[[PopulationProgress], None]
@@ -164,10 +160,8 @@ class Population:
         self._newcomers = SlotRefill(supply, self._slots, self._keeper, self._heartbeats)
         self._places: dict[int, MemberPlace] = {}
         """where the observations of each member go, by trial"""
-        self._clock = 0
-        """steps of the job: those of its first member, had it never ended"""
-        self._monitor: JobMonitor
-        """begins with `run`, when the members' steps are known"""
+        self._clock = 0  # steps of the job: those of its first member, had it never ended
+        self._monitor: JobMonitor  # begins with `run`, when the members' steps are known
 
     @property
     def trainer(self) -> AnyTrainer:
@@ -198,9 +192,7 @@ class Population:
         for row, error in errors.items():
             if len(self._slots.members) == 1:
                 raise error
-            print(error, flush=True)
-            self._slots.members[row].fail(error, step=0)
-            self._slots.leave([row])
+            self._slots.fail(row, error)
 
     def _announce_births(self) -> None:
         """Give a sign of life before children are made, which may take minutes."""

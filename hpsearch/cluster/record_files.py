@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T", bound="DataclassInstance")
 
-MAX_STEP = 2**53
-"""no trial makes more steps; a file that names a later one is damaged"""
+MAX_STEP = 2**53  # no trial makes more steps; a file that names a later one is damaged
 
 
 def read_record(kind: type[T], path: Path) -> T | None:

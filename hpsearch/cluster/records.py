@@ -31,34 +31,25 @@ class Assignment:
 class JobPlan:
     """What a job is for."""
 
-    assignments: tuple[Assignment, ...]
-    """the trials that it trains first"""
-    num_threads: int
-    """that it may use"""
+    assignments: tuple[Assignment, ...]  # the trials that it trains first
+    num_threads: int  # that it may use
     pilot_seconds: float
     """for which it waits for more trials when it has trained some; 0 where it leaves then"""
-    refills: bool
-    """whether it may be given more while some still train"""
-    match: int | None = None
-    """number of the match that it plays, instead of training"""
+    refills: bool  # whether it may be given more while some still train
+    match: int | None = None  # number of the match that it plays, instead of training
     probes: str | None = None
     """device that it tries, instead of training, to say what a job of this kind sees"""
-    heartbeat_seconds: float = 2.0
-    """between two signs of life"""
+    heartbeat_seconds: float = 2.0  # between two signs of life
 
 
 @dataclass(frozen=True)
 class DeviceReport:
     """What a job sees of devices."""
 
-    visible: str | None
-    """CUDA_VISIBLE_DEVICES of its environment"""
-    torch: str
-    """version"""
-    gpus: tuple[str, ...]
-    """names of the GPUs that torch finds"""
-    fault: str | None
-    """why the device that was tried cannot be used, None if it can"""
+    visible: str | None  # CUDA_VISIBLE_DEVICES of its environment
+    torch: str  # version
+    gpus: tuple[str, ...]  # names of the GPUs that torch finds
+    fault: str | None  # why the device that was tried cannot be used, None if it can
 
 
 @dataclass(frozen=True)
@@ -66,29 +57,24 @@ class Given:
     """What a job is given beside its first trials or after them; nothing at all lets it leave."""
 
     assignments: tuple[Assignment, ...]
-    match: int | None = None
-    """number of the match that it plays"""
+    match: int | None = None  # number of the match that it plays
 
 
 @dataclass(frozen=True)
 class Control:
     """What the driver tells a trial's attempts."""
 
-    token: str
-    """the attempt with this token is the trial; every other one has been fenced off"""
-    stop: Stop | None
-    """why the trial should end early, None while it should go on"""
+    token: str  # the attempt with this token is the trial; every other one has been fenced off
+    stop: Stop | None  # why the trial should end early, None while it should go on
 
 
 @dataclass(frozen=True)
 class Heartbeat:
     """A sign of life of an attempt."""
 
-    at: float
-    """seconds since the epoch, by the job's clock"""
+    at: float  # seconds since the epoch, by the job's clock
     step: Step
-    saved: Step
-    """step of the newest checkpoint, from which a next attempt would go on"""
+    saved: Step  # step of the newest checkpoint, from which a next attempt would go on
     steps_per_second: Annotated[float, Range(low=0.0)]
     host: str
     pid: NonNegative
@@ -104,8 +90,7 @@ class MemberHeartbeat:
     attempt: NonNegative
     token: str
     step: Step
-    saved: Step
-    """step of the newest checkpoint, from which a next attempt would go on"""
+    saved: Step  # step of the newest checkpoint, from which a next attempt would go on
 
     @classmethod
     def at(cls, assignment: Assignment, step: int, saved: int) -> "MemberHeartbeat":
@@ -116,16 +101,13 @@ class MemberHeartbeat:
 class JobHeartbeat:
     """A sign of life of a job."""
 
-    at: float
-    """seconds since the epoch, by the job's clock"""
+    at: float  # seconds since the epoch, by the job's clock
     host: str
     pid: NonNegative
     is_busy: bool
     """whether it may now measure or save, which takes long and gives no sign of life between"""
-    steps_per_second: Annotated[float, Range(low=0.0)]
-    """of each member"""
-    members: tuple[MemberHeartbeat, ...]
-    """the trials that train, or are about to"""
+    steps_per_second: Annotated[float, Range(low=0.0)]  # of each member
+    members: tuple[MemberHeartbeat, ...]  # the trials that train, or are about to
 
     def of(self, trial: int, attempt: int) -> Heartbeat | None:
         """Return what it says of an attempt, None if that does not train, or not any more."""
@@ -145,8 +127,7 @@ class JobHeartbeat:
 
 @dataclass(frozen=True)
 class Start:
-    step: Step
-    """that of the checkpoint from which it goes on, 0 where there is none"""
+    step: Step  # that of the checkpoint from which it goes on, 0 where there is none
 
 
 @dataclass(frozen=True)
@@ -156,11 +137,9 @@ class AttemptResult:
     token: str
     status: Status
     step: Step
-    kind: str | None
-    """of the failure, None where there was none"""
+    kind: str | None  # of the failure, None where there was none
     message: str
-    metrics: dict[str, dict[str, float]]
-    """by name: value, low, high, capped, games"""
+    metrics: dict[str, dict[str, float]]  # by name: value, low, high, capped, games
 
     def check(self) -> Iterator[str]:
         """Yield which metrics are not whole."""
@@ -180,10 +159,8 @@ class Fresh:
 class Parent:
     """What a trial inherits from."""
 
-    trial: int | None
-    """of the same study, None where it comes from elsewhere"""
-    checkpoint: str
-    """folder, from the study's or absolute"""
+    trial: int | None  # of the same study, None where it comes from elsewhere
+    checkpoint: str  # folder, from the study's or absolute
 
     @property
     def step(self) -> int:
@@ -196,14 +173,11 @@ class Lineage:
     """Where a trial comes from."""
 
     operator: Fresh | OperatorOptions
-    seed: NonNegative
-    """of what the operator draws; also the trial's own"""
+    seed: NonNegative  # of what the operator draws; also the trial's own
     parents: tuple[Parent, ...] = ()
     """as many as the operator takes; the first gives all that the operator does not make"""
-    generation: NonNegative = 0
-    """matches that decided over the trial's ancestors"""
-    member: NonNegative = 0
-    """place in the population"""
+    generation: NonNegative = 0  # matches that decided over the trial's ancestors
+    member: NonNegative = 0  # place in the population
     trying: Adoption | None = None
     """how the child is tried before it is adopted; None adopts it untried"""
 
@@ -216,10 +190,8 @@ class Lineage:
 @dataclass(frozen=True)
 class Birth:
     operator: str
-    adopted: bool
-    """else a copy of the first parent took its place"""
-    chance: float | None
-    """that the copy is stronger, None where it was not tried"""
+    adopted: bool  # else a copy of the first parent took its place
+    chance: float | None  # that the copy is stronger, None where it was not tried
 
 
 RangeParameter = FloatParameter | IntParameter
@@ -229,32 +201,25 @@ RangeParameter = FloatParameter | IntParameter
 class Island:
     """How the members of a job breed before their interval ends."""
 
-    name: str
-    """of what chance decides, which no other interval of an island shares"""
-    steps: Positive
-    """of a local generation"""
+    name: str  # of what chance decides, which no other interval of an island shares
+    steps: Positive  # of a local generation
     matches: Matches
     selection: Truncation
     explore: Perturb | Keep
-    parameters: dict[str, RangeParameter]
-    """that copies may change, by dotted path"""
+    parameters: dict[str, RangeParameter]  # that copies may change, by dotted path
 
 
 @dataclass(frozen=True)
 class Exploit:
     """A copy of another member took a trial's place."""
 
-    step: NonNegative
-    """of the trial, which goes on counting"""
-    source: NonNegative
-    """trial that was copied"""
+    step: NonNegative  # of the trial, which goes on counting
+    source: NonNegative  # trial that was copied
     source_step: NonNegative
-    sha256: str
-    """of the source's checkpoint at that moment"""
+    sha256: str  # of the source's checkpoint at that moment
     changes: dict[str, tuple[Any, ...]]
     """values of the parameters that the copy does not share with its source: before and after"""
-    params: dict[str, Any]
-    """values of all parameters from then on"""
+    params: dict[str, Any]  # values of all parameters from then on
 
 
 @dataclass(frozen=True)

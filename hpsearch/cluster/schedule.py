@@ -20,8 +20,7 @@ class CheckpointPolicy:
     def __init__(self, config: CommonConfig) -> None:
         self._rules = config.checkpoint
         self._last_save = time.monotonic()
-        self.saved: dict[int, int] = {}
-        """by trial: the step of its newest checkpoint"""
+        self.saved: dict[int, int] = {}  # by trial: the step of its newest checkpoint
         self._shared: dict[int, int] = {}
         """by trial: the step at which all were last saved together"""
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import submitit
 from submitit.core.utils import FailedJobError, FailedSubmissionError
 
-from hpsearch.cluster.code_snapshot import CodeSnapshot, take_snapshot
+from hpsearch.cluster.code_snapshot import take_snapshot
 from hpsearch.cluster.executor import (
     JobStatus,
     SchedulerSilentError,
@@ -60,8 +60,7 @@ class SlurmExecutor:
         self._study = study
         self._calls = SchedulerCalls(profile.max_calls_per_minute)
         self._queue = SlurmQueue(self._calls, study)
-        self._waiting: set[str] = set()
-        """SLURM jobs that waited at the last look"""
+        self._waiting: set[str] = set()  # SLURM jobs that waited at the last look
         self._strays: set[str] = set()
         """SLURM jobs of this study's that the driver did not know at the last look"""
         self.pilot_seconds = pilot_seconds
@@ -97,13 +96,13 @@ class SlurmExecutor:
     def _submitter(self, jobs: Sequence[JobDir]) -> submitit.SlurmExecutor:
         executor = submitit.SlurmExecutor(folder=jobs[0].root, max_num_timeout=0)
         parameters = sbatch_parameters(self._profile)
-        setup = setup_lines(self._profile, self._code.folder)
+        setup = setup_lines(self._profile, self._code)
         name = self._queue.array_name(jobs[0].name, self._profile.tasks_per_job, len(jobs))
         executor.update_parameters(**{**parameters, "setup": setup, "job_name": name})
         return executor
 
     @cached_property
-    def _code(self) -> CodeSnapshot:
+    def _code(self) -> Path:
         return take_snapshot(self._study.code)
 
     # Looking.

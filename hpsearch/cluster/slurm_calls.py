@@ -24,11 +24,9 @@ from hpsearch.cluster.executor import (
 from hpsearch.cluster.failures import CANCELLED, NODE_FAIL, OOM_HOST, PREEMPTED, TIMEOUT
 from hpsearch.cluster.study_dir import JobDir, StudyDir
 
-CALL_SECONDS = 60.0
-"""after which a program of the scheduler is given up"""
+CALL_SECONDS = 60.0  # after which a program of the scheduler is given up
 MINUTE = 60.0
-IDS_PER_CALL = 500
-"""on one command line"""
+IDS_PER_CALL = 500  # on one command line
 
 
 class SchedulerCalls:
@@ -183,10 +181,8 @@ def meaning(state: str) -> tuple[Phase, str | None]:
 FIELDS = "%F|%K|%T|%e|%j"
 """of squeue: array's id, index in it, state, end, name; names of other jobs may be anything"""
 
-ACCOUNT_SECONDS = 120.0
-"""for which the account of a job that has left the queue is awaited"""
-NO_ACCOUNTS = "accounting storage is disabled"
-"""words of sacct where a site keeps none"""
+ACCOUNT_SECONDS = 120.0  # for which the account of a job that has left the queue is awaited
+NO_ACCOUNTS = "accounting storage is disabled"  # words of sacct where a site keeps none
 
 
 @dataclass(frozen=True)
@@ -195,11 +191,9 @@ class QueueEntry:
 
     id: str
     name: str
-    index: int
-    """in its array"""
+    index: int  # in its array
     state: str
-    ended_at: float | None
-    """seconds since the epoch; of a job that runs, when it will have to end"""
+    ended_at: float | None  # seconds since the epoch; of a job that runs, when it will have to end
 
 
 class SlurmQueue:
@@ -214,10 +208,8 @@ class SlurmQueue:
     ) -> None:
         self._calls = calls
         self._prefix = f"hps-{study.key}-"
-        self._ended: dict[str, JobStatus] = {}
-        """what sacct said of jobs that had left the queue"""
-        self._missed: dict[str, float] = {}
-        """when a job was first in neither answer"""
+        self._ended: dict[str, JobStatus] = {}  # what sacct said of jobs that had left the queue
+        self._missed: dict[str, float] = {}  # when a job was first in neither answer
         self._has_accounts = True
         self._clock = clock
 

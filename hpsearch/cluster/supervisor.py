@@ -39,14 +39,11 @@ FINAL = frozenset({0, ConflictError.exit_code, StudyFailedError.exit_code, INTER
 """exit codes that the same driver would end with again, or that a user wanted"""
 DOUBTFUL = frozenset({UsageError.exit_code, ConfigError.exit_code, CorruptError.exit_code})
 """the same, unless the study's folder is missing: then its file system may be away"""
-MISSING_SECONDS = 24 * 3600.0
-"""after which a folder that is missing has been removed"""
-FIRST_PAUSE, LONGEST_PAUSE = 5.0, 300.0
-"""seconds between two drivers, doubled each time"""
+MISSING_SECONDS = 24 * 3600.0  # after which a folder that is missing has been removed
+FIRST_PAUSE, LONGEST_PAUSE = 5.0, 300.0  # seconds between two drivers, doubled each time
 STEADY_SECONDS = 20.0
 """after which a driver got on, since it begins within a few, and the next pause is the shortest"""
-TAIL_BYTES = 4096
-"""of what a driver printed, in which its last sentence is looked for"""
+TAIL_BYTES = 4096  # of what a driver printed, in which its last sentence is looked for
 
 
 class Supervisor:

@@ -38,8 +38,7 @@ from hpsearch.population.crossplay import CrossPlay, Players, common_game, play_
 from hpsearch.trainers.opponents import load_player
 from hpsearch.trainers.trainer import AnyTrainer
 
-GLANCE_SECONDS = 0.5
-"""between two looks for more trials"""
+GLANCE_SECONDS = 0.5  # between two looks for more trials
 
 
 def work(job_folder: str) -> None:

@@ -20,12 +20,10 @@ Level = Literal["ok", "warning", "error", "skipped"]
 class Finding:
     """The outcome of one check."""
 
-    name: str
-    """of the check"""
+    name: str  # of the check
     level: Level
     """ok, warning (works, but), error (does not work), or skipped (does not matter here)"""
-    sentence: str
-    """what is the case, and the remedy if it should not be"""
+    sentence: str  # what is the case, and the remedy if it should not be
 
 
 Check = Callable[[], Finding | Iterable[Finding]]
@@ -54,8 +52,7 @@ def has_error(findings: Sequence[Finding]) -> bool:
 class Subject:
     study: Study
     folder: StudyDir
-    is_started: bool
-    """whether its folder says so"""
+    is_started: bool  # whether its folder says so
 
 
 def find_subject(name_or_file: str, runs: Path) -> tuple[Subject | None, list[Finding]]:

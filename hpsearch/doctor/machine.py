@@ -35,10 +35,8 @@ _ESCAPED = re.compile(r"\\([0-7]{3})")
 
 @dataclass(frozen=True)
 class FileSystem:
-    folder: Path
-    """where it is mounted"""
-    type: str
-    """as the kernel calls it"""
+    folder: Path  # where it is mounted
+    type: str  # as the kernel calls it
 
     @property
     def is_network(self) -> bool:
@@ -67,8 +65,7 @@ def file_system_of(path: Path, table: str) -> FileSystem | None:
 GIB = 1024**3
 LEAST_SPACE, LITTLE_SPACE = GIB // 4, 10 * GIB
 FEW_FILES = 20_000
-SKEW_SECONDS = 10.0
-"""by which the clocks of the file system and of this machine may differ"""
+SKEW_SECONDS = 10.0  # by which the clocks of the file system and of this machine may differ
 _TRY_TO_LOCK = """
 import fcntl, sys
 with open(sys.argv[1], "r+") as file:
@@ -301,13 +298,11 @@ def _compare(name: str, installed: str, tested: str) -> Finding:
 
 
 NAME = "job"
-JOB_SECONDS = 60.0
-"""for which a job may wait and run; one that waits longer is taken back"""
+JOB_SECONDS = 60.0  # for which a job may wait and run; one that waits longer is taken back
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 10.0
 """seconds between two looks at it, doubled each time: a scheduler bears few"""
 LINE_WIDTH = 300
-NUM_LINES = 20
-"""at the end of a job's log, among which the last that is not empty is shown"""
+NUM_LINES = 20  # at the end of a job's log, among which the last that is not empty is shown
 
 MakeExecutor = Callable[[Study, StudyDir], Executor]
 """how the executor of a study is made, for jobs below a folder"""

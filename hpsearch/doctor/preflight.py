@@ -37,8 +37,7 @@ from hpsearch.doctor.slurm import (
 from hpsearch.doctor.study import check_database, check_files, check_requests
 from hpsearch.study.options import SlurmOptions
 
-CALLS_PER_MINUTE = 60
-"""of the scheduler's programs, where no profile says how many the site bears"""
+CALLS_PER_MINUTE = 60  # of the scheduler's programs, where no profile says how many the site bears
 
 
 def examine_all(

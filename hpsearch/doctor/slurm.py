@@ -11,8 +11,7 @@ from hpsearch.errors import unknown_name
 
 LEAST_JOB_AGE = 60
 """seconds for which a job should be listed after its end: the driver looks every half minute"""
-SHORT_KILL_WAIT = 10
-"""seconds between SIGTERM and SIGKILL in which a job hardly saves"""
+SHORT_KILL_WAIT = 10  # seconds between SIGTERM and SIGKILL in which a job hardly saves
 
 
 def check_config(config: Mapping[str, str], num_jobs: int | None) -> Iterator[Finding]:
@@ -105,8 +104,7 @@ _LIMIT = re.compile(r"(?:(?P<days>\d+)-)?(?P<clock>[\d:]+)")
 class Partition:
     name: str
     is_up: bool
-    max_minutes: float | None
-    """of walltime; none for no limit"""
+    max_minutes: float | None  # of walltime; none for no limit
 
 
 def read_partitions(calls: SchedulerCalls) -> list[Partition]:

@@ -23,8 +23,7 @@ from hpsearch.study.spec import Study, spec_hash
 from hpsearch.study.url import hide_password, sqlite_file, storage_url, url_problem
 
 QUESTIONS = 5
-SLOW_SECONDS = 0.2
-"""a question; a driver waits for one at each event"""
+SLOW_SECONDS = 0.2  # a question; a driver waits for one at each event
 
 
 def check_database(subject: Subject, table: str) -> Iterator[Finding]:
@@ -165,8 +164,7 @@ def _record_findings(database: Database, study: Study, now: float) -> Iterator[F
     yield check_lease(Leases(database).current(record.id), now)
 
 
-OLD_SECONDS = 600.0
-"""after which a driver that runs has taken a request"""
+OLD_SECONDS = 600.0  # after which a driver that runs has taken a request
 
 
 def check_requests(folder: StudyDir, now: float | None = None) -> Iterator[Finding]:

@@ -17,10 +17,9 @@ from typing import Any
 
 import torch
 
-import hpsearch
 from hpsearch.analysis.compare import device_of, plain_rows
 from hpsearch.analysis.lineage import read_lineage
-from hpsearch.cluster.code_snapshot import commit_of, versions
+from hpsearch.cluster.code_snapshot import code_commit, versions
 from hpsearch.cluster.match_dir import MatchGames, MatchPlan
 from hpsearch.errors import ConflictError, CorruptError, UsageError
 from hpsearch.export.certificate import certify
@@ -65,7 +64,7 @@ def provenance(made: Made, trained_on: str) -> dict[str, Any]:
     return {
         "command": made.command,
         "at": made.at.isoformat(timespec="seconds"),
-        "commit": commit_of(Path(hpsearch.__file__).parent),
+        "commit": code_commit(),
         "versions": versions(),
         "platform": platform.platform(),
         "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import hpsearch
-from hpsearch.cluster.code_snapshot import take_snapshot
+from hpsearch.cluster.code_snapshot import code_commit, take_snapshot
 from hpsearch.cluster.executor import (
     SchedulerSilentError,
     SchedulerUnreachableError,
@@ -186,22 +186,22 @@ def test_every_task_has_devices_of_its_own() -> None:
 def test_the_code_is_copied_once_and_runs(tmp_path: Path) -> None:
     first, second = take_snapshot(tmp_path / "code"), take_snapshot(tmp_path / "code")
     assert first == second
-    assert [path.name for path in (tmp_path / "code").iterdir()] == [first.hash]
-    about = json.loads((first.folder / "code.json").read_text())
-    assert (about["hash"], about["commit"]) == (first.hash, first.commit)
+    assert [path.name for path in (tmp_path / "code").iterdir()] == [first.name]
+    about = json.loads((first / "code.json").read_text())
+    assert about == {"hash": first.name, "commit": str(code_commit())}
     script = "import hpsearch, hpsearch.cluster.study_dir; print(hpsearch.__file__)"
     done = subprocess.run(
         [sys.executable, "-c", script],
-        env={"PYTHONPATH": str(first.folder), "PYTHONDONTWRITEBYTECODE": "1"},
+        env={"PYTHONPATH": str(first), "PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True,
         text=True,
         check=True,
         cwd=tmp_path,
     )
-    assert Path(done.stdout.strip()) == first.folder / "hpsearch" / "__init__.py"
+    assert Path(done.stdout.strip()) == first / "hpsearch" / "__init__.py"
     package = Path(hpsearch.__file__).parent
     ours = {path.relative_to(package) for path in package.rglob("*.py")}
-    copied = first.folder / "hpsearch"
+    copied = first / "hpsearch"
     assert {path.relative_to(copied) for path in copied.rglob("*.py")} == ours
 
 
@@ -213,6 +213,6 @@ def test_edited_code_is_another_copy(tmp_path: Path, monkeypatch: pytest.MonkeyP
     first = take_snapshot(tmp_path / "code")
     (package / "__init__.py").write_text("edited = True")
     second = take_snapshot(tmp_path / "code")
-    assert first.hash != second.hash
-    assert (first.folder / "hpsearch" / "__init__.py").read_text() == ""
-    assert first.commit is None  # no repository
+    assert first.name != second.name
+    assert (first / "hpsearch" / "__init__.py").read_text() == ""
+    assert code_commit() is None  # no repository
