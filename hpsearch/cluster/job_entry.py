@@ -57,5 +57,5 @@ def train_as_task(job_folders: Sequence[str]) -> None:
 
 def share(devices: Sequence[str], task: int, num_tasks: int) -> list[str]:
     """Return the devices of one of several tasks: as many for each, all different."""
-    each = len(devices) // num_tasks
-    return list(devices[task * each : (task + 1) * each])
+    count = len(devices) // num_tasks
+    return list(devices[task * count : (task + 1) * count])

@@ -41,9 +41,9 @@ Copies = list[tuple[int, int]]
 class LocalMatches:
     """Breeds the members of a job at the end of each local generation."""
 
-    def __init__(self, slots: Slots, keeper: CheckpointPolicy) -> None:
+    def __init__(self, slots: Slots, checkpoints: CheckpointPolicy) -> None:
         self._slots = slots
-        self._keeper = keeper
+        self._checkpoints = checkpoints
 
     def steps_until_due(self) -> int | None:
         """Return after how many steps the next local generation ends, None if none does."""
@@ -145,7 +145,7 @@ class LocalMatches:
         sources = sorted({source for _, source in copies})
         states = {row: copy_of(trainer, row) for row in sources}
         configs = {row: trainer.configs[row] for row in sources}
-        names = {row: self._lend(row) for row in sources}
+        names = {row: self._donate(row) for row in sources}
         for row, source_row in copies:
             member, source = self._slots.members[row], self._slots.members[source_row]
             step = self._slots.steps[row]
@@ -169,10 +169,10 @@ class LocalMatches:
             member.trial.exchanges.write(member.trial.read_exchanges().with_takeover(exploit))
             print(f"{member.name} becomes a copy of {source.name} at step {step}", flush=True)
 
-    def _lend(self, row: int) -> str:
+    def _donate(self, row: int) -> str:
         """Save a member whose copy takes a place; return the checkpoint's sha256."""
         member, step = self._slots.members[row], self._slots.steps[row]
-        self._keeper.save(self._slots.trainer, row, member, checkpoint.LENT)
+        self._checkpoints.save(self._slots.trainer, row, member, checkpoint.LENT)
         sha256 = checkpoint.identity(checkpoint.path_of(member.trial.checkpoints, step))
         loan = DonatedCheckpoint(step, sha256)
         member.trial.exchanges.write(member.trial.read_exchanges().with_loan(loan))

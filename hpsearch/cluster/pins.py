@@ -50,9 +50,9 @@ def pinned(owner: StudyDir) -> Mapping[str, frozenset[Path]]:
     """
     checkpoints: dict[str, frozenset[Path]] = {}
     for file in owner.pin_files:
-        said = read_record(Pin, file)
-        if said is not None and os.path.isdir(said.study):
-            places = frozenset(owner.checkpoint(place) for place in said.checkpoints)
-            name = Path(said.study).name
+        pins = read_record(Pin, file)
+        if pins is not None and os.path.isdir(pins.study):
+            places = frozenset(owner.checkpoint(place) for place in pins.checkpoints)
+            name = Path(pins.study).name
             checkpoints[name] = checkpoints.get(name, frozenset()) | places
     return checkpoints

@@ -37,43 +37,43 @@ LOOK_SECONDS = 0.5  # at least between two looks for more trials
 
 
 class SlotRefill:
-    """Lets the trials of a supply take free rows."""
+    """Lets the trials of a queue take free rows."""
 
     def __init__(
         self,
-        supply: TrialQueue | None,
+        queue: TrialQueue | None,
         slots: Slots,
-        keeper: CheckpointPolicy,
+        checkpoints: CheckpointPolicy,
         heartbeats: Heartbeats,
     ) -> None:
-        self._supply = supply
+        self._queue = queue
         self._slots = slots
-        self._keeper = keeper
+        self._checkpoints = checkpoints
         self._heartbeats = heartbeats
         self._next_look = 0.0
 
     @property
     def will_come(self) -> bool:
-        return self._supply is not None and not self._supply.is_over
+        return self._queue is not None and not self._queue.is_over
 
     def look(self) -> None:
-        if self._supply is not None and time.monotonic() >= self._next_look:
-            self._supply.look()
+        if self._queue is not None and time.monotonic() >= self._next_look:
+            self._queue.look()
             self._next_look = time.monotonic() + LOOK_SECONDS
 
     def steps_until_due(self) -> int | None:
         """Return after how many steps one of those who wait may begin, None if none may."""
         oldest = self._slots.oldest_step
-        if self._supply is None or oldest is None or not self._slots.free:
+        if self._queue is None or oldest is None or not self._slots.free:
             return None
-        firsts = map(first_step, self._supply.waiting_with(self._shape))
+        firsts = map(first_step, self._queue.waiting_with(self._shape))
         return steps_until_next(oldest, firsts, self._interval)
 
     def seat(self) -> bool:
         """Begin all trials that may and have a row; return whether there were any."""
         seated, oldest = 0, self._slots.oldest_step
-        while self._supply is not None and self._slots.free:
-            member = self._supply.take_one(
+        while self._queue is not None and self._slots.free:
+            member = self._queue.take_one(
                 self._shape, lambda member: self._steps_until_seat(oldest, member) == 0
             )
             if member is None:
@@ -90,7 +90,7 @@ class SlotRefill:
         self._heartbeats.announce([(member.assignment, 0)])
         row = self._slots.seat(member)
         saved, errors = go_on(self._slots.trainer, {row: member}, in_step=False)
-        self._keeper.note(saved)
+        self._checkpoints.note(saved)
         for error in errors.values():
             self._slots.fail(row, error)
 
@@ -135,29 +135,29 @@ class Population:
         place: JobPlace,
         watcher: Watcher,
         trainer: AnyTrainer | None,
-        supply: TrialQueue | None,
+        queue: TrialQueue | None,
         heartbeats: Heartbeats,
     ) -> None:
         """Build the trainer of the ``members``' trials, which `run` then trains.
 
         ``flag`` asks it to stop, ``place`` is where the job's observations go, ``watcher`` is told
         after every few steps how far it is. A ``trainer`` whose members have all ended is taken
-        over where it fits, with what it has compiled. From a ``supply`` others take the rows of
+        over where it fits, with what it has compiled. From a ``queue`` others take the rows of
         those that end; without one, or when it is over, the trainer shrinks. It lives as long as
         it gives ``heartbeats``.
         """
         self._flag = flag
         self._place = place
         self._watcher = watcher
-        self._is_refilled = supply is not None
+        self._is_refilled = queue is not None
         self._slots = Slots(members, trainer, may_stay_empty=self._is_refilled)
         self._config: CommonConfig = self._slots.trainer.config
-        self._keeper = CheckpointPolicy(self._config)
-        self._measuring = EvaluationSchedule(self._slots, self._config.evaluation)
-        self._local_matches = LocalMatches(self._slots, self._keeper)
+        self._checkpoints = CheckpointPolicy(self._config)
+        self._evaluations = EvaluationSchedule(self._slots, self._config.evaluation)
+        self._local_matches = LocalMatches(self._slots, self._checkpoints)
         self._steps_per_second = 0.0
         self._heartbeats = heartbeats
-        self._newcomers = SlotRefill(supply, self._slots, self._keeper, self._heartbeats)
+        self._refill = SlotRefill(queue, self._slots, self._checkpoints, self._heartbeats)
         self._places: dict[int, MemberPlace] = {}
         """where the observations of each member go, by trial"""
         self._clock = 0  # steps of the job: those of its first member, had it never ended
@@ -170,9 +170,9 @@ class Population:
     def run(self) -> None:
         """Train until every member has ended or the job is asked to stop."""
         slots = self._slots
-        self._announce_births()
+        self._announce_children()
         saved, errors = go_on(slots.trainer, slots.members, in_step=not self._is_refilled)
-        self._keeper.note(saved)
+        self._checkpoints.note(saved)
         self._give_up(errors)
         if not slots.members:
             return
@@ -194,7 +194,7 @@ class Population:
                 raise error
             self._slots.fail(row, error)
 
-    def _announce_births(self) -> None:
+    def _announce_children(self) -> None:
         """Give a sign of life before children are made, which may take minutes."""
         members = self._slots.members.values()
         children = [(member.assignment, first_step(member)) for member in members if member.parents]
@@ -211,11 +211,11 @@ class Population:
             self._obey()  # before anything is written: the trial may be another attempt's by now
             if self._is_anything_due():
                 self._beat(is_busy=True)
-            metrics, broken = self._measuring.evaluate(self._monitor.sections)
+            metrics, broken = self._evaluations.evaluate(self._monitor.sections)
             self._drop(broken)
             slots = self._slots
             with self._monitor.sections("checkpoint"):
-                self._keeper.save_due(slots.trainer, slots.members, slots.steps, metrics)
+                self._checkpoints.save_due(slots.trainer, slots.members, slots.steps, metrics)
             self._monitor.beat()
             if slots.members:
                 steps = tuple(slots.steps.values())
@@ -246,7 +246,7 @@ class Population:
         slots = self._slots
         due = [self._steps_until_due(step, slots.members[row]) for row, step in slots.steps.items()]
         due.append(self._monitor.steps_until_due(self._clock))
-        others = (self._newcomers.steps_until_due(), self._local_matches.steps_until_due())
+        others = (self._refill.steps_until_due(), self._local_matches.steps_until_due())
         due += [steps for steps in others if steps is not None]
         steps = max(1, min(*due, round(self._steps_per_second * STRIDE_SECONDS)))
         began = time.perf_counter()
@@ -273,16 +273,18 @@ class Population:
 
     def _steps_until_due(self, step: int, member: Member) -> int:
         return min(
-            self._measuring.steps_until_due(step),
-            self._keeper.steps_until_due(step),
+            self._evaluations.steps_until_due(step),
+            self._checkpoints.steps_until_due(step),
             member.config.steps - step,
         )
 
     def _is_anything_due(self) -> bool:
-        return self._measuring.is_due or any(map(self._keeper.is_due, self._slots.steps.values()))
+        return self._evaluations.is_due or any(
+            map(self._checkpoints.is_due, self._slots.steps.values())
+        )
 
     def _finish(self) -> None:
-        self._drop(self._measuring.finish(self._monitor.sections))
+        self._drop(self._evaluations.finish(self._monitor.sections))
 
     # Coming and going.
 
@@ -290,8 +292,8 @@ class Population:
         """Let waiting trials take free rows; give up rows that none will take."""
         if not self._is_refilled or self._flag.is_set:
             return
-        self._newcomers.look()
-        while self._newcomers.seat():
+        self._refill.look()
+        while self._refill.seat():
             self._settle()
             self._finish()  # as above: a newcomer may go on from its last step
         if self._slots.free:
@@ -304,7 +306,7 @@ class Population:
 
     def _settle(self) -> None:
         """Do without free rows that no trial will need, and observe the members that are left."""
-        if not self._newcomers.will_come:
+        if not self._refill.will_come:
             self._slots.shrink()
         self._slots.trainer.sections = self._monitor.sections
         self._monitor.watch(self._seen())
@@ -317,7 +319,7 @@ class Population:
     def _interrupt(self) -> None:
         """Save what is unfinished, for the next attempt to go on from."""
         for row, member in self._slots.members.items():
-            self._keeper.save(self._slots.trainer, row, member, checkpoint.PREEMPTED)
+            self._checkpoints.save(self._slots.trainer, row, member, checkpoint.PREEMPTED)
             member.end("interrupted", self._slots.steps[row])
 
     def _hang(self, report: HangReport) -> None:
@@ -340,5 +342,5 @@ class Population:
             members = [
                 (member.assignment, steps[row]) for row, member in self._slots.members.items()
             ]
-            saved, speed = self._keeper.saved, self._steps_per_second
+            saved, speed = self._checkpoints.saved, self._steps_per_second
             self._heartbeats.give(members, saved, speed, is_busy=is_busy)

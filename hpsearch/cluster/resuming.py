@@ -33,17 +33,17 @@ from hpsearch.trainers.opponents import load_opponent
 from hpsearch.trainers.trainer import AnyTrainer
 
 
-def step_of_birth(member: Member) -> int:
+def start_step(member: Member) -> int:
     """Return the step at which a member begins: its first parent's, 0 for one without parents.
 
-    Also 0 where the parent cannot be read, of which `give_birth` will tell.
+    Also 0 where the parent cannot be read, of which `init_from_parents` will tell.
     """
     with suppress(CorruptError, OSError):
         return checkpoint.saved_step(member.parents[0]) if member.parents else 0
     return 0
 
 
-def give_birth(trainer: AnyTrainer, row: int, member: Member) -> int:
+def init_from_parents(trainer: AnyTrainer, row: int, member: Member) -> int:
     """Make a member that has parents, and save it; return the step at which it begins.
 
     It is its first parent but for what the operator makes, with rates, seed and randomness of its
@@ -187,16 +187,16 @@ def go_on(
 
 def _chosen_steps(members: Mapping[int, Member], *, in_step: bool) -> dict[int, int | None]:
     """Return the step of the checkpoint from which each goes on, by row; None where it begins."""
-    births = {row: step_of_birth(member) for row, member in members.items()}
+    starts = {row: start_step(member) for row, member in members.items()}
     # Those who trained together are as old, but at other steps where their parents were.
     ages = [
-        [step - births[row] for step in _found_steps(member)] for row, member in members.items()
+        [step - starts[row] for step in _found_steps(member)] for row, member in members.items()
     ]
     if any(member.island is not None for member in members.values()):
         # They have become what they are by each other: they go on together or begin anew.
         ages = [sorted(set(ages[0]).intersection(*ages[1:]))] * len(ages)
     chosen = zip(members, steps_to_resume(ages, in_step=in_step), strict=True)
-    return {row: None if age is None else births[row] + age for row, age in chosen}
+    return {row: None if age is None else starts[row] + age for row, age in chosen}
 
 
 def _begin_or_load(trainer: AnyTrainer, row: int, member: Member, step: int | None) -> int | None:
@@ -244,7 +244,7 @@ def _learn_as_saved(trainer: AnyTrainer, row: int, member: Member, path: Path) -
 
 def age_of(member: Member, step: int) -> int:
     """Return how many steps a member has made by itself when it is at ``step``."""
-    return step - step_of_birth(member)
+    return step - start_step(member)
 
 
 def first_step(member: Member) -> int:
@@ -252,7 +252,7 @@ def first_step(member: Member) -> int:
     if member.config.checkpoint.resume != "never":
         for step in checkpoint.valid_steps(member.trial.checkpoints):
             return step
-    return step_of_birth(member)
+    return start_step(member)
 
 
 def _found_steps(member: Member) -> list[int]:
@@ -276,7 +276,7 @@ def _begin(trainer: AnyTrainer, row: int, member: Member) -> int | None:
             "checkpoint; write auto to begin at step 0"
         )
     if not isinstance(member.lineage.operator, Fresh):
-        return give_birth(trainer, row, member)
+        return init_from_parents(trainer, row, member)
     if rules.warm_start is not None:
         trainer.warm_start(Path(rules.warm_start), row)
     return None

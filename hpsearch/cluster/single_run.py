@@ -42,7 +42,7 @@ class SingleRun:
         place = JobPlace(study=name, job=name, textfile=trial.textfile, traces=trial.traces)
         heartbeats = Heartbeats(trial.heartbeat, SHORTEST_SECONDS)
         population = Population(
-            [self.member], flag, place, watcher, trainer=None, supply=None, heartbeats=heartbeats
+            [self.member], flag, place, watcher, trainer=None, queue=None, heartbeats=heartbeats
         )
         try:
             population.run()

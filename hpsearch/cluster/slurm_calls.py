@@ -72,9 +72,9 @@ class SchedulerCalls:
                 input=script,
             )
         except subprocess.CalledProcessError as error:
-            said = (error.stderr or "").strip()
+            message = (error.stderr or "").strip()
             raise SchedulerSilentError(
-                f"{command[0]} failed: {said or error.returncode}"
+                f"{command[0]} failed: {message or error.returncode}"
             ) from error
         except (subprocess.TimeoutExpired, OSError) as error:
             raise SchedulerUnreachableError(f"{command[0]} gave no answer ({error})") from error
@@ -120,10 +120,10 @@ def try_submission(calls: SchedulerCalls, options: Sequence[str]) -> None:
         raise refusal(str(error)) from error
 
 
-def refusal(said: str) -> SubmissionRefusedError | SchedulerSilentError:
+def refusal(answer: str) -> SubmissionRefusedError | SchedulerSilentError:
     """Return what became of a submission by what sbatch said."""
-    unknown = any(words in said.lower() for words in NO_ANSWER)
-    words = " ".join(said.split())
+    unknown = any(words in answer.lower() for words in NO_ANSWER)
+    words = " ".join(answer.split())
     return SchedulerSilentError(words) if unknown else SubmissionRefusedError(words)
 
 

@@ -150,8 +150,12 @@ def _reason(code: int, output: Path, printed: int) -> str:
             lines = file.read(TAIL_BYTES).decode(errors="replace").splitlines()
     except (CorruptError, OSError):
         lines = []
-    said = [line for line in lines if line.startswith("hpsearch: ")]
-    return said[-1].removeprefix("hpsearch: ") if said else f"the driver ended with code {code}"
+    sentences = [line for line in lines if line.startswith("hpsearch: ")]
+    return (
+        sentences[-1].removeprefix("hpsearch: ")
+        if sentences
+        else f"the driver ended with code {code}"
+    )
 
 
 def _size(path: Path) -> int:

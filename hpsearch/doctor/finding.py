@@ -64,8 +64,8 @@ def find_subject(name_or_file: str, runs: Path) -> tuple[Subject | None, list[Fi
     except HpsearchError as error:
         return None, [Finding("study", "error", str(error))]
     folder = StudyDir((runs / study.spec.name).absolute())
-    said = f"{study.path} is right: {study.spec.budget.trials} trials of {study.spec.name}"
-    return Subject(study, folder, folder.spec.exists()), [Finding("study", "ok", said)]
+    note = f"{study.path} is right: {study.spec.budget.trials} trials of {study.spec.name}"
+    return Subject(study, folder, folder.spec.exists()), [Finding("study", "ok", note)]
 
 
 def _load(name_or_file: str, runs: Path) -> Study:

@@ -81,19 +81,19 @@ def check_place(runs: Path) -> Finding:
     place = nearest(runs)
     there = f"{runs} is there" if place == runs else f"{runs} can be made in {place}"
     if not place.is_dir():
-        said = f"{place} is a file, but must be a folder; give --runs another one"
-        return Finding("runs folder", "error", said)
+        note = f"{place} is a file, but must be a folder; give --runs another one"
+        return Finding("runs folder", "error", note)
     if not os.access(place, os.W_OK | os.X_OK):
-        said = f"{place} is not writable for this user; give --runs another folder"
-        return Finding("runs folder", "error", said)
+        note = f"{place} is not writable for this user; give --runs another folder"
+        return Finding("runs folder", "error", note)
     return Finding("runs folder", "ok", f"{there}, and writable")
 
 
 def check_file_system(runs: Path, table: str) -> Finding:
     file_system = file_system_of(runs, table)
     if file_system is None:
-        said = "its type is not known here; on a cluster it must be one that all nodes share"
-        return Finding("file system", "skipped", said)
+        note = "its type is not known here; on a cluster it must be one that all nodes share"
+        return Finding("file system", "skipped", note)
     kind = "a network file system" if file_system.is_network else "of this machine alone"
     return Finding("file system", "ok", f"{file_system.type} at {file_system.folder}, {kind}")
 
@@ -118,29 +118,29 @@ def check_mode(runs: Path) -> Finding:
     mode = stat.S_IMODE(runs.stat().st_mode)
     remedy = f"protect it with: chmod 700 {runs}"
     if mode & stat.S_IWOTH:
-        said = f"the mode {mode:04o} lets every user change what jobs run; {remedy}"
-        return Finding("folder mode", "error", said)
+        note = f"the mode {mode:04o} lets every user change what jobs run; {remedy}"
+        return Finding("folder mode", "error", note)
     if mode & 0o077:
         who = "change what jobs run" if mode & stat.S_IWGRP else "look into it"
-        said = f"the mode {mode:04o} lets other users {who}; unless that is wanted, {remedy}"
-        return Finding("folder mode", "warning", said)
+        note = f"the mode {mode:04o} lets other users {who}; unless that is wanted, {remedy}"
+        return Finding("folder mode", "warning", note)
     return Finding("folder mode", "ok", f"{mode:04o}, for this user alone")
 
 
 def check_space(runs: Path) -> Iterator[Finding]:
     place = nearest(runs)
     free = shutil.disk_usage(place).free
-    said = f"{free / GIB:.1f} GiB are free at {place}"
+    note = f"{free / GIB:.1f} GiB are free at {place}"
     if free < LITTLE_SPACE:
         level: Level = "error" if free < LEAST_SPACE else "warning"
         remedy = "make room there, with hpsearch gc STUDY for one, or give --runs another folder"
-        yield Finding("free space", level, f"only {said}; {remedy}")
+        yield Finding("free space", level, f"only {note}; {remedy}")
     else:
-        yield Finding("free space", "ok", said)
+        yield Finding("free space", "ok", note)
     entries = os.statvfs(place)
     if entries.f_files > 0 and entries.f_favail < FEW_FILES:
-        said = f"only {entries.f_favail} more files fit there; remove some, or raise the quota"
-        yield Finding("free files", "warning", said)
+        note = f"only {entries.f_favail} more files fit there; remove some, or raise the quota"
+        yield Finding("free files", "warning", note)
 
 
 def check_probes(runs: Path) -> Iterator[Finding]:
@@ -150,8 +150,8 @@ def check_probes(runs: Path) -> Iterator[Finding]:
             for name, probe in _PROBES.items():
                 yield _tried(name, probe, scratch)
     except OSError as error:
-        said = f"no folder can be made in {nearest(runs)} ({error.strerror}); "
-        yield Finding("writing", "error", f"{said}give --runs another one")
+        note = f"no folder can be made in {nearest(runs)} ({error.strerror}); "
+        yield Finding("writing", "error", f"{note}give --runs another one")
 
 
 def check_clock(scratch: Path, now: Callable[[], float] = time.time) -> Finding:
@@ -177,8 +177,8 @@ def _tried(name: str, probe: Callable[[Path], Finding], scratch: Path) -> Findin
     try:
         return probe(scratch)
     except OSError as error:
-        said = f"does not work there ({error.strerror}); give --runs another file system"
-        return Finding(name, "error", said)
+        note = f"does not work there ({error.strerror}); give --runs another file system"
+        return Finding(name, "error", note)
 
 
 def _rename(scratch: Path) -> Finding:
@@ -256,15 +256,15 @@ def check_local_gpus(study: Study) -> Finding:
 def check_asked_gpus(study: Study, profile: SlurmProfile) -> Finding:
     """Say what a job asks for; what its node has, is seen there alone."""
     kind = profile.gpu_type or "any type"
-    said = f"a task asks for {profile.gpus_per_task} GPUs ({kind}), {profile.cpus_per_task} CPUs"
+    note = f"a task asks for {profile.gpus_per_task} GPUs ({kind}), {profile.cpus_per_task} CPUs"
     uses = any(str(base["device"]).startswith("cuda") for base in study.bases.values())
     if uses and profile.gpus_per_task == 0:
         remedy = "set gpus_per_task to 1, or device: cpu"
-        return Finding("GPUs", "error", f"a base wants device cuda, but {said}; {remedy}")
+        return Finding("GPUs", "error", f"a base wants device cuda, but {note}; {remedy}")
     if not uses and profile.gpus_per_task > 0:
         remedy = "set device: cuda, or gpus_per_task to 0"
-        return Finding("GPUs", "warning", f"{said}, but no base has a device of cuda; {remedy}")
-    return Finding("GPUs", "ok", said)
+        return Finding("GPUs", "warning", f"{note}, but no base has a device of cuda; {remedy}")
+    return Finding("GPUs", "ok", note)
 
 
 TESTED = {"torch": "2.13", "optuna": "5.0", "submitit": "1.5"}
@@ -352,14 +352,14 @@ def _finding(report: DeviceReport, device: str) -> Finding:
     if device == "cpu":
         remedy = "install hpsearch again with: pip install -c constraints.txt -e ."
     fault = " ".join(report.fault.split())
-    said = f"cannot train on {device}, since torch says: {fault} ({seen}); {remedy}"
-    return Finding(NAME, "error", said)
+    note = f"cannot train on {device}, since torch says: {fault} ({seen}); {remedy}"
+    return Finding(NAME, "error", note)
 
 
 def _broken(log: Path) -> Finding:
     """Name the fault of a job that ended without a report, by the last line that it printed."""
-    said = [line.strip() for line in last_lines(log, NUM_LINES) if line.strip()]
-    last = said[-1][:LINE_WIDTH] if said else "it printed nothing"
+    lines = [line.strip() for line in last_lines(log, NUM_LINES) if line.strip()]
+    last = lines[-1][:LINE_WIDTH] if lines else "it printed nothing"
     return Finding(
         NAME,
         "error",

@@ -56,8 +56,8 @@ def examine_all(
         return findings
     findings += _run(_study_checks(subject, runs, table))
     if has_error(findings):
-        said = "put the errors right before a job is tried"
-        return [*findings, Finding(NAME, "skipped", said)]
+        note = "put the errors right before a job is tried"
+        return [*findings, Finding(NAME, "skipped", note)]
     return findings + examine(NAME, lambda: check_inside(subject.study, runs, make_executor))
 
 
@@ -101,8 +101,8 @@ def _profile(subject: Subject, file: Path, num_jobs: int) -> Iterator[Finding]:
         yield from _slurm(calls, num_jobs)
         yield from _submissions(calls, profile)
     except SchedulerSilentError as error:
-        said = f"{error}; run this on a login node of the cluster, or give the study executor local"
-        yield Finding("SLURM", "error", " ".join(said.split()))
+        note = f"{error}; run this on a login node of the cluster, or give the study executor local"
+        yield Finding("SLURM", "error", " ".join(note.split()))
 
 
 def _slurm_alone() -> Iterator[Finding]:
@@ -112,8 +112,8 @@ def _slurm_alone() -> Iterator[Finding]:
     try:
         yield from _slurm(SchedulerCalls(CALLS_PER_MINUTE), None)
     except SchedulerSilentError as error:
-        said = f"its programs are here, but {' '.join(str(error).split())}"
-        yield Finding("SLURM", "warning", f"{said}; that matters for executor slurm alone")
+        note = f"its programs are here, but {' '.join(str(error).split())}"
+        yield Finding("SLURM", "warning", f"{note}; that matters for executor slurm alone")
 
 
 def _slurm(calls: SchedulerCalls, num_jobs: int | None) -> Iterator[Finding]:

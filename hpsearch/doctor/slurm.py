@@ -41,16 +41,16 @@ def check_accounting(calls: SchedulerCalls) -> Finding:
 def _array_size(config: Mapping[str, str]) -> Finding:
     size = _number(config, "MaxArraySize")
     if size is None or size <= 1:
-        said = "the site takes no job arrays (MaxArraySize), so each job is a call of sbatch"
-        return Finding("array size", "warning", f"{said}; ask for arrays if jobs start slowly")
+        note = "the site takes no job arrays (MaxArraySize), so each job is a call of sbatch"
+        return Finding("array size", "warning", f"{note}; ask for arrays if jobs start slowly")
     return Finding("array size", "ok", f"MaxArraySize {size}; longer arrays are divided")
 
 
 def _job_count(config: Mapping[str, str], num_jobs: int | None) -> Finding:
     count = _number(config, "MaxJobCount")
     if count is not None and num_jobs is not None and num_jobs > count:
-        said = f"executor.jobs is {num_jobs}, but the site holds {count} jobs (MaxJobCount)"
-        return Finding("job count", "warning", f"{said}; the others will be refused for a while")
+        note = f"executor.jobs is {num_jobs}, but the site holds {count} jobs (MaxJobCount)"
+        return Finding("job count", "warning", f"{note}; the others will be refused for a while")
     return Finding("job count", "ok", f"MaxJobCount {'unknown' if count is None else count}")
 
 
@@ -59,8 +59,8 @@ def _preemption(config: Mapping[str, str]) -> Finding:
     if mode == "OFF":
         return Finding("preemption", "ok", "PreemptMode OFF, no job makes way for another")
     if "SUSPEND" in mode:
-        said = f"PreemptMode {mode}: a suspended job gives no sign of life and may be replaced"
-        return Finding("preemption", "warning", f"{said}; use a partition that is not suspended")
+        note = f"PreemptMode {mode}: a suspended job gives no sign of life and may be replaced"
+        return Finding("preemption", "warning", f"{note}; use a partition that is not suspended")
     if "preempt_send_user_signal" not in config.get("SlurmctldParameters", ""):
         return Finding(
             "preemption",
@@ -75,8 +75,8 @@ def _preemption(config: Mapping[str, str]) -> Finding:
 def _kill_wait(config: Mapping[str, str]) -> Finding:
     seconds = _number(config, "KillWait")
     if seconds is not None and seconds < SHORT_KILL_WAIT:
-        said = f"a job has {seconds} s from SIGTERM to SIGKILL (KillWait), too few to save"
-        return Finding("KillWait", "warning", f"{said}; set signal_delay_seconds high")
+        note = f"a job has {seconds} s from SIGTERM to SIGKILL (KillWait), too few to save"
+        return Finding("KillWait", "warning", f"{note}; set signal_delay_seconds high")
     return Finding("KillWait", "ok", f"{'unknown' if seconds is None else f'{seconds} s'}")
 
 
@@ -156,8 +156,8 @@ def _fits(name: str, partition: Partition, walltime_minutes: int) -> Finding:
             f"{walltime_minutes}; set it to {limit:g} or less, or name another partition",
         )
     if not partition.is_up:
-        said = f"{partition.name} is down, jobs will wait; ask the site, or name another partition"
-        return Finding(name, "warning", said)
+        note = f"{partition.name} is down, jobs will wait; ask the site, or name another partition"
+        return Finding(name, "warning", note)
     return Finding(name, "ok", f"{partition.name} takes jobs of {walltime_minutes} minutes")
 
 

@@ -81,18 +81,18 @@ def check_schema(version: str | None, newest: str) -> Finding:
     if version == newest:
         return Finding("tables", "ok", f"version {version}, the newest")
     if version < newest:
-        said = f"version {version}; the next run brings them to {newest}"
-        return Finding("tables", "warning", said)
-    said = f"version {version} was made by a newer hpsearch than this ({newest}); update hpsearch"
-    return Finding("tables", "error", said)
+        note = f"version {version}; the next run brings them to {newest}"
+        return Finding("tables", "warning", note)
+    note = f"version {version} was made by a newer hpsearch than this ({newest}); update hpsearch"
+    return Finding("tables", "error", note)
 
 
 def check_lease(lease: Lease | None, now: float) -> Finding:
     if lease is None or lease.expires_at <= now:
         return Finding("driver", "ok", "no driver has the study now")
     if is_dead(lease.holder):
-        said = f"{lease.holder} drove the study and is dead; the next run takes over at once"
-        return Finding("driver", "ok", said)
+        note = f"{lease.holder} drove the study and is dead; the next run takes over at once"
+        return Finding("driver", "ok", note)
     until = f"its lease ends in {lease.expires_at - now:.0f} s"
     return Finding("driver", "ok", f"{lease.holder} drives the study, {until}")
 
@@ -118,22 +118,22 @@ def _is_cluster(subject: Subject) -> bool:
 
 def _missing(file: Path, subject: Subject) -> Finding:
     if subject.is_started:
-        said = f"{file} is gone, but the study was started; restore it, or run this where it began"
-        return Finding("database", "error", said)
+        note = f"{file} is gone, but the study was started; restore it, or run this where it began"
+        return Finding("database", "error", note)
     place = nearest(file.parent)
     if not os.access(place, os.W_OK | os.X_OK):
-        said = f"{file} cannot be made, since {place} is not writable; give storage another path"
-        return Finding("database", "error", said)
+        note = f"{file} cannot be made, since {place} is not writable; give storage another path"
+        return Finding("database", "error", note)
     return Finding("database", "ok", f"{file} is not there yet; the first run makes it")
 
 
 def _latency(database: Database, url: str) -> Finding:
     seconds = statistics.median(_question(database) for _ in range(QUESTIONS))
-    said = f"{hide_password(url)} answers in {seconds * 1000:.1f} ms"
+    note = f"{hide_password(url)} answers in {seconds * 1000:.1f} ms"
     if seconds <= SLOW_SECONDS:
-        return Finding("database", "ok", said)
+        return Finding("database", "ok", note)
     remedy = "run the driver nearer to it, since it waits for an answer at each event"
-    return Finding("database", "warning", f"{said}, which is slow; {remedy}")
+    return Finding("database", "warning", f"{note}, which is slow; {remedy}")
 
 
 def _question(database: Database) -> float:
@@ -171,13 +171,13 @@ def check_requests(folder: StudyDir, now: float | None = None) -> Iterator[Findi
     requests = waiting(folder)
     unread = len(list(folder.requests.glob("*.json*"))) - len(requests)
     if unread > 0:
-        said = f"{unread} files in {folder.requests} are no requests and are not heard; remove them"
-        yield Finding("requests", "warning", said)
+        note = f"{unread} files in {folder.requests} are no requests and are not heard; remove them"
+        yield Finding("requests", "warning", note)
     verbs = ", ".join(request.verb for request in requests)
     moment = time.time() if now is None else now
     if any(moment - request.at > OLD_SECONDS for request in requests):
-        said = f"{verbs} wait for a driver; start one with: hpsearch run {folder.root.name}"
-        yield Finding("requests", "warning", said)
+        note = f"{verbs} wait for a driver; start one with: hpsearch run {folder.root.name}"
+        yield Finding("requests", "warning", note)
     elif unread <= 0:
         yield Finding("requests", "ok", f"{verbs or 'none'} waiting in {folder.requests}")
 
@@ -185,8 +185,8 @@ def check_requests(folder: StudyDir, now: float | None = None) -> Iterator[Findi
 def check_files(folder: StudyDir) -> Iterator[Finding]:
     damaged = [path for path in _messages(folder) if not _is_readable(path)]
     for path in damaged:
-        said = f"{path} is damaged; remove it, or restore it from a copy"
-        yield Finding("files", "warning", said)
+        note = f"{path} is damaged; remove it, or restore it from a copy"
+        yield Finding("files", "warning", note)
     if not damaged:
         yield Finding("files", "ok", f"none is damaged in {folder.root}")
 
