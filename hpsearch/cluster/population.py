@@ -41,7 +41,7 @@ class SlotRefill:
 
     def __init__(
         self,
-        queue: TrialQueue | None,
+        queue: TrialQueue,
         slots: Slots,
         checkpoints: CheckpointPolicy,
         heartbeats: Heartbeats,
@@ -53,18 +53,19 @@ class SlotRefill:
         self._next_look = 0.0
 
     @property
-    def will_come(self) -> bool:
-        return self._queue is not None and not self._queue.is_over
+    def is_over(self) -> bool:
+        """Whether no trial will need a free row any more."""
+        return self._queue.is_over
 
     def look(self) -> None:
-        if self._queue is not None and time.monotonic() >= self._next_look:
+        if time.monotonic() >= self._next_look:
             self._queue.look()
             self._next_look = time.monotonic() + LOOK_SECONDS
 
     def steps_until_due(self) -> int | None:
         """Return after how many steps one of those who wait may begin, None if none may."""
         oldest = self._slots.oldest_step
-        if self._queue is None or oldest is None or not self._slots.free:
+        if oldest is None or not self._slots.free:
             return None
         firsts = map(first_step, self._queue.waiting_with(self._shape))
         return steps_until_next(oldest, firsts, self._interval)
@@ -72,7 +73,7 @@ class SlotRefill:
     def seat(self) -> bool:
         """Begin all trials that may and have a row; return whether there were any."""
         seated, oldest = 0, self._slots.oldest_step
-        while self._queue is not None and self._slots.free:
+        while self._slots.free:
             member = self._queue.take_one(
                 self._shape, lambda member: self._steps_until_seat(oldest, member) == 0
             )
@@ -149,15 +150,16 @@ class Population:
         self._flag = flag
         self._place = place
         self._watcher = watcher
-        self._is_refilled = queue is not None
-        self._slots = Slots(members, trainer, may_stay_empty=self._is_refilled)
+        self._slots = Slots(members, trainer, may_stay_empty=queue is not None)
         self._config: CommonConfig = self._slots.trainer.config
         self._checkpoints = CheckpointPolicy(self._config)
         self._evaluations = EvaluationSchedule(self._slots, self._config.evaluation)
         self._local_matches = LocalMatches(self._slots, self._checkpoints)
         self._steps_per_second = 0.0
         self._heartbeats = heartbeats
-        self._refill = SlotRefill(queue, self._slots, self._checkpoints, self._heartbeats)
+        self._refill = (
+            None if queue is None else SlotRefill(queue, self._slots, self._checkpoints, heartbeats)
+        )
         self._places: dict[int, MemberPlace] = {}
         """where the observations of each member go, by trial"""
         self._clock = 0  # steps of the job: those of its first member, had it never ended
@@ -171,7 +173,7 @@ class Population:
         """Train until every member has ended or the job is asked to stop."""
         slots = self._slots
         self._announce_children()
-        saved, errors = go_on(slots.trainer, slots.members, in_step=not self._is_refilled)
+        saved, errors = go_on(slots.trainer, slots.members, in_step=self._refill is None)
         self._checkpoints.note(saved)
         self._give_up(errors)
         if not slots.members:
@@ -246,8 +248,9 @@ class Population:
         slots = self._slots
         due = [self._steps_until_due(step, slots.members[row]) for row, step in slots.steps.items()]
         due.append(self._monitor.steps_until_due(self._clock))
-        others = (self._refill.steps_until_due(), self._local_matches.steps_until_due())
-        due += [steps for steps in others if steps is not None]
+        for other in (self._refill, self._local_matches):
+            if other is not None and (steps := other.steps_until_due()) is not None:
+                due.append(steps)
         steps = max(1, min(*due, round(self._steps_per_second * STRIDE_SECONDS)))
         began = time.perf_counter()
         self._monitor.before_steps(self._clock)
@@ -290,7 +293,7 @@ class Population:
 
     def _admit(self) -> None:
         """Let waiting trials take free rows; give up rows that none will take."""
-        if not self._is_refilled or self._flag.is_set:
+        if self._refill is None or self._flag.is_set:
             return
         self._refill.look()
         while self._refill.seat():
@@ -306,7 +309,7 @@ class Population:
 
     def _settle(self) -> None:
         """Do without free rows that no trial will need, and observe the members that are left."""
-        if not self._refill.will_come:
+        if self._refill is None or self._refill.is_over:
             self._slots.shrink()
         self._slots.trainer.sections = self._monitor.sections
         self._monitor.watch(self._seen())

@@ -115,21 +115,16 @@ class SlurmExecutor:
         """
         if not jobs:
             return {}
-        entries = self._queue.entries()
-        self._waiting = {entry.id for entry in entries if meaning(entry.state)[0] == "queued"}
-        wanted = {job.name for job, _ in jobs}
-        seen_by_queue = {entry.id: self._queue.jobs_of(entry) for entry in entries}
-        self._strays = {
-            entry.id
-            for entry in entries
-            if meaning(entry.state)[0] != "ended" and not wanted & seen_by_queue[entry.id].keys()
-        }
-        seen = {
-            name: status
-            for statuses in seen_by_queue.values()
-            for name, status in statuses.items()
-            if name in wanted
-        }
+        entries, wanted = self._queue.entries(), {job.name for job, _ in jobs}
+        self._waiting, self._strays = set(), set()
+        seen: dict[str, JobStatus] = {}
+        for entry in entries:
+            phase, statuses = meaning(entry.state)[0], self._queue.jobs_of(entry)
+            if phase == "queued":
+                self._waiting.add(entry.id)
+            if phase != "ended" and not wanted & statuses.keys():
+                self._strays.add(entry.id)
+            seen |= {name: status for name, status in statuses.items() if name in wanted}
         vanished = [(job, i) for job, i in jobs if i is not None and job.name not in seen]
         return seen | self._queue.ends(vanished)
 

@@ -15,13 +15,33 @@ SHORT_KILL_WAIT = 10  # seconds between SIGTERM and SIGKILL in which a job hardl
 
 
 def check_config(config: Mapping[str, str], num_jobs: int | None) -> Iterator[Finding]:
-    yield _array_size(config)
-    yield _job_count(config, num_jobs)
+    size, count = _number(config, "MaxArraySize"), _number(config, "MaxJobCount")
+    wait, age = _number(config, "KillWait"), _number(config, "MinJobAge")
+    if size is None or size <= 1:
+        fault = "the site takes no job arrays (MaxArraySize), so each job is a call of sbatch"
+        yield Finding("array size", "warning", f"{fault}; ask for arrays if jobs start slowly")
+    else:
+        yield Finding("array size", "ok", f"MaxArraySize {size}; longer arrays are divided")
+    fault = f"executor.jobs is {num_jobs}, but the site holds {count} jobs (MaxJobCount); "
+    fault += "the others will be refused for a while"
+    is_full = count is not None and num_jobs is not None and num_jobs > count
+    fine = f"MaxJobCount {'unknown' if count is None else count}"
+    yield Finding("job count", "warning", fault) if is_full else Finding("job count", "ok", fine)
     yield _preemption(config)
-    yield _kill_wait(config)
-    yield _job_age(config)
+    fault = f"a job has {wait} s from SIGTERM to SIGKILL (KillWait), too few to save; "
+    fault += "set signal_delay_seconds high"
+    yield _seconds("KillWait", wait, SHORT_KILL_WAIT, fault)
+    fault = f"a job is listed for {age} s after its end (MinJobAge), and is gone before it is "
+    fault += f"looked at; ask the site for {LEAST_JOB_AGE} s or more, or set poll_seconds below it"
+    yield _seconds("MinJobAge", age, LEAST_JOB_AGE, fault)
     requeue = "requeues" if _number(config, "JobRequeue") else "does not requeue"
     yield Finding("requeue", "ok", f"the site {requeue} jobs; ours ask not to be, and go on anew")
+
+
+def _seconds(name: str, seconds: int | None, least: int, fault: str) -> Finding:
+    if seconds is not None and seconds < least:
+        return Finding(name, "warning", fault)
+    return Finding(name, "ok", "unknown" if seconds is None else f"{seconds} s")
 
 
 def check_accounting(calls: SchedulerCalls) -> Finding:
@@ -36,22 +56,6 @@ def check_accounting(calls: SchedulerCalls) -> Finding:
             "will be called lost",
         )
     return Finding("accounting", "ok", "sacct answers")
-
-
-def _array_size(config: Mapping[str, str]) -> Finding:
-    size = _number(config, "MaxArraySize")
-    if size is None or size <= 1:
-        note = "the site takes no job arrays (MaxArraySize), so each job is a call of sbatch"
-        return Finding("array size", "warning", f"{note}; ask for arrays if jobs start slowly")
-    return Finding("array size", "ok", f"MaxArraySize {size}; longer arrays are divided")
-
-
-def _job_count(config: Mapping[str, str], num_jobs: int | None) -> Finding:
-    count = _number(config, "MaxJobCount")
-    if count is not None and num_jobs is not None and num_jobs > count:
-        note = f"executor.jobs is {num_jobs}, but the site holds {count} jobs (MaxJobCount)"
-        return Finding("job count", "warning", f"{note}; the others will be refused for a while")
-    return Finding("job count", "ok", f"MaxJobCount {'unknown' if count is None else count}")
 
 
 def _preemption(config: Mapping[str, str]) -> Finding:
@@ -70,26 +74,6 @@ def _preemption(config: Mapping[str, str]) -> Finding:
             "for it, or set checkpoint.interval low",
         )
     return Finding("preemption", "ok", f"PreemptMode {mode}, preempted jobs are told to save")
-
-
-def _kill_wait(config: Mapping[str, str]) -> Finding:
-    seconds = _number(config, "KillWait")
-    if seconds is not None and seconds < SHORT_KILL_WAIT:
-        note = f"a job has {seconds} s from SIGTERM to SIGKILL (KillWait), too few to save"
-        return Finding("KillWait", "warning", f"{note}; set signal_delay_seconds high")
-    return Finding("KillWait", "ok", f"{'unknown' if seconds is None else f'{seconds} s'}")
-
-
-def _job_age(config: Mapping[str, str]) -> Finding:
-    seconds = _number(config, "MinJobAge")
-    if seconds is not None and seconds < LEAST_JOB_AGE:
-        return Finding(
-            "MinJobAge",
-            "warning",
-            f"a job is listed for {seconds} s after its end (MinJobAge), and is gone before it is "
-            f"looked at; ask the site for {LEAST_JOB_AGE} s or more, or set poll_seconds below it",
-        )
-    return Finding("MinJobAge", "ok", f"{'unknown' if seconds is None else f'{seconds} s'}")
 
 
 def _number(config: Mapping[str, str], key: str) -> int | None:
