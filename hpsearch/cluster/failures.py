@@ -19,7 +19,7 @@ NAN, DIVERGED, HUNG, CODE = "nan", "diverged", "hung", "code"
 PREEMPTED, TIMEOUT, NODE_FAIL, CANCELLED = "preempted", "timeout", "node_fail", "cancelled"
 
 LOST = "lost"  # the job is gone, and it is not known why
-SILENT = "silent"  # the job is said to run, but has given no sign of life for too long
+SILENT = "silent"  # the job is said to run, but has given no heartbeat for too long
 
 FREE = frozenset({PREEMPTED, NODE_FAIL})
 """kinds that are the cluster's doing, however often they come"""

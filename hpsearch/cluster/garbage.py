@@ -143,7 +143,7 @@ def _code(study: StudyDir, ended: EndedTrials) -> Iterator[Path]:
     live = ended.live_arrays()
     of_live = {path.name.partition("_")[0]: path for path in scripts}
     if ended.is_driven or None in ended.live_ids or not live <= of_live.keys():
-        return  # which one is imported next is not known
+        return  # it is not known which copy is imported next
     used = b"".join(contents(of_live[array]) for array in live).decode(errors="replace")
     newest = max(copies, key=lambda path: path.lstat().st_ctime, default=None)
     for path in copies:

@@ -13,13 +13,13 @@ from hpsearch.cluster.records import Assignment, JobHeartbeat, MemberHeartbeat
 from hpsearch.errors import CorruptError, DiskError
 from hpsearch.files import replace_json
 
-SHORTEST_SECONDS, LONGEST_SECONDS = 2.0, 60.0  # between two signs of life of a job
+SHORTEST_SECONDS, LONGEST_SECONDS = 2.0, 60.0  # between two heartbeats of a job
 FILES_PER_SECOND = 50  # that all jobs of a study may write together, up to the longest interval
 BRIEF_SECONDS = 60.0  # work that has never taken longer is not announced as long
 
 
 def seconds_between(num_jobs: int) -> float:
-    """Return the seconds between two signs of life of each of so many jobs."""
+    """Return the seconds between two heartbeats of each of so many jobs."""
     return min(LONGEST_SECONDS, max(SHORTEST_SECONDS, num_jobs / FILES_PER_SECOND))
 
 
@@ -45,7 +45,7 @@ class HeartbeatFile(RecordFile[JobHeartbeat]):
 
 
 class Heartbeats:
-    """Gives a job's signs of life, at most one in an interval, but before and after long work."""
+    """Gives a job's heartbeats, at most one in an interval, but before and after long work."""
 
     def __init__(self, file: HeartbeatFile, seconds: float) -> None:
         """Write into ``file``, every so many ``seconds``; the first sign is due at once."""
@@ -55,7 +55,7 @@ class Heartbeats:
         self._said_busy = False
         self._busy_since: float | None = None
         self._longest_work: float | None = None
-        """seconds, of what gave no sign of life between; None before it has been measured"""
+        """seconds, of what gave no heartbeat between; None before it has been measured"""
         self._members: dict[int, MemberHeartbeat] = {}  # by trial: what was last said of each
         self._steps_per_second = 0.0
 

@@ -56,6 +56,6 @@ def train_as_task(job_folders: Sequence[str]) -> None:
 
 
 def share(devices: Sequence[str], task: int, num_tasks: int) -> list[str]:
-    """Return the devices of one of several tasks: as many for each, all different."""
+    """Return the devices of one of several tasks: equally many for each task, all different."""
     count = len(devices) // num_tasks
     return list(devices[task * count : (task + 1) * count])

@@ -100,7 +100,7 @@ class MatchDir(Folder):
 
     plan = Record(MatchPlan, "plan.json")  # who plays, by the driver
     _answers = Record(Answers, "answers.json")  # how the champions fared against responses
-    _alive = Place("alive.json")  # when the job last gave a sign of life, how many pairs played
+    _alive = Place("alive.json")  # when the job last gave a heartbeat, how many pairs played
     _games = Place("games.npz")  # lengths of all games, written by the job last
 
     def write_games(self, games: MatchGames) -> None:
@@ -163,7 +163,7 @@ class MatchDir(Folder):
         return 0, plan.num_pairs
 
     def last_sign(self) -> float:
-        """Return when the job last gave a sign of life by its machine's clock, 0 if not known."""
+        """Return when the job last gave a heartbeat by its machine's clock, 0 if not known."""
         with suppress(CorruptError, DiskError):
             match read_json(self._alive):
                 case {"at": float(at)} if isfinite(at):

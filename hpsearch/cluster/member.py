@@ -1,8 +1,8 @@
 """The trials of a job, the queue of those to come, and the rows of its trainer as slots for them.
 
-No trial that a job is given is lost: one for which there is no row yet, or that has another shape
-than those that train, waits, and begins at the latest when all before it have ended. One that still
-waits when the job ends has given no heartbeat, and the driver gives it to another job.
+No trial that a job is given is lost: while there is no free row, or while trials of another shape
+train, it waits, and begins at the latest when all before it have ended. If it still waits when the
+job ends, it has given no heartbeat, and the driver gives it to another job.
 """
 
 import time
@@ -214,14 +214,14 @@ def steps_to_resume(saved: Sequence[Collection[int]], *, in_step: bool) -> list[
 
     Trials that always trained ``in_step`` go on from the newest step that they have in common, if
     there is one: a population that a kill caught between two members' checkpoints thus repeats what
-    an uninterrupted one did, member beside member. Any other goes on from its own newest.
+    an uninterrupted one did. Any other trial goes on from its own newest step.
     """
     common = set(saved[0]).intersection(*saved[1:]) if in_step and saved else set()
     return [max(common or steps, default=None) for steps in saved]
 
 
 def _opened(study: StudyDir, assignments: Sequence[Assignment]) -> list[Member]:
-    """Return the trials that can be read; each other one ends here."""
+    """Return the trials that can be read; each other trial ends here as failed."""
     opened = []
     for assignment in assignments:
         try:
@@ -324,7 +324,7 @@ class Slots:
 def _taken_over(
     trainer: AnyTrainer | None, configs: Sequence[TrainerConfig], *, may_stay_empty: bool
 ) -> AnyTrainer:
-    """Return a trainer of fresh members: the given one, if it fits."""
+    """Return a trainer of fresh members: ``trainer`` itself, if it fits."""
     if trainer is None or {shape_key(config) for config in configs} != {shape_key(trainer.config)}:
         return build(configs)
     spare = trainer.num_members - len(configs)

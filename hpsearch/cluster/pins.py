@@ -1,7 +1,7 @@
 """Checkpoints that other studies need, to begin or to compare with: a study must keep them.
 
-Who needs one says so in the folder of the study that it comes from, in a file of its own; that
-holds for as long as its own folder is there.
+The study that needs them writes a file into the folder of the study that has them. The file counts
+as long as the folder of the study that wrote it exists.
 """
 
 import os

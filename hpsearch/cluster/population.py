@@ -63,7 +63,7 @@ class SlotRefill:
             self._next_look = time.monotonic() + LOOK_SECONDS
 
     def steps_until_due(self) -> int | None:
-        """Return after how many steps one of those who wait may begin, None if none may."""
+        """Return after how many steps a waiting trial may begin, None if none may."""
         oldest = self._slots.oldest_step
         if oldest is None or not self._slots.free:
             return None
@@ -86,8 +86,8 @@ class SlotRefill:
         return seated > 0
 
     def _begin(self, member: Member) -> None:
-        """Let one begin; what is wrong with it alone ends no other."""
-        # The driver takes one without a sign of life for one that never began.
+        """Let a member begin; if it cannot, the others train on."""
+        # Without a heartbeat, the driver would believe that it never began.
         self._heartbeats.announce([(member.assignment, 0)])
         row = self._slots.seat(member)
         saved, errors = go_on(self._slots.trainer, {row: member}, in_step=False)
@@ -190,14 +190,14 @@ class Population:
             self._monitor.close()
 
     def _give_up(self, errors: Mapping[int, HpsearchError]) -> None:
-        """End the members that could not begin; one that is alone takes the job with it."""
+        """End the members that could not begin; if there is only one, the whole job fails."""
         for row, error in errors.items():
             if len(self._slots.members) == 1:
                 raise error
             self._slots.fail(row, error)
 
     def _announce_children(self) -> None:
-        """Give a sign of life before children are made, which may take minutes."""
+        """Give a heartbeat before children are made, which may take minutes."""
         members = self._slots.members.values()
         children = [(member.assignment, first_step(member)) for member in members if member.parents]
         if children:
@@ -298,7 +298,7 @@ class Population:
         self._refill.look()
         while self._refill.seat():
             self._settle()
-            self._finish()  # as above: a newcomer may go on from its last step
+            self._finish()  # as above: a new member may go on from its last step
         if self._slots.free:
             self._settle()
 
@@ -315,7 +315,7 @@ class Population:
         self._monitor.watch(self._seen())
 
     def _obey(self) -> None:
-        """End the members that the driver has stopped; one that was fenced off writes nothing."""
+        """End the members that the driver has stopped; a fenced member writes nothing."""
         steps, members = self._slots.steps, self._slots.members.items()
         self._drop([row for row, member in members if member.obey(steps[row])])
 
@@ -339,7 +339,7 @@ class Population:
             os._exit(TrainingFailedError.exit_code)
 
     def _beat(self, *, is_busy: bool = False) -> None:
-        """Give a sign of life if one is due, as it is before something long."""
+        """Give a heartbeat if it is due, as it is before long work."""
         if self._slots.members and self._heartbeats.is_due(is_busy=is_busy):
             steps = self._slots.steps
             members = [

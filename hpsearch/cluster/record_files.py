@@ -90,7 +90,7 @@ class CurveFile:
     path: Path
 
     def append(self, row: dict[str, Any]) -> None:
-        """Add one line; what a crash left of the line before stays a line by itself."""
+        """Add one line; the rest of a line that a crash cut off stays a line by itself."""
         make_folder(self.path.parent)
         is_new = not self.path.exists()
         line = json.dumps(row).encode() + b"\n"

@@ -12,7 +12,7 @@ from hpsearch.schema import NonNegative, Positive, Range
 from hpsearch.trainers.checkpoint_name import step_of
 
 Status = Literal["finished", "pruned", "interrupted", "failed", "lost"]
-"""how an attempt ended; lost is said by the driver alone, of one that left no word"""
+"""how an attempt ended; lost is told by the driver alone, of an attempt without a result"""
 Stop = Literal["finished", "pruned", "failed"]
 """how a trial was told, after which its attempts have nothing more to do"""
 Step = Annotated[int, Range(low=0, high=MAX_STEP)]
@@ -39,7 +39,7 @@ class JobPlan:
     match: int | None = None  # number of the match that it plays, instead of training
     probes: str | None = None
     """device that it tries, instead of training, to say what a job of this kind sees"""
-    heartbeat_seconds: float = 2.0  # between two signs of life
+    heartbeat_seconds: float = 2.0  # between two heartbeats
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Control:
 
 @dataclass(frozen=True)
 class Heartbeat:
-    """A sign of life of an attempt."""
+    """A heartbeat of an attempt."""
 
     at: float  # seconds since the epoch, by the job's clock
     step: Step
@@ -79,12 +79,12 @@ class Heartbeat:
     host: str
     pid: NonNegative
     is_busy: bool
-    """whether it now measures or saves, which takes long and gives no sign of life between"""
+    """whether it now measures or saves, which takes long and gives no heartbeat between"""
 
 
 @dataclass(frozen=True)
 class MemberHeartbeat:
-    """What a job's sign of life says of one of its trials."""
+    """What a job's heartbeat says of one of its trials."""
 
     trial: NonNegative
     attempt: NonNegative
@@ -99,13 +99,13 @@ class MemberHeartbeat:
 
 @dataclass(frozen=True)
 class JobHeartbeat:
-    """A sign of life of a job."""
+    """A heartbeat of a job."""
 
     at: float  # seconds since the epoch, by the job's clock
     host: str
     pid: NonNegative
     is_busy: bool
-    """whether it may now measure or save, which takes long and gives no sign of life between"""
+    """whether it may now measure or save, which takes long and gives no heartbeat between"""
     steps_per_second: Annotated[float, Range(low=0.0)]  # of each member
     members: tuple[MemberHeartbeat, ...]  # the trials that train, or are about to
 
@@ -236,7 +236,7 @@ class Exchanges:
     loans: tuple[DonatedCheckpoint, ...] = ()
 
     def before(self, step: int) -> "Exchanges":
-        """Return those before a step, from which an attempt goes on that makes it again."""
+        """Return those before a step, from which an attempt goes on."""
         return Exchanges(
             tuple(takeover for takeover in self.takeovers if takeover.step < step),
             tuple(loan for loan in self.loans if loan.step < step),
@@ -245,8 +245,7 @@ class Exchanges:
     def with_takeover(self, takeover: Exploit) -> "Exchanges":
         """Return these and one more, or another of its step.
 
-        An attempt that has been replaced and does not know it may say once more what the next one
-        has said already.
+        An attempt that was replaced and does not know it may repeat what its successor wrote.
         """
         by_step = {other.step: other for other in (*self.takeovers, takeover)}
         return replace(self, takeovers=tuple(by_step[step] for step in sorted(by_step)))

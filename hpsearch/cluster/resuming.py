@@ -58,7 +58,7 @@ def init_from_parents(trainer: AnyTrainer, row: int, member: Member) -> int:
         birth = _grow(trainer, row, member, operator)
     else:
         birth = _breed(trainer, row, member, operator)
-    # First: an attempt that finds the checkpoint goes on from it and looks at nothing else.
+    # Before the checkpoint: an attempt that finds that one goes on from it and reads nothing else.
     member.trial.birth.write(birth)
     trainer.save(member.trial.checkpoints, row, checkpoint.BORN, names)
     return int(trainer.step[row])
@@ -186,7 +186,7 @@ def go_on(
 
 
 def _chosen_steps(members: Mapping[int, Member], *, in_step: bool) -> dict[int, int | None]:
-    """Return the step of the checkpoint from which each goes on, by row; None where it begins."""
+    """Return the steps of the checkpoints from which they go on, by row; None for a beginning."""
     starts = {row: start_step(member) for row, member in members.items()}
     # Those who trained together are as old, but at other steps where their parents were.
     ages = [
@@ -200,7 +200,7 @@ def _chosen_steps(members: Mapping[int, Member], *, in_step: bool) -> dict[int, 
 
 
 def _begin_or_load(trainer: AnyTrainer, row: int, member: Member, step: int | None) -> int | None:
-    """Let one begin, or go on from ``step``; return the step of its newest checkpoint, if any."""
+    """Let a member begin, or go on from ``step``; return its newest checkpoint's step, if any."""
     first = _begin(trainer, row, member) if step is None else step
     if step is not None:
         path = checkpoint.path_of(member.trial.checkpoints, step)
@@ -248,7 +248,7 @@ def age_of(member: Member, step: int) -> int:
 
 
 def first_step(member: Member) -> int:
-    """Return the step from which a member goes on by itself: at first, that of its birth."""
+    """Return the step from which a member goes on by itself; without checkpoints, `start_step`."""
     if member.config.checkpoint.resume != "never":
         for step in checkpoint.valid_steps(member.trial.checkpoints):
             return step

@@ -111,7 +111,7 @@ def _parents(member: Member) -> tuple[str, ...]:
     takeovers = member.trial.read_exchanges().takeovers if member.island is not None else ()
     if takeovers:
         return (takeovers[-1].sha256,)
-    # Its first checkpoint, that of its birth, told what a child descends from.
+    # The first checkpoint of a child names its parents.
     return checkpoint.parents_below(member.trial.checkpoints) if member.parents else ()
 
 

@@ -139,7 +139,7 @@ class SlurmExecutor:
         ids = {shared_part(i) for _, i in jobs}
         self._calls.run_for(["scancel"], ids & self._waiting)
         steps = [f"{slurm_id}.0" for slurm_id in ids - self._waiting]
-        with suppress(SchedulerSilentError):  # what it says if one of them has ended meanwhile
+        with suppress(SchedulerSilentError):  # scancel fails if a job has ended meanwhile
             self._calls.run_for(["scancel", "--signal=TERM"], steps)
 
     def cancel_strays(self) -> None:

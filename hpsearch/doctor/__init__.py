@@ -1,1 +1,1 @@
-"""Preflight: whether a study can run here, one small check a thing that goes wrong at times."""
+"""Preflight: whether a study can run here, a small check for each thing that may be wrong."""

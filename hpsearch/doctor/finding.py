@@ -30,7 +30,7 @@ Check = Callable[[], Finding | Iterable[Finding]]
 
 
 def examine(name: str, check: Check) -> list[Finding]:
-    """Return what a check finds; one that raises has found an error, after what it found before."""
+    """Return the findings of a check; an exception is the last finding, an error."""
     findings: list[Finding] = []
     try:
         finding = check()

@@ -298,7 +298,7 @@ def _compare(name: str, installed: str, tested: str) -> Finding:
 
 
 NAME = "job"
-JOB_SECONDS = 60.0  # for which a job may wait and run; one that waits longer is taken back
+JOB_SECONDS = 60.0  # for which a job may wait and run, before it is cancelled
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 10.0
 """seconds between two looks at it, doubled each time: a scheduler bears few"""
 LINE_WIDTH = 300

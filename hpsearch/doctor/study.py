@@ -23,7 +23,7 @@ from hpsearch.study.spec import Study, spec_hash
 from hpsearch.study.url import hide_password, sqlite_file, storage_url, url_problem
 
 QUESTIONS = 5
-SLOW_SECONDS = 0.2  # a question; a driver waits for one at each event
+SLOW_SECONDS = 0.2  # for a query; a driver makes one at each event
 
 
 def check_database(subject: Subject, table: str) -> Iterator[Finding]:
