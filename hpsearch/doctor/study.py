@@ -10,11 +10,11 @@ from pathlib import Path
 from sqlalchemy import Connection, inspect, text
 
 from hpsearch.cluster.study_dir import StudyDir, TrialDir
-from hpsearch.doctor.finding import Finding, Subject
+from hpsearch.doctor.finding import Finding, Level, Subject
 from hpsearch.doctor.machine import file_system_of, nearest
 from hpsearch.errors import CorruptError, DiskError
 from hpsearch.files import read_json
-from hpsearch.study.database import VERSION_TABLE, Database, StudyRecords
+from hpsearch.study.database import VERSION_TABLE, Database, StudyRecords, migrations_config
 from hpsearch.study.holder import is_dead
 from hpsearch.study.leases import Lease, Leases
 from hpsearch.study.options import SlurmOptions
@@ -35,7 +35,8 @@ def check_database(subject: Subject, table: str) -> Iterator[Finding]:
         return
     file = sqlite_file(url)
     if file:
-        yield check_sqlite_place(Path(file), table, is_cluster=_is_cluster(subject))
+        is_cluster = isinstance(subject.study.spec.executor, SlurmOptions)
+        yield check_sqlite_place(Path(file), table, is_cluster=is_cluster)
     if file and not Path(file).exists():
         yield _missing(Path(file), subject)
         return
@@ -50,28 +51,21 @@ def check_database(subject: Subject, table: str) -> Iterator[Finding]:
 def check_sqlite_place(file: Path, table: str, *, is_cluster: bool) -> Finding:
     """Look whether the locks that SQLite lives by can be trusted where its file lies."""
     file_system = file_system_of(file, table)
-    if file_system is None or not file_system.is_network:
-        where = (
-            "a file system that is not known"
-            if file_system is None
-            else f"{file_system.type}, a local one"
-        )
-        return Finding(
-            "SQLite", "skipped" if file_system is None else "ok", f"{file} is on {where}"
-        )
-    remedy = "give storage a server, such as postgresql+psycopg://..., or a file on a local disk"
-    if is_cluster:
-        return Finding(
-            "SQLite",
-            "error",
-            f"{file} is on {file_system.type}, a network file system, and the driver may run on "
-            f"several hosts, which can damage a SQLite file; {remedy}",
-        )
+    if file_system is None:
+        return Finding("SQLite", "skipped", f"{file} is on a file system that is not known")
+    if not file_system.is_network:
+        return Finding("SQLite", "ok", f"{file} is on {file_system.type}, a local one")
+    level: Level = "error" if is_cluster else "warning"
+    fault = (
+        "and the driver may run on several hosts, which can damage a SQLite file; "
+        if is_cluster
+        else "which works as long as one machine alone uses it; to be sure, "
+    )
     return Finding(
         "SQLite",
-        "warning",
-        f"{file} is on {file_system.type}, a network file system; that works as long as one "
-        f"machine alone uses it; to be sure, {remedy}",
+        level,
+        f"{file} is on {file_system.type}, a network file system, {fault}give storage a server, "
+        "such as postgresql+psycopg://..., or a file on a local disk",
     )
 
 
@@ -98,22 +92,11 @@ def check_lease(lease: Lease | None, now: float) -> Finding:
 
 
 def newest_version() -> str:
-    from alembic.config import Config
     from alembic.script import ScriptDirectory
 
-    import hpsearch.study.migrations as migrations
-
-    config = Config()
-    folder = str(Path(migrations.__file__).parent)
-    config.set_main_option("script_location", folder.replace("%", "%%"))
-    config.set_main_option("path_separator", "os")
-    head = ScriptDirectory.from_config(config).get_current_head()
+    head = ScriptDirectory.from_config(migrations_config()).get_current_head()
     assert head is not None
     return head
-
-
-def _is_cluster(subject: Subject) -> bool:
-    return isinstance(subject.study.spec.executor, SlurmOptions)
 
 
 def _missing(file: Path, subject: Subject) -> Finding:

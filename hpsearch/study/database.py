@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import sqlalchemy
 from sqlalchemy import (
@@ -38,6 +38,9 @@ from hpsearch.study.engine import (
     persist,
 )
 from hpsearch.study.url import hide_password
+
+if TYPE_CHECKING:
+    from alembic.config import Config
 
 # MySQL's TEXT ends at 64 kB, its FLOAT has four bytes; SQLite counts up INTEGER keys alone.
 LongText = Text().with_variant(MEDIUMTEXT(), "mysql", "mariadb")
@@ -218,13 +221,9 @@ class Database:
     def _migrate(self) -> None:
         # Imported here, because only commands that write need it.
         from alembic import command
-        from alembic.config import Config
         from alembic.util import CommandError
 
-        config = Config()
-        folder = Path(__file__).parent / "migrations"
-        config.set_main_option("script_location", str(folder).replace("%", "%%"))
-        config.set_main_option("path_separator", "os")
+        config = migrations_config()
         with self.engine.begin() as connection, _schema_lock(connection):
             config.attributes |= {"connection": connection, "version_table": VERSION_TABLE}
             try:
@@ -234,6 +233,17 @@ class Database:
                     f"the tables in {hide_password(self.url)} were made by a newer hpsearch; "
                     f"update hpsearch"
                 ) from error
+
+
+def migrations_config() -> "Config":
+    """Return what alembic must know of the versions of our tables."""
+    from alembic.config import Config
+
+    config = Config()
+    folder = Path(__file__).parent / "migrations"
+    config.set_main_option("script_location", str(folder).replace("%", "%%"))
+    config.set_main_option("path_separator", "os")
+    return config
 
 
 def _look(session: Session) -> None:
