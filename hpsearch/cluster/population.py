@@ -72,11 +72,13 @@ class SlotRefill:
 
     def seat(self) -> bool:
         """Begin all trials that may and have a row; return whether there were any."""
-        seated, oldest = 0, self._slots.oldest_step
+        seated, oldest, interval = 0, self._slots.oldest_step, self._interval
+
+        def may_begin(member: Member) -> bool:
+            return oldest is None or not steps_until_together(oldest, first_step(member), interval)
+
         while self._slots.free:
-            member = self._queue.take_one(
-                self._shape, lambda member: self._steps_until_seat(oldest, member) == 0
-            )
+            member = self._queue.take_one(self._shape, may_begin)
             if member is None:
                 break
             self._begin(member)
@@ -94,11 +96,6 @@ class SlotRefill:
         self._checkpoints.note(saved)
         for error in errors.values():
             self._slots.fail(row, error)
-
-    def _steps_until_seat(self, oldest: int | None, member: Member) -> int:
-        if oldest is None:
-            return 0
-        return steps_until_together(oldest, first_step(member), self._interval)
 
     @property
     def _shape(self) -> str:

@@ -46,7 +46,8 @@ class CheckpointPolicy:
 
         ``members`` and their ``steps`` are by row, ``measured`` at this step by trial.
         """
-        is_late, all_saved = self._is_late(), True
+        seconds, all_saved = self._rules.seconds, True
+        is_late = seconds is not None and time.monotonic() - self._last_save >= seconds
         for row, member in members.items():
             step = steps[row]
             best = self._better(member, step, measured.get(member.assignment.trial))
@@ -90,10 +91,6 @@ class CheckpointPolicy:
         if self.is_due(step):
             return checkpoint.PERIODIC
         return checkpoint.TIMED if is_late else None
-
-    def _is_late(self) -> bool:
-        seconds = self._rules.seconds
-        return seconds is not None and time.monotonic() - self._last_save >= seconds
 
     def _better(self, member: Member, step: int, metrics: Metrics | None) -> BestRecord | None:
         name = self._rules.best

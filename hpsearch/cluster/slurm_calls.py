@@ -247,6 +247,7 @@ class SlurmQueue:
         job counts as running. Where a site keeps none, nothing is said of it.
         """
         accounts = self._accounted({shared_part(i) for _, i in jobs if i not in self._ended})
+        now = self._clock()
         endings = {}
         for job, known in jobs:
             state, ended_at = accounts.get(shared_part(known), ("", None))
@@ -255,13 +256,9 @@ class SlurmQueue:
                 self._ended[known] = JobStatus(known, "ended", failure, ended_at)
             if known in self._ended:
                 endings[job.name] = self._ended[known]
-            elif self._has_accounts and self._is_awaited(known):
+            elif self._has_accounts and now - self._missed.setdefault(known, now) < ACCOUNT_SECONDS:
                 endings[job.name] = JobStatus(known, "running")
         return endings
-
-    def _is_awaited(self, known: str) -> bool:
-        now = self._clock()
-        return now - self._missed.setdefault(known, now) < ACCOUNT_SECONDS
 
     def _accounted(self, slurm_ids: Collection[str]) -> dict[str, tuple[str, float | None]]:
         fields = ["--noheader", "--parsable2", "--allocations", "--format=JobID,State,End"]

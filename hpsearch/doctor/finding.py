@@ -1,7 +1,7 @@
 """What a check found, and the study that is checked; what is wrong with that is a finding too."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -60,7 +60,8 @@ def find_subject(name_or_file: str, runs: Path) -> tuple[Subject | None, list[Fi
     try:
         study = _load(name_or_file, runs)
     except ConfigError as error:
-        return None, list(_faults(error))
+        faults = (f"{error.source}: {problem}" for problem in error.problems[:SHOWN_PROBLEMS])
+        return None, [Finding("study", "error", fault) for fault in faults]
     except HpsearchError as error:
         return None, [Finding("study", "error", str(error))]
     folder = StudyDir((runs / study.spec.name).absolute())
@@ -80,8 +81,3 @@ def _load(name_or_file: str, runs: Path) -> Study:
         if study.spec.name == name_or_file:  # else the file has become another study's
             return study
     return open_view(name_or_file, runs).study
-
-
-def _faults(error: ConfigError) -> Iterator[Finding]:
-    for problem in error.problems[:SHOWN_PROBLEMS]:
-        yield Finding("study", "error", f"{error.source}: {problem}")
