@@ -138,23 +138,11 @@ def play_match(study: StudyDir, number: int, flag: StopFlag) -> None:
     device = _device(plan)
     hosts = _players(study, plan.hosts, "host", device)
     agents = _players(study, plan.agents, "agent", device)
-    game = _game(hosts, agents)
     parts = []
     for split in plan.splits:
         if flag.is_set:
             return
-        played = play_everybody(
-            hosts,
-            agents,
-            game,
-            num_games=plan.num_games,
-            max_steps=plan.max_steps,
-            split=split,
-            sampled=False,
-            device=device,
-            tell=give_sign,
-        )
-        parts.append(_in_order(played, plan))
+        parts.append(_play(plan, hosts, agents, split, device, give_sign))
     answers = []
     for response in plan.responses:
         if flag.is_set:
@@ -164,6 +152,36 @@ def play_match(study: StudyDir, number: int, flag: StopFlag) -> None:
         match.write_answers(answers)
     moves, finished = ([part.moves for part in parts], [part.finished for part in parts])
     match.write_games(MatchGames(np.stack(moves), np.stack(finished)))
+
+
+def _play(
+    plan: MatchPlan,
+    hosts: Players,
+    agents: Players,
+    split: str,
+    device: torch.device,
+    give_sign: Callable[[int], None],
+) -> CrossPlay:
+    """Return the games of a set of starts, with hosts and agents in the plan's order."""
+    played = play_everybody(
+        hosts,
+        agents,
+        _game(hosts, agents),
+        num_games=plan.num_games,
+        max_steps=plan.max_steps,
+        split=split,
+        sampled=False,
+        device=device,
+        tell=give_sign,
+    )
+    host_names, agent_names = (
+        tuple(player.name for player in side) for side in (plan.hosts, plan.agents)
+    )
+    cells = np.ix_(
+        [played.hosts.index(name) for name in host_names],
+        [played.agents.index(name) for name in agent_names],
+    )
+    return CrossPlay(host_names, agent_names, played.moves[cells], played.finished[cells])
 
 
 def _answer(
@@ -246,15 +264,6 @@ def _game(hosts: Players, agents: Players) -> GameConfig:
             "one checkpoint at least"
         )
     return game
-
-
-def _in_order(played: CrossPlay, plan: MatchPlan) -> CrossPlay:
-    hosts, agents = (tuple(player.name for player in side) for side in (plan.hosts, plan.agents))
-    cells = np.ix_(
-        [played.hosts.index(name) for name in hosts],
-        [played.agents.index(name) for name in agents],
-    )
-    return CrossPlay(hosts, agents, played.moves[cells], played.finished[cells])
 
 
 # A device that `hpsearch doctor` wants to know of.

@@ -17,31 +17,41 @@ SHORT_KILL_WAIT = 10  # seconds between SIGTERM and SIGKILL in which a job hardl
 def check_config(config: Mapping[str, str], num_jobs: int | None) -> Iterator[Finding]:
     size, count = _number(config, "MaxArraySize"), _number(config, "MaxJobCount")
     wait, age = _number(config, "KillWait"), _number(config, "MinJobAge")
-    if size is None or size <= 1:
-        fault = "the site takes no job arrays (MaxArraySize), so each job is a call of sbatch"
-        yield Finding("array size", "warning", f"{fault}; ask for arrays if jobs start slowly")
-    else:
-        yield Finding("array size", "ok", f"MaxArraySize {size}; longer arrays are divided")
-    fault = f"executor.jobs is {num_jobs}, but the site holds {count} jobs (MaxJobCount); "
-    fault += "the others will be refused for a while"
-    is_full = count is not None and num_jobs is not None and num_jobs > count
-    fine = f"MaxJobCount {'unknown' if count is None else count}"
-    yield Finding("job count", "warning", fault) if is_full else Finding("job count", "ok", fine)
+    yield _judged(
+        "array size",
+        size is not None and size > 1,
+        f"MaxArraySize {size}; longer arrays are divided",
+        "the site takes no job arrays (MaxArraySize), so each job is a call of sbatch; ask for "
+        "arrays if jobs start slowly",
+    )
+    yield _judged(
+        "job count",
+        count is None or num_jobs is None or num_jobs <= count,
+        f"MaxJobCount {'unknown' if count is None else count}",
+        f"executor.jobs is {num_jobs}, but the site holds {count} jobs (MaxJobCount); the others "
+        "will be refused for a while",
+    )
     yield _preemption(config)
-    fault = f"a job has {wait} s from SIGTERM to SIGKILL (KillWait), too few to save; "
-    fault += "set signal_delay_seconds high"
-    yield _seconds("KillWait", wait, SHORT_KILL_WAIT, fault)
-    fault = f"a job is listed for {age} s after its end (MinJobAge), and is gone before it is "
-    fault += f"looked at; ask the site for {LEAST_JOB_AGE} s or more, or set poll_seconds below it"
-    yield _seconds("MinJobAge", age, LEAST_JOB_AGE, fault)
+    yield _judged(
+        "KillWait",
+        wait is None or wait >= SHORT_KILL_WAIT,
+        "unknown" if wait is None else f"{wait} s",
+        f"a job has {wait} s from SIGTERM to SIGKILL (KillWait), too few to save; set "
+        "signal_delay_seconds high",
+    )
+    yield _judged(
+        "MinJobAge",
+        age is None or age >= LEAST_JOB_AGE,
+        "unknown" if age is None else f"{age} s",
+        f"a job is listed for {age} s after its end (MinJobAge), and is gone before it is looked "
+        f"at; ask the site for {LEAST_JOB_AGE} s or more, or set poll_seconds below it",
+    )
     requeue = "requeues" if _number(config, "JobRequeue") else "does not requeue"
     yield Finding("requeue", "ok", f"the site {requeue} jobs; ours ask not to be, and go on anew")
 
 
-def _seconds(name: str, seconds: int | None, least: int, fault: str) -> Finding:
-    if seconds is not None and seconds < least:
-        return Finding(name, "warning", fault)
-    return Finding(name, "ok", "unknown" if seconds is None else f"{seconds} s")
+def _judged(name: str, is_fine: bool, note: str, warning: str) -> Finding:
+    return Finding(name, "ok", note) if is_fine else Finding(name, "warning", warning)
 
 
 def check_accounting(calls: SchedulerCalls) -> Finding:
