@@ -24,12 +24,13 @@ from hpsearch.schema import read
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
+Read = TypeVar("Read")
 T = TypeVar("T", bound="DataclassInstance")
 
 MAX_STEP = 2**53  # no trial makes more steps; a file that names a later one is damaged
 
 
-def read_record(kind: type[T], path: Path) -> T | None:
+def read_record(kind: type[Read], path: Path) -> Read | None:
     """Return the record that a file holds, a dataclass of ``kind``; None if there is no file.
 
     Raises CorruptError if the file holds something else, DiskError if it cannot be read.

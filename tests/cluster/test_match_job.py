@@ -156,7 +156,7 @@ def by_hand(host, points):
     """Return after how many moves a game against choose_first ends, and whether it is decided."""
     zero = torch.zeros(1, 1)
     for number in range(1, MAX_STEPS + 1):
-        action = host(Position.of(points), torch.zeros(1, 1, 2), zero)
+        action = host(Position.of(points), None, torch.zeros(1, 1, 2), zero)
         subset = HostActionEncoder(3).decode(action)
         axis = agent_player("choose_first")(points, subset, zero)
         points, _ = BACKENDS["reference"].move(points, subset, axis, True)
