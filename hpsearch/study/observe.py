@@ -208,9 +208,8 @@ class Observer:
             message = f"the job gave no sign of life for {silence:.0f} seconds"
             return AttemptResult(trial.token, "lost", _last_step(sign), SILENT, message, {})
         step = _last_step(sign)
-        if job.interrupted or _never_began(
-            trial, job, status, has_begun=has_begun or sign is not None
-        ):
+        has_begun = has_begun or sign is not None
+        if job.interrupted or _never_began(trial, job, status, has_begun=has_begun):
             return AttemptResult(trial.token, "interrupted", step, None, message, {})
         kind = status.failure if status is not None and status.failure is not None else LOST
         message = f"{message}; see {self._folder.job(job.name).logs}"

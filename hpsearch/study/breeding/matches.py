@@ -143,9 +143,9 @@ def is_due(
         return False
     more = rules.minutes * 60
     took = sorted(ending.seconds for ending in ended)[quorum - 1]
-    there_at = sorted(ending.at for ending in ended)[quorum - 1]
+    quorum_at = sorted(ending.at for ending in ended)[quorum - 1]
     return all(
-        now - max(there_at, trial.asked_at) >= more
+        now - max(quorum_at, trial.asked_at) >= more
         if trial.began_at is None
         else trial.seconds_trained(now) >= took + more
         for trial in waited_for
