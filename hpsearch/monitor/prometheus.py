@@ -82,14 +82,9 @@ class Endpoint:
     def __init__(
         self, snapshot: MetricsSnapshot, host: str, port: int, *, token: str | None, remedy: str
     ) -> None:
-        """Begin to serve; ConflictError if the port is taken or may not be used.
+        """Begin to serve; ConflictError, ending in ``remedy``, if the port cannot be used.
 
-        Args:
-            snapshot: what is served.
-            host: name or address of this machine.
-            port: of it.
-            token: what a request must show as ``Authorization: Bearer TOKEN``; None asks for none.
-            remedy: what to do where the port is taken, as the end of a sentence.
+        A request must show the ``token``, unless it is None, as ``Authorization: Bearer TOKEN``.
         """
         from prometheus_client import CollectorRegistry, make_wsgi_app, start_http_server
 

@@ -69,14 +69,7 @@ def exploit(
 ) -> Exploited:
     """Train a best response to the player that a checkpoint holds for ``role``, and let them play.
 
-    Args:
-        player: a checkpoint's folder.
-        role: "host" or "agent", which the player plays.
-        steps: of the response's training, whose randomness is fixed.
-        num_games: G.
-        max_steps: moves after which a game counts as unfinished.
-        split: name of the set of starts.
-        device: where they train and play.
+    The response trains for ``steps`` with fixed randomness; other arguments as in `crossplay`.
 
     Raises:
         CorruptError: if the checkpoint is damaged.
@@ -175,14 +168,8 @@ def train_response(
     It learns by the champion's own configuration: as its partner does, and from its partner's
     networks on, where the champion has one; else from new networks, as the champion itself does.
 
-    Args:
-        champion: a checkpoint's folder.
-        role: "host" or "agent", which the champion plays and which does not learn.
-        folder: where the response is saved; a whole one of an earlier call is kept.
-        steps: of its training.
-        seed: of its randomness.
-        device: "cpu" or "cuda".
-        give_sign: called now and then, to say that it continues.
+    It is saved in ``folder``, where a whole one of an earlier call is kept. ``give_sign`` is called
+    every few steps.
 
     Raises:
         CorruptError: if the checkpoint is damaged.

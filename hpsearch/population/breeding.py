@@ -96,14 +96,8 @@ def breed(
 ) -> BreedingPlan:
     """Return what comes next in the place of each member whose interval has ended.
 
-    Args:
-        rules: of the population.
-        members: K.
-        scores: of the members, in their order.
-        exploring: what children may change.
-        records: how each operator's children have fared, by its name.
-        rng: draws all of it.
-        num_vacant: places of members that were lost; they get children of good ones.
+    ``scores`` are in the order of the members, ``records`` by the names of operators; the
+    ``num_vacant`` places of members that were lost get children of good ones.
     """
     # Streams apart, so that ways of breeding can be compared: another operator, or another mate,
     # changes nothing of who is replaced and what children explore.

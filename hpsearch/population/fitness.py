@@ -179,14 +179,9 @@ def score(
     pareto: Pareto | None,
     rng: np.random.Generator,
 ) -> Scores:
-    """Return the scores of the members.
+    """Return the scores of the members; without ``pareto`` strength alone counts.
 
-    Args:
-        moves: (2, P, Q, G) lengths of games: on the starts that name parents, and on fresh ones.
-        standing: where the players stand.
-        matches: how opponents are weighed, and how many samples are drawn.
-        pareto: the objectives, None where strength alone counts.
-        rng: draws the samples.
+    ``moves`` (2, P, Q, G) are lengths of games on the starts that name parents, and on fresh ones.
     """
     named, fresh = (resampled_rho(move, matches.num_samples, rng) for move in moves)
     weights = opponent_weights(1.0 / moves[0].mean(axis=2), matches.weighing)

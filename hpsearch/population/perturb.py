@@ -23,10 +23,7 @@ IsActive = Callable[[str, Mapping[str, Any]], bool]
 def share_of(parameter: Number, value: float) -> float:
     """Return the share of the range that lies below a value: the inverse of ``parameter.quantile``.
 
-    A value of a grid owns an interval, and is at its middle.
-
-    Raises:
-        ValueError: if the value lies outside the range.
+    A value of a grid owns an interval, and is at its middle. ValueError outside the range.
     """
     if not parameter.low <= value <= parameter.high:
         raise ValueError(
@@ -103,14 +100,8 @@ def explore(
     """Return the values of a child, perturbed and resampled.
 
     A parameter that the parent lacks, because another choice of the child brings it about, is drawn
-    from its whole range; one that no longer exists is left out.
-
-    Args:
-        values: the parent's, by name.
-        parameters: every parameter, each after those on which its existence depends.
-        is_active: whether a parameter exists under the child's values so far.
-        how: how far, and how often.
-        rng: draws all of it.
+    from its whole range; one that no longer exists is left out. Each of the parameters comes after
+    those on which its existence depends.
     """
     child: dict[str, Any] = {}
     for name, parameter in parameters.items():

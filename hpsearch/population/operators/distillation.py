@@ -59,19 +59,10 @@ def distilled(
     options: Distillation,
     stream: Stream,
 ) -> Network:
-    """Return children that have learned from both parents.
+    """Return children that have learned from both parents, on positions that these meet.
 
-    Args:
-        first: P parents.
-        second: P parents, of any shape and algorithm over the same observations and actions.
-        child: what the children begin as, for example the better parents; not changed.
-        seen_by_first: positions that the first parents meet.
-        seen_by_second: positions that the second parents meet.
-        options: how they learn.
-        stream: one row a member, for the batches.
-
-    Raises:
-        ValueError: if networks see or do something different, or something is not of P members.
+    They begin as ``child``, which is not changed. All networks are of P members, of any shape and
+    algorithm over the same observations and actions, else ValueError.
     """
     positions = seen_by_first + seen_by_second
     for name, net in (("second", second), ("child", child)):
@@ -139,10 +130,7 @@ def _of_both(plays: Sequence[Play], legal: Tensor) -> Lesson:
 def imitation_loss(
     student: Network, positions: MetPositions, lesson: Lesson, options: Distillation
 ) -> Tensor:
-    """Return how far each student is from its lesson, float32 (P,).
-
-    The cross-entropy of the policies plus the squared error of the values, mean over positions.
-    """
+    """Return the cross-entropy of the policies plus the squared error of the values, (P,)."""
     play = play_of(student, positions, options, training=True)
     entropy = -(lesson.policy * play.log_policy).sum(dim=2)
     error = (play.value - lesson.value).square()

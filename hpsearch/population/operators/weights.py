@@ -35,11 +35,7 @@ def host_and_agent(
 ) -> dict[str, Network]:
     """Return copies of the host of one parent and of the agent of the other.
 
-    Either parent may lack the role that is not taken from it; a child of two parents needs no
-    common structure.
-
-    Raises:
-        ValueError: if a parent lacks the role that is to be taken from it.
+    Either parent may lack the role that is not taken from it, but not the other (ValueError).
     """
     children = {}
     for role, parent in (("host", host_of), ("agent", agent_of)):
@@ -114,16 +110,9 @@ def layer_crossover(first: Network, second: Network, *, share: Tensor, stream: S
 
     A layer goes with the norms that follow it and their running statistics; a residual block and a
     block of attention stay whole. The layers of all towers are drawn independently, as in the
-    uniform crossover of Syswerda (ICGA 1989) with layers as genes.
-
-    Args:
-        first: P parents.
-        second: P parents of the same structure.
-        share: float32 (P,), probability that a layer comes from ``first``.
-        stream: one row a member.
-
-    Raises:
-        ValueError: if the parents are not alike, or something is not of P members.
+    uniform crossover of Syswerda (ICGA 1989) with layers as genes. ``share`` float32 (P,) is the
+    probability that a layer comes from ``first``. ValueError if the parents are not alike, or
+    something is not of P members.
     """
     _check(first, second, share, stream)
     genes = list(_genes(first.layout))

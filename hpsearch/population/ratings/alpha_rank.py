@@ -43,15 +43,8 @@ def alpha_rank_limit(
     A better mutant takes over, a worse one does not, and one that is as good does half the time;
     each of this but for the share ``noise``, which keeps the chain irreducible, as the paper does
     for its Markov-Conley chains. Lower it until the ranking no longer changes. Time grows with S^3
-    and memory with S^2, so rank the strongest few dozen of each side.
-
-    Args:
-        host_payoff: (P, Q) what hosts earn.
-        agent_payoff: (P, Q) what agents earn, ``-host_payoff`` in our game.
-        noise: above 0 and below 1/2.
-
-    Raises:
-        ValueError: if the payoffs are not finite matrices of one shape, or noise is out of range.
+    and memory with S^2, so rank the strongest few dozen of each side. Payoffs are (P, Q), in our
+    game of one size and opposite sign.
     """
     if not 0 < noise < 0.5:
         raise ValueError(f"noise must lie above 0 and below 1/2, got {noise!r}")

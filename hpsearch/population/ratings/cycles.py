@@ -34,12 +34,9 @@ class Cycle:
 def best_response_cycles(payoff: npt.ArrayLike, *, margin: float) -> list[Cycle]:
     """Return every cycle into which alternating best answers lead, strongest first.
 
-    From each host, agents and hosts in turn switch to their best answer, the first one of equals,
-    if that gains more than ``margin``. A pair from which neither side switches is no cycle.
-
-    Args:
-        payoff: (P, Q) what hosts earn, and agents lose.
-        margin: gain below which no player switches, such as twice a standard error.
+    From each host, agents and hosts in turn switch to their best answer by the payoff (P, Q), the
+    first one of equals, if that gains more than ``margin``, such as twice a standard error. A pair
+    from which neither side switches is no cycle.
     """
     matrix = checked_payoff(payoff)
     cycles: dict[tuple[tuple[int, int], ...], Cycle] = {}
@@ -62,13 +59,8 @@ def swap_cycles(
 
     Host a does better than b against x, b better than a against y; agent y holds a down better than
     x does, and x holds b down better than y does. The strength is the least of these four gains,
-    each at the lower end of its interval, and above zero.
-
-    Args:
-        payoff: (P, Q) what hosts earn, and agents lose.
-        errors: (P, Q) standard errors of the payoff, taken as independent, or one for all.
-        confidence: of the intervals of the gains.
-        num_cycles: how many at most.
+    each at the lower end of its interval, and above zero. Standard ``errors`` of the payoff (P, Q)
+    are taken as independent, (P, Q) or one for all.
     """
     matrix = checked_payoff(payoff)
     reach = num_errors(confidence) * np.asarray(errors, dtype=np.float64)
@@ -155,11 +147,8 @@ def cyclic_share_beyond_noise(payoff: npt.ArrayLike, errors: npt.ArrayLike) -> f
     """Return the cyclic share of a payoff's variance, less measurement noise, between 0 and 1.
 
     Independent noise of variance s^2 in a cell adds s^2 (1 - 1/P)(1 - 1/Q) to the cyclic sum of
-    squares and s^2 (1 - 1/PQ) to that around the mean; both are taken off.
-
-    Args:
-        payoff: (P, Q) what hosts earn.
-        errors: (P, Q) standard errors of it, or one for all.
+    squares and s^2 (1 - 1/PQ) to that around the mean; both are taken off. Standard ``errors`` of
+    the payoff (P, Q) are (P, Q) or one for all.
     """
     matrix = checked_payoff(payoff)
     p, q = matrix.shape

@@ -51,8 +51,7 @@ class Equilibrium:
 def max_entropy_equilibrium(payoff: npt.ArrayLike) -> Equilibrium:
     """Return the equilibrium of largest entropy, which is unique, to 1e-8 of the payoff's range.
 
-    Args:
-        payoff: (P, Q) what hosts earn, such as rho.
+    ``payoff`` (P, Q) is what hosts earn, such as rho.
 
     Raises:
         ValueError: if the payoff is not a matrix of finite numbers.
@@ -272,15 +271,8 @@ def nash_averaging(payoff: npt.ArrayLike) -> NashRatings:
 def nash_conv(payoff: npt.ArrayLike, hosts: npt.ArrayLike, agents: npt.ArrayLike) -> float:
     """Return what best answers take from both sides together, in the payoff's unit.
 
-    It is 0 just in an equilibrium (Lanctot et al. 2017, arXiv 1711.00832).
-
-    Args:
-        payoff: (P, Q) what hosts earn.
-        hosts: (P,) how often each host is played.
-        agents: (Q,) how often each agent is played.
-
-    Raises:
-        ValueError: if the payoff is not a finite matrix, or a strategy no distribution over it.
+    It is 0 just in an equilibrium (Lanctot et al. 2017, arXiv 1711.00832). Hosts (P,) and agents
+    (Q,) are played by shares that sum to 1.
     """
     matrix = checked_payoff(payoff)
     host = _strategy("hosts", hosts, matrix.shape[0])

@@ -43,13 +43,9 @@ def by_truncation(
 ) -> list[Replacement]:
     """Return for each member itself, or a child of one of the best.
 
-    Args:
-        named: (R, K) scores on the starts that name parents.
-        fresh: (R, K) scores on other starts.
-        islands: K names.
-        share: of members that are replaced, as in `truncation`.
-        confidence: chance of being better on the fresh starts that a parent needs.
-        rng: picks among the best.
+    ``named`` and ``fresh`` are (R, K) scores on the starts that name parents and on others;
+    ``confidence`` is the chance of being better on the fresh ones that a parent needs. The other
+    arguments are those of `truncation`.
     """
     sources = truncation(mean_scores(named), share, rng, islands=islands)
     return [
@@ -136,16 +132,11 @@ def by_pareto(
     confidence: float,
     rng: np.random.Generator,
 ) -> list[Replacement]:
-    """Return for each member itself, or a child of an undominated one.
+    """Return for each member itself, or a child of one of the best front of its island.
 
-    Args:
-        named: (R, K, M) objectives on the starts that name parents.
-        fresh: (R, K, M) objectives on other starts.
-        islands: K names.
-        share: of members that are replaced, those that NSGA-II would drop first; at least one if
-            above 0.
-        confidence: share of the fresh samples in which the parent must lie in a better front.
-        rng: picks among the best front of the member's island.
+    ``named`` and ``fresh`` are (R, K, M) objectives on the starts that name parents and on others.
+    The ``share`` of members that NSGA-II would drop first is replaced, at least one if above 0;
+    ``confidence`` is the share of fresh samples in which the parent must lie in a better front.
     """
     objectives = named.mean(axis=0)
     num = len(objectives)
