@@ -12,13 +12,7 @@ from hpsearch.analysis.round_robin import HowToPlay, find_players, play_round_ro
 from hpsearch.analysis.standings import standings
 from hpsearch.cli import main
 from hpsearch.population import crossplay as crossplay_module
-from hpsearch.population.crossplay import (
-    agent_banks,
-    crossplay,
-    host_banks,
-    scripted_agents,
-    scripted_hosts,
-)
+from hpsearch.population.crossplay import banks, crossplay, scripted_groups
 from hpsearch.trainers import checkpoint
 from hpsearch.trainers.algorithms import build
 from hpsearch.trainers.match import one_thread
@@ -103,12 +97,12 @@ def test_each_cell_is_that_of_cross_play_itself(capsys, runs, pairs):
     }
     played = crossplay(
         (
-            *scripted_hosts(["random", "all_coord", "zeillinger", "random_pair"]),
-            *host_banks(roles["host"]),
+            *scripted_groups(["random", "all_coord", "zeillinger", "random_pair"]),
+            *banks(roles["host"]),
         ),
         (
-            *scripted_agents(["choose_first", "choose_last", "random"]),
-            *agent_banks(roles["agent"]),
+            *scripted_groups(["choose_first", "choose_last", "random"]),
+            *banks(roles["agent"]),
         ),
         game_config(roles["host"]["dqn"].config),
         num_games=GAMES,

@@ -13,7 +13,7 @@ from hpsearch.cluster.study_dir import final_checkpoint
 from hpsearch.errors import ConflictError, CorruptError
 from hpsearch.game.rules import GameConfig
 from hpsearch.population.best_response import exploit
-from hpsearch.population.crossplay import MAX_COORDINATES, agent_banks, host_banks
+from hpsearch.population.crossplay import MAX_COORDINATES, banks
 from hpsearch.study.records import Trial
 from hpsearch.study.view import StudyView
 from hpsearch.trainers.evaluation import Measurement, Metrics, evaluate, scripted
@@ -128,7 +128,7 @@ def _measure(
         )
         named = {str(number): player for number, player in some.items()}
         opponents = scripted(rules.opponents)
-        for bank in host_banks(named) if role == "host" else agent_banks(named):
+        for bank in banks(named):
             results = evaluate(role, bank.policy, opponents, len(bank.names), how)
             for name, result in zip(bank.names, results, strict=True):
                 yield int(name), result.metrics

@@ -16,7 +16,7 @@ from hpsearch.cluster.records import DonatedCheckpoint, Exploit, Island
 from hpsearch.cluster.resuming import age_of
 from hpsearch.cluster.schedule import CheckpointPolicy
 from hpsearch.game.random import derive_key
-from hpsearch.population.crossplay import Agents, Hosts, crossplay, scripted_agents, scripted_hosts
+from hpsearch.population.crossplay import Group, crossplay, scripted_groups
 from hpsearch.population.fitness import MatchStanding, Places, score
 from hpsearch.population.options import Keep, Perturb, scripted_players
 from hpsearch.population.perturb import explore
@@ -113,12 +113,12 @@ class LocalMatches:
         """Return the lengths of the games of some rows and the panel, (P, Q, G)."""
         trainer, matches, age = self._slots.trainer, island.matches, self._age(rows[0])
         names = tuple(map(str, range(trainer.num_members)))
-        hosts: tuple[Hosts, ...] = scripted_hosts(scripted_players("host", matches.panel))
-        agents: tuple[Agents, ...] = scripted_agents(scripted_players("agent", matches.panel))
+        hosts = scripted_groups(scripted_players("host", matches.panel))
+        agents = scripted_groups(scripted_players("agent", matches.panel))
         if trainer.host is not None:
-            hosts = (Hosts(names, FixedRatePolicy(trainer.host_policy, GREEDY)), *hosts)
+            hosts = (Group(names, FixedRatePolicy(trainer.host_policy, GREEDY)), *hosts)
         if trainer.agent is not None:
-            agents = (Agents(names, FixedRatePolicy(trainer.agent_policy, GREEDY)), *agents)
+            agents = (Group(names, FixedRatePolicy(trainer.agent_policy, GREEDY)), *agents)
         with torch.no_grad():
             played = crossplay(
                 hosts,

@@ -5,21 +5,14 @@ samples of the starts.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Final, cast
+from typing import Final
 
 import numpy as np
 import torch
 
 from hpsearch.game.random import derive_key
 from hpsearch.game.stream import Stream
-from hpsearch.population.crossplay import (
-    CrossPlay,
-    agent_banks,
-    crossplay,
-    host_banks,
-    scripted_agents,
-    scripted_hosts,
-)
+from hpsearch.population.crossplay import banks, crossplay, scripted_groups
 from hpsearch.population.operators.alignment import aligned
 from hpsearch.population.operators.distillation import distilled
 from hpsearch.population.operators.grow import grow
@@ -53,11 +46,10 @@ from hpsearch.population.operators.weights import (
 )
 from hpsearch.population.selection.ranking import chance_better
 from hpsearch.population.statistics import Floats, resampled_rho
-from hpsearch.trainers.config.players import Role
 from hpsearch.trainers.config.weight_layout import POLICY
 from hpsearch.trainers.networks import Network
 from hpsearch.trainers.opponents import SavedPlayer
-from hpsearch.trainers.policies import Policy, ScriptedPolicy
+from hpsearch.trainers.policies import ScriptedPolicy
 from hpsearch.trainers.rollouts import game_config
 
 NUM_LANES: Final = 64
@@ -154,29 +146,24 @@ def _seen(role: str, player: SavedPlayer, seed: int) -> MetPositions:
     """Return positions that a player meets against its panel, playing as in training's games."""
     device = player.net.weights.device
     rate, never = torch.full((1,), player.style.rate, device=device), torch.zeros(1, device=device)
+    is_host = role == "host"
     positions: MetPositions | None = None
     for name in player.config.measured_against()[role]:
-        host, agent = _table(role, player, name)
+        opponent = ScriptedPolicy(name)
         more = visited(
-            cast(Role, role),
-            host,
-            agent,
+            role,
+            player.policy if is_host else opponent,
+            opponent if is_host else player.policy,
             game_config(player.config),
             starts=_stream(device, seed, role, "starts", name).keys,
             num_games=NUM_LANES,
             num_moves=NUM_MOVES,
-            exploration=(rate, never) if role == "host" else (never, rate),
+            exploration=(rate, never) if is_host else (never, rate),
             stream=_stream(device, seed, role, "moves", name),
         )
         positions = more if positions is None else positions + more
     assert positions is not None, "a configuration names opponents of every role that learns"
     return positions
-
-
-def _table(role: str, player: SavedPlayer, opponent: str) -> tuple[Policy, Policy]:
-    if role == "host":
-        return player.policy, ScriptedPolicy(opponent)
-    return ScriptedPolicy(opponent), player.policy
 
 
 def _stream(device: torch.device, seed: int, *purpose: str) -> Stream:
@@ -211,24 +198,19 @@ def chance_stronger(first: ByRole, second: ByRole, *, num_games: int, seed: int)
 
 def _strengths(role: str, players: Mapping[str, SavedPlayer], num_games: int, seed: int) -> Floats:
     """Return the strength of both players in one role, float64 (R, 2)."""
-    moves = _played(role, players, num_games, seed).moves
-    # The same starts are drawn for both roles: they were met from the same ones.
-    rng = np.random.default_rng(derive_key(seed, "birth", "resampling"))
-    log_rho = np.log(resampled_rho(moves, NUM_SAMPLES, rng))
-    strengths: Floats = log_rho.mean(axis=2) if role == "host" else -log_rho.mean(axis=1)
-    return strengths
-
-
-def _played(role: str, players: Mapping[str, SavedPlayer], num_games: int, seed: int) -> CrossPlay:
-    config = players["first"].config
-    opponents = config.measured_against()[role]
-    is_host = role == "host"
-    return crossplay(
-        host_banks(players) if is_host else scripted_hosts(opponents),
-        scripted_agents(opponents) if is_host else agent_banks(players),
+    config, is_host = players["first"].config, role == "host"
+    own, scripted = banks(players), scripted_groups(config.measured_against()[role])
+    played = crossplay(
+        own if is_host else scripted,
+        scripted if is_host else own,
         game_config(config),
         num_games=num_games,
         max_steps=config.evaluation.max_steps,
         split=f"birth {seed}",
         device=torch.device(players["first"].net.weights.device),
     )
+    # The same starts are drawn for both roles: they were met from the same ones.
+    rng = np.random.default_rng(derive_key(seed, "birth", "resampling"))
+    log_rho = np.log(resampled_rho(played.moves, NUM_SAMPLES, rng))
+    strengths: Floats = log_rho.mean(axis=2) if is_host else -log_rho.mean(axis=1)
+    return strengths

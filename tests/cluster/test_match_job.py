@@ -23,13 +23,7 @@ from hpsearch.game.random import derive_key
 from hpsearch.game.rules import HostActionEncoder
 from hpsearch.population import crossplay as crossplay_module
 from hpsearch.population.best_response import measure_response, train_response
-from hpsearch.population.crossplay import (
-    agent_banks,
-    crossplay,
-    host_banks,
-    scripted_agents,
-    scripted_hosts,
-)
+from hpsearch.population.crossplay import banks, crossplay, scripted_groups
 from hpsearch.trainers.opponents import load_player
 from hpsearch.trainers.policies import Position
 from hpsearch.trainers.rollouts import game_config
@@ -94,8 +88,8 @@ def test_a_match_is_the_cross_play_of_its_entrants(study, plan, checkpoints):
     agent = {"b": load_player(checkpoints[2], "agent", CPU)}
     for index, split in enumerate(SPLITS):
         expected = crossplay(
-            (*host_banks({"a": a}), *scripted_hosts(["zeillinger"]), *host_banks({"b": b})),
-            (*scripted_agents(["random"]), *agent_banks(agent), *scripted_agents(["choose_first"])),
+            (*banks({"a": a}), *scripted_groups(["zeillinger"]), *banks({"b": b})),
+            (*scripted_groups(["random"]), *banks(agent), *scripted_groups(["choose_first"])),
             game_config(a.config),
             num_games=NUM_GAMES,
             max_steps=MAX_STEPS,
@@ -298,8 +292,8 @@ def test_responses_are_trained_saved_and_measured(study, plan, checkpoints):
         [saved] = study.match(1).response(role).iterdir()
         players = {role: load_player(pair, role, CPU), other: load_player(saved, other, CPU)}
         played = crossplay(
-            host_banks({"x": players["host"]}),
-            agent_banks({"y": players["agent"]}),
+            banks({"x": players["host"]}),
+            banks({"y": players["agent"]}),
             game_config(players[role].config),
             num_games=NUM_GAMES,
             max_steps=MAX_STEPS,

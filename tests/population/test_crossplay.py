@@ -6,15 +6,7 @@ import pytest
 import torch
 
 from hpsearch.game.rules import GameConfig
-from hpsearch.population.crossplay import (
-    Agents,
-    Hosts,
-    agent_banks,
-    crossplay,
-    host_banks,
-    scripted_agents,
-    scripted_hosts,
-)
+from hpsearch.population.crossplay import Group, banks, crossplay, scripted_groups
 from hpsearch.trainers.algorithms import build
 from hpsearch.trainers.evaluation import (
     Measurement,
@@ -55,13 +47,13 @@ def game(saved) -> GameConfig:
 
 
 @pytest.fixture(scope="module")
-def sides(saved) -> tuple[tuple[Hosts, ...], tuple[Agents, ...]]:
+def sides(saved) -> tuple[tuple[Group, ...], tuple[Group, ...]]:
     hosts = (
-        *scripted_hosts(["zeillinger"]),
-        *host_banks(saved["host"]),
-        *scripted_hosts(["random"]),
+        *scripted_groups(["zeillinger"]),
+        *banks(saved["host"]),
+        *scripted_groups(["random"]),
     )
-    return hosts, (*agent_banks(saved["agent"]), *scripted_agents(["random", "choose_first"]))
+    return hosts, (*banks(saved["agent"]), *scripted_groups(["random", "choose_first"]))
 
 
 def measurement(game: GameConfig) -> Measurement:
@@ -91,7 +83,9 @@ def test_each_cell_is_what_its_players_do_alone(saved, sides, game) -> None:
         for agent in found.agents:
             assert found.cell(host, agent) == (alone | rest)[f"rho/host/{agent}"]
     for agent, one in saved["agent"].items():
-        hosts = {group.names[0]: group.policy for group in scripted_hosts(["zeillinger", "random"])}
+        hosts = {
+            group.names[0]: group.policy for group in scripted_groups(["zeillinger", "random"])
+        }
         alone = evaluate("agent", one.policy, hosts, 1, how)[0].metrics
         for host in hosts:
             assert found.cell(host, agent) == alone[f"rho/agent/{host}"]
@@ -118,7 +112,7 @@ def test_a_split_is_a_set_of_starts(sides, game) -> None:
     assert (play_all(sides, game).moves != play_all(sides, game, split="other").moves).any()
 
 
-@pytest.mark.parametrize("hosts", [(), scripted_hosts(["random", "random"])])
+@pytest.mark.parametrize("hosts", [(), scripted_groups(["random", "random"])])
 def test_names_stand_once(sides, game, hosts) -> None:
     with pytest.raises(ValueError, match="cross-play needs hosts, each name once"):
         play_all((hosts, sides[1]), replace(game))

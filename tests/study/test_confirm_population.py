@@ -14,7 +14,7 @@ from hpsearch.analysis.compare import SPLIT
 from hpsearch.analysis.rematch import rematch
 from hpsearch.cli import main
 from hpsearch.errors import HpsearchError
-from hpsearch.population.crossplay import crossplay, host_banks, scripted_agents, scripted_hosts
+from hpsearch.population.crossplay import banks, crossplay, scripted_groups
 from hpsearch.population.fitness import opponent_weights
 from hpsearch.study.view import open_view
 from hpsearch.trainers.algorithms import build
@@ -80,8 +80,8 @@ def test_strengths_are_those_of_the_games(runs, plain):
     }
     one = next(iter(players.values()))
     played = crossplay(
-        (*host_banks(players), *scripted_hosts(["random", "zeillinger"])),
-        scripted_agents(["random", "choose_first", "choose_last"]),
+        (*banks(players), *scripted_groups(["random", "zeillinger"])),
+        scripted_groups(["random", "choose_first", "choose_last"]),
         game_config(one.config),
         num_games=GAMES,
         max_steps=100,

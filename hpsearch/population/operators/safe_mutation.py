@@ -26,7 +26,6 @@ from hpsearch.population.operators.base import (
     normal,
     scratch,
 )
-from hpsearch.trainers.config.players import Role
 from hpsearch.trainers.networks import Network
 from hpsearch.trainers.policies import Policy, Position, features_of, legal_values, softmax
 
@@ -199,7 +198,7 @@ class MetPositions:
 
 @torch.no_grad()
 def visited(
-    role: Role,
+    role: str,
     host: Policy,
     agent: Policy,
     game: GameConfig,
