@@ -1,24 +1,110 @@
-"""The command line. Reads arguments, calls the rooms, turns their errors into one sentence.
+"""The command line: all commands, and how words become a call of one and errors a sentence.
 
 Exit codes: 0 done, 1 failed, 2 wrong command, 3 wrong file, 4 conflict, 5 database, 6 disk,
 7 damaged file, 8 training failed, 130 interrupted.
 """
 
+import argparse
 import os
 import shlex
 import sys
 import tempfile
 import traceback
-from collections.abc import Sequence
-from pathlib import Path
-from typing import NoReturn
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+from typing import Any, NoReturn
 
-from hpsearch.commands.parser import ParsedCommand, parse
-from hpsearch.errors import INTERRUPTED, DiskError, HpsearchError, is_full, remedy
+from hpsearch import __version__
+from hpsearch.commands.command import Argument, command, runs_option
+from hpsearch.commands.crossplay import crossplay
+from hpsearch.commands.derive import breed, confirm, replay
+from hpsearch.commands.evaluate import evaluate
+from hpsearch.commands.export import export
+from hpsearch.commands.housekeeping import audit, doctor, gc
+from hpsearch.commands.init import init
+from hpsearch.commands.lineage import lineage
+from hpsearch.commands.read import best, ls, status, trials
+from hpsearch.commands.report import report
+from hpsearch.commands.run import cancel, drive, pause, resume, retry, run, stop, submit, tick
+from hpsearch.commands.serve import dashboard, tensorboard
+from hpsearch.commands.train import checkpoint, train
+from hpsearch.commands.validate import validate
+from hpsearch.errors import (
+    INTERRUPTED,
+    DiskError,
+    HpsearchError,
+    UsageError,
+    is_full,
+    remedy,
+    unknown_name,
+)
 from hpsearch.printable import printable_streams
 
-_TRAINING = ("run", "submit", "resume", "retry", "tick", "drive")
+SHELLS = ("bash", "zsh", "fish", "tcsh")
+TRAINING = ("run", "submit", "resume", "retry", "tick", "drive")
 """commands that let trials of a study train"""
+SEVERAL = ("overrides", "players", "studies")
+"""arguments of which a command takes several"""
+EPILOG = """\
+examples:
+  hpsearch init my_study.yaml              a study to begin with, every key explained
+  hpsearch run studies/quickstart.yaml     run a study, or go on with it after Ctrl-C
+  hpsearch submit studies/quickstart.yaml  the same, and go home
+  hpsearch status quickstart --watch       how far it is
+  hpsearch ls                              all studies here
+  hpsearch best quickstart --json          the best configuration, for a program
+  hpsearch confirm quickstart              whether the best was lucky, on seeds held out
+  hpsearch report quickstart               everything to look at, as one page
+  hpsearch dashboard quickstart            the same study in Optuna's dashboard
+  hpsearch export quickstart -o best/      policy, weights, configuration and measures of the best
+  hpsearch breed quickstart other          a population of the best of both
+  hpsearch train studies/trainers/ppo_20x3.yaml    one trainer without a study
+  hpsearch evaluate runs/ppo_20x3          everything that can be measured of a player
+  hpsearch crossplay quickstart runs/ppo_20x3      how strong several players are
+
+STUDY is a study file or the name of a study that was started under --runs.
+hpsearch alone prints this help, with exit code 2: nothing was done.
+exit codes: 0 done, 1 failed, 2 wrong command, 3 wrong file, 4 conflict, 5 database, 6 disk,
+7 damaged file, 8 training failed, 130 interrupted"""
+
+
+@command(
+    "print a script by which a shell completes commands, options, files and studies",
+    Argument(("shell",), {"choices": SHELLS, "metavar": "SHELL", "help": ", ".join(SHELLS)}),
+    examples=[
+        "bash > ~/.local/share/bash-completion/completions/hpsearch",
+        "zsh > ~/.zfunc/_hpsearch",
+    ],
+)
+def completion(shell: str) -> int:
+    """Print the script; it is here because it holds all commands."""
+    from hpsearch.commands.completion import completion_script
+
+    print(completion_script(build_parser(), shell))
+    return 0
+
+
+COMMANDS = {
+    "begin": (init, validate, doctor, completion),
+    "run": (run, submit, pause, resume, stop, cancel, retry, breed, train),
+    "look": (ls, status, trials, best, lineage, dashboard, tensorboard),
+    "compare": (confirm, replay, crossplay, evaluate),
+    "take away": (export, report),
+    "plumbing": (gc, audit, checkpoint, drive, tick),
+}
+"""all commands, by the group in which the help lists them"""
+NAMES = tuple(listed.name for listed in chain.from_iterable(COMMANDS.values()))
+
+
+@dataclass(frozen=True)
+class ParsedCommand:
+    """A call that is ready to be made."""
+
+    name: str
+    arguments: dict[str, Any]
+    function: Callable[..., int]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -34,11 +120,11 @@ def _run(arguments: Sequence[str] | None) -> int:
     # What is written is the user's alone; jobs inherit it, those of a cluster too.
     os.umask(0o077)
     try:
-        command = parse(arguments)
-        return command.call()
+        parsed = parse(arguments)
+        return parsed.function(**parsed.arguments)
     except HpsearchError as error:
         print(f"hpsearch: {error}", file=sys.stderr)
-        return _after_full_disk(command) if is_full(error) else error.exit_code
+        return _after_full_disk(parsed) if is_full(error) else error.exit_code
     except KeyboardInterrupt:
         print("hpsearch: interrupted", file=sys.stderr)
         return INTERRUPTED
@@ -53,23 +139,22 @@ def _run(arguments: Sequence[str] | None) -> int:
             f"{remedy(error)}, then run the same command again",
             file=sys.stderr,
         )
-        return _after_full_disk(command) if is_full(error) else DiskError.exit_code
+        return _after_full_disk(parsed) if is_full(error) else DiskError.exit_code
     except Exception as error:
         if is_full(error):  # of a library that raises errors of its own
             print(f"hpsearch: the disk is full ({error}); free some space", file=sys.stderr)
-            return _after_full_disk(command)
+            return _after_full_disk(parsed)
         # The last resort: a fault of ours. The user gets a sentence, we get the traceback.
         return _report_fault(error)
 
 
-def _after_full_disk(command: ParsedCommand) -> int:
+def _after_full_disk(parsed: ParsedCommand) -> int:
     """Say how trials go on that failed of a full disk, if the command let any train."""
-    if command.name in _TRAINING:
-        study, runs = command.arguments["study"], command.arguments["runs"]
-        where = "" if runs == Path("runs") else f" --runs {shlex.quote(str(runs))}"
+    if parsed.name in TRAINING:
+        study, runs = parsed.arguments["study"], parsed.arguments["runs"]
         print(
             "hpsearch: trials that failed because the disk was full are tried again by: "
-            f"hpsearch retry {shlex.quote(study)} --kind disk{where}",
+            f"hpsearch retry {shlex.quote(study)} --kind disk{runs_option(runs)}",
             file=sys.stderr,
         )
     return DiskError.exit_code
@@ -90,6 +175,83 @@ def _report_fault(error: Exception) -> int:
         file=sys.stderr,
     )
     return HpsearchError.exit_code
+
+
+def parse(arguments: Sequence[str] | None) -> ParsedCommand:
+    """Read the words of a command line, ``sys.argv`` where None are given.
+
+    Raises:
+        UsageError: if there is no such command.
+        SystemExit: of argparse, after help and after a wrong argument.
+    """
+    parser = build_parser()
+    words = sys.argv[1:] if arguments is None else arguments
+    name = next((word for word in words if not word.startswith("-")), None)
+    if name is not None and name not in NAMES:  # argparse would not say which one was meant
+        raise UsageError(unknown_name("command", name, NAMES))
+    options, others = parser.parse_known_args(words)
+    values = vars(options)
+    if name is None:
+        return ParsedCommand("", {}, partial(_no_command, parser))
+    # argparse by itself finds no more of several that come after an option.
+    several: list[str] | None = next((values[key] for key in SEVERAL if key in values), None)
+    if several is not None and not any(other.startswith("-") for other in others):
+        several += others
+    elif others:
+        parser.error(f"unrecognized arguments: {' '.join(others)}")
+    return ParsedCommand(name, values, values.pop("function"))
+
+
+def _no_command(parser: argparse.ArgumentParser) -> int:
+    """Print the help; like git, with an exit code that tells programs that nothing was done."""
+    parser.print_help()
+    return UsageError.exit_code
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the parser of all commands."""
+    parser = argparse.ArgumentParser(
+        prog="hpsearch",
+        description="Search hyperparameters of players of the polyhedral game.",
+        epilog=EPILOG,
+        formatter_class=GroupedHelp,
+    )
+    parser.add_argument("--version", action="version", version=f"hpsearch {__version__}")
+    added = parser.add_subparsers(title="commands", metavar="COMMAND")
+    for listed in chain.from_iterable(COMMANDS.values()):
+        lines = "".join(
+            f"\n  hpsearch {listed.name} {words}".rstrip(" ") for words in listed.examples
+        )
+        own = added.add_parser(
+            listed.name,
+            help=listed.summary,
+            description=f"{listed.summary[0].upper()}{listed.summary[1:]}.",
+            epilog=f"{'examples' if len(listed.examples) > 1 else 'example'}:{lines}",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        listed.add_arguments(own)
+        own.set_defaults(function=listed.function)
+    return parser
+
+
+class GroupedHelp(argparse.RawDescriptionHelpFormatter):
+    """Lists the commands in groups; argparse alone puts all thirty in one list."""
+
+    def _format_action(self, action: argparse.Action) -> str:
+        if not isinstance(action, argparse._SubParsersAction):
+            return super()._format_action(action)
+        lines = {line.dest: line for line in action._get_subactions()}
+        # argparse measures the names without the indentation that they get.
+        self._action_max_length += self._indent_increment
+        text = ""
+        for title, commands in COMMANDS.items():
+            text += f"{'':{self._current_indent}}{title}:\n"
+            self._indent()
+            text += "".join(
+                super(GroupedHelp, self)._format_action(lines[listed.name]) for listed in commands
+            )
+            self._dedent()
+        return text
 
 
 def entry() -> NoReturn:

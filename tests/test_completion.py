@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from cli_tools import hpsearch
 
+from hpsearch.cli import build_parser
 from hpsearch.commands.completion import BY_METAVAR
-from hpsearch.commands.parser import build_parser
 
 SHELLS = ("bash", "zsh", "fish", "tcsh")
 

@@ -17,7 +17,7 @@ from hpsearch import yaml_file
 from hpsearch.cluster.executor import JobStatus, SubmissionRefusedError
 from hpsearch.cluster.records import DeviceReport
 from hpsearch.cluster.study_dir import StudyDir
-from hpsearch.commands.doctor import doctor, summary
+from hpsearch.commands.housekeeping import doctor, findings_text
 from hpsearch.doctor import machine, preflight
 from hpsearch.doctor.finding import Finding, has_error
 from hpsearch.doctor.preflight import examine_all
@@ -141,7 +141,7 @@ def write_profile(place, **changes):
 def test_a_healthy_machine_is_well(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", str(tmp_path))  # no squeue
-    assert doctor(None, Path("runs"), as_json=True) == 0
+    assert doctor.function(None, Path("runs"), as_json=True) == 0
     findings = json.loads(capsys.readouterr().out)
     assert all(finding.keys() == {"name", "level", "sentence"} for finding in findings)
     assert {finding["level"] for finding in findings} <= {"ok", "skipped", "warning"}
@@ -152,7 +152,7 @@ def test_a_healthy_machine_is_well(tmp_path, monkeypatch, capsys):
 
 def test_people_read_a_line_a_check_and_a_summary(place, capsys):
     write_study(place, {"storage": "env:NO_SUCH_VARIABLE"})
-    assert doctor("study.yaml", Path("runs"), as_json=False) == 1
+    assert doctor.function("study.yaml", Path("runs"), as_json=False) == 1
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("✓ Python")
     assert [line for line in lines if line.startswith("✗ database")]
@@ -169,7 +169,7 @@ def test_people_read_a_line_a_check_and_a_summary(place, capsys):
     ],
 )
 def test_the_summary_counts(given, text):
-    assert summary([Finding("x", level, "y") for level in given]) == text
+    assert findings_text([Finding("x", level, "y") for level in given]) == text
 
 
 @pytest.mark.slow
@@ -179,8 +179,8 @@ def test_a_job_is_tried_while_nothing_heavy_is_imported_here(place):
     script = """
 import sys
 from pathlib import Path
-from hpsearch.commands.doctor import doctor
-doctor("study.yaml", Path("runs"), as_json=False)
+from hpsearch.commands.housekeeping import doctor
+doctor.function("study.yaml", Path("runs"), as_json=False)
 print(sorted({"torch", "numba"} & set(sys.modules)), file=sys.stderr)
 """
     done = subprocess.run(

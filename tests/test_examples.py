@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from hpsearch.cli import build_parser, parse
 from hpsearch.cluster.failures import KINDS
-from hpsearch.commands.parser import build_parser, parse
 from hpsearch.study.templates import TEMPLATES
 
 ROOT = Path(__file__).parent.parent

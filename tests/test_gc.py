@@ -9,7 +9,7 @@ from cli_tools import Run, hpsearch, newest_step, read, write_study, write_train
 
 from hpsearch.cluster.garbage import KINDS
 from hpsearch.cluster.study_dir import StudyDir
-from hpsearch.commands.gc import _ended, gc, size_text
+from hpsearch.commands.housekeeping import ended_trials, gc, size_text
 from hpsearch.study.events import Event
 from hpsearch.study.state import StudyState
 from hpsearch.study.view import StudyView
@@ -30,7 +30,7 @@ def collect(folder: Path, capsys, *, dry_run=False, traces=False) -> dict:
     """Return what `gc --json` prints of the study in a folder."""
     capsys.readouterr()
     options = {"dry_run": dry_run, "traces": traces, "as_json": True}
-    assert gc("tiny", folder / "runs", **options) == 0
+    assert gc.function("tiny", folder / "runs", **options) == 0
     return json.loads(capsys.readouterr().out)
 
 
@@ -102,7 +102,7 @@ def test_people_see_a_table(tmp_path, capsys, monkeypatch):
     hpsearch(tmp_path, "run", "study.yaml", "--no-export")
     texts = []
     for dry_run in (True, False, False):
-        gc("tiny", Path("runs"), dry_run=dry_run, traces=False, as_json=False)
+        gc.function("tiny", Path("runs"), dry_run=dry_run, traces=False, as_json=False)
         texts.append(capsys.readouterr().out)
     words = [[line.split() for line in text.splitlines()] for text in texts]
     assert words[0][0] == ["kind", "count", "size", "bytes"]
@@ -127,7 +127,7 @@ def test_sizes_are_readable(size, text):
     assert size_text(size) == text
 
 
-def test_events_tell_what_has_ended():
+def test_events_tell_what_hasended_trials():
     """Four trials: one ended in each way, one trains on, in a job that was never confirmed."""
     state = StudyState()
     happened = [("asked", n, None, {"params": {}}) for n in range(4)]
@@ -139,12 +139,12 @@ def test_events_tell_what_has_ended():
         told = {"state": how, "value": None, "metrics": {}, "failure": None, "message": ""}
         happened.append(("told", number, None, told))
     state.apply(_events(happened))
-    now = _ended(_view(state))
+    now = ended_trials(_view(state))
     assert (now.finished, now.given_up, now.jobs) == ((0,), (1, 2), ())
     assert now.live_ids == {"77_0", None}
 
     state.apply(_events([("job_ended", None, "00001", {})]))
-    later = _ended(_view(state))
+    later = ended_trials(_view(state))
     assert (later.jobs, later.live_ids) == (("00001",), {None})
 
 

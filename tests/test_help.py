@@ -3,13 +3,11 @@
 import re
 from inspect import signature
 from itertools import chain
-from pkgutil import resolve_name
 
 import pytest
 from cli_tools import hpsearch
 
-from hpsearch.cli import main
-from hpsearch.commands.parser import COMMANDS, NAMES, build_parser
+from hpsearch.cli import COMMANDS, NAMES, build_parser, main
 
 
 def groups_of(text: str) -> dict[str, list[str]]:
@@ -74,6 +72,5 @@ def test_a_command_like_none_lists_all(capsys):
 def test_a_command_is_a_function_of_its_arguments():
     parsers = next(action.choices for action in build_parser()._actions if action.choices)
     for name, parser in parsers.items():
-        command = parser.get_default("command")
-        given = {action.dest for action in parser._actions} - {"help"} | command.fixed.keys()
-        assert set(signature(resolve_name(command.place)).parameters) == given, name
+        given = {action.dest for action in parser._actions} - {"help"}
+        assert set(signature(parser.get_default("function")).parameters) == given, name

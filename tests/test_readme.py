@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from hpsearch.commands.parser import build_parser
+from hpsearch.cli import build_parser
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted(

@@ -23,7 +23,7 @@ from cli_tools import (
 )
 
 from hpsearch.commands import driving
-from hpsearch.commands.submit import request
+from hpsearch.commands.run import pause
 from hpsearch.errors import UsageError
 
 ENDLESS = {"steps": 10**7, "evaluation/interval": 20, "checkpoint/interval": 100}
@@ -203,7 +203,7 @@ def test_what_was_refused_is_not_done_later(submitted, monkeypatch) -> None:
     monkeypatch.chdir(folder)
     monkeypatch.setattr(driving, "build_executor", silent)
     with pytest.raises(UsageError):
-        request("tiny", Path("runs"), "pause")
+        pause.function("tiny", Path("runs"))
     assert not list(Path("runs/tiny/requests").glob("*.json"))
 
 

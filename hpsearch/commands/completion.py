@@ -1,4 +1,4 @@
-"""hpsearch completion: a script by which a shell completes our commands, by shtab.
+"""The script by which a shell completes our commands, made by shtab.
 
 The script holds all that is completed, so that pressing the key starts no Python. What an argument
 takes is told by its metavar.
@@ -9,8 +9,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import shtab
-
-from hpsearch.commands.parser import build_parser
 
 STUDIES: dict[str, Any] = {
     "bash": "_hpsearch_study_files",
@@ -63,14 +61,12 @@ BY_METAVAR: dict[str, Any] = {
 }
 
 
-def completion(shell: str) -> int:
-    """Print the script of one shell."""
-    parser = build_parser()
+def completion_script(parser: argparse.ArgumentParser, shell: str) -> str:
     for action in _actions(parser):
         if isinstance(action.metavar, str) and action.metavar in BY_METAVAR:
             action.complete = BY_METAVAR[action.metavar]  # type: ignore[attr-defined]  # as shtab asks
-    print(shtab.complete(parser, shell))
-    return 0
+    script: str = shtab.complete(parser, shell)
+    return script
 
 
 def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:

@@ -1,24 +1,79 @@
 """hpsearch crossplay: who is how strong among players that all meet each other."""
 
 import json
+from argparse import BooleanOptionalAction
 from collections.abc import Sequence
 from pathlib import Path
-
-import torch
+from typing import TYPE_CHECKING
 
 from hpsearch import files
-from hpsearch.analysis.pictures import PICTURES, check_matplotlib
-from hpsearch.analysis.round_robin import HowToPlay, find_players, play_round_robin
-from hpsearch.analysis.standings import csv_text, plain_standings, standings
-from hpsearch.analysis.standings_text import WIDTH, print_standings, write_matrix
+from hpsearch.commands.command import (
+    JSON,
+    RUNS,
+    Argument,
+    argument,
+    check_output,
+    command,
+    count,
+    flag,
+    option,
+    positive,
+)
 from hpsearch.errors import UsageError
-from hpsearch.terminal import Terminal
 
-DATA = (".csv", ".json")
+if TYPE_CHECKING:
+    import torch
+
 MIN_GAMES = 2
 """of a pair, without which nothing is known of its noise"""
 
 
+@command(
+    "every host against every agent: a matrix, ratings, cycles",
+    argument(
+        "players",
+        "PLAYER",
+        "study (its best trials), checkpoint, folder of a run or a trial (its newest checkpoint), "
+        "or name of a scripted player",
+        count="+",
+    ),
+    RUNS,
+    option(
+        "--top K", "trials of a study, of each role that learns; default: 3", positive, default=3
+    ),
+    Argument(
+        ("--panel",),
+        {
+            "action": BooleanOptionalAction,
+            "default": True,
+            "help": "let the scripted players play too, on both sides; default: yes",
+        },
+    ),
+    option(
+        "--games N",
+        "games a pair, from the same starts for all; default: 1000",
+        positive,
+        default=1000,
+    ),
+    option("--seed N", "of the starts; default: 0", count, default=0),
+    (
+        Argument(
+            ("--greedy",),
+            {
+                "dest": "sampled",
+                "action": "store_false",
+                "default": False,
+                "help": "learned players play what they hold best; the default",
+            },
+        ),
+        flag("--sampled", "they draw moves as often as evaluation.er of their configuration says"),
+    ),
+    option("--device", "default: a GPU if any", choices=("auto", "cpu", "cuda"), default="auto"),
+    flag("--intervals", "print the matrix with its 95 %% intervals"),
+    option("-o --output FILE", "write the matrix: .png, .svg or .pdf, .csv, or .json", Path),
+    JSON,
+    examples=["quickstart runs/ppo_20x3 zeillinger --top 5 -o matrix.svg"],
+)
 def crossplay(
     players: Sequence[str],
     runs: Path,
@@ -33,24 +88,15 @@ def crossplay(
     output: Path | None,
     as_json: bool,
 ) -> int:
-    """Let all hosts play all agents, rate them, and print what was found.
+    """Let all hosts play all agents, rate them, and print what came out."""
+    from hpsearch.analysis.round_robin import HowToPlay, find_players, play_round_robin
+    from hpsearch.analysis.standings import csv_text, plain_standings, standings
+    from hpsearch.analysis.standings_text import WIDTH, print_standings, write_matrix
+    from hpsearch.terminal import Terminal
 
-    Args:
-        players: studies, checkpoints, folders of runs and trials, and names of scripted players.
-        runs: the folder of the studies.
-        top: how many trials of a study play, of each role that learns.
-        panel: whether the scripted panel plays on both sides too.
-        games: of each pair.
-        seed: of the starts, and of what is drawn.
-        sampled: whether learned players draw their moves.
-        device: cpu, cuda, or auto: a GPU where there is one.
-        intervals: whether the matrix is printed with its intervals.
-        output: where to write the matrix: a picture, .csv or .json; None writes none.
-        as_json: print plain data instead of tables.
-    """
     if games < MIN_GAMES:
         raise UsageError(f"--games must be at least {MIN_GAMES}, got {games}")
-    _check_output(output)
+    check_output(output, "the matrix", (".csv", ".json"))
     how = HowToPlay(games, seed, sampled, _device(device))
     entrants = find_players(players, runs, top=top, panel=panel, device=how.device)
     measured = standings(play_round_robin(entrants, how), seed)
@@ -58,10 +104,8 @@ def crossplay(
     if as_json:
         print(json.dumps(plain, indent=1))
     else:
-        terminal = Terminal()
-        width = terminal.width if terminal.is_terminal else None
-        console = Terminal(width=WIDTH)
-        print_standings(console, measured, intervals=intervals, width=width)
+        width = Terminal().width if Terminal().is_terminal else None
+        print_standings(Terminal(width=WIDTH), measured, intervals=intervals, width=width)
     if output is not None and output.suffix == ".json":
         files.write_json(output, plain)
     elif output is not None and output.suffix == ".csv":
@@ -71,19 +115,9 @@ def crossplay(
     return 0
 
 
-def _check_output(path: Path | None) -> None:
-    """Refuse what could not be written, before anything is played."""
-    if path is None or path.suffix in DATA:
-        return
-    if path.suffix not in PICTURES:
-        raise UsageError(
-            f"the matrix is drawn as one of {', '.join(PICTURES)} or written as one of "
-            f"{', '.join(DATA)}, got {str(path)!r}; change the file's name"
-        )
-    check_matplotlib("write the matrix as .csv or .json")
+def _device(name: str) -> "torch.device":
+    import torch
 
-
-def _device(name: str) -> torch.device:
     if name == "cuda" and not torch.cuda.is_available():
         raise UsageError(
             "--device is cuda, but torch finds no CUDA device on this machine; leave it out"

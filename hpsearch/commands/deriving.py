@@ -1,51 +1,67 @@
-"""Training a study that is made of another one: here or by a driver, begun or gone on with."""
+"""Studies that are made of another one: begun or gone on with, and trained here or by a driver."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
 
+from hpsearch.analysis.candidates import Candidate, all_candidates, best_candidates
+from hpsearch.analysis.lineage import Ancestry, num_mixed, schedule_of
 from hpsearch.cluster.study_dir import StudyDir
+from hpsearch.commands.background import leave_to_driver
+from hpsearch.commands.command import runs_option
 from hpsearch.commands.driving import broken
-from hpsearch.commands.find import runs_option
-from hpsearch.commands.run import drive_here
-from hpsearch.commands.submit import leave_to_driver
-from hpsearch.errors import INTERRUPTED, ConflictError, HpsearchError
+from hpsearch.commands.foreground import drive_here
+from hpsearch.errors import INTERRUPTED, ConflictError, HpsearchError, UsageError
+from hpsearch.study.bred import BRED, MEMBERS, Numbers, write_bred
+from hpsearch.study.derived import (
+    CONFIRM_SUFFIX,
+    CONFIRMATION,
+    REPLAY,
+    begun_derived,
+    configurations,
+    derived_name,
+    key,
+    num_seeds,
+    population_of,
+    with_more_seeds,
+    write_confirmation,
+    write_replay,
+)
 from hpsearch.study.records import COMPLETE
 from hpsearch.study.spec import Study
 from hpsearch.study.state import FAILED, FINISHED
 from hpsearch.study.view import StudyView, open_view
 from hpsearch.terminal import say
 
-
-@dataclass(frozen=True)
-class HowToTrain:
-    """How a derived study is trained."""
-
-    runs: Path
-    """the folder of the studies' folders"""
-    again: str
-    """the command that goes on, and compares when all is trained"""
-    submit: bool
-    """whether a driver without a terminal trains"""
-    console: Console
-    """shows how far it is"""
+TOP = 5
+SEEDS = 5
+MIN_SEEDS = 2
+"""members of a population at least"""
+MIN_MEMBERS = 2
 
 
-def trained(study: Study, folder: StudyDir, how: HowToTrain) -> StudyView | int:
-    """Train what has not been trained; return how the study is then, or the exit code."""
-    before = open_view(study.spec.name, how.runs) if folder.spec.exists() else None
+def trained(
+    study: Study, runs: Path, console: Console, *, again: str, submit: bool
+) -> StudyView | int:
+    """Train what has not been trained; return how the study is then, or the exit code.
+
+    The command ``again`` goes on, and compares when all is trained; with ``submit`` a driver
+    without a terminal trains.
+    """
+    folder = StudyDir((runs / study.spec.name).absolute())
+    before = open_view(study.spec.name, runs) if folder.spec.exists() else None
     if before is not None:
-        refuse_driven(before, how.runs)
+        refuse_driven(before, runs)
     if before is not None and _is_trained(before, study):
         after = before
-    elif how.submit and leave_to_driver(study, folder, how.runs):
-        print(f"when it has finished, compare with: {how.again}")
+    elif submit and leave_to_driver(study, folder, runs):
+        print(f"when it has finished, compare with: {again}")
         return 0
-    elif how.submit:
-        after = open_view(study.spec.name, how.runs)
+    elif submit:
+        after = open_view(study.spec.name, runs)
     else:
-        driven = drive_here(study, how.runs, how.console, again=how.again)
+        driven = drive_here(study, runs, console, again=again)
         if driven is None:
             return INTERRUPTED
         after = driven
@@ -54,11 +70,6 @@ def trained(study: Study, folder: StudyDir, how: HowToTrain) -> StudyView | int:
 
 
 def refuse_driven(view: StudyView, runs: Path) -> None:
-    """Refuse a study that is trained already.
-
-    Raises:
-        ConflictError: if a driver holds it.
-    """
     if view.is_driven:
         name = view.study.spec.name
         look = f"hpsearch status {name} --watch{runs_option(runs)}"
@@ -74,11 +85,7 @@ def _is_trained(view: StudyView, study: Study) -> bool:
 
 
 def _say_what_is_missing(view: StudyView) -> None:
-    """Say why trainings are missing.
-
-    Raises:
-        HpsearchError: if nothing can be compared.
-    """
+    """Say why trainings are missing; refuse to go on where nothing can be compared."""
     status, name = view.state.status, view.study.spec.name
     if not view.state.told(COMPLETE):
         if status == FAILED:
@@ -88,3 +95,158 @@ def _say_what_is_missing(view: StudyView) -> None:
         say(f"{broken(view)}")
     elif status != FINISHED:
         say(f"{name} is {status}; compared is what has finished")
+
+
+def say_what_goes_on(view: StudyView) -> None:
+    if view.state.unfinished():
+        say(
+            f"{view.study.spec.name} is {view.status}: what has finished so far is confirmed, "
+            f"{sum(trial.trains for trial in view.state.told(COMPLETE))} of "
+            f"{view.study.spec.budget.trials} trials"
+        )
+
+
+def confirmation_study(view: StudyView, runs: Path, top: int | None, seeds: int | None) -> Study:
+    """Return the study that trains the ``top`` best again, on ``seeds`` seeds each.
+
+    It is the one that was begun, if it fits; None stands for as many as that has, or five.
+    """
+    name = view.study.spec.name
+    folder = StudyDir((runs / derived_name(name, CONFIRM_SUFFIX, "confirmed")).absolute())
+    begun = begun_derived(folder, CONFIRMATION)
+    chosen = best_candidates(view, top or TOP)
+    if begun is None or not folder.spec.exists():  # it was written and never driven
+        if len(chosen) < (top or TOP):
+            say(f"{name} has only {len(chosen)} different configurations that have finished")
+        values = [candidate.values for candidate in chosen]
+        return write_confirmation(view.study, values, seeds or SEEDS, folder)
+    _check_chosen(view, begun, chosen, top)
+    if seeds is not None and seeds < num_seeds(begun):
+        say(f"{begun.spec.name} goes on with the {num_seeds(begun)} seeds of each that were begun")
+    elif seeds is not None and seeds > num_seeds(begun):
+        return with_more_seeds(begun, seeds, folder, name)
+    return begun
+
+
+def _check_chosen(
+    view: StudyView, begun: Study, chosen: Sequence[Candidate], top: int | None
+) -> None:
+    """Refuse another set of configurations, where one was asked for; else say that it is older."""
+    listed = {key(values) for values in configurations(begun)}
+    best = best_candidates(view, top or len(listed))
+    if listed == {candidate.key for candidate in best}:
+        return
+    numbers = ", ".join(str(candidate.trial.number) for candidate in compared(view, begun))
+    if top is None:
+        say(f"the best of {view.study.spec.name} are others by now; compared are trials {numbers}")
+        return
+    asked = ", ".join(str(candidate.trial.number) for candidate in chosen)
+    raise ConflictError(
+        f"{begun.spec.name} compares trials {numbers} and cannot change to {asked}; leave out "
+        f"--top to go on with them, or compare others by a study of your own: copy {begun.path} "
+        "under another name, change its name and its configurations, and run it"
+    )
+
+
+def compared(view: StudyView, study: Study) -> list[Candidate]:
+    """Return the candidates whose configurations a study trains again."""
+    known = {candidate.key: candidate for candidate in all_candidates(view)}
+    keys = [key(values) for values in configurations(study)]
+    if not known.keys() >= set(keys):
+        raise ConflictError(
+            f"{study.path} lists configurations that no finished trial of {view.study.spec.name} "
+            "has; run it by its own name, or undo the change"
+        )
+    return [known[key] for key in keys]
+
+
+def replayed_trial(view: StudyView, ancestry: Ancestry, asked: int | None) -> int:
+    """Return whose schedule it is: that of the trial that was asked for, or of the champion."""
+    trial = ancestry.champion if asked is None else asked
+    if trial is None:
+        name = view.study.spec.name
+        raise HpsearchError(
+            f"no match of {name} has been judged yet, so it has no champion; look at it with: "
+            f"hpsearch status {name}"
+        )
+    trained = [relative.trial for relative in ancestry.line(trial) if relative.has_trained]
+    if trained[-1] != trial:
+        say(
+            f"trial {trial} was made of others when training was over, which is no part of a "
+            f"schedule; replayed is the last one of its line that trained, trial {trained[-1]}"
+        )
+    return trained[-1]
+
+
+def replay_study(
+    view: StudyView, ancestry: Ancestry, trial: int, runs: Path, seeds: int | None
+) -> Study:
+    """Return the study that trains a schedule: what was begun, if it fits what is asked for."""
+    if seeds is not None and seeds < MIN_SEEDS:
+        raise UsageError(
+            f"one seed tells nothing of the spread over seeds; give --seeds {MIN_SEEDS} or more"
+        )
+    schedule = schedule_of(view, ancestry, trial)
+    name = derived_name(view.study.spec.name, f"-replay-{trial}", "replayed")
+    folder = StudyDir((runs / name).absolute())
+    begun = begun_derived(folder, REPLAY)
+    if begun is None:
+        mixed = num_mixed(ancestry, trial)
+        if mixed:
+            say(
+                f"in {mixed} of the {len(ancestry.line(trial))} intervals that led to trial "
+                f"{trial} an operator had changed its weights, which is no part of the schedule"
+            )
+        return write_replay(view.study, trial, schedule, seeds or SEEDS, folder)
+    options = population_of(begun)
+    assert options is not None, "it is a replay"
+    if seeds not in (None, options.members):
+        raise ConflictError(
+            f"{begun.spec.name} trains {options.members} seeds and cannot change to "
+            f"{seeds}; leave out --seeds to go on with them, or copy {begun.path} under "
+            "another name, change its name and its members, and run it"
+        )
+    return begun
+
+
+def bred_study(views: Sequence[StudyView], folder: StudyDir, numbers: Numbers) -> Study:
+    """Return the study that breeds: what was begun, if it fits what is asked for."""
+    from hpsearch.analysis.players import choose_founders  # it loads torch
+
+    begun = begun_derived(folder, BRED)
+    if begun is not None:
+        _check_begun(begun, views, numbers)
+        return begun
+    members = max(MEMBERS, len(views)) if numbers.members is None else numbers.members
+    if members < max(MIN_MEMBERS, len(views)):
+        raise UsageError(
+            f"--members must be at least {max(MIN_MEMBERS, len(views))}, one for each study and "
+            f"two in all, but is {members}"
+        )
+    if numbers.trials is not None and numbers.trials < members:
+        raise UsageError(
+            f"--trials must be at least --members, {members}, an interval of each, but is "
+            f"{numbers.trials}"
+        )
+    founders = choose_founders(views, members)
+    return write_bred(folder, [view.study for view in views], founders, numbers)
+
+
+def _check_begun(begun: Study, views: Sequence[StudyView], numbers: Numbers) -> None:
+    """Refuse to go on with a population of other founders, or of other numbers."""
+    options, name = begun.spec.population, begun.spec.name
+    assert options is not None, "it has founders"
+    folders = {view.folder.root for view in views}
+    of_others = folders != {Path(place).parents[3] for place in options.founders}
+    known = {
+        "--members": (numbers.members, options.members),
+        "--interval": (numbers.interval, options.interval),
+        "--trials": (numbers.trials, begun.spec.budget.trials),
+        "--seed": (numbers.seed, begun.spec.seed),
+    }
+    other = [f"{key} {has}" for key, (asked, has) in known.items() if asked not in (None, has)]
+    if of_others or other:
+        what = "breeds the best of other studies" if of_others else f"has {', '.join(other)}"
+        raise ConflictError(
+            f"{name} {what}; go on with it by: hpsearch run {name}, or give --name another name"
+        )

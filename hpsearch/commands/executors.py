@@ -20,12 +20,7 @@ LOCAL_PILOT_SECONDS = 10.0
 
 
 def build_executor(study: Study, folder: StudyDir) -> Executor:
-    """Return what runs the jobs of a study.
-
-    Raises:
-        ConfigError: if the cluster's profile is wrong.
-        UsageError: if the study wants SLURM and this machine has none.
-    """
+    """Return what runs the jobs of a study, if this machine has it."""
     withheld = secret_variables(study.spec)
     match study.spec.executor:
         case LocalOptions() as options:
@@ -54,11 +49,9 @@ def gpu_share(study: Study) -> GpuShare:
 def check_submission(study: Study, folder: StudyDir, *, with_driver: bool) -> None:
     """Make sure, before anything is begun, that the jobs of a study would be taken.
 
-    Of a cluster the scheduler is asked; this machine must have the GPUs that a job wants. Fewer
-    than all jobs together want are told of.
-
-    ``with_driver`` says whether the driver is to be one of them. Limits on what may wait are left
-    to the driver, which tries again.
+    A cluster's scheduler is asked; this machine must have the GPUs that a job wants, and if it has
+    fewer than all jobs together want, that is said. ``with_driver`` tells whether the driver is one
+    of the jobs. Limits on what may wait are left to the driver, which tries again.
 
     Raises:
         ConfigError: if the cluster's profile is wrong.
@@ -73,11 +66,11 @@ def check_submission(study: Study, folder: StudyDir, *, with_driver: bool) -> No
     options = study.spec.executor
     profile = _profile(study, options)
     _check_paths(folder)
-    wanted = [trial_options(profile), *([driver_options(profile.driver)] if with_driver else [])]
+    of_jobs = [trial_options(profile), *([driver_options(profile.driver)] if with_driver else [])]
     calls = SchedulerCalls(profile.max_calls_per_minute)
     try:
-        for gpu in wanted:
-            try_submission(calls, gpu)
+        for job_options in of_jobs:
+            try_submission(calls, job_options)
     except SubmissionRefusedError as error:
         if not may_pass(error):
             raise UsageError(
@@ -92,11 +85,7 @@ def check_submission(study: Study, folder: StudyDir, *, with_driver: bool) -> No
 
 
 def _check_paths(folder: StudyDir) -> None:
-    """Refuse folders that sbatch, or the lines of a job's script, would take for something else.
-
-    Raises:
-        UsageError: if the study lies in one, or the command is given in one.
-    """
+    """Refuse folders that sbatch, or the lines of a job's script, would take for something else."""
     if "%" in str(folder.root):
         raise UsageError(
             f"SLURM replaces % in names of files, but the study would lie in {folder.root}; give "

@@ -2,46 +2,65 @@
 
 import json
 import sys
-from dataclasses import dataclass
+from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from rich.console import Console
+from typing import TYPE_CHECKING
 
 from hpsearch import files
-from hpsearch.commands.find import runs_option
+from hpsearch.commands.command import (
+    JSON,
+    STUDY,
+    command,
+    flag,
+    option,
+    positive,
+    runs_option,
+)
 from hpsearch.errors import UsageError
-from hpsearch.export.choice import ChosenTrial, the_best, the_front, the_top, unconfirmed
-from hpsearch.export.text import Format, config_text, print_rows, print_verdict
 from hpsearch.names import check_places
-from hpsearch.study.records import Trial
-from hpsearch.study.view import StudyView, open_view
-from hpsearch.terminal import Terminal, say
 
 if TYPE_CHECKING:
-    from hpsearch.export.writing import How
+    from rich.console import Console
 
+    from hpsearch.export.text import Format
+    from hpsearch.export.writing import How, Measures
+    from hpsearch.study.records import Trial
+    from hpsearch.study.view import StudyView
 
 NUM_GAMES = 10_000
 """of a certificate, an opponent and mode"""
 
 
-@dataclass(frozen=True)
-class ExportArguments:
-    """What is exported."""
-
-    trial: int | None
-    """by its number; None: the best"""
-    top: int | None
-    """how many of the best, a bundle each; None: one bundle"""
-    pareto: bool
-    """every trial that no other one beats in all objectives, a bundle each"""
-    num_games: int
-    """of a certificate, an opponent and mode"""
-    key: Path | None
-    """by which bundles are signed; None leaves them unsigned"""
-
-
+@command(
+    "write the best trial as a folder that stands alone",
+    *STUDY,
+    JSON,
+    option(
+        "-o --output DIR",
+        "folder, or file for --format; default: RUNS/STUDY/best, top or front, and the screen",
+        Path,
+    ),
+    (
+        option("--trial N", "another trial than the best", int),
+        option("--top K", "the K best, a folder each", positive),
+        flag("--pareto", "every trial that no other one beats in all objectives, a folder each"),
+    ),
+    option(
+        "--format",
+        "the trainer configuration alone; hydra: a file of a config group",
+        choices=("yaml", "json", "hydra"),
+        to="form",
+    ),
+    option(
+        "--games G",
+        "games of the certificate, an opponent and mode; default: 10000",
+        positive,
+        default=NUM_GAMES,
+    ),
+    option("--sign KEY", "sign bundles by this SSH key, with ssh-keygen", Path, to="key"),
+    examples=["quickstart -o best/", "quickstart --top 3"],
+)
 def export(
     study: str,
     runs: Path,
@@ -50,13 +69,15 @@ def export(
     trial: int | None,
     top: int | None,
     pareto: bool,
-    form: Format | None,
+    form: "Format | None",
     games: int,
     key: Path | None,
     as_json: bool,
 ) -> int:
     """Export the best, another or several trials, and print what they measure."""
-    wanted = ExportArguments(trial, top, pareto, games, key)
+    from hpsearch.study.view import open_view
+    from hpsearch.terminal import say
+
     view = open_view(study, runs)
     if output is not None:
         check_places(output)
@@ -64,106 +85,97 @@ def export(
         raise UsageError("--json describes bundles; for a configuration: --format json")
     if form is not None and key is not None:
         raise UsageError("--sign signs bundles; leave out --format, or --sign")
+    is_one = top is None and not pareto
+    if form is not None and not is_one:
+        raise UsageError(
+            "--format writes one configuration; choose it with --trial, or leave out --format"
+        )
+    confirm = f"hpsearch confirm {view.study.spec.name}{runs_option(runs)}"
+    trials, remark = _trials(view, trial, top, confirm, pareto=pareto)
+    default = view.folder.best if is_one else view.folder.front if pareto else view.folder.top
     if form is not None:
-        return _export_config(view, runs, output, wanted, form)
-    if wanted.top is not None or wanted.pareto:
-        return _export_several(view, runs, output, wanted, as_json=as_json)
-    chosen = _one(view, trial, runs)
-    folder, measures = write_export(view, chosen.trial, output, games, key)
-    if as_json:
-        print(json.dumps({**measures, "folder": str(folder)}, indent=1))
+        _export_config(view, trials[0], output, form)
     else:
-        number, config = chosen.trial.number, view.config(chosen.trial)
-        print_verdict(Terminal(), measures["rows"], number, config)
-        print_export(Terminal(), folder, measures)
-    if chosen.remark is not None:
-        say(chosen.remark)
-    return 0
-
-
-def write_export(
-    view: StudyView, trial: Trial, output: Path | None, num_games: int, key: Path | None
-) -> tuple[Path, dict[str, Any]]:
-    """Write the bundle of a trial; return its folder and what was measured."""
-    # Imported here: it loads torch.
-    from hpsearch.export.writing import export_bundle
-
-    folder = view.folder.best if output is None else output.absolute()
-    return folder, export_bundle(view, trial, folder, _how(num_games, key))
-
-
-def print_export(console: Console, folder: Path, measures: dict[str, Any]) -> None:
-    """Print the trained player beside the scripted ones, and where the export lies."""
-    print_rows(console, f"trial {measures['trial']}", measures["rows"])
-    console.print(f"exported to {folder}", highlight=False, markup=False, soft_wrap=True)
-
-
-def _export_several(
-    view: StudyView, runs: Path, output: Path | None, wanted: ExportArguments, *, as_json: bool
-) -> int:
-    from hpsearch.export.writing import bundle_names, export_bundles
-
-    trials, remark = _several(view, wanted, runs)
-    default = view.folder.front if wanted.pareto else view.folder.top
-    folder = default if output is None else output.absolute()
-    exported = export_bundles(view, trials, folder, _how(wanted.num_games, wanted.key))
-    if as_json:
-        print(json.dumps({"bundles": exported, "folder": str(folder)}, indent=1))
-    else:
-        for trial, measures, name in zip(trials, exported, bundle_names(trials), strict=True):
-            print_verdict(Terminal(), measures["rows"], trial.number, view.config(trial))
-            print_export(Terminal(), folder / name, measures)
+        folder = default if output is None else output.absolute()
+        how = conditions(games, key)
+        _export_bundles(view, trials, folder, how, is_one=is_one, as_json=as_json)
     if remark is not None:
         say(remark)
     return 0
 
 
-def _export_config(
-    view: StudyView, runs: Path, output: Path | None, wanted: ExportArguments, form: Format
-) -> int:
-    if wanted.top is not None or wanted.pareto:
-        raise UsageError(
-            "--format writes one configuration; choose it with --trial, or leave out --format"
-        )
-    trial = _one(view, wanted.trial, runs)
-    text = config_text(view.config(trial.trial), form)
+def _trials(
+    view: "StudyView", number: int | None, top: int | None, confirm: str, *, pareto: bool
+) -> "tuple[list[Trial], str | None]":
+    """Return the trials that are meant, and what else should be known of them."""
+    from hpsearch.export.choice import the_best, the_front, the_top, unconfirmed
+    from hpsearch.terminal import say
+
+    if pareto:
+        return the_front(view), None
+    if number is not None:
+        if number not in view.state.trials:
+            numbers = f"only 0 to {len(view.state.trials) - 1}" if view.state.trials else "none yet"
+            raise UsageError(f"the study {view.study.spec.name} has no trial {number}, {numbers}")
+        return [view.state.trials[number]], unconfirmed(view, confirm)
+    best, remark = the_best(view, confirm)
+    if top is None:
+        return [best], remark
+    trials = the_top(view, top, best)
+    if len(trials) < top:
+        say(f"{view.study.spec.name} has only {len(trials)} to export")
+    return trials, remark
+
+
+def _export_config(view: "StudyView", trial: "Trial", output: Path | None, form: "Format") -> None:
+    from hpsearch.export.text import config_text
+
+    text = config_text(view.config(trial), form)
     if output is None:
         print(text, end="")
     else:
         files.write_text(output.absolute(), text)
-        print(f"the configuration of trial {trial.trial.number} is in {output.absolute()}")
-    if trial.remark is not None:
-        say(trial.remark)
-    return 0
+        print(f"the configuration of trial {trial.number} is in {output.absolute()}")
 
 
-def _one(view: StudyView, number: int | None, runs: Path) -> ChosenTrial:
-    confirm = _confirm(view, runs)
-    if number is None:
-        return the_best(view, confirm)
-    if number not in view.state.trials:
-        there = f"only 0 to {len(view.state.trials) - 1}" if view.state.trials else "none yet"
-        raise UsageError(f"the study {view.study.spec.name} has no trial {number}, {there}")
-    return ChosenTrial(view.state.trials[number], unconfirmed(view, confirm))
+def _export_bundles(
+    view: "StudyView",
+    trials: "Sequence[Trial]",
+    folder: Path,
+    how: "How",
+    *,
+    is_one: bool,
+    as_json: bool,
+) -> None:
+    """Write the bundle of one trial as ``folder``, or those of several below it."""
+    from hpsearch.export.text import print_verdict
+    from hpsearch.export.writing import bundle_names, export_bundle, export_bundles
+    from hpsearch.terminal import Terminal
+
+    if is_one:
+        exported, places = [export_bundle(view, trials[0], folder, how)], [folder]
+    else:
+        exported = export_bundles(view, trials, folder, how)
+        places = [folder / name for name in bundle_names(trials)]
+    if as_json:
+        plain = exported[0] if is_one else {"bundles": exported}
+        print(json.dumps({**plain, "folder": str(folder)}, indent=1))
+        return
+    for trial, measures, place in zip(trials, exported, places, strict=True):
+        print_verdict(Terminal(), measures["rows"], trial.number, view.config(trial))
+        print_export(Terminal(), place, measures)
 
 
-def _several(
-    view: StudyView, wanted: ExportArguments, runs: Path
-) -> tuple[list[Trial], str | None]:
-    if wanted.top is None:
-        return the_front(view), None
-    best = the_best(view, _confirm(view, runs))
-    trials = the_top(view, wanted.top, best.trial)
-    if len(trials) < wanted.top:
-        say(f"{view.study.spec.name} has only {len(trials)} to export")
-    return trials, best.remark
+def conditions(num_games: int, key: Path | None) -> "How":
+    """Return how bundles are made now, by the command that runs."""
+    from hpsearch.export.writing import How
+
+    return How(num_games, " ".join(("hpsearch", *sys.argv[1:])), datetime.now(UTC), key)
 
 
-def _confirm(view: StudyView, runs: Path) -> str:
-    return f"hpsearch confirm {view.study.spec.name}{runs_option(runs)}"
+def print_export(console: "Console", folder: Path, measures: "Measures") -> None:
+    """Print the trained player beside the scripted ones, and where the export lies."""
+    from hpsearch.export.text import print_rows
 
-
-def _how(num_games: int, key: Path | None) -> "How":
-    from hpsearch.export.writing import How, made_by
-
-    return How(num_games, made_by(sys.argv[1:]), key)
+    print_rows(console, f"trial {measures['trial']}", measures["rows"])
+    console.print(f"exported to {folder}", highlight=False, markup=False, soft_wrap=True)

@@ -17,10 +17,6 @@ def find_study(
     """Return the study of a file as it is now, or a started one as it was; and its folder.
 
     With ``trials`` in place of the file's total, it is as its file is now, however it is named.
-
-    Raises:
-        UsageError: if there is no such study, or it does not lie at a path in UTF-8.
-        ConfigError: if its file is wrong.
     """
     path = Path(name_or_file)
     check_places(path, runs)
@@ -74,8 +70,3 @@ def grows(before: Study, after: Study) -> bool:
 def _limits(budget: Budget) -> tuple[float, ...]:
     hours = (budget.wall_hours, budget.gpu_hours)
     return (budget.trials, *(float("inf") if cap is None else cap for cap in hours))
-
-
-def runs_option(runs: Path) -> str:
-    """Return what a command line needs besides, where studies don't lie in the usual folder."""
-    return "" if runs == Path("runs") else f" --runs {runs}"

@@ -4,13 +4,18 @@ import json
 from pathlib import Path
 
 from hpsearch import files
-from hpsearch.analysis.lineage import plain_lineage, print_lineage, read_lineage, write_lineage
-from hpsearch.analysis.pictures import PICTURES, check_matplotlib
-from hpsearch.errors import UsageError
-from hpsearch.study.view import open_view
-from hpsearch.terminal import Terminal, say
+from hpsearch.commands.command import JSON, STUDY, check_output, command, flag, option
 
 
+@command(
+    "the ancestry of a population",
+    *STUDY,
+    JSON,
+    option("--trial N", "the line that leads to it; default: the champion", int),
+    flag("--all", "list all trials, not one line", to="show_all"),
+    option("-o --output FILE", "write it: .png, .svg or .pdf, or .json", Path),
+    examples=["population_pairs --all -o lineage.svg"],
+)
 def lineage(
     study: str,
     runs: Path,
@@ -20,44 +25,32 @@ def lineage(
     output: Path | None,
     as_json: bool,
 ) -> int:
-    """Print the line that leads to a trial, or all descent.
+    """Print the line that leads to a trial, or the ancestry of all."""
+    from hpsearch.analysis.lineage import (
+        plain_lineage,
+        print_lineage,
+        read_lineage,
+        write_lineage,
+    )
+    from hpsearch.study.view import open_view
+    from hpsearch.terminal import Terminal, say
 
-    Args:
-        study: study file, or name of a started study.
-        runs: the folder of the studies.
-        trial: whose line; None for the champion's.
-        show_all: whether all trials are listed instead.
-        output: where to write the descent: a picture or .json; None writes none.
-        as_json: print plain data instead of a table.
-    """
-    _check_output(output)
-    descent = read_lineage(open_view(study, runs))
-    whose = descent.champion if trial is None else trial
-    line = [] if whose is None else descent.line(whose)
-    plain = plain_lineage(descent, line)
+    check_output(output, "descent", (".json",))
+    ancestry = read_lineage(open_view(study, runs))
+    whose = ancestry.champion if trial is None else trial
+    line = [] if whose is None else ancestry.line(whose)
+    plain = plain_lineage(ancestry, line)
     if as_json:
         print(json.dumps(plain, indent=1))
-    elif not descent.relatives:
+    elif not ancestry.relatives:
         print(f"no trial of {study} has finished yet; look at it with: hpsearch status {study}")
     else:
-        listed = list(descent.relatives.values()) if show_all or not line else line
-        print_lineage(Terminal(), listed, descent.champion)
+        listed = list(ancestry.relatives.values()) if show_all or not line else line
+        print_lineage(Terminal(), listed, ancestry.champion)
     if output is not None and output.suffix == ".json":
         files.write_json(output, plain)
     elif output is not None:
-        write_lineage(descent, output)
+        write_lineage(ancestry, output)
     if output is not None:
         say(f"the descent is in {output}")
     return 0
-
-
-def _check_output(path: Path | None) -> None:
-    """Refuse what could not be written, before anything is read."""
-    if path is None or path.suffix == ".json":
-        return
-    if path.suffix not in PICTURES:
-        raise UsageError(
-            f"descent is drawn as one of {', '.join(PICTURES)} or written as .json, "
-            f"got {str(path)!r}; change the file's name"
-        )
-    check_matplotlib("write it as .json")

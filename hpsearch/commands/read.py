@@ -1,34 +1,61 @@
-"""hpsearch ls, status, trials, best: look at studies without touching them.
-
-hpsearch ls: the studies below a folder.
-"""
+"""hpsearch ls, status, trials, best: look at studies without touching them."""
 
 import json
 import signal
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hpsearch.cluster.failures import stop_flag
-from hpsearch.cluster.study_dir import StudyDir
-from hpsearch.commands.find import runs_option
+from hpsearch.commands.command import (
+    JSON,
+    RUNS,
+    STUDY,
+    Argument,
+    command,
+    flag,
+    runs_option,
+    seconds,
+)
 from hpsearch.errors import StorageUnavailableError
-from hpsearch.export.certified import standing_verdict
 from hpsearch.printable import PrintableStream
-from hpsearch.report.listing import list_studies, plain_list, study_table, write_csv
-from hpsearch.report.progress import Watcher
-from hpsearch.report.summary import status_summary, trial_summary
-from hpsearch.report.text import awaited_text, print_best, print_status
-from hpsearch.study.spec import load_spec
-from hpsearch.study.state import BUSY, PAUSED
-from hpsearch.study.trial_list import list_lines
-from hpsearch.study.view import StudyView, best_trial, find_awaited, open_view
-from hpsearch.terminal import Terminal, print_whole
+
+if TYPE_CHECKING:
+    from hpsearch.study.view import StudyView
 
 
+@command(
+    "how far a study is, and what it has cost",
+    *STUDY,
+    JSON,
+    Argument(
+        ("--watch",),
+        {
+            "dest": "every",
+            "nargs": "?",
+            "const": 2.0,
+            "type": seconds,
+            "metavar": "SECONDS",
+            "help": "again and again, until the study ends or Ctrl-C; default: every 2",
+        },
+    ),
+    examples=["quickstart --watch", "quickstart --json"],
+)
 def status(study: str, runs: Path, *, as_json: bool, every: float | None) -> int:
     """Print how far a study is; every so many seconds, if given, until it ends."""
+    from hpsearch.report.progress import Watcher
+    from hpsearch.report.summary import status_summary
+    from hpsearch.report.text import print_status
+    from hpsearch.study.state import BUSY, PAUSED
+    from hpsearch.terminal import Terminal
+
     if every is None:
-        _print_status(_look(study, runs), as_json=as_json)
+        view = _look(study, runs)
+        summary = status_summary(view)
+        if as_json:
+            print(json.dumps(summary), flush=True)
+        else:
+            print_status(Terminal(), view, summary)
         return 0
     watcher = Watcher(Terminal(), as_json=as_json)
     with stop_flag((signal.SIGINT,)) as flag:
@@ -42,12 +69,13 @@ def status(study: str, runs: Path, *, as_json: bool, every: float | None) -> int
     raise KeyboardInterrupt  # by itself it may get lost in what Python does behind our back
 
 
-def _look(name_or_file: str, runs: Path) -> StudyView:
-    """Look at a study; while its database is away, say at least what its driver does.
+def _look(name_or_file: str, runs: Path) -> "StudyView":
+    """Return a study as it is; while its database is away, say at least what its driver does."""
+    from hpsearch.cluster.study_dir import StudyDir
+    from hpsearch.report.text import awaited_text
+    from hpsearch.study.spec import load_spec
+    from hpsearch.study.view import find_awaited, open_view
 
-    Raises:
-        StorageUnavailableError: if the database does not answer.
-    """
     try:
         return open_view(name_or_file, runs)
     except StorageUnavailableError as error:
@@ -59,16 +87,27 @@ def _look(name_or_file: str, runs: Path) -> StudyView:
         raise StorageUnavailableError(f"{error}; {driver}") from error
 
 
-def _print_status(view: StudyView, *, as_json: bool) -> None:
-    summary = status_summary(view)
-    if as_json:
-        print(json.dumps(summary), flush=True)
-    else:
-        print_status(Terminal(), view, summary)
-
-
+@command(
+    "all trials of a study",
+    *STUDY,
+    (
+        JSON,
+        flag(
+            "--csv",
+            "for spreadsheets and data frames: number, state, values with intervals, parameters",
+            to="as_csv",
+        ),
+    ),
+    examples=["quickstart", "quickstart --csv > trials.csv"],
+)
 def trials(study: str, runs: Path, *, as_json: bool, as_csv: bool) -> int:
     """Print all trials of a study."""
+    from hpsearch.report.listing import write_csv
+    from hpsearch.report.summary import trial_summary
+    from hpsearch.study.trial_list import list_lines
+    from hpsearch.study.view import open_view
+    from hpsearch.terminal import Terminal
+
     view = open_view(study, runs)
     if as_csv:
         # Its lines end in CRLF, of which a printable stream drops the CR; its cells are printable.
@@ -85,8 +124,15 @@ def trials(study: str, runs: Path, *, as_json: bool, as_csv: bool) -> int:
     return 0
 
 
+@command("the best finished trial", *STUDY, JSON, examples=["quickstart --json"])
 def best(study: str, runs: Path, *, as_json: bool) -> int:
     """Print the best finished trial."""
+    from hpsearch.export.text import standing_verdict
+    from hpsearch.report.summary import trial_summary
+    from hpsearch.report.text import print_best
+    from hpsearch.study.view import best_trial, open_view
+    from hpsearch.terminal import Terminal
+
     view = open_view(study, runs)
     trial = best_trial(view)
     if as_json:
@@ -101,8 +147,17 @@ def best(study: str, runs: Path, *, as_json: bool) -> int:
     return 0
 
 
+@command(
+    "all studies below --runs, a line each",
+    RUNS,
+    JSON,
+    examples=["", "--runs /scratch/me/runs --json"],
+)
 def ls(runs: Path, *, as_json: bool) -> int:
     """Print a line for each study that was started below a folder."""
+    from hpsearch.report.listing import list_studies, plain_list, study_table
+    from hpsearch.terminal import Terminal, print_whole
+
     listed = list(list_studies(runs))
     if as_json:
         print(json.dumps(plain_list(listed), indent=1))

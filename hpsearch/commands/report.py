@@ -6,22 +6,45 @@ from tempfile import TemporaryFile
 from typing import TYPE_CHECKING
 
 from hpsearch import files
-from hpsearch.commands.find import runs_option
+from hpsearch.commands.command import (
+    STUDY,
+    argument,
+    command,
+    count,
+    option,
+    positive,
+    runs_option,
+)
 from hpsearch.errors import DiskError, UsageError
-from hpsearch.report.page.curves import check_comparable
-from hpsearch.report.page.material import gather
-from hpsearch.report.page.page import page_text, plotly_js
-from hpsearch.study.records import Trial
-from hpsearch.study.view import StudyView, open_view
-from hpsearch.terminal import say
 
 if TYPE_CHECKING:
     from hpsearch.report.page.players import MeasuredPlayers
+    from hpsearch.study.records import Trial
+    from hpsearch.study.view import StudyView
 
 MATCH_MOVES = 10_000
 """those of the published match"""
 
 
+@command(
+    "a study as one page that stands alone, with pictures",
+    *STUDY,
+    argument("other", "OTHER", "a second study, laid over the first", count="?"),
+    option("-o --output FILE", "default: RUNS/STUDY/report.html", Path),
+    option(
+        "--games N",
+        "games an opponent, to measure the best trial's players; 0 for none; default: 4000",
+        count,
+        default=4000,
+    ),
+    option(
+        "--best-response STEPS",
+        "train an opponent against them alone for so many steps, and show what it takes",
+        positive,
+        to="response_steps",
+    ),
+    examples=["quickstart -o quickstart.html", "quickstart another -o both.html"],
+)
 def report(
     study: str,
     runs: Path,
@@ -31,21 +54,13 @@ def report(
     games: int,
     response_steps: int | None,
 ) -> int:
-    """Write the page of a study and print where it lies.
+    """Write the page of a study and print where it lies."""
+    from hpsearch.report.page.curves import check_comparable
+    from hpsearch.report.page.material import gather
+    from hpsearch.report.page.page import page_text, plotly_js
+    from hpsearch.study.view import open_view
+    from hpsearch.terminal import say
 
-    Args:
-        study: study file, or name of a started study.
-        runs: the folder of the studies.
-        other: a study to lay over it; None for none.
-        output: the file; None for the study's own folder.
-        games: an opponent by which the best trial's players are measured; 0 for none.
-        response_steps: for which a best response to them trains; None for none.
-
-    Raises:
-        UsageError: if the file is no page or has no folder, plotly is missing, or the studies have
-            different objectives.
-        DiskError: if the page cannot be written.
-    """
     if output is not None and output.suffix not in (".html", ".htm"):
         raise UsageError(f"a page is an .html file, got {str(output)!r}; change the file's name")
     if output is not None and not output.absolute().parent.is_dir():
@@ -56,14 +71,12 @@ def report(
     if beside is not None:
         check_comparable(view, beside)
     path = view.folder.report if output is None else output
-    _try(path)
-
+    _check_place(path)
     elsewhere = runs_option(runs)
 
-    def measure(view: StudyView, trial: Trial) -> "MeasuredPlayers | str":
+    def measure(view: "StudyView", trial: "Trial") -> "MeasuredPlayers | str":
         if games == 0:
             return f"none was asked for; do it with: hpsearch report {study}{elsewhere}"
-        # Imported here: it loads torch.
         from hpsearch.analysis.examination import ExaminationPlan
         from hpsearch.report.page.players import measured
 
@@ -77,13 +90,8 @@ def report(
     return 0
 
 
-def _try(path: Path) -> None:
-    """Find out whether a file can be written, before the work of half a minute begins.
-
-    Raises:
-        UsageError: if a folder has that name.
-        DiskError: if nothing can be written there.
-    """
+def _check_place(path: Path) -> None:
+    """Refuse a file that cannot be written, before the work of half a minute begins."""
     if path.is_dir():
         raise UsageError(f"the page is a file, but {path} is a folder; choose another name")
     try:

@@ -1,18 +1,21 @@
-"""hpsearch run, drive and tick: drive a study in the foreground, without a terminal, or a bit."""
+"""hpsearch run, submit, pause, resume, stop, cancel, retry, drive, tick: let a study go on."""
 
 import signal
-import time
+from collections.abc import Collection
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from rich.console import Console
-
-from hpsearch.cluster.failures import StopFlag, stop_flag
-from hpsearch.cluster.study_dir import StudyDir
-from hpsearch.commands.driving import Drive, broken, held, open_outage
-from hpsearch.commands.executors import check_submission, outlives_the_driver
-from hpsearch.commands.export import NUM_GAMES, print_export, write_export
-from hpsearch.commands.find import find_study, runs_option
+from hpsearch.cluster.failures import KINDS, stop_flag
+from hpsearch.commands.command import (
+    STUDY,
+    Command,
+    command,
+    flag,
+    option,
+    positive,
+    runs_option,
+)
 from hpsearch.errors import (
     INTERRUPTED,
     ConflictError,
@@ -20,68 +23,59 @@ from hpsearch.errors import (
     HpsearchError,
     StorageError,
     StudyFailedError,
+    UsageError,
+    unknown_name,
 )
-from hpsearch.export.text import print_verdict
-from hpsearch.report.progress import Meter, open_display
-from hpsearch.report.text import print_best, standing_text
-from hpsearch.study.driver import Driver
-from hpsearch.study.recorder import AWAY
-from hpsearch.study.spec import Study
-from hpsearch.study.state import FAILED, FINISHED
-from hpsearch.study.trial_list import trial_line
-from hpsearch.study.view import StudyView, best_trial
-from hpsearch.terminal import Terminal, say
 
-LEAVE_SECONDS = 30.0
-"""how long running jobs get to save their trials after Ctrl-C"""
-ASK_AGAIN_SECONDS = 0.5
-LEASE_PATIENCE = 3600.0
-"""seconds for which a submitted driver waits for the lease, which one that was cut off may hold"""
-LEASE_GLANCE_SECONDS = 10.0
+if TYPE_CHECKING:
+    from hpsearch.study.requests import Verb
 
 
+@command(
+    "run a study in the foreground; again: go on with it",
+    *STUDY,
+    option(
+        "--trials N",
+        "trials in all, in place of the file's budget.trials; run, submit and resume keep to it "
+        "until that number in the file changes, or --trials gives another",
+        positive,
+    ),
+    flag("--no-export", "don't export the best at the end", to="export_best", value=False),
+    examples=["studies/quickstart.yaml", "studies/quickstart.yaml --trials 32"],
+)
 def run(study: str, runs: Path, *, trials: int | None, export_best: bool) -> int:
-    """Drive a study to its end, or until Ctrl-C; the same command goes on with it.
+    """Drive a study to its end, or until Ctrl-C; the same command goes on with it."""
+    from hpsearch.commands.find import find_study
+    from hpsearch.commands.foreground import drive_here, say_the_end
+    from hpsearch.terminal import Terminal
 
-    ``trials`` is a total in place of the file's, which `study.given_total` remembers.
-    """
-    wanted, _ = find_study(study, runs, trials=trials)
-    again = f"hpsearch run {wanted.path}{runs_option(runs)}"
-    view = drive_here(wanted, runs, Terminal(), again=again)
+    driven, _ = find_study(study, runs, trials=trials)
+    again = f"hpsearch run {driven.path}{runs_option(runs)}"
+    view = drive_here(driven, runs, Terminal(), again=again)
     return INTERRUPTED if view is None else say_the_end(view, export_best=export_best)
 
 
-def drive_here(study: Study, runs: Path, console: Console, *, again: str) -> StudyView | None:
-    """Drive a study in the foreground; None after Ctrl-C, when ``again`` is said to go on with it.
-
-    Args:
-        study: to drive.
-        runs: the folder of the studies' folders.
-        console: shows how far the study is.
-        again: the command that goes on.
-    """
-    folder = StudyDir((runs / study.spec.name).absolute())
-    check_submission(study, folder, with_driver=False)
-    with stop_flag((signal.SIGINT, signal.SIGTERM)) as flag:
-        view = _watched(study, runs, flag, console, resume=True)
-        if not flag.is_set:
-            return view
-        say(f"interrupted; go on with: {again}")
-        live = len(view.state.live_jobs())
-        if live and outlives_the_driver(study):
-            end = f"hpsearch cancel {study.spec.name}{runs_option(runs)}"
-            say(f"{live} jobs go on; end them with: {end}")
-        return None
-
-
-def drive_detached(study: str, runs: Path) -> int:
+@command(
+    "drive a submitted study without a terminal; what submit starts",
+    *STUDY,
+    examples=["quickstart"],
+)
+def drive(study: str, runs: Path) -> int:
     """Drive a study that was submitted, without a terminal; `cluster.supervisor` starts it."""
+    from hpsearch.cluster.study_dir import StudyDir
+    from hpsearch.commands.driving import broken, open_outage
+    from hpsearch.commands.find import find_study
+    from hpsearch.commands.foreground import drive_patiently, say_the_end
+    from hpsearch.study.recorder import AWAY
+    from hpsearch.study.state import FAILED
+    from hpsearch.terminal import say
+
     folder = StudyDir((runs / study).absolute())
     with stop_flag((signal.SIGTERM, signal.SIGINT)) as flag:
         try:
             outage = open_outage(folder, flag, waits_at_start=True)
-            wanted, _ = outage.run(lambda: find_study(study, runs))
-            view = _patiently(wanted, runs, flag)
+            driven, _ = outage.run(lambda: find_study(study, runs))
+            view = drive_patiently(driven, runs, flag)
         except (*AWAY, ConflictError):
             if flag.is_set:
                 return INTERRUPTED
@@ -101,89 +95,112 @@ def drive_detached(study: str, runs: Path) -> int:
         return 0
 
 
+@command("do one round of the driver and exit", *STUDY, examples=["studies/quickstart.yaml"])
 def tick(study: str, runs: Path) -> int:
     """Do one round of the driver; a scheduler such as cron may call it again and again."""
-    wanted, folder = find_study(study, runs)
-    with held(wanted, folder, runs) as driver:
+    from hpsearch.commands.driving import broken, held
+    from hpsearch.commands.find import find_study
+    from hpsearch.report.text import standing_text
+    from hpsearch.study.state import FAILED
+    from hpsearch.study.trial_list import trial_line
+    from hpsearch.study.view import StudyView
+
+    driven, folder = find_study(study, runs)
+    with held(driven, folder, runs) as driver:
         driver.start(resume=False)
         driver.tick()
-        driver.write_snapshot(partial(trial_line, wanted))
-        view = StudyView(wanted, folder, driver.state, is_driven=True)
+        driver.write_snapshot(partial(trial_line, driven))
+        view = StudyView(driven, folder, driver.state, is_driven=True)
     if view.state.status == FAILED:
         raise broken(view)
-    print(f"{wanted.spec.name}: {view.state.status}, {standing_text(view.state)}")
+    print(f"{driven.spec.name}: {view.state.status}, {standing_text(view.state)}")
     return 0
 
 
-def _patiently(study: Study, runs: Path, flag: StopFlag) -> StudyView:
-    """Drive as soon as no other driver does: one that died elsewhere, or lost its network."""
-    deadline = time.monotonic() + LEASE_PATIENCE
-    while True:
-        try:
-            return _watched(study, runs, flag, Terminal(), resume=False)
-        except ConflictError as error:
-            if time.monotonic() > deadline or flag.is_set:
-                raise
-            say(f"{error}")
-            flag.rest(LEASE_GLANCE_SECONDS)
+@command(
+    "start a study and leave it to a driver without a terminal",
+    *STUDY,
+    examples=["studies/quickstart.yaml"],
+)
+def submit(study: str, runs: Path) -> int:
+    """Start a study, or go on with it, and leave the driving to a driver without a terminal."""
+    from hpsearch.commands.background import leave_to_driver
+    from hpsearch.commands.find import find_study
+
+    driven, folder = find_study(study, runs)
+    if not leave_to_driver(driven, folder, runs):
+        print(f"{driven.spec.name}: nothing is left to do")
+    return 0
 
 
-def _watched(
-    study: Study, runs: Path, flag: StopFlag, console: Console, *, resume: bool
-) -> StudyView:
-    """Drive with a display, which is a line now and then where there is no terminal."""
-    meters: list[Meter] = []
-    with open_display(console) as display:
+def request(verb: "Verb", study: str, runs: Path) -> int:
+    """Pause, resume, stop or cancel a study."""
+    from hpsearch.commands.background import ask, refuse_what_changes_nothing
+    from hpsearch.commands.find import study_to_resume
+    from hpsearch.study.requests import Request
+    from hpsearch.study.view import open_view
 
-        def watch(view: StudyView) -> None:
-            if not meters:
-                meters.append(Meter(view))
-            display.show(meters[0].read(view))
+    view = open_view(study, runs)
+    driven = study_to_resume(view) if verb == "resume" else view.study
+    refuse_what_changes_nothing(view, driven, verb)
+    ask(view, driven, runs, Request(verb))
+    return 0
 
-        def leave(driver: Driver) -> None:
-            if not outlives_the_driver(study) and resume:
-                _leave(driver, flag)
 
-        drive = Drive(
-            study, runs, flag, resume=resume, waits_at_start=not resume, watch=watch, leave=leave
+_VERBS: "dict[Verb, str]" = {
+    "pause": "start nothing new until resume",
+    "resume": "go on with a paused, stopped, cancelled or interrupted study",
+    "stop": "end the study when what has begun has finished",
+    "cancel": "end all jobs of a study at once",
+}
+pause, resume, stop, cancel = (
+    Command(verb, partial(request, verb), summary, STUDY, ("quickstart",))
+    for verb, summary in _VERBS.items()
+)
+
+
+@command(
+    "try failed trials again, as new ones, and start a driver if there is none",
+    *STUDY,
+    option("--kind KIND", "of failure; may be repeated", to="kinds", repeated=True),
+    option("--trial N", "may be repeated", int, to="numbers", repeated=True),
+    examples=["quickstart --kind oom_host --kind nan"],
+)
+def retry(study: str, runs: Path, *, kinds: Collection[str], numbers: Collection[int]) -> int:
+    """Try failed trials again, as new ones: those of some kinds or numbers, or all."""
+    from hpsearch.commands.background import ask
+    from hpsearch.study.records import FAIL
+    from hpsearch.study.requests import Request
+    from hpsearch.study.view import open_view
+
+    for kind in kinds:
+        if kind not in KINDS:
+            raise UsageError(unknown_name("kind of failure", kind, KINDS))
+    view = open_view(study, runs)
+    if view.study.spec.population is not None:
+        raise UsageError(
+            f"{study} is a population, in which selection decides what comes after a failure, so "
+            f"nothing is left to try again; look at it with: hpsearch status {study}"
         )
-        return drive.run()
-
-
-def _leave(driver: Driver, flag: StopFlag) -> None:
-    """Let running jobs save their trials."""
-    say("stopping; running trials are saved ...")
-    deadline = time.monotonic() + LEAVE_SECONDS
-    flag.is_set = False  # a second Ctrl-C ends the waiting
-    try:
-        while driver.state.live_jobs() and time.monotonic() < deadline and not flag.is_set:
-            driver.interrupt()  # again and again: a job that is still starting does not listen
-            time.sleep(ASK_AGAIN_SECONDS)
-            driver.collect()
-    finally:
-        flag.is_set = True
-    if driver.state.live_jobs():
-        say("some jobs still save; the next run finds them")
-
-
-def say_the_end(view: StudyView, *, export_best: bool) -> int:
-    """Say what the study has come to, and export its best; return the exit code."""
-    if view.state.status == FAILED:
-        raise broken(view)
-    if view.state.status != FINISHED:
-        print(f"{view.study.spec.name}: {view.state.status}, {standing_text(view.state)}")
-        return 0
-    console = Terminal()
-    trial = best_trial(view)
-    if not export_best:
-        print_best(console, view, trial)
-        return 0
-    try:
-        folder, measures = write_export(view, trial, None, NUM_GAMES, key=None)
-    except HpsearchError:
-        print_best(console, view, trial)
-        raise
-    print_verdict(console, measures["rows"], trial.number, view.config(trial))
-    print_best(console, view, trial)
-    print_export(console, folder, measures)
+    for number in numbers:
+        if number not in view.state.trials:
+            raise UsageError(
+                f"{study} has no trial {number}; hpsearch trials {study} lists those there are"
+            )
+    again = {trial.retry_of for trial in view.state.trials.values()} | {*view.state.retries}
+    chosen = tuple(
+        trial.number
+        for trial in view.state.told(FAIL)
+        if (not kinds or trial.failure in kinds)
+        and (not numbers or trial.number in numbers)
+        and trial.number not in again
+    )
+    if not chosen:
+        raise UsageError(
+            f"no failed trial of {study} is left to try again; hpsearch status {study} lists them"
+        )
+    who = "its driver takes them up" if view.is_driven else "a driver is started for them"
+    trials = "1 failed trial" if len(chosen) == 1 else f"{len(chosen)} failed trials"
+    print(f"{study}: trying {trials} again, with the same parameters as new ones; {who}")
+    ask(view, view.study, runs, Request("retry", chosen))
     return 0

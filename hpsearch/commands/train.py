@@ -1,19 +1,14 @@
-"""hpsearch train: one trainer without a study."""
+"""hpsearch train: one trainer without a study. hpsearch checkpoint: a checkpoint now."""
 
 import signal
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numba
-import torch
-
-from hpsearch import yaml_file
 from hpsearch.cluster.failures import CODE, DISK, STOP_SIGNALS, stop_flag
-from hpsearch.cluster.machine import num_cores
-from hpsearch.cluster.single_run import open_run
-from hpsearch.cluster.study_dir import TrialDir
+from hpsearch.commands.command import RUNS, argument, command, option, positive
 from hpsearch.errors import (
     INTERRUPTED,
     ConfigError,
@@ -23,12 +18,30 @@ from hpsearch.errors import (
     unknown_name,
 )
 from hpsearch.names import NAME_RULE, check_places, is_name
-from hpsearch.report.training import open_training_display, plain_metrics_table
-from hpsearch.schema import to_plain
-from hpsearch.terminal import Terminal
-from hpsearch.trainers.config import read_config
+
+if TYPE_CHECKING:
+    from hpsearch.cluster.records import Heartbeat
+    from hpsearch.cluster.study_dir import TrialDir
+    from hpsearch.trainers.config import TrainerConfig
 
 
+@command(
+    "train what one configuration says, without a study; again: go on with it",
+    argument("config", "CONFIG", "trainer configuration, a file", Path),
+    argument("overrides", "KEY=VALUE", "a key to change, such as host.gamma=0.9", count="*"),
+    option("--name NAME", "folder under --runs; default: the file's"),
+    RUNS,
+    option(
+        "--resume",
+        "go on from a checkpoint if there is one, begin anew, or insist; default: the file's",
+        choices=("auto", "never", "must"),
+    ),
+    option("--threads N", "default: all cores", positive),
+    examples=[
+        "studies/trainers/ppo_20x3.yaml",
+        "studies/trainers/dqn_20x3.yaml host.gamma=0.95 --name gamma95",
+    ],
+)
 def train(
     config: Path,
     overrides: Sequence[str],
@@ -39,18 +52,19 @@ def train(
     threads: int | None,
 ) -> int:
     """Train what a configuration says, from where it was interrupted; Ctrl-C saves and leaves."""
+    from hpsearch.cluster.single_run import open_run
+    from hpsearch.cluster.study_dir import TrialDir
+    from hpsearch.report.training import open_training_display, plain_metrics_table
+    from hpsearch.terminal import Terminal
+
     check_places(config, runs)
-    plain = to_plain(yaml_file.load(config))  # copied: what the file says by an alias is one object
-    for override in overrides:
-        _override(plain, override)
-    if resume is not None:
-        _override(plain, f"checkpoint.resume={resume}")
-    trained = read_config(plain, source=str(config))
+    resumes = [] if resume is None else [f"checkpoint.resume={resume}"]
+    trained = _configuration(config, [*overrides, *resumes])
     name = config.stem if name is None else name
     if not is_name(name):
         raise UsageError(f"the name of a run {NAME_RULE}, but is {name!r}; choose one with --name")
     folder = (runs / name).absolute()
-    _use_threads(threads or num_cores())
+    _use_threads(threads)
     console = Terminal()
     with (
         stop_flag((signal.SIGINT, *STOP_SIGNALS)) as flag,
@@ -79,8 +93,21 @@ def train(
     return 0
 
 
+def _configuration(path: Path, overrides: Sequence[str]) -> "TrainerConfig":
+    from hpsearch import yaml_file
+    from hpsearch.schema import to_plain
+    from hpsearch.trainers.config import read_config
+
+    plain = to_plain(yaml_file.load(path))  # copied: what the file says by an alias is one object
+    for override in overrides:
+        _override(plain, override)
+    return read_config(plain, source=str(path))
+
+
 def _override(plain: Any, override: str) -> None:
     """Set the value of one dotted key, as ``host.gamma=0.9`` says."""
+    from hpsearch import yaml_file
+
     path, equals, text = override.partition("=")
     if not equals:
         raise UsageError(f"a changed key is written KEY=VALUE, but is {override!r}")
@@ -98,6 +125,53 @@ def _override(plain: Any, override: str) -> None:
         raise UsageError(f"the value of {path}: {error}") from error
 
 
-def _use_threads(count: int) -> None:
-    torch.set_num_threads(count)
-    numba.set_num_threads(min(count, numba.get_num_threads()))
+def _use_threads(number: int | None) -> None:
+    import numba
+    import torch
+
+    from hpsearch.cluster.machine import num_cores
+
+    torch.set_num_threads(number or num_cores())
+    numba.set_num_threads(min(number or num_cores(), numba.get_num_threads()))
+
+
+@command(
+    "ask a training process for a checkpoint now",
+    argument("folder", "FOLDER", "RUNS/NAME, or RUNS/STUDY/trials/NUMBER", Path),
+    examples=["runs/ppo_20x3"],
+)
+def checkpoint(folder: Path) -> int:
+    """Ask the process that trains in ``folder``, a run's or a trial's, for a checkpoint now."""
+    from hpsearch.cluster.heartbeats import LONGEST_SECONDS
+    from hpsearch.cluster.study_dir import TrialDir
+
+    trial = TrialDir(folder)
+    if not trial.config.exists():
+        raise UsageError(
+            f"{folder} is no folder of a run or a trial; they are RUNS/NAME after hpsearch train "
+            "and RUNS/STUDY/trials/NUMBER in a study"
+        )
+    number = trial.newest_attempt()
+    beat = _last_heartbeat(trial, number)
+    is_silent = (
+        beat is not None and not beat.is_busy and time.time() - beat.at > 3 * LONGEST_SECONDS
+    )
+    if trial.attempt(number).read_result() is not None or is_silent:
+        raise UsageError(
+            f"no job trains in {folder} now; its checkpoints are in {trial.checkpoints}"
+        )
+    trial.request_save()
+    print(f"asked for a checkpoint below {trial.checkpoints}; the job that trains there writes it")
+    return 0
+
+
+def _last_heartbeat(trial: "TrialDir", attempt: int) -> "Heartbeat | None":
+    """Return the last heartbeat of an attempt of a study's trial, or of a run without a study."""
+    from hpsearch.cluster.study_dir import StudyDir
+
+    study = StudyDir(trial.root.absolute().parent.parent)
+    if study.spec.exists() and trial.root.name.isdecimal():
+        return study.heartbeat(int(trial.root.name), attempt)
+    own = trial.heartbeat.read()
+    beat = None if own is None else own.of(0, attempt)
+    return trial.attempt(attempt).read_heartbeat() if beat is None else beat

@@ -5,40 +5,56 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-from hpsearch import yaml_file
-from hpsearch.cluster.slurm_profile import driver_options, load_profile, trial_options
-from hpsearch.cluster.study_dir import StudyDir
+from hpsearch.commands.command import JSON, STUDY, command
 from hpsearch.errors import ConfigError, HpsearchError, StorageError
 from hpsearch.names import check_places
-from hpsearch.report.forecast import Forecast, forecast
-from hpsearch.study.options import SlurmOptions
-from hpsearch.study.requests import load_study
-from hpsearch.study.spec import Study, read_sections
-from hpsearch.study.spec_checks import section_problems
-from hpsearch.study.spec_warnings import Example, example_trial, remarks
-from hpsearch.study.url import read_token, storage_url
+
+if TYPE_CHECKING:
+    from hpsearch.report.forecast import Forecast
+    from hpsearch.study.spec import Study
 
 JOBS = {"trials": "a job of trials", "driver": "the driver"}
 
 
+@command(
+    "check a study file and show what it would search",
+    *STUDY,
+    JSON,
+    examples=["studies/quickstart.yaml"],
+)
 def validate(study: str, runs: Path, *, as_json: bool) -> int:
     """Print the size of the search, its cost and one example; every fault is raised at once."""
+    from hpsearch import yaml_file
+    from hpsearch.cluster.study_dir import StudyDir
+    from hpsearch.report.forecast import forecast
+    from hpsearch.study.spec_warnings import example_trial, remarks
+
     path = Path(study)
     check_places(path, runs)
     read = _load(path, runs)
     example, cost = example_trial(read), forecast(read, StudyDir(runs / read.spec.name))
+    number, sbatch = read.space.num_configurations(), _sbatch(read)
     if as_json:
-        print(json.dumps(_plain(read, example, cost), indent=1))
+        plain = {
+            "study": read.spec.name,
+            "configurations": number,
+            "trials": read.spec.budget.trials,
+            "remarks": remarks(read),
+            "cost": asdict(cost),
+            "sbatch": sbatch,
+            "example": example.config,
+            "example_params": example.params,
+        }
+        print(json.dumps(plain, indent=1))
         return 0
-    count = read.space.num_configurations()
-    size = "infinitely many" if count is None else str(count)
+    size = "infinitely many" if number is None else str(number)
     print(f"{path} is a valid study: {read.spec.budget.trials} trials of {size} configurations")
     print(f"cost: {cost_text(cost)}")
     for remark in remarks(read):
         print(f"note: {remark}")
-    for job, lines in _sbatch(read).items():
+    for job, lines in sbatch.items():
         print(f"\n{JOBS[job]} is submitted with:\n")
         print("\n".join(lines))
     print(f"\n{example.what}:\n")
@@ -48,12 +64,14 @@ def validate(study: str, runs: Path, *, as_json: bool) -> int:
     return 0
 
 
-def _load(path: Path, runs: Path) -> Study:
+def _load(path: Path, runs: Path) -> "Study":
     """Return the study of a file, which this machine has the secrets for.
 
     Raises:
         ConfigError: listing every fault of the file, and every secret that is not there.
     """
+    from hpsearch.study.requests import load_study
+
     missing = list(_missing_secrets(path))
     try:
         study = load_study(path, runs)
@@ -66,6 +84,11 @@ def _load(path: Path, runs: Path) -> Study:
 
 def _missing_secrets(path: Path) -> Iterator[str]:
     """Yield what the study file takes from elsewhere and is not there, or open to others."""
+    from hpsearch import yaml_file
+    from hpsearch.study.spec import read_sections
+    from hpsearch.study.spec_checks import section_problems
+    from hpsearch.study.url import read_token, storage_url
+
     sections = read_sections(yaml_file.load(path))
     storage, prometheus = sections.get("storage"), sections.get("prometheus")
     if storage is not None and not any(section_problems({"storage": storage})):
@@ -81,7 +104,7 @@ def _missing_secrets(path: Path) -> Iterator[str]:
             yield f"{error}" if str(error).startswith(key) else f"{key}: {error}"
 
 
-def cost_text(cost: Forecast) -> str:
+def cost_text(cost: "Forecast") -> str:
     """Return the cost as one sentence."""
     steps = f"{cost.trials} trials of {cost.steps_per_trial:,} steps"
     if cost.hours is None:
@@ -94,28 +117,18 @@ def cost_text(cost: Forecast) -> str:
     )
 
 
-def _plain(study: Study, example: Example, cost: Forecast) -> dict[str, Any]:
-    return {
-        "study": study.spec.name,
-        "configurations": study.space.num_configurations(),
-        "trials": study.spec.budget.trials,
-        "remarks": remarks(study),
-        "cost": asdict(cost),
-        "sbatch": _sbatch(study),
-        "example": example.config,
-        "example_params": example.params,
-    }
-
-
-def _sbatch(study: Study) -> dict[str, list[str]]:
+def _sbatch(study: "Study") -> dict[str, list[str]]:
     """Return what each kind of job asks of sbatch, and its setup; nothing where jobs run here."""
+    from hpsearch.cluster.slurm_profile import driver_options, load_profile, trial_options
+    from hpsearch.study.options import SlurmOptions
+
     options = study.spec.executor
     if not isinstance(options, SlurmOptions):
         return {}
     profile = load_profile(study.path.parent / options.profile)
     asked = {"trials": trial_options(profile), "driver": driver_options(profile.driver)}
     return {
-        job: [*(f"#SBATCH {_quoted(option)}" for option in lines), *profile.setup]
+        job: [*(f"#SBATCH {_quoted(line)}" for line in lines), *profile.setup]
         for job, lines in asked.items()
     }
 

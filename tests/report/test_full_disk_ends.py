@@ -10,9 +10,9 @@ from views import Story
 
 from hpsearch import cli
 from hpsearch.cluster.failures import kind_of
-from hpsearch.commands import run as run_module
+from hpsearch.commands import find, foreground
 from hpsearch.commands.driving import broken
-from hpsearch.commands.parser import ParsedCommand
+from hpsearch.commands.run import drive
 from hpsearch.errors import ConflictError, DiskError, StudyFailedError
 
 FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -24,10 +24,10 @@ NATIVE = RuntimeError("I/O error: No space left on device (os error 28)")
 def ends(monkeypatch, error: Exception, name: str = "report", **given: object) -> int:
     """Return the exit code of a command that meets an error."""
 
-    def call() -> int:
+    def call(**arguments: object) -> int:
         raise error
 
-    monkeypatch.setattr(cli, "parse", lambda words: ParsedCommand(name, given, call))
+    monkeypatch.setattr(cli, "parse", lambda words: cli.ParsedCommand(name, given, call))
     return cli.main([])
 
 
@@ -118,7 +118,7 @@ def test_failures_that_were_tried_again_are_over(story):
 def test_a_driver_without_a_terminal_is_not_started_again_for_it(story, monkeypatch, capsys):
     fail(story, "disk", "disk")
     study, folder = story.view.study, story.view.folder
-    monkeypatch.setattr(run_module, "find_study", lambda name, runs: (study, folder))
-    monkeypatch.setattr(run_module, "_patiently", lambda *_: story.view)
-    assert run_module.drive_detached("tiny", folder.root.parent) == 8
+    monkeypatch.setattr(find, "find_study", lambda name, runs: (study, folder))
+    monkeypatch.setattr(foreground, "drive_patiently", lambda *_: story.view)
+    assert drive.function("tiny", folder.root.parent) == 8
     assert "hpsearch retry tiny --kind disk" in capsys.readouterr().err

@@ -8,7 +8,7 @@ from cli_tools import METRIC, write_study
 from views import Story, rho
 
 from hpsearch.cluster.garbage import find_garbage, remove
-from hpsearch.commands.gc import _ended
+from hpsearch.commands.housekeeping import ended_trials
 from hpsearch.report.tensorboard import Board
 
 SPACE = {
@@ -176,7 +176,7 @@ def test_gc_takes_it_with_the_traces_and_nothing_behind_the_links(story):
     folder = story.view.folder.tensorboard
     Board(folder).write(story.view)
     for traces in (False, True):
-        found = find_garbage(story.view.folder, _ended(story.view), now=0.0, traces=traces)
+        found = find_garbage(story.view.folder, ended_trials(story.view), now=0.0, traces=traces)
         assert [one.path for one in found] == [folder] * traces
     remove(folder)
     assert not folder.exists()

@@ -8,7 +8,7 @@ import pytest
 from cli_tools import write_study
 from views import METRIC, Story, rho
 
-from hpsearch.commands.parser import parse
+from hpsearch.cli import parse
 from hpsearch.report.listing import write_csv
 
 GAMMA, LR, ARCH = "host.gamma", "host.optim.args.lr", "host.net_arch"

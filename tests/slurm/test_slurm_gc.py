@@ -8,7 +8,7 @@ import pytest
 from cli_tools import hpsearch, write_study, write_trainer
 
 from hpsearch.cluster.study_dir import StudyDir
-from hpsearch.commands.gc import gc
+from hpsearch.commands.housekeeping import gc
 
 pytestmark = [pytest.mark.slurm, pytest.mark.timeout(300)]
 
@@ -28,7 +28,7 @@ def test_gc_frees_what_arrays_left(slurm_cluster, tmp_path, monkeypatch, capsys)
     time.sleep(0.1)  # else one is no older than the other
     copy.mkdir()
 
-    gc("tiny", Path("runs"), dry_run=False, traces=False, as_json=True)
+    gc.function("tiny", Path("runs"), dry_run=False, traces=False, as_json=True)
     freed = json.loads(capsys.readouterr().out)["kinds"]
     assert {kind: some["count"] for kind, some in freed.items()} == {
         "checkpoints": 2,

@@ -18,7 +18,7 @@ from hpsearch.analysis.players import StrongCheckpoint
 from hpsearch.cli import main
 from hpsearch.cluster.pins import pinned
 from hpsearch.cluster.study_dir import StudyDir
-from hpsearch.commands import driving, run
+from hpsearch.commands import driving, foreground
 from hpsearch.parameters import CategoricalParameter, FloatParameter, IntParameter
 from hpsearch.schema import apply
 from hpsearch.study.bred import common_space
@@ -40,8 +40,9 @@ class Place:
         self._patch, self._capsys = monkeypatch, capsys
         monkeypatch.setattr(driving, "poll_seconds", lambda study: 0.0)
         monkeypatch.setattr(report, "strongest_checkpoints", self._strongest)
-        monkeypatch.setattr(run, "write_export", lambda *_, key: (folder, {"rows": []}))
-        monkeypatch.setattr(run, "print_export", lambda *_: None)
+        exported = "hpsearch.export.writing.export_bundle"
+        monkeypatch.setattr(exported, lambda *_: {"rows": []})
+        monkeypatch.setattr(foreground, "print_export", lambda *_: None)
         self.jobs()
 
     def jobs(self, **how):

@@ -14,7 +14,7 @@ from hpsearch.analysis import retraining
 from hpsearch.analysis.candidates import all_candidates
 from hpsearch.cli import main
 from hpsearch.cluster.study_dir import StudyDir
-from hpsearch.commands import driving, export, submit
+from hpsearch.commands import background, driving
 from hpsearch.study.derived import key, write_confirmation
 from hpsearch.study.records import FAIL
 from hpsearch.study.spec import load_spec
@@ -287,7 +287,7 @@ def test_every_trial_counts_once_by_its_configuration(place, monkeypatch):
     place.jobs(faults={(0, 1): Fault("nan", 4)})
     place.confirm("--top", 2, "--seeds", 2)
     place.jobs()
-    monkeypatch.setattr(submit, "_start_driver", lambda *_: None)
+    monkeypatch.setattr(background, "_start_driver", lambda *_: None)
     place.run("retry", "quick-confirm", "--trial", 0)
     place.confirm()
     counts = Counter(place.seeds())
@@ -304,11 +304,11 @@ def test_json_is_what_the_file_holds(place):
 def test_export_goes_by_a_confirmation_that_is_current(place, monkeypatch):
     exported = []
 
-    def write(view, trial, output, num_games, key):
+    def write(view, trial, folder, how):
         exported.append(trial.number)
-        return place.folder, {"rows": []}
+        return {"rows": []}
 
-    monkeypatch.setattr(export, "write_export", write)
+    monkeypatch.setattr("hpsearch.export.writing.export_bundle", write)
     place.search(trials=4)
     said = place.run("export", "quick", "--json")
     assert said.err == (

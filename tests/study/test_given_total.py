@@ -9,7 +9,7 @@ from fakes import FakeExecutor
 
 from hpsearch import yaml_file
 from hpsearch.cli import main
-from hpsearch.commands import driving, submit
+from hpsearch.commands import background, driving
 from hpsearch.commands.find import study_to_resume
 from hpsearch.study.spec import Study, load_spec
 from hpsearch.study.view import open_view
@@ -71,9 +71,9 @@ def test_going_on_keeps_to_the_given_total(study, again, capsys, monkeypatch):
         assert finished() == (5, 5)
     else:
         started: list[Study] = []
-        monkeypatch.setattr(submit, "_start_driver", lambda study, *_: started.append(study))
+        monkeypatch.setattr(background, "_start_driver", lambda study, *_: started.append(study))
         view = open_view("quick", Path("runs"))
-        submit._ask(view, study_to_resume(view), Path("runs"), submit.Request("resume"))
+        background.ask(view, study_to_resume(view), Path("runs"), background.Request("resume"))
         assert [study.spec.budget.trials for study in started] == [5]
         assert finished()[1] == 5
     (said,) = capsys.readouterr().err.splitlines()

@@ -25,7 +25,6 @@ from test_population_study import population_study, teaching
 
 from hpsearch.cli import main
 from hpsearch.cluster.study_dir import StudyDir
-from hpsearch.commands import report as command
 from hpsearch.study.state import RUNNING
 
 FAULTS = {(3, 1): Fault("nan", 8), (5, 1): Fault("error", 4), (7, 1): Fault("vanish", 4)}
@@ -365,7 +364,8 @@ def test_what_is_no_page_is_refused(search, capsys):
 @pytest.mark.parametrize("place", ["folder.html", "/proc/page.html"])
 def test_a_page_that_cannot_be_written_costs_no_work(search, capsys, tmp_path, monkeypatch, place):
     (tmp_path / "folder.html").mkdir()
-    monkeypatch.setattr(command, "gather", lambda *_: pytest.fail("the work began"))
+    gather = "hpsearch.report.page.material.gather"
+    monkeypatch.setattr(gather, lambda *_: pytest.fail("the work began"))
     runs = str(search.path.parent / "runs")
     path = tmp_path / place  # which is the place itself where it begins with /
     assert main(["report", str(search.path), "--runs", runs, "-o", str(path)]) in (2, 6)

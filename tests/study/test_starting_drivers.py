@@ -17,7 +17,7 @@ from fakes import FakeExecutor
 from hpsearch import yaml_file
 from hpsearch.cluster.detached import note_retry, read_retry
 from hpsearch.cluster.study_dir import StudyDir
-from hpsearch.commands import driving, read, run, submit
+from hpsearch.commands import background, driving, read, run
 from hpsearch.commands.executors import check_submission
 from hpsearch.errors import ConflictError, StorageUnavailableError, UsageError
 from hpsearch.report.text import clock_text
@@ -44,7 +44,7 @@ class Drivers:
 @pytest.fixture
 def drivers(monkeypatch, request) -> Iterator[Drivers]:
     drivers = Drivers(getattr(request, "param", "process"))
-    monkeypatch.setattr(submit, "start_detached", drivers.start)
+    monkeypatch.setattr(background, "start_detached", drivers.start)
     monkeypatch.setattr(driving, "build_executor", lambda study, folder: FakeExecutor())
     yield drivers
     for process in drivers.processes:
@@ -64,7 +64,7 @@ def test_six_submits_at_once_start_one_driver(tmp_path, drivers, monkeypatch) ->
 
     def start() -> None:
         try:
-            submit._start_driver(study, folder, tmp_path / "runs")
+            background._start_driver(study, folder, tmp_path / "runs")
         except ConflictError as error:
             refusals.append(error)
 
@@ -92,9 +92,9 @@ def rewrite(study: Study, **changes: object) -> None:
 def test_resume_takes_up_a_raised_budget(tmp_path, drivers, capsys) -> None:
     study, runs = finished(tmp_path)
     with pytest.raises(UsageError, match=r"is finished; raise budget\.trials"):
-        submit.request(study.spec.name, runs, "resume")
+        run.resume.function(study.spec.name, runs)
     rewrite(study, budget={"trials": 5})
-    submit.request(study.spec.name, runs, "resume")
+    run.resume.function(study.spec.name, runs)
     assert capsys.readouterr().err == ""
     assert [study.spec.budget.trials for study in drivers.studies] == [5]
     view = open_view(study.spec.name, runs)
@@ -109,7 +109,7 @@ def test_a_file_that_allows_no_more_reopens_nothing(tmp_path, drivers, capsys) -
     text = study.path.read_text()
     rewrite(study, budget={"trials": 3, "gpu_hours": 1.0})  # less than no cap
     with pytest.raises(UsageError, match="is finished"):
-        submit.request(study.spec.name, runs, "resume")
+        run.resume.function(study.spec.name, runs)
     assert capsys.readouterr().err == ""
     for change in ({"seed": 17}, {"storage": "sqlite:///other.db"}, {"sampler": None}, None):
         study.path.write_text(text)
@@ -118,7 +118,7 @@ def test_a_file_that_allows_no_more_reopens_nothing(tmp_path, drivers, capsys) -
         else:
             rewrite(study, budget={"trials": 9}, **change)
         with pytest.raises(UsageError, match="is finished"):
-            submit.request(study.spec.name, runs, "resume")
+            run.resume.function(study.spec.name, runs)
         said = capsys.readouterr().err
         assert said.startswith("hpsearch: ")
         assert said.endswith("quick goes on as it was started\n")
@@ -132,7 +132,7 @@ def test_status_says_what_the_driver_does(tmp_path, capsys, monkeypatch) -> None
     folder = StudyDir(runs / study.spec.name)
 
     def status(*, as_json: bool) -> str:
-        read.status(study.spec.name, runs, as_json=as_json, every=None)
+        read.status.function(study.spec.name, runs, as_json=as_json, every=None)
         return capsys.readouterr().out
 
     assert "quick: interrupted\n" in status(as_json=False)
@@ -149,10 +149,10 @@ def test_status_says_what_the_driver_does(tmp_path, capsys, monkeypatch) -> None
     def away(name_or_file: str, runs: Path) -> None:
         raise StorageUnavailableError("the database is away")
 
-    monkeypatch.setattr(read, "open_view", away)
+    monkeypatch.setattr("hpsearch.study.view.open_view", away)
     for named in (study.spec.name, str(study.path)):
         with pytest.raises(StorageUnavailableError) as error:
-            read.status(named, runs, as_json=False, every=None)
+            read.status.function(named, runs, as_json=False, every=None)
         assert str(error.value) == f"the database is away; driver: {retry}"
     forget_start(folder)
     with pytest.raises(StorageUnavailableError, match="; no driver is there"):
@@ -180,14 +180,14 @@ def test_a_driver_that_waits_at_its_start_leaves_when_it_is_told_to(tmp_path, mo
     def away(name: str, runs: Path) -> None:
         raise StorageUnavailableError("the database is away")
 
-    monkeypatch.setattr(run, "find_study", away)
+    monkeypatch.setattr("hpsearch.commands.find.find_study", away)
     StudyDir(tmp_path / "quick").root.mkdir()
     threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGTERM)).start()
-    assert run.drive_detached("quick", tmp_path) == 130
+    assert run.drive.function("quick", tmp_path) == 130
     assert read_retry(StudyDir(tmp_path / "quick")).reason == "the database is away"
 
 
 def test_a_study_that_cannot_be_exported_does_not_start_its_driver_again(tmp_path, capsys) -> None:
     _, runs = finished(tmp_path)  # of fake jobs, which leave no checkpoints
-    assert run.drive_detached("quick", runs) == 0
+    assert run.drive.function("quick", runs) == 0
     assert "checkpoints is missing or damaged" in capsys.readouterr().err

@@ -1,19 +1,17 @@
-"""hpsearch submit, and what a user asks of a study that was submitted."""
+"""Leaving a study to a driver without a terminal, and asking that driver for something."""
 
 import time
-from collections.abc import Collection
 from pathlib import Path
 
 from hpsearch.cluster.detached import forget_retry
-from hpsearch.cluster.failures import KINDS
 from hpsearch.cluster.study_dir import StudyDir
+from hpsearch.commands.command import runs_option
 from hpsearch.commands.driving import held
 from hpsearch.commands.executors import check_submission, poll_seconds, start_detached
-from hpsearch.commands.find import find_study, grows, runs_option, study_to_resume
-from hpsearch.errors import ConflictError, HpsearchError, UsageError, unknown_name
+from hpsearch.commands.find import grows
+from hpsearch.errors import ConflictError, HpsearchError, UsageError
 from hpsearch.report.text import standing_text
 from hpsearch.study import requests
-from hpsearch.study.records import FAIL, Trial
 from hpsearch.study.requests import Request, Verb, driver_start_locked, note_start
 from hpsearch.study.spec import Study
 from hpsearch.study.state import CANCELLED, FAILED, FINISHED, PAUSED, STOPPED
@@ -24,14 +22,6 @@ HEAR_SECONDS = 5.0
 END_SECONDS = 30.0
 """for which a cancelled study's jobs may take to end, where no driver waits for them"""
 GLANCE_SECONDS = 0.1
-
-
-def submit(study: str, runs: Path) -> int:
-    """Start a study, or go on with it, and leave the driving to a driver without a terminal."""
-    wanted, folder = find_study(study, runs)
-    if not leave_to_driver(wanted, folder, runs):
-        print(f"{wanted.spec.name}: nothing is left to do")
-    return 0
 
 
 def leave_to_driver(study: Study, folder: StudyDir, runs: Path) -> bool:
@@ -45,48 +35,7 @@ def leave_to_driver(study: Study, folder: StudyDir, runs: Path) -> bool:
     return not is_over
 
 
-def request(study: str, runs: Path, verb: Verb) -> int:
-    """Pause, resume, stop or cancel a study."""
-    view = open_view(study, runs)
-    wanted = study_to_resume(view) if verb == "resume" else view.study
-    _refuse_what_changes_nothing(view, wanted, verb)
-    return _ask(view, wanted, runs, Request(verb))
-
-
-def retry(study: str, runs: Path, kinds: Collection[str], numbers: Collection[int]) -> int:
-    """Try failed trials again, as new ones: those of some kinds or numbers, or all."""
-    for kind in kinds:
-        if kind not in KINDS:
-            raise UsageError(unknown_name("kind of failure", kind, KINDS))
-    view = open_view(study, runs)
-    if view.study.spec.population is not None:
-        raise UsageError(
-            f"{study} is a population, in which selection decides what comes after a failure, so "
-            f"nothing is left to try again; look at it with: hpsearch status {study}"
-        )
-    for number in numbers:
-        if number not in view.state.trials:
-            raise UsageError(
-                f"{study} has no trial {number}; hpsearch trials {study} lists those there are"
-            )
-    failed = [trial for trial in view.state.told(FAIL) if _is_meant(trial, kinds, numbers)]
-    again = {trial.retry_of for trial in view.state.trials.values()} | {*view.state.retries}
-    chosen = tuple(trial.number for trial in failed if trial.number not in again)
-    if not chosen:
-        raise UsageError(
-            f"no failed trial of {study} is left to try again; hpsearch status {study} lists them"
-        )
-    who = "its driver takes them up" if view.is_driven else "a driver is started for them"
-    trials = "1 failed trial" if len(chosen) == 1 else f"{len(chosen)} failed trials"
-    print(f"{study}: trying {trials} again, with the same parameters as new ones; {who}")
-    return _ask(view, view.study, runs, Request("retry", chosen))
-
-
-def _is_meant(trial: Trial, kinds: Collection[str], numbers: Collection[int]) -> bool:
-    return (not kinds or trial.failure in kinds) and (not numbers or trial.number in numbers)
-
-
-def _refuse_what_changes_nothing(view: StudyView, study: Study, verb: Verb) -> None:
+def refuse_what_changes_nothing(view: StudyView, study: Study, verb: Verb) -> None:
     name, status = view.study.spec.name, view.state.status
     over = {FINISHED, FAILED, STOPPED, CANCELLED}
     if verb in ("pause", "stop", "cancel") and status in over:
@@ -107,7 +56,7 @@ def _refuse_what_changes_nothing(view: StudyView, study: Study, verb: Verb) -> N
         raise UsageError(f"the study {name} is {view.status}; there is nothing to resume")
 
 
-def _ask(view: StudyView, study: Study, runs: Path, asked: Request) -> int:
+def ask(view: StudyView, study: Study, runs: Path, asked: Request) -> None:
     """Leave a request for the driver, or do what is asked where there is none.
 
     ``study`` is driven from then on: as it was, or as its file is now, which a driver reads itself.
@@ -126,7 +75,6 @@ def _ask(view: StudyView, study: Study, runs: Path, asked: Request) -> int:
             print(f"{name}: {_standing(after)}; {error}")
     else:
         print(f"{name}: {_standing(after)}")
-    return 0
 
 
 def _act_or_wait(view: StudyView, study: Study, runs: Path, asked: Request) -> None:
@@ -183,11 +131,11 @@ def _start_driver(study: Study, folder: StudyDir, runs: Path) -> None:
     """
     name = study.spec.name
     with driver_start_locked(folder):
-        there = find_awaited(folder)
-        if there is not None:
+        awaited = find_awaited(folder)
+        if awaited is not None:
             raise ConflictError(
-                f"the driver of {name} is there already, as {there.who}, and drives as soon as it "
-                f"can; look at it with: hpsearch status {name}{runs_option(runs)}"
+                f"the driver of {name} is there already, as {awaited.who}, and drives as soon as "
+                f"it can; look at it with: hpsearch status {name}{runs_option(runs)}"
             )
         forget_retry(folder)
         driver = start_detached(study, folder, runs)

@@ -1,0 +1,160 @@
+"""How a command is declared: a line for each argument, beside the function that takes them.
+
+The files with commands load nothing heavy at their top, so that ``hpsearch COMMAND --help`` answers
+in 0.1 s: what a command works with is imported inside its function.
+"""
+
+import argparse
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hpsearch.analysis.pictures import PICTURES, check_matplotlib
+from hpsearch.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Argument:
+    """An argument or an option, which the command's function takes by the same name."""
+
+    names: tuple[str, ...]
+    settings: dict[str, Any]
+    """of argparse's add_argument"""
+
+
+Item = Argument | tuple[Argument, ...]
+"""options in a tuple exclude each other"""
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command of the command line."""
+
+    name: str
+    function: Callable[..., int]
+    """takes every argument by its name and returns the exit code"""
+    summary: str
+    arguments: tuple[Item, ...]
+    examples: tuple[str, ...]
+    """what may follow its name, at the end of its help"""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        for item in self.arguments:
+            group = parser if isinstance(item, Argument) else parser.add_mutually_exclusive_group()
+            for argument in (item,) if isinstance(item, Argument) else item:
+                group.add_argument(*argument.names, **argument.settings)
+
+
+def command(
+    summary: str, *arguments: Item, examples: Sequence[str]
+) -> Callable[[Callable[..., int]], Command]:
+    """Make a function a command of the same name."""
+
+    def declared(function: Callable[..., int]) -> Command:
+        return Command(function.__name__, function, summary, arguments, tuple(examples))
+
+    return declared
+
+
+def argument(
+    name: str,
+    metavar: str,
+    text: str,
+    kind: Callable[[str], Any] = str,
+    *,
+    count: str | None = None,
+) -> Argument:
+    """Return an argument without a dash; ``count`` is "?" for at most one, "+" or "*" for many."""
+    return Argument((name,), {"metavar": metavar, "help": text, "type": kind, "nargs": count})
+
+
+def option(
+    names: str,
+    text: str,
+    kind: Callable[[str], Any] = str,
+    *,
+    default: object = None,
+    to: str | None = None,
+    choices: Sequence[str] | None = None,
+    repeated: bool = False,
+) -> Argument:
+    """Return an option with a value.
+
+    Args:
+        names: and what the help calls the value, such as "-o --output FILE".
+        text: its help.
+        kind: reads the value.
+        default: of the parameter.
+        to: name of the parameter, where it is not that of the option.
+        choices: the values that are valid; the help lists them in place of a name.
+        repeated: whether it may be given several times, for a parameter that is a list.
+    """
+    flags = tuple(word for word in names.split() if word.startswith("-"))
+    settings = {"help": text, "type": kind, "default": default, "dest": to, "choices": choices}
+    if choices is None:
+        settings["metavar"] = names.split()[-1]
+    if repeated:
+        settings |= {"action": "append", "default": []}
+    return Argument(flags, settings)
+
+
+def flag(name: str, text: str, *, to: str | None = None, value: bool = True) -> Argument:
+    """Return an option without a value, which sets its parameter to ``value``."""
+    action = "store_true" if value else "store_false"
+    return Argument((name,), {"help": text, "action": action, "dest": to})
+
+
+def count(text: str) -> int:
+    """Read a natural number."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"must be 0 or a positive whole number, got {text!r}")
+    return int(text)
+
+
+def positive(text: str) -> int:
+    """Read a natural number above 0."""
+    if (number := count(text)) == 0:
+        raise argparse.ArgumentTypeError("must be at least 1, got 0")
+    return number
+
+
+def seconds(text: str) -> float:
+    """Read a number of seconds above 0."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not 0 < number < float("inf"):
+        raise argparse.ArgumentTypeError(f"must be a number of seconds above 0, got {text!r}")
+    return number
+
+
+RUNS = option("--runs DIR", "default: runs", Path, default=Path("runs"))
+STUDY = (argument("study", "STUDY", "study file, or name of a started study"), RUNS)
+JSON = flag("--json", "for programs", to="as_json")
+SUBMIT = flag("--submit", "leave it to a driver without a terminal")
+SUBMIT_AND_COMPARE = flag("--submit", f"{SUBMIT.settings['help']}; the same command later compares")
+
+
+def runs_option(runs: Path) -> str:
+    """Return what a command line needs besides, where studies don't lie in the usual folder."""
+    return "" if runs == Path("runs") else f" --runs {shlex.quote(str(runs))}"
+
+
+def check_output(path: Path | None, what: str, data: Sequence[str]) -> None:
+    """Refuse a file for a picture or ``data`` that could not be written, before work is done.
+
+    Raises:
+        UsageError: if its suffix is another one, or matplotlib is missing.
+    """
+    if path is None or path.suffix in data:
+        return
+    if path.suffix not in PICTURES:
+        kinds = f"one of {', '.join(data)}" if len(data) > 1 else data[0]
+        raise UsageError(
+            f"{what} is drawn as one of {', '.join(PICTURES)} or written as {kinds}, "
+            f"got {str(path)!r}; change the file's name"
+        )
+    check_matplotlib(f"write {what} as {' or '.join(data)}")

@@ -1,0 +1,240 @@
+"""hpsearch confirm, replay, breed: studies that are made of others, trained, and compared."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hpsearch import files
+from hpsearch.commands.command import (
+    JSON,
+    RUNS,
+    STUDY,
+    SUBMIT,
+    SUBMIT_AND_COMPARE,
+    argument,
+    command,
+    count,
+    option,
+    positive,
+    runs_option,
+)
+from hpsearch.errors import INTERRUPTED, UsageError
+from hpsearch.names import NAME_RULE, is_name
+
+if TYPE_CHECKING:
+    from hpsearch.study.view import StudyView
+
+
+@command(
+    "the best of a study again on held-out seeds and starts, and which is the best",
+    *STUDY,
+    JSON,
+    option(
+        "--top K",
+        "how many of the best; default: 5, or those whose confirmation was begun",
+        positive,
+    ),
+    option(
+        "--seeds N",
+        "trainings of each, on seeds of their own; default: 5, or as many as were begun",
+        positive,
+    ),
+    option(
+        "--games G",
+        "games of each, from starts that nothing else uses; default: 10000",
+        positive,
+        default=10_000,
+    ),
+    option(
+        "--best-response STEPS",
+        "train an opponent against each player alone for so many steps: exploitability",
+        positive,
+        to="response_steps",
+    ),
+    SUBMIT_AND_COMPARE,
+    examples=["quickstart --top 5 --seeds 5"],
+)
+def confirm(
+    study: str,
+    runs: Path,
+    *,
+    top: int | None,
+    seeds: int | None,
+    games: int,
+    response_steps: int | None,
+    submit: bool,
+    as_json: bool,
+) -> int:
+    """Compare the best of a study, and say which one to export."""
+    from hpsearch.analysis import confirmation
+    from hpsearch.commands import deriving
+    from hpsearch.study.view import open_view
+    from hpsearch.terminal import Terminal
+
+    view = open_view(study, runs)
+    deriving.say_what_goes_on(view)
+    if view.study.spec.population is not None:
+        from hpsearch.analysis.rematch import rematch  # it loads torch
+
+        _refuse_training(view, seeds=seeds, response_steps=response_steps, submit=submit)
+        confirmed = rematch(view, view.study.spec.population, top or deriving.TOP, games)
+    else:
+        again = f"hpsearch confirm {view.study.spec.name}{runs_option(runs)}"
+        training = deriving.confirmation_study(view, runs, top, seeds)
+        compared = deriving.compared(view, training)
+        console = Terminal(stderr=as_json)
+        after = deriving.trained(training, runs, console, again=again, submit=submit)
+        if isinstance(after, int):
+            return after
+        from hpsearch.analysis.retraining import compare_seeds  # it loads torch
+
+        confirmed = compare_seeds(view, after, compared, games, response_steps)
+    advice = confirmation.advice_text(confirmed, runs_option(runs))
+    plain = confirmation.plain_confirmation(confirmed, advice)
+    files.write_json(view.folder.confirmation, plain)
+    if as_json:
+        print(json.dumps(plain, indent=1))
+    else:
+        wide = Terminal(width=max(Terminal().width, confirmation.WIDTH))
+        confirmation.print_confirmation(wide, confirmed, advice)
+    return 0
+
+
+def _refuse_training(
+    view: "StudyView", *, seeds: int | None, response_steps: int | None, submit: bool
+) -> None:
+    options = {
+        "--seeds": seeds is not None,
+        "--submit": submit,
+        "--best-response": response_steps is not None,
+    }
+    if any(options.values()):
+        listed = " and ".join(name for name, is_given in options.items() if is_given)
+        raise UsageError(
+            f"{view.study.spec.name} breeds a population, whose weights are exported as they are, "
+            f"so nothing is trained; leave out {listed}"
+        )
+
+
+@command(
+    "the schedule that led to a population's champion again, on held-out seeds",
+    *STUDY,
+    JSON,
+    option(
+        "--trial N",
+        "whose schedule; default: the champion's, or its parent's where a closing made it",
+        count,
+    ),
+    option(
+        "--seeds S",
+        "trainings, on seeds of their own; default: 5, or as many as were begun",
+        positive,
+    ),
+    option(
+        "--games G",
+        "games of each pair, from starts that nothing else uses; default: 1000",
+        positive,
+        default=1000,
+    ),
+    SUBMIT_AND_COMPARE,
+    examples=["population_pairs --seeds 5"],
+)
+def replay(
+    study: str,
+    runs: Path,
+    *,
+    trial: int | None,
+    seeds: int | None,
+    games: int,
+    submit: bool,
+    as_json: bool,
+) -> int:
+    """Train a schedule again, and say whether it holds up."""
+    from hpsearch.analysis import replay as replaying
+    from hpsearch.analysis.confirmation import WIDTH
+    from hpsearch.analysis.lineage import num_mixed, read_lineage
+    from hpsearch.cluster.pins import pin
+    from hpsearch.cluster.study_dir import StudyDir
+    from hpsearch.commands import deriving
+    from hpsearch.study.view import open_view
+    from hpsearch.terminal import Terminal
+
+    view = open_view(study, runs)
+    ancestry = read_lineage(view)
+    number = deriving.replayed_trial(view, ancestry, trial)
+    original = replaying.original_checkpoint(view, number)  # before anything is trained in vain
+    training = deriving.replay_study(view, ancestry, number, runs, seeds)
+    pin(view.folder, StudyDir((runs / training.spec.name).absolute()), [original])
+    again = f"hpsearch replay {view.study.spec.name} --trial {number}{runs_option(runs)}"
+    console = Terminal(stderr=as_json)
+    after = deriving.trained(training, runs, console, again=again, submit=submit)
+    if isinstance(after, int):
+        return after
+    compared = replaying.compare_replay(view, number, after, games, num_mixed(ancestry, number))
+    conclusion = replaying.conclusion_text(compared)
+    plain = replaying.plain_replay(compared, conclusion)
+    files.write_json(view.folder.replay(number), plain)
+    if as_json:
+        print(json.dumps(plain, indent=1))
+    else:
+        wide = Terminal(width=max(Terminal().width, WIDTH))
+        replaying.print_replay(wide, compared, conclusion)
+    return 0
+
+
+@command(
+    "a population that begins with the best of finished studies, of any shapes",
+    argument("studies", "STUDY", "study file, or name of a finished study", count="+"),
+    RUNS,
+    option("--name NAME", "default: the first study's and -bred"),
+    option("--members M", "default: 8, or one for each study", positive),
+    option(
+        "--interval K",
+        "steps between two matches; default: a tenth of the training of the first founder",
+        positive,
+    ),
+    option("--trials T", "intervals in all; default: six of each member", positive),
+    option("--seed N", "default: the first study's and 500000000", count),
+    SUBMIT,
+    examples=["dqn_small dqn_large --members 8 --submit"],
+)
+def breed(
+    studies: Sequence[str],
+    runs: Path,
+    *,
+    name: str | None,
+    members: int | None,
+    interval: int | None,
+    trials: int | None,
+    seed: int | None,
+    submit: bool,
+) -> int:
+    """Breed the best of studies to the end, or until Ctrl-C; the same command goes on."""
+    from hpsearch.cluster.study_dir import StudyDir
+    from hpsearch.commands.background import leave_to_driver
+    from hpsearch.commands.deriving import bred_study, refuse_driven
+    from hpsearch.commands.foreground import drive_here, say_the_end
+    from hpsearch.study.bred import BRED_SUFFIX, Numbers
+    from hpsearch.study.view import open_view
+    from hpsearch.terminal import Terminal
+
+    views = [open_view(study, runs) for study in studies]
+    names = [view.study.spec.name for view in views]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise UsageError(f"{', '.join(twice)} is named twice; name each study once")
+    name = name or f"{names[0]}{BRED_SUFFIX}"
+    if not is_name(name):
+        raise UsageError(f"a name {NAME_RULE}, but this is {name!r}; give --name another one")
+    folder = StudyDir((runs / name).absolute())
+    bred = bred_study(views, folder, Numbers(members, interval, trials, seed))
+    if folder.spec.exists():
+        refuse_driven(open_view(name, runs), runs)
+    if submit:
+        if not leave_to_driver(bred, folder, runs):
+            print(f"{name}: nothing is left to do")
+        return 0
+    again = f"hpsearch breed {' '.join(names)} --name {name}{runs_option(runs)}"
+    after = drive_here(bred, runs, Terminal(), again=again)
+    return INTERRUPTED if after is None else say_the_end(after, export_best=True)

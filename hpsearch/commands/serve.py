@@ -1,0 +1,229 @@
+"""hpsearch dashboard, tensorboard: a study in a browser.
+
+The dashboard is Optuna's, and changes nothing of a study but notes; TensorBoard shows a study
+whether or not its jobs wrote for it.
+"""
+
+import getpass
+import secrets
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hpsearch.cluster.failures import StopFlag, stop_flag
+from hpsearch.commands.command import STUDY, Argument, command, count, flag, option
+from hpsearch.errors import DiskError, StorageUnavailableError, UsageError
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import WSGIApplication
+
+    from hpsearch.dashboard.app import Judged, OfferedFiles
+    from hpsearch.dashboard.server import Server
+    from hpsearch.dashboard.storage import ReadOnlyStorage, TrialSource
+    from hpsearch.study.view import Followed
+
+REFRESH_SECONDS = 10.0
+"""between two looks at the study"""
+FIGURE_SECONDS = 30.0
+"""between two drawings of our figures"""
+HOST = option("--host ADDRESS", "default: this machine alone", default="127.0.0.1")
+
+
+def _port(port: int) -> Argument:
+    text = f"or the next one that is free; 0 for any; default: {port}"
+    return option("--port N", text, count, default=port)
+
+
+@command(
+    "Optuna's dashboard of a study, in a browser",
+    *STUDY,
+    HOST,
+    _port(8080),
+    flag("--write", "let notes be written; nothing else is ever changed", to="writes"),
+    examples=["quickstart", "quickstart --port 0 --write"],
+)
+def dashboard(study: str, runs: Path, *, host: str, port: int, writes: bool) -> int:
+    """Serve the dashboard of a study until Ctrl-C."""
+    if find_spec("optuna_dashboard") is None:
+        raise UsageError(
+            "the dashboard needs Optuna's: pip install 'hpsearch[dashboard]', or pip install "
+            "optuna-dashboard"
+        )
+    from hpsearch.dashboard.server import bind
+    from hpsearch.dashboard.storage import TrialSource
+
+    server = bind(host, port)
+    with (
+        closing(TrialSource(study, runs)) as source,
+        stop_flag((signal.SIGINT, signal.SIGTERM)) as stop,
+    ):
+        _serve_dashboard(source, server, stop, host, writes=writes)
+    return 0
+
+
+def _serve_dashboard(
+    source: "TrialSource", server: "Server", stop: StopFlag, host: str, *, writes: bool
+) -> None:
+    from optuna_dashboard import wsgi
+
+    from hpsearch.dashboard.app import Judged, OfferedFiles, ReadOnly, ResponseCache
+    from hpsearch.dashboard.storage import ReadOnlyStorage
+
+    storage = ReadOnlyStorage(source.head, source.write_note if writes else None)
+    files = OfferedFiles()
+
+    def refresh() -> None:
+        storage.take(source.changed())
+        storage.keep(source.system_attrs())
+
+    refresh()
+    judged = Judged(wsgi(storage, artifact_store=files))
+    _add(source, storage, files, judged)
+    cache = ResponseCache(judged, lambda: storage.changed_at)
+    what = (
+        f"the dashboard of {source.head.name}, {'notes can be written' if writes else 'read-only'}"
+    )
+    page = f"/dashboard/studies/{source.head.study_id}"
+    with _guarded(server, ReadOnly(cache, writes=writes), host, what, page):
+        first = f"/api/studies/{source.head.study_id}"
+        threading.Thread(target=cache.prepare, args=(first,), daemon=True).start()
+        drawn, event = time.monotonic(), source.view.state.last_event
+        while not stop.is_set:
+            stop.rest(REFRESH_SECONDS)
+            if stop.is_set or not _was_possible(refresh):
+                continue
+            if source.view.state.last_event != event and time.monotonic() - drawn > FIGURE_SECONDS:
+                _add(source, storage, files, judged)
+                drawn, event = time.monotonic(), source.view.state.last_event
+
+
+def _was_possible(refresh: Callable[[], None]) -> bool:
+    """Show what is new, if that can be read and written now; return whether it can."""
+    from hpsearch.terminal import say
+
+    try:
+        refresh()
+    except (StorageUnavailableError, DiskError) as error:
+        say(f"{error}; showing what was known before")
+        return False
+    return True
+
+
+def _add(
+    source: "TrialSource", storage: "ReadOnlyStorage", files: "OfferedFiles", judged: "Judged"
+) -> None:
+    """Show our figures and files beside what Optuna knows."""
+    from hpsearch.analysis.importances import known_importances
+    from hpsearch.dashboard.app import study_files, trial_files
+    from hpsearch.dashboard.figures import (
+        champion_text,
+        drawn_importances,
+        figure_attrs,
+        importance_text,
+    )
+    from hpsearch.export.text import standing_verdict
+    from hpsearch.study.work import known_until
+
+    view = source.view
+    importances, best = known_importances(view), view.best()
+    texts = {
+        "verdict": "" if best is None else " ".join(standing_verdict(view, best)),
+        "champion": champion_text(view),
+        "importances": importance_text(importances),
+    }
+    texts = {name: text for name, text in texts.items() if text}
+    about = {
+        "status": view.status,
+        "folder": str(view.folder.root),
+        "study file": str(view.study.path.absolute()),
+    }
+    numbers = {name: str(number) for name, number in view.state.counts().items()}
+    figures = figure_attrs(view, known_until(view), importances)
+    judged.verdict = " ".join(texts[name] for name in ("verdict", "champion") if name in texts)
+    judged.importances = drawn_importances(view, importances)
+    storage.remark("\n\n".join(texts.values()))
+    storage.add(
+        system_attrs=figures | files.offer(study_files(view)),
+        user_attrs=about | texts | numbers,
+        of_trials={number: files.offer(paths) for number, paths in trial_files(view).items()},
+    )
+
+
+@command(
+    "a study in TensorBoard, in a browser",
+    *STUDY,
+    HOST,
+    _port(6006),
+    option("-o --output DIR", "write what it reads there, serve nothing", Path),
+    examples=["quickstart", "quickstart -o board/"],
+)
+def tensorboard(study: str, runs: Path, *, host: str, port: int, output: Path | None) -> int:
+    """Serve TensorBoard on a study until Ctrl-C, or write what it reads."""
+    from hpsearch.dashboard.server import bind
+    from hpsearch.monitor.tensorboard import check_tensorboard
+    from hpsearch.report.tensorboard import Board
+    from hpsearch.study.view import Followed
+
+    check_tensorboard()
+    with closing(Followed(study, runs)) as followed:
+        if output is not None:
+            number = Board(output).write(followed.view)
+            print(f"{number} trials written; look at them with: tensorboard --logdir {output}")
+            return 0
+        server = bind(host, port)
+        with stop_flag((signal.SIGINT, signal.SIGTERM)) as stop:
+            _serve_board(followed, server, stop, host)
+    return 0
+
+
+def _serve_board(followed: "Followed", server: "Server", stop: StopFlag, host: str) -> None:
+    from hpsearch.report.tensorboard import Board, application
+
+    folder = followed.view.folder.tensorboard
+    board = Board(folder)
+    board.write(followed.view)
+
+    def refresh() -> None:
+        followed.look()
+        board.write(followed.view)
+
+    with _guarded(server, application(folder), host, f"TensorBoard on {folder}", "/"):
+        while not stop.is_set:
+            stop.rest(REFRESH_SECONDS)
+            if not stop.is_set:
+                _was_possible(refresh)
+
+
+@contextmanager
+def _guarded(
+    server: "Server", application: "WSGIApplication", host: str, what: str, page: str
+) -> Iterator[None]:
+    """Serve an application while the block runs, to those who have the address that is printed.
+
+    On a machine with other users every port is open to all. ``host`` is the address that the user
+    gave, ``page`` the path at which a reader begins.
+    """
+    from hpsearch.dashboard.server import EVERY_ADDRESS, LOOPBACK, Guard, Names, serving
+    from hpsearch.terminal import say
+
+    token, port = secrets.token_urlsafe(16), server.server_port
+    names = Names(host, server.server_name)
+    with serving(server, Guard(application, token=token, cookie=f"hpsearch-{port}", names=names)):
+        name = f"[{server.server_name}]" if ":" in server.server_name else server.server_name
+        is_local = server.server_name in LOOPBACK
+        at = socket.gethostname() if server.server_name in EVERY_ADDRESS else name
+        print(f"{what}, until Ctrl-C:")
+        print(f"  http://{at}:{port}{page}?token={token}", flush=True)
+        if is_local:
+            print("from another machine, first run there, then open the same address there:")
+            machine = f"{getpass.getuser()}@{socket.gethostname()}"
+            print(f"  ssh -L {port}:{name}:{port} {machine}", flush=True)
+        else:
+            say(f"{name} is reached from other machines too; everyone with the address can look")
+        yield
