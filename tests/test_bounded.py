@@ -163,9 +163,8 @@ READS = re.compile(
 NOT_BELOW_RUNS = {
     "audit/disk.py",  # an archive of arrays that the bounded reader has opened
     "cluster/code_snapshot.py",  # this package's own code
-    "export/folder.py",  # bundles, which have a reader of their own, as the next two
+    "export/folder.py",  # bundles, which have a reader of their own, as the next one
     "export/programs.py",
-    "export/rebuilding.py",
     "doctor/machine.py",  # what it has just written to try a file system; the system's mounts
     "report/page/page.py",  # the page's own style and script
     "report/page/material.py",  # the user's study file

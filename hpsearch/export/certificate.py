@@ -92,14 +92,11 @@ def certify(players: Mapping[str, SavedPlayer], num_games: int) -> tuple[Conditi
 def differences(
     players: Mapping[str, SavedPlayer], conditions: Conditions, rows: Rows
 ) -> list[str]:
-    """Measure players again under a certificate's ``conditions``.
-
-    Returns:
-        A line for everything that is not as certified, every number bit for bit.
-    """
+    """Measure players again under a certificate's ``conditions``; return a line a difference."""
     with _threads(conditions.threads):
         now, now_measured = certify(players, conditions.games)
-    measured = now_measured if _names_worst(rows) else tuple(map(_without_worst, now_measured))
+    names_worst = any(name in WORST for row in rows for name in row.metrics)
+    measured = now_measured if names_worst else tuple(map(_without_worst, now_measured))
     before = {**_flat(asdict(conditions)), **_numbers(rows)}
     after = {**_flat(asdict(now)), **_numbers(measured)}
     lines = [
@@ -110,10 +107,6 @@ def differences(
     if not lines and rows != measured:  # a row twice, of which the second one is right
         return ["rows: certified are others than are measured, or in another order"]
     return lines
-
-
-def _names_worst(rows: Rows) -> bool:
-    return any(name in WORST for row in rows for name in row.metrics)
 
 
 def _without_worst(row: ComparedPlayer) -> ComparedPlayer:

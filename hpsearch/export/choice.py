@@ -1,7 +1,6 @@
 """Which trials of a study are exported: the best, the K best, or those that no other one beats."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from hpsearch.analysis.candidates import all_candidates, front, read_confirmed
 from hpsearch.errors import HpsearchError, UsageError
@@ -9,21 +8,10 @@ from hpsearch.study.records import Trial
 from hpsearch.study.view import StudyView, best_trial
 
 
-@dataclass(frozen=True)
-class ChosenTrial:
-    """The trial that the study is known by."""
+def the_best(view: StudyView, confirm: str) -> tuple[Trial, str | None]:
+    """Return the best when confirmed, else the search's or the last match's; and a remark on it.
 
-    trial: Trial
-    remark: str | None
-    """what else should be known of it"""
-
-
-def the_best(view: StudyView, confirm: str) -> ChosenTrial:
-    """Return the best when confirmed, else the search's or the last match's.
-
-    Args:
-        view: one look at the study.
-        confirm: the command that would tell whether it was lucky.
+    The command ``confirm`` would tell whether it was lucky.
 
     Raises:
         HpsearchError: if no trial has finished.
@@ -31,17 +19,17 @@ def the_best(view: StudyView, confirm: str) -> ChosenTrial:
     """
     name, best, confirmed = view.study.spec.name, best_trial(view), read_confirmed(view)
     if confirmed is None:
-        return ChosenTrial(best, unconfirmed(view, confirm))
+        return best, unconfirmed(view, confirm)
     if not confirmed.is_current:
         remark = f"the confirmation of {name} is out of date, its best are others by now"
-        return ChosenTrial(best, remark)
+        return best, remark
     if confirmed.best == best.number:
-        return ChosenTrial(best, None)
+        return best, None
     what = (
         f"exported is trial {confirmed.best}, the best when confirmed; "
         f"the search's is {best.number}"
     )
-    return ChosenTrial(view.state.trials[confirmed.best], what)
+    return view.state.trials[confirmed.best], what
 
 
 def unconfirmed(view: StudyView, confirm: str) -> str | None:
@@ -57,9 +45,6 @@ def the_top(view: StudyView, count: int, best: Trial) -> list[Trial]:
 
     Of a search those of different configurations, by the first objective; of a population the
     members of its last match, by their strength there.
-
-    Raises:
-        HpsearchError: if no trial has finished.
     """
     others = [trial for trial in _ranked(view) if trial.number != best.number]
     return [best, *others][:count]
@@ -85,9 +70,9 @@ def the_front(view: StudyView) -> list[Trial]:
 
 
 def _ranked(view: StudyView) -> Sequence[Trial]:
-    judged = [match for match in view.state.population.matches.values() if match.is_over]
-    if not judged:
+    decided = [match for match in view.state.population.matches.values() if match.is_over]
+    if not decided:
         return [candidate.trial for candidate in all_candidates(view)]
-    strengths = judged[-1].strengths
+    strengths = decided[-1].strengths
     numbers = sorted(strengths, key=lambda number: -strengths[number])
     return [view.state.trials[number] for number in numbers]

@@ -13,14 +13,10 @@
 
 Several bundles lie side by side in a folder with bundles.json.
 
-What lies in a bundle's folder, read within bounds before anything is made of it.
-
 A bundle may come from anywhere. Its folder must hold exactly what its provenance lists: regular
 files of known names, none larger than its limit, each with the listed sha256. Every file is read
 once, so what was checked is what is used; and the programs are never loaded, since torch.export
 unpickles, and evaluates expressions as Python.
-
-Folders that are whole or absent: an older one stays until the new one stands.
 """
 
 import errno
@@ -38,7 +34,7 @@ from typing import Any, Final
 from uuid import uuid4
 
 from hpsearch import yaml_file
-from hpsearch.errors import ConfigError, CorruptError, UsageError, unwritten
+from hpsearch.errors import CorruptError, UsageError, unwritten
 from hpsearch.files import flush, flush_tree, make_folder, unreadable
 from hpsearch.trainers.config.players import ROLES
 
@@ -54,53 +50,23 @@ INDEX: Final = "bundles.json"
 """the file by which a folder is known to hold several, and may be replaced likewise"""
 
 
-@dataclass(frozen=True)
 class BundleDir:
-    """The folder of one bundle."""
+    """The folder of one bundle; what its files hold is said above."""
 
-    root: Path
-
-    @property
-    def readme(self) -> Path:
-        """Return what tells people how to load the rest."""
-        return self.root / "README.md"
-
-    @property
-    def config(self) -> Path:
-        """Return the complete trainer configuration."""
-        return self.root / "config.yaml"
-
-    @property
-    def weights(self) -> Path:
-        """Return the networks, named as torch.nn names layers."""
-        return self.root / "weights.safetensors"
-
-    @property
-    def certificate(self) -> Path:
-        """Return what was measured, and how."""
-        return self.root / MARK
-
-    @property
-    def lineage(self) -> Path:
-        """Return the descent of a population's trial."""
-        return self.root / "lineage.json"
-
-    @property
-    def provenance(self) -> Path:
-        """Return where all of it comes from."""
-        return self.root / "provenance.json"
-
-    @property
-    def signature(self) -> Path:
-        """Return the signature of the provenance, as ssh-keygen names it."""
-        return self.root / f"{self.provenance.name}.sig"
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.readme = root / "README.md"
+        self.config = root / "config.yaml"
+        self.weights = root / "weights.safetensors"
+        self.certificate = root / MARK
+        self.lineage = root / "lineage.json"
+        self.provenance = root / "provenance.json"
+        self.signature = root / "provenance.json.sig"
 
     def program(self, role: str) -> Path:
-        """Return the greedy policy of a role for torch."""
         return self.root / f"policy-{role}.pt2"
 
     def onnx(self, role: str) -> Path:
-        """Return the greedy policy of a role for ONNX."""
         return self.root / f"policy-{role}.onnx"
 
     def required(self, roles: Iterable[str]) -> set[str]:
@@ -152,11 +118,7 @@ class Contents:
 
 
 def read_contents(bundle: BundleDir, provenance: bytes) -> Contents:
-    """Return what lies in the folder of a bundle.
-
-    Args:
-        bundle: where it is.
-        provenance: the content of the file that lists the others.
+    """Return what lies in the folder of a bundle, whose file of provenance has this content.
 
     Raises:
         CorruptError: if anything else lies there than is listed, or something else is listed than a
@@ -181,7 +143,6 @@ def read_contents(bundle: BundleDir, provenance: bytes) -> Contents:
 
 
 def _format(bundle: BundleDir, origin: Mapping[str, Any]) -> int:
-    """Return the format of a bundle, which the first one did not name."""
     named = origin.get("format", SORTED_POINTS)
     if type(named) is not int or named not in FORMATS:
         known = " and ".join(map(str, FORMATS))
@@ -214,11 +175,11 @@ def _check_names(bundle: BundleDir, listed: Mapping[str, str]) -> None:
             f"{bundle.provenance} lists {unknown[0]!r}, but a bundle has only "
             f"{', '.join(sorted(known))}; export it again"
         )
-    there = set(_names(bundle.root))
-    if missing := sorted((bundle.required(()) | listed.keys()) - there):
+    names = set(_names(bundle.root))
+    if missing := sorted((bundle.required(()) | listed.keys()) - names):
         raise CorruptError(f"{bundle.root / missing[0]} is missing; export the bundle again")
     own = {bundle.provenance.name, bundle.signature.name}
-    if extra := sorted(there - listed.keys() - own):
+    if extra := sorted(names - listed.keys() - own):
         raise CorruptError(
             f"{bundle.root} holds {extra[0]!r}, which {bundle.provenance.name} does not list; "
             "remove it, or export the bundle again"
@@ -237,12 +198,7 @@ def _names(folder: Path) -> Iterator[str]:
 
 
 def read_file(path: Path) -> bytes:
-    """Return the content of a file of a bundle.
-
-    Raises:
-        CorruptError: if it is missing, no regular file, or larger than such a file is.
-        DiskError: if it cannot be read.
-    """
+    """Return the content of a file of a bundle, regular and no larger than such a file is."""
     most = _MOST_BYTES[path.suffix]
     try:
         # Looked at before it is opened, since opening a device may do something, and again when it
@@ -267,11 +223,7 @@ def _is_fit(status: os.stat_result, most: int) -> bool:
 
 
 def plain_json(content: bytes, path: Path) -> Any:
-    """Return what the JSON of a file holds.
-
-    Raises:
-        CorruptError: if it is no JSON, holds a key twice, too many values or too deep ones.
-    """
+    """Return what JSON holds that has no key twice, not too many values and no too deep ones."""
     try:
         data = json.loads(content.decode("utf-8"), object_pairs_hook=_once)
     except (ValueError, RecursionError) as error:
@@ -283,20 +235,13 @@ def plain_json(content: bytes, path: Path) -> Any:
 
 
 def plain_yaml(content: bytes, path: Path) -> Any:
-    """Return what the YAML of a file holds.
-
-    Raises:
-        ConfigError: if it is no YAML.
-        CorruptError: if it is no text, or holds too many values or too deep ones.
-    """
+    """Return what YAML holds that has not too many values and no too deep ones."""
     try:
         data = yaml_file.parse(content.decode("utf-8"))
     except UnicodeDecodeError as error:
         raise CorruptError(
             f"{path} is no text ({error.reason}); export the bundle again"
         ) from error
-    except ConfigError as error:
-        raise ConfigError(str(path), error.problems) from error
     _check_plain(data, path)
     return data
 
@@ -366,7 +311,10 @@ def replacing(folder: Path) -> Iterator[Path]:
         _check_place(folder)
         make_folder(folder.parent)
         temporary.mkdir()
-        _check_room(temporary)
+        probe = temporary / "probe"
+        probe.write_bytes(bytes(_SMALL_BUNDLE))
+        flush(probe)
+        probe.unlink()
         yield temporary
         flush_tree(temporary)
         _put_in_place(temporary, folder)
@@ -386,23 +334,12 @@ def _check_place(folder: Path) -> None:
             break
     if not above.is_dir():
         raise UsageError(f"{above} is a file; choose another folder with -o")
-    if above == folder and any(folder.iterdir()) and not _is_ours(folder):
+    is_ours = (folder / MARK).exists() or (folder / INDEX).exists()
+    if above == folder and any(folder.iterdir()) and not is_ours:
         raise UsageError(f"{folder} holds other files; choose another folder with -o")
     if above == folder and not os.access(folder, os.W_OK | os.X_OK):
         # It could be renamed, but what lies in it could not be removed then.
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-
-
-def _check_room(folder: Path) -> None:
-    """Write a file as large as a small bundle, and remove it."""
-    probe = folder / "probe"
-    probe.write_bytes(bytes(_SMALL_BUNDLE))
-    flush(probe)
-    probe.unlink()
-
-
-def _is_ours(folder: Path) -> bool:
-    return (folder / MARK).exists() or (folder / INDEX).exists()
 
 
 def _put_in_place(new: Path, folder: Path) -> None:

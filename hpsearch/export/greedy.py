@@ -5,10 +5,6 @@ were what bundles of the first format held. A program holds the names of these c
 modules, so other names give other bytes, and bundles that were written would not be certified.
 
 Axes: B games, N points, D coordinates, A actions. The member axis of our networks is 1 inside.
-
-Positions on which exported policies are held to the trained ones.
-
-Axes: B positions, N points, D coordinates.
 """
 
 import math
@@ -41,11 +37,9 @@ class _Greedy(nn.Module):
     statistics: Tensor
 
     def __init__(self, net: Network, *, autocast: bool) -> None:
-        """Copy the weights of ``net`` of one member, on the CPU.
+        """Copy the weights of ``net`` of one member; it is on the CPU.
 
-        Args:
-            net: the role's network.
-            autocast: whether products are computed as in training; else in float32.
+        With ``autocast`` products are computed as in training, else in float32.
         """
         super().__init__()
         views, statistics = net.tensors_of(POLICY)
@@ -90,7 +84,7 @@ class GreedyHost(_Greedy):
         return legal_values(values, torch.ones_like(values, dtype=torch.bool))
 
     def example(self) -> tuple[Tensor, ...]:
-        """Return arguments of the shapes and dtypes that it takes: points."""
+        """Return arguments of the shapes and dtypes that it takes."""
         return (self._points(),)
 
 
@@ -108,57 +102,47 @@ class GreedyAgent(_Greedy):
         return legal_values(self._values(features_of(rules.observe(points), subset)), subset)
 
     def example(self) -> tuple[Tensor, ...]:
-        """Return arguments of the shapes and dtypes that it takes: points and subsets."""
+        """Return arguments of the shapes and dtypes that it takes."""
         points = self._points()
         return points, torch.ones(len(points), self._inputs.dimension, dtype=torch.bool)
 
 
-class RawHost(nn.Module):
-    """A host that takes points as they come: in any order, duplicates and dominated ones too."""
+class _Raw(nn.Module):
+    """Takes points as they come, in any order, duplicates and dominated ones too.
 
-    __module__ = NAMED_IN_PROGRAMS
+    Coordinates keep their order, so the host's subsets do too.
+    """
 
-    def __init__(self, greedy: GreedyHost) -> None:
+    def __init__(self, greedy: GreedyHost | GreedyAgent) -> None:
         super().__init__()
         self.greedy = greedy
+
+    def ranking(self, points: Tensor, *subset: Tensor) -> Tensor:
+        """Return the value of every action, as the policy inside does."""
+        values: Tensor = self.greedy.ranking(_canonical(points), *subset)
+        return values
+
+    def example(self) -> tuple[Tensor, ...]:
+        points, *subset = self.greedy.example()
+        return points.to(torch.int64), *subset
+
+
+class RawHost(_Raw):
+    __module__ = NAMED_IN_PROGRAMS
 
     def forward(self, points: Tensor) -> Tensor:
         """Return the action's index int64 (B,) for points int32 or int64 (B, N, D)."""
         action: Tensor = self.greedy(_canonical(points))
         return action
 
-    def ranking(self, points: Tensor) -> Tensor:
-        """Return the value of every action, float32 (B, A)."""
-        return self.greedy.ranking(_canonical(points))
 
-    def example(self) -> tuple[Tensor, ...]:
-        """Return arguments of the shapes and dtypes that it takes: points."""
-        (points,) = self.greedy.example()
-        return (points.to(torch.int64),)
-
-
-class RawAgent(nn.Module):
-    """An agent that takes points as they come; coordinates keep their order, so subsets do too."""
-
+class RawAgent(_Raw):
     __module__ = NAMED_IN_PROGRAMS
-
-    def __init__(self, greedy: GreedyAgent) -> None:
-        super().__init__()
-        self.greedy = greedy
 
     def forward(self, points: Tensor, subset: Tensor) -> Tensor:
         """Return the axis int64 (B,) for points int32 or int64 (B, N, D), a subset bool (B, D)."""
         axis: Tensor = self.greedy(_canonical(points), subset)
         return axis
-
-    def ranking(self, points: Tensor, subset: Tensor) -> Tensor:
-        """Return the value of every axis, float32 (B, D), minus infinity outside the subset."""
-        return self.greedy.ranking(_canonical(points), subset)
-
-    def example(self) -> tuple[Tensor, ...]:
-        """Return arguments of the shapes and dtypes that it takes: points and subsets."""
-        points, subset = self.greedy.example()
-        return points.to(torch.int64), subset
 
 
 Greedy = GreedyHost | GreedyAgent | RawHost | RawAgent
@@ -167,17 +151,11 @@ Greedy = GreedyHost | GreedyAgent | RawHost | RawAgent
 def greedy_policy(role: str, net: Network, bundle_format: int, *, autocast: bool) -> Greedy:
     """Return the greedy policy of a role by ``net`` of one member, as a bundle of a format has it.
 
-    Args:
-        role: "host" or "agent".
-        net: the role's network.
-        bundle_format: one of `FORMATS`.
-        autocast: see `_Greedy`.
+    For ``autocast`` see `_Greedy`.
     """
-    if role == "host":
-        host = GreedyHost(net, autocast=autocast)
-        return host if bundle_format == SORTED_POINTS else RawHost(host)
-    agent = GreedyAgent(net, autocast=autocast)
-    return agent if bundle_format == SORTED_POINTS else RawAgent(agent)
+    inner, outer = (GreedyHost, RawHost) if role == "host" else (GreedyAgent, RawAgent)
+    greedy = inner(net, autocast=autocast)
+    return greedy if bundle_format == SORTED_POINTS else outer(greedy)
 
 
 def _canonical(points: Tensor) -> Tensor:
@@ -204,11 +182,10 @@ class SamplePositions:
     """bool (B, D), a host's choice for the agent to answer"""
 
     def of(self, role: str) -> tuple[Tensor, ...]:
-        """Return what the policy of a role takes."""
         return (self.points,) if role == "host" else (self.points, self.subset)
 
     def raw(self) -> "SamplePositions":
-        """Return the same positions as they may come: rows reversed, no row empty, int64.
+        """Return the positions as they may come: rows reversed, none empty, int64.
 
         What fills the rows lies above the first point in all coordinates, so it counts for nothing.
         """
@@ -217,7 +194,6 @@ class SamplePositions:
         return SamplePositions(filled.flip(-2).to(torch.int64), self.subset)
 
     def first(self, count: int) -> "SamplePositions":
-        """Return the first positions."""
         return SamplePositions(self.points[:count], self.subset[:count])
 
 

@@ -1,14 +1,15 @@
-"""The greedy policy as files that need nothing of ours: for torch, and for ONNX.
+"""The greedy policy as files that need nothing of ours: programs for torch, and for ONNX.
 
-The greedy policy in ONNX, where the packages that write and run it are installed.
+A program is never loaded to see what it does, since torch.export runs what a file says. It is the
+one of a bundle's weights if it has the same bytes as one that is written anew.
 """
 
-import hashlib
 import io
 import logging
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -20,9 +21,18 @@ from torch.export.pt2_archive import PT2ArchiveReader, PT2ArchiveWriter
 from torch.onnx.errors import OnnxExporterError
 
 from hpsearch.errors import HpsearchError
-from hpsearch.export.folder import FORMAT, SORTED_POINTS
-from hpsearch.export.greedy import BATCHES, Greedy, SamplePositions, greedy_policy, trained_actions
+from hpsearch.export.folder import FORMAT, SORTED_POINTS, BundleDir, Contents
+from hpsearch.export.greedy import (
+    BATCHES,
+    Greedy,
+    SamplePositions,
+    greedy_policy,
+    sample_positions,
+    trained_actions,
+)
+from hpsearch.game.random import derive_key
 from hpsearch.trainers.opponents import SavedPlayer
+from hpsearch.trainers.rollouts import game_config
 
 _GRAPH: Final = "models/model.json"
 _WRITTEN_LAST: Final = (".data/version", "byteorder", ".data/serialization_id")
@@ -32,17 +42,17 @@ _LONGER_NAMES: Final = 2**16
 
 
 def traced(policy: Greedy) -> ExportedProgram:
-    """Return a policy as a program for any number of games."""
+    """Return a policy as a program for any number of games, by no name of our folders."""
     example = policy.example()
     batch = Dim("batch", min=1)
     with torch.no_grad():
         program = torch.export.export(
             policy.eval(), example, dynamic_shapes=tuple({0: batch} for _ in example)
         )
-    return without_places(program)
+    return _without_places(program)
 
 
-def without_places(program: ExportedProgram) -> ExportedProgram:
+def _without_places(program: ExportedProgram) -> ExportedProgram:
     """Return the program without the lines of code that it came from, which name our folders."""
     for node in program.graph.nodes:
         node.meta.pop("stack_trace", None)
@@ -52,11 +62,8 @@ def without_places(program: ExportedProgram) -> ExportedProgram:
 def write_program(path: Path, player: SavedPlayer, role: str, positions: SamplePositions) -> None:
     """Write the greedy policy of a player, read it back and ask it what the player is asked.
 
-    It is asked with the points as they may come; see `SamplePositions.raw`.
-
     Raises:
         HpsearchError: if it answers otherwise anywhere.
-        OSError: if it cannot be written.
     """
     save_program(path, player, role, FORMAT)
     differing = differing_actions(path, player, role, FORMAT, positions)
@@ -69,11 +76,7 @@ def write_program(path: Path, player: SavedPlayer, role: str, positions: SampleP
 
 
 def save_program(path: Path, player: SavedPlayer, role: str, bundle_format: int) -> None:
-    """Write the greedy policy of a player: the same bytes for the same weights and versions.
-
-    Raises:
-        OSError: if it cannot be written.
-    """
+    """Write the greedy policy of a player: the same bytes for the same weights and versions."""
     program = traced(greedy_policy(role, player.net, bundle_format, autocast=True))
     # torch's writer of files ends the whole process where the disk is full, so it is tried first.
     memory = io.BytesIO()
@@ -88,22 +91,16 @@ def differing_actions(
     """Return on how many positions a policy plays otherwise than a player.
 
     Each number of games at once is compared with the same of the player, whose products may round
-    otherwise for another number.
-
-    Args:
-        path: of a policy that this process wrote. Loading one runs whatever its file says.
-        player: whose policy it is.
-        role: "host" or "agent".
-        bundle_format: of the policy.
-        positions: what both are asked.
+    otherwise for another number. The policy at ``path`` is one that this process wrote: loading one
+    runs whatever its file says.
     """
     policy = torch.export.load(path).module()
-    given = positions if bundle_format == SORTED_POINTS else positions.raw()
+    asked = positions if bundle_format == SORTED_POINTS else positions.raw()
     counts = []
     for batch in (*BATCHES, len(positions.points)):
-        answers: Tensor = policy(*given.first(batch).of(role))
-        wanted = trained_actions(player, role, positions.first(batch))
-        counts.append(int((answers != wanted).sum()))
+        answers: Tensor = policy(*asked.first(batch).of(role))
+        actions = trained_actions(player, role, positions.first(batch))
+        counts.append(int((answers != actions).sum()))
     return max(counts)
 
 
@@ -113,7 +110,7 @@ def digest_by_build(path: Path, build: str) -> str:
     Builds of one version for the CPU and for CUDA write the same programs, but for their own names.
     """
     if build == torch.__version__:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
+        return sha256(path.read_bytes()).hexdigest()
     with TemporaryDirectory(prefix="hpsearch-") as folder:
         renamed = Path(folder) / path.name
         with PT2ArchiveReader(str(path)) as old, PT2ArchiveWriter(str(renamed)) as new:
@@ -121,7 +118,7 @@ def digest_by_build(path: Path, build: str) -> str:
                 if name not in _WRITTEN_LAST:
                     content = old.read_bytes(name)
                     new.write_bytes(name, _renamed(content, build) if name == _GRAPH else content)
-        return hashlib.sha256(renamed.read_bytes()).hexdigest()
+        return sha256(renamed.read_bytes()).hexdigest()
 
 
 def _renamed(graph: bytes, build: str) -> bytes:
@@ -140,16 +137,9 @@ TOLERANCE: Final = 1e-4
 def write_onnx(
     path: Path, player: SavedPlayer, role: str, positions: SamplePositions
 ) -> str | None:
-    """Write the greedy policy of a player in float32, and let onnxruntime play it.
+    """Write the greedy policy of a player in float32; return why there is none, None if there is.
 
-    Nothing is written where it plays otherwise on a position in which the best action is clearly
-    the best.
-
-    Returns:
-        Why there is no ONNX policy, None if there is one.
-
-    Raises:
-        OSError: if it cannot be written.
+    There is none if onnxruntime plays otherwise on a position with a clearly best action.
     """
     if not can_write():
         return MISSING
@@ -158,8 +148,8 @@ def write_onnx(
         save_onnx(path, greedy, torch.__version__)
     except OnnxExporterError as error:
         return f"no ONNX policy of the {role}: torch cannot write it ({str(error).splitlines()[0]})"
-    some = positions.raw().of(role)
-    differing = _differing(path, some, _clear_actions(greedy, some))
+    inputs = positions.raw().of(role)
+    differing = _differing(path, inputs, _clear_actions(greedy, inputs))
     if differing == 0:
         return None
     path.unlink()
@@ -178,22 +168,16 @@ def can_write() -> bool:
 
 
 def save_onnx(path: Path, greedy: Greedy, build: str) -> None:
-    """Write a policy in ONNX: the same bytes for the same weights and versions.
+    """Write a policy in float32 in ONNX: the same bytes for the same weights and versions.
 
-    Args:
-        path: of the file.
-        greedy: the policy, in float32.
-        build: of torch, by which the file says that it was written.
-
-    Raises:
-        OnnxExporterError: if torch cannot.
+    The file says that it was written by ``build`` of torch.
     """
     unknown_to_onnx = {
         torch.ops.aten.scaled_dot_product_attention.default: _attention,
         torch.ops.aten.argsort.stable: _stable_argsort,
     }
     with _without_remarks():
-        program = without_places(traced(greedy).run_decompositions(unknown_to_onnx))
+        program = _without_places(traced(greedy).run_decompositions(unknown_to_onnx))
         written = torch.onnx.export(program, dynamo=True, verbose=False)
     assert written is not None, "without a path it is returned"
     written.model.producer_version = build
@@ -201,9 +185,9 @@ def save_onnx(path: Path, greedy: Greedy, build: str) -> None:
 
 
 @torch.no_grad()
-def _clear_actions(greedy: Greedy, some: Sequence[Tensor]) -> Tensor:
+def _clear_actions(greedy: Greedy, inputs: Sequence[Tensor]) -> Tensor:
     """Return the greedy actions int64 (B,), -1 where another one is about as good."""
-    ranking: Tensor = greedy.ranking(*some)
+    ranking: Tensor = greedy.ranking(*inputs)
     actions = ranking.argmax(dim=-1)
     if ranking.shape[1] == 1:  # a host in two dimensions has no choice
         return actions
@@ -212,7 +196,7 @@ def _clear_actions(greedy: Greedy, some: Sequence[Tensor]) -> Tensor:
     return torch.where(best[:, 0] - best[:, 1] > TOLERANCE * scale, actions, -1)
 
 
-def _differing(path: Path, some: Sequence[Tensor], clear: Tensor) -> int:
+def _differing(path: Path, inputs: Sequence[Tensor], clear: Tensor) -> int:
     """Return on how many positions onnxruntime plays another than the clearly best action."""
     import onnxruntime
 
@@ -220,8 +204,8 @@ def _differing(path: Path, some: Sequence[Tensor], clear: Tensor) -> int:
     names = [argument.name for argument in session.get_inputs()]
     counts = []
     for batch in (*BATCHES, len(clear)):
-        inputs = {name: values[:batch].numpy() for name, values in zip(names, some, strict=True)}
-        answers = torch.from_numpy(session.run(None, inputs)[0])
+        named = {name: values[:batch].numpy() for name, values in zip(names, inputs, strict=True)}
+        answers = torch.from_numpy(session.run(None, named)[0])
         counts.append(int(((answers != clear[:batch]) & (clear[:batch] >= 0)).sum()))
     return max(counts)
 
@@ -251,3 +235,66 @@ def _without_remarks() -> Iterator[None]:
             yield
     finally:
         logger.setLevel(before)
+
+
+def program_differences(
+    bundle: BundleDir, contents: Contents, players: Mapping[str, SavedPlayer]
+) -> list[str]:
+    """Return a line for every program for torch that is not the one of the weights, or plays so."""
+    lines = []
+    for role, player in players.items():
+        name = bundle.program(role).name
+        build = contents.builds.get(bundle.program(role).name, torch.__version__)
+        positions = sample_positions(game_config(player.config), derive_key("bundle"))
+        with TemporaryDirectory(prefix="hpsearch-") as folder:
+            path = Path(folder) / name
+            save_program(path, player, role, contents.bundle_format)
+            differing = differing_actions(path, player, role, contents.bundle_format, positions)
+            is_same = digest_by_build(path, build) == contents.digests[name]
+        if differing:
+            total = len(positions.points)
+            lines.append(f"{name} plays otherwise than the weights on {differing} of {total}")
+        if not is_same:
+            lines.append(_other(name, build))
+    return lines
+
+
+def onnx_differences(
+    bundle: BundleDir, contents: Contents, players: Mapping[str, SavedPlayer]
+) -> list[str]:
+    """Return a line for every program for ONNX that is not the one of the weights.
+
+    Where the packages that write such programs are missing, none is compared.
+    """
+    lines = []
+    for role, player in players.items():
+        name = bundle.onnx(role).name
+        if name not in contents.digests or not can_write():
+            continue
+        build = contents.builds.get(bundle.program(role).name, torch.__version__)
+        greedy = greedy_policy(role, player.net, contents.bundle_format, autocast=False)
+        with TemporaryDirectory(prefix="hpsearch-") as folder:
+            path = Path(folder) / name
+            try:
+                save_onnx(path, greedy, build)
+                is_same = sha256(path.read_bytes()).hexdigest() == contents.digests[name]
+            except OnnxExporterError:
+                is_same = False
+        if not is_same:
+            lines.append(_other(name, build))
+    return lines
+
+
+def uncompared(contents: Contents) -> list[str]:
+    """Return the names of the programs that this machine lacks the packages to compare."""
+    return [name for name in contents.digests if name.endswith(".onnx") and not can_write()]
+
+
+def _other(name: str, build: str) -> str:
+    here = torch.__version__
+    if build.partition("+")[0] == here.partition("+")[0]:
+        return f"{name} is not the program of the weights, which give other bytes here"
+    return (
+        f"{name} could not be checked: torch {build} wrote it, and torch {here}, which is here, "
+        f"gives other bytes for the weights; evaluate it with torch {build}"
+    )

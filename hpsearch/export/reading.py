@@ -1,4 +1,4 @@
-"""Reading a bundle back, and measuring its players again.
+"""Reads a bundle back, and measures its players again.
 
 Nothing of what a bundle holds is run: its players are built from its configuration and weights, and
 its programs are compared, byte for byte, with those that these players give.
@@ -27,7 +27,7 @@ from hpsearch.export.folder import (
     read_file,
     shown,
 )
-from hpsearch.export.rebuilding import onnx_differences, program_differences
+from hpsearch.export.programs import onnx_differences, program_differences
 from hpsearch.export.signature import signer_of
 from hpsearch.schema import read, value_at
 from hpsearch.trainers.config import TrainerConfig, read_config
@@ -63,11 +63,6 @@ class Bundle:
     signer: str | None
     """who signed it, None where that was not asked"""
 
-    @property
-    def is_signed(self) -> bool:
-        """Return whether a signature lies in it, whether or not it was looked at."""
-        return self.folder.signature.exists()
-
 
 def bundles_in(folder: Path) -> list[Path]:
     """Return the bundles at a path: itself, or those that it lists; none where it is no bundle.
@@ -98,12 +93,7 @@ def _within(folder: Path, name: object) -> Path:
 
 
 def read_bundle(folder: Path, signers: Path | None = None) -> Bundle:
-    """Return a bundle.
-
-    Args:
-        folder: where it lies.
-        signers: the signers to trust, of which one must have signed it; see `signer_of`. None asks
-            for no signature.
+    """Return the bundle in a folder, signed by one of ``signers`` if any are given: `signer_of`.
 
     Raises:
         CorruptError: if it is not signed by one of them, if a file is missing or not as it was
@@ -138,7 +128,13 @@ def reproduce(bundle: Bundle) -> list[str]:
     lines += program_differences(bundle.folder, bundle.contents, bundle.players)
     if not lines:  # last, because writing them takes seconds
         lines = onnx_differences(bundle.folder, bundle.contents, bundle.players)
-    return [*lines, *_other_versions(certificate)] if lines else []
+    here = versions()
+    other_versions = [
+        f"version of {name}: {version} when certified, {here.get(name, 'none')} here"
+        for name, version in certificate.provenance.items()
+        if here.get(name) != version
+    ]
+    return [*lines, *other_versions] if lines else []  # which may be why
 
 
 def _signer(bundle: BundleDir, provenance: bytes, signers: Path) -> str:
@@ -199,25 +195,14 @@ def _check_size(bundle: BundleDir, config: TrainerConfig, conditions: Conditions
 def _other_params(bundle: Bundle) -> list[str]:
     """Return the parameters that the certificate names and the configuration has otherwise."""
     lines = []
-    for path, value in bundle.certificate.params.items():
+    for path, certified in bundle.certificate.params.items():
         try:
-            there = value_at(bundle.config, path)
+            value = value_at(bundle.config, path)
         except KeyError:
-            there = "nothing"
-        if there != value:
-            name = bundle.folder.config.name
-            lines.append(f"{path}: {value} when certified, {there} in {name}")
+            value = "nothing"
+        if value != certified:
+            lines.append(f"{path}: {certified} when certified, {value} in config.yaml")
     return lines
-
-
-def _other_versions(certificate: Certificate) -> list[str]:
-    """Return what else is not as it was: the versions, which may be why."""
-    here = versions()
-    return [
-        f"version of {name}: {there} when certified, {here.get(name, 'none')} here"
-        for name, there in certificate.provenance.items()
-        if here.get(name) != there
-    ]
 
 
 def _tensors(content: bytes, path: Path) -> dict[str, Tensor]:
@@ -242,11 +227,15 @@ def _players(
     bundle: BundleDir, config: TrainerConfig, tensors: Mapping[str, Tensor], device: torch.device
 ) -> dict[str, SavedPlayer]:
     roles = config.learning()
-    if other := sorted(name for name in tensors if name.partition(".")[0] not in roles):
-        raise CorruptError(
-            f"{bundle.weights} holds {other[0]!r}, of no player of {bundle.config}; export it again"
-        )
-    return {role: _player(bundle, config, role, tensors, device) for role in roles}
+    own: dict[str, dict[str, Tensor]] = {role: {} for role in roles}
+    for name, tensor in sorted(tensors.items()):
+        role, _, layer = name.partition(".")
+        if role not in roles:
+            raise CorruptError(
+                f"{bundle.weights} holds {name!r}, of no player of {bundle.config}; export it again"
+            )
+        own[role][layer] = tensor
+    return {role: _player(bundle, config, role, own[role], device) for role in roles}
 
 
 def _player(
@@ -256,19 +245,13 @@ def _player(
     tensors: Mapping[str, Tensor],
     device: torch.device,
 ) -> SavedPlayer:
-    own = {
-        name.removeprefix(f"{role}."): tensor
-        for name, tensor in tensors.items()
-        if name.startswith(f"{role}.")
-    }
     wrong = f"{bundle.weights} is not of the networks of {bundle.config}"
-    there = sum(tensor.numel() for tensor in own.values())
     # Counted before anything is built: a configuration can ask for networks of any size.
-    if config.weight_layout(role).size > there:
+    if config.weight_layout(role).size > sum(tensor.numel() for tensor in tensors.values()):
         raise CorruptError(f"{wrong}, which are larger; export it again")
     net = build_net(role, config, [config.seed], device)
     try:
-        net.set_layers(0, own)
+        net.set_layers(0, tensors)
     except ValueError as error:
         raise CorruptError(f"{wrong}: {shown(str(error))}") from error
     return SavedPlayer(config, config.steps, net)

@@ -5,16 +5,6 @@ from collections.abc import Mapping, Sequence
 from hpsearch.trainers.config import TrainerConfig
 from hpsearch.trainers.opponents import SavedPlayer
 
-_LAST = {
-    "host": (
-        "`action` (B,) numbers the subsets of at least two of the {dimension} coordinates:",
-        """\
-subsets = [n for n in range(2**{dimension}) if n & (n - 1)]
-chosen = [[k for k in range({dimension}) if subsets[one] >> k & 1] for one in action.tolist()]""",
-    ),
-    "agent": ("`action` (B,) is the coordinate that is replaced by the sum over the subset.", ""),
-}
-
 
 def readme_text(
     title: str,
@@ -22,13 +12,9 @@ def readme_text(
     shapes: Mapping[str, Sequence[int]],
     remarks: Sequence[str],
 ) -> str:
-    """Return the README.
+    """Return the README of a bundle with these players, by role, and these tensors, by name.
 
-    Args:
-        title: whose bundle it is.
-        players: by role.
-        shapes: of the tensors of the weights, by name.
-        remarks: why what could be there is not.
+    ``remarks`` say why what could be there is not.
     """
     config = next(iter(players.values())).config
     without_onnx = "".join(f"- {remark[0].upper()}{remark[1:]}.\n" for remark in remarks)
@@ -94,14 +80,30 @@ of each action's odds, `1` the value of the position.
 """
 
 
+_HOST = """
+`action` (B,) numbers the subsets of at least two of the {dimension} coordinates:
+
+```python
+subsets = [n for n in range(2**{dimension}) if n & (n - 1)]
+chosen = [[k for k in range({dimension}) if subsets[one] >> k & 1] for one in action.tolist()]
+```
+"""
+
+_AGENT = """
+`action` (B,) is the coordinate that is replaced by the sum over the subset.
+"""
+
+
 def _policy(role: str, config: TrainerConfig, *, has_onnx: bool) -> str:
-    sentence, more = (part.format(dimension=config.dimension) for part in _LAST[role])
-    shape, rows = _shape(config), _rows(config)
-    arguments, subset = "points", ""
+    dimension = config.dimension
+    shape = (1, config.max_num_points, dimension)
+    rows = min(config.max_num_points, dimension)  # a point on every axis, as far as there is room
+    arguments = subset = numpy_subset = ""
     if role == "agent":
-        arguments = "points, subset"
-        subset = f"subset = torch.ones(1, {config.dimension}, dtype=torch.bool)\n"
-    text = f"""
+        arguments = ", subset"
+        subset = f"subset = torch.ones(1, {dimension}, dtype=torch.bool)\n"
+        numpy_subset = f', "subset": np.ones((1, {dimension}), dtype=np.bool_)'
+    by_torch = f"""
 The {role}, by torch alone:
 
 ```python
@@ -109,20 +111,11 @@ import torch
 
 policy = torch.export.load("policy-{role}.pt2").module()
 points = torch.full({shape}, -1)
-points[0, :{rows}] = torch.eye({config.dimension}, dtype=torch.int64)[:{rows}]
-{subset}action = policy({arguments})
+points[0, :{rows}] = torch.eye({dimension}, dtype=torch.int64)[:{rows}]
+{subset}action = policy(points{arguments})
 ```
-
-{sentence}
 """
-    text += f"\n```python\n{more}\n```\n" if more else ""
-    return text + (_onnx(role, config) if has_onnx else "")
-
-
-def _onnx(role: str, config: TrainerConfig) -> str:
-    rows, dimension = _rows(config), config.dimension
-    subset = f', "subset": np.ones((1, {dimension}), dtype=np.bool_)' if role == "agent" else ""
-    return f"""
+    by_onnx = f"""
 By onnxruntime:
 
 ```python
@@ -130,17 +123,10 @@ import numpy as np
 import onnxruntime
 
 session = onnxruntime.InferenceSession("policy-{role}.onnx")
-points = np.full({_shape(config)}, -1, dtype=np.int64)
+points = np.full({shape}, -1, dtype=np.int64)
 points[0, :{rows}] = np.eye({dimension}, dtype=np.int64)[:{rows}]
-(action,) = session.run(None, {{"points": points{subset}}})
+(action,) = session.run(None, {{"points": points{numpy_subset}}})
 ```
 """
-
-
-def _shape(config: TrainerConfig) -> tuple[int, int, int]:
-    return (1, config.max_num_points, config.dimension)
-
-
-def _rows(config: TrainerConfig) -> int:
-    """Return how many points the example has: one on every axis, as far as there is room."""
-    return min(config.max_num_points, config.dimension)
+    meaning = (_HOST if role == "host" else _AGENT).format(dimension=dimension)
+    return by_torch + meaning + (by_onnx if has_onnx else "")

@@ -19,10 +19,8 @@ NAMESPACE: Final = "hpsearch"
 def sign(path: Path, key: Path) -> None:
     """Write the signature of a file beside it, its name with .sig.
 
-    Args:
-        path: what is signed.
-        key: a private key of OpenSSH, or the public one of a key that ssh-agent holds; a
-            passphrase is asked for on the terminal.
+    The key is a private one of OpenSSH, or the public one of a key that ssh-agent holds; a
+    passphrase is asked for on the terminal.
 
     Raises:
         UsageError: if there is no such key, or it does not sign.
@@ -36,12 +34,7 @@ def sign(path: Path, key: Path) -> None:
 
 
 def signer_of(content: bytes, signature: bytes, signers: Path) -> str:
-    """Return who signed a file, as the list of allowed signers names its key.
-
-    Args:
-        content: of the file.
-        signature: of the file beside it.
-        signers: in the format of ssh-keygen, a line a key: NAME KEYTYPE KEY.
+    """Return who signed this content, as the list of allowed signers names the key.
 
     Raises:
         CorruptError: if the signature is not of this content, or of none of the signers.

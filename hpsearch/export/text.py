@@ -1,10 +1,11 @@
-"""A certificate as tables, and a trainer configuration as other programs read it.
+"""Certificates as text, also what a study's last export certifies; configurations for others.
 
-A trainer configuration alone, as other programs read it.
+Nothing here loads torch.
 """
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal
 
 from rich.console import Console
@@ -12,12 +13,50 @@ from rich.table import Table
 
 from hpsearch import yaml_file
 from hpsearch.analysis.verdict import certified_verdict
-from hpsearch.errors import UsageError
+from hpsearch.cluster.study_dir import StudyDir
+from hpsearch.errors import ConfigError, CorruptError, DiskError, UsageError
+from hpsearch.export.folder import BundleDir
+from hpsearch.files import read_json
 from hpsearch.printable import interval_text
+from hpsearch.schema import read_hint
+from hpsearch.study.records import Trial
+from hpsearch.study.view import StudyView
 from hpsearch.terminal import print_whole
+from hpsearch.trainers.rho import Rho
 
 MODES = {"rho": "", "rho_sampled": ", sampled"}
 """how a player plays, by the first part of a metric's name; greedily where nothing is said"""
+
+
+@dataclass(frozen=True)
+class CertifiedRow:
+    """A row of a certificate: one player's measures against the opponents of its role."""
+
+    player: str
+    role: Literal["host", "agent"]
+    metrics: dict[str, Rho]
+    """by metric name"""
+
+
+def standing_verdict(view: StudyView, trial: Trial) -> list[str]:
+    """Return how strong a trial is in sentences; none where `run` or `export` measured another one.
+
+    The bundle is not measured again: that is what `hpsearch evaluate` does.
+    """
+    rows = _certified_rows(view.folder, trial.number)
+    return certified_verdict(f"trial {trial.number}", rows, view.config(trial))
+
+
+def _certified_rows(folder: StudyDir, trial: int) -> Sequence[Mapping[str, Any]]:
+    path = BundleDir(folder.best).certificate
+    try:
+        data = read_json(path)
+        if not isinstance(data, Mapping) or data.get("trial") != trial:
+            return []
+        rows = read_hint(tuple[CertifiedRow, ...], data.get("rows"), source=str(path))
+    except (ConfigError, CorruptError, DiskError):
+        return []
+    return [asdict(row) for row in rows]
 
 
 def print_verdict(
@@ -67,25 +106,17 @@ _INTERPOLATION: Final = "${"
 def config_text(config: Mapping[str, Any], how: Format) -> str:
     """Return a complete trainer configuration as text.
 
-    Args:
-        config: plain data.
-        how: ``yaml``, which `hpsearch train` runs; ``json``; or ``hydra``, a file of a config
-            group, such as conf/trainer/best.yaml, whose keys end up at the root: ``+trainer=best``.
+    ``hydra`` is a file of a config group, such as conf/trainer/best.yaml, whose keys end up at the
+    root: ``+trainer=best``.
 
     Raises:
         UsageError: if Hydra would take one of the values for a reference to another one.
     """
-    match how:
-        case "yaml":
-            return yaml_file.dump_portable(dict(config))
-        case "json":
-            return json.dumps(config, indent=2) + "\n"
-        case "hydra":
-            return _hydra(config)
-
-
-def _hydra(config: Mapping[str, Any]) -> str:
+    if how == "json":
+        return json.dumps(config, indent=2) + "\n"
     text = yaml_file.dump_portable(dict(config))
+    if how == "yaml":
+        return text
     if _INTERPOLATION in text:
         raise UsageError(
             f"Hydra takes {_INTERPOLATION}...}} for a reference to another key, but a value of the "

@@ -1,20 +1,15 @@
-"""Writes bundles: the player, where it comes from, and its row of the last cross-play.
-
-Where a bundle comes from: who its player descends from, and by what it was made.
-
-The row of a population's trial in the last cross-play that it took part in.
-
-Axes: S sets of starts, G games.
-"""
+"""Writes bundles: the player, its certificate, and where it comes from."""
 
 import json
 import platform
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 
 from hpsearch.analysis.compare import device_of, plain_rows
@@ -41,50 +36,30 @@ from hpsearch.trainers.rollouts import game_config
 
 
 @dataclass(frozen=True)
-class Made:
-    """The author of a bundle."""
+class How:
+    """How bundles are made."""
 
+    num_games: int
+    """games an opponent and mode"""
     command: str
     """the command line"""
     at: datetime
-
-
-def made_by(arguments: Iterable[str]) -> Made:
-    """Return that it is made now, by a command with these arguments."""
-    return Made(" ".join(("hpsearch", *arguments)), datetime.now(UTC))
-
-
-def provenance(made: Made, trained_on: str) -> dict[str, Any]:
-    """Return by what a bundle was made: command, code, versions, machine.
-
-    Args:
-        made: command and time.
-        trained_on: "cpu" or "cuda", as the configuration says.
-    """
-    return {
-        "command": made.command,
-        "at": made.at.isoformat(timespec="seconds"),
-        "commit": code_commit(),
-        "versions": versions(),
-        "platform": platform.platform(),
-        "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
-        "trained_on": trained_on,
-    }
+    key: Path | None
+    """by which they are signed; None leaves them unsigned"""
 
 
 def lineage(view: StudyView, trial: Trial) -> dict[str, Any] | None:
     """Return who a population's trial descends from, the oldest first; None for a search.
 
-    Of a trial whose interval has not been written into the graph of descent, such as one that ended
-    a moment ago, the line is empty.
+    The line of a trial that ended a moment ago, and is not in the ancestry yet, is empty.
     """
     if view.study.spec.population is None:
         return None
-    descent = read_lineage(view)
-    line = descent.line(trial.number) if trial.number in descent.relatives else []
+    ancestry = read_lineage(view)
+    line = ancestry.line(trial.number) if trial.number in ancestry.relatives else []
     return {
         "trial": trial.number,
-        "champion": descent.champion == trial.number,
+        "champion": ancestry.champion == trial.number,
         "origin": None if trial.origin is None else asdict(trial.origin),
         "line": [asdict(relative) for relative in line],
     }
@@ -112,6 +87,7 @@ def crossplay(view: StudyView, trial: Trial) -> dict[str, Any] | None:
 def _row(match: Match, trial: int, plan: MatchPlan, games: MatchGames) -> dict[str, Any]:
     name, split = str(trial), plan.splits[-1]
     hosts, agents = ([player.name for player in side] for side in (plan.hosts, plan.agents))
+    moves, finished = games.moves[-1], games.finished[-1]  # (hosts, agents, games) on these starts
     row: dict[str, Any] = {
         "match": match.number,
         "split": split,
@@ -122,19 +98,19 @@ def _row(match: Match, trial: int, plan: MatchPlan, games: MatchGames) -> dict[s
         "interval": match.intervals[trial],
     }
     if name in hosts:
-        mine = MatchGames(games.moves[:, hosts.index(name)], games.finished[:, hosts.index(name)])
-        row["host"] = _against(agents, mine)
+        place = hosts.index(name)
+        row["host"] = _against(agents, moves[place], finished[place])
     if name in agents:
         place = agents.index(name)
-        row["agent"] = _against(
-            hosts, MatchGames(games.moves[:, :, place], games.finished[:, :, place])
-        )
+        row["agent"] = _against(hosts, moves[:, place], finished[:, place])
     return row
 
 
-def _against(opponents: Iterable[str], games: MatchGames) -> dict[str, dict[str, float]]:
-    """Return rho against each opponent, of games (S, opponents, G)."""
-    lengths = (Lengths(*pair) for pair in zip(games.moves[-1], games.finished[-1], strict=True))
+def _against(
+    opponents: Iterable[str], moves: npt.NDArray[np.int64], finished: npt.NDArray[np.bool_]
+) -> dict[str, dict[str, float]]:
+    """Return rho against each opponent, of games (opponents, games)."""
+    lengths = map(Lengths, moves, finished)
     return {
         name: asdict(rho(length, BOOTSTRAP_SEED))
         for name, length in zip(opponents, lengths, strict=True)
@@ -143,17 +119,6 @@ def _against(opponents: Iterable[str], games: MatchGames) -> dict[str, dict[str,
 
 Measures = dict[str, Any]
 """what evaluation.json holds"""
-
-
-@dataclass(frozen=True)
-class How:
-    """How bundles are made."""
-
-    num_games: int
-    """games an opponent and mode"""
-    made: Made
-    key: Path | None
-    """by which they are signed; None leaves them unsigned"""
 
 
 def export_bundle(view: StudyView, trial: Trial, folder: Path, how: How) -> Measures:
@@ -179,17 +144,18 @@ def export_bundles(
         UsageError, CorruptError, DiskError: as `export_bundle`; then none is written.
     """
     _check_finished(trials)
-    bundles = []
+    names = bundle_names(trials)
     with replacing(folder) as temporary:
-        names = bundle_names(trials)
-        for trial, name in zip(trials, names, strict=True):
-            bundles.append(_write(BundleDir(temporary / name), view, trial, how))
+        measures = [
+            _write(BundleDir(temporary / name), view, trial, how)
+            for trial, name in zip(trials, names, strict=True)
+        ]
         listed = [
             {"folder": name, "trial": trial.number, "metrics": trial.metrics}
             for trial, name in zip(trials, names, strict=True)
         ]
         _write_json(temporary / INDEX, {"bundles": listed})
-    return bundles
+    return measures
 
 
 def bundle_names(trials: Sequence[Trial]) -> list[str]:
@@ -237,7 +203,13 @@ def _write(bundle: BundleDir, view: StudyView, trial: Trial, how: How) -> Measur
             "path": str(source.relative_to(view.folder.root)),
             "sha256": checkpoint.identity(source),
         },
-        **provenance(how.made, trained_on=config["device"]),
+        "command": how.command,
+        "at": how.at.isoformat(timespec="seconds"),
+        "commit": code_commit(),
+        "versions": versions(),
+        "platform": platform.platform(),
+        "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
+        "trained_on": config["device"],
         "files": bundle.digests(),
     }
     _write_json(bundle.provenance, origin)

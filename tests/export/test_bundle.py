@@ -22,13 +22,13 @@ from hpsearch.errors import CorruptError, DiskError, UsageError
 from hpsearch.export import writing
 from hpsearch.export.folder import BundleDir
 from hpsearch.export.reading import bundles_in, read_bundle, reproduce
-from hpsearch.export.writing import How, Made, export_bundle, export_bundles
+from hpsearch.export.writing import How, export_bundle, export_bundles
 from hpsearch.trainers import checkpoint
 from hpsearch.trainers.algorithms import build
 from hpsearch.trainers.config import read_config
 from hpsearch.trainers.match import one_thread
 
-HOW = How(60, Made("hpsearch export tiny", datetime(2026, 1, 2, tzinfo=UTC)), key=None)
+HOW = How(60, "hpsearch export tiny", datetime(2026, 1, 2, tzinfo=UTC), key=None)
 FILES = {
     *("README.md", "config.yaml", "evaluation.json", "provenance.json", "weights.safetensors"),
     *("policy-host.pt2", "policy-agent.pt2"),

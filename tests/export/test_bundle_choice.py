@@ -32,13 +32,13 @@ def numbers(trials) -> list[int]:
 def test_the_best_few_are_of_different_configurations(story):
     for number, value in enumerate((0.1, 0.4, 0.2, 0.3)):
         finish(story, number, value, lr=1e-3 if number < 2 else None)
-    best = the_best(story.view, CONFIRM)
-    assert best.trial.number == 1
-    assert best.remark == (
+    best, remark = the_best(story.view, CONFIRM)
+    assert best.number == 1
+    assert remark == (
         f"tiny is not confirmed: its best may be the luckiest; compare with: {CONFIRM}"
     )
-    assert numbers(the_top(story.view, 2, best.trial)) == [1, 3]
-    assert numbers(the_top(story.view, 9, best.trial)) == [1, 3, 2]  # 0 is as 1 is
+    assert numbers(the_top(story.view, 2, best)) == [1, 3]
+    assert numbers(the_top(story.view, 9, best)) == [1, 3, 2]  # 0 is as 1 is
 
 
 def test_what_was_confirmed_goes_first(story):
@@ -47,10 +47,10 @@ def test_what_was_confirmed_goes_first(story):
     story.view.folder.confirmation.parent.mkdir(parents=True)
     said = {"best": 2, "top": 2, "trials": [{"trial": 1}, {"trial": 2}]}
     story.view.folder.confirmation.write_text(json.dumps(said))
-    best = the_best(story.view, CONFIRM)
-    assert best.trial.number == 2
-    assert best.remark == "exported is trial 2, the best when confirmed; the search's is 1"
-    assert numbers(the_top(story.view, 3, best.trial)) == [2, 1, 0]
+    best, remark = the_best(story.view, CONFIRM)
+    assert best.number == 2
+    assert remark == "exported is trial 2, the best when confirmed; the search's is 1"
+    assert numbers(the_top(story.view, 3, best)) == [2, 1, 0]
 
 
 def test_of_a_population_they_are_the_members_of_its_last_match(story):
@@ -60,7 +60,7 @@ def test_of_a_population_they_are_the_members_of_its_last_match(story):
     members = {str(place): int(trial) for place, trial in enumerate(strengths)}
     story.add("match_called", match=1, members=members, ended=[], archive=[])
     story.add("bred", match=1, champion=1, strengths=strengths, intervals={}, **JUDGED)
-    best = the_best(story.view, CONFIRM).trial
+    best, _ = the_best(story.view, CONFIRM)
     assert numbers(the_top(story.view, 9, best)) == [1, 3, 2]
 
 

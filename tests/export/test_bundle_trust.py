@@ -26,9 +26,8 @@ from hpsearch.cli import main
 from hpsearch.errors import HpsearchError
 from hpsearch.export.certificate import certify
 from hpsearch.export.folder import FORMAT, SORTED_POINTS
-from hpsearch.export.programs import save_program
+from hpsearch.export.programs import onnx_differences, program_differences, save_program
 from hpsearch.export.reading import read_bundle, reproduce
-from hpsearch.export.rebuilding import onnx_differences, program_differences
 from hpsearch.export.signature import sign
 from hpsearch.trainers.match import one_thread
 
@@ -150,7 +149,7 @@ def test_another_onnx_policy_is_not_the_program(bundle, monkeypatch, capsys):
     path.write_bytes(content.replace(b"argmax", b"argmin"))
     list_files_anew(bundle)
     assert "policy-host.onnx is not the program of the weights" in refused(capsys, bundle, 1)
-    monkeypatch.setattr("hpsearch.export.rebuilding.can_write", lambda: False)
+    monkeypatch.setattr("hpsearch.export.programs.can_write", lambda: False)
     assert main(["evaluate", str(bundle)]) == 0
     assert "policy-host.onnx was not compared with the weights" in capsys.readouterr().err
 

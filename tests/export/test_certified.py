@@ -5,7 +5,7 @@ import json
 import pytest
 from views import rho
 
-from hpsearch.export.certified import standing_verdict
+from hpsearch.export.text import standing_verdict
 
 
 @pytest.fixture
