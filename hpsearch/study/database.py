@@ -6,24 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import sqlalchemy
-from sqlalchemy import (
-    BigInteger,
-    Boolean,
-    Connection,
-    Double,
-    Engine,
-    ForeignKey,
-    Index,
-    Integer,
-    MetaData,
-    String,
-    Text,
-    UniqueConstraint,
-    inspect,
-    select,
-    update,
-)
+import sqlalchemy as sa
 from sqlalchemy.dialects.mysql import MEDIUMTEXT
 from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
@@ -43,14 +26,14 @@ if TYPE_CHECKING:
     from alembic.config import Config
 
 # MySQL's TEXT ends at 64 kB, its FLOAT has four bytes; SQLite counts up INTEGER keys alone.
-LongText = Text().with_variant(MEDIUMTEXT(), "mysql", "mariadb")
-Id = BigInteger().with_variant(Integer, "sqlite")
+LongText = sa.Text().with_variant(MEDIUMTEXT(), "mysql", "mariadb")
+Id = sa.BigInteger().with_variant(sa.Integer, "sqlite")
 
 
 class Base(DeclarativeBase):
     """The tables of hpsearch."""
 
-    metadata = MetaData()
+    metadata = sa.MetaData()
 
 
 class StudyRow(Base):
@@ -59,12 +42,12 @@ class StudyRow(Base):
     __tablename__ = "hpsearch_studies"
 
     id: Mapped[int] = mapped_column(Id, primary_key=True)
-    name: Mapped[str] = mapped_column(String(64), unique=True)
+    name: Mapped[str] = mapped_column(sa.String(64), unique=True)
     spec: Mapped[str] = mapped_column(LongText)
     """the study file with its base configurations as JSON text, see `spec.spec_json`"""
-    spec_hash: Mapped[str] = mapped_column(String(64))
-    state: Mapped[str] = mapped_column(String(32))
-    created_at: Mapped[float] = mapped_column(Double)  # seconds since the epoch
+    spec_hash: Mapped[str] = mapped_column(sa.String(64))
+    state: Mapped[str] = mapped_column(sa.String(32))
+    created_at: Mapped[float] = mapped_column(sa.Double)  # seconds since the epoch
 
 
 class EventRow(Base):
@@ -72,17 +55,17 @@ class EventRow(Base):
 
     __tablename__ = "hpsearch_events"
     __table_args__ = (
-        Index("hpsearch_events_of_study", "study_id", "id"),
+        sa.Index("hpsearch_events_of_study", "study_id", "id"),
         {"sqlite_autoincrement": True},
     )
 
     id: Mapped[int] = mapped_column(Id, primary_key=True)
-    study_id: Mapped[int] = mapped_column(ForeignKey("hpsearch_studies.id"))
-    at: Mapped[float] = mapped_column(Double)  # seconds since the epoch
-    kind: Mapped[str] = mapped_column(String(64))
-    trial: Mapped[int | None] = mapped_column(Integer)
-    attempt: Mapped[int | None] = mapped_column(Integer)
-    job: Mapped[str | None] = mapped_column(String(255))
+    study_id: Mapped[int] = mapped_column(sa.ForeignKey("hpsearch_studies.id"))
+    at: Mapped[float] = mapped_column(sa.Double)  # seconds since the epoch
+    kind: Mapped[str] = mapped_column(sa.String(64))
+    trial: Mapped[int | None] = mapped_column(sa.Integer)
+    attempt: Mapped[int | None] = mapped_column(sa.Integer)
+    job: Mapped[str | None] = mapped_column(sa.String(255))
     data: Mapped[str] = mapped_column(LongText)  # JSON text
 
 
@@ -92,11 +75,11 @@ class LeaseRow(Base):
     __tablename__ = "hpsearch_leases"
 
     study_id: Mapped[int] = mapped_column(
-        ForeignKey("hpsearch_studies.id"), primary_key=True, autoincrement=False
+        sa.ForeignKey("hpsearch_studies.id"), primary_key=True, autoincrement=False
     )
-    holder: Mapped[str] = mapped_column(String(255))  # empty if none
+    holder: Mapped[str] = mapped_column(sa.String(255))  # empty if none
     token: Mapped[int] = mapped_column(Id)  # counts the holders
-    expires_at: Mapped[float] = mapped_column(Double)  # seconds since the epoch
+    expires_at: Mapped[float] = mapped_column(sa.Double)  # seconds since the epoch
 
 
 class SnapshotRow(Base):
@@ -105,12 +88,12 @@ class SnapshotRow(Base):
     __tablename__ = "hpsearch_snapshots"
 
     study_id: Mapped[int] = mapped_column(
-        ForeignKey("hpsearch_studies.id"), primary_key=True, autoincrement=False
+        sa.ForeignKey("hpsearch_studies.id"), primary_key=True, autoincrement=False
     )
-    kind: Mapped[str] = mapped_column(String(16), primary_key=True)
+    kind: Mapped[str] = mapped_column(sa.String(16), primary_key=True)
     """trial, job or match of one that changes no more; lines of many such trials, as the list of
     all trials prints them; head, which is all the rest"""
-    name: Mapped[str] = mapped_column(String(255), primary_key=True)
+    name: Mapped[str] = mapped_column(sa.String(255), primary_key=True)
     """of a job; the number of a trial or match; the place in the head, which is cut in pieces"""
     event: Mapped[int] = mapped_column(Id)  # the last that was known when the row was written
     data: Mapped[str] = mapped_column(LongText)  # JSON text, but for lines
@@ -123,17 +106,17 @@ class CheckpointRow(Base):
     """
 
     __tablename__ = "hpsearch_checkpoints"
-    __table_args__ = (UniqueConstraint("study_id", "trial", "step"),)
+    __table_args__ = (sa.UniqueConstraint("study_id", "trial", "step"),)
 
     id: Mapped[int] = mapped_column(Id, primary_key=True)
-    study_id: Mapped[int] = mapped_column(ForeignKey("hpsearch_studies.id"))
-    trial: Mapped[int] = mapped_column(Integer)
-    step: Mapped[int] = mapped_column(BigInteger)
-    sha256: Mapped[str] = mapped_column(String(64), index=True)  # of its content
-    operator: Mapped[str] = mapped_column(String(64))
-    adopted: Mapped[bool | None] = mapped_column(Boolean)
+    study_id: Mapped[int] = mapped_column(sa.ForeignKey("hpsearch_studies.id"))
+    trial: Mapped[int] = mapped_column(sa.Integer)
+    step: Mapped[int] = mapped_column(sa.BigInteger)
+    sha256: Mapped[str] = mapped_column(sa.String(64), index=True)  # of its content
+    operator: Mapped[str] = mapped_column(sa.String(64))
+    adopted: Mapped[bool | None] = mapped_column(sa.Boolean)
     """whether the operator's child was; NULL where there was none to try"""
-    seed: Mapped[int] = mapped_column(BigInteger)
+    seed: Mapped[int] = mapped_column(sa.BigInteger)
     changes: Mapped[str] = mapped_column(LongText)
     """JSON text: what differs from the first parent's configuration, by path: before and after"""
 
@@ -144,11 +127,11 @@ class ParentRow(Base):
     __tablename__ = "hpsearch_parents"
 
     checkpoint_id: Mapped[int] = mapped_column(
-        ForeignKey("hpsearch_checkpoints.id"), primary_key=True, autoincrement=False
+        sa.ForeignKey("hpsearch_checkpoints.id"), primary_key=True, autoincrement=False
     )
-    position: Mapped[int] = mapped_column(Integer, primary_key=True, autoincrement=False)
+    position: Mapped[int] = mapped_column(sa.Integer, primary_key=True, autoincrement=False)
     """0 for the first parent"""
-    sha256: Mapped[str] = mapped_column(String(64), index=True)  # of the parent's content
+    sha256: Mapped[str] = mapped_column(sa.String(64), index=True)  # of the parent's content
 
 
 T = TypeVar("T")
@@ -160,7 +143,7 @@ _SCHEMA_LOCK = 0x68707365  # any number that no other program locks in the same 
 class Database:
     """Connections to one database, and its transactions."""
 
-    def __init__(self, url: str, engine: Engine) -> None:
+    def __init__(self, url: str, engine: sa.Engine) -> None:
         self.url = url
         self.engine = engine
 
@@ -174,9 +157,7 @@ class Database:
             DiskError: if it cannot be written.
         """
         create_directory(url)
-        database = cls(
-            url, persist(url, lambda: sqlalchemy.create_engine(url, **engine_options(url)))
-        )
+        database = cls(url, persist(url, lambda: sa.create_engine(url, **engine_options(url))))
         # SQLite looks at its file at the first question about the tables.
         persist(url, lambda: database._attempt(_look), patience=FIRST_PATIENCE)
         return database
@@ -247,7 +228,7 @@ def migrations_config() -> "Config":
 
 
 def _look(session: Session) -> None:
-    inspect(session.connection()).get_table_names()
+    sa.inspect(session.connection()).get_table_names()
 
 
 class StudyRecords:
@@ -268,7 +249,7 @@ class StudyRecords:
         """
 
         def work(session: Session) -> StudyRow:
-            row = session.scalar(select(StudyRow).where(StudyRow.name == name))
+            row = session.scalar(sa.select(StudyRow).where(StudyRow.name == name))
             if row is None:
                 row = StudyRow(
                     name=name, spec=spec, spec_hash=spec_hash, state=state, created_at=now
@@ -286,16 +267,16 @@ class StudyRecords:
             return self._database.transaction(work)
 
     def get(self, name: str) -> StudyRow | None:
-        query = select(StudyRow).where(StudyRow.name == name)
+        query = sa.select(StudyRow).where(StudyRow.name == name)
         return self._database.transaction(lambda session: session.scalar(query))
 
     def set_spec(self, study_id: int, spec: str) -> None:
         """Write what may change between runs; only for the process that holds the lease."""
-        statement = update(StudyRow).where(StudyRow.id == study_id).values(spec=spec)
+        statement = sa.update(StudyRow).where(StudyRow.id == study_id).values(spec=spec)
         self._database.transaction(lambda session: session.execute(statement))
 
     def set_state(self, study_id: int, state: str) -> None:
-        statement = update(StudyRow).where(StudyRow.id == study_id).values(state=state)
+        statement = sa.update(StudyRow).where(StudyRow.id == study_id).values(state=state)
         self._database.transaction(lambda session: session.execute(statement))
 
 
@@ -308,7 +289,7 @@ def _difference(name: str, before: Mapping[str, Any], now: Mapping[str, Any]) ->
 
 
 @contextmanager
-def _schema_lock(connection: Connection) -> Iterator[None]:
+def _schema_lock(connection: sa.Connection) -> Iterator[None]:
     """Let one process at a time change the tables, on a connection that did nothing yet."""
     match connection.dialect.name:
         case "sqlite":

@@ -406,18 +406,19 @@ def read_state(database: Database, study_id: int) -> StudyState:
     Raises:
         StorageUnavailableError: if the database cannot be read now.
     """
-    head = database.transaction(lambda session: _head_if_any(session, study_id))
+
+    def read_head(session: Session) -> Any:
+        # A database that was made before there were snapshots has no table for them.
+        has_table = inspect(session.connection()).has_table(ROWS.name)
+        return _head(session, study_id) if has_table else None
+
+    head = database.transaction(read_head)
     try:
         state = StudyState() if head is None else _state_of(head, database.url, study_id)
     except (ValueError, LookupError, TypeError):  # damaged: all of it is in the events too
         state = StudyState()
     state.apply(EventLog(database).read(study_id, after_id=state.last_event))
     return state
-
-
-def _head_if_any(session: Session, study_id: int) -> Any:
-    """Return the head, None in a database that was made before there were snapshots."""
-    return _head(session, study_id) if inspect(session.connection()).has_table(ROWS.name) else None
 
 
 def _state_of(head: Mapping[str, Any], url: str, study_id: int) -> StudyState:

@@ -25,6 +25,7 @@ from hpsearch.schema import (
     to_plain,
     value_at,
 )
+from hpsearch.study import space_checks, spec_checks
 from hpsearch.study.breeding.checks import population_problems, schedule_problems
 from hpsearch.study.options import (
     Executor,
@@ -38,22 +39,7 @@ from hpsearch.study.options import (
     TPEOptions,
 )
 from hpsearch.study.space import SearchSpace
-from hpsearch.study.space_checks import (
-    ALGORITHM,
-    algorithm_problems,
-    base_problems,
-    condition_problems,
-    configuration_problems,
-    unread_problems,
-)
-from hpsearch.study.spec_checks import (
-    gpu_problems,
-    metric_problems,
-    read_founders,
-    resume_problems,
-    section_problems,
-    use_gpus,
-)
+from hpsearch.study.space_checks import ALGORITHM
 from hpsearch.study.url import FROM_ENVIRONMENT
 from hpsearch.trainers.config import read_config
 
@@ -140,7 +126,7 @@ class Study:
 
     @property
     def uses_gpus(self) -> bool:
-        return use_gpus((*self.bases.values(), *self.founders), self.space.parameters)
+        return spec_checks.use_gpus((*self.bases.values(), *self.founders), self.space.parameters)
 
     @property
     def gpus_per_job(self) -> int:
@@ -210,22 +196,24 @@ def load_spec(path: Path, *, trials: int | None = None) -> Study:
     if len(problems) > ENOUGH_PROBLEMS:
         raise ConfigError(str(path), problems)
     sections = read_sections(data)
-    problems += section_problems(sections)
+    problems += spec_checks.section_problems(sections)
     wrong: list[tuple[Config, Sequence[str]]] = []
     bases = _read_bases(sections.get("base", {}), path.parent, problems, wrong)
     parameters = sections.get("space", {})
-    problems += metric_problems(sections.get("objectives", ()), parameters, bases)
-    problems += resume_problems(bases)
+    problems += spec_checks.metric_problems(sections.get("objectives", ()), parameters, bases)
+    problems += spec_checks.resume_problems(bases)
     problems += population_problems(sections, bases)
     problems += _profile_problems(sections.get("executor"), path.parent)
     problems += islice(_space_problems(data, parameters, bases, wrong), ENOUGH_PROBLEMS)
-    founders = read_founders(sections, path.parent, problems)
+    founders = spec_checks.read_founders(sections, path.parent, problems)
     configs = (*bases.values(), *founders)
-    problems += gpu_problems(sections.get("executor"), configs, parameters)
+    problems += spec_checks.gpu_problems(sections.get("executor"), configs, parameters)
     sampler = sections.get("sampler")
     if isinstance(sampler, ListedOptions):
         listed = ("sampler.configurations", sampler.configurations)
-        problems += islice(configuration_problems(*listed, parameters, data), ENOUGH_PROBLEMS)
+        problems += islice(
+            space_checks.configuration_problems(*listed, parameters, data), ENOUGH_PROBLEMS
+        )
     problems += schedule_problems(sections, bases, data)
     if problems:
         raise ConfigError(str(path), problems)
@@ -320,7 +308,7 @@ def _space_problems(
     wrong: Sequence[tuple[Config, Sequence[str]]],
 ) -> Iterator[str]:
     """Yield what is wrong with the space; ``wrong`` are bases as their files hold them, and why."""
-    conditions = list(islice(condition_problems(parameters), ENOUGH_PROBLEMS))
+    conditions = list(islice(space_checks.condition_problems(parameters), ENOUGH_PROBLEMS))
     yield from conditions
     # Of the others it is not known in which trials they are.
     checked = {
@@ -329,14 +317,14 @@ def _space_problems(
         if not (conditions and parameter.when)
     }
     if bases:
-        yield from algorithm_problems(parameters, bases)
-        yield from base_problems(SearchSpace(checked), bases)
+        yield from space_checks.algorithm_problems(parameters, bases)
+        yield from space_checks.base_problems(SearchSpace(checked), bases)
     space = data.get("space") if isinstance(data, Mapping) else None
     configs = [*bases.values(), *(config for config, _ in wrong)]
     if isinstance(space, Mapping) and configs:
         left = [str(name) for name in space if not (bases and name in checked)]
         faults = [fault for _, faults in wrong for fault in faults]
-        yield from unread_problems(left, configs, faults)
+        yield from space_checks.unread_problems(left, configs, faults)
 
 
 def _profile_problems(executor: Any, directory: Path) -> Iterator[str]:

@@ -139,14 +139,20 @@ def read_study_note(path: Path) -> dict[str, str] | None:
 
 def _look(name: str, url: str, path: Path, runs: Path) -> StudyView:
     folder = StudyDir((runs / name).absolute())
+    not_started = f"the study {name} has not been started; start it with: hpsearch run {path}"
     file = sqlite_file(url)
     if file and not Path(file).exists():
-        raise _lost(name, file) if folder.spec.exists() else _not_started(name, path)
+        if not folder.spec.exists():
+            raise UsageError(not_started)
+        raise StorageError(
+            f"the database of the study {name} is not at {Path(file).absolute()}; run the command "
+            "in the folder in which the study was started, or restore the file"
+        )
     database = Database.open(url)
     try:
         record = StudyRecords(database).get(name)
         if record is None:
-            raise _not_started(name, path)
+            raise UsageError(not_started)
         state = read_state(database, record.id)
         lease = Leases(database).current(record.id)
     finally:
@@ -173,17 +179,6 @@ def find_awaited(folder: StudyDir) -> DriverStart | None:
         is_gone = "invalid job id" in str(error).lower()
         return start if not is_gone and may_be_there(folder, start, time.time()) else None
     return start if state and meaning(state.strip())[0] != "ended" else None
-
-
-def _not_started(name: str, path: Path) -> HpsearchError:
-    return UsageError(f"the study {name} has not been started; start it with: hpsearch run {path}")
-
-
-def _lost(name: str, file: str) -> HpsearchError:
-    return StorageError(
-        f"the database of the study {name} is not at {Path(file).absolute()}; run the command in "
-        "the folder in which the study was started, or restore the file"
-    )
 
 
 def best_trial(view: StudyView) -> Trial:
