@@ -109,8 +109,7 @@ MEMBERS: Final = 8
 GENERATIONS: Final = 6
 INTERVALS: Final = 10  # of which a whole training of the first founder would consist
 OWN_SEEDS: Final = HELD_OUT // 2
-"""what the first study's seed is raised by, so that neither it nor what confirms it has a seed of
-the population"""
+"""added to the first study's seed: neither it nor its confirmation has a seed of the population"""
 LEARNING: Final = Distillation(
     num_steps=200,
     batch_size=256,

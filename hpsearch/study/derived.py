@@ -20,8 +20,7 @@ from hpsearch.study.options import ListedOptions, SlurmOptions
 from hpsearch.study.spec import Study, StudySpec, load_spec
 
 HELD_OUT: Final = 1_000_000_000
-"""what the study's seed is raised by, so that no trial of a study whose own seed is below it, this
-one or a neighbour, has a seed of the derived one"""
+"""added to the study's seed: no trial of a study with a seed below it has a derived one"""
 CONFIRM_SUFFIX: Final = "-confirm"
 SEED: Final = "seed"  # the path that a search may search, too; what is held out overrules it
 
@@ -48,7 +47,7 @@ REPLAY: Final = Kind(
 
 
 def derived_name(name: str, suffix: str, made: str) -> str:
-    """Return what the study is called by which another one is ``made`` something.
+    """Return the name of the study by which another one is ``made``: confirmed or replayed.
 
     Raises:
         UsageError: if that would be no name.
@@ -108,8 +107,8 @@ def write_derived(
         folder: its own.
         plain: what its file says, but for the bases.
         bases: by algorithm.
-        command: that made it, which begins its file.
-        what: it is, which comes next.
+        command: that made it, the first line of its file.
+        what: a sentence that says what it is for, the next line.
 
     Raises:
         DiskError: if a file cannot be written.

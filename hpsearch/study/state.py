@@ -74,7 +74,7 @@ class StudyState:
 
     @property
     def is_undecided(self) -> bool:
-        """Return whether something was begun whose end is still to be told or judged."""
+        """Return whether some trial, retry or match has begun and not ended."""
         population = self.population
         is_to_be_judged = population.match or population.open or population.untrained
         return bool(self.untold or self.retries or is_to_be_judged)

@@ -141,7 +141,7 @@ def read_token(options: PrometheusOptions, folder: Path) -> str | None:
 
 
 def _read_private(path: Path) -> str:
-    """Return what a file begins with that its owner alone may read."""
+    """Return the beginning of a file, which only its owner may read."""
     try:
         with open_file(path) as file:
             mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)

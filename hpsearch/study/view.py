@@ -59,7 +59,7 @@ class StudyView:
 
     @property
     def best_word(self) -> str:
-        """Return what `best` is: a population's champion may be worse than one before."""
+        """Return champion or best: a population's champion may be worse than an earlier one."""
         return "champion" if self.state.population.archive else "best"
 
     def ranked(self, trials: Iterable[Trial]) -> list[Trial]:
@@ -72,7 +72,7 @@ class StudyView:
         return self.study.config_of(trial)
 
     def steps(self, trial: Trial) -> int:
-        """Return the training steps of a whole trial; cheap, for it is asked every moment."""
+        """Return the training steps of a whole trial, without reading its configuration."""
         return self._steps(length(trial))
 
     def steps_told(self) -> int:
