@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from hpsearch.analysis import standings as module
-from hpsearch.analysis.round_robin import HowToPlay, find_players, play_round_robin
+from hpsearch.analysis.players import HowToPlay, find_players, play_round_robin
 from hpsearch.analysis.standings import standings
 from hpsearch.cli import main
 from hpsearch.population import crossplay as crossplay_module

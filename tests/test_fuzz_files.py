@@ -53,7 +53,7 @@ from hpsearch.cluster.study_dir import AttemptDir, StudyDir
 from hpsearch.doctor.study import check_files, check_requests
 from hpsearch.errors import HpsearchError
 from hpsearch.monitor.sinks import forget_after
-from hpsearch.report.page.learning import read_curve
+from hpsearch.report.page.material import read_curve
 from hpsearch.report.tensorboard import points
 from hpsearch.study import requests
 from hpsearch.study.requests import (

@@ -1,16 +1,11 @@
 """The blow-up tree of a start: what a deterministic host plays against every answer.
 
 A node is a position with the host's choice in it, an edge an answer of the agent; a leaf is a game
-that is over. The depth of the tree is the host's worst case.
-
-The blow-up trees of the ADE singularities: of a player's host, and of best play.
-
-A blow-up tree as a picture: leaves side by side, every parent above the middle of its children.
-
-A node shows its points and the host's choice, an edge the agent's answer, a green dot a game that
-is over.
+that is over. The depth of the tree is the host's worst case. There are trees of a player's host and
+of best play, from the ADE singularities, as text and as pictures.
 """
 
+import itertools
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -42,15 +37,11 @@ MARKS = {"over": "over", "capped": "beyond 2^30", "cut": "... cut here"}
 
 @dataclass(frozen=True)
 class TreeNode:
-    parent: int | None
-    """index of the node before; None at the root"""
-    axis: int | None
-    """the agent's answer that led here; None at the root"""
-    depth: int
-    """moves from the root"""
+    parent: int | None  # index of the node before; None at the root
+    axis: int | None  # the agent's answer that led here; None at the root
+    depth: int  # moves from the root
     points: str
-    subset: str
-    """the host's choice; empty where nothing was played"""
+    subset: str  # the host's choice; empty where nothing was played
     state: State
 
 
@@ -70,7 +61,6 @@ class Tree:
 
     @property
     def is_whole(self) -> bool:
-        """Return whether nothing was cut off."""
         return all(node.state != "cut" for node in self.nodes)
 
     def children(self) -> list[list[int]]:
@@ -139,15 +129,11 @@ def tree_text(tree: Tree) -> str:
 
     def write(index: int, before: str, after: str) -> None:
         node = tree.nodes[index]
-        lines.append(f"{before}{_title(node)}")
+        shown = f"{node.points}  {node.subset or MARKS[node.state]}"
+        lines.append(before + (MARKS["over"] if node.state == "over" else shown))
         for child in children[index]:
-            is_last = child == children[index][-1]
-            branch = f"{tree.nodes[child].axis}: "
-            write(
-                child,
-                f"{after}{'└─' if is_last else '├─'} {branch}",
-                f"{after}{'   ' if is_last else '│  '}",
-            )
+            branch, indent = ("└─", "   ") if child == children[index][-1] else ("├─", "│  ")
+            write(child, f"{after}{branch} {tree.nodes[child].axis}: ", after + indent)
 
     write(0, "", "")
     return "\n".join([*lines, summary(tree)])
@@ -156,12 +142,6 @@ def tree_text(tree: Tree) -> str:
 def summary(tree: Tree) -> str:
     at_least = "" if tree.is_whole else "at least "
     return f"{at_least}{tree.depth} moves in the worst case, {tree.num_decisions} choices shown"
-
-
-def _title(node: TreeNode) -> str:
-    if node.state == "over":
-        return MARKS["over"]
-    return f"{node.points}  {node.subset or MARKS[node.state]}"
 
 
 TREE_DEPTH: Final = 30
@@ -198,19 +178,13 @@ def host_tree(player: ExaminedPlayer, start: str) -> Tree:
 
 
 def best_tree(start: str) -> Tree:
-    """Return the tree of a host that plays best, from a start of the ADE table.
-
-    Of several best choices it is the first one in the order of the host's actions.
-    """
+    """Return the tree of best play from a start of the ADE table; of several choices the first."""
     rows = STARTS[start]
     return _tree(best_host(len(rows[0])), rows, len(rows), reposition=True)
 
 
 def best_host(dimension: int) -> Host:
-    """Return a host whose longest game is as long as the exact value of the start.
-
-    It takes int32 (B, N, D) and returns int64 (B,).
-    """
+    """Return a host (int32 (B, N, D) to int64 (B,)) whose longest game is as short as can be."""
     solver, encoder = Solver(dimension), HostActionEncoder(dimension)
     subsets = encoder.decode(torch.arange(encoder.num_actions))  # bool (A, D)
 
@@ -235,22 +209,17 @@ def _tree(host: Host, rows: Rows, num_rows: int, *, reposition: bool) -> Tree:
     )
 
 
-LEAF_WIDTH: Final = 0.62
-"""inches from one leaf to the next"""
-LEVEL_HEIGHT: Final = 0.95
-"""inches from one level to the next"""
-LINE_WIDTH: Final = 12
-"""characters of a line of points"""
-MAX_LINES: Final = 4
-"""lines of points that a node shows"""
+LEAF_WIDTH: Final = 0.62  # inches from one leaf to the next
+LEVEL_HEIGHT: Final = 0.95  # inches from one level to the next
+LINE_WIDTH: Final = 12  # characters of a line of points
+MAX_LINES: Final = 4  # lines of points that a node shows
 
 FILLS: Final = {"played": "#f4f1e8", "capped": "#e4a39a", "cut": "#f0d28a"}
 OVER: Final = "#4c8c5a"
 EDGE: Final = "#8a8578"
 TEXT: Final = "#26241f"
 
-Places = list[tuple[float, float]]
-"""x in leaves and y in levels of each node, y downward"""
+Places = list[tuple[float, float]]  # x in leaves and y in levels of each node, y downward
 
 
 def write_picture(tree: Tree, title: str, path: Path) -> None:
@@ -274,22 +243,17 @@ def write_picture(tree: Tree, title: str, path: Path) -> None:
 
 def layout(tree: Tree) -> Places:
     """Place each node: leaves at 0, 1, 2, ... from the left, parents amid their children."""
-    children = tree.children()
+    children, leaves = tree.children(), itertools.count()
     across = [0.0] * len(tree.nodes)
-    next_leaf = 0
-    # Depth first, from the left: what is placed last lies below what waits for it.
-    waiting, order = [0], []
-    while waiting:
-        index = waiting.pop()
-        order.append(index)
-        waiting += reversed(children[index])
-    for index in order:
-        if not children[index]:
-            across[index] = next_leaf
-            next_leaf += 1
-    for index in reversed(order):
-        if below := children[index]:
-            across[index] = (across[below[0]] + across[below[-1]]) / 2
+
+    def place(index: int) -> None:
+        below = children[index]
+        for child in below:
+            place(child)
+        middle = (across[below[0]] + across[below[-1]]) / 2 if below else float(next(leaves))
+        across[index] = middle
+
+    place(0)
     return [(x, float(node.depth)) for x, node in zip(across, tree.nodes, strict=True)]
 
 
@@ -306,7 +270,6 @@ def _draw(axes: "Axes", tree: Tree, places: Places) -> None:
 
 
 def label(node: TreeNode) -> str:
-    """Return what a node shows: its points on a few lines, then the host's choice or a mark."""
     lines = textwrap.wrap(node.points, LINE_WIDTH, max_lines=MAX_LINES, placeholder=" ...")
     return "\n".join([*lines, node.subset or MARKS[node.state]])
 

@@ -1,10 +1,6 @@
 """Trials worth a second look: the best of a search, those beaten by none, those confirmed.
 
-Finished trials by all objectives of their study, and those that no other one beats.
-
-What a study's confirmation says of the trial to export, if it belongs to the study as it is.
-
-The last match of a population as it was played: rho of every host against every agent.
+And the last match of a population as it was played: rho of every host against every agent.
 """
 
 from collections.abc import Iterator, Mapping
@@ -28,8 +24,7 @@ class Candidate:
     """A configuration, and the best trial that had it."""
 
     trial: Trial
-    values: dict[str, Any]
-    """of its parameters"""
+    values: dict[str, Any]  # of its parameters
 
     @property
     def key(self) -> str:
@@ -90,7 +85,6 @@ class ConfirmedTrial:
     seeds: tuple[dict[str, Any], ...]
 
     def check(self) -> Iterator[str]:
-        """Yield what is missing of what the search believed, of the interval, and of seeds."""
         if "value" not in self.search:
             yield "search must hold a value"
         if (self.low is None) != (self.high is None):
@@ -113,10 +107,8 @@ class ConfirmationFile:
 
 @dataclass(frozen=True)
 class Confirmed:
-    best: int
-    """trial"""
-    is_current: bool
-    """whether those that were compared are the study's best still"""
+    best: int  # trial
+    is_current: bool  # whether those that were compared are the study's best still
 
 
 def read_confirmed(view: StudyView) -> Confirmed | None:
@@ -125,8 +117,7 @@ def read_confirmed(view: StudyView) -> Confirmed | None:
     Raises:
         CorruptError: if the file that says so is damaged.
     """
-    path = view.folder.confirmation
-    data = read_json(path)
+    data = read_json(view.folder.confirmation)
     if data is None:
         return None
     try:
@@ -136,17 +127,25 @@ def read_confirmed(view: StudyView) -> Confirmed | None:
 
 
 def whole_confirmation(view: StudyView) -> Mapping[str, Any]:
-    """Return all that the file of a confirmation says, which has been found there.
+    """Return all that the file of a confirmation says, which exists.
 
     Raises:
-        CorruptError: if it lacks something that readers rely on.
+        CorruptError: if it lacks something that readers rely on; it may hold more.
     """
     data = read_json(view.folder.confirmation)
+    known = _known(ConfirmationFile, data)
+    if isinstance(known, dict) and isinstance(known.get("trials"), list):
+        known["trials"] = [_known(ConfirmedTrial, entry) for entry in known["trials"]]
     try:
-        _check(data, str(view.folder.confirmation))
+        read(ConfirmationFile, known, source=str(view.folder.confirmation))
     except ConfigError as error:
         raise _damaged(view) from error
     return cast(Mapping[str, Any], data)
+
+
+def _known(kind: type, data: Any) -> Any:
+    names = field_hints(kind)
+    return {k: v for k, v in data.items() if k in names} if isinstance(data, dict) else data
 
 
 def _damaged(view: StudyView) -> CorruptError:
@@ -156,25 +155,7 @@ def _damaged(view: StudyView) -> CorruptError:
     )
 
 
-def _check(data: Any, source: str) -> None:
-    """Check that the file holds what readers rely on; it may hold more.
-
-    Raises:
-        ConfigError: if it does not.
-    """
-    known = _known(ConfirmationFile, data)
-    if isinstance(known, dict) and isinstance(known.get("trials"), list):
-        known["trials"] = [_known(ConfirmedTrial, entry) for entry in known["trials"]]
-    read(ConfirmationFile, known, source=source)
-
-
-def _known(kind: type, data: Any) -> Any:
-    names = field_hints(kind)
-    return {k: v for k, v in data.items() if k in names} if isinstance(data, dict) else data
-
-
 def judged_matches(view: StudyView) -> list[Match]:
-    """Return the matches of a population that are over, in their order."""
     return [match for match in view.state.population.matches.values() if match.is_over]
 
 
@@ -197,10 +178,8 @@ class Played:
     match: int
     hosts: tuple[str, ...]
     agents: tuple[str, ...]
-    rho: Floats
-    """(P, Q), over the games of all sets of starts together"""
-    games: int
-    """of each pair"""
+    rho: Floats  # (P, Q), over the games of all sets of starts together
+    games: int  # of each pair
 
 
 def read_played(view: StudyView) -> Played | str:

@@ -65,13 +65,7 @@ def _measure(
 ) -> Metrics:
     rules, opponents = config.evaluation, config.measured_against()[role]
     how = Measurement(
-        game_config(config),
-        num_games,
-        rules.max_steps,
-        rules.er,
-        SPLIT,
-        modes,
-        device,
+        game_config(config), num_games, rules.max_steps, rules.er, SPLIT, modes, device
     )
     return evaluate(role, policy, scripted(opponents), 1, how)[0].metrics
 

@@ -1,18 +1,15 @@
-"""Which of a study's best is the best, told from what none of them was chosen by.
+"""Which of a study's best is the best, told from what none of them was chosen by; as text.
 
 Axes: K candidates, R draws of all their means.
-
-A confirmation as text for people: a table, and one sentence that says what to do.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, astuple, dataclass, fields
 from statistics import fmean
 from typing import Any, Final
 
 import numpy as np
 from rich.console import Console
-from rich.table import Table
 
 from hpsearch.population.statistics import (
     Floats,
@@ -21,71 +18,54 @@ from hpsearch.population.statistics import (
     interquartile_mean,
     interval,
 )
+from hpsearch.terminal import print_line, print_whole, text_table
 
 CONFIDENCE: Final = 0.95
-NUM_DRAWS: Final = 100_000
-"""by which a chance is known to a third of a percent"""
-MIN_SEEDS_OF_IQM: Final = 4
-"""below which it leaves nothing out"""
+NUM_DRAWS: Final = 100_000  # by which a chance is known to a third of a percent
+MIN_SEEDS_OF_IQM: Final = 4  # below which it leaves nothing out
 MAXIMIZE: Final = "maximize"
 
 
 @dataclass(frozen=True)
 class CandidateVerdict:
     mean: float
-    low: float | None
-    """lower end of the 95 % interval; None where nothing is known of the spread"""
-    high: float | None
-    """upper end"""
-    iqm: float | None
-    """interquartile mean over seeds; None for fewer than four"""
-    chance: float | None
-    """of being the best of all; None where nothing is known of the spread"""
+    low: float | None  # lower end of the 95 % interval; None where nothing is known of the spread
+    high: float | None  # upper end
+    iqm: float | None  # interquartile mean over seeds; None for fewer than four
+    chance: float | None  # of being the best of all; None where nothing is known of the spread
 
 
 @dataclass(frozen=True)
 class SeedTraining:
     seed: int
-    trial: int
-    """of the study that trained it"""
-    metrics: dict[str, float]
-    """on held-out starts, by name"""
+    trial: int  # of the study that trained it
+    metrics: dict[str, float]  # on held-out starts, by name
 
 
 @dataclass(frozen=True)
 class Entry:
     """One candidate, with what the search believed of it and what was found."""
 
-    trial: int
-    """of the search"""
-    search: Mapping[str, float | None]
-    """value, low and high that the search believed"""
-    verdict: CandidateVerdict | None
-    """None where no training has finished"""
+    trial: int  # of the search
+    search: Mapping[str, float | None]  # value, low and high that the search believed
+    verdict: CandidateVerdict | None  # None where no training has finished
     seeds: tuple[SeedTraining, ...] = ()
-    failed: int = 0
-    """trainings that failed"""
+    failed: int = 0  # trainings that failed
 
 
 @dataclass(frozen=True)
 class Confirmation:
-    """A comparison of the best of a study, best first."""
-
     study: str
     trained_by: str | None
     """the study that trained again; None for a population, whose weights are what is exported"""
     metric: str
     goal: str
-    games: int
-    """of each, or of each pair of a population"""
+    games: int  # of each, or of each pair of a population
     response_steps: int | None
     """for which a best response to each trained player has trained, None where none has"""
-    top: int
-    """how many of the study's best it compares"""
-    match: int | None
-    """the last match of a population"""
-    favourite: int
-    """the search's best trial"""
+    top: int  # how many of the study's best it compares
+    match: int | None  # the last match of a population
+    favourite: int  # the search's best trial
     entries: tuple[Entry, ...]
 
     @property
@@ -111,7 +91,6 @@ def judge_seeds(scores: Sequence[Sequence[float]], goal: str) -> list[CandidateV
 
 
 def judge_draws(values: Sequence[float], draws: Floats) -> list[CandidateVerdict]:
-    """Return the verdict on each candidate from draws (R, K) of what they are compared by."""
     return _verdicts(list(values), [None] * len(values), draws, sign=1.0)
 
 
@@ -166,16 +145,18 @@ def plain_confirmation(confirmation: Confirmation, advice: str) -> dict[str, Any
 
 CHANCE = "P(best)"
 EXPLOITED = "exploitability"
-WIDTH = 100
-"""of a table that does not wrap"""
-SURE = 0.9
-"""chance of being the best from which more seeds are not asked for"""
+SURE = 0.9  # chance of being the best from which more seeds are not asked for
 
 
 def print_confirmation(console: Console, confirmation: Confirmation, advice: str) -> None:
-    console.print(_title(confirmation), style="bold", highlight=False, soft_wrap=True)
-    console.print(_table(confirmation))
-    console.print(advice, highlight=False, markup=False, soft_wrap=True)
+    print_line(console, _title(confirmation), style="bold")
+    rows = [_cells(entry) for entry in confirmation.entries]
+    columns = ["trial", "search", *(["seeds"] if confirmation.trained_by else []), "held out"]
+    columns += [*(["IQM"] if any(row["IQM"] for row in rows) else []), CHANCE]
+    columns += [] if confirmation.response_steps is None else [EXPLOITED]
+    table = text_table(columns, ([row[column] for column in columns] for row in rows), left=())
+    print_whole(console, table)
+    print_line(console, advice)
 
 
 def advice_text(confirmation: Confirmation, elsewhere: str) -> str:
@@ -207,34 +188,23 @@ def _title(confirmation: Confirmation) -> str:
 
 
 def _favourite_text(confirmation: Confirmation) -> str:
+    by_trial = {entry.trial: entry for entry in confirmation.entries}
+    favourite, best = by_trial.get(confirmation.favourite), confirmation.best
     of = "search" if confirmation.trained_by is not None else "study"
-    favourite = next(
-        (entry for entry in confirmation.entries if entry.trial == confirmation.favourite), None
-    )
-    best = f"trial {confirmation.best.trial}"
-    if confirmation.best.trial == confirmation.favourite:
-        return f"the {of}'s best, {best}, held up"
+    who = f"the {of}'s best, trial {confirmation.favourite},"
+    if best.trial == confirmation.favourite:
+        return f"{who} held up"
     if favourite is None or favourite.verdict is None:
-        return (
-            f"of the {of}'s best, trial {confirmation.favourite}, nothing is known; {best} is best"
-        )
-    mean = favourite.verdict.mean
-    believed = favourite.search["value"]
+        return f"of {who} nothing is known; trial {best.trial} is best"
+    mean, believed = favourite.verdict.mean, favourite.search["value"]
     sign = 1.0 if confirmation.goal == MAXIMIZE else -1.0
+    how = f"does not hold up: {mean:.4f} when held out"
     # Strengths in another match are against others, so they say nothing of luck.
-    if (
-        confirmation.trained_by is not None
-        and believed is not None
-        and sign * (believed - mean) > 0
-    ):
+    is_search = confirmation.trained_by is not None
+    if is_search and believed is not None and sign * (believed - mean) > 0:
         how = f"was lucky: {believed:.4f} in the search, {mean:.4f} when held out"
-    else:
-        how = f"does not hold up: {mean:.4f} when held out"
-    assert confirmation.best.verdict is not None, "the first has been measured"
-    return (
-        f"the {of}'s best, trial {confirmation.favourite}, {how}, where {best} has "
-        f"{confirmation.best.verdict.mean:.4f}"
-    )
+    assert best.verdict is not None, "the first has been measured"
+    return f"{who} {how}, where trial {best.trial} has {best.verdict.mean:.4f}"
 
 
 def _sureness(confirmation: Confirmation, chance: float) -> str:
@@ -242,51 +212,27 @@ def _sureness(confirmation: Confirmation, chance: float) -> str:
         return ""
     more = f"--games {2 * confirmation.games}"
     if confirmation.trained_by is not None:
-        more = (
-            f"--seeds {2 * max(len(entry.seeds) + entry.failed for entry in confirmation.entries)}"
-        )
+        trained = max(len(entry.seeds) + entry.failed for entry in confirmation.entries)
+        more = f"--seeds {2 * trained}"
     return (
         f"that trial {confirmation.best.trial} is the best has a chance of {chance:.0%}, {more} "
         "tells more; "
     )
 
 
-def _table(confirmation: Confirmation) -> Table:
-    has_iqm = any(
-        entry.verdict is not None and entry.verdict.iqm is not None
-        for entry in confirmation.entries
-    )
-    table = Table(box=None, header_style="bold")
-    columns = ["trial", "search", *(["seeds"] if confirmation.trained_by else []), "held out"]
-    columns += [*(["IQM"] if has_iqm else []), CHANCE]
-    columns += [] if confirmation.response_steps is None else [EXPLOITED]
-    for column in columns:
-        table.add_column(column, justify="right")
-    for entry in confirmation.entries:
-        cells = _cells(entry)
-        table.add_row(*(cells[column] for column in columns))
-    return table
-
-
 def _cells(entry: Entry) -> dict[str, str]:
-    verdict = entry.verdict
     failed = f", {entry.failed} failed" if entry.failed else ""
-    cells = {
+    verdict = entry.verdict
+    mean, low, high, iqm, chance = (None,) * 5 if verdict is None else astuple(verdict)
+    return {
         "trial": str(entry.trial),
         "search": _interval_text(entry.search),
         "seeds": f"{len(entry.seeds)}{failed}",
-        "held out": "",
-        "IQM": "",
-        CHANCE: "",
+        "held out": _interval_text({"value": mean, "low": low, "high": high}),
+        "IQM": "" if iqm is None else f"{iqm:.4f}",
+        CHANCE: "" if chance is None else f"{chance:.1%}",
         EXPLOITED: _exploited_text(entry),
     }
-    if verdict is not None:
-        ends = {"value": verdict.mean, "low": verdict.low, "high": verdict.high}
-        cells["held out"] = _interval_text(ends)
-        cells["IQM"] = "" if verdict.iqm is None else f"{verdict.iqm:.4f}"
-        chance = verdict.chance
-        cells[CHANCE] = "" if chance is None else f"{chance:.1%}"
-    return cells
 
 
 def _exploited_text(entry: Entry) -> str:

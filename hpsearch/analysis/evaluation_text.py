@@ -11,70 +11,72 @@ from rich.table import Table
 from hpsearch.analysis.examination import MATCH_AGENTS, MATCH_HOSTS, PlayerReport, RoleReport
 from hpsearch.population.best_response import Exploited
 from hpsearch.printable import interval_text
+from hpsearch.terminal import print_line, print_whole, text_table
 from hpsearch.trainers.evaluation import Evaluation
 from hpsearch.trainers.match import PUBLISHED, MatchResult
 from hpsearch.trainers.metrics import MODES, PANELS, entropy_name, exploitability_name, panel_name
-from hpsearch.trainers.published import MATCHES, TRAINED, PublishedMatch
+from hpsearch.trainers.published import MATCHES, TRAINED
 from hpsearch.trainers.rho import Rho
 from hpsearch.trainers.yardstick import REFERENCES, Yardstick
 
-WIDTH = 140
-"""columns that the tables need"""
 MODE_TITLES = {"rho": "greedy", "rho_sampled": "sampled"}
 
 
 def print_report(console: Console, report: PlayerReport) -> None:
-    _print(console, report.name, style="bold")
+    print_line(console, report.name, style="bold")
     for role in report.roles:
-        games = f"{report.num_games:,} games an opponent, ± half a 95 % interval"
-        capped = f"in brackets what was not over after {report.max_steps} moves"
-        _print(console, f"\nrho as {role.role}: {games} ({capped})")
-        console.print(rho_table(report, role))
-        _print(console, entropy_line(role))
+        print_line(
+            console,
+            f"\nrho as {role.role}: {report.num_games:,} games an opponent, ± half a 95 % interval "
+            f"(in brackets what was not over after {report.max_steps} moves)",
+        )
+        print_whole(console, rho_table(report, role))
+        print_line(console, entropy_line(role))
         if isinstance(role.matches, str):
-            _print(console, f"\nno match: {role.matches}")
+            print_line(console, f"\nno match: {role.matches}")
         else:
-            moves = f"{report.match_moves:,} moves, ± their deviation"
-            _print(console, f"\nmatch: games begun in {moves} (in brackets what was stopped);")
-            _print(console, f"published | rerun by us: in {PUBLISHED.num_moves:,} moves")
-            console.print(match_table(report.name, role.role, role.matches))
+            print_line(
+                console,
+                f"\nmatch: games begun in {report.match_moves:,} moves, ± their deviation (in "
+                "brackets what was stopped);\n"
+                f"published | rerun by us: in {PUBLISHED.num_moves:,} moves",
+            )
+            print_whole(console, match_table(report.name, role.role, role.matches))
         if isinstance(role.yardstick, str):
-            _print(console, f"\nno exact yardstick: {role.yardstick}")
+            print_line(console, f"\nno exact yardstick: {role.yardstick}")
         else:
-            _print(console, f"\n{yardstick_title(role.role)}:")
-            console.print(yardstick_table(report.name, role.yardstick))
-            _print(console, yardstick_line(role.yardstick))
+            is_host = role.role == "host"
+            own, other = "it needs when the agent delays best", "the best host needs against it"
+            print_line(console, f"\nexact yardstick: moves {own if is_host else other}:")
+            print_whole(console, yardstick_table(report.name, role.yardstick))
+            print_line(console, yardstick_line(role.yardstick))
         if role.exploitability is not None:
-            _print(console, f"\n{exploitability_line(role.role, role.exploitability)}")
+            print_line(console, f"\n{exploitability_line(role.role, role.exploitability)}")
     if report.pair is not None:
-        _print(console, "\nits host against its agent:")
+        print_line(console, "\nits host against its agent:")
         for mode in MODES:
             rho = _rho_text(report.pair, f"{mode}/host/agent")
-            _print(console, f"  {MODE_TITLES[mode]}: rho {rho}")
+            print_line(console, f"  {MODE_TITLES[mode]}: rho {rho}")
 
 
 def rho_table(report: PlayerReport, role: RoleReport) -> Table:
-    """Return a row a player: each mode of the contestant, the references, what was published."""
     opponents = PANELS[role.role]
-    table = _table("player", *opponents, "panel")
+    rows = []
     for mode in MODES:
         if panel_name(mode, role.role) in role.evaluation.metrics:
             name = report.name if mode == MODES[0] else f"{report.name}, {MODE_TITLES[mode]}"
-            table.add_row(name, *_rho_cells(role.evaluation, mode, role.role))
-    others = {
-        name: evaluation for name, evaluation in role.references.items() if name != report.name
-    }
-    for name, reference in others.items():
-        table.add_row(name, *_rho_cells(reference, MODES[0], role.role))
+            rows.append((name, *_rho_cells(role.evaluation, mode, role.role)))
+    for name, reference in role.references.items():
+        if name != report.name:
+            rows.append((name, *_rho_cells(reference, MODES[0], role.role)))
     if role.role == "host" and report.published:
         figures = [report.published.get(name) for name in opponents]
         cells = ("" if figure is None else f"{figure:.3f}" for figure in figures)
-        table.add_row(TRAINED, *cells, "")
-    return table
+        rows.append((TRAINED, *cells, ""))
+    return text_table(("player", *opponents, "panel"), rows)
 
 
 def entropy_line(role: RoleReport) -> str:
-    """Return the entropies of a role's actions beside the highest that there could be."""
     actions = len(next(iter(role.evaluation.games.values())).actions)
     parts = [
         f"{MODE_TITLES[mode]} {role.evaluation.entropies[name]:.3f}"
@@ -88,31 +90,26 @@ def entropy_line(role: RoleReport) -> str:
 def match_table(name: str, role: str, matches: Mapping[str, MatchResult]) -> Table:
     """Return the matches beside the published ones: a host's a row, an agent's a column."""
     if role == "host":
-        table = _table("host", *matches)
-        table.add_row(name, *map(_match_text, matches.values()))
-        for host in (TRAINED, *MATCH_HOSTS):
-            table.add_row(f"{host}, published", *(_figures(host, a) for a in matches))
-        return table
-    table = _table("host", name, *(f"{agent}, published" for agent in MATCH_AGENTS))
-    for host, result in matches.items():
-        table.add_row(host, _match_text(result), *(_figures(host, a) for a in MATCH_AGENTS))
-    return table
-
-
-def yardstick_title(role: str) -> str:
-    if role == "host":
-        return "exact yardstick: moves it needs when the agent delays best"
-    return "exact yardstick: moves the best host needs against it"
+        published = [
+            (f"{host}, published", *(_figures(host, agent) for agent in matches))
+            for host in (TRAINED, *MATCH_HOSTS)
+        ]
+        own = (name, *map(_match_text, matches.values()))
+        return text_table(("host", *matches), [own, *published])
+    rows = (
+        (host, _match_text(result), *(_figures(host, agent) for agent in MATCH_AGENTS))
+        for host, result in matches.items()
+    )
+    return text_table(("host", name, *(f"{agent}, published" for agent in MATCH_AGENTS)), rows)
 
 
 def yardstick_table(name: str, yardstick: Yardstick) -> Table:
-    table = _table("player", *(start.name for start in yardstick.ade))
-    table.add_row("best play", *(str(start.exact) for start in yardstick.ade))
-    reference = REFERENCES[yardstick.role]
+    ade, reference = yardstick.ade, REFERENCES[yardstick.role]
+    rows = [("best play", *(str(start.exact) for start in ade))]
     if name != reference:
-        table.add_row(reference, *(_moves_text(start.reference) for start in yardstick.ade))
-    table.add_row(name, *(_moves_text(start.player) for start in yardstick.ade))
-    return table
+        rows.append((reference, *(_moves_text(start.reference) for start in ade)))
+    rows.append((name, *(_moves_text(start.player) for start in ade)))
+    return text_table(("player", *(start.name for start in ade)), rows)
 
 
 def yardstick_line(yardstick: Yardstick) -> str:
@@ -158,19 +155,18 @@ def plain_report(report: PlayerReport) -> dict[str, Any]:
 
 
 def _plain_role(role: RoleReport) -> dict[str, Any]:
-    matches = role.matches
-    if not isinstance(matches, str):
-        return {**asdict(role), "matches": {name: _plain_match(m) for name, m in matches.items()}}
-    return asdict(role)
-
-
-def _plain_match(result: MatchResult) -> dict[str, Any]:
-    return {
-        "mean": result.mean,
-        "deviation": result.deviation,
-        "stopped_share": result.stopped_share,
-        **asdict(result),
+    if isinstance(role.matches, str):
+        return asdict(role)
+    matches = {
+        name: {
+            "mean": match.mean,
+            "deviation": match.deviation,
+            "stopped_share": match.stopped_share,
+            **asdict(match),
+        }
+        for name, match in role.matches.items()
     }
+    return {**asdict(role), "matches": matches}
 
 
 def _finite(data: Any) -> Any:
@@ -179,13 +175,6 @@ def _finite(data: Any) -> Any:
     if isinstance(data, list | tuple):
         return [_finite(value) for value in data]
     return None if isinstance(data, float) and not math.isfinite(data) else data
-
-
-def _table(*columns: str) -> Table:
-    table = Table(box=None, header_style="bold")
-    for index, column in enumerate(columns):
-        table.add_column(column, justify="right" if index else "left", no_wrap=True)
-    return table
 
 
 def _rho_cells(evaluation: Evaluation, mode: str, role: str) -> list[str]:
@@ -203,19 +192,11 @@ def _match_text(result: MatchResult) -> str:
 
 
 def _figures(host: str, agent: str) -> str:
-    published = _published(host, agent)
-    if published is None:
-        return ""
-    return f"{published.published} | {'-' if published.rerun is None else published.rerun}"
-
-
-def _published(host: str, agent: str) -> PublishedMatch | None:
-    return next((pair for pair in MATCHES if (pair.host, pair.agent) == (host, agent)), None)
+    for pair in MATCHES:
+        if (pair.host, pair.agent) == (host, agent):
+            return f"{pair.published} | {'-' if pair.rerun is None else pair.rerun}"
+    return ""
 
 
 def _moves_text(moves: float) -> str:
     return "no end" if math.isinf(moves) else f"{moves:.0f}"
-
-
-def _print(console: Console, text: str, *, style: str | None = None) -> None:
-    console.print(text, style=style, highlight=False, markup=False, soft_wrap=True)

@@ -3,7 +3,6 @@
 Who is evaluated: the players of a checkpoint, or a scripted player by its name.
 """
 
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,6 +14,7 @@ from hpsearch.errors import UsageError, unknown_name
 from hpsearch.game.players import AGENTS, HOSTS
 from hpsearch.game.rules import GameConfig
 from hpsearch.population.best_response import Exploited, exploit
+from hpsearch.terminal import say
 from hpsearch.trainers import checkpoint
 from hpsearch.trainers.evaluation import (
     Evaluation,
@@ -110,7 +110,7 @@ def find_checkpoint(path: Path) -> Path:
         for step in checkpoint.damaged_steps(newest.parent):
             damaged = checkpoint.path_of(newest.parent, step)
             if damaged != newest:
-                print(f"hpsearch: {damaged} is damaged and left out", file=sys.stderr)
+                say(f"{damaged} is damaged and left out")
         return newest
     if path.is_dir():
         raise UsageError(

@@ -23,23 +23,18 @@ from hpsearch.analysis.candidates import finished
 from hpsearch.study.records import Trial
 from hpsearch.study.view import StudyView
 
-MIN_TRIALS: Final = 10
-"""finished, below which an importance says nothing"""
+MIN_TRIALS: Final = 10  # finished, below which an importance says nothing
 MAX_TRIALS: Final = 500
 """of which importances are computed; of more, so many are drawn, which bounds the time"""
-NUM_SHUFFLES: Final = 100
-"""of the values among the trials, and as many of each resampling"""
-NUM_RESAMPLES: Final = 100
-"""of the trials"""
+NUM_SHUFFLES: Final = 100  # of the values among the trials, and as many of each resampling
+NUM_RESAMPLES: Final = 100  # of the trials
 CONFIDENCE: Final = 0.95
 """of intervals; and the share of shuffles in which no parameter stands above its noise"""
 NUM_BEST: Final = 10
 """best trials that PED-ANOVA should have to tell from the others: by two of them it is noise"""
 SMALLEST_SHARE: Final = 0.1
-LARGEST_SHARE: Final = 0.4
-"""of all trials that are called the best ones"""
-SEED: Final = 1
-"""of all shuffles and resamples, so that two pages of one study are the same"""
+LARGEST_SHARE: Final = 0.4  # of all trials that are called the best ones
+SEED: Final = 1  # of all shuffles and resamples, so that two pages of one study are the same
 
 Array = NDArray[np.float64]
 
@@ -50,8 +45,7 @@ class Importance:
 
     share: float
     low: float
-    high: float
-    """ends of a 95 % interval, by resampling trials"""
+    high: float  # ends of a 95 % interval, by resampling trials
     noise: float
     """up to which shuffled values come: in 95 % of shuffles no parameter is above its own noise"""
 
@@ -62,13 +56,10 @@ class Importance:
 
 @dataclass(frozen=True)
 class Importances:
-    by_name: Mapping[str, Importance]
-    """the most important parameter first"""
-    num_trials: int
-    """by which they were computed"""
+    by_name: Mapping[str, Importance]  # the most important parameter first
+    num_trials: int  # by which they were computed
     num_finished: int
-    best_share: float
-    """of the trials that were called the best ones"""
+    best_share: float  # of the trials that were called the best ones
 
     @property
     def above_noise(self) -> list[str]:
@@ -76,12 +67,7 @@ class Importances:
 
 
 def importances(view: StudyView, objective: int) -> Importances | str:
-    """Return how much each parameter mattered, or why that is not known.
-
-    Args:
-        view: the study.
-        objective: place of the objective.
-    """
+    """Return how much each parameter mattered for the objective in a place, or why not known."""
     trials = [trial for trial in finished(view) if trial.trains]
     if len(trials) < MIN_TRIALS:
         return f"importances need {MIN_TRIALS} finished trials, there are {len(trials)}"
@@ -115,14 +101,7 @@ def best_share(num_trials: int) -> float:
 def estimate(
     trials: Sequence[FrozenTrial], losses: Array, *, num_shuffles: int, num_resamples: int
 ) -> Importances:
-    """Return the importances by finished trials.
-
-    Args:
-        trials: at least two.
-        losses: (trials,), low is good.
-        num_shuffles: of the losses among the trials, for the noise.
-        num_resamples: of the trials, for the intervals.
-    """
+    """Return the importances by two trials or more; ``losses`` are float (trials,), low is good."""
     rng = np.random.default_rng(SEED)
     num_finished = len(trials)
     if num_finished > MAX_TRIALS:
@@ -189,8 +168,6 @@ def _limits(shuffled: Array) -> Array:
 
 
 class _Trials(optuna.Study):
-    """A study of Optuna that consists of given trials, which may be repeated."""
-
     def __init__(self) -> None:
         storage = InMemoryStorage()
         name = optuna.create_study(storage=storage).study_name

@@ -27,8 +27,7 @@ if TYPE_CHECKING:
 class FounderRecord:
     """The checkpoint of another study with which a line began."""
 
-    study: str | None
-    """None where the checkpoint is of no trial"""
+    study: str | None  # None where the checkpoint is of no trial
     trial: int | None
     checkpoint: str
 
@@ -36,29 +35,20 @@ class FounderRecord:
 @dataclass(frozen=True)
 class Relative:
     trial: int
-    generation: int
-    """matches that decided over its ancestors"""
-    member: int
-    """place in the population"""
-    parents: tuple[int, ...]
-    """trials; the first gives all that the operator does not make"""
+    generation: int  # matches that decided over its ancestors
+    member: int  # place in the population
+    parents: tuple[int, ...]  # trials; the first gives all that the operator does not make
     begin: int
     """step at which it began to go on from its parents: where a copy took its place, that one"""
     operator: str
-    adopted: bool | None
-    """whether the operator's child was; else it is a copy of the first parent"""
-    is_child: bool
-    """whether selection put it in its place; else it goes on there"""
-    strength: float | None
-    """in the first match that it played, in logarithms of rho"""
-    changes: dict[str, Any]
-    """hyperparameters that differ from the first parent's: before and after"""
-    params: Mapping[str, Any]
-    """all hyperparameters since then, as Optuna stores them"""
+    adopted: bool | None  # whether the operator's child was; else it is a copy of the first parent
+    is_child: bool  # whether selection put it in its place; else it goes on there
+    strength: float | None  # in the first match that it played, in logarithms of rho
+    changes: dict[str, Any]  # hyperparameters that differ from the first parent's: before and after
+    params: Mapping[str, Any]  # all hyperparameters since then, as Optuna stores them
     step: int
     """of the checkpoint that it left: at its end, or where a copy of it took another's place"""
-    sha256: str
-    """of that checkpoint"""
+    sha256: str  # of that checkpoint
     seed: int
     founder: FounderRecord | None = None
     """the trial that it goes on from, where it has no parents here"""
@@ -73,14 +63,11 @@ class Relative:
 class Ancestry:
     """The ancestry of all finished trials, and the champion."""
 
-    relatives: Mapping[int, Relative]
-    """by trial: as they ended"""
+    relatives: Mapping[int, Relative]  # by trial: as they ended
     by_content: Mapping[str, Relative]
     """by the sha256 of what they left, also where copies of them took places on islands"""
-    first_parents: Mapping[str, str]
-    """content of the first parent's checkpoint, by content"""
-    champion: int | None
-    """of the last match, None before the first"""
+    first_parents: Mapping[str, str]  # content of the first parent's checkpoint, by content
+    champion: int | None  # of the last match, None before the first
 
     def line(self, trial: int) -> list[Relative]:
         """Return the line of first parents that leads to a trial, the oldest first.
@@ -117,11 +104,7 @@ class Ancestry:
 
 
 def read_lineage(view: StudyView) -> Ancestry:
-    """Return the descent in a population.
-
-    Raises:
-        UsageError: if the study is no population.
-    """
+    """Return the descent in a population; raises UsageError if the study is no population."""
     spec = view.study.spec
     if spec.population is None:
         raise UsageError(
@@ -129,8 +112,13 @@ def read_lineage(view: StudyView) -> Ancestry:
             f"a study file becomes one by its key population"
         )
     # The graph is read after the state: what a running study has added since is of no known trial.
-    nodes = [node for node in _nodes(view) if node.trial in view.state.trials]
-    strengths = _strengths(view)
+    with closing(Database.open(storage_url(spec.name, spec.storage))) as database:
+        record = StudyRecords(database).get(spec.name)
+        known = [] if record is None else read_nodes(database, record.id)
+    nodes = [node for node in known if node.trial in view.state.trials]
+    strengths: dict[int, float] = {}
+    for match in view.state.population.matches.values():
+        strengths = {**match.strengths, **strengths}
     founders = [_founder(view, place) for place in spec.population.founders]
     by_content = {
         node.sha256: _relative(view.state.trials[node.trial], node, strengths, founders)
@@ -147,26 +135,10 @@ def read_lineage(view: StudyView) -> Ancestry:
 
 
 def lineage_or_why(view: StudyView) -> Ancestry | str:
-    """Return the descent in a population, or why it cannot be read."""
     try:
         return read_lineage(view)
     except HpsearchError as error:
         return str(error)
-
-
-def _nodes(view: StudyView) -> Sequence[Node]:
-    spec = view.study.spec
-    with closing(Database.open(storage_url(spec.name, spec.storage))) as database:
-        record = StudyRecords(database).get(spec.name)
-        return [] if record is None else read_nodes(database, record.id)
-
-
-def _strengths(view: StudyView) -> dict[int, float]:
-    strengths: dict[int, float] = {}
-    for match in view.state.population.matches.values():
-        for trial, strength in match.strengths.items():
-            strengths.setdefault(trial, strength)
-    return strengths
 
 
 def _founder(view: StudyView, place: str) -> FounderRecord:
@@ -254,20 +226,10 @@ def plain_lineage(descent: Ancestry, line: Sequence[Relative]) -> dict[str, Any]
 
 
 def print_lineage(console: Console, relatives: Sequence[Relative], champion: int | None) -> None:
-    """Print a row a trial, as wide as a terminal; in a file or pipe, rows are not broken."""
     columns = ("match", "trial", "member", "parents", "operator", "strength", "changes")
-    names = changed_names(relatives)
     rows = (
-        (
-            str(relative.generation),
-            str(relative.trial),
-            str(relative.member),
-            ", ".join(map(str, relative.parents)),
-            operator_text(relative),
-            strength_text(relative),
-            changes_text(relative.changes, names),
-        )
-        for relative in relatives
+        (str(r.generation), str(r.trial), str(r.member), ", ".join(map(str, r.parents)), *made)
+        for r, made in zip(relatives, made_texts(relatives), strict=True)
     )
     table = text_table(columns, rows, left=("parents", "operator", "changes"))
     if console.is_terminal:
@@ -278,12 +240,22 @@ def print_lineage(console: Console, relatives: Sequence[Relative], champion: int
         console.print(remark, highlight=False, soft_wrap=not console.is_terminal)
 
 
+def made_texts(relatives: Sequence[Relative]) -> Iterator[tuple[str, str, str]]:
+    """Yield how each trial was made, how strong it was, and what changed."""
+    names = short_names(path for relative in relatives for path in relative.changes)
+    for relative in relatives:
+        changes = (
+            f"{names[path]} {' -> '.join('none' if v is None else setting_text(v) for v in ends)}"
+            for path, ends in relative.changes.items()
+        )
+        yield operator_text(relative), strength_text(relative), ", ".join(changes)
+
+
 def strength_text(relative: Relative) -> str:
     return "" if relative.strength is None else f"{relative.strength:+.3f}"
 
 
 def lineage_remarks(relatives: Sequence[Relative], champion: int | None) -> list[str]:
-    """Return what the words of the table mean that need it, the champion's own first."""
     return [
         f"trial {relative.trial}{', the champion,' if relative.trial == champion else ''} was not "
         f"adopted: the child that {relative.operator} made lost against a copy of its first "
@@ -307,25 +279,9 @@ def operator_text(relative: Relative) -> str:
     return f"{relative.operator}{adopted}{'' if relative.has_trained else ', untrained'}"
 
 
-def changed_names(relatives: Iterable[Relative]) -> dict[str, str]:
-    """Return short names of all that changed, by dotted path."""
-    return short_names(path for relative in relatives for path in relative.changes)
-
-
-def changes_text(changes: Mapping[str, Any], names: Mapping[str, str]) -> str:
-    """Return what changed, by the ``names`` of the paths."""
-    told = ((names[path], map(_setting, ends)) for path, ends in changes.items())
-    return ", ".join(f"{name} {' -> '.join(ends)}" for name, ends in told)
-
-
-def _setting(value: Any) -> str:
-    return "none" if value is None else setting_text(value)
-
-
 ON_PAPER: Final = (*COLOURS, BLACK)
 QUIET: Final = "#BBBBBB"
-CELL: Final = (0.55, 0.42)
-"""inches of a generation, of a member"""
+CELL: Final = (0.55, 0.42)  # inches of a generation, of a member
 MARGIN: Final = (2.6, 1.4)
 MIN_SIZE: Final = (6.0, 3.0)
 

@@ -1,8 +1,7 @@
 """Pictures as files, drawn by matplotlib: the same drawing is the same bytes.
 
-Okabe and Ito's colours, which the colour-blind can tell apart.
-
-Without yellow, and where a background may be dark or light without black, which it would swallow.
+Colours are those of Okabe and Ito, which the colour-blind can tell apart; without yellow, and
+where a background may be dark or light without black, which it would swallow.
 """
 
 import io
@@ -18,8 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-PICTURES: Final = (".pdf", ".png", ".svg")
-"""suffixes of the files that can be drawn"""
+PICTURES: Final = (".pdf", ".png", ".svg")  # suffixes of the files that can be drawn
 DPI: Final = 130
 
 

@@ -1,8 +1,6 @@
 """A schedule on new seeds beside the trial that it led to: a good schedule, or luck.
 
 Axes: K replicates, R draws.
-
-A replay as text for people: a table, and one sentence that says what it tells.
 """
 
 from dataclasses import asdict, dataclass
@@ -11,7 +9,6 @@ from typing import Any, Final
 
 import numpy as np
 from rich.console import Console
-from rich.table import Table
 
 from hpsearch.analysis.confirmation import (
     CONFIDENCE,
@@ -20,52 +17,41 @@ from hpsearch.analysis.confirmation import (
     CandidateVerdict,
     judge_seeds,
 )
-from hpsearch.analysis.rematch import last_checkpoints, meet, playing_device
+from hpsearch.analysis.held_out import last_checkpoints, meet, playing_device
 from hpsearch.errors import HpsearchError
 from hpsearch.population.statistics import drawn_means, interval
 from hpsearch.study.derived import population_of
 from hpsearch.study.records import Trial
 from hpsearch.study.view import StudyView
+from hpsearch.terminal import print_line, print_whole, text_table
 
-MIN_SEEDS: Final = 2
-"""below which nothing is known of the spread over seeds"""
+MIN_SEEDS: Final = 2  # below which nothing is known of the spread over seeds
 
 
 @dataclass(frozen=True)
 class Replicate:
-    member: int
-    """of the study that trained it"""
-    trial: int
-    """the member's last one"""
-    strength: float
-    """in logarithms of rho"""
+    member: int  # of the study that trained it
+    trial: int  # the member's last one
+    strength: float  # in logarithms of rho
 
 
 @dataclass(frozen=True)
 class Replay:
     study: str
-    trial: int
-    """that the schedule led to"""
+    trial: int  # that the schedule led to
     trained_by: str
     intervals: int
-    games: int
-    """of each pair"""
-    mixed: int
-    """intervals in which an operator had changed the weights, which no schedule repeats"""
-    original: float
-    """strength of the trial"""
-    replicates: tuple[Replicate, ...]
-    """the strongest first"""
-    unfinished: int
-    """members that did not get through the schedule, or whose checkpoint is gone"""
-    verdict: CandidateVerdict
-    """on the mean of the replicates"""
+    games: int  # of each pair
+    mixed: int  # intervals in which an operator had changed the weights, which no schedule repeats
+    original: float  # strength of the trial
+    replicates: tuple[Replicate, ...]  # the strongest first
+    unfinished: int  # members that did not get through the schedule, or whose checkpoint is gone
+    verdict: CandidateVerdict  # on the mean of the replicates
     expected: tuple[float, float] | None
     """in which one more seed would lie with 95 %, None where nothing is known of the spread"""
 
     @property
     def rank(self) -> int:
-        """Return the place of the original among all who played, 1 for the strongest."""
         return 1 + sum(replicate.strength > self.original for replicate in self.replicates)
 
     @property
@@ -79,19 +65,15 @@ def compare_replay(
 ) -> Replay:
     """Let the replicates, the original and the panel meet on held-out starts.
 
-    Args:
-        view: the population.
-        trial: whose schedule was trained again.
-        trained: the study that trained it.
-        num_games: of each pair.
-        mixed: intervals in which an operator had changed the weights.
+    ``mixed`` counts the intervals in which an operator had changed the weights.
 
     Raises:
         HpsearchError: if no replicate has got through the schedule, or no checkpoint is left.
     """
     options = population_of(trained.study)
     assert options is not None, "a replay is a population with a schedule"
-    whole = _whole(trained)
+    intervals = trained.study.spec.budget.trials // options.members
+    whole = _whole(trained, intervals * options.interval)
     original = original_checkpoint(view, trial)
     paths = last_checkpoints(trained, whole)
     if not paths:
@@ -111,7 +93,7 @@ def compare_replay(
         study=view.study.spec.name,
         trial=trial,
         trained_by=trained.study.spec.name,
-        intervals=_num_intervals(trained),
+        intervals=intervals,
         games=num_games,
         mixed=mixed,
         original=met.strengths[0],
@@ -162,61 +144,46 @@ def plain_replay(replay: Replay, conclusion: str) -> dict[str, Any]:
     null.
     """
     low, high = (None, None) if replay.expected is None else replay.expected
-    verdict = asdict(replay.verdict)
-    del verdict["chance"]
+    verdict, plain = asdict(replay.verdict), asdict(replay)
+    del verdict["chance"], plain["verdict"], plain["expected"]
     return {
-        "study": replay.study,
-        "trial": replay.trial,
-        "trained_by": replay.trained_by,
-        "intervals": replay.intervals,
-        "games": replay.games,
-        "mixed": replay.mixed,
-        "original": {"strength": replay.original, "rank": replay.rank},
-        "replicates": [asdict(replicate) for replicate in replay.replicates],
-        "unfinished": replay.unfinished,
+        **plain,
         **verdict,
+        "original": {"strength": replay.original, "rank": replay.rank},
         "expected": {"low": low, "high": high},
         "held_up": replay.held_up,
         "conclusion": conclusion,
     }
 
 
-def _num_intervals(trained: StudyView) -> int:
-    spec = trained.study.spec
-    options = population_of(trained.study)
-    assert options is not None, "a replay is a population with a schedule"
-    return spec.budget.trials // options.members
-
-
-def _whole(trained: StudyView) -> dict[int, Trial]:
+def _whole(trained: StudyView, last_step: int) -> dict[int, Trial]:
     """Return the trials that end the schedule, one of each member that has got so far."""
-    options = population_of(trained.study)
-    assert options is not None, "a replay is a population with a schedule"
-    steps = _num_intervals(trained) * options.interval
     newest = trained.state.population.finished.values()
     trials = (trained.state.trials[number] for number in newest)
     return {
         trial.number: trial
         for trial in trials
-        if trial.origin is not None and trial.origin.steps == steps
+        if trial.origin is not None and trial.origin.steps == last_step
     }
 
 
-ENOUGH_SEEDS: Final = 4
-"""below which the interval of one more seed holds nearly everything"""
+ENOUGH_SEEDS: Final = 4  # below which the interval of one more seed holds nearly everything
 
 
 def print_replay(console: Console, replay: Replay, conclusion: str) -> None:
-    """Print the original and the replicates, strongest first, and what they tell."""
     title = (
         f"{replay.study}: the {replay.intervals} intervals that led to trial {replay.trial}, on "
         f"seeds held out (by {replay.trained_by}) and starts held out "
         f"({replay.games:,} games each pair)"
     )
-    console.print(title, style="bold", highlight=False, soft_wrap=True)
-    console.print(_table(replay))
-    console.print(_mean_text(replay), highlight=False, soft_wrap=True)
-    console.print(conclusion, highlight=False, markup=False, soft_wrap=True)
+    print_line(console, title, style="bold")
+    rows = [("original", replay.trial, replay.original)]
+    rows += [(f"seed {r.member}", r.trial, r.strength) for r in replay.replicates]
+    rows.sort(key=lambda row: -row[2])
+    cells = ((who, str(trial), f"{strength:+.4f}") for who, trial, strength in rows)
+    print_whole(console, text_table(("who", "trial", "strength"), cells))
+    print_line(console, _mean_text(replay))
+    print_line(console, conclusion)
 
 
 def conclusion_text(replay: Replay) -> str:
@@ -236,20 +203,6 @@ def conclusion_text(replay: Replay) -> str:
             f"{replay.original:+.3f}, {where}; {ENOUGH_SEEDS} or more tell"
         )
     return f"the schedule holds up: {trial} has {replay.original:+.3f}, {where}"
-
-
-def _table(replay: Replay) -> Table:
-    table = Table(box=None, header_style="bold")
-    for column in ("who", "trial", "strength"):
-        table.add_column(column, justify="left" if column == "who" else "right")
-    rows = [("original", replay.trial, replay.original)]
-    rows += [
-        (f"seed {replicate.member}", replicate.trial, replicate.strength)
-        for replicate in replay.replicates
-    ]
-    for who, trial, strength in sorted(rows, key=lambda row: -row[2]):
-        table.add_row(who, str(trial), f"{strength:+.4f}")
-    return table
 
 
 def _mean_text(replay: Replay) -> str:

@@ -1,24 +1,25 @@
-"""Who is how strong, by everything that a cross-play says of it.
+"""Who is how strong, by everything that a cross-play says: as data, as tables and as a picture.
 
 Axes: P hosts, Q agents, G games of each pair, R samples of the starts.
-
-A cross-play as data for programs: JSON, whose keys are published and stay, and CSV.
 """
 
 import csv
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
+from rich.console import Console
+from rich.table import Table
 
-from hpsearch.analysis.round_robin import HowToPlay, RoundRobinPlayers, Side
+from hpsearch.analysis.pictures import drawing
+from hpsearch.analysis.players import HowToPlay, RoundRobinPlayers, Side
 from hpsearch.game.random import derive_key
 from hpsearch.population.crossplay import CrossPlay
-from hpsearch.population.ratings.alpha_rank import AlphaRank, alpha_rank_limit
-from hpsearch.population.ratings.bradley_terry import Strengths, bradley_terry, wins_by_speed
+from hpsearch.population.ratings.alpha_rank import alpha_rank_limit
+from hpsearch.population.ratings.bradley_terry import bradley_terry, wins_by_speed
 from hpsearch.population.ratings.cycles import (
     Cycle,
     best_response_cycles,
@@ -27,19 +28,18 @@ from hpsearch.population.ratings.cycles import (
 )
 from hpsearch.population.ratings.nash import NashRatings, nash_averaging, nash_conv
 from hpsearch.population.statistics import Floats, interval, resampled_rho, rho_errors
-from hpsearch.trainers.opponents import SavedPlayer
+from hpsearch.terminal import print_line, print_whole, text_table
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 
 CELL_SAMPLES: Final = 1000
-RATING_SAMPLES: Final = 200
-"""those of them that are rated too, which takes a linear program each"""
-RIDGE: Final = 0.01
-"""of Bradley-Terry strengths: hardly moves who has some twenty games"""
-RANK_NOISE: Final = 1e-3
-"""of alpha-rank: share of takeovers against the gain"""
-MAX_RANKED_PAIRS: Final = 1024
-"""for alpha-rank, whose time grows with their cube: a second"""
-CONFIDENCE: Final = 0.95
-"""of all intervals"""
+RATING_SAMPLES: Final = 200  # those of them that are rated too, which takes a linear program each
+RIDGE: Final = 0.01  # of Bradley-Terry strengths: hardly moves who has some twenty games
+RANK_NOISE: Final = 1e-3  # of alpha-rank: share of takeovers against the gain
+MAX_RANKED_PAIRS: Final = 1024  # for alpha-rank, whose time grows with their cube: a second
+CONFIDENCE: Final = 0.95  # of all intervals
 NUM_CYCLES: Final = 5
 
 
@@ -53,18 +53,12 @@ class Estimate:
 @dataclass(frozen=True)
 class PlayerStanding:
     name: str
-    nash: Estimate
-    """Nash averaging: rho against the opponents of the equilibrium"""
-    played: float
-    """how often the equilibrium plays it"""
-    strength: Estimate
-    """Bradley-Terry, in logits; high is strong on both sides"""
-    alpha_rank: float | None
-    """share of evolution's time; None where there are too many pairs"""
-    exploitability: float
-    """what its best answer takes from the value of the game, in rho"""
-    best_answer: str
-    """the opponent that takes most"""
+    nash: Estimate  # Nash averaging: rho against the opponents of the equilibrium
+    played: float  # how often the equilibrium plays it
+    strength: Estimate  # Bradley-Terry, in logits; high is strong on both sides
+    alpha_rank: float | None  # share of evolution's time; None where there are too many pairs
+    exploitability: float  # what its best answer takes from the value of the game, in rho
+    best_answer: str  # the opponent that takes most
 
 
 @dataclass(frozen=True)
@@ -85,8 +79,7 @@ class NamedCycle:
     kind: Literal["swap", "best answers"]
     hosts: tuple[str, ...]
     agents: tuple[str, ...]
-    strength: float
-    """the least that a side gains by a switch, in rho; of a swap, beyond its error"""
+    strength: float  # the least that a side gains by a switch, in rho; of a swap, beyond its error
 
 
 @dataclass(frozen=True)
@@ -95,23 +88,15 @@ class Standings:
 
     hosts: tuple[PlayerStanding, ...]
     agents: tuple[PlayerStanding, ...]
-    rho: Floats
-    """(P, Q)"""
-    low: Floats
-    """(P, Q), the lower end of the 95 % interval"""
-    high: Floats
-    """(P, Q), the upper end of the 95 % interval"""
-    capped: Floats
-    """(P, Q), share of games that did not finish"""
-    num_games: int
-    """of each pair"""
+    rho: Floats  # (P, Q)
+    low: Floats  # (P, Q), the lower end of the 95 % interval
+    high: Floats  # (P, Q), the upper end of the 95 % interval
+    capped: Floats  # (P, Q), share of games that did not finish
+    num_games: int  # of each pair
     balance: Balance
-    cyclic_share: float
-    """part of rho's differences that is cyclic, beyond noise"""
-    cyclic_share_log: float
-    """the same of log rho, in which a factor of strength is nothing cyclic"""
-    cycles: tuple[NamedCycle, ...]
-    """the strongest swaps, then those of best answers"""
+    cyclic_share: float  # part of rho's differences that is cyclic, beyond noise
+    cyclic_share_log: float  # the same of log rho, in which a factor of strength is nothing cyclic
+    cycles: tuple[NamedCycle, ...]  # the strongest swaps, then those of best answers
 
 
 def standings(played: CrossPlay, seed: int) -> Standings:
@@ -147,69 +132,71 @@ def _standings(
 ) -> tuple[list[PlayerStanding], list[PlayerStanding]]:
     num_games = np.full(rho.shape, played.moves.shape[2])
     strengths = bradley_terry(wins_by_speed(played.moves), num_games, ridge=RIDGE)
+    host_ends, agent_ends = strengths.intervals(CONFIDENCE)
     rank = alpha_rank_limit(rho, -rho, noise=RANK_NOISE) if rho.size <= MAX_RANKED_PAIRS else None
-    equilibrium = nash.equilibrium
-    host_strength, agent_strength = _strengths(strengths)
-    host_rank, agent_rank = _ranks(rank, rho.shape)
-    hosts = zip(
-        played.hosts,
-        _estimates(
-            nash.hosts,
-            interval(
-                np.stack([ratings_of_sample.hosts for ratings_of_sample in resampled]), CONFIDENCE
-            ),
-        ),
-        equilibrium.hosts.tolist(),
-        host_strength,
-        host_rank,
-        np.maximum(equilibrium.value - rho.min(axis=1), 0.0).tolist(),
-        [played.agents[q] for q in rho.argmin(axis=1)],
-        strict=True,
+    value, equilibrium = nash.equilibrium.value, nash.equilibrium
+    hosts = _side(
+        (played.hosts, played.agents),
+        rho - value,
+        _estimates(nash.hosts, np.stack([sample.hosts for sample in resampled])),
+        equilibrium.hosts,
+        _with_ends(strengths.hosts, host_ends),
+        None if rank is None else rank.hosts,
     )
-    agents = zip(
-        played.agents,
-        _estimates(
-            nash.agents,
-            interval(
-                np.stack([ratings_of_sample.agents for ratings_of_sample in resampled]), CONFIDENCE
-            ),
-        ),
-        equilibrium.agents.tolist(),
-        agent_strength,
-        agent_rank,
-        np.maximum(rho.max(axis=0) - equilibrium.value, 0.0).tolist(),
-        [played.hosts[p] for p in rho.argmax(axis=0)],
-        strict=True,
+    agents = _side(
+        (played.agents, played.hosts),
+        value - rho.T,
+        _estimates(nash.agents, np.stack([sample.agents for sample in resampled])),
+        equilibrium.agents,
+        _with_ends(strengths.agents, agent_ends),
+        None if rank is None else rank.agents,
     )
-    return [PlayerStanding(*of_it) for of_it in hosts], [PlayerStanding(*of_it) for of_it in agents]
+    return hosts, agents
 
 
-def _strengths(strengths: Strengths) -> tuple[list[Estimate], list[Estimate]]:
-    hosts, agents = strengths.intervals(CONFIDENCE)
-    return _estimates(strengths.hosts, hosts), _estimates(strengths.agents, agents)
+def _side(
+    names: tuple[Sequence[str], Sequence[str]],
+    gains: Floats,
+    nash: Sequence[Estimate],
+    shares: Floats,
+    strengths: Sequence[Estimate],
+    ranks: Floats | None,
+) -> list[PlayerStanding]:
+    """Return what is said of one side, K players; ``names`` are theirs and their opponents'.
+
+    ``gains`` (K, opponents) are in rho beyond the value of the game, high is good for the player;
+    ``shares`` (K,) is how often the equilibrium plays each, ``ranks`` (K,) are of alpha-rank.
+    """
+    players, opponents = names
+    return [
+        PlayerStanding(
+            name=name,
+            nash=nash[k],
+            played=float(shares[k]),
+            strength=strengths[k],
+            alpha_rank=None if ranks is None else float(ranks[k]),
+            exploitability=float(max(0.0, -gains[k].min())),
+            best_answer=opponents[int(gains[k].argmin())],
+        )
+        for k, name in enumerate(players)
+    ]
 
 
-def _estimates(values: Floats, ends: Floats) -> list[Estimate]:
-    """Return the values (K,) with the ends of their intervals (2, K)."""
+def _estimates(values: Floats, samples: Floats) -> list[Estimate]:
+    """Return the values (K,) with the ends of their intervals, by samples (R, K)."""
+    return _with_ends(values, interval(samples, CONFIDENCE))
+
+
+def _with_ends(values: Floats, ends: Floats) -> list[Estimate]:
     return [Estimate(*numbers) for numbers in zip(values.tolist(), *ends.tolist(), strict=True)]
-
-
-def _ranks(
-    rank: AlphaRank | None, shape: tuple[int, ...]
-) -> tuple[Sequence[float | None], Sequence[float | None]]:
-    if rank is None:
-        return [None] * shape[0], [None] * shape[1]
-    return rank.hosts.tolist(), rank.agents.tolist()
 
 
 def _balance(
     rho: Floats, nash: NashRatings, samples: Floats, resampled: Sequence[NashRatings]
 ) -> Balance:
     equilibrium = nash.equilibrium
-    low, high = interval(
-        np.array([ratings_of_sample.equilibrium.value for ratings_of_sample in resampled]),
-        CONFIDENCE,
-    )
+    values = np.array([ratings.equilibrium.value for ratings in resampled])
+    low, high = interval(values, CONFIDENCE)
     gains = [nash_conv(sample, equilibrium.hosts, equilibrium.agents) for sample in samples]
     return Balance(
         Estimate(equilibrium.value, float(low), float(high)),
@@ -268,32 +255,244 @@ def plain_standings(
 
 
 def csv_text(standings: Standings) -> str:
-    """Return a line a pair, below the names of the columns."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS)
+    matrices = (standings.rho, standings.low, standings.high, standings.capped)
     for p, host in enumerate(standings.hosts):
         for q, agent in enumerate(standings.agents):
-            cell = (
-                float(m[p, q])
-                for m in (standings.rho, standings.low, standings.high, standings.capped)
-            )
-            writer.writerow((host.name, agent.name, *cell, standings.num_games))
+            cells = (float(matrix[p, q]) for matrix in matrices)
+            writer.writerow((host.name, agent.name, *cells, standings.num_games))
     return text.getvalue()
 
 
 def _plain(standing: PlayerStanding, side: Side) -> dict[str, Any]:
     """Return a player's ratings and where it comes from, null for a scripted one."""
+    path, player = side.checkpoints.get(standing.name), side.learned.get(standing.name)
     return {
         **asdict(standing),
-        "checkpoint": _path(side.checkpoints, standing.name),
-        "step": _step(side.learned, standing.name),
+        "checkpoint": None if path is None else str(path),
+        "step": None if player is None else player.step,
     }
 
 
-def _path(checkpoints: Mapping[str, Path], name: str) -> str | None:
-    return str(checkpoints[name]) if name in checkpoints else None
+GAP = 2  # columns of a terminal between two of a table
+LEGEND = (
+    "Nash: rho against the opponents that matter, those of the equilibrium; high is a strong host, "
+    "low a strong agent",
+    "played: how often the equilibrium plays it; gap: what its best answer takes from the value, "
+    "low is safe",
+    "strength: Bradley-Terry, in logits, by who is faster than usual from the same start; high is "
+    "strong, on both sides",
+    "alpha-rank: the share of time that evolution spends with it; high is strong",
+)
 
 
-def _step(players: Mapping[str, SavedPlayer], name: str) -> int | None:
-    return players[name].step if name in players else None
+def print_standings(
+    console: Console, cross_play: Standings, *, intervals: bool, width: int | None
+) -> None:
+    shown = columns_that_fit(cross_play, width, intervals=intervals)
+    left = len(cross_play.agents) - shown
+    print_line(
+        console,
+        f"rho, games decided a move: host down, agent across, {cross_play.num_games:,} games a "
+        "pair; high is a strong host, low a strong agent\n"
+        "the strongest host stands on top, the strongest agent on the left",
+    )
+    print_whole(console, matrix_table(cross_play, shown, intervals=intervals))
+    if cross_play.capped.any():
+        print_line(console, capped_line(cross_play))
+    if left:
+        print_line(
+            console, f"{left} weaker agents do not fit here; --json and -o FILE show them too"
+        )
+    for side, standings in (("host", cross_play.hosts), ("agent", cross_play.agents)):
+        print_line(console, "")
+        print_whole(console, ratings_table(side, standings))
+    lines = (
+        "",
+        *legend_lines(cross_play),
+        "",
+        *balance_lines(cross_play),
+        *cycle_lines(cross_play),
+    )
+    for line in lines:
+        print_line(console, line)
+
+
+def columns_that_fit(standings: Standings, width: int | None, *, intervals: bool) -> int:
+    """Return how many agents' columns fit into ``width``, at least one; all where it is None."""
+    if width is None:
+        return len(standings.agents)
+    left = width - max(len(name) for name in ("host", *_names(standings.hosts)))
+    for count, agent in enumerate(standings.agents):
+        cells = (
+            _cell(standings, p, count, intervals=intervals) for p in range(len(standings.hosts))
+        )
+        left -= GAP + max(map(len, (agent.name, *cells)))
+        if left < 0:
+            return max(count, 1)
+    return len(standings.agents)
+
+
+def capped_line(standings: Standings) -> str:
+    p, q = divmod(int(standings.capped.argmax()), len(standings.agents))
+    return (
+        f"{standings.capped.mean():.1%} of all games were not over after the last move allowed and "
+        f"count as that long; {standings.hosts[p].name} against {standings.agents[q].name}: "
+        f"{standings.capped[p, q]:.1%}"
+    )
+
+
+def matrix_table(standings: Standings, num_agents: int, *, intervals: bool) -> Table:
+    rows = (
+        (host.name, *(_cell(standings, p, q, intervals=intervals) for q in range(num_agents)))
+        for p, host in enumerate(standings.hosts)
+    )
+    return _flush(text_table(("host", *_names(standings.agents[:num_agents])), rows))
+
+
+def ratings_table(side: str, standings: Sequence[PlayerStanding]) -> Table:
+    rank = ("alpha-rank",) if standings[0].alpha_rank is not None else ()
+    rows = (
+        (
+            player.name,
+            _rho(player.nash),
+            f"{player.played:.1%}",
+            f"{player.exploitability:.4f}",
+            f"{player.strength.value:+.2f} ±{_half(player.strength):.2f}",
+            *(() if player.alpha_rank is None else (f"{player.alpha_rank:.1%}",)),
+        )
+        for player in standings
+    )
+    return _flush(text_table((side, "Nash", "played", "gap", "strength", *rank), rows))
+
+
+def _flush(table: Table) -> Table:
+    """Let a table begin and end with its cells, so that as much as there is room for fits."""
+    table.pad_edge = False
+    return table
+
+
+def legend_lines(standings: Standings) -> Iterator[str]:
+    """Yield what the columns of the ratings mean; ± is half an interval."""
+    *lines, alpha_rank = LEGEND
+    yield from lines
+    if standings.hosts[0].alpha_rank is not None:
+        yield alpha_rank
+    else:
+        yield (
+            f"alpha-rank is left out: its time grows with the cube of the pairs, of which there "
+            f"are {standings.rho.size:,}, more than {MAX_RANKED_PAIRS:,}"
+        )
+    yield (
+        "±: half of a 95 % interval; of Nash and rho over starts drawn again, the same for all, of "
+        "strength as if games were independent"
+    )
+
+
+def balance_lines(cross_play: Standings) -> Iterator[str]:
+    balance = cross_play.balance
+    yield (
+        f"equilibrium: rho {_rho(balance.value)}; best answers take {balance.exploitability:.4f} "
+        f"in these games, {balance.resampled_exploitability:.4f} on starts drawn again (noise)"
+    )
+    for side, standings in (("host", cross_play.hosts), ("agent", cross_play.agents)):
+        best = standings[0]
+        yield (
+            f"best {side}: {best.name}; its best answer, {best.best_answer}, takes "
+            f"{best.exploitability:.4f} of rho"
+        )
+
+
+def cycle_lines(standings: Standings) -> Iterator[str]:
+    yield (
+        f"cyclic: {standings.cyclic_share:.1%} of rho's differences beyond noise, "
+        f"{standings.cyclic_share_log:.1%} of log rho's (0 %: one strength a player tells "
+        "everything)"
+    )
+    if standings.cycles:
+        yield "strongest cycles, in which A < B says that B answers A:"
+    else:
+        yield "no cycle stands out from the noise"
+    for cycle in standings.cycles:
+        yield cycle_line(cycle)
+
+
+def cycle_line(cycle: NamedCycle) -> str:
+    answers = zip(cycle.hosts, cycle.agents, strict=True)
+    steps = [f"host {host} < agent {agent} <" for host, agent in answers]
+    kind = "two hosts, two agents" if cycle.kind == "swap" else "best answers"
+    return f"  {kind}, by {cycle.strength:.4f} at least: {' '.join(steps)} host {cycle.hosts[0]}"
+
+
+def _names(standings: Sequence[PlayerStanding]) -> list[str]:
+    return [standing.name for standing in standings]
+
+
+def _cell(standings: Standings, p: int, q: int, *, intervals: bool) -> str:
+    cell = Estimate(standings.rho[p, q], standings.low[p, q], standings.high[p, q])
+    return _rho(cell) if intervals else f"{cell.value:.4f}"
+
+
+def _rho(estimate: Estimate) -> str:
+    return f"{estimate.value:.4f} ±{_half(estimate):.4f}"
+
+
+def _half(estimate: Estimate) -> float:
+    return (estimate.high - estimate.low) / 2
+
+
+TITLE: Final = "rho, high (bright) is a strong host, low (dark) a strong agent"
+COLOURS: Final = "cividis"  # from dark to bright, told apart also without red or green and in grey
+MAX_NUMBERED: Final = 20  # players of a side up to which the cells hold numbers too
+CELL: Final = (0.62, 0.42)  # inches of a cell with a number: width, height
+SMALL_CELL: Final = 0.16  # inches of one without
+MARGIN: Final = (2.6, 2.2)  # inches for names and the bar of colours: width, height
+MIN_SIZE: Final = (7.0, 3.6)  # inches, so that the title fits
+
+
+def write_matrix(standings: Standings, path: Path) -> None:
+    """Draw rho of all pairs and replace the file at ``path``, whose suffix is one of PICTURES.
+
+    Raises:
+        OSError: if the file cannot be written; the old one stays.
+    """
+    rows, columns = standings.rho.shape
+    is_numbered = max(rows, columns) <= MAX_NUMBERED
+    cell = CELL if is_numbered else (SMALL_CELL, SMALL_CELL)
+    size = (
+        max(MIN_SIZE[0], columns * cell[0] + MARGIN[0]),
+        max(MIN_SIZE[1], rows * cell[1] + MARGIN[1]),
+    )
+    with drawing(path, size) as figure:
+        axes = figure.add_subplot()
+        image = axes.imshow(standings.rho, cmap=COLOURS, aspect="auto")
+        figure.colorbar(image, ax=axes, label="rho")
+        axes.set_title(f"{TITLE}, {standings.num_games:,} games a pair", fontsize=9)
+        _name(axes, standings, size=8.0 if is_numbered else 5.0)
+        if is_numbered:
+            _number(axes, standings)
+
+
+def _name(axes: "Axes", standings: Standings, size: float) -> None:
+    axes.set_xticks(
+        range(len(standings.agents)),
+        [agent.name for agent in standings.agents],
+        rotation=45,
+        ha="right",
+        rotation_mode="anchor",
+        fontsize=size,
+    )
+    axes.set_yticks(
+        range(len(standings.hosts)), [host.name for host in standings.hosts], fontsize=size
+    )
+    axes.set(xlabel="agent", ylabel="host")
+
+
+def _number(axes: "Axes", standings: Standings) -> None:
+    middle = (standings.rho.min() + standings.rho.max()) / 2
+    for p, row in enumerate(standings.rho):
+        for q, value in enumerate(row):
+            colour = "black" if value > middle else "white"
+            axes.text(q, p, f"{value:.3f}", ha="center", va="center", fontsize=7, color=colour)

@@ -1,7 +1,7 @@
 """How strong a player is, in sentences: what it is stronger than, and against which opponents."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from hpsearch.trainers.config.players import LEARNER
 from hpsearch.trainers.metrics import MODES, PANELS
@@ -19,12 +19,8 @@ def verdict(
 ) -> list[str]:
     """Return sentences on a player of ``role``; each compares 95 % intervals.
 
-    Args:
-        player: what it is called, such as trial 12.
-        role: host or agent.
-        own: its rho by opponent.
-        others: rho of other players of the role against the same opponents, by name.
-        trained_on: the opponents that it trained on; None where they are not known by name.
+    ``own`` is its rho by opponent, ``others`` that of other players of the role by name, and
+    ``trained_on`` its opponents in training; None where they are not known by name.
     """
     if not own:
         return []
@@ -36,13 +32,6 @@ def verdict(
 def certified_verdict(
     player: str, rows: Sequence[Mapping[str, Any]], config: Mapping[str, Any]
 ) -> list[str]:
-    """Return `verdict` of each role in a certificate's rows.
-
-    Args:
-        player: what the trained player is called.
-        rows: as the certificate holds them.
-        config: that of the trained player, as plain data.
-    """
     sentences = []
     for role in dict.fromkeys(row["role"] for row in rows):
         by_player = {
@@ -54,12 +43,7 @@ def certified_verdict(
 
 
 def opponents_of(role: str, config: Mapping[str, Any]) -> tuple[str, ...] | None:
-    """Return the scripted players that a role trained on; None where others were among them.
-
-    Args:
-        role: host or agent.
-        config: the trainer configuration, as plain data.
-    """
+    """Return the scripted players that a role trained on; None where others were among them."""
     other = config["agent" if role == "host" else "host"]
     listed = config["opponents"] if other is None else [other]
     names = [opponent.get("player") for opponent in listed]
@@ -78,35 +62,35 @@ def measures(role: str, metrics: Mapping[str, Mapping[str, float]]) -> Measures:
 def _comparisons(
     player: str, role: str, own: Measures, others: Mapping[str, Measures]
 ) -> Iterator[str]:
-    """Yield what the player is stronger than everywhere, then each other player."""
-    name = player[:1].upper() + player[1:]
+    subject = f"{player[:1].upper()}{player[1:]}, as {role},"
     outcomes = {
         other: {o: _outcome(role, own[o], theirs[o]) for o in own if o in theirs}
         for other, theirs in others.items()
         if own.keys() & theirs.keys()
     }
-    beaten = [
-        other
-        for other, by in outcomes.items()
-        if by.keys() == own.keys() and set(by.values()) == {"stronger"}
-    ]
+    everywhere = dict.fromkeys(own, "stronger")
+    beaten = [other for other, by_opponent in outcomes.items() if by_opponent == everywhere]
     if beaten:
-        yield f"{name}, as {role}, is stronger than {_and(beaten)} against {_and(list(own))}."
-    for other, by in outcomes.items():
+        yield f"{subject} is stronger than {_and(beaten)} against {_and(list(own))}."
+        subject = "It"
+    for other, by_opponent in outcomes.items():
         if other not in beaten:
-            parts = [
-                f"{outcome} than {other} against {_and(opponents)}"
-                if outcome != "even"
-                else f"no different from {other} against {_and(opponents)}"
-                for outcome in ("stronger", "even", "weaker")
-                if (opponents := [o for o, came_to in by.items() if came_to == outcome])
-            ]
-            subject = "It" if beaten or other != next(iter(outcomes)) else f"{name}, as {role},"
+            parts = []
+            for outcome, comparison in COMPARISONS.items():
+                if opponents := [o for o, came_to in by_opponent.items() if came_to == outcome]:
+                    parts.append(f"{comparison} {other} against {_and(opponents)}")
             yield f"{subject} is {_and(parts)}."
+            subject = "It"
+
+
+COMPARISONS: Final = {
+    "stronger": "stronger than",
+    "even": "no different from",
+    "weaker": "weaker than",
+}
 
 
 def _outcome(role: str, own: Mapping[str, float], its: Mapping[str, float]) -> str:
-    """Return stronger or weaker where the intervals are apart, else even."""
     if own["low"] <= its["high"] and its["low"] <= own["high"]:
         return "even"
     return "stronger" if (own["value"] > its["value"]) == (role == "host") else "weaker"
@@ -124,10 +108,7 @@ def _unended(own: Measures) -> str:
 
 
 def _warning(
-    role: str,
-    own: Measures,
-    others: Mapping[str, Measures],
-    trained_on: Sequence[str] | None,
+    role: str, own: Measures, others: Mapping[str, Measures], trained_on: Sequence[str] | None
 ) -> str | None:
     """Return that a player is strong only against what it trained on, where that is so."""
     if trained_on is None:

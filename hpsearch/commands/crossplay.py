@@ -89,9 +89,14 @@ def crossplay(
     as_json: bool,
 ) -> int:
     """Let all hosts play all agents, rate them, and print what came out."""
-    from hpsearch.analysis.round_robin import HowToPlay, find_players, play_round_robin
-    from hpsearch.analysis.standings import csv_text, plain_standings, standings
-    from hpsearch.analysis.standings_text import WIDTH, print_standings, write_matrix
+    from hpsearch.analysis.players import HowToPlay, find_players, play_round_robin
+    from hpsearch.analysis.standings import (
+        csv_text,
+        plain_standings,
+        print_standings,
+        standings,
+        write_matrix,
+    )
     from hpsearch.terminal import Terminal
 
     if games < MIN_GAMES:
@@ -105,7 +110,7 @@ def crossplay(
         print(json.dumps(plain, indent=1))
     else:
         width = Terminal().width if Terminal().is_terminal else None
-        print_standings(Terminal(width=WIDTH), measured, intervals=intervals, width=width)
+        print_standings(Terminal(), measured, intervals=intervals, width=width)
     if output is not None and output.suffix == ".json":
         files.write_json(output, plain)
     elif output is not None and output.suffix == ".csv":

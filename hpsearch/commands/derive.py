@@ -75,7 +75,7 @@ def confirm(
     view = open_view(study, runs)
     deriving.say_what_goes_on(view)
     if view.study.spec.population is not None:
-        from hpsearch.analysis.rematch import rematch  # it loads torch
+        from hpsearch.analysis.held_out import rematch  # it loads torch
 
         _refuse_training(view, seeds=seeds, response_steps=response_steps, submit=submit)
         confirmed = rematch(view, view.study.spec.population, top or deriving.TOP, games)
@@ -87,7 +87,7 @@ def confirm(
         after = deriving.trained(training, runs, console, again=again, submit=submit)
         if isinstance(after, int):
             return after
-        from hpsearch.analysis.retraining import compare_seeds  # it loads torch
+        from hpsearch.analysis.held_out import compare_seeds  # it loads torch
 
         confirmed = compare_seeds(view, after, compared, games, response_steps)
     advice = confirmation.advice_text(confirmed, runs_option(runs))
@@ -96,8 +96,7 @@ def confirm(
     if as_json:
         print(json.dumps(plain, indent=1))
     else:
-        wide = Terminal(width=max(Terminal().width, confirmation.WIDTH))
-        confirmation.print_confirmation(wide, confirmed, advice)
+        confirmation.print_confirmation(Terminal(), confirmed, advice)
     return 0
 
 
@@ -152,7 +151,6 @@ def replay(
 ) -> int:
     """Train a schedule again, and say whether it holds up."""
     from hpsearch.analysis import replay as replaying
-    from hpsearch.analysis.confirmation import WIDTH
     from hpsearch.analysis.lineage import num_mixed, read_lineage
     from hpsearch.cluster.pins import pin
     from hpsearch.cluster.study_dir import StudyDir
@@ -178,8 +176,7 @@ def replay(
     if as_json:
         print(json.dumps(plain, indent=1))
     else:
-        wide = Terminal(width=max(Terminal().width, WIDTH))
-        replaying.print_replay(wide, compared, conclusion)
+        replaying.print_replay(Terminal(), compared, conclusion)
     return 0
 
 

@@ -184,7 +184,7 @@ def _examine_player(
 ) -> int:
     """Measure a checkpoint or a scripted player, and print what was measured; see `evaluate`."""
     from hpsearch.analysis.blowup_tree import host_tree, tree_text, write_picture
-    from hpsearch.analysis.evaluation_text import WIDTH, plain_report, print_report
+    from hpsearch.analysis.evaluation_text import plain_report, print_report
     from hpsearch.analysis.examination import CPU, examine, find_player
     from hpsearch.terminal import Terminal
 
@@ -201,7 +201,7 @@ def _examine_player(
     if as_json:
         print(json.dumps({**plain_report(report), "sample_games": games}, indent=1))
     else:
-        print_report(Terminal(width=max(Terminal().width, WIDTH)), report)
+        print_report(Terminal(), report)
         for game in games:
             print(f"\n{game}")
     title = f"{tree_start}, {player.name}"

@@ -44,8 +44,7 @@ if TYPE_CHECKING:
 def status(study: str, runs: Path, *, as_json: bool, every: float | None) -> int:
     """Print how far a study is; every so many seconds, if given, until it ends."""
     from hpsearch.report.progress import Watcher
-    from hpsearch.report.summary import status_summary
-    from hpsearch.report.text import print_status
+    from hpsearch.report.text import print_status, status_summary
     from hpsearch.study.state import BUSY, PAUSED
     from hpsearch.terminal import Terminal
 
@@ -103,7 +102,7 @@ def _look(name_or_file: str, runs: Path) -> "StudyView":
 def trials(study: str, runs: Path, *, as_json: bool, as_csv: bool) -> int:
     """Print all trials of a study."""
     from hpsearch.report.listing import write_csv
-    from hpsearch.report.summary import trial_summary
+    from hpsearch.report.text import trial_summary
     from hpsearch.study.trial_list import list_lines
     from hpsearch.study.view import open_view
     from hpsearch.terminal import Terminal
@@ -128,8 +127,7 @@ def trials(study: str, runs: Path, *, as_json: bool, as_csv: bool) -> int:
 def best(study: str, runs: Path, *, as_json: bool) -> int:
     """Print the best finished trial."""
     from hpsearch.export.text import standing_verdict
-    from hpsearch.report.summary import trial_summary
-    from hpsearch.report.text import print_best
+    from hpsearch.report.text import print_best, trial_summary
     from hpsearch.study.view import best_trial, open_view
     from hpsearch.terminal import Terminal
 

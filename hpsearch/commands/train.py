@@ -54,7 +54,7 @@ def train(
     """Train what a configuration says, from where it was interrupted; Ctrl-C saves and leaves."""
     from hpsearch.cluster.single_run import open_run
     from hpsearch.cluster.study_dir import TrialDir
-    from hpsearch.report.training import open_training_display, plain_metrics_table
+    from hpsearch.report.progress import metrics_table, open_training_display
     from hpsearch.terminal import Terminal
 
     check_places(config, runs)
@@ -88,7 +88,7 @@ def train(
         fault = TrialDir(folder).fault
         where = f"; {fault} tells it in full" if result.kind == CODE else ""
         raise TrainingFailedError(f"training failed ({result.kind}): {result.message}{where}")
-    console.print(plain_metrics_table(result.metrics))
+    console.print(metrics_table(result.metrics))
     print(f"checkpoints and curves are in {folder}")
     return 0
 

@@ -22,7 +22,7 @@ from wsgiref.util import setup_testing_defaults
 
 from optuna.artifacts.exceptions import ArtifactNotFound
 
-from hpsearch.dashboard.server import refuse
+from hpsearch.dashboard.server import Body, refuse
 from hpsearch.errors import CorruptError, UsageError
 from hpsearch.files import open_file
 from hpsearch.study.view import StudyView
@@ -52,9 +52,7 @@ class ReadOnly:
         self._inner = inner
         self._writes = writes
 
-    def __call__(
-        self, environ: "WSGIEnvironment", start_response: "StartResponse"
-    ) -> Iterable[bytes]:
+    def __call__(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> Body:
         if not self._may(environ["REQUEST_METHOD"], environ.get("PATH_INFO", "")):
             return refuse(start_response, NOTES_ALONE if self._writes else READ_ONLY)
         return self._inner(environ, start_response)
@@ -68,8 +66,7 @@ class ReadOnly:
 STUDY: Final = re.compile(r"/api/studies/\d+/?")
 """where the dashboard asks for all that is known of a study"""
 OK: Final = "200 OK"
-PACKING: Final = 1
-"""gzip's least effort"""
+PACKING: Final = 1  # gzip's least effort
 SHARE: Final = 0.1
 """of the time that may go into answering anew: what took long is shown for longer"""
 MEMORY_SECONDS: Final = 10.0
@@ -79,10 +76,8 @@ MAX_REMEMBERED: Final = 8
 
 @dataclass(frozen=True)
 class CachedAnswer:
-    made_at: float
-    """by the clock, when it began to be made"""
-    seconds: float
-    """that this took"""
+    made_at: float  # by the clock, when it began to be made
+    seconds: float  # that this took
     status: str
     headers: list[tuple[str, str]]
     packed: bytes
@@ -108,9 +103,7 @@ class ResponseCache:
         self._known: dict[str, CachedAnswer] = {}
         self._lock = threading.Lock()
 
-    def __call__(
-        self, environ: "WSGIEnvironment", start_response: "StartResponse"
-    ) -> Iterable[bytes]:
+    def __call__(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> Body:
         if environ["REQUEST_METHOD"] not in READING:
             answer = self._inner(environ, start_response)
             with self._lock:
@@ -129,7 +122,6 @@ class ResponseCache:
         self._answer(environ)
 
     def _answer(self, environ: "WSGIEnvironment") -> CachedAnswer:
-        """Return what is remembered, or ask; of those who ask the same at once, one does."""
         with self._lock:
             asked = environ["PATH_INFO"].rstrip("/") + "?" + environ.get("QUERY_STRING", "")
             known = self._known.pop(asked, None)
@@ -142,7 +134,6 @@ class ResponseCache:
             return known
 
     def _holds(self, known: CachedAnswer) -> bool:
-        """Return whether an answer would be the same now, or was too dear to be made anew."""
         if self._clock() - known.made_at < known.seconds / SHARE:
             return True
         return self._changed_at() < known.made_at - MEMORY_SECONDS
@@ -224,20 +215,16 @@ def _answer_with(
     return [body]
 
 
-NUM_TRIALS: Final = 20
-"""whose files are offered: the best ones"""
-PREFIX: Final = "artifacts:"
-"""as Optuna names the attributes that tell of artifacts"""
-PLAIN: Final = (".yaml", ".jsonl", ".log")
-"""that a browser shows as text"""
+NUM_TRIALS: Final = 20  # whose files are offered: the best ones
+PREFIX: Final = "artifacts:"  # as Optuna names the attributes that tell of artifacts
+PLAIN: Final = (".yaml", ".jsonl", ".log")  # that a browser shows as text
 
 
 class OfferedFiles:
     """An artifact store that holds what is offered, and takes nothing."""
 
     def __init__(self) -> None:
-        self._paths: dict[str, Path] = {}
-        """by the names of files in the dashboard's addresses"""
+        self._paths: dict[str, Path] = {}  # by the names of files in the dashboard's addresses
 
     def offer(self, paths: Iterable[Path]) -> dict[str, str]:
         """Offer those files that exist; return the attributes by which the dashboard knows them."""
@@ -248,11 +235,7 @@ class OfferedFiles:
         return {PREFIX + name: json.dumps(_artifact(name, path)) for name, path in offered.items()}
 
     def open_reader(self, artifact_id: str) -> BinaryIO:
-        """Open a file.
-
-        Raises:
-            ArtifactNotFound: if it is not offered, or gone.
-        """
+        """Open a file; raises ArtifactNotFound if it is not offered, or gone."""
         try:
             return open_file(self._paths[artifact_id])
         except (KeyError, OSError, CorruptError) as error:
@@ -272,13 +255,11 @@ def _artifact(name: str, path: Path) -> dict[str, str | None]:
 
 
 def study_files(view: StudyView) -> list[Path]:
-    """Return the files that tell of the whole study."""
     folder = view.folder
     return [path.absolute() for path in (view.study.path, folder.log, folder.confirmation)]
 
 
 def trial_files(view: StudyView) -> dict[int, list[Path]]:
-    """Return files of the best trials, by number: configuration, curve and result."""
     best = view.ranked(view.state.trials.values())[:NUM_TRIALS]
     numbers = [*view.state.population.archive[-1:], *(trial.number for trial in best)]
     folders = {number: view.folder.trial(number) for number in numbers}

@@ -19,17 +19,14 @@ from hpsearch.report.page.charts import Chart
 from hpsearch.report.page.curves import curves_chart
 from hpsearch.report.page.descent import crossplay_chart, descent_chart
 from hpsearch.report.page.hours import states_chart, timeline_chart
-from hpsearch.report.page.learning import read_learning
+from hpsearch.report.page.material import read_learning
 from hpsearch.report.page.parameters import importance_bars, importance_layout, importance_sentence
 from hpsearch.study.view import StudyView
-from hpsearch.study.work import Span, spans
+from hpsearch.study.work import WAITED, Span, spans
 
-MAX_JOBS: Final = 300
-"""drawn one by one, the newest ones"""
-MAX_RELATIVES: Final = 1000
-"""of the newest generations"""
-MAX_MOMENTS: Final = 1000
-"""at which the number of jobs is drawn"""
+MAX_JOBS: Final = 300  # drawn one by one, the newest ones
+MAX_RELATIVES: Final = 1000  # of the newest generations
+MAX_MOMENTS: Final = 1000  # at which the number of jobs is drawn
 ATTR: Final = "dashboard:plot_data:{name}:0"
 """where Optuna's dashboard looks for a figure; in a database it would lie in many pieces, each of
 which the dashboard passes by for every trial"""
@@ -40,10 +37,8 @@ def figure_attrs(
 ) -> dict[str, str]:
     """Return the attributes that make the dashboard draw our figures of a study.
 
-    Args:
-        view: the study.
-        until: when what runs was last seen to run, in seconds since the epoch.
-        measured: the importances for each metric for which they are known.
+    ``until`` is when what runs was last seen to run, in seconds since the epoch; ``measured`` holds
+    the importances for each metric for which they are known.
     """
     made: dict[str, Callable[[], Chart | None]] = {
         "learning-curves": lambda: learning_curves(view),
@@ -96,13 +91,15 @@ def timeline(view: StudyView, until: float) -> Chart | None:
     drawn = [span for span in newest if span.job in set(names)]
     if not drawn:
         return None
-    made = _titled(timeline_chart(drawn), "the cluster: jobs one by one")
+    made = _titled(timeline_chart(drawn), "the cluster: jobs over time")
     made["layout"]["yaxis"]["showticklabels"] = False
     return made
 
 
 def _drawn(view: StudyView, until: float) -> list[Span]:
-    return [span for span in spans(view, until) if span.end > span.begin]
+    """Return what jobs did, nothing before one has begun."""
+    job_spans = spans(view, until)
+    return job_spans if any(span.kind != WAITED for span in job_spans) else []
 
 
 def load(view: StudyView, until: float) -> Chart | None:
@@ -110,7 +107,7 @@ def load(view: StudyView, until: float) -> Chart | None:
     job_spans = _drawn(view, until)
     if not job_spans:
         return None
-    made = _titled(states_chart(job_spans), "the cluster: how many jobs there were")
+    made = _titled(states_chart(job_spans), "the cluster: how many jobs there are")
     for trace in made["data"]:
         places = np.linspace(0, len(trace["x"]) - 1, min(MAX_MOMENTS, len(trace["x"])))
         for key in ("x", "y"):
@@ -119,7 +116,6 @@ def load(view: StudyView, until: float) -> Chart | None:
 
 
 def lineage(view: StudyView) -> Chart | None:
-    """Return the ancestry: members from left to right, the champion's line in bold."""
     if view.study.spec.population is None:
         return None
     descent = read_lineage(view)
@@ -132,7 +128,6 @@ def lineage(view: StudyView) -> Chart | None:
 
 
 def cross_play(view: StudyView) -> Chart | None:
-    """Return rho of every host against every agent in the last match that was judged."""
     played = read_played(view)
     if isinstance(played, str):
         return None
@@ -187,7 +182,6 @@ def drawn_importances(
 
 
 def champion_text(view: StudyView) -> str:
-    """Return who the champion is; empty where no match has made one."""
     archive = view.state.population.archive
     if not archive:
         return ""

@@ -1,6 +1,4 @@
-"""Answers browsers on a port, each request in a thread of its own.
-
-Who may look: before a request reaches a page.
+"""Answers browsers on a port, each request in a thread, and decides who may look.
 
 On a login node, every user reaches every port of the loopback interface, and what a study writes
 is its owner's alone. So the address that is printed holds a token, for which the browser gets a
@@ -30,9 +28,9 @@ if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
 
+Body = Iterable[bytes]
 LAST_PORT: Final = 65535
-NEXT_PORTS: Final = 100
-"""that are tried after one that is taken"""
+NEXT_PORTS: Final = 100  # that are tried after one that is taken
 
 
 class Server(ThreadingMixIn, WSGIServer):
@@ -51,10 +49,8 @@ class Server(ThreadingMixIn, WSGIServer):
 
 
 class QuietHandler(WSGIRequestHandler):
-    """Says nothing of each request."""
-
     def log_message(self, format: str, *arguments: Any) -> None:
-        """Say nothing."""
+        pass
 
 
 def bind(host: str, port: int) -> Server:
@@ -113,10 +109,8 @@ _HOST = re.compile(r"(?:\[([^\]\[,@\s]+)\]|([^\]\[:,@\s]+))(?::\d+)?")
 class Names:
     """The names under which a page is served: those of the loopback interface always."""
 
-    said: str
-    """name or address that the user gave"""
-    bound: str
-    """address that is listened on"""
+    said: str  # name or address that the user gave
+    bound: str  # address that is listened on
 
     def contain(self, host: str) -> bool:
         """Return whether a page may be asked for by this header ``Host``, whatever its port.
@@ -139,22 +133,13 @@ class Guard:
     """A WSGI application in front of another one, which only those see who have the token."""
 
     def __init__(self, inner: "WSGIApplication", *, token: str, cookie: str, names: Names) -> None:
-        """Guard an application.
-
-        Args:
-            inner: what is guarded.
-            token: that the printed address holds.
-            cookie: name of the cookie; cookies know no ports, so it must differ from others'.
-            names: under which it is served.
-        """
+        """Guard an application; cookies know no ports, so the name of ``cookie`` is its own."""
         self._inner = inner
         self._token = token
         self._cookie = cookie
         self._names = names
 
-    def __call__(
-        self, environ: "WSGIEnvironment", start_response: "StartResponse"
-    ) -> Iterable[bytes]:
+    def __call__(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> Body:
         if not self._names.contain(environ.get("HTTP_HOST", "")):
             return refuse(start_response, WRONG_NAME)
         query = parse_qs(environ.get("QUERY_STRING", ""))
@@ -165,7 +150,6 @@ class Guard:
         return self._inner(environ, start_response)
 
     def _shown(self, environ: "WSGIEnvironment") -> str:
-        """Return the token that the browser's cookie holds, empty if there is none."""
         try:
             cookies = SimpleCookie(environ.get("HTTP_COOKIE", ""))
         except CookieError:
@@ -175,9 +159,7 @@ class Guard:
     def _is_token(self, said: str) -> bool:
         return hmac.compare_digest(said.encode(), self._token.encode())
 
-    def _welcome(
-        self, environ: "WSGIEnvironment", start_response: "StartResponse"
-    ) -> Iterable[bytes]:
+    def _welcome(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> Body:
         """Give the browser its cookie, and let it ask again without the token in the address."""
         cookie = f"{self._cookie}={self._token}; Path=/; HttpOnly; SameSite=Strict"
         # The path was decoded: /\host would lead elsewhere, and an end of a line end the header.
@@ -194,7 +176,7 @@ def _is_address(name: str) -> bool:
     return True
 
 
-def refuse(start_response: "StartResponse", reason: str) -> Iterable[bytes]:
+def refuse(start_response: "StartResponse", reason: str) -> Body:
     body = json.dumps({"reason": reason}).encode()
     headers = [("Content-Type", "application/json"), ("Content-Length", str(len(body)))]
     start_response("403 Forbidden", headers)

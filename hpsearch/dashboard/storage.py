@@ -19,10 +19,8 @@ from hpsearch.study.rows import read_trials, trial_ids
 from hpsearch.study.storage import open_storage
 from hpsearch.study.view import Followed, StudyView
 
-NOTE: Final = "note_"
-"""in the names of the attributes that are notes"""
-NOTE_OF_STUDY: Final = "dashboard:note_ver"
-"""the attribute that a study with a note has"""
+NOTE: Final = "note_"  # in the names of the attributes that are notes
+NOTE_OF_STUDY: Final = "dashboard:note_ver"  # the attribute that a study with a note has
 Attrs = Mapping[str, Any]
 WriteNote = Callable[[str, Any], None]
 
@@ -60,8 +58,7 @@ class ReadOnlyStorage(BaseStorage):
         self._files: Mapping[int, Attrs] = {}
         self._remark = ""
         self._lock = threading.RLock()
-        self.changed_at = time.monotonic()
-        """when something was new"""
+        self.changed_at = time.monotonic()  # when something was new
 
     # What is shown, replaced as a whole: who reads meanwhile sees what was before, or what is now.
 
@@ -145,10 +142,7 @@ class ReadOnlyStorage(BaseStorage):
             return self._with_files(self._trials[self._places[trial_id]])
 
     def get_all_trials(
-        self,
-        study_id: int,
-        deepcopy: bool = True,
-        states: Container[TrialState] | None = None,
+        self, study_id: int, deepcopy: bool = True, states: Container[TrialState] | None = None
     ) -> list[FrozenTrial]:
         self._check(study_id)
         with self._lock:
@@ -171,7 +165,6 @@ class ReadOnlyStorage(BaseStorage):
     # What would change something. The guard has refused it before it comes here.
 
     def set_study_system_attr(self, study_id: int, key: str, value: Any) -> None:
-        """Keep a note; nothing else is changed."""
         self._check(study_id)
         if self._write_note is None or NOTE not in key:
             _refuse()
@@ -219,12 +212,10 @@ class TrialSource:
         self.head = Head(study_id, name, tuple(self._storage.get_study_directions(study_id)))
         self._ended: set[int] = set()
         """ids of trials that have ended and have been read, which change no more"""
-        self._event = -1
-        """the last that had happened before the trials were read"""
+        self._event = -1  # the last that had happened before the trials were read
 
     @property
     def view(self) -> StudyView:
-        """Return the last look at the study."""
         return self._followed.view
 
     def close(self) -> None:
@@ -251,7 +242,6 @@ class TrialSource:
         return self._storage.get_study_system_attrs(self.head.study_id)
 
     def write_note(self, key: str, value: Any) -> None:
-        """Keep a note in the study's own database, which no driver reads."""
         self._storage.set_study_system_attr(self.head.study_id, key, value)
 
     def _read(self) -> list[FrozenTrial]:

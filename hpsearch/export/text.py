@@ -21,7 +21,7 @@ from hpsearch.printable import interval_text
 from hpsearch.schema import read_hint
 from hpsearch.study.records import Trial
 from hpsearch.study.view import StudyView
-from hpsearch.terminal import print_whole
+from hpsearch.terminal import print_whole, text_table
 from hpsearch.trainers.rho import Rho
 
 MODES = {"rho": "", "rho_sampled": ", sampled"}
@@ -83,18 +83,15 @@ def _table(role: str, trained: str, rows: Sequence[dict[str, Any]]) -> Table:
     against = dict.fromkeys(
         name[2] for name in names if name[0] in MODES and name[1] == role and len(name) == 3
     )
-    table = Table(box=None, header_style="bold")
-    table.add_column(f"rho as {role}, against")
-    for opponent in against:
-        table.add_column(opponent, justify="right")
+    rows_of_table = []
     for row in rows:
         name = trained if row["player"] == "trained" else row["player"]
         for mode, how in MODES.items():
             cells = [row["metrics"].get(f"{mode}/{role}/{opponent}") for opponent in against]
             if any(cells):
                 values = ("" if cell is None else interval_text(cell) for cell in cells)
-                table.add_row(f"{name}{how}", *values)
-    return table
+                rows_of_table.append((f"{name}{how}", *values))
+    return text_table((f"rho as {role}, against", *against), rows_of_table)
 
 
 Format = Literal["yaml", "json", "hydra"]

@@ -1,13 +1,12 @@
 """What a study will cost, as far as something was measured that is like it.
 
-How fast trainers of some shapes were measured to train: rows of reports/benchmarks/shares.csv.
-
-Steps whose gradients take about as many multiplications take about as long, on a like machine.
+Its own jobs, or else a row of reports/benchmarks/shares.csv: steps whose gradients take about as
+many multiplications take about as long, on a like machine.
 """
 
 import csv
 import re
-from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
@@ -20,14 +19,10 @@ from hpsearch.errors import CorruptError, DiskError
 from hpsearch.files import read_json, shipped
 from hpsearch.study.options import SlurmOptions
 from hpsearch.study.spec import Study
-from hpsearch.trainers.config import (
-    CommonConfig,
-    read_config,
-)
+from hpsearch.trainers.config import CommonConfig, read_config
 
 ROWS = "reports/benchmarks/shares.csv"
-ALIKE = 2.0
-"""ratio of work a step up to which shapes are alike"""
+ALIKE = 2.0  # ratio of work a step up to which shapes are alike
 
 _NETWORK = re.compile(r"host ([\d-]+)")
 _NUM_ROWS = {
@@ -47,13 +42,14 @@ class Shape:
 
 
 @dataclass(frozen=True)
-class Speed:
-    shape: Shape
-    steps_per_second: float
+class JobPace:
+    steps_per_second: float  # of all its members together
+    processors: float  # GPUs or threads that it has
+    source: str
 
 
-def nearest(config: CommonConfig) -> Speed | None:
-    """Return the measured shape that is most like a configuration, None if none is."""
+def _measured_pace(study: Study) -> JobPace | None:
+    config = read_config(next(iter(study.bases.values())), source=str(study.path))
     work = sum(_work(config, name) for name in config.learning())
     seconds = _seconds_a_step()
     ratios = {
@@ -64,7 +60,8 @@ def nearest(config: CommonConfig) -> Speed | None:
     best = min(ratios, key=lambda shape: ratios[shape], default=None)
     if best is None or ratios[best] > ALIKE:
         return None
-    return Speed(best, 1 / seconds[best])
+    source = f"one {best.algorithm} member of a like shape ({best.sizes}) on {best.machine}"
+    return JobPace(1 / seconds[best], 1 if best.device == "cuda" else best.threads, source)
 
 
 def _work(config: CommonConfig, name: str) -> int:
@@ -105,29 +102,16 @@ OWN_JOBS = "its own jobs so far"
 
 
 @dataclass(frozen=True)
-class JobPace:
-    steps_per_second: float
-    """of all its members together"""
-    processors: float
-    """GPUs or threads that it has"""
-    source: str
-
-
-@dataclass(frozen=True)
 class Forecast:
     """What all trials of a study's budget cost; matches, children and waiting are not counted."""
 
     trials: int
     steps_per_trial: int
-    unit: str
-    """GPU-hours or CPU-hours"""
-    hours: float | None
-    """in that unit; None where nothing is known"""
+    unit: str  # GPU-hours or CPU-hours
+    hours: float | None  # in that unit; None where nothing is known
     steps_per_second: float | None
-    source: str | None
-    """where the speed was measured"""
-    is_bound: bool
-    """whether it is of members one by one, who together take less"""
+    source: str | None  # where the speed was measured
+    is_bound: bool  # whether it is of members one by one, who together take less
 
     @property
     def steps(self) -> int:
@@ -135,12 +119,6 @@ class Forecast:
 
 
 def forecast(study: Study, folder: StudyDir) -> Forecast:
-    """Return what a study costs, by the speed of its own jobs or else of a measured shape.
-
-    Args:
-        study: whose first base stands for all trials.
-        folder: of its jobs, if it was begun.
-    """
     base = next(iter(study.bases.values()))
     population, trials = study.spec.population, study.spec.budget.trials
     each = int(base["steps"]) if population is None else population.interval
@@ -158,27 +136,18 @@ def forecast(study: Study, folder: StudyDir) -> Forecast:
     )
 
 
-def _measured_pace(study: Study) -> JobPace | None:
-    base = next(iter(study.bases.values()))
-    pace = nearest(read_config(base, source=str(study.path)))
-    if pace is None:
-        return None
-    shape = pace.shape
-    what = f"one {shape.algorithm} member of a like shape ({shape.sizes}) on {shape.machine}"
-    processors = 1 if shape.device == "cuda" else shape.threads
-    return JobPace(pace.steps_per_second, processors, what)
-
-
 def _own_pace(study: Study, folder: StudyDir) -> JobPace | None:
-    """Return the median of the jobs that the study has had, None if it has had none."""
     if not _is_of(study, folder):
         return None
     base = next(iter(study.bases.values()))
     speeds, threads = [], []
-    for job, plan in _jobs(folder):
-        if (speed := _speed(job, plan)) > 0:
-            speeds.append(speed)
-            threads.append(plan.num_threads)
+    for path in sorted(folder.jobs.glob("*")):
+        job = JobDir(path)
+        with suppress(CorruptError, DiskError):  # half of a job that never began
+            plan = job.plan.required()
+            if (speed := _speed(job, plan)) > 0:
+                speeds.append(speed)
+                threads.append(plan.num_threads)
     if not speeds:
         return None
     processors = _gpus(study) if base["device"] == "cuda" else median(threads)
@@ -192,15 +161,6 @@ def _is_of(study: Study, folder: StudyDir) -> bool:
     except (CorruptError, DiskError):
         return False
     return isinstance(begun, dict) and begun.get("storage") == study.spec.storage
-
-
-def _jobs(folder: StudyDir) -> Iterator[tuple[JobDir, JobPlan]]:
-    for path in sorted(folder.jobs.glob("*")):
-        job = JobDir(path)
-        try:
-            yield job, job.plan.required()
-        except (CorruptError, DiskError):  # half of a job that never began
-            continue
 
 
 def _speed(job: JobDir, plan: JobPlan) -> float:

@@ -1,7 +1,4 @@
-"""Studies below a folder and trials of a study, a line each; the keys for programs stay.
-
-The trials of a study as CSV (RFC 4180), for spreadsheets and data frames.
-"""
+"""Studies below a folder, a line each, and the trials of a study as CSV (RFC 4180)."""
 
 import csv
 import json
@@ -17,6 +14,7 @@ from hpsearch.printable import interval_text, printable
 from hpsearch.study.records import Trial
 from hpsearch.study.trial_list import trial_state
 from hpsearch.study.view import StudyView, open_view, read_study_note, started_studies
+from hpsearch.terminal import text_table
 
 DAMAGED, UNREADABLE, UNREACHABLE = "damaged", "unreadable", "unreachable"
 
@@ -28,15 +26,12 @@ class ListedStudy:
     study: str
     state: str
     """as `status` says it, or damaged, unreadable, unreachable (its database does not answer)"""
-    done: int | None = None
-    """trials of the budget that have ended"""
-    budget: int | None = None
-    """trials in all"""
+    done: int | None = None  # trials of the budget that have ended
+    budget: int | None = None  # trials in all
     metric: str | None = None
     best: dict[str, Any] | None = None
     """number and measured value of the best trial, or of a population's champion, and which"""
-    problem: str | None = None
-    """why it cannot be read"""
+    problem: str | None = None  # why it cannot be read
 
 
 def list_studies(runs: Path) -> Iterator[ListedStudy]:
@@ -87,14 +82,16 @@ def plain_list(listed: list[ListedStudy]) -> list[dict[str, Any]]:
 
 
 def study_table(listed: list[ListedStudy]) -> Table:
-    """Return a row a study: how far it is, and the best so far or why it cannot be read."""
-    table = Table(box=None, header_style="bold")
-    for column in ("study", "state", "trials", "best"):
-        table.add_column(column, justify="right" if column == "trials" else "left")
-    for study in listed:
-        trials = "" if study.done is None else f"{study.done} of {study.budget}"
-        table.add_row(study.study, study.state, trials, _last_cell(study))
-    return table
+    rows = (
+        (
+            study.study,
+            study.state,
+            "" if study.done is None else f"{study.done} of {study.budget}",
+            _last_cell(study),
+        )
+        for study in listed
+    )
+    return text_table(("study", "state", "trials", "best"), rows, left=("study", "state", "best"))
 
 
 def _last_cell(study: ListedStudy) -> str:
@@ -131,7 +128,6 @@ def _values(trial: Trial, metrics: list[str]) -> Iterator[Any]:
 
 
 def _cell(setting: Any) -> str | int | float:
-    """Return a number or a text as it is, all else (true, null, a list) as JSON."""
     if isinstance(setting, str):
         return printable(setting)
     is_number = isinstance(setting, int | float) and not isinstance(setting, bool)

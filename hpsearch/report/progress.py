@@ -1,34 +1,36 @@
-"""The live display of a running study: a panel on a terminal, a line now and then in a log.
-
-A study watched by a process that does not drive it: its status drawn over, or a line in a log.
-"""
+"""The live displays: of a running study and of one trainer, by panel or by lines in a log."""
 
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from math import ceil
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
+from rich.table import Table
 from rich.text import Text
 
 from hpsearch.printable import interval_text
-from hpsearch.report.summary import status_summary
 from hpsearch.report.text import (
     counts_text,
     duration_text,
     left_lines,
     print_status,
+    status_summary,
     time_left_text,
     trials_text,
 )
 from hpsearch.study.view import StudyView
 from hpsearch.study.work import Pacer, TimeLeft, steps_in_all, steps_made, steps_per_second
-from hpsearch.terminal import is_live
+from hpsearch.terminal import is_live, print_line, text_table
+
+if TYPE_CHECKING:
+    from hpsearch.cluster.population import PopulationProgress  # which loads torch
+    from hpsearch.trainers.evaluation import Metrics
 
 LOG_SECONDS = 10.0
 
@@ -37,28 +39,22 @@ LOG_SECONDS = 10.0
 class Progress:
     elapsed: float
     """seconds in which its jobs were at work, before this run too, and those of this run"""
-    done: float
-    """share of the budget's training steps that are made, 0 to 1"""
+    done: float  # share of the budget's training steps that are made, 0 to 1
     steps_per_second: float
     """training steps of all members together; where they pause, to measure or to begin, the last
     that was known"""
-    time_left: TimeLeft | None
-    """None while it is being measured"""
+    time_left: TimeLeft | None  # None while it is being measured
     counts: dict[str, int]
-    trials: str
-    """how many of the budget's have ended"""
-    best_word: str
-    """best, or champion, which may be worse than the one before"""
+    trials: str  # how many of the budget's have ended
+    best_word: str  # best, or champion, which may be worse than the one before
     best: str
-    generation: str = ""
-    """of a population, and how far its match is; empty for a search"""
+    generation: str = ""  # of a population, and how far its match is; empty for a search
 
 
 class Meter:
     """Judges speed and time left from the looks since this run began."""
 
     def __init__(self, view: StudyView) -> None:
-        """Remember where the study stood."""
         self._began = time.monotonic()
         self._seconds_before = seconds_at_work(view, time.time())
         self._pacer = Pacer(steps_made(view))
@@ -149,36 +145,55 @@ def speed_texts(progress: Progress) -> list[str]:
     return [f"{speed:,.0f} steps/s" if speed >= 10 else f"{speed:.2g} steps/s"]
 
 
-class Display:
-    """Shows progress on a console; `show` is called as often as there is something to look at."""
+class LivePanel:
+    """A panel on a terminal, drawn over again and again; in a log, a line now and then."""
 
     def __init__(self, console: Console, live: Live | None) -> None:
         self._console = console
         self._live = live
         self._next_line = 0.0
+
+    def show(
+        self, panel: Callable[[], RenderableType], line: Callable[[], str], *, is_new: bool
+    ) -> None:
+        """Show the panel; in a log, the line if it is new or LOG_SECONDS have passed."""
+        now = time.monotonic()
+        if self._live is not None:
+            self._live.update(panel())
+        elif is_new or now >= self._next_line:
+            self._next_line = now + LOG_SECONDS
+            print_line(self._console, line())
+
+
+@contextmanager
+def open_panel(console: Console) -> Iterator[LivePanel]:
+    if not is_live(console):
+        yield LivePanel(console, None)
+        return
+    with Live(console=console, refresh_per_second=4) as live:
+        yield LivePanel(console, live)
+
+
+class Display:
+    """Shows progress; `show` is called as often as there is something to look at."""
+
+    def __init__(self, panel: LivePanel) -> None:
+        self._shown = panel
         self._last_counts: dict[str, int] = {}
 
     def show(self, progress: Progress) -> None:
-        """Show the progress; in a log, a line when trials changed state or LOG_SECONDS passed."""
-        if self._live is not None:
-            self._live.update(_panel(progress))
-            return
-        now = time.monotonic()
-        if progress.counts != self._last_counts or now >= self._next_line:
-            self._next_line = now + LOG_SECONDS
-            self._last_counts = progress.counts
-            line = f"[{duration_text(progress.elapsed)}] {progress_text(progress)}"
-            self._console.print(line, highlight=False, markup=False, soft_wrap=True)
+        """Show the progress; a log gets a line when trials have changed state."""
+        is_new, self._last_counts = progress.counts != self._last_counts, progress.counts
+        passed = duration_text(progress.elapsed)
+        self._shown.show(
+            lambda: _panel(progress), lambda: f"[{passed}] {progress_text(progress)}", is_new=is_new
+        )
 
 
 @contextmanager
 def open_display(console: Console) -> Iterator[Display]:
-    """Give a display that is live while the block runs, if the console can be."""
-    if not is_live(console):
-        yield Display(console, None)
-        return
-    with Live(console=console, refresh_per_second=4) as live:
-        yield Display(console, live)
+    with open_panel(console) as panel:
+        yield Display(panel)
 
 
 def _panel(progress: Progress) -> RenderableType:
@@ -202,14 +217,11 @@ def _best_text(view: StudyView) -> str:
 
 
 class Watcher:
-    """Shows a study again and again, as the console allows."""
-
     def __init__(self, console: Console, *, as_json: bool) -> None:
-        """Show on ``console``; as JSON, every look is a line for programs."""
         self._console = console
         self._as_json = as_json
         self._began = time.monotonic()
-        self._next_line = 0.0
+        self._log = LivePanel(console, None)
         self._last: tuple[Any, ...] = ()
 
     def show(self, view: StudyView, *, is_over: bool) -> None:
@@ -217,20 +229,16 @@ class Watcher:
         summary = status_summary(view)
         if self._as_json:
             print(json.dumps(summary), flush=True)
-        elif is_live(self._console):
+            return
+        if is_live(self._console):
             self._console.clear()
+        if is_live(self._console) or is_over:
             print_status(self._console, view, summary)
-        elif is_over:
-            print_status(self._console, view, summary)
-        else:
-            self._log(summary)
-
-    def _log(self, summary: Mapping[str, Any]) -> None:
-        now, standing = time.monotonic(), (summary["state"], summary["trials"], summary["message"])
-        if standing != self._last or now >= self._next_line:
-            self._last, self._next_line = standing, now + LOG_SECONDS
-            line = f"[{duration_text(now - self._began)}] {watch_text(summary)}"
-            self._console.print(line, highlight=False, markup=False, soft_wrap=True)
+            return
+        standing = summary["state"], summary["trials"], summary["message"]
+        is_new, self._last = standing != self._last, standing
+        passed = duration_text(time.monotonic() - self._began)
+        self._log.show(str, lambda: f"[{passed}] {watch_text(summary)}", is_new=is_new)
 
 
 def watch_text(summary: Mapping[str, Any]) -> str:
@@ -241,9 +249,66 @@ def watch_text(summary: Mapping[str, Any]) -> str:
         is_champion = population is not None and population["champion"] is not None
         word = "champion" if is_champion else "best"
         value = f"{word} {best['value']:.4f} (trial {best['trial']})"
-    parts = [
-        f"{summary['state']}: {trials_text(summary)}",
-        value,
-        *left_lines(summary),
-    ]
+    parts = [f"{summary['state']}: {trials_text(summary)}", value, *left_lines(summary)]
     return " | ".join([*parts, *filter(None, [summary["message"]])])
+
+
+class TrainingDisplay:
+    """Shows how far a trainer is; `show` is a population's watcher."""
+
+    def __init__(self, panel: LivePanel, num_steps: int) -> None:
+        self._shown = panel
+        self._num_steps = num_steps
+        self._began = time.monotonic()
+        self._metrics: Metrics = {}
+
+    def show(self, standing: "PopulationProgress") -> None:
+        """Show the standing; a log gets a line with each evaluation."""
+        measured = standing.measured.get(0)
+        if measured is not None:
+            self._metrics = measured
+        self._shown.show(
+            lambda: self._panel(standing), lambda: self._line(standing), is_new=measured is not None
+        )
+
+    def _line(self, standing: "PopulationProgress") -> str:
+        (step,), speed = standing.steps, standing.steps_per_second
+        passed, left = self._times(standing)
+        measured = metrics_text(standing.measured.get(0, {}))
+        return (
+            f"[{passed}] step {step:,} of {self._num_steps:,} | {speed:,.1f} steps/s | "
+            f"time left {left}{f' | {measured}' if measured else ''}"
+        )
+
+    def _panel(self, standing: "PopulationProgress") -> RenderableType:
+        (step,), speed = standing.steps, standing.steps_per_second
+        passed, left = self._times(standing)
+        return Group(
+            Text(f"step:   {step:,} of {self._num_steps:,}"),
+            Text(f"speed:  {speed:,.1f} steps/s"),
+            Text(f"time:   {passed} passed, {left} left"),
+            ProgressBar(total=self._num_steps, completed=step, width=60),
+            metrics_table({name: asdict(rho) for name, rho in self._metrics.items()}),
+        )
+
+    def _times(self, standing: "PopulationProgress") -> tuple[str, str]:
+        passed = duration_text(time.monotonic() - self._began)
+        (step,), speed = standing.steps, standing.steps_per_second
+        return passed, duration_text((self._num_steps - step) / speed) if speed else "unknown"
+
+
+@contextmanager
+def open_training_display(console: Console, num_steps: int) -> Iterator[TrainingDisplay]:
+    with open_panel(console) as panel:
+        yield TrainingDisplay(panel, num_steps)
+
+
+def metrics_text(metrics: "Metrics") -> str:
+    return ", ".join(f"{name} {value.value:.4f}" for name, value in metrics.items())
+
+
+def metrics_table(metrics: Mapping[str, Mapping[str, float]]) -> Table:
+    rows = (
+        (name, interval_text(value), f"{value['capped']:.1%}") for name, value in metrics.items()
+    )
+    return text_table(("metric", "value [95 %]", "unfinished"), rows)

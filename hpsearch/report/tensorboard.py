@@ -4,19 +4,12 @@ A run is written wholly whenever its trial has changed. The new event file appea
 readers to discard what the one before said; that one stays until the next, for a reader whose file
 vanishes may never look for another. Where a trial's job wrote event files itself
 (monitor.tensorboard), they are the run ``trial-N/training``, by a link.
-
-What of a trial TensorBoard draws: every number of its learning curve, by tag.
-
-The HParams tab of TensorBoard: which parameters are searched, and which a trial has.
-
-TensorBoard's own application, on a folder.
 """
 
 import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import redirect_stderr, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeGuard
 from uuid import uuid4
@@ -33,13 +26,9 @@ if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication
 
 
-@dataclass(frozen=True)
-class Point:
-    step: int
-    at: float
-    """seconds since the epoch"""
-    values: Mapping[str, float]
-    """by tag; TensorBoard groups what shares the text before the first slash"""
+Point = tuple[int, float, dict[str, float]]
+"""a step, when it was measured in seconds since the epoch, and what was measured, by tag;
+TensorBoard groups what shares the text before the first slash"""
 
 
 def points(trial: Trial, rows: Iterable[Mapping[str, Any]]) -> Iterator[Point]:
@@ -52,17 +41,12 @@ def points(trial: Trial, rows: Iterable[Mapping[str, Any]]) -> Iterator[Point]:
         at = row.get("at")
         values = dict(_numbers(row.get("metrics")))
         values |= {k: v for k, v in _mapping(row.get("entropies")).items() if _is_number(v)}
-        yield Point(row["step"], float(at) if _is_number(at) else trial.asked_at, values)
+        yield row["step"], float(at) if _is_number(at) else trial.asked_at, values
 
 
 def final_tag(metric: str) -> str:
     """Return the tag of what a trial came to, of which there is one value."""
     return f"final/{metric}"
-
-
-def final_values(trial: Trial) -> dict[str, float]:
-    """Return what a trial came to, by tag; empty if it has come to nothing."""
-    return {final_tag(name): measured["value"] for name, measured in trial.metrics.items()}
 
 
 def _numbers(metrics: Any) -> Iterator[tuple[str, float]]:
@@ -99,7 +83,6 @@ def experiment_summary(study: Study) -> Any:
 
 
 def start_summary(study: Study, trial: Trial) -> Any:
-    """Return the summary of a trial's parameters, those with which it ended."""
     from tensorboard.plugins.hparams import metadata
     from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData, SessionStartInfo
 
@@ -184,7 +167,8 @@ class Board:
         """
         try:
             if not self._has_begun:
-                self._replace(self._folder, lambda file: _write_experiment(file, view))
+                at, summary = view.state.started_at or 0.0, experiment_summary(view.study)
+                self._replace(self._folder, lambda file: file.write_summary(at, 0, summary))
                 self._has_begun = True
             return sum(self._refresh(view, trial) for trial in view.state.trials.values())
         except OSError as error:
@@ -220,19 +204,16 @@ class Board:
             path.unlink(missing_ok=True)
 
 
-def _write_experiment(file: EventFile, view: StudyView) -> None:
-    file.write_summary(view.state.started_at or 0.0, 0, experiment_summary(view.study))
-
-
 def _write_trial(file: EventFile, view: StudyView, trial: Trial, files: TrialDir) -> None:
     file.write_summary(trial.asked_at, 0, start_summary(view.study, trial))
     step, at = 0, trial.asked_at
     with suppress(CorruptError):  # no curve, where something else lies in its place
-        for point in points(trial, files.read_metrics()):
-            file.write(point.at, point.step, point.values)
-            step, at = max(step, point.step), point.at
+        for measured_step, at, values in points(trial, files.read_metrics()):
+            file.write(at, measured_step, values)
+            step = max(step, measured_step)
     if trial.told is not None:
-        file.write(at, max(step, trial.step), final_values(trial))
+        final = {final_tag(name): measured["value"] for name, measured in trial.metrics.items()}
+        file.write(at, max(step, trial.step), final)
         file.write_summary(at, max(step, trial.step), end_summary(trial, at))
 
 
@@ -253,8 +234,7 @@ def _link(link: Path, folder: Path) -> None:
         link.symlink_to(folder, target_is_directory=True)
 
 
-RELOAD_SECONDS = 5
-"""between two looks of TensorBoard at the folder"""
+RELOAD_SECONDS = 5  # between two looks of TensorBoard at the folder
 
 
 def application(folder: Path) -> "WSGIApplication":
@@ -264,16 +244,13 @@ def application(folder: Path) -> "WSGIApplication":
     taken: list[WSGIApplication] = []
 
     class Taken(program.TensorBoardServer):  # type: ignore[misc]
-        """Takes the application that TensorBoard would serve by itself."""
-
         def __init__(self, wsgi_app: Any, flags: Any) -> None:
             taken.append(wsgi_app)
 
         def serve_forever(self) -> None:
-            """Do nothing: our server answers."""
+            pass
 
         def get_url(self) -> str:
-            """Return nothing: the answer is not read."""
             return ""
 
     board = program.TensorBoard(plugins=default.get_plugins(), server_class=Taken)

@@ -1,7 +1,8 @@
-"""Summaries as text for people: tables by rich."""
+"""What a study has come to: as plain data, whose keys are published and stay, and as text."""
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from rich.console import Console
@@ -9,12 +10,118 @@ from rich.console import Console
 from hpsearch.cluster.detached import read_retry
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.files import last_lines
+from hpsearch.population.selection.operator_record import OperatorRecord
 from hpsearch.printable import interval_text
-from hpsearch.study.records import Trial
-from hpsearch.study.requests import DriverStart
+from hpsearch.study.records import Match, PopulationRecord, Trial
+from hpsearch.study.requests import DriverStart, read_note
 from hpsearch.study.state import StudyState
-from hpsearch.study.trial_list import setting_text
+from hpsearch.study.trial_list import setting_text, trial_state
 from hpsearch.study.view import INTERRUPTED, STARTING, StudyView
+from hpsearch.study.work import cost, time_left, waste
+from hpsearch.terminal import print_line
+
+
+def status_summary(view: StudyView) -> dict[str, Any]:
+    best = view.best()
+    so_far, note = cost(view), read_note(view.folder) if view.is_driven else None
+    retry = None if view.awaited is None else read_retry(view.folder)
+    live = view.state.live_jobs()
+    running = sum(job.began_at is not None for job in live)
+    ended = len(view.state.jobs) - len(live)
+    return {
+        "study": view.study.spec.name,
+        "state": view.status,
+        "message": view.state.message,
+        "trials": view.state.counts(),
+        "budget": view.study.spec.budget.trials,
+        "done": view.state.num_done,
+        "untrained": view.state.num_untrained,
+        "tried_again": view.state.num_retries,
+        "failures": dict(view.state.tally.failed),
+        "gpu_hours": {
+            "spent": so_far.gpu_hours_spent,
+            "left": so_far.gpu_hours_left,
+            "budget": view.study.spec.budget.gpu_hours,
+        },
+        "seconds_left": so_far.seconds_left,
+        "seconds_left_range": time_left(view, time.time()),
+        "jobs": {"queued": len(live) - running, "running": running, "ended": ended},
+        "waste": {kind: asdict(lost) for kind, lost in waste(view).items()},
+        "driver": None if note is None else asdict(note),
+        "driver_retry": None if retry is None else asdict(retry),
+        "best": None if best is None else trial_summary(view, best),
+        "population": population_summary(view),
+        "folder": str(view.folder.root),
+    }
+
+
+def population_summary(view: StudyView) -> dict[str, Any] | None:
+    """Return how the members of a population stand; None for a search.
+
+    Strengths are mean logarithms of rho over the opponents of the last match that was judged.
+    """
+    options, record = view.study.spec.population, view.state.population
+    if options is None:
+        return None
+    last = record.matches[record.num_judged] if record.num_judged else None
+    return {
+        "members": options.members,
+        "matches": record.num_judged,
+        "match": None if record.match is None else record.match.number,
+        "champion": None if last is None else last.champion,
+        "standings": [] if last is None else _standings(last),
+        "game": None if last is None else last.game,
+        "answers": [] if last is None else _answers(record, last),
+        "operators": _operators(view),
+    }
+
+
+def _answers(record: PopulationRecord, last: Match) -> list[dict[str, Any]]:
+    """Return how a champion fared against opponents trained for it alone.
+
+    The last champion, or where that is not known yet, the latest that is known.
+    """
+    latest = next(reversed(record.answers.values()), [])
+    return latest if last.champion is None else record.answers.get(last.champion, latest)
+
+
+def _operators(view: StudyView) -> dict[str, dict[str, int]]:
+    made, judged = view.state.tally.children, view.state.population.operators
+    operators = {}
+    for name in sorted(made.keys() | judged.keys()):
+        record = judged.get(name, OperatorRecord(0, 0))
+        tried, adopted = int(record.tried), int(record.accepted)
+        operators[name] = {"made": made[name], "tried": tried, "adopted": adopted}
+    return operators
+
+
+def _standings(match: Match) -> list[dict[str, Any]]:
+    """Return the members of a judged match, the strongest first."""
+    standings = []
+    for member, trial in sorted(match.members.items(), key=lambda item: -match.strengths[item[1]]):
+        low, high = match.intervals[trial]
+        strength = {"strength": match.strengths[trial], "low": low, "high": high}
+        standings.append({"member": member, "trial": trial, **strength})
+    return standings
+
+
+def trial_summary(view: StudyView, trial: Trial) -> dict[str, Any]:
+    """Return trial, state, value, metrics, params, the complete config, and the failure if any."""
+    return {
+        "trial": trial.number,
+        "state": trial_state(trial),
+        "value": trial.value,
+        "metrics": trial.metrics,
+        "params": view.study.space.decode(trial.last_params),
+        "attempts": trial.attempts,
+        "failure": trial.failure,
+        "message": trial.message,
+        "losses": [asdict(loss) for loss in trial.losses],
+        "retry_of": trial.retry_of,
+        "origin": None if trial.origin is None else asdict(trial.origin),
+        "config": view.config(trial),
+    }
+
 
 STATES = ("finished", "running", "waiting", "pruned", "failed")
 
@@ -22,8 +129,7 @@ STATES = ("finished", "running", "waiting", "pruned", "failed")
 def counts_text(counts: Mapping[str, int], untrained: int = 0, tried_again: int = 0) -> str:
     """Return the number of trials by state, those of which there are some.
 
-    Two kinds are no trials of the budget, so they are named apart: children of a closing, and
-    failed trials that another trial has tried again.
+    Children of a closing, and failed trials that were tried again, are no trials of the budget.
     """
     left = {**counts, "failed": counts["failed"] - tried_again}
     parts = [f"{left[state]} {state}" for state in STATES if left[state]]
@@ -33,7 +139,6 @@ def counts_text(counts: Mapping[str, int], untrained: int = 0, tried_again: int 
 
 
 def standing_text(state: StudyState) -> str:
-    """Return the number of a study's trials by state; see `counts_text`."""
     return counts_text(state.counts(), state.num_untrained, state.num_retries)
 
 
@@ -56,16 +161,15 @@ def print_status(console: Console, view: StudyView, summary: Mapping[str, Any]) 
         *(last_words(view) if summary["state"] == INTERRUPTED else ()),
     ]
     for line in lines:
-        console.print(line, highlight=False, markup=False, soft_wrap=True)
+        print_line(console, line)
     for line in failures_lines(view):
-        console.print(line, style="red", highlight=False, markup=False, soft_wrap=True)
+        print_line(console, line, style="red")
     best = view.best()
     if best is not None:
         print_best(console, view, best)
 
 
 def population_lines(population: Mapping[str, Any] | None) -> list[str]:
-    """Return how the members of a population stand, the strongest first."""
     if population is None:
         return []
     playing = "" if population["match"] is None else f", match {population['match']} is played"
@@ -79,18 +183,14 @@ def population_lines(population: Mapping[str, Any] | None) -> list[str]:
         )
         lines.append(f"members by strength: {', '.join(strengths)}")
     lines += game_lines(population["game"], str(population["champion"]))
-    lines += [
-        f"the {answer['role']} of {_rank(answer['trial'], population)}, against an opponent "
-        f"trained for it alone: rho {interval_text(answer)}"
-        for answer in population["answers"]
-    ]
+    for answer in population["answers"]:
+        when = "the champion" if answer["trial"] == population["champion"] else "a champion before"
+        lines.append(
+            f"the {answer['role']} of trial {answer['trial']}, {when}, against an opponent "
+            f"trained for it alone: rho {interval_text(answer)}"
+        )
     lines += [operator_line(name, record) for name, record in population["operators"].items()]
     return lines
-
-
-def _rank(trial: int, population: Mapping[str, Any]) -> str:
-    when = "the champion" if trial == population["champion"] else "a champion before"
-    return f"trial {trial}, {when}"
 
 
 def operator_line(name: str, record: Mapping[str, int]) -> str:
@@ -101,36 +201,28 @@ def operator_line(name: str, record: Mapping[str, int]) -> str:
 
 
 def game_lines(game: Mapping[str, Any] | None, champion: str) -> list[str]:
-    """Return what the last match says of the whole: value, equilibrium, gaps, cycles."""
     if game is None:
         return []
-    played = (
-        f"{side} {', '.join(f'{name} {share:.0%}' for name, share in _likeliest(game[side]))}"
-        for side in ("hosts", "agents")
-    )
+    played = []
+    for side in ("hosts", "agents"):
+        likeliest = sorted(game[side].items(), key=lambda item: -item[1])
+        played.append(f"{side} {', '.join(f'{name} {share:.0%}' for name, share in likeliest)}")
     lines = [f"the match's equilibrium: rho {game['value']:.4f}, played by {'; '.join(played)}"]
     gaps = [
         f"its {role} {gap[champion]:.4f}" for role, gap in game["gaps"].items() if champion in gap
     ]
     lines.append(f"a best answer in the match takes from the champion, in rho: {', '.join(gaps)}")
     share = f"{game['cyclic_share']:.0%} of the differences are cyclic"
-    rounds = [" beats ".join(_round(cycle)) for cycle in game["cycles"]]
+    rounds = []
+    for cycle in game["cycles"]:
+        pairs = reversed(list(zip(cycle["agents"], cycle["hosts"], strict=True)))
+        names = [name for agent, host in pairs for name in (f"agent {agent}", f"host {host}")]
+        rounds.append(" beats ".join([*names, names[0]]))
     lines.append(f"{share}{': ' if rounds else ''}{'; '.join(rounds)}")
     return lines
 
 
-def _likeliest(shares: Mapping[str, float]) -> list[tuple[str, float]]:
-    return sorted(shares.items(), key=lambda item: -item[1])
-
-
-def _round(cycle: Mapping[str, Any]) -> list[str]:
-    pairs = list(zip(cycle["agents"], cycle["hosts"], strict=True))
-    names = [name for agent, host in reversed(pairs) for name in (f"agent {agent}", f"host {host}")]
-    return [*names, names[0]]
-
-
 def cost_lines(summary: Mapping[str, Any]) -> list[str]:
-    """Return what runs and what it costs, as far as there is something to say."""
     jobs, hours = summary["jobs"], summary["gpu_hours"]
     lines = []
     if jobs["running"] or jobs["queued"]:
@@ -152,7 +244,6 @@ def left_lines(summary: Mapping[str, Any]) -> list[str]:
 
 
 def waste_lines(waste: Mapping[str, Mapping[str, float]]) -> list[str]:
-    """Return what was lost with the attempts that did not finish, a line a kind."""
     return [
         f"{kind}: {lost['attempts']} attempts, {duration_text(3600 * lost['hours'])} of training "
         f"({lost['gpu_hours']:.2f} GPU-hours) lost with them"
@@ -161,7 +252,6 @@ def waste_lines(waste: Mapping[str, Mapping[str, float]]) -> list[str]:
 
 
 def awaited_lines(view: StudyView) -> list[str]:
-    """Return which driver was started and does not hold the study, and why it does not."""
     if view.awaited is None:
         return []
     job = view.awaited.slurm_job
@@ -170,7 +260,6 @@ def awaited_lines(view: StudyView) -> list[str]:
 
 
 def awaited_text(folder: StudyDir, start: DriverStart) -> str:
-    """Return which driver was started, and if it tries again, since when and why."""
     retry = read_retry(folder)
     if retry is None:
         return f"{start.who}, started {duration_text(time.time() - start.at)} ago"
@@ -183,7 +272,6 @@ def clock_text(at: float) -> str:
 
 
 def driver_lines(driver: Mapping[str, Any] | None) -> list[str]:
-    """Return where the driver is, and how it gets on with the scheduler."""
     if driver is None:
         return []
     what = f"SLURM job {driver['slurm_job']}" if driver["slurm_job"] else f"process {driver['pid']}"
@@ -205,7 +293,6 @@ def last_words(view: StudyView) -> list[str]:
 
 
 def failures_lines(view: StudyView) -> list[str]:
-    """Return why trials failed: the last of them one by one, and how many more there are."""
     shown, num_failed = view.state.tally.newest_failed, view.state.tally.failed.total()
     lines = [line for number in sorted(shown) for line in failure_lines(view.state.trials[number])]
     if num_failed > len(shown):
@@ -215,7 +302,6 @@ def failures_lines(view: StudyView) -> list[str]:
 
 
 def failure_lines(trial: Trial) -> list[str]:
-    """Return why a trial failed, and the last lines that its job printed."""
     again = trial.losses[-1].log if trial.losses else ()
     return [
         f"trial {trial.number} failed ({trial.failure}): {trial.message}",

@@ -11,18 +11,15 @@ from hpsearch.analysis import standings as module
 from hpsearch.analysis.standings import (
     CELL_SAMPLES,
     COLUMNS,
+    MAX_NUMBERED,
     NUM_CYCLES,
     RANK_NOISE,
     RATING_SAMPLES,
     RIDGE,
-    csv_text,
-    standings,
-)
-from hpsearch.analysis.standings_text import (
-    MAX_NUMBERED,
-    WIDTH,
     columns_that_fit,
+    csv_text,
     print_standings,
+    standings,
     write_matrix,
 )
 from hpsearch.game.random import derive_key
@@ -32,6 +29,7 @@ from hpsearch.population.ratings.bradley_terry import bradley_terry, wins_by_spe
 from hpsearch.population.ratings.cycles import cyclic_share_beyond_noise, swap_cycles
 from hpsearch.population.ratings.nash import nash_averaging, nash_conv
 from hpsearch.population.statistics import interval, resampled_rho, rho_errors
+from hpsearch.terminal import WIDTH
 
 SEED, CAP = 3, 100
 

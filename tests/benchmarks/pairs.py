@@ -25,7 +25,7 @@ import rows
 import torch
 
 from hpsearch import yaml_file
-from hpsearch.analysis.round_robin import HowToPlay, find_players, play_round_robin
+from hpsearch.analysis.players import HowToPlay, find_players, play_round_robin
 from hpsearch.cluster.machine import num_cores
 from hpsearch.population.statistics import Floats, interval, resampled_rho
 from hpsearch.study.records import COMPLETE

@@ -21,8 +21,7 @@ from hpsearch.report.page.charts import words
 from hpsearch.report.page.curves import check_comparable, over_seeds
 from hpsearch.report.page.hours import MAX_LOGS, moment, states_chart, timeline_chart
 from hpsearch.report.page.html import code, figure, paragraph, table
-from hpsearch.report.page.learning import MeasuredCurve, read_curve
-from hpsearch.report.page.material import gather
+from hpsearch.report.page.material import MeasuredCurve, gather, read_curve
 from hpsearch.report.page.page import SMALLER, page_text, plotly_js
 from hpsearch.report.page.parameters import height, log_ticks, shared_out
 from hpsearch.report.page.search import best_so_far

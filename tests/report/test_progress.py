@@ -11,8 +11,7 @@ from views import METRIC
 from hpsearch.cluster.records import JobHeartbeat, MemberHeartbeat
 from hpsearch.report import progress as module
 from hpsearch.report.progress import Meter, Progress, open_display, progress_text, speed_texts
-from hpsearch.report.summary import status_summary
-from hpsearch.report.text import cost_lines, duration_text, time_left_text
+from hpsearch.report.text import cost_lines, duration_text, status_summary, time_left_text
 from hpsearch.study.work import Pacer
 
 NOTHING = dict.fromkeys(("finished", "running", "waiting", "pruned", "failed"), 0)

@@ -9,13 +9,14 @@ from views import METRIC, rho
 from hpsearch.errors import HpsearchError
 from hpsearch.export.text import print_rows
 from hpsearch.printable import interval_text
-from hpsearch.report.summary import status_summary, trial_summary
 from hpsearch.report.text import (
     counts_text,
     operator_line,
     print_status,
     setting_text,
     standing_text,
+    status_summary,
+    trial_summary,
 )
 from hpsearch.study.events import DriverLog, Event, NewEvent, line
 from hpsearch.study.records import FAIL

@@ -10,7 +10,7 @@ from drives import drive, new_study
 from fakes import FakeExecutor, Fault
 
 from hpsearch import yaml_file
-from hpsearch.analysis import retraining
+from hpsearch.analysis import held_out
 from hpsearch.analysis.candidates import all_candidates
 from hpsearch.cli import main
 from hpsearch.cluster.study_dir import StudyDir
@@ -32,7 +32,7 @@ class Place:
         monkeypatch.setattr(driving, "poll_seconds", lambda study: 0.0)
         self.jobs()
         self.measured: list[tuple[int, int]] = []
-        monkeypatch.setattr(retraining, "held_out_values", self._values)
+        monkeypatch.setattr(held_out, "held_out_values", self._values)
 
     def search(self, trials=6, executor=None, **changes):
         study = new_study(
@@ -105,7 +105,7 @@ def test_what_best_responses_take_stands_beside(place, monkeypatch):
         asked.append((trial.number, num_games, steps))
         return {"exploitability/host": 0.01 * trial.number}
 
-    monkeypatch.setattr(retraining, "exploited_values", exploited)
+    monkeypatch.setattr(held_out, "exploited_values", exploited)
     place.search()
     said = place.confirm("--top", 2, "--seeds", 2, "--games", 77, "--best-response", 30)
     assert asked == [(number, 77, 30) for number in range(4)]

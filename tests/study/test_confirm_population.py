@@ -11,7 +11,7 @@ from fakes import FakeExecutor
 from test_population_study import population_study, teaching
 
 from hpsearch.analysis.compare import SPLIT
-from hpsearch.analysis.rematch import rematch
+from hpsearch.analysis.held_out import rematch
 from hpsearch.cli import main
 from hpsearch.errors import HpsearchError
 from hpsearch.population.crossplay import banks, crossplay, scripted_groups

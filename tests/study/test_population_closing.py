@@ -25,7 +25,7 @@ from test_population_ends import check_judged, matches, reread
 from test_population_study import POPULATION, champions, origins, population_study, skill, teaching
 from test_requests import request
 
-from hpsearch.report.summary import status_summary
+from hpsearch.report.text import status_summary
 from hpsearch.study.spec import NOT_PART_OF_THE_SEARCH, spec_hash, spec_json
 from hpsearch.study.state import CANCELLED, FINISHED, PAUSED, RUNNING, STOPPED
 from hpsearch.study.view import open_view

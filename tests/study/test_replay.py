@@ -20,7 +20,7 @@ from test_population_study import POPULATION, origins, population_study, teachin
 
 from hpsearch import yaml_file
 from hpsearch.analysis import replay as report
-from hpsearch.analysis.rematch import Meeting
+from hpsearch.analysis.held_out import Meeting
 from hpsearch.analysis.replay import expected_of
 from hpsearch.cli import main
 from hpsearch.commands import driving

@@ -1,5 +1,9 @@
-"""The question and the answer: the best configuration, how strong it is, what confirms it."""
+"""Question and answer: the best configuration, how strong its players are, what confirms it.
 
+And beyond rho: the published match, exact worst cases on the ADE singularities, blow-up trees.
+"""
+
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -16,15 +20,15 @@ from hpsearch.study.records import Trial
 from hpsearch.study.trial_list import setting_text
 from hpsearch.study.view import StudyView
 from hpsearch.trainers.metrics import MODES, PANELS, panel_name
-from hpsearch.trainers.published import RHOS
+from hpsearch.trainers.published import ADE, MATCHES, RHOS
 
 if TYPE_CHECKING:
     from hpsearch.analysis.examination import PlayerReport, RoleReport
     from hpsearch.trainers.rho import Rho
+    from hpsearch.trainers.yardstick import Yardstick
 
 
-PANEL: Final = "panel"
-"""column of the geometric mean over all opponents"""
+PANEL: Final = "panel"  # column of the geometric mean over all opponents
 TITLES: Final = {"rho": "greedy", "rho_sampled": "sampled"}
 PUBLISHED_GAME: Final = {"dimension": 3, "max_value": 20, "evaluation.max_steps": 100}
 """in which rho was published"""
@@ -35,15 +39,10 @@ PlayerRhos = tuple[str, Mapping[str, Mapping[str, float]]]
 
 @dataclass(frozen=True)
 class Comparison:
-    """Players of one role against the same opponents."""
-
     role: str
-    opponents: tuple[str, ...]
-    """columns"""
-    rows: tuple[PlayerRhos, ...]
-    """the best trial's first"""
-    source: str
-    """how the numbers came about, a sentence"""
+    opponents: tuple[str, ...]  # columns
+    rows: tuple[PlayerRhos, ...]  # the best trial's first
+    source: str  # how the numbers came about, a sentence
 
 
 def comparisons(material: Material) -> tuple[Comparison, ...]:
@@ -88,7 +87,6 @@ def _by_opponent(
 
 
 def _searched(best: Trial, published: list[PlayerRhos]) -> Iterator[Comparison]:
-    """Yield what the search itself measured of the best trial."""
     for role in PANELS:
         measured: dict[str, dict[str, Mapping[str, float]]] = {mode: {} for mode in MODES}
         for name, rho in best.metrics.items():
@@ -120,7 +118,6 @@ def _mode_and_column(metric: str) -> tuple[str, str]:
 
 
 def _published(view: StudyView, best: Trial) -> Iterator[PlayerRhos]:
-    """Yield the hosts whose rho was published for the games of the trial."""
     config: dict[str, Any] = view.config(best)
     if any(value_at(config, path) != wanted for path, wanted in PUBLISHED_GAME.items()):
         return
@@ -201,7 +198,6 @@ def _verdict(material: Material, best: Trial) -> Iterator[str]:
 
 
 def comparison_chart(comparison: Comparison) -> Chart:
-    """Return rho from left to right, a line a player, a symbol an opponent."""
     data = []
     for place, opponent in enumerate(comparison.opponents):
         known = {player: rhos[opponent] for player, rhos in comparison.rows if opponent in rhos}
@@ -223,7 +219,6 @@ ENDS: Final = ("low", "high")
 
 
 def _rho_text(rho: Mapping[str, float] | None) -> str:
-    """Return a value with its interval, if it has one; nothing for None."""
     if rho is None:
         return ""
     return interval_text(rho) if "low" in rho else f"{rho['value']:.3f}"
@@ -284,3 +279,88 @@ def confirmation_chart(entries: Sequence[Mapping[str, Any]], metric: str) -> Cha
 
 def _names(entries: Sequence[Mapping[str, Any]]) -> list[str]:
     return [f"trial {entry['trial']}" for entry in entries]
+
+
+STARTS_TEXT: Final = (
+    "A1 to E8 name the simple singularities of surfaces; the points of a start are the exponents "
+    "of its equation, of E6 those of x^2 + y^3 + z^4."
+)
+
+
+def yardstick_section(material: Material) -> Iterator[Html]:
+    if isinstance(material.measured, str) or material.best is None:
+        return  # the answer says why
+    # Imported here: they load torch, which is loaded where something was measured.
+    from hpsearch.analysis.evaluation_text import exploitability_line
+    from hpsearch.report.page.players import trees_html
+
+    report, trees = material.measured.report, material.measured.trees
+    name, worst = f"trial {material.best.number}", {}
+    for role in report.roles:
+        yield html.heading(f"The published match, as {role.role}")
+        yield from _match(report, role, name)
+        yield html.heading(f"Worst cases, as {role.role}")
+        if isinstance(role.yardstick, str):
+            yield html.missing(f"None: {role.yardstick}.")
+        else:
+            yield from _worst_cases(role.yardstick, name)
+            if role.role == "host":
+                worst = {start.name: start.player for start in role.yardstick.ade}
+        if role.exploitability is not None:
+            yield html.heading(f"What a best response takes, as {role.role}")
+            yield html.paragraph(f"{exploitability_line(role.role, role.exploitability)}.")
+    yield html.heading("Blow-up trees of the host beside best play")
+    yield html.missing(f"None: {trees}.") if isinstance(trees, str) else trees_html(trees, worst)
+
+
+def _match(report: "PlayerReport", role: "RoleReport", name: str) -> Iterator[Html]:
+    if isinstance(role.matches, str):
+        yield html.missing(f"None: {role.matches}.")
+        return
+    yield html.paragraph(
+        f"Games begun in {report.match_moves:,} moves of one game after another; a strong host "
+        "begins many, a strong agent lets it begin few."
+    )
+    opponents = tuple(role.matches)
+    own = [f"{match.mean:.1f} ± {match.deviation:.1f}" for match in role.matches.values()]
+    if role.role == "agent":
+        yield html.table(("player", *opponents), [(name, *own)], strong=0)
+        return
+    figures: dict[str, dict[str, str]] = {}
+    for pair in MATCHES:
+        counted = "-" if pair.rerun is None else pair.rerun
+        figures.setdefault(pair.host, {})[pair.agent] = f"{pair.published} | {counted}"
+    rows = [(host, *(by.get(agent, "") for agent in opponents)) for host, by in figures.items()]
+    yield html.table(("player", *opponents), [(name, *own), *rows], strong=0)
+    yield Html('<p class="about">Of others: published | counted again with the published code.</p>')
+
+
+def _worst_cases(yardstick: "Yardstick", name: str) -> Iterator[Html]:
+    # Imported here: it loads torch, which is loaded where something was measured.
+    from hpsearch.trainers.yardstick import REFERENCES
+
+    is_host = yardstick.role == "host"
+    what = "that it needs when the agent delays best" if is_host else "that the best host needs"
+    yield html.paragraph(f"Moves {what}; best play is exact, found by search. {STARTS_TEXT}")
+    published = {case.name: case.best_model for case in ADE}
+    others = [("best published model", *(_moves(published[s.name]) for s in yardstick.ade))]
+    rows = [
+        (name, *(_moves(start.player) for start in yardstick.ade)),
+        ("best play", *(_moves(start.exact) for start in yardstick.ade)),
+        (REFERENCES[yardstick.role], *(_moves(start.reference) for start in yardstick.ade)),
+        *(others if is_host else []),
+    ]
+    yield html.table(("player", *(start.name for start in yardstick.ade)), rows, strong=0)
+    random = yardstick.random
+    if math.isfinite(random.regret):
+        yield html.paragraph(
+            f"From {random.starts} random starts with 5 points best play takes {random.exact:.2f} "
+            f"moves, this player {random.player:.2f} where its games end; {random.unbounded:.1%} "
+            "of them need not end."
+        )
+
+
+def _moves(moves: float | None) -> str:
+    if moves is None:
+        return "-"
+    return "no end" if math.isinf(moves) else f"{moves:.0f}"

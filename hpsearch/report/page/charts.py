@@ -18,14 +18,11 @@ DASHES: Final = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 """so that nothing is told by colour alone"""
 QUIET: Final = "rgba(128,128,128,0.45)"
 GRID: Final = "rgba(128,128,128,0.25)"
-SCALE: Final = "Cividis"
-"""from dark to bright, told apart also without red or green and in grey"""
+SCALE: Final = "Cividis"  # from dark to bright, told apart also without red or green and in grey
 OVER: Final = {"fillmode": "overlay", "fgcolor": "rgba(255,255,255,0.8)", "size": 6}
 """how a pattern lies on its colour"""
-MAX_TICKS: Final = 20
-"""matches up to which each has a tick"""
-MANY: Final = 200
-"""lines of one chart from which on they are drawn thinner"""
+MAX_TICKS: Final = 20  # matches up to which each has a tick
+MANY: Final = 200  # lines of one chart from which on they are drawn thinner
 
 
 def chart(data: Sequence[Trace], layout: Mapping[str, Any]) -> Chart:
@@ -45,7 +42,6 @@ def chart(data: Sequence[Trace], layout: Mapping[str, Any]) -> Chart:
 
 
 def axis(title: str, more: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an axis; ``more`` are further keys of it."""
     return {
         "title": {"text": title, "standoff": 6},
         "automargin": True,
@@ -57,7 +53,6 @@ def axis(title: str, more: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def axes(x: str, y: str) -> dict[str, Any]:
-    """Return the layout of plain axes with these titles."""
     return {"xaxis": axis(x, {}), "yaxis": axis(y, {})}
 
 
@@ -69,7 +64,6 @@ def category_axis(names: Sequence[str]) -> dict[str, Any]:
 def scatter(
     mode: str, name: str, x: Iterable[Any], y: Iterable[Any], more: Mapping[str, Any]
 ) -> Trace:
-    """Return a trace of points, of lines or of both; ``more`` are further keys of it."""
     return {"type": "scatter", "mode": mode, "name": name, "x": list(x), "y": list(y), **more}
 
 
@@ -80,10 +74,7 @@ def trial_points(
     return scatter("markers", name, numbers(trials), y, trial_texts(trials) | {"marker": marker})
 
 
-def flat_bars(
-    name: str | None, x: Iterable[float], y: Iterable[str], more: Mapping[str, Any]
-) -> Trace:
-    """Return bars from left to right; ``more`` are further keys of the trace."""
+def flat_bars(name: str, x: Iterable[float], y: Iterable[str], more: Mapping[str, Any]) -> Trace:
     return {"type": "bar", "orientation": "h", "name": name, "x": list(x), "y": list(y), **more}
 
 

@@ -11,8 +11,7 @@ from hpsearch.printable import interval_text
 from hpsearch.report.page import charts, html
 from hpsearch.report.page.charts import Chart, Trace
 from hpsearch.report.page.html import Html
-from hpsearch.report.page.learning import MeasuredCurve, read_learning
-from hpsearch.report.page.material import Material
+from hpsearch.report.page.material import Material, MeasuredCurve, read_learning
 from hpsearch.report.page.search import best_so_far
 from hpsearch.report.progress import seconds_at_work
 from hpsearch.report.text import duration_text
@@ -24,7 +23,6 @@ MAX_OTHERS: Final = 1000
 
 
 def learning_section(material: Material) -> Iterator[Html]:
-    """Yield the curves; nothing where nothing was measured while it trained."""
     view, learning = material.view, material.learning
     metric = view.study.spec.objectives[0].metric
     if learning.best or any(trial.reported for trial in view.state.trials.values()):
@@ -51,7 +49,6 @@ def _caption(material: Material, metric: str) -> str:
 
 
 def curves_chart(view: StudyView, best: Sequence[MeasuredCurve]) -> Chart:
-    """Return the best curves with bands, and all others as one quiet trace."""
     shown = {curve.trial for curve in best}
     others = [
         sorted(trial.reported.items())
@@ -98,11 +95,7 @@ def over_seeds(
 
 
 def check_comparable(view: StudyView, other: StudyView) -> None:
-    """Refuse studies whose first objectives differ.
-
-    Raises:
-        UsageError: if they do.
-    """
+    """Refuse studies whose first objectives differ; raises UsageError if they do."""
     studies = [view.study.spec, other.study.spec]
     goals = [spec.objectives[0] for spec in studies]
     if goals[0] != goals[1]:
@@ -127,7 +120,9 @@ def overlay_section(material: Material) -> Iterator[Html]:
     yield html.table(header, map(_row, views))
     caption = f"The best {metric} so far, by finished trial."
     yield html.figure(best_chart(views), "overlay-best", caption)
-    best = [(view, curve) for view in views for curve in _best_curve(view)]
+    # Of the best trial, or where there is descent of the line to the strongest member.
+    learned = [read_learning(v, v.best(), "not drawn here", lineage_or_why(v)) for v in views]
+    best = [(view, of.best[0]) for view, of in zip(views, learned, strict=True) if of.best]
     data: list[Trace] = []
     for place, (view, curve) in enumerate(best):
         data += _with_band(f"{view.study.spec.name}, trial {curve.trial}", curve, place)
@@ -150,11 +145,6 @@ def _row(view: StudyView) -> tuple[str, ...]:
         f"{cost(view).gpu_hours_spent:.2f}",
         duration_text(seconds_at_work(view, time.time())),
     )
-
-
-def _best_curve(view: StudyView) -> tuple[MeasuredCurve, ...]:
-    """Return the curve of the best trial, or of the line to the strongest member, if there is."""
-    return read_learning(view, view.best(), "not drawn here", lineage_or_why(view)).best[:1]
 
 
 def best_chart(views: Sequence[StudyView]) -> Chart:

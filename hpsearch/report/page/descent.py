@@ -4,34 +4,22 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from hpsearch.analysis.candidates import Played
-from hpsearch.analysis.lineage import (
-    Ancestry,
-    Relative,
-    changed_names,
-    changes_text,
-    operator_text,
-    strength_text,
-)
+from hpsearch.analysis.lineage import Ancestry, Relative, made_texts, operator_text, strength_text
 from hpsearch.analysis.pictures import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILLION
 from hpsearch.report.page import charts, html
 from hpsearch.report.page.charts import Chart, Trace
 from hpsearch.report.page.html import Html
 from hpsearch.report.page.material import Material
-from hpsearch.report.summary import population_summary
-from hpsearch.report.text import population_lines
+from hpsearch.report.text import population_lines, population_summary
 
-MAX_NUMBERED: Final = 16
-"""players of a side up to which the cells of the matrix hold numbers"""
-COLUMN: Final = 30
-"""pixels of a generation, or of a cell with a number"""
-MIN_CELL: Final = 12
-"""pixels of a cell without one"""
+MAX_NUMBERED: Final = 16  # players of a side up to which the cells of the matrix hold numbers
+COLUMN: Final = 30  # pixels of a generation, or of a cell with a number
+MIN_CELL: Final = 12  # pixels of a cell without one
 OPERATORS: Final = (BLUE, GREEN, PURPLE, ORANGE, SKY)
 """colours of children, all but the one of the champion's line"""
 
 
 def population_section(material: Material) -> Iterator[Html]:
-    """Yield ancestry and last match of a population; nothing for a search."""
     if material.view.study.spec.population is None:
         return
     for line in population_lines(population_summary(material.view)):
@@ -68,16 +56,9 @@ def _line(descent: Ancestry) -> Iterator[Html]:
     line = descent.champions_line()
     if not line:
         return
-    names = changed_names(line)
     rows = (
-        (
-            str(relative.trial),
-            str(relative.generation),
-            operator_text(relative),
-            strength_text(relative),
-            changes_text(relative.changes, names),
-        )
-        for relative in line
+        (str(relative.trial), str(relative.generation), *made)
+        for relative, made in zip(line, made_texts(line), strict=True)
     )
     header = ("trial", "matches before", "made by", "strength", "changes")
     yield html.folded("The champion's line", html.table(header, rows))
@@ -100,7 +81,6 @@ def descent_chart(descent: Ancestry, relatives: Sequence[Relative]) -> Chart:
 
 
 def _edges(descent: Ancestry, relatives: Sequence[Relative]) -> Iterator[Trace]:
-    """Yield the lines from parents to children, one trace for each way in which they are made."""
     groups: dict[tuple[str, bool], list[list[tuple[int, int]]]] = {}
     for relative, parent, position in descent.edges(relatives):
         name = relative.operator if relative.is_child else "goes on"

@@ -36,17 +36,13 @@ LOOKS: Final = {
     FAILED: (VERMILLION, "\\"),
 }
 """colour and pattern of what jobs do"""
-MAX_TICKS: Final = 10
-"""jobs up to which each has a tick"""
-MAX_BARS: Final = 150
-"""jobs that are drawn each by itself"""
-MAX_LOGS: Final = 10
-"""failed trials of which the last words are shown"""
+MAX_TICKS: Final = 10  # jobs up to which each has a tick
+MAX_BARS: Final = 150  # jobs that are drawn each by itself
+MAX_LOGS: Final = 10  # failed trials of which the last words are shown
 NOTHING_LOST: Final = Waste(0, 0.0, 0.0)
 
 
 def hours_section(material: Material) -> Iterator[Html]:
-    """Yield jobs and hours; nothing before the first job."""
     view = material.view
     job_spans = spans(view, known_until(view))
     if not job_spans:
@@ -85,7 +81,6 @@ def _rows(job_spans: Sequence[Span]) -> Iterator[tuple[str, ...]]:
 
 
 def states_chart(job_spans: Sequence[Span]) -> Chart:
-    """Return the number of jobs of each kind over time, one on the other."""
     times, counts = counts_over_time(job_spans)
     moments = list(map(moment, times))
     data = []
@@ -104,10 +99,13 @@ def states_chart(job_spans: Sequence[Span]) -> Chart:
 
 
 def timeline_chart(job_spans: Sequence[Span]) -> Chart:
-    """Return a line a job, from its announcement to its end."""
     data: list[Trace] = []
     for kind, (colour, shape) in LOOKS.items():
-        drawn = [span for span in job_spans if span.kind == kind and span.end > span.begin]
+        drawn = [
+            span
+            for span in job_spans
+            if span.kind == kind and (kind != WAITED or span.end > span.begin)
+        ]
         if drawn:
             look = {
                 "base": [moment(span.begin) for span in drawn],
@@ -140,24 +138,18 @@ def _failures(view: StudyView, elsewhere: str) -> Iterator[Html]:
         return
     yield html.heading("What failed, and what was lost with it")
     if lost:
-        yield html.figure(
-            lost_chart({kind: loss.hours for kind, loss in lost.items()}),
-            "lost",
-            "Hours of training, of all trials together, that were lost by kind of failure.",
-        )
+        kinds = sorted(lost, key=lambda kind: lost[kind].hours)
+        hours = [lost[kind].hours for kind in kinds]
+        bars = charts.flat_bars("hours lost", hours, kinds, {"marker": {"color": PURPLE}})
+        layout = {"height": 110 + 28 * len(kinds), **charts.axes("hours", "")}
+        caption = "Hours of training, of all trials together, that were lost by kind of failure."
+        yield html.figure(charts.chart([bars], layout), "lost", caption)
     ends = Counter(trial.failure or "unknown" for trial in failed)
     rows = []
     for kind in sorted({*ends, *lost}):
         loss = lost.get(kind, NOTHING_LOST)
-        rows.append(
-            (
-                kind,
-                str(ends[kind]),
-                str(loss.attempts),
-                f"{loss.hours:.2f}",
-                f"{loss.gpu_hours:.2f}",
-            )
-        )
+        cells = f"{loss.hours:.2f}", f"{loss.gpu_hours:.2f}"
+        rows.append((kind, str(ends[kind]), str(loss.attempts), *cells))
     header = ("kind", "trials that failed", "attempts lost", "hours lost", "GPU-hours lost")
     yield html.table(header, rows)
     for trial in failed[:MAX_LOGS]:
@@ -167,11 +159,3 @@ def _failures(view: StudyView, elsewhere: str) -> Iterator[Html]:
     if len(failed) > MAX_LOGS:
         status = f"hpsearch status {view.study.spec.name}{elsewhere}"
         yield html.missing(f"{len(failed) - MAX_LOGS} more trials failed; see: {status}")
-
-
-def lost_chart(hours: dict[str, float]) -> Chart:
-    kinds = sorted(hours, key=lambda kind: hours[kind])
-    bars = charts.flat_bars(
-        None, [hours[kind] for kind in kinds], kinds, {"marker": {"color": PURPLE}}
-    )
-    return charts.chart([bars], {"height": 110 + 28 * len(kinds), **charts.axes("hours", "")})

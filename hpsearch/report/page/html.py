@@ -7,8 +7,7 @@ from typing import NewType
 
 from hpsearch.report.page.charts import Chart
 
-Html = NewType("Html", str)
-"""text in which nothing is left to escape"""
+Html = NewType("Html", str)  # text in which nothing is left to escape
 
 
 def text(content: object) -> Html:
@@ -29,7 +28,6 @@ def missing(content: str) -> Html:
 
 
 def heading(content: str) -> Html:
-    """Return a heading below that of a section."""
     return Html(f"<h3>{text(content)}</h3>")
 
 
@@ -40,13 +38,7 @@ def code(content: str) -> Html:
 def table(
     header: Sequence[str], rows: Iterable[Sequence[str]], *, strong: int | None = None
 ) -> Html:
-    """Return a table of plain text, numbers to the right.
-
-    Args:
-        header: names of the columns; the first one holds names.
-        rows: cells as many as columns.
-        strong: the row to bring out, counted from 0.
-    """
+    """Return a table of text, numbers to the right; ``strong`` is the row to bring out, from 0."""
     names = "".join(f'<th scope="col">{text(name)}</th>' for name in header)
     lines = (_row(cells, is_strong=at == strong) for at, cells in enumerate(rows))
     return Html(
@@ -68,7 +60,6 @@ def folded(title: str, body: Html, *, is_open: bool = False) -> Html:
 
 
 def grid(parts: Iterable[Html]) -> Html:
-    """Return pieces side by side, as many as there is room for."""
     return Html(f'<div class="grid">\n{join(parts)}\n</div>')
 
 
@@ -79,14 +70,10 @@ def beside(parts: Iterable[Html]) -> Html:
 
 
 def figure(chart: Chart, anchor: str, caption: str, *, width: int = 0) -> Html:
-    """Return a chart with what it shows below it.
+    """Return a chart with what it shows below it; ``anchor`` is unique on the page.
 
-    Args:
-        chart: what plotly.js draws.
-        anchor: unique on the page.
-        caption: what it shows.
-        width: pixels of the chart at least, which is moved where there is less room; on paper it
-            is as wide as the paper.
+    It is at least ``width`` pixels wide, and moved where there is less room; on paper it is as wide
+    as the paper.
     """
     # Within a script only "<" could end it, and JSON may write it otherwise.
     data = json.dumps(chart, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")

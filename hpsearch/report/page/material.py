@@ -3,105 +3,163 @@
 What is missing is the sentence that says why.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from sys import float_info
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from hpsearch import yaml_file
-from hpsearch.analysis.candidates import Played, read_confirmed, read_played, whole_confirmation
-from hpsearch.analysis.lineage import Ancestry, lineage_or_why
-from hpsearch.cluster.code_snapshot import code_commit, versions
-from hpsearch.errors import CorruptError, HpsearchError
-from hpsearch.files import read_json
-from hpsearch.report.page.learning import Learning, read_learning
-from hpsearch.schema import to_plain
+from hpsearch.analysis.candidates import (
+    Played,
+    judged_matches,
+    read_confirmed,
+    read_played,
+    whole_confirmation,
+)
+from hpsearch.analysis.lineage import Ancestry, Relative, lineage_or_why
+from hpsearch.cluster.study_dir import StudyDir, TrialDir
+from hpsearch.errors import CorruptError, DiskError, HpsearchError
 from hpsearch.study.records import Trial
-from hpsearch.study.spec import load_spec, spec_hash
 from hpsearch.study.view import StudyView
 
 if TYPE_CHECKING:
     from hpsearch.report.page.players import MeasuredPlayers
 
 
-@dataclass(frozen=True)
-class Reproduction:
-    """Where a study comes from."""
-
-    file: str
-    """where the study file is, or was"""
-    text: str
-    """of the study file; where that is gone or another by now, what the database holds"""
-    is_file: bool
-    """whether it is the file's text"""
-    bases: dict[str, str]
-    """text of the complete trainer configurations, by algorithm"""
-    commit: str | None
-    """of the code that makes the page; a + where it had been edited, None where unknown"""
-    jobs_ran: tuple[str, ...]
-    """hash and commit of the code that jobs on a cluster ran"""
-    versions: dict[str, str]
-    """of the packages that make the page"""
-
-
-def read_reproduction(view: StudyView) -> Reproduction:
-    """Return where a study comes from."""
-    text = _file_text(view)
-    stored = yaml_file.dump(to_plain(view.study.spec))
-    return Reproduction(
-        file=str(view.study.path),
-        text=stored if text is None else text,
-        is_file=text is not None,
-        bases={name: yaml_file.dump(base) for name, base in view.study.bases.items()},
-        commit=code_commit(),
-        jobs_ran=tuple(_snapshots(view)),
-        versions=versions(),
-    )
-
-
-def _file_text(view: StudyView) -> str | None:
-    """Return the text of the study file, None where it no longer says what the study is."""
-    try:
-        if spec_hash(load_spec(view.study.path)) != spec_hash(view.study):
-            return None
-        return view.study.path.read_text(encoding="utf-8")
-    except (HpsearchError, OSError):
-        return None
-
-
-def _snapshots(view: StudyView) -> list[str]:
-    commits = []
-    for path in sorted(view.folder.code.glob("*/code.json")):
-        try:
-            data = read_json(path)
-        except HpsearchError:
-            continue
-        if isinstance(data, dict):
-            commits.append(f"{data.get('hash')} (commit {data.get('commit')})")
-    return commits
-
-
 T = TypeVar("T")
+
+NUM_CURVES: Final = 5  # of the best trials, drawn with their intervals
+
+
+@dataclass(frozen=True)
+class MeasuredCurve:
+    trial: int
+    points: Mapping[int, tuple[float, float, float]]
+    """by step: the value, and the ends of its 95 % interval over games"""
+
+    @property
+    def steps(self) -> list[int]:
+        return list(self.points)
+
+    def column(self, place: int) -> list[float]:
+        """Return all values (place 0), lower ends (1) or upper ends (2)."""
+        return [point[place] for point in self.points.values()]
+
+
+@dataclass(frozen=True)
+class Learning:
+    """The curves of the first objective."""
+
+    best: tuple[MeasuredCurve, ...]
+    """of the search, the best trial first; where there is descent, of the lines to these trials"""
+    seeds: Mapping[int, list[MeasuredCurve]] | str
+    """of a confirmation, its best first: by trial of the search the curves of the trials that
+    trained it again; or why there are none"""
+
+
+def read_learning(
+    view: StudyView,
+    best: Trial | None,
+    confirmation: Mapping[str, Any] | str,
+    descent: Ancestry | str,
+) -> Learning:
+    """Return the curves of the best trials, or of lines, and of what confirmed the best.
+
+    Where there is descent, a curve is that of a whole line: of each that played the last match.
+    """
+    metric = view.study.spec.objectives[0].metric
+    if isinstance(descent, str):
+        trials = [trial.number for trial in _top(view, best)]
+        curves = [read_curve(view.folder.trial(number), number, metric) for number in trials]
+    else:
+        curves = [_line(view, descent, trial, metric) for trial in strongest(view, descent)]
+    drawn = tuple(curve for curve in curves if curve.points)
+    return Learning(drawn, _seeds(view, confirmation, metric))
+
+
+def strongest(view: StudyView, descent: Ancestry) -> list[int]:
+    """Return the trials that played the last match, the strongest first."""
+    judged = judged_matches(view)
+    strengths = judged[-1].strengths if judged else {}
+    ranked = sorted(strengths, key=lambda trial: -strengths[trial])
+    return [trial for trial in ranked if trial in descent.relatives][:NUM_CURVES]
+
+
+def _line(view: StudyView, descent: Ancestry, trial: int, metric: str) -> MeasuredCurve:
+    def measured(number: int) -> Mapping[int, tuple[float, float, float]]:
+        return read_curve(view.folder.trial(number), number, metric).points
+
+    return MeasuredCurve(trial, along(descent.line(trial), measured))
+
+
+def along(line: Sequence[Relative], measured: Callable[[int], Mapping[int, T]]) -> dict[int, T]:
+    """Return what was measured along a line, by step: of each trial what it trained itself."""
+    return {
+        step: value
+        for relative in line
+        for step, value in sorted(measured(relative.trial).items())
+        if relative.begin < step <= relative.step
+    }
+
+
+def read_curve(files: TrialDir, trial: int, metric: str) -> MeasuredCurve:
+    """Return a trial's curve, the last of several lines of one step; empty if there is none."""
+    by_step: dict[int, Any] = {}
+    with suppress(CorruptError, DiskError):
+        for row in files.read_metrics():
+            match row:
+                case {"step": step, "metrics": {**metrics}}:
+                    measured: Any = metrics.get(metric)
+                    if _is_measured(measured):
+                        by_step[step] = measured["value"], measured["low"], measured["high"]
+    return MeasuredCurve(trial, dict(sorted(by_step.items())))
+
+
+def _is_measured(value: Any) -> bool:
+    ends = [value.get(key) for key in ("value", "low", "high")] if isinstance(value, dict) else [""]
+    # Which neither infinities nor NaN pass, nor whole numbers too large for a chart.
+    return all(isinstance(end, float | int) and abs(end) <= float_info.max for end in ends)
+
+
+def _top(view: StudyView, best: Trial | None) -> Sequence[Trial]:
+    """Return the best trials, the one that the page is about first; running ones follow."""
+    ended = view.ranked(view.state.trials.values())
+    first = [] if best is None else [best]
+    others = [trial for trial in (*ended, *view.state.unfinished()) if trial is not best]
+    return [*first, *others][:NUM_CURVES]
+
+
+def _seeds(
+    view: StudyView, confirmation: Mapping[str, Any] | str, metric: str
+) -> Mapping[int, list[MeasuredCurve]] | str:
+    if isinstance(confirmation, str):
+        return confirmation
+    if confirmation["trained_by"] is None:
+        return "a population is confirmed by playing again, not by training on other seeds"
+    folder = StudyDir(view.folder.root.parent / confirmation["trained_by"])
+    by_trial = {}
+    for entry in confirmation["trials"]:
+        numbers = [seed["trial"] for seed in entry["seeds"]]
+        curves = [read_curve(folder.trial(number), number, metric) for number in numbers]
+        if kept := [curve for curve in curves if curve.points]:
+            by_trial[entry["trial"]] = kept
+    return by_trial or f"the learning curves of {confirmation['trained_by']} are gone"
 
 
 @dataclass(frozen=True)
 class Material:
     view: StudyView
-    at: float
-    """when it was looked at, in seconds since the epoch"""
+    at: float  # when it was looked at, in seconds since the epoch
     elsewhere: str
     """the option of commands for studies that lie in another folder than usual; may be empty"""
     best: Trial | None
-    is_confirmed: bool
-    """whether the best is that of a confirmation, not of the search"""
+    is_confirmed: bool  # whether the best is that of a confirmation, not of the search
     measured: "MeasuredPlayers | str"
-    confirmation: Mapping[str, Any] | str
-    """as `confirm` writes it"""
+    confirmation: Mapping[str, Any] | str  # as `confirm` writes it
     learning: Learning
     descent: Ancestry | str
     played: Played | str
-    reproduction: Reproduction
-    other: StudyView | None
-    """a study that is laid over this one"""
+    other: StudyView | None  # a study that is laid over this one
 
 
 def gather(
@@ -111,15 +169,6 @@ def gather(
     measure: Callable[[StudyView, Trial], "MeasuredPlayers | str"],
     other: StudyView | None = None,
 ) -> Material:
-    """Return what is known of a study.
-
-    Args:
-        view: the study.
-        at: the time now, in seconds since the epoch.
-        elsewhere: the option of commands for studies in another folder than usual; may be empty.
-        measure: measures the best trial's players.
-        other: a study to lay over this one.
-    """
     best, is_confirmed = _best(view)
     confirmation = _or_why(lambda: _confirmation(view, elsewhere))
     descent = lineage_or_why(view)
@@ -134,7 +183,6 @@ def gather(
         learning=read_learning(view, best, confirmation, descent),
         descent=descent,
         played=_or_why(lambda: read_played(view)),
-        reproduction=read_reproduction(view),
         other=other,
     )
 
@@ -151,11 +199,6 @@ def _best(view: StudyView) -> tuple[Trial | None, bool]:
 
 
 def _confirmation(view: StudyView, elsewhere: str) -> Mapping[str, Any] | str:
-    """Return what `confirm` wrote.
-
-    Raises:
-        CorruptError: if it is damaged.
-    """
     confirmed = read_confirmed(view)
     name = view.study.spec.name
     if confirmed is None:

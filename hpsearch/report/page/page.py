@@ -10,15 +10,112 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
-from hpsearch.errors import CorruptError, UsageError
-from hpsearch.files import contents
-from hpsearch.report.page import answer, curves, descent, html, search, trials
+from hpsearch import yaml_file
+from hpsearch.cluster.code_snapshot import code_commit, versions
+from hpsearch.errors import CorruptError, HpsearchError, UsageError
+from hpsearch.files import contents, read_json
+from hpsearch.printable import interval_text
+from hpsearch.report.page import answer, curves, descent, html, search
 from hpsearch.report.page.hours import hours_section
 from hpsearch.report.page.html import Html
 from hpsearch.report.page.material import Material
 from hpsearch.report.page.parameters import parameters_section
-from hpsearch.report.page.yardsticks import yardstick_section
 from hpsearch.report.text import standing_text
+from hpsearch.schema import to_plain
+from hpsearch.study.spec import load_spec, spec_hash
+from hpsearch.study.trial_list import setting_text, trial_state
+from hpsearch.study.view import StudyView
+
+
+def trials_section(material: Material) -> Iterator[Html]:
+    view = material.view
+    if not view.state.trials:
+        return
+    yield html.paragraph(
+        "A click on a column's name sorts by it, again the other way round; a click on a "
+        "trial's point in a chart leads to its row."
+    )
+    header = ("trial", "state", *_metrics(view), *view.study.space.order)
+    listed = Html(f'<div class="sortable">{html.table(header, _rows(view))}</div>')
+    yield html.folded(f"{len(view.state.trials):,} trials", listed)
+
+
+def _metrics(view: StudyView) -> list[str]:
+    return [objective.metric for objective in view.study.spec.objectives]
+
+
+def _rows(view: StudyView) -> Iterator[tuple[str, ...]]:
+    names, metrics = view.study.space.order, _metrics(view)
+    for trial in view.state.trials.values():
+        settings = view.study.space.decode(trial.last_params)
+        values = (interval_text(trial.metrics[m]) if m in trial.metrics else "" for m in metrics)
+        shown = (setting_text(settings[name]) if name in settings else "" for name in names)
+        yield (str(trial.number), trial_state(trial), *values, *shown)
+
+
+def reproduction_section(material: Material) -> Iterator[Html]:
+    view, best, text = material.view, material.best, _file_text(material.view)
+    yield html.paragraph(
+        "The same file, seed and versions give the same trials where one job runs at a time; with "
+        "more jobs the order in which they end decides what is tried next."
+    )
+    name = f"{view.study.spec.name}{material.elsewhere}"
+    file = _from_here(view.study.path)
+    lines = [f"hpsearch run {file}{material.elsewhere}", f"hpsearch confirm {name}"]
+    if best is not None:
+        lines += [f"hpsearch export {name} --trial {best.number} -o best"]
+        config = _from_here(view.folder.trial(best.number).config)
+        lines += [f"hpsearch train {config}{material.elsewhere}"]
+    yield html.code("\n".join([*lines, f"hpsearch report {name}"]))
+    yield html.heading("Versions")
+    yield html.table(
+        ("what", "version"),
+        [
+            *versions().items(),
+            ("commit of this page's code", code_commit() or "unknown"),
+            *(("code that jobs ran", commit) for commit in _snapshots(view)),
+        ],
+    )
+    yield html.heading("The study file")
+    if text is None:
+        yield html.missing(
+            f"{file} is gone or says something else by now; this is what the database holds."
+        )
+    yield html.code(text or yaml_file.dump(to_plain(view.study.spec)))
+    for algorithm, base in view.study.bases.items():
+        yield html.folded(f"The base configuration of {algorithm}", html.code(yaml_file.dump(base)))
+    if best is not None:
+        config_text = html.code(yaml_file.dump(view.config(best)))
+        yield html.folded(f"The complete configuration of trial {best.number}", config_text)
+
+
+def _file_text(view: StudyView) -> str | None:
+    """Return the text of the study file, None where it no longer says what the study is."""
+    try:
+        if spec_hash(load_spec(view.study.path)) != spec_hash(view.study):
+            return None
+        return view.study.path.read_text(encoding="utf-8")
+    except (HpsearchError, OSError):
+        return None
+
+
+def _snapshots(view: StudyView) -> list[str]:
+    commits = []
+    for path in sorted(view.folder.code.glob("*/code.json")):
+        try:
+            data = read_json(path)
+        except HpsearchError:
+            continue
+        if isinstance(data, dict):
+            commits.append(f"{data.get('hash')} (commit {data.get('commit')})")
+    return commits
+
+
+def _from_here(path: str | Path) -> str:
+    """Return a path from the folder in which the page is made; it tells strangers no more."""
+    here = Path.cwd()
+    return str(Path(path).relative_to(here)) if Path(path).is_relative_to(here) else str(path)
+
 
 POLICY = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
@@ -35,22 +132,16 @@ SECTIONS: Final[tuple[tuple[str, str, Callable[[Material], Iterator[Html]]], ...
     ("learning", "How they learned", curves.learning_section),
     ("rungs", "Rungs and pruning", search.rungs_section),
     ("population", "Descent and cross-play", descent.population_section),
-    ("yardsticks", "Published match and exact worst cases", yardstick_section),
+    ("yardsticks", "Published match and exact worst cases", answer.yardstick_section),
     ("hours", "Where the hours went", hours_section),
-    ("trials", "All trials", trials.trials_section),
-    ("again", "How to do it again", trials.reproduction_section),
+    ("trials", "All trials", trials_section),
+    ("again", "How to do it again", reproduction_section),
 )
 """anchor, title and what yields the pieces, in the order of the page; a section without pieces,
 which a study of that kind has not, is left out"""
 
 
 def page_text(material: Material, program: str) -> str:
-    """Return the page.
-
-    Args:
-        material: what is known of the study.
-        program: plotly.js.
-    """
     other = "" if material.other is None else material.other.study.spec.name
     drawn = [
         (anchor, html.text(title.format(other=other)), html.join(pieces))
@@ -58,6 +149,7 @@ def page_text(material: Material, program: str) -> str:
         if (pieces := list(make(material)))
     ]
     name = html.text(material.view.study.spec.name)
+    packed = b64encode(gzip.compress(program.encode(), mtime=0)).decode()
     links = "".join(f'<a href="#{anchor}">{title}</a>' for anchor, title, _ in drawn)
     body = "\n".join(
         f'<section id="{anchor}">\n<h2>{title}</h2>\n{inside}\n</section>'
@@ -83,7 +175,7 @@ def page_text(material: Material, program: str) -> str:
 <main>
 {body}
 </main>
-<script type="application/gzip" data-packed>{_packed(program)}</script>
+<script type="application/gzip" data-packed>{packed}</script>
 <script>
 {_file("page.js")}</script>
 </body>
@@ -98,10 +190,6 @@ def about_text(material: Material) -> str:
     counts = standing_text(view.state)
     allowed = view.study.spec.budget.trials
     return f"{view.status}{message}; trials: {counts}, of {allowed}. As of {when}."
-
-
-def _packed(program: str) -> str:
-    return b64encode(gzip.compress(program.encode(), mtime=0)).decode()
 
 
 def _file(name: str) -> str:

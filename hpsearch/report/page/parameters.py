@@ -53,7 +53,6 @@ def reading(importances: Importances) -> str:
 
 
 def importance_bars(importances: Importances) -> list[Trace]:
-    """Return a bar a parameter, the most important one above, over the noise."""
     names = list(importances.by_name)[::-1]
     drawn = [importances.by_name[name] for name in names]
     shares, low = [bar.share for bar in drawn], [bar.low for bar in drawn]
@@ -71,7 +70,6 @@ def importance_bars(importances: Importances) -> list[Trace]:
 
 
 def importance_layout(importances: Importances) -> dict[str, Any]:
-    """Return the axes of the bars; each parameter's share stands beside its name."""
     names = list(importances.by_name)[::-1]
     labels = [f"{name}  {importances.by_name[name].share:.2f}" for name in names]
     upright = {"tickmode": "array", "tickvals": names, "ticktext": labels}
@@ -89,8 +87,7 @@ GROUPS: Final = (
     ("best tenth", VERMILLION, 2.0),
 )
 """name, colour and width of the lines of trials, the worst first"""
-SPREAD: Final = 0.03
-"""of the range, by which lines through one category are drawn apart"""
+SPREAD: Final = 0.03  # of the range, by which lines through one category are drawn apart
 
 
 def coordinates_chart(view: StudyView) -> Chart:
@@ -113,12 +110,6 @@ def coordinates_chart(view: StudyView) -> Chart:
 
 
 def shared_out(values: Sequence[float], *, worst_first: bool) -> list[list[int]]:
-    """Return the places of the values in the groups of GROUPS, ranked.
-
-    Args:
-        values: at least one.
-        worst_first: whether low values are bad.
-    """
     sign = 1.0 if worst_first else -1.0
     ranked = sorted(range(len(values)), key=lambda place: sign * values[place])
     top = len(values) - math.ceil(len(values) / 10)
@@ -198,16 +189,13 @@ def _mark(at: int, share: float, label: str) -> dict[str, Any]:
     }
 
 
-AXIS: Final = 70
-"""pixels between two axes of parallel coordinates at least"""
-FEW_TICKS: Final = 3
-"""from which on an axis needs none between them"""
+AXIS: Final = 70  # pixels between two axes of parallel coordinates at least
+FEW_TICKS: Final = 3  # from which on an axis needs none between them
 DIGITS: Final = ((1,), (1, 2, 5), (1, 2, 3, 5, 7), tuple(range(1, 10)))
 """of ticks on a logarithmic axis, from few ticks to many"""
 
 
 def parameters_section(material: Material) -> Iterator[Html]:
-    """Yield importances, coordinates and slices; nothing where nothing has finished."""
     view, space = material.view, material.view.study.space
     if not finished(view):
         return
@@ -250,7 +238,6 @@ def _star_text(material: Material) -> str:
 
 
 def slice_chart(view: StudyView, name: str, best: Trial | None) -> Chart:
-    """Return the first objective by the value of one parameter; the best trial is a star."""
     metric, parameter = view.study.spec.objectives[0].metric, view.study.space.parameters[name]
     trials = [trial for trial in finished(view) if name in trial.last_params]
     values = [trial.metrics[metric]["value"] for trial in trials]

@@ -41,12 +41,9 @@ from hpsearch.trainers import checkpoint
 
 @dataclass(frozen=True)
 class Pair:
-    start: str
-    """name in the ADE table"""
-    host: Tree
-    """of the trained host"""
-    best: Tree
-    """of best play, whose depth is the exact value"""
+    start: str  # name in the ADE table
+    host: Tree  # of the trained host
+    best: Tree  # of best play, whose depth is the exact value
 
 
 @dataclass(frozen=True)
@@ -71,26 +68,18 @@ def ade_trees(player: ExaminedPlayer) -> AdeTrees | str:
 
 @dataclass(frozen=True)
 class MeasuredPlayers:
-    """What was measured of the best trial's players for the page."""
-
     report: PlayerReport
-    trees: AdeTrees | str
-    """of its host; or why there are none"""
+    trees: AdeTrees | str  # of its host; or why there are none
 
 
-FORMAT: Final = 2
-"""to be raised where what is measured, or how, changes between releases"""
+FORMAT: Final = 2  # to be raised where what is measured, or how, changes between releases
 
 
 @dataclass(frozen=True)
 class Kept:
-    """What was measured last for a page of the study, and of what."""
-
     format: int
-    version: str
-    """of hpsearch"""
-    checkpoint: str
-    """sha256"""
+    version: str  # of hpsearch
+    checkpoint: str  # sha256
     plan: ExaminationPlan
     report: PlayerReport
     trees: AdeTrees | str
@@ -99,19 +88,13 @@ class Kept:
 def measured(
     view: StudyView, trial: Trial, plan: ExaminationPlan, tell: Callable[[str], None]
 ) -> MeasuredPlayers | str:
-    """Return what the players of a trial's newest checkpoint are worth, or why that is not known.
-
-    Args:
-        view: the study.
-        trial: the trial.
-        plan: how much is measured.
-        tell: takes a sentence on what is being done.
-    """
+    """Return what the players of a trial's newest checkpoint are worth, or why that is unknown."""
     try:
         path = find_checkpoint(view.folder.trial(trial.number).checkpoints)
         identity = checkpoint.identity(path)
         kept = _read(view)
-        if kept is not None and _key(kept) == (FORMAT, __version__, identity, plan):
+        key = (FORMAT, __version__, identity, plan)
+        if kept and (kept.format, kept.version, kept.checkpoint, kept.plan) == key:
             tell(f"trial {trial.number} was measured before; its games are not played again")
             return MeasuredPlayers(kept.report, kept.trees)
         tell(f"measuring trial {trial.number} in {plan.num_games:,} games an opponent")
@@ -126,40 +109,26 @@ def measured(
     return MeasuredPlayers(kept.report, kept.trees)
 
 
-def _key(kept: Kept) -> tuple[int, str, str, ExaminationPlan]:
-    return kept.format, kept.version, kept.checkpoint, kept.plan
-
-
 def _read(view: StudyView) -> Kept | None:
-    """Return what was kept; nothing where it is damaged or of another version."""
     try:
         return read_record(Kept, view.folder.measured)
     except HpsearchError:
         return None
 
 
-LEVEL: Final = 86
-"""pixels from one level to the next"""
-LINE: Final = 11
-"""pixels of a line of text"""
-CHARACTER: Final = 6.1
-"""pixels of a character"""
+LEVEL: Final = 86  # pixels from one level to the next
+LINE: Final = 11  # pixels of a line of text
+CHARACTER: Final = 6.1  # pixels of a character
 PADDING: Final = 5
-GAP: Final = 10
-"""pixels between neighbours at least"""
-DOT: Final = 5
-"""radius of a game that is over"""
+GAP: Final = 10  # pixels between neighbours at least
+DOT: Final = 5  # radius of a game that is over
 TOP: Final = 34
-ANSWER_AT: Final = 0.56
-"""where on its edge an answer is written, as a share from above"""
+ANSWER_AT: Final = 0.56  # where on its edge an answer is written, as a share from above
 
 
 @dataclass(frozen=True)
 class Box:
-    """Where a node is drawn, in pixels."""
-
-    x: float
-    """of its middle"""
+    x: float  # of its middle
     y: float
     width: float
     height: float
@@ -221,7 +190,6 @@ def _edge(node: TreeNode, above: Box, below: Box) -> Html:
 
 
 def _node(node: TreeNode, box: Box) -> Html:
-    """Draw points and the host's choice; a dot where the game is over."""
     if node.state == "over":
         return Html(f'<circle cx="{box.x:.0f}" cy="{box.y:.0f}" r="{DOT}"/>')
     top, lines = box.y - box.height / 2, label(node).split("\n")
@@ -236,17 +204,14 @@ def _node(node: TreeNode, box: Box) -> Html:
     )
 
 
-SHOWN: Final = "E6"
-"""the start whose trees are unfolded"""
+SHOWN: Final = "E6"  # the start whose trees are unfolded
 
 
 def trees_html(trees: AdeTrees, worst: Mapping[str, float]) -> Html:
     """Return the pairs of trees, folded but for one.
 
-    Args:
-        trees: of the host and of best play.
-        worst: moves that the host needs in the worst case, by start, where they are known;
-            infinity where there is no end.
+    ``worst`` holds the moves that the host needs in the worst case, by start, where they are known;
+    infinity where there is no end.
     """
     reading = html.paragraph(
         "A node is a position with the host's choice of coordinates, an edge an answer of the "

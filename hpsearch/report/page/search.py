@@ -17,7 +17,6 @@ from hpsearch.study.view import StudyView
 
 
 def history_section(material: Material) -> Iterator[Html]:
-    """Yield how values and strengths went; nothing where nothing has finished."""
     view = material.view
     if view.study.spec.population is not None and judged_matches(view):
         yield html.figure(
@@ -80,7 +79,6 @@ def _marks(view: StudyView) -> Iterator[Trace]:
 
 
 def strength_chart(view: StudyView) -> Chart:
-    """Return the strength of each member by match, with intervals."""
     judged = judged_matches(view)
     last = judged[-1]
     champion = next((m for m, trial in last.members.items() if trial == last.champion), None)
@@ -105,7 +103,6 @@ def strength_chart(view: StudyView) -> Chart:
 
 
 def front_section(material: Material) -> Iterator[Html]:
-    """Yield what is known of several objectives; nothing where there is one alone."""
     view, objectives = material.view, material.view.study.spec.objectives
     if len(objectives) < 2:
         return
@@ -128,7 +125,6 @@ def front_section(material: Material) -> Iterator[Html]:
 
 
 def front_chart(view: StudyView, best: Sequence[Trial]) -> Chart:
-    """Return the first two objectives of all finished trials, those of the front brought out."""
     first, second = (objective.metric for objective in view.study.spec.objectives[:2])
     in_front = {trial.number for trial in best}
     others = [trial for trial in finished(view) if trial.number not in in_front]
@@ -145,7 +141,6 @@ def front_chart(view: StudyView, best: Sequence[Trial]) -> Chart:
 
 
 def rungs_section(material: Material) -> Iterator[Html]:
-    """Yield what was pruned; nothing where nothing can be pruned, or could be as yet."""
     view, spec = material.view, material.view.study.spec
     is_pruned = not isinstance(spec.pruner, NoPruning) and len(spec.objectives) == 1
     if spec.population is not None or not is_pruned:
@@ -188,16 +183,12 @@ def rungs(view: StudyView) -> tuple[Counter[int], Counter[int]]:
 def rungs_chart(reached: Mapping[int, int], pruned: Mapping[int, int]) -> Chart:
     steps = sorted({*reached, *pruned})
     looks = (("went on", reached, BLUE, ""), ("pruned", pruned, ORANGE, "/"))
-    data = [
-        {
-            "type": "bar",
-            "name": name,
-            "x": [f"{step:,}" for step in steps],
-            "y": [counts.get(step, 0) for step in steps],
-            "marker": {"color": colour, "pattern": {"shape": shape, **charts.OVER}},
-        }
-        for name, counts, colour, shape in looks
-    ]
+    names = [f"{step:,}" for step in steps]
+    data = []
+    for name, counts, colour, shape in looks:
+        numbers = [counts.get(step, 0) for step in steps]
+        marker = {"color": colour, "pattern": {"shape": shape, **charts.OVER}}
+        data.append({"type": "bar", "name": name, "x": names, "y": numbers, "marker": marker})
     across = charts.axis("step", {"type": "category"})
     layout = {
         "barmode": "stack",
@@ -209,7 +200,6 @@ def rungs_chart(reached: Mapping[int, int], pruned: Mapping[int, int]) -> Chart:
 
 
 def ends_chart(view: StudyView) -> Chart:
-    """Return where trials ended: step and value."""
     ended = [trial for trial in view.state.trials.values() if trial.told and trial.reported]
     whole = [trial for trial in ended if trial.told != PRUNED and trial.value is not None]
     pruned = [trial for trial in ended if trial.told == PRUNED]

@@ -1,0 +1,239 @@
+"""The two ways to confirm: on new seeds, and by new games among the strongest of a population.
+
+All on starts that neither training nor the search has used. Axes: K players, R samples.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import torch
+
+from hpsearch.analysis.candidates import Candidate, last_match
+from hpsearch.analysis.compare import SPLIT, device_of
+from hpsearch.analysis.confirmation import (
+    MAXIMIZE,
+    Confirmation,
+    Entry,
+    SeedTraining,
+    judge_draws,
+    judge_seeds,
+    ranked,
+)
+from hpsearch.analysis.remeasure import exploited_values, held_out_values
+from hpsearch.errors import CorruptError, HpsearchError
+from hpsearch.population.crossplay import Players, common_game, play_everybody
+from hpsearch.population.fitness import Places, opponent_weights, strengths
+from hpsearch.population.options import Matches, PopulationOptions, scripted_players
+from hpsearch.population.statistics import Floats, resampled_rho
+from hpsearch.study.derived import SEED, key
+from hpsearch.study.records import COMPLETE, FAIL, Trial
+from hpsearch.study.view import StudyView, best_trial
+from hpsearch.terminal import say
+from hpsearch.trainers import checkpoint
+from hpsearch.trainers.config.players import ROLES
+from hpsearch.trainers.opponents import SavedPlayer, load_player, saved_roles
+
+
+def compare_seeds(
+    view: StudyView,
+    trained: StudyView,
+    compared: Sequence[Candidate],
+    num_games: int,
+    response_steps: int | None,
+) -> Confirmation:
+    """Measure what was trained on held-out starts, and compare the configurations.
+
+    A best response of ``response_steps`` trains to each trained player; None trains none.
+
+    Raises:
+        CorruptError: if no checkpoint is left to be measured.
+    """
+    objective = view.study.spec.objectives[0]
+    metric = objective.metric
+    seeds, failed = _seeds(trained, num_games, response_steps), _failed(view, trained, compared)
+    known = [candidate for candidate in compared if seeds.get(candidate.key)]
+    scores = [[seed.metrics[metric] for seed in seeds[candidate.key]] for candidate in known]
+    judged = zip(known, judge_seeds(scores, objective.goal), strict=True)
+    verdicts = {candidate.key: verdict for candidate, verdict in judged}
+    entries = [
+        Entry(
+            candidate.trial.number,
+            {end: candidate.trial.metrics[metric][end] for end in ("value", "low", "high")},
+            verdicts.get(candidate.key),
+            tuple(seeds.get(candidate.key, ())),
+            failed.get(candidate.key, 0),
+        )
+        for candidate in compared
+    ]
+    return Confirmation(
+        study=view.study.spec.name,
+        trained_by=trained.study.spec.name,
+        metric=metric,
+        goal=objective.goal,
+        games=num_games,
+        response_steps=response_steps,
+        top=len(compared),
+        match=None,
+        favourite=best_trial(view).number,
+        entries=ranked(entries, objective.goal),
+    )
+
+
+def _seeds(
+    trained: StudyView, num_games: int, response_steps: int | None
+) -> dict[str, list[SeedTraining]]:
+    finished = trained.state.told(COMPLETE)
+    values = held_out_values(trained, finished, num_games)
+    if response_steps is not None:
+        for trial in (trained for trained in finished if trained.number in values):
+            values[trial.number] |= exploited_values(trained, trial, num_games, response_steps)
+    trainings: dict[str, list[SeedTraining]] = {}
+    for trial in finished:
+        if trial.number in values:
+            training = SeedTraining(trained.config(trial)[SEED], trial.number, values[trial.number])
+            trainings.setdefault(_key(trained, trial), []).append(training)
+    if not trainings:
+        raise CorruptError(
+            f"no checkpoint of {trained.study.spec.name} is whole, so nothing can be compared; "
+            "restore its folder, or search again under another name"
+        )
+    return trainings
+
+
+def _failed(
+    view: StudyView, trained: StudyView, compared: Sequence[Candidate]
+) -> Mapping[str, int]:
+    """Return how many trainings of each configuration failed for good, which is told on stderr."""
+    again = {trial.retry_of for trial in trained.state.trials.values()}
+    failures: dict[str, list[Trial]] = {}
+    for trial in trained.state.told(FAIL):
+        if trial.number not in again:
+            failures.setdefault(_key(trained, trial), []).append(trial)
+    for candidate in compared:
+        for kind, count in Counter(
+            trial.failure for trial in failures.get(candidate.key, ())
+        ).items():
+            say(
+                f"trial {candidate.trial.number} of {view.study.spec.name}: {count} of "
+                f"its trainings failed ({kind}); it is compared on the seeds it has"
+            )
+    return {name: len(trials) for name, trials in failures.items()}
+
+
+def _key(view: StudyView, trial: Trial) -> str:
+    return key(view.study.space.decode(trial.params))
+
+
+NUM_SAMPLES: Final = 1000  # times that the common starts are drawn again
+
+
+@dataclass(frozen=True)
+class Meeting:
+    """How strong each player is, as in the matches of a population."""
+
+    strengths: list[float]  # K
+    samples: Floats  # (R, K), from starts that are drawn again
+
+
+def meet(
+    paths: Mapping[str, Path], matches: Matches, num_games: int, device: torch.device
+) -> Meeting:
+    """Let K players, checkpoints by name, meet and the panel, by the rules of ``matches``."""
+    learned: dict[str, dict[str, SavedPlayer]] = {role: {} for role in ROLES}
+    for name, path in paths.items():
+        for role in saved_roles(path):
+            learned[role][name] = load_player(path, role, device)
+    game = common_game(
+        (name, player.config) for side in learned.values() for name, player in side.items()
+    )
+    assert game is not None, "a trial with a checkpoint has a game"
+    hosts, agents = (Players(learned[r], scripted_players(r, matches.panel)) for r in ROLES)
+    played = play_everybody(
+        hosts,
+        agents,
+        game,
+        num_games=num_games,
+        max_steps=matches.max_steps,
+        split=SPLIT,
+        sampled=False,
+        device=device,
+    )
+    rho = played.rho()
+    places = [Places(_place(played.hosts, name), _place(played.agents, name)) for name in paths]
+    weights = opponent_weights(rho, matches.weighing)
+    samples = resampled_rho(played.moves, NUM_SAMPLES, np.random.default_rng(0))
+    values: list[float] = strengths(rho[None], places, weights)[0].tolist()
+    return Meeting(values, strengths(samples, places, weights))
+
+
+def _place(names: Sequence[str], name: str) -> int | None:
+    return names.index(name) if name in names else None
+
+
+def last_checkpoints(view: StudyView, trials: Iterable[int]) -> dict[int, Path]:
+    """Return the trials whose last checkpoint is whole, with it; name the others on stderr."""
+    checkpoints = {}
+    for number in trials:
+        steps = view.config(view.state.trials[number])["steps"]
+        path = checkpoint.path_of(view.folder.trial(number).checkpoints, steps)
+        if checkpoint.is_whole(path):
+            checkpoints[number] = path
+        else:
+            say(f"{view.study.spec.name}/{number} has no whole checkpoint")
+    return checkpoints
+
+
+def playing_device(view: StudyView) -> torch.device:
+    return device_of(str(next(iter(view.study.bases.values()))["device"]))
+
+
+METRIC: Final = "strength"
+
+
+def rematch(view: StudyView, options: PopulationOptions, top: int, num_games: int) -> Confirmation:
+    """Let the ``top`` strongest of the last match and as many champions meet, and the panel.
+
+    Raises:
+        HpsearchError: if no match has been judged, or no checkpoint of theirs is left.
+    """
+    name, number, best = view.study.spec.name, last_match(view), view.best()
+    if number is None or best is None:
+        raise HpsearchError(
+            f"no match of {name} has been judged yet; look at it with: hpsearch status {name}"
+        )
+    population = view.state.population
+    members = population.matches[number].strengths
+    strongest = sorted(members, key=lambda trial: -members[trial])[:top]
+    champions = population.archive[-top:][::-1]
+    paths = last_checkpoints(view, dict.fromkeys([*strongest, *champions]))
+    if not paths:
+        raise HpsearchError(
+            f"the checkpoints of the strongest of {name} are gone or damaged, so no trial can "
+            "play; run the study again under another name"
+        )
+    players = {str(trial): path for trial, path in paths.items()}
+    met = meet(players, options.matches, num_games, playing_device(view))
+    believed: dict[int, float] = {}
+    """strengths in the last match that each played as a member"""
+    for match in population.matches.values():
+        believed |= match.strengths
+    entries = [
+        Entry(trial, {"value": believed.get(trial), "low": None, "high": None}, verdict)
+        for trial, verdict in zip(paths, judge_draws(met.strengths, met.samples), strict=True)
+    ]
+    return Confirmation(
+        study=name,
+        trained_by=None,
+        metric=METRIC,
+        goal=MAXIMIZE,
+        games=num_games,
+        response_steps=None,
+        top=top,
+        match=number,
+        favourite=best.number,
+        entries=ranked(entries, MAXIMIZE),
+    )
