@@ -17,7 +17,7 @@ class PrometheusConfig:
     """Where Prometheus finds the gauges of a job."""
 
     textfile: bool
-    """a file for the textfile collector of node_exporter, rewritten at every look"""
+    """a file for the textfile collector of node_exporter, rewritten at every snapshot"""
     port: Port | None
     """on 127.0.0.1, for HTTP; the first job of a machine to ask for a port has it"""
 
@@ -40,13 +40,13 @@ class ProfilerConfig:
 class MonitorConfig:
     """What is observed, and how often.
 
-    A look is one transfer from the device; between two of them nothing waits for it.
+    A snapshot is one transfer from the device; between two of them nothing waits for it.
     """
 
     interval: Positive
-    """steps between two looks"""
+    """steps between two snapshots"""
     training_log: bool
-    """a line a look in the trial's training log: losses, rates and whatever else is switched on"""
+    """a line a snapshot in the training log: losses, rates and whatever else is switched on"""
     tensorboard: bool
     """the same for TensorBoard"""
     layer_statistics: bool

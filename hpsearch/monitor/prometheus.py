@@ -49,7 +49,7 @@ class Histogram:
     labels: tuple[str, ...]
     """their names"""
     bounds: tuple[float, ...]
-    """upper ends of the buckets, ascending; what lies above them all has a bucket of its own"""
+    """upper ends of the buckets, ascending; what lies above them all has another bucket"""
     observed: Mapping[LabelValues, Sequence[float]] = field(default_factory=dict)
 
 

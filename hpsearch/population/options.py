@@ -109,7 +109,7 @@ class Pareto:
 
 @dataclass(frozen=True)
 class NoSelection:
-    """No member is replaced: all go on."""
+    """No member is replaced: all continue."""
 
     name: Literal["none"]
 
@@ -209,7 +209,7 @@ class PopulationOptions:
     """A population: its members train for intervals, play each other, and breed."""
 
     members: Annotated[int, Range(low=2)]
-    """chains of trials that go on at once"""
+    """chains of trials that run at once"""
     interval: Positive
     """steps of a trial: those between two matches of a member"""
     generations: Synchronous | Steady = field(default_factory=Synchronous)

@@ -228,7 +228,7 @@ def visited(
     features, legal = [], []
     for _ in range(num_moves):
         noise = stream.uniform(num_games * 4).unflatten(1, (num_games, 4))
-        # The games go on in place.
+        # The games continue in place.
         position = Position.of(games.points.clone())
         action = host(position, None, noise[..., :2], exploration[0])
         subset = encoder.decode(action)
