@@ -211,6 +211,15 @@ def test_captions_tell_the_champion_from_the_best_value(story, is_population):
         assert (said in page.words) == is_population
 
 
+def test_the_history_is_in_the_order_of_asking(story):
+    for number, value in ((2, 0.3), (0, 0.1), (1, 0.2)):  # as a snapshot may hold them
+        told(story, number, value)
+    _, page = page_of(story)
+    line = trace(page.charts["history-0"], "best so far")
+    assert (line["x"], line["y"]) == ([0, 1, 2], [0.1, 0.2, 0.3])
+    assert line["hoverinfo"] == "skip", "the line takes the clicks that are meant for the points"
+
+
 def test_a_confirmation_has_bands_over_its_seeds(story):
     for number in range(2):
         told(story, number, 0.1, **{"host.gamma": 0.8 + number / 10})

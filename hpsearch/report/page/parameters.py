@@ -48,7 +48,7 @@ def reading(importances: Importances) -> str:
         "trials are to those in all, in shares that add up to 1. Lines are "
         f"{100 * CONFIDENCE:.0f} % intervals by {NUM_RESAMPLES} resamples of the trials. Grey is "
         f"the noise: in {100 * CONFIDENCE:.0f} % of {NUM_SHUFFLES} shuffles of the values among "
-        f"the trials, no parameter comes above its grey bar.{some}"
+        f"the trials, no parameter comes above its grey bar, which ends at 1.{some}"
     )
 
 
@@ -56,7 +56,7 @@ def importance_bars(importances: Importances) -> list[Trace]:
     names = list(importances.by_name)[::-1]
     drawn = [importances.by_name[name] for name in names]
     shares, low = [bar.share for bar in drawn], [bar.low for bar in drawn]
-    noise = [bar.noise for bar in drawn]
+    noise = [min(bar.noise, 1.0) for bar in drawn]  # no share can stand above a whole
     look = {
         "width": 0.4,
         "marker": {"color": BLUE},

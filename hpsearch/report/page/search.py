@@ -29,13 +29,13 @@ def history_section(material: Material) -> Iterator[Html]:
         return
     has_champion = bool(view.state.population.archive)
     by_value = " by value, while the champion is chosen by strength" if has_champion else ""
+    marks = " Marks below: pruned and failed trials." if any(_marks(view)) else ""
     for place, objective in enumerate(view.study.spec.objectives):
         yield html.figure(
             history_chart(view, objective),
             f"history-{place}",
             f"{objective.metric} of each finished trial with its 95 % interval, in the order of "
-            f"asking; the line is the best so far{by_value}. Marks below: pruned and failed "
-            "trials.",
+            f"asking; the line is the best so far{by_value}.{marks}",
         )
 
 
@@ -45,7 +45,8 @@ def history_chart(view: StudyView, objective: Objective) -> Chart:
     values, low, high = ([estimate[key] for estimate in estimates] for key in VALUE_AND_ENDS)
     error = charts.intervals(values, low, high) | {"color": "rgba(128,128,128,0.5)"}
     measured = charts.trial_points("finished", trials, values, {"color": BLUE, "size": 6})
-    look = {"line": {"color": VERMILLION, "width": 2, "shape": "hv"}}
+    # The line must not take the clicks that are meant for the points below it.
+    look = {"line": {"color": VERMILLION, "width": 2, "shape": "hv"}, "hoverinfo": "skip"}
     best = best_so_far(values, objective.goal)
     line = charts.scatter("lines", "best so far", charts.numbers(trials), best, look)
     layout = charts.axes("trial", objective.metric) | {
