@@ -29,10 +29,16 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-State = Literal["played", "over", "capped", "cut"]
-"""played on, over, beyond the bound of the rules, or not looked at any further"""
+State = Literal["played", "over", "capped", "repeated", "cut"]
+"""played on, over, beyond the bound of the rules, a position that was met on the way to it and so
+repeats without end, or not looked at any further"""
 
-MARKS = {"over": "over", "capped": "beyond 2^30", "cut": "... cut here"}
+MARKS = {
+    "over": "over",
+    "capped": "beyond 2^30",
+    "repeated": "as above: no end",
+    "cut": "... cut here",
+}
 
 
 @dataclass(frozen=True)
@@ -58,6 +64,10 @@ class Tree:
     @property
     def num_decisions(self) -> int:
         return sum(node.state == "played" for node in self.nodes)
+
+    @property
+    def is_endless(self) -> bool:
+        return any(node.state == "repeated" for node in self.nodes)
 
     @property
     def is_whole(self) -> bool:
@@ -87,6 +97,7 @@ def blowup_tree(
     level = _level(points, capped, parents=[None], axes=[None], depth=0)
     while True:
         first = len(nodes)
+        level = [_repeated(node, nodes) for node in level]
         nodes += level
         played = [row for row, node in enumerate(level) if node.state == "played"]
         if not played:
@@ -102,6 +113,16 @@ def blowup_tree(
         points, capped = move(points[played][source], subset[source], axis, reposition)
         parents = [first + played[row] for row in source.tolist()]
         level = _level(points, capped, parents, axis.tolist(), level[0].depth + 1)
+
+
+def _repeated(node: TreeNode, nodes: Sequence[TreeNode]) -> TreeNode:
+    """Return a node whose position was met before as repeated: its host plays the same again."""
+    before = node.parent
+    while before is not None:
+        if node.state == "played" and nodes[before].points == node.points:
+            return replace(node, state="repeated")
+        before = nodes[before].parent
+    return node
 
 
 def _level(
@@ -141,7 +162,8 @@ def tree_text(tree: Tree) -> str:
 
 def summary(tree: Tree) -> str:
     at_least = "" if tree.is_whole else "at least "
-    return f"{at_least}{tree.depth} moves in the worst case, {tree.num_decisions} choices shown"
+    moves = "no end" if tree.is_endless else f"{at_least}{tree.depth} moves"
+    return f"{moves} in the worst case, {tree.num_decisions} choices shown"
 
 
 TREE_DEPTH: Final = 30
@@ -214,7 +236,12 @@ LEVEL_HEIGHT: Final = 0.95  # inches from one level to the next
 LINE_WIDTH: Final = 12  # characters of a line of points
 MAX_LINES: Final = 4  # lines of points that a node shows
 
-FILLS: Final = {"played": "#f4f1e8", "capped": "#e4a39a", "cut": "#f0d28a"}
+FILLS: Final = {
+    "played": "#f4f1e8",
+    "capped": "#e4a39a",
+    "repeated": "#e4a39a",
+    "cut": "#f0d28a",
+}
 OVER: Final = "#4c8c5a"
 EDGE: Final = "#8a8578"
 TEXT: Final = "#26241f"

@@ -1,5 +1,6 @@
 """Blow-up trees against the published sizes, the longest game, and whole texts and layouts."""
 
+import math
 from itertools import pairwise
 
 import pytest
@@ -102,10 +103,16 @@ def test_a_tree_keeps_to_its_number_of_nodes(max_nodes):
     assert "at least" in summary(tree) or tree.is_whole
 
 
-def test_a_host_that_circles_is_cut():
-    tree = tree_of(torch.tensor([[1, 0, 1], [0, 1, 1]], dtype=torch.int32), all_coord, max_depth=6)
-    assert tree.depth == 6
-    assert not tree.is_whole
+@pytest.mark.parametrize("name", ["A1", "A2", "A3", "A4"])
+def test_a_position_that_repeats_is_drawn_once(name):
+    tree = tree_of(START[name], all_coord)
+    limits = SearchLimits(max_moves=40, max_positions=10_000, reposition=True)
+    (longest,) = longest_game(all_coord, START[name][None], limits)
+    assert tree.is_endless == math.isinf(longest)
+    assert tree.is_whole
+    assert len(tree.nodes) <= 16
+    assert ("as above: no end" in tree_text(tree)) == tree.is_endless
+    assert summary(tree).startswith("no end" if tree.is_endless else f"{longest:.0f} moves")
 
 
 def test_a_game_beyond_the_bound_is_marked():

@@ -224,13 +224,13 @@ def trees_html(trees: AdeTrees, worst: Mapping[str, float]) -> Html:
 
 def _pair(pair: Pair, worst: float | None) -> Html:
     is_endless = worst is not None and math.isinf(worst)
-    end = "; in the worst case no end" if is_endless else ""
+    end = "; in the worst case no end" if is_endless and not pair.host.is_endless else ""
     two = [
         (f"The host from {pair.start}: {summary(pair.host)}{end}", pair.host),
         (f"Best play from {pair.start}: {summary(pair.best)}", pair.best),
     ]
     drawn = [html.join([html.paragraph(title), tree_svg(tree, title)]) for title, tree in two]
-    moves = "no end" if is_endless else _moves(pair)
+    moves = "no end" if is_endless or pair.host.is_endless else _moves(pair)
     title = f"{pair.start}: {moves}, best play {pair.best.depth}"
     return html.folded(title, html.beside(drawn), is_open=pair.start == SHOWN)
 
