@@ -265,7 +265,7 @@ def test_a_study_around_an_old_file_is_one_to_run(kind, tmp_path, capsys, monkey
     for path, parameter in study.spec.space.items():
         assert parameter.low < value_at(base, path) < parameter.high
     (objective,) = study.spec.objectives
-    assert objective.metric.startswith(f"rho/{roles[0]}/")
+    assert objective.metric == f"panel/{roles[0]}"
     assert objective.goal == ("minimize" if kind == "agent" else "maximize")
     assert main(["validate", "new.yaml"]) == 0
 

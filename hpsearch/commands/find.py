@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from hpsearch.cluster.study_dir import StudyDir
-from hpsearch.errors import ConfigError
+from hpsearch.errors import ConfigError, UsageError
 from hpsearch.names import check_places
 from hpsearch.study.requests import load_study
 from hpsearch.study.spec import Budget, Study, spec_hash
@@ -17,6 +17,9 @@ def find_study(
     """Return the study of a file as it is now, or a started one as it was; and its folder.
 
     With ``trials`` in place of the file's total, it is as its file is now, however it is named.
+
+    Raises:
+        UsageError: if more trials than ``trials`` have begun.
     """
     path = Path(name_or_file)
     check_places(path, runs)
@@ -26,9 +29,22 @@ def find_study(
             return view.study, view.folder
         path = view.study.path
     study = load_study(path, runs, trials)
+    folder = StudyDir((runs / study.spec.name).absolute())
     if trials is None:
         _say_total(study)
-    return study, StudyDir((runs / study.spec.name).absolute())
+    elif folder.spec.exists():
+        _check_total(study, open_view(study.spec.name, runs))
+    return study, folder
+
+
+def _check_total(study: Study, view: StudyView) -> None:
+    """Refuse a total below what a study has begun, unless it is the file's own number."""
+    trials, begun = study.spec.budget.trials, view.state.num_asked
+    if trials < begun and trials != study.trials_in_file:
+        raise UsageError(
+            f"{view.study.spec.name} has begun {begun} trials, which stay, so --trials {trials} is "
+            f"no total of them; give {begun} or more"
+        )
 
 
 def study_to_resume(view: StudyView) -> Study:

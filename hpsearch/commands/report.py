@@ -55,6 +55,7 @@ def report(
     response_steps: int | None,
 ) -> int:
     """Write the page of a study and print where it lies."""
+    from hpsearch.export.text import standing_verdict
     from hpsearch.report.page.curves import check_comparable
     from hpsearch.report.page.material import gather
     from hpsearch.report.page.page import page_text, plotly_js
@@ -83,7 +84,7 @@ def report(
         plan = ExaminationPlan(games, match_moves=MATCH_MOVES, response_steps=response_steps)
         return measured(view, trial, plan, say)
 
-    material = gather(view, time.time(), elsewhere, measure, beside)
+    material = gather(view, time.time(), elsewhere, measure, beside, standing_verdict)
     say("drawing the page")
     files.write_text(path, page_text(material, program))
     print(path)

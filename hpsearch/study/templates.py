@@ -98,7 +98,7 @@ def write_study_around(config: Config, old: Path, target: Path) -> Written:
     """Write a study that searches around a complete configuration, and that; return where.
 
     It is the default template's, but for its space, the rates and discounts of the roles that
-    learn, and its objective, the first that the configuration measures.
+    learn, and its objective, the first role's rho over its panel where that is measured.
 
     Args:
         config: the converted configuration.
@@ -110,7 +110,8 @@ def write_study_around(config: Config, old: Path, target: Path) -> Written:
     """
     files = _places(old.stem, target)
     trainer = read_config(config, source=str(old))
-    metric = next(metric_names(trainer.measured_against()))
+    measured = list(metric_names(trainer.measured_against()))
+    metric = next((name for name in measured if name.startswith("panel/")), measured[0])
     is_host = metric.split("/")[1] == "host"  # a host wins fast, which an agent puts off
     spec = replace(
         load_spec(shipped(f"studies/{TEMPLATES[DEFAULT].file}")).spec,

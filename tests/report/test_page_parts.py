@@ -220,6 +220,13 @@ def test_the_history_is_in_the_order_of_asking(story):
     assert line["hoverinfo"] == "skip", "the line takes the clicks that are meant for the points"
 
 
+def test_the_verdict_is_that_of_the_exported_bundle(story):
+    told(story, 0, 0.1)
+    sentence = "Trial 0 is weaker than zeillinger."
+    material = gather(story.view, 0.0, "", unmeasured, certify=lambda view, trial: [sentence])
+    assert sentence in check_page(page_text(material, "")).words
+
+
 def test_a_confirmation_has_bands_over_its_seeds(story):
     for number in range(2):
         told(story, number, 0.1, **{"host.gamma": 0.8 + number / 10})

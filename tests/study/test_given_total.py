@@ -98,6 +98,13 @@ def test_the_files_own_number_takes_the_given_one_back(study, capsys):
     assert "--trials" not in capsys.readouterr().err
 
 
+def test_a_total_below_what_has_begun_is_refused(study, capsys):
+    assert run(study, "--trials", "5") == 0
+    assert run(study, "--trials", "4") == 2
+    assert "has begun 5 trials, which stay" in capsys.readouterr().err
+    assert finished() == (5, 5)
+
+
 def test_a_total_that_was_refused_leaves_nothing(study):
     with opened(study, FakeExecutor(), time.time):
         assert run(study, "--trials", "9") == 4

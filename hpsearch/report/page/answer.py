@@ -183,7 +183,10 @@ def answer_section(material: Material) -> Iterator[Html]:
 
 
 def _verdict(material: Material, best: Trial) -> Iterator[str]:
-    """Yield how strong the best trial's players are, as far as they were measured for the page."""
+    """Yield how strong the best trial's players are, by its bundle or as measured for the page."""
+    if material.certified:
+        yield from material.certified
+        return
     if isinstance(material.measured, str):
         return
     config = material.view.config(best)

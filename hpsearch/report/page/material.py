@@ -155,6 +155,7 @@ class Material:
     best: Trial | None
     is_confirmed: bool  # whether the best is that of a confirmation, not of the search
     measured: "MeasuredPlayers | str"
+    certified: Sequence[str]  # the verdict on the best that its bundle certifies; may be empty
     confirmation: Mapping[str, Any] | str  # as `confirm` writes it
     learning: Learning
     descent: Ancestry | str
@@ -168,6 +169,7 @@ def gather(
     elsewhere: str,
     measure: Callable[[StudyView, Trial], "MeasuredPlayers | str"],
     other: StudyView | None = None,
+    certify: Callable[[StudyView, Trial], Sequence[str]] = lambda view, trial: (),
 ) -> Material:
     best, is_confirmed = _best(view)
     confirmation = _or_why(lambda: _confirmation(view, elsewhere))
@@ -179,6 +181,7 @@ def gather(
         best=best,
         is_confirmed=is_confirmed,
         measured="no trial has finished yet" if best is None else measure(view, best),
+        certified=() if best is None else certify(view, best),
         confirmation=confirmation,
         learning=read_learning(view, best, confirmation, descent),
         descent=descent,
