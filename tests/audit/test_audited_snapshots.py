@@ -88,9 +88,9 @@ def test_a_change_of_a_snapshot_is_found(with_snapshot, tmp_path, what):
     tamper, trial = FINISHED[what]
     study = Tampered(with_snapshot("finished").folder, tmp_path / "copy")
     tamper(study)
-    found = study.faults()
-    assert ("snapshots", trial) in {(one.check, one.trial) for one in found}, found
-    assert {one.check for one in found} == {"snapshots"}
+    faults = study.faults()
+    assert ("snapshots", trial) in {(fault.check, fault.trial) for fault in faults}, faults
+    assert {fault.check for fault in faults} == {"snapshots"}
 
 
 def test_trials_that_a_head_has_are_compared(with_snapshot, tmp_path):

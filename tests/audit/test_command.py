@@ -23,7 +23,7 @@ def test_a_clean_study_exits_with_0(copy_of, monkeypatch, capsys):
     assert run(study, monkeypatch, "study.yaml", "--json", "--deep") == 0
     said = json.loads(capsys.readouterr().out)
     assert said["clean"]
-    assert [one["message"][:9] for one in said["in_flight"]] == ["requests/"]
+    assert [fault["message"][:9] for fault in said["in_flight"]] == ["requests/"]
 
 
 def test_a_study_that_was_changed_exits_with_7_and_a_line_for_each_fault(

@@ -107,11 +107,11 @@ def changed(value, rng):
 
 def with_another_character(text, rng):
     """Return a text with a letter or digit of it changed."""
-    places = [at for at, one in enumerate(text) if one.isalnum()]
+    places = [at for at, character in enumerate(text) if character.isalnum()]
     if not places:
         return f"{text}7"
     at = rng.choice(places)
-    other = rng.choice([one for one in "3a7e" if one != text[at]])
+    other = rng.choice([character for character in "3a7e" if character != text[at]])
     return text[:at] + other + text[at + 1 :]
 
 
@@ -121,7 +121,9 @@ def change_a_file(study, rng):
         path
         for path in sorted(study.root.rglob("*"))
         if path.is_file()
-        and not any(fnmatch(str(path.relative_to(study.root)), one) for one in HARMLESS_FILES)
+        and not any(
+            fnmatch(str(path.relative_to(study.root)), pattern) for pattern in HARMLESS_FILES
+        )
     ]
     path = rng.choice(files)
     name, data = path.relative_to(study.root), path.read_bytes()
@@ -133,8 +135,10 @@ def change_a_file(study, rng):
             path.write_bytes(data[: len(data) // 2])
             return f"{name} cut off"
         case _:
-            at = rng.choice([n for n, one in enumerate(data) if chr(one).isalnum()])
-            other = ord(rng.choice([one for one in "3a7e" if ord(one) != data[at]]))
+            at = rng.choice([n for n, byte in enumerate(data) if chr(byte).isalnum()])
+            other = ord(
+                rng.choice([character for character in "3a7e" if ord(character) != data[at]])
+            )
             path.write_bytes(data[:at] + bytes([other]) + data[at + 1 :])
             around = data[max(0, at - 40) : at + 20]
             return f"{name}: byte {at} of {around!r} -> {chr(other)}"

@@ -78,10 +78,10 @@ def games(name, data):
     def change(study):
         path = study.root / "matches/1/games.npz"
         with ZipFile(path) as archive:
-            files = {one: archive.read(one) for one in archive.namelist()}
+            files = {entry: archive.read(entry) for entry in archive.namelist()}
         with ZipFile(path, "w") as archive:
-            for one, content in (files | {name: data}).items():
-                archive.writestr(one, content)
+            for entry, content in (files | {name: data}).items():
+                archive.writestr(entry, content)
 
     return change
 
@@ -576,8 +576,8 @@ def test_what_cannot_be_read_is_shown_as_it_stands(copy_of):
 
 def check(study, tamper, rule, trial):
     tamper(study)
-    found = study.faults()
-    assert (rule, trial) in {(one.check, one.trial) for one in found}, found
-    for one in found:
-        assert "\n" not in one.message
-        assert len(one.message) < 1000
+    faults = study.faults()
+    assert (rule, trial) in {(fault.check, fault.trial) for fault in faults}, faults
+    for fault in faults:
+        assert "\n" not in fault.message
+        assert len(fault.message) < 1000

@@ -32,9 +32,9 @@ class Dashboard:
         )
         self.said = self._wait()
         self.seconds_to_start = time.perf_counter() - began
-        found = re.search(r"http://\S+", self.said)
-        assert found is not None, self.said
-        self.url = found[0]
+        address = re.search(r"http://\S+", self.said)
+        assert address is not None, self.said
+        self.url = address[0]
         self.base = self.url[: self.url.index("/", len("http://"))]
         self.api = f"/api/studies/{self.url.rpartition('/')[2].partition('?')[0]}"
         jar = http.cookiejar.CookieJar()

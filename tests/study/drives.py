@@ -148,7 +148,7 @@ def deaths_at_all_events() -> Iterator[list[str]]:
     seen: set[str] = set()
 
     def may_die(moment: int, event: NewEvent, number: int) -> None:
-        announced = [one["trial"] for one in event.data.get("trials", ())]
+        announced = [trial["trial"] for trial in event.data.get("trials", ())]
         step, status = event.data.get("step"), event.data.get("status")
         thing = f"{moment} {event.kind} {event.trial} {step} {status} {announced}"
         if thing not in seen:
@@ -255,19 +255,19 @@ def refills(study: Study) -> list[tuple[str, tuple[int, ...]]]:
     """Return the jobs that were given trials while others trained in them, and which."""
     running: dict[str, set[int]] = {}
     job_of: dict[int, str] = {}
-    found = []
+    refilled = []
     for kind, trial, job, data in stored_events(study, "announced", "attempt_ended"):
         if kind == "attempt_ended":
             running[job_of[trial]].remove(trial)
             continue
         given = tuple(trial["trial"] for trial in data["trials"])
         if running.setdefault(job, set()):
-            found.append((job, given))
+            refilled.append((job, given))
         running[job].update(given)
         job_of |= dict.fromkeys(given, job)
         # With those that are given ahead of an end, where the driver looks ahead.
         assert len(running[job]) <= 2 * study.spec.executor.members_per_job
-    return found
+    return refilled
 
 
 def check_books(study: Study, executor: FakeExecutor) -> None:
@@ -286,7 +286,7 @@ def check_study(study: Study, *, with_files: bool = True, with_checkpoints: bool
     told = stored_events(study, "told")
     assert [trial.number for trial in trials] == list(range(len(trials)))
     planned = [data["origin"] for *_, data in stored_events(study, "asked") if "origin" in data]
-    untrained = sum(one["steps"] in one["parent_steps"][:1] for one in planned)
+    untrained = sum(origin["steps"] in origin["parent_steps"][:1] for origin in planned)
     assert len(trials) - untrained <= study.spec.budget.trials
     assert max(Counter(event[1] for event in told).values(), default=1) == 1
     assert {event[1] for event in told} == {t.number for t in trials if t.state.is_finished()}
@@ -297,9 +297,9 @@ def check_study(study: Study, *, with_files: bool = True, with_checkpoints: bool
     for trial in trials:
         _check_curve(study, trial)
     if with_files:
-        found = faults(study)
+        all_faults = faults(study)
         rules = () if with_checkpoints else ("checkpoints", "ancestry")
-        assert [one for one in found if one.check not in rules] == []
+        assert [fault for fault in all_faults if fault.check not in rules] == []
 
 
 def faults(study: Study) -> list[Fault]:
@@ -335,7 +335,7 @@ def _check_files(study: Study, number: int, data: dict[str, Any]) -> None:
     assert json.loads((folder / "control.json").read_text())["stop"] == data["state"]
     if data["state"] == "finished":
         given = [trial for *_, job in stored_events(study, "announced") for trial in job["trials"]]
-        attempt = [one for one in given if one["trial"] == number][-1]
+        attempt = [trial for trial in given if trial["trial"] == number][-1]
         wrote = json.loads((folder / f"attempt-{attempt['attempt']}/result.json").read_text())
         assert (wrote["token"], wrote["status"]) == (attempt["token"], "finished")
         assert wrote["metrics"] == data["metrics"]

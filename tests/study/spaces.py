@@ -84,13 +84,13 @@ def finite_parameters(draw: st.DrawFn, when: dict[str, Any]) -> Parameter:
 def all_configurations(space: SearchSpace) -> list[dict[str, Any]]:
     """Return every configuration, by trying all values of all parameters (slow, but plain)."""
     grids = [range(space.parameters[name].num_values() or 0) for name in space.order]
-    found: list[dict[str, Any]] = []
+    configurations: list[dict[str, Any]] = []
     for digits in product(*grids):
         labels = {n: space.parameters[n].value(d) for n, d in zip(space.order, digits, strict=True)}
         kept = {name: labels[name] for name in space.order if exists(space, name, labels)}
-        if kept not in found:
-            found.append(kept)
-    return found
+        if kept not in configurations:
+            configurations.append(kept)
+    return configurations
 
 
 def exists(space: SearchSpace, name: str, labels: Mapping[str, Any]) -> bool:

@@ -95,7 +95,7 @@ def founded_by(place, name):
 
 def best(place, name, count):
     trials = open_view(name, place.runs).state.told("finished")
-    return [one.number for one in sorted(trials, key=lambda one: -one.value)][:count]
+    return [trial.number for trial in sorted(trials, key=lambda trial: -trial.value)][:count]
 
 
 @pytest.mark.slow
@@ -114,7 +114,7 @@ def test_founders_are_the_best_of_each_in_even_shares(place):
     assert view.state.status == "finished"
     assert view.state.num_asked == 10
     closing = spec["population"]["closing"]["operators"]
-    names = [one["name"] for one in closing]
+    names = [operator["name"] for operator in closing]
     assert names == ["layer_crossover", "aligned_average", "distillation"]
     assert closing[-1]["learning"]["compare"] == "mean"
     assert view.state.num_untrained > 0
@@ -183,7 +183,7 @@ def test_the_same_command_goes_on_and_no_other(place):
 def test_a_driver_that_dies_anywhere_breeds_the_same(place):
     place.search("one")
     place.search("two", {"host.net_arch": [32]})
-    found = []
+    populations = []
     for name in ("whole", "broken"):
         place.jobs(curve=lambda config, step: os.kill(os.getpid(), signal.SIGINT) or 0.1)
         command = ("breed", "one", "two", "--members", 3, "--trials", 6, "--name", name)
@@ -199,8 +199,8 @@ def test_a_driver_that_dies_anywhere_breeds_the_same(place):
             with deaths_at_all_events():
                 drive(load_spec(moved), FakeExecutor(teaching=teaching), max_lives=500)
         trials = open_view(f"{name}-again", place.runs).state.trials.values()
-        found.append([(trial.params, trial.origin) for trial in trials])
-    assert found[0] == found[1]
+        populations.append([(trial.params, trial.origin) for trial in trials])
+    assert populations[0] == populations[1]
 
 
 @pytest.mark.slow
@@ -297,11 +297,11 @@ def test_what_spaces_have_in_common():
     lr = FloatParameter("float", 1e-4, 1e-2, log=True)
     wide = FloatParameter("float", 1e-5, 1e-3, log=True)
     steps = IntParameter("int", 1, 9)
-    one = {LR: lr, GAMMA: FloatParameter("float", 0.5, 0.9), "host.tau": steps}
-    two = {LR: wide, GAMMA: FloatParameter("float", 0.5, 0.9, log=True), "host.tau": lr}
+    first = {LR: lr, GAMMA: FloatParameter("float", 0.5, 0.9), "host.tau": steps}
+    second = {LR: wide, GAMMA: FloatParameter("float", 0.5, 0.9, log=True), "host.tau": lr}
     base = apply(yaml_file.load(BASE), {})
-    found = common_space([one, two], [base, base])
-    assert found == {LR: FloatParameter("float", 1e-5, 1e-2, log=True)}
+    common = common_space([first, second], [base, base])
+    assert common == {LR: FloatParameter("float", 1e-5, 1e-2, log=True)}
     args = base["host"]["optim"]["args"]
     choices = CategoricalParameter("categorical", (args | {"lr": 1.0},))
     kept = common_space([{"host.optim.args": choices}], [base])

@@ -80,7 +80,7 @@ def place(tmp_path, monkeypatch, capsys):
 
 def best(place, count):
     trials = open_view("quick", place.runs).state.trials.values()
-    return [one.number for one in sorted(trials, key=lambda one: -one.value)][:count]
+    return [trial.number for trial in sorted(trials, key=lambda trial: -trial.value)][:count]
 
 
 def test_the_best_are_trained_on_as_many_seeds(place):
@@ -174,8 +174,8 @@ def test_another_set_is_refused(place):
 def test_what_was_written_and_never_driven_is_written_again(place):
     search = place.search()
     folder = StudyDir(place.runs / "quick-confirm")
-    one = all_candidates(open_view("quick", place.runs))[0]
-    write_confirmation(search, [one.values], 9, folder)
+    candidate = all_candidates(open_view("quick", place.runs))[0]
+    write_confirmation(search, [candidate.values], 9, folder)
     place.confirm("--top", 2, "--seeds", 2)
     assert place.seeds() == [2, 2]
 
@@ -206,9 +206,9 @@ def test_a_failed_training_is_told_and_the_rest_compared(place):
     said = place.confirm("--top", 2, "--seeds", 3)
     second = best(place, 2)[1]
     assert f"trial {second} of quick: 2 of its trainings failed (nan)" in said.err
-    found = {trial["trial"]: trial for trial in place.plain["trials"]}
-    assert (len(found[second]["seeds"]), found[second]["failed"]) == (1, 2)
-    assert found[second]["chance"] is not None
+    compared = {trial["trial"]: trial for trial in place.plain["trials"]}
+    assert (len(compared[second]["seeds"]), compared[second]["failed"]) == (1, 2)
+    assert compared[second]["chance"] is not None
     assert "1, 2 failed" in said.out
 
 

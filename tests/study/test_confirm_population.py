@@ -65,10 +65,10 @@ def test_the_strongest_and_the_champions_meet(runs, plain):
     assert plain["favourite"] == population.archive[-1]
     assert (plain["match"], plain["metric"], plain["trained_by"]) == (3, "strength", None)
     assert sum(trial["chance"] for trial in plain["trials"]) == pytest.approx(1.0)
-    for one in plain["trials"]:
-        assert one["low"] <= one["mean"] <= one["high"]
-        if one["trial"] in strengths:
-            assert one["search"]["value"] == strengths[one["trial"]]
+    for trial in plain["trials"]:
+        assert trial["low"] <= trial["mean"] <= trial["high"]
+        if trial["trial"] in strengths:
+            assert trial["search"]["value"] == strengths[trial["trial"]]
 
 
 def test_strengths_are_those_of_the_games(runs, plain):
@@ -78,11 +78,11 @@ def test_strengths_are_those_of_the_games(runs, plain):
     players = {
         str(number): load_player(view.folder.trial(number).root, "host", CPU) for number in numbers
     }
-    one = next(iter(players.values()))
+    player = next(iter(players.values()))
     played = crossplay(
         (*banks(players), *scripted_groups(["random", "zeillinger"])),
         scripted_groups(["random", "choose_first", "choose_last"]),
-        game_config(one.config),
+        game_config(player.config),
         num_games=GAMES,
         max_steps=100,
         split=SPLIT,
@@ -90,9 +90,9 @@ def test_strengths_are_those_of_the_games(runs, plain):
     )
     rho = played.rho()
     weights = opponent_weights(rho, "nash").agents
-    for found in plain["trials"]:
-        row = np.log(rho[played.hosts.index(str(found["trial"]))])
-        assert found["mean"] == pytest.approx(float(row @ weights / weights.sum()), abs=1e-9)
+    for trial in plain["trials"]:
+        row = np.log(rho[played.hosts.index(str(trial["trial"]))])
+        assert trial["mean"] == pytest.approx(float(row @ weights / weights.sum()), abs=1e-9)
 
 
 def test_text_says_what_to_export(runs, plain, capsys):

@@ -55,8 +55,8 @@ def serve():
         return served[-1]
 
     yield start
-    for one in served:
-        one.close()
+    for dashboard in served:
+        dashboard.close()
 
 
 def query(path, question):
@@ -88,15 +88,15 @@ def test_the_trials_are_those_of_the_database(dashboard, study):
     assert [trial["number"] for trial in shown["trials"]] == [trial.number for trial in trials]
     assert [trial.get("values") for trial in shown["trials"]] == [trial.values for trial in trials]
     assert [trial["trial_id"] for trial in shown["trials"]] == [trial._trial_id for trial in trials]
-    best = max(trials, key=lambda one: one.value)
+    best = max(trials, key=lambda trial: trial.value)
     assert shown["best_trials"][0]["number"] == best.number
     assert shown["objective_names"] == ["rho/host/choose_first"]
 
 
 def test_the_figures_hold_the_studys_numbers(dashboard, study, folder):
     shown = {
-        one["id"]: json.loads(one["graph_object"])
-        for one in dashboard.study()["plotly_graph_objects"]
+        figure["id"]: json.loads(figure["graph_object"])
+        for figure in dashboard.study()["plotly_graph_objects"]
     }
     assert shown.keys() == {
         "learning-curves",
@@ -108,7 +108,9 @@ def test_the_figures_hold_the_studys_numbers(dashboard, study, folder):
     }
     trials = stored_trials(study)
     parents = {number: origin["parents"] for number, origin in origins(study).items()}
-    curves = [one for one in shown["learning-curves"]["data"] if "trial " in one.get("name", "")]
+    curves = [
+        drawn for drawn in shown["learning-curves"]["data"] if "trial " in drawn.get("name", "")
+    ]
     assert curves
     for curve in curves:
         told, line = {}, [int(curve["name"].removeprefix("trial "))]
@@ -124,12 +126,12 @@ def test_the_figures_hold_the_studys_numbers(dashboard, study, folder):
     games = np.load(folder.match(last).root / "games.npz")["moves"]
     rho = games[0].shape[-1] * len(games) / games.sum(axis=(0, 3))
     assert np.array(shown["cross-play"]["data"][0]["z"]) == pytest.approx(rho, rel=1e-3)
-    (members,) = [one for one in shown["lineage"]["data"] if one["name"] == "trials"]
+    (members,) = [drawn for drawn in shown["lineage"]["data"] if drawn["name"] == "trials"]
     assert len(members["x"]) == len(trials)
     for axis in ("xaxis", "yaxis"):  # else plotly writes 0, 1, 1, 2, 2
         assert shown["lineage"]["layout"][axis]["dtick"] == 1
     jobs = len({path.name for path in folder.jobs.iterdir()})
-    bars = [one for one in shown["cluster-timeline"]["data"] if one.get("type") == "bar"]
+    bars = [drawn for drawn in shown["cluster-timeline"]["data"] if drawn.get("type") == "bar"]
     assert 0 < len({name for bar in bars for name in bar["y"]}) <= jobs
 
 
@@ -148,7 +150,9 @@ def test_the_champion_is_named_beside_the_best_trial(dashboard, study):
 def test_importances_are_shown_with_their_noise(dashboard):
     """Optuna's own chart shows none; the note says what may be concluded."""
     shown = dashboard.study()
-    figures = {one["id"]: json.loads(one["graph_object"]) for one in shown["plotly_graph_objects"]}
+    figures = {
+        figure["id"]: json.loads(figure["graph_object"]) for figure in shown["plotly_graph_objects"]
+    }
     noise, bars = figures["importances-0"]["data"]
     assert (noise["name"], bars["name"]) == ("noise", "importance, 95 % interval")
     above = any(share > limit for share, limit in zip(bars["x"], noise["x"], strict=True))
@@ -226,10 +230,10 @@ def routes():
 
 def test_every_request_that_changes_something_is_refused(dashboard, study):
     before = stored_trials(study)
-    found = list(routes())
-    assert ("DELETE", "/api/studies/1") in found
-    assert len(found) > 10
-    for method, path in [*found, ("PATCH", "/api/studies/1"), ("DELETE", "/api/studies/1/")]:
+    requests = list(routes())
+    assert ("DELETE", "/api/studies/1") in requests
+    assert len(requests) > 10
+    for method, path in [*requests, ("PATCH", "/api/studies/1"), ("DELETE", "/api/studies/1/")]:
         status, body = dashboard.ask(method, path, {})
         assert (status, method, path) == (403, method, path)
         assert "read-only" in json.loads(body)["reason"]

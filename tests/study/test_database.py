@@ -109,10 +109,10 @@ def race(target: Callable[..., None], url: str, *, count: int) -> list[str]:
     workers = [context.Process(target=target, args=(url, barrier, outcomes)) for _ in range(count)]
     for worker in workers:
         worker.start()
-    found = [outcomes.get(timeout=60) for _ in workers]
+    answers = [outcomes.get(timeout=60) for _ in workers]
     for worker in workers:
         worker.join()
-    return found
+    return answers
 
 
 # Studies.

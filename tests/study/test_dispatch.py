@@ -23,20 +23,20 @@ def shape(trial: Trial) -> int:
 
 @given(waiting_trials(), st.integers(1, 5))
 def test_groups(waiting: list[Trial], members: int) -> None:
-    found = groups(waiting, shape, members)
-    flat = [trial.number for group in found for trial in group]
+    grouped = groups(waiting, shape, members)
+    flat = [trial.number for group in grouped for trial in group]
     assert sorted(flat) == sorted(trial.number for trial in waiting)
-    kinds = [{(trial.job, shape(trial)) for trial in group} for group in found]
+    kinds = [{(trial.job, shape(trial)) for trial in group} for group in grouped]
     assert all(len(kind) == 1 for kind in kinds)
-    assert all(1 <= len(group) <= members for group in found)
+    assert all(1 <= len(group) <= members for group in grouped)
     # No more groups than it takes, and those that wait longest first.
     numbers = Counter(kind for (kind,) in kinds)
     sizes = Counter((trial.job, shape(trial)) for trial in waiting)
     assert numbers == {kind: ceil(size / members) for kind, size in sizes.items()}
-    assert all(group == sorted(group, key=lambda trial: trial.number) for group in found)
-    firsts = [group[0].number for group in found]
+    assert all(group == sorted(group, key=lambda trial: trial.number) for group in grouped)
+    firsts = [group[0].number for group in grouped]
     assert firsts == sorted(firsts)
-    assert groups(waiting[::-1], shape, members) == found
+    assert groups(waiting[::-1], shape, members) == grouped
 
 
 def test_by_hand() -> None:
@@ -48,11 +48,11 @@ def test_by_hand() -> None:
         Trial(6, {"shape": 0}),
         Trial(8, {"shape": 0}),
     ]
-    found = [[trial.number for trial in group] for group in groups(waiting, shape, 2)]
-    assert found == [[2, 3], [5], [6, 7], [8]]
+    numbers = [[trial.number for trial in group] for group in groups(waiting, shape, 2)]
+    assert numbers == [[2, 3], [5], [6, 7], [8]]
 
 
 def test_who_needs_a_gpu_alone_gets_one() -> None:
     waiting = [Trial(n, {"shape": 0}, job="00001", is_alone=n in (1, 2)) for n in range(4)]
-    found = [[trial.number for trial in group] for group in groups(waiting, shape, 4)]
-    assert found == [[0, 3], [1], [2]]
+    numbers = [[trial.number for trial in group] for group in groups(waiting, shape, 4)]
+    assert numbers == [[0, 3], [1], [2]]

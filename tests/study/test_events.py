@@ -45,10 +45,10 @@ def without_id(event: Event) -> NewEvent:
 
 def test_studies_have_their_own_events(database: Database) -> None:
     log = EventLog(database)
-    one, two = create(database, name="one"), create(database, name="two")
-    log.append(one, [NewEvent("a", 0.0)])
-    log.append(two, [NewEvent("b", 0.0)])
-    assert [event.kind for event in log.read(two)] == ["b"]
+    first, second = create(database, name="one"), create(database, name="two")
+    log.append(first, [NewEvent("a", 0.0)])
+    log.append(second, [NewEvent("b", 0.0)])
+    assert [event.kind for event in log.read(second)] == ["b"]
 
 
 def test_events_of_one_call_are_written_all_or_none(database: Database) -> None:

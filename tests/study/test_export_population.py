@@ -61,7 +61,7 @@ def test_its_lineage_is_that_of_the_database(runs, exported):
         node = nodes[node.parents[0]] if node.parents else None
     lineage = json.loads((exported / "lineage.json").read_text())
     assert (lineage["trial"], lineage["champion"]) == (champion, True)
-    assert [one["trial"] for one in lineage["line"]] == expected[::-1]
+    assert [trial["trial"] for trial in lineage["line"]] == expected[::-1]
     assert len(expected) > 1
     assert lineage["origin"]["member"] == view.state.trials[champion].origin.member
 
@@ -76,9 +76,9 @@ def test_its_row_is_that_of_the_last_match(runs, exported):
     assert row["strength"] == match.strengths[match.champion] == max(match.strengths.values())
     assert row["interval"] == match.intervals[match.champion]
     roles = {"host": (plan.hosts, plan.agents), "agent": (plan.agents, plan.hosts)}
-    found = 0
+    num_opponents = 0
     for role, (mine, theirs) in roles.items():
-        names = [one.name for one in mine]
+        names = [player.name for player in mine]
         if str(match.champion) not in names:
             assert role not in row
             continue
@@ -89,10 +89,10 @@ def test_its_row_is_that_of_the_last_match(runs, exported):
                 theirs, moves[names.index(str(match.champion))], strict=True
             )
         }
-        assert {name: one["value"] for name, one in row[role].items()} == pytest.approx(expected)
-        assert all(one["low"] <= one["value"] <= one["high"] for one in row[role].values())
-        found += len(expected)
-    assert found > 0
+        assert {name: rho["value"] for name, rho in row[role].items()} == pytest.approx(expected)
+        assert all(rho["low"] <= rho["value"] <= rho["high"] for rho in row[role].values())
+        num_opponents += len(expected)
+    assert num_opponents > 0
 
 
 @pytest.mark.slow
@@ -120,7 +120,7 @@ def test_the_strongest_of_the_last_match_lie_side_by_side(runs, tmp_path):
     strengths = open_view("quick", runs).state.population.matches[3].strengths
     first, second = sorted(strengths, key=lambda trial: -strengths[trial])[:2]
     listed = json.loads((tmp_path / "top/bundles.json").read_text())["bundles"]
-    assert [one["folder"] for one in listed] == [f"1-trial-{first}", f"2-trial-{second}"]
+    assert [bundle["folder"] for bundle in listed] == [f"1-trial-{first}", f"2-trial-{second}"]
 
 
 @pytest.mark.slow

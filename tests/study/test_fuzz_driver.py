@@ -66,8 +66,8 @@ class Damaging(FakeExecutor):
         self._left -= 1
         (self._root / "requests").mkdir(parents=True, exist_ok=True)
         (self._root / f"requests/{self._left}.json").write_text('{"verb": "retry"}')
-        found = sorted(path for pattern in BY_JOBS for path in self._root.glob(pattern))
-        return self._rng.sample(found, min(len(found), self._rng.randint(1, 5)))
+        paths = sorted(path for pattern in BY_JOBS for path in self._root.glob(pattern))
+        return self._rng.sample(paths, min(len(paths), self._rng.randint(1, 5)))
 
 
 def ended(study: Study, rng: random.Random, **options) -> None:

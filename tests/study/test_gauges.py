@@ -67,18 +67,18 @@ def test_trials_and_status(story):
         story.ask(number)
     story.run(0, 1, job="00001")
     story.tell(0, "finished", 0.2)
-    found = shown(story)
-    states = {key[1]: value for key, value in found.items() if key[0] == "hpsearch_study_trials"}
+    figures = shown(story)
+    states = {key[1]: value for key, value in figures.items() if key[0] == "hpsearch_study_trials"}
     assert states == {"finished": 1, "running": 1, "waiting": 2, "pruned": 0, "failed": 0}
-    assert found["hpsearch_study_budget_trials",] == 6
-    statuses = {key[1]: v for key, v in found.items() if key[0] == "hpsearch_study_status"}
+    assert figures["hpsearch_study_budget_trials",] == 6
+    statuses = {key[1]: v for key, v in figures.items() if key[0] == "hpsearch_study_status"}
     assert statuses.pop("running") == 1
     assert len(statuses) == 6
     assert not any(statuses.values())
     story.add("requested", id="one", verb="pause", trials=[])
-    found = shown(story)
-    assert found["hpsearch_study_status", "paused"] == 1
-    assert found["hpsearch_study_status", "running"] == 0
+    figures = shown(story)
+    assert figures["hpsearch_study_status", "paused"] == 1
+    assert figures["hpsearch_study_status", "running"] == 0
 
 
 def test_waits_of_jobs(story):
@@ -90,18 +90,18 @@ def test_waits_of_jobs(story):
         story.ask(number)
         trials = [{"trial": number, "attempt": 1, "token": "t"}]
         story.add("announced", job=str(number), at=announced, trials=trials, gpus=4.0)
-    found = shown(story, now=200.0)
+    figures = shown(story, now=200.0)
     name = "hpsearch_study_queue_wait_seconds"
-    buckets = {key[1]: value for key, value in found.items() if key[0] == f"{name}_bucket"}
+    buckets = {key[1]: value for key, value in figures.items() if key[0] == f"{name}_bucket"}
     assert len(buckets) == 13
     for bound, number in buckets.items():
         assert number == sum(wait <= float(bound) for wait in waits), bound
-    assert found[f"{name}_count",] == 5
-    assert found[f"{name}_sum",] == pytest.approx(sum(waits))
-    assert found["hpsearch_study_longest_wait_seconds",] == 100.0
-    assert found["hpsearch_study_jobs", "queued"] == 2
-    assert found["hpsearch_study_jobs", "running"] == 5
-    assert found["hpsearch_study_gpus",] == 10.0
+    assert figures[f"{name}_count",] == 5
+    assert figures[f"{name}_sum",] == pytest.approx(sum(waits))
+    assert figures["hpsearch_study_longest_wait_seconds",] == 100.0
+    assert figures["hpsearch_study_jobs", "queued"] == 2
+    assert figures["hpsearch_study_jobs", "running"] == 5
+    assert figures["hpsearch_study_gpus",] == 10.0
 
 
 def test_steps_and_gpu_seconds(story):
@@ -112,17 +112,17 @@ def test_steps_and_gpu_seconds(story):
     story.add("attempt_ended", 1, 1, at=20.0, status="pruned", kind=None, message="", step=20)
     # 3 has no running attempt, so what is said of it is old.
     driver = DriverFigures(0.0, 0, True, {2: beat(33, 1.5), 3: beat(50, 9.0)})
-    found = shown(story, driver, now=30.0)
-    assert found["hpsearch_study_training_steps_total",] == 60 + 20 + 33
-    assert found["hpsearch_study_steps_per_second",] == 1.5
-    assert found["hpsearch_study_gpu_seconds_total",] == 40.0
-    assert found["hpsearch_study_scheduler_refuses",] == 1
+    figures = shown(story, driver, now=30.0)
+    assert figures["hpsearch_study_training_steps_total",] == 60 + 20 + 33
+    assert figures["hpsearch_study_steps_per_second",] == 1.5
+    assert figures["hpsearch_study_gpu_seconds_total",] == 40.0
+    assert figures["hpsearch_study_scheduler_refuses",] == 1
     story.add("attempt_ended", 2, 1, at=30.0, status="interrupted", kind=None, message="", step=40)
     story.add("job_ended", job="00001", at=30.0, seen=True)
-    found = shown(story, driver, now=99.0)
-    assert found["hpsearch_study_training_steps_total",] == 60 + 20 + 40
-    assert found["hpsearch_study_gpu_seconds_total",] == 40.0
-    assert found["hpsearch_study_gpus",] == 0.0
+    figures = shown(story, driver, now=99.0)
+    assert figures["hpsearch_study_training_steps_total",] == 60 + 20 + 40
+    assert figures["hpsearch_study_gpu_seconds_total",] == 40.0
+    assert figures["hpsearch_study_gpus",] == 0.0
 
 
 def test_losses_by_kind(story):
@@ -134,13 +134,13 @@ def test_losses_by_kind(story):
     story.add("attempt_ended", 1, 1, **lost, kind="oom_gpu", lost_seconds=30.0)
     told = {"state": "failed", "value": None, "metrics": {}, "message": ""}
     story.add("told", 1, **told, failure="oom_gpu")
-    found = shown(story)
+    figures = shown(story)
     for name, expected in (
         ("attempts_lost", {"node_fail": 1.0, "oom_gpu": 1.0}),
         ("trials_failed", {"oom_gpu": 1.0}),
         ("gpu_seconds_wasted", {"node_fail": 50.0, "oom_gpu": 15.0}),
     ):
-        by_kind = {k[1]: v for k, v in found.items() if k[0] == f"hpsearch_study_{name}_total"}
+        by_kind = {k[1]: v for k, v in figures.items() if k[0] == f"hpsearch_study_{name}_total"}
         assert {kind: value for kind, value in by_kind.items() if value} == pytest.approx(expected)
         assert len(by_kind) == 13, "all kinds, from the beginning"
 
@@ -156,8 +156,8 @@ def test_each_objective_has_its_best(tmp_path):
         metrics = {METRIC: rho(values[0]), other: rho(values[1])}
         told = {"state": "finished", "value": values[0], "metrics": metrics}
         story.add("told", number, **told, failure=None, message="")
-    found = {k: v for k, v in shown(story).items() if k[0].startswith("hpsearch_study_best")}
-    assert found == pytest.approx(
+    figures = {k: v for k, v in shown(story).items() if k[0].startswith("hpsearch_study_best")}
+    assert figures == pytest.approx(
         {
             ("hpsearch_study_best_value", METRIC): 0.3,
             ("hpsearch_study_best_low", METRIC): 0.29,
@@ -172,10 +172,10 @@ def test_each_objective_has_its_best(tmp_path):
 
 
 def test_the_driver_itself(story):
-    found = shown(story, now=123.0)
-    assert found["hpsearch_study_scheduler_calls_total",] == 7
-    assert found["hpsearch_study_round_seconds",] == 0.25
-    assert found["hpsearch_study_look_timestamp_seconds",] == 123.0
+    figures = shown(story, now=123.0)
+    assert figures["hpsearch_study_scheduler_calls_total",] == 7
+    assert figures["hpsearch_study_round_seconds",] == 0.25
+    assert figures["hpsearch_study_look_timestamp_seconds",] == 123.0
 
 
 def test_a_histogram_without_bounds_counts_all():
@@ -235,11 +235,11 @@ def test_counters_never_fall(story, port):
         for step, rate in ((50, 2.0), (40, 1.0), (60, 3.0)):
             keeper.keep(story.view, DriverFigures(0.0, 0, False, {0: beat(step, rate)}))
             clock.now += REFRESH_SECONDS
-            found = scraped(port)
+            figures = scraped(port)
             seen.append(
                 [
-                    found["hpsearch_study_training_steps_total",],
-                    found["hpsearch_study_steps_per_second",],
+                    figures["hpsearch_study_training_steps_total",],
+                    figures["hpsearch_study_steps_per_second",],
                 ]
             )
     finally:

@@ -66,12 +66,12 @@ def judged(trials, lengths, ended=None, population=None, match=None):
 
 def test_the_strongest_is_champion_and_the_weakest_becomes_its_child(judge):
     trials = [trial(number, member=number) for number in range(4)]
-    found = decided(judge, trials, [10, 8, 20, 12])
-    assert (found["match"], found["champion"]) == (1, 1)
+    decision = decided(judge, trials, [10, 8, 20, 12])
+    assert (decision["match"], decision["champion"]) == (1, 1)
     expected = {str(n): -np.log(length) for n, length in enumerate([10, 8, 20, 12])}
-    assert found["strengths"] == pytest.approx(expected)
-    assert found["intervals"]["2"] == pytest.approx([-np.log(20)] * 2)
-    children = [PlannedTrial.of(child) for child in found["children"]]
+    assert decision["strengths"] == pytest.approx(expected)
+    assert decision["intervals"]["2"] == pytest.approx([-np.log(20)] * 2)
+    children = [PlannedTrial.of(child) for child in decision["children"]]
     assert [child.member for child in children] == [0, 1, 2, 3]
     assert [child.parents for child in children] == [(0,), (1,), (1,), (3,)]
     assert [child.is_child for child in children] == [False, False, True, False]
@@ -82,9 +82,9 @@ def test_the_strongest_is_champion_and_the_weakest_becomes_its_child(judge):
 
 
 def test_a_decision_is_what_json_holds(judge):
-    found = decided(judge, [trial(n, n) for n in range(4)], [10, 8, 20, 12])
-    assert json.loads(json.dumps(found)) == {
-        **found, "children": json.loads(json.dumps(found["children"]))
+    decision = decided(judge, [trial(n, n) for n in range(4)], [10, 8, 20, 12])
+    assert json.loads(json.dumps(decision)) == {
+        **decision, "children": json.loads(json.dumps(decision["children"]))
     }  # fmt: skip
 
 
@@ -106,8 +106,8 @@ def test_a_lost_members_place_goes_to_a_child(judge):
     trials = [trial(n, n) for n in (0, 2, 3)]
     match = Match(1, {0: 0, 2: 2, 3: 3}, (0, 1, 2, 3), ())
     population = PopulationRecord(newest={0: 0, 1: 1, 2: 2, 3: 3})
-    found = decided(judge, trials, [10, 20, 12], population=population, match=match)
-    children = {child["member"]: child for child in found["children"]}
+    decision = decided(judge, trials, [10, 20, 12], population=population, match=match)
+    children = {child["member"]: child for child in decision["children"]}
     assert sorted(children) == [0, 1, 2, 3]
     assert children[1]["is_child"]
     assert children[1]["key"] == "1 after 1"
@@ -147,16 +147,16 @@ def lived(*generations):
 
 def test_gains_are_measured_against_the_generations_mean():
     first, second = [(None, 1.0), (None, 2.0)], [(1, 5.0), (1, 2.5)]
-    found = improvements(*lived(first, second))
-    assert [(one.generation, one.change) for one in found] == [(2, 1.25), (2, -1.25)]
-    assert [one.values["host.optim.args.lr"] for one in found] == pytest.approx([1e-3, 1e-4])
+    gains = improvements(*lived(first, second))
+    assert [(gain.generation, gain.change) for gain in gains] == [(2, 1.25), (2, -1.25)]
+    assert [gain.values["host.optim.args.lr"] for gain in gains] == pytest.approx([1e-3, 1e-4])
 
 
 def test_a_match_that_is_stronger_as_a_whole_teaches_nothing():
     first = [(None, 1.0), (None, 2.0)]
     for level in (-7.0, 0.0, 7.0):
-        found = improvements(*lived(first, [(0, level + 1.5), (1, level + 2.0)]))
-        assert [one.change for one in found] == pytest.approx([0.25, -0.25])
+        gains = improvements(*lived(first, [(0, level + 1.5), (1, level + 2.0)]))
+        assert [gain.change for gain in gains] == pytest.approx([0.25, -0.25])
 
 
 def test_a_trial_counts_once_and_by_the_match_that_planned_it():
@@ -166,9 +166,9 @@ def test_a_trial_counts_once_and_by_the_match_that_planned_it():
         2: trial(2, 0, 1, (0,)), 3: trial(3, 1, 1, (1,)), 4: trial(4, 0, 2, (2,)),
     }  # fmt: skip
     strengths = {1: {0: 1.0, 1: 2.0}, 2: {2: 3.0, 1: 2.0}, 3: {4: 4.0, 3: 6.0}}
-    found = improvements(strengths, known)
+    gains = improvements(strengths, known)
     # In match 3: trial 4 since match 2 gained 1 and 3 (then 1) gained 4; since match 1, 3 and 4.
-    assert [(one.generation, one.change) for one in found] == [
+    assert [(gain.generation, gain.change) for gain in gains] == [
         (3, 1.0 - 2.5), (3, 4.0 - 3.5), (2, 2.0 - 1.0)
     ]  # fmt: skip
 
@@ -177,8 +177,8 @@ def test_single_members_are_measured_against_those_that_stood_still():
     """As in a steady population: match 2 judges one child, and all look weaker by 1."""
     known = {n: trial(n, n) for n in range(4)} | {4: trial(4, 0, 1, (0,))}
     strengths = {1: dict.fromkeys(range(4), 1.0), 2: {4: 2.0, 1: 0.0, 2: 0.0, 3: 0.0}}
-    (found,) = improvements(strengths, known)
-    assert found.change == pytest.approx(1.0 - (1.0 - 3.0) / 4)
+    (gain,) = improvements(strengths, known)
+    assert gain.change == pytest.approx(1.0 - (1.0 - 3.0) / 4)
 
 
 def test_nothing_is_learned_of_who_did_not_train():
@@ -193,8 +193,8 @@ def test_nothing_is_learned_of_who_did_not_train():
 def test_only_the_newest_intervals_are_learned_from(monkeypatch):
     monkeypatch.setattr(generation, "MAX_INTERVALS", 3)
     first = [(None, 0.0), (None, 0.0)]
-    found = improvements(*lived(first, [(0, 1.0), (1, 0.0)], [(2, 1.0), (3, 3.0)]))
-    assert [one.generation for one in found] == [3, 3, 2]
+    gains = improvements(*lived(first, [(0, 1.0), (1, 0.0)], [(2, 1.0), (3, 3.0)]))
+    assert [gain.generation for gain in gains] == [3, 3, 2]
 
 
 # Records.
@@ -216,7 +216,7 @@ def test_the_archive_holds_each_champion_once_the_latest_last():
         expected = []
         for champion in champions:
             if champion is not None:
-                expected = [*(one for one in expected if one != champion), champion]
+                expected = [*(former for former in expected if former != champion), champion]
         assert population.archive == expected
 
 
@@ -250,8 +250,8 @@ def test_children_that_were_tried_count_for_their_operator():
     population = PopulationRecord()
     birth = {"operator": "gaussian_mutation", "adopted": False}
     for number, chance in enumerate((0.9, None, 0.3)):
-        one = origin(number, is_child=True)
-        fold.asked(population, number, one)
+        planned = origin(number, is_child=True)
+        fold.asked(population, number, planned)
         told = event("told", birth=birth | {"adopted": number > 0, "chance": chance})
-        fold.told(population, number, one, told, seconds=0.0, has_finished=True)
+        fold.told(population, number, planned, told, seconds=0.0, has_finished=True)
     assert population.operators == {"gaussian_mutation": OperatorRecord(2, 1)}

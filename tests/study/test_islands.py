@@ -67,8 +67,8 @@ def test_what_took_a_place_goes_on_with_what_it_had(study):
     trials, known = stored_trials(study), exchanges(study)
     told = {trial: data for _, trial, _, data in stored_events(study, "told")}
     went_on = 0
-    for trial, one in known.items():
-        assert len(told[trial]["takeovers"]) == len(one.takeovers)
+    for trial, exchange in known.items():
+        assert len(told[trial]["takeovers"]) == len(exchange.takeovers)
     for trial, origin in origins(study).items():
         if not origin["parents"]:
             continue
@@ -82,8 +82,8 @@ def test_what_took_a_place_goes_on_with_what_it_had(study):
 
 
 def test_sql_knows_every_checkpoint_that_was_copied(study):
-    found = query(study, "SELECT id, trial, step, sha256 FROM hpsearch_checkpoints")
-    nodes = {(trial, step): (number, sha256) for number, trial, step, sha256 in found}
+    rows = query(study, "SELECT id, trial, step, sha256 FROM hpsearch_checkpoints")
+    nodes = {(trial, step): (number, sha256) for number, trial, step, sha256 in rows}
     edges = dict(query(study, "SELECT checkpoint_id, sha256 FROM hpsearch_parents"))
     for trial, exchange in exchanges(study).items():
         for loan in exchange.loans:
@@ -96,7 +96,7 @@ def test_sql_knows_every_checkpoint_that_was_copied(study):
 def test_the_schedule_follows_the_copies(study):
     """Told from the jobs' own files: back from the end, to the source where a copy took a place."""
     view = open_view(str(study.path), study.path.parent / "runs")
-    found, known, born = read_lineage(view), exchanges(study), origins(study)
+    descent, known, born = read_lineage(view), exchanges(study), origins(study)
     trials = stored_trials(study)
     for number in born:
         expected, trial, step = [], number, born[number]["steps"]
@@ -111,7 +111,7 @@ def test_the_schedule_follows_the_copies(study):
                     trial, step = before[-1].source, before[-1].source_step
                     first = born[trial]["steps"] - 8
             trial = (born[trial]["parents"] or [None])[0]
-        assert [one[LR] for one in schedule_of(view, found, number)] == expected[::-1]
+        assert [values[LR] for values in schedule_of(view, descent, number)] == expected[::-1]
 
 
 def test_the_lineage_tells_of_copies(study, capsys):

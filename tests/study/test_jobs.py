@@ -244,7 +244,7 @@ class Forgetful(FakeExecutor):
 
     def look(self, jobs: Sequence[tuple[JobDir, str | None]]) -> dict[str, JobStatus]:
         known = {name for names in self.looks for name in names}
-        return {name: one for name, one in super().look(jobs).items() if name in known}
+        return {name: status for name, status in super().look(jobs).items() if name in known}
 
 
 def test_a_job_that_a_stale_answer_lacks_is_not_given_up(study: Study) -> None:

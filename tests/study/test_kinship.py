@@ -25,23 +25,23 @@ def trial(number, *parents, founder=None, copies=(), operator="clone", is_adopte
 def families(*trials, roles=("host",)):
     """Return the family of each trial's host, or the families of its roles where they are given."""
     known = {trial.number: trial for trial in trials}
-    found = [generation.families(trial, roles, known) for trial in trials]
-    return found if len(roles) > 1 else [one for (one,) in found]
+    names = [generation.families(trial, roles, known) for trial in trials]
+    return names if len(roles) > 1 else [name for (name,) in names]
 
 
 def test_a_line_of_first_parents_is_one_family():
-    found = families(trial(0), trial(1), trial(2, 0, 1), trial(3, 2), trial(4, 1, 0))
-    assert found == ["trial 0", "trial 1", "trial 0", "trial 0", "trial 1"]
+    names = families(trial(0), trial(1), trial(2, 0, 1), trial(3, 2), trial(4, 1, 0))
+    assert names == ["trial 0", "trial 1", "trial 0", "trial 0", "trial 1"]
 
 
 def test_those_who_began_as_one_founder_are_kin():
-    found = families(trial(0, founder=0), trial(1, founder=1), trial(2, founder=0), trial(3, 2))
-    assert found == ["founder 0", "founder 1", "founder 0", "founder 0"]
+    names = families(trial(0, founder=0), trial(1, founder=1), trial(2, founder=0), trial(3, 2))
+    assert names == ["founder 0", "founder 1", "founder 0", "founder 0"]
 
 
 def test_a_copy_on_an_island_is_of_its_sources_family():
-    found = families(trial(0), trial(1, copies=[(2, 0)]), trial(2, 1))
-    assert found == ["trial 0"] * 3
+    names = families(trial(0), trial(1, copies=[(2, 0)]), trial(2, 1))
+    assert names == ["trial 0"] * 3
 
 
 def test_what_a_source_became_after_it_was_copied_does_not_count():
@@ -55,8 +55,8 @@ def test_a_pair_of_two_parents_has_the_agent_of_the_second():
     joined = {"operator": "host_and_agent"}
     roles = ("host", "agent")
     pairs = trial(0), trial(1), trial(2, 0, 1, **joined), trial(3, 2), trial(4, 3, 1)
-    found = families(*pairs, roles=roles)
-    assert found[2:] == [("trial 0", "trial 1")] * 3
+    names = families(*pairs, roles=roles)
+    assert names[2:] == [("trial 0", "trial 1")] * 3
     copy = trial(2, 0, 1, **joined, is_adopted=False)
     assert families(trial(0), trial(1), copy, roles=roles)[2] == ("trial 0", "trial 0")
     assert families(trial(0), trial(1), trial(2, 0, 1, **joined)) == [

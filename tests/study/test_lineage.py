@@ -34,12 +34,12 @@ def sha256(study, origins, trial):
 
 def test_sql_holds_every_checkpoint_and_its_parents(study):
     born = origins(study)
-    found = query(study, "SELECT id, trial, step, sha256, operator FROM hpsearch_checkpoints")
-    assert {row[1]: row[2:] for row in found} == {
+    rows = query(study, "SELECT id, trial, step, sha256, operator FROM hpsearch_checkpoints")
+    assert {row[1]: row[2:] for row in rows} == {
         trial: (origin["steps"], sha256(study, born, trial), origin["operator"]["name"])
         for trial, origin in born.items()
     }
-    trial_of = {row[0]: row[1] for row in found}
+    trial_of = {row[0]: row[1] for row in rows}
     edges = query(study, "SELECT checkpoint_id, position, sha256 FROM hpsearch_parents")
     assert {(trial_of[child], position, parent) for child, position, parent in edges} == {
         (trial, position, sha256(study, born, parent))
@@ -63,12 +63,12 @@ def test_changes_are_those_of_the_hyperparameters(study):
 
 def test_the_line_leads_from_new_networks_to_the_champion(study, capsys):
     assert lineage(study, "--json") == 0
-    found, born = json.loads(capsys.readouterr().out), origins(study)
-    assert found["line"][-1] == found["champion"]
-    assert born[found["line"][0]]["parents"] == []
-    for parent, child in zip(found["line"], found["line"][1:], strict=False):
+    plain, born = json.loads(capsys.readouterr().out), origins(study)
+    assert plain["line"][-1] == plain["champion"]
+    assert born[plain["line"][0]]["parents"] == []
+    for parent, child in zip(plain["line"], plain["line"][1:], strict=False):
         assert born[child]["parents"][0] == parent
-    assert {trial["trial"] for trial in found["trials"]} == set(born)
+    assert {trial["trial"] for trial in plain["trials"]} == set(born)
 
 
 def test_the_table_names_trials_parents_and_changes(study, capsys):

@@ -121,9 +121,9 @@ def test_steps_are_decimal_numbers(tmp_path):
 
 def test_a_fault_of_the_space_is_reported_once(tmp_path):
     wrong = {"host.optim.args.lr": {"type": "flot", "low": 1e-5, "high": 1e-2}}
-    found = problems(tmp_path, GOOD, space={**wrong, "host.net_arch": NET_ARCH})
-    assert len(found) == 1
-    assert found[0].startswith("space.host.optim.args.lr.type unknown ")
+    messages = problems(tmp_path, GOOD, space={**wrong, "host.net_arch": NET_ARCH})
+    assert len(messages) == 1
+    assert messages[0].startswith("space.host.optim.args.lr.type unknown ")
 
 
 def test_an_empty_list_is_refused(tmp_path):
@@ -133,7 +133,7 @@ def test_an_empty_list_is_refused(tmp_path):
 
 
 def test_other_configurations_are_another_search(tmp_path):
-    one = load(tmp_path, sampler=listed(GOOD))
+    spec = load(tmp_path, sampler=listed(GOOD))
     longer = load(tmp_path, sampler=listed(GOOD), budget={"trials": 99})
     other = load(tmp_path, sampler=listed(GOOD, GOOD))
-    assert spec_hash(one) == spec_hash(longer) != spec_hash(other)
+    assert spec_hash(spec) == spec_hash(longer) != spec_hash(other)

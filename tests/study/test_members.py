@@ -25,7 +25,7 @@ def choice(*choices, **when):
 
 
 def test_rates_are_explored_and_shapes_are_inherited(tmp_path):
-    found = names(
+    explored = names(
         tmp_path,
         host__optim__args__lr=LR,
         host__gamma=GAMMA,
@@ -34,7 +34,7 @@ def test_rates_are_explored_and_shapes_are_inherited(tmp_path):
         host__activation=choice("relu", "tanh"),
         dqn__double=choice(True, False),
     )
-    assert found == ["host.gamma", "host.optim.args.lr"]
+    assert explored == ["host.gamma", "host.optim.args.lr"]
 
 
 def test_a_mapping_is_explored_only_if_all_in_it_may_differ(tmp_path):
@@ -47,26 +47,26 @@ def test_a_mapping_is_explored_only_if_all_in_it_may_differ(tmp_path):
 
 
 def test_parameters_stand_after_those_that_they_depend_on(tmp_path):
-    found = names(
+    explored = names(
         tmp_path,
         host__er=GAMMA | {"when": {"host.gamma": 0.9}},
         host__gamma=choice(0.9, 0.8),
         host__optim__args__lr=LR | {"when": {"host.net_arch": [[16]]}},
         host__net_arch=choice([8], [16]),
     )
-    assert found == ["host.gamma", "host.er", "host.optim.args.lr"]
+    assert explored == ["host.gamma", "host.er", "host.optim.args.lr"]
 
 
 def test_what_decides_over_a_shape_is_inherited_with_it(tmp_path):
     """Else a child with another gamma would have to draw a shape that no parent's weights fit."""
-    found = names(
+    explored = names(
         tmp_path,
         host__net_arch=choice([8], [16], when={"host.gamma": 0.9}),
         host__gamma=choice(0.9, 0.8, when={"host.tau": 1.0}),
         host__tau=choice(1.0, 0.5),
         host__optim__args__lr=LR | {"when": {"host.gamma": 0.8}},
     )
-    assert found == ["host.optim.args.lr"]
+    assert explored == ["host.optim.args.lr"]
 
 
 def test_all_that_is_explored_leaves_the_shape_as_it_is(tmp_path):

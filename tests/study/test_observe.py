@@ -232,8 +232,8 @@ def test_what_a_job_writes_while_it_is_looked_at_is_seen_whole(folder: StudyDir)
 def test_the_executor_may_know_why_a_job_ended(folder: StudyDir) -> None:
     executor = Looking()
     executor.failure = NODE_FAIL
-    found = look(state_of(0), folder, executor).results[0]
-    assert (found.status, found.kind) == (LOST, NODE_FAIL)
+    result = look(state_of(0), folder, executor).results[0]
+    assert (result.status, result.kind) == (LOST, NODE_FAIL)
 
 
 class Silent(FakeExecutor):
@@ -285,8 +285,8 @@ def test_a_running_attempt_of_which_nothing_is_heard(folder: StudyDir) -> None:
     assert (
         look_after_long(state_of(0), folder, running, now=beat + SILENCE_SECONDS - 1).results == {}
     )
-    found = look_after_long(state_of(0), folder, running, now=beat + SILENCE_SECONDS).results[0]
-    assert (found.status, found.kind, found.step) == (LOST, SILENT, 6)
+    result = look_after_long(state_of(0), folder, running, now=beat + SILENCE_SECONDS).results[0]
+    assert (result.status, result.kind, result.step) == (LOST, SILENT, 6)
 
 
 def test_a_clock_that_is_wrong_or_jumps_makes_no_job_silent(folder: StudyDir) -> None:
@@ -309,8 +309,8 @@ def test_one_that_measures_may_be_silent_for_longer(folder: StudyDir) -> None:
     beat = give_sign(folder, 0, 6, is_busy=True)
     running = Looking("00001")
     assert look_after_long(state_of(0), folder, running, now=beat + BUSY_SECONDS - 1).results == {}
-    found = look_after_long(state_of(0), folder, running, now=beat + BUSY_SECONDS).results[0]
-    assert (found.status, found.kind, found.step) == (LOST, SILENT, 6)
+    result = look_after_long(state_of(0), folder, running, now=beat + BUSY_SECONDS).results[0]
+    assert (result.status, result.kind, result.step) == (LOST, SILENT, 6)
 
 
 def test_a_job_of_an_older_version_is_heard(folder: StudyDir) -> None:
@@ -322,8 +322,8 @@ def test_a_job_of_an_older_version_is_heard(folder: StudyDir) -> None:
     state.jobs["00001"].began_at = 0.0
     seen = look_after_long(state, folder, running, now=beat + SILENCE_SECONDS - 1)
     assert (seen.results, seen.beats[0].step) == ({}, 6)
-    found = look_after_long(state, folder, running, now=beat + SILENCE_SECONDS).results[0]
-    assert (found.kind, found.step) == (SILENT, 6)
+    result = look_after_long(state, folder, running, now=beat + SILENCE_SECONDS).results[0]
+    assert (result.kind, result.step) == (SILENT, 6)
 
 
 def test_the_file_of_a_job_is_read_once_a_round(
@@ -422,8 +422,8 @@ def test_a_damaged_line_is_left_out(folder: StudyDir) -> None:
     lines = path.read_bytes().split(b"\n")
     lines[1] = lines[1].replace(b"step", b"st\xffp")
     path.write_bytes(b"\n".join([*lines[:-1], b"7", b'{"at": 1.0}', b""]))
-    found = look(state_of(0), folder, Looking("00001")).reports
-    assert found == (CurveReport(2, 0, 0.5), CurveReport(6, 0, 0.7))
+    reports = look(state_of(0), folder, Looking("00001")).reports
+    assert reports == (CurveReport(2, 0, 0.5), CurveReport(6, 0, 0.7))
     folder.trial(0).forget_metrics_after(2)
     assert [row["step"] for row in folder.trial(0).read_metrics()] == [2]
 
@@ -432,9 +432,9 @@ def test_values_that_are_not_whole_are_none(folder: StudyDir) -> None:
     attempt = folder.trial(0).attempt(1)
     attempt.write_result(replace(result(0), metrics={"m": {"value": 0.5}}))
     assert look(state_of(0), folder, Looking("00001")).results == {}
-    found = look(state_of(0), folder, Looking()).results[0]
-    assert found.status == LOST
-    assert "must hold value, low and high" in found.message
+    ended = look(state_of(0), folder, Looking()).results[0]
+    assert ended.status == LOST
+    assert "must hold value, low and high" in ended.message
 
 
 @pytest.mark.parametrize(

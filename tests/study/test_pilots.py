@@ -147,7 +147,7 @@ def test_a_study_that_looks_ahead_gives_before_the_end(tmp_path: Path) -> None:
     check_books(study, executor)
     given = JobDir(tmp_path / "runs" / study.spec.name / "jobs" / "00001").read_next(1)
     assert given is not None
-    assert [one.trial for one in given.assignments] == [2, 3]
+    assert [assignment.trial for assignment in given.assignments] == [2, 3]
 
 
 # Places that are filled while others train.
@@ -266,9 +266,9 @@ def test_a_driver_that_dies_between_the_event_and_the_file(
     assert files.read_next(number) is None
     with opened(study, executor) as driver:
         driver.tick()
-        found = files.read_next(number)
-        assert found is not None
-        assert tuple(one.trial for one in found.assignments) == given
+        written = files.read_next(number)
+        assert written is not None
+        assert tuple(assignment.trial for assignment in written.assignments) == given
         tick_until(driver, lambda: not driver.is_busy)
     assert driver.state.counts()["finished"] == 12
     check_books(study, executor)

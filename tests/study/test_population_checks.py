@@ -23,9 +23,9 @@ def problems(folder, population=None, **changes):
     return []
 
 
-def check(found, *expected):
-    assert len(found) == len(expected), found
-    for problem, pattern in zip(found, expected, strict=True):
+def check(messages, *expected):
+    assert len(messages) == len(expected), messages
+    for problem, pattern in zip(messages, expected, strict=True):
         assert re.search(pattern, problem), problem
 
 
@@ -81,8 +81,8 @@ def test_a_right_file_has_none(tmp_path):
     ],
 )  # fmt: skip
 def test_faults_of_the_block_alone(tmp_path, population, expected):
-    found = problems(tmp_path, population)
-    assert any(re.search(expected, one) for one in found), found
+    messages = problems(tmp_path, population)
+    assert any(re.search(expected, message) for message in messages), messages
 
 
 @pytest.mark.parametrize("path", ["steps", "seed", "evaluation.interval"])
@@ -107,8 +107,8 @@ def test_members_learn_the_same_roles(tmp_path):
     space = LR | {"agent": {"type": "categorical", "choices": agents}}
     assert problems(tmp_path, space=space, base=str(base)) == []
     agents.append(learned)
-    found = problems(tmp_path, space=space, base=str(base))
-    check(found, r"space.agent must not decide who learns .* the host, ")
+    messages = problems(tmp_path, space=space, base=str(base))
+    check(messages, r"space.agent must not decide who learns .* the host, ")
 
 
 ISLANDS = {"interval": 1000, "islands": {"members": 2, "generations": 2}}
@@ -117,8 +117,10 @@ PAIRS = {"name": "local", "members_per_job": 2}
 
 def test_islands_are_the_members_of_jobs(tmp_path):
     assert problems(tmp_path, ISLANDS, executor=PAIRS) == []
-    found = problems(tmp_path, ISLANDS | {"interval": 500}, executor=PAIRS)
-    check(found, r"interval / population.islands.generations must be a multiple .*=500, but is 250")
+    messages = problems(tmp_path, ISLANDS | {"interval": 500}, executor=PAIRS)
+    check(
+        messages, r"interval / population.islands.generations must be a multiple .*=500, but is 250"
+    )
     check(problems(tmp_path, ISLANDS), r"executor.members_per_job must be .*=2, .* but is 1")
 
 
@@ -133,8 +135,8 @@ def test_islands_are_the_members_of_jobs(tmp_path):
     ],
 )  # fmt: skip
 def test_faults_of_islands(tmp_path, population, expected):
-    found = problems(tmp_path, ISLANDS | population, executor=PAIRS, budget={"trials": 10})
-    assert any(re.search(expected, one) for one in found), found
+    messages = problems(tmp_path, ISLANDS | population, executor=PAIRS, budget={"trials": 10})
+    assert any(re.search(expected, message) for message in messages), messages
 
 
 @pytest.mark.parametrize(
@@ -152,15 +154,15 @@ def test_members_of_an_island_can_take_each_others_places(tmp_path, parameter, e
 def test_every_choice_is_told_where_members_take_each_others_places(tmp_path):
     choice = {"type": "categorical", "choices": [0.5, 0.9]}
     space = LR | {"host.gamma": choice, "host.tau": choice}
-    found = problems(tmp_path, ISLANDS, space=space, executor=PAIRS)
-    check(found, r"space.host.gamma must be a number", r"space.host.tau must be a number")
+    messages = problems(tmp_path, ISLANDS, space=space, executor=PAIRS)
+    check(messages, r"space.host.gamma must be a number", r"space.host.tau must be a number")
 
 
 @pytest.mark.parametrize("when", [{"nothing": [1]}, {"host.gamma": [0.5]}])
 def test_a_wrong_condition_is_told_in_a_population_of_islands_too(tmp_path, when):
     gamma = {"type": "float", "low": 0.1, "high": 0.9, "when": when}
-    found = problems(tmp_path, ISLANDS, space=LR | {"host.gamma": gamma}, executor=PAIRS)
-    assert any("host.gamma" in one for one in found), found
+    messages = problems(tmp_path, ISLANDS, space=LR | {"host.gamma": gamma}, executor=PAIRS)
+    assert any("host.gamma" in message for message in messages), messages
 
 
 def test_nobody_is_pruned(tmp_path):
@@ -169,31 +171,33 @@ def test_nobody_is_pruned(tmp_path):
 
 def test_a_budget_holds_the_first_generation(tmp_path):
     assert problems(tmp_path, budget={"trials": 4}) == []
-    found = problems(tmp_path, budget={"trials": 3})
-    check(found, r"budget.trials must be at least population.members=4, but is 3")
+    messages = problems(tmp_path, budget={"trials": 3})
+    check(messages, r"budget.trials must be at least population.members=4, but is 3")
 
 
 def test_intervals_end_with_an_evaluation(tmp_path):
-    found = problems(tmp_path, {"interval": 750})
-    check(found, r"population.interval must be a multiple .*evaluation.interval=500, but is 750")
+    messages = problems(tmp_path, {"interval": 750})
+    check(messages, r"population.interval must be a multiple .*evaluation.interval=500, but is 750")
 
 
 def test_a_population_has_one_base(tmp_path):
     ppo = BASE.with_name("ppo_20x3.yaml")
     space = LR | {"algorithm": {"type": "categorical", "choices": ["dqn", "ppo"]}}
-    found = problems(
+    messages = problems(
         tmp_path,
         base={"dqn": str(BASE), "ppo": str(ppo)},
         space=space,
         objectives=[{"metric": "rho/host/choose_first", "goal": "maximize"}],
     )
-    assert any("base must name one file for a population, but names dqn, ppo" in f for f in found)
-    assert any("space.algorithm must not be searched" in one for one in found)
+    assert any(
+        "base must name one file for a population, but names dqn, ppo" in f for f in messages
+    )
+    assert any("space.algorithm must not be searched" in message for message in messages)
 
 
 def test_somebody_of_the_panel_can_be_met(tmp_path):
-    found = problems(tmp_path, {"matches": {"panel": ["zeillinger"]}})
-    check(found, r"population.matches.panel names no player that the host can meet")
+    messages = problems(tmp_path, {"matches": {"panel": ["zeillinger"]}})
+    check(messages, r"population.matches.panel names no player that the host can meet")
     assert problems(tmp_path, {"matches": {"panel": ["choose_last"]}}) == []
 
 
@@ -203,8 +207,8 @@ def test_a_panel_is_met_by_both_roles_of_a_pair(tmp_path):
     base.write_text(yaml_file.dump(apply(pair, {"evaluation.interval": 500, "steps": 5000})))
     given = {"base": str(base), "objectives": [{"metric": METRIC_OF_PAIRS, "goal": "maximize"}]}
     assert problems(tmp_path, {"operators": [{"name": "host_and_agent"}]}, **given) == []
-    found = problems(tmp_path, {"matches": {"panel": ["choose_last"]}}, **given)
-    check(found, r"panel names no player that the agent can meet")
+    messages = problems(tmp_path, {"matches": {"panel": ["choose_last"]}}, **given)
+    check(messages, r"panel names no player that the agent can meet")
 
 
 METRIC_OF_PAIRS = "rho/host/choose_first"
@@ -212,18 +216,18 @@ METRIC_OF_PAIRS = "rho/host/choose_first"
 
 def test_an_exchange_of_players_needs_both_roles(tmp_path):
     operators = [{"name": "clone"}, {"name": "host_and_agent"}]
-    found = problems(tmp_path, {"operators": operators})
-    check(found, r"population.operators\[1\] is host_and_agent, which needs .* the host alone")
+    messages = problems(tmp_path, {"operators": operators})
+    check(messages, r"population.operators\[1\] is host_and_agent, which needs .* the host alone")
 
 
 def test_all_faults_are_told_at_once(tmp_path):
-    found = problems(
+    messages = problems(
         tmp_path,
         {"interval": 750, "matches": {"panel": ["zeillinger"]}},
         pruner={"name": "median"},
         budget={"trials": 1},
     )
-    assert len(found) == 4
+    assert len(messages) == 4
 
 
 GROW = [{"name": "clone"}, {"name": "grow", "noise": 0.01}]
@@ -259,8 +263,8 @@ def test_networks_that_can_grow(tmp_path, choices):
     ],
 )
 def test_a_space_in_which_nothing_can_grow(tmp_path, space):
-    found = problems(tmp_path, {"operators": GROW}, space=LR | space)
-    check(found, r"^population.operators\[1\] is grow, .*host.net_arch.*leave grow out$")
+    messages = problems(tmp_path, {"operators": GROW}, space=LR | space)
+    check(messages, r"^population.operators\[1\] is grow, .*host.net_arch.*leave grow out$")
 
 
 def test_tanh_networks_only_grow_wider(tmp_path):
@@ -268,18 +272,18 @@ def test_tanh_networks_only_grow_wider(tmp_path):
     assert problems(tmp_path, {"operators": GROW}, space=deeper) == []
     base = tmp_path / "tanh.yaml"
     base.write_text(yaml_file.dump(apply(yaml_file.load(BASE), {"host.activation": "tanh"})))
-    found = problems(tmp_path, {"operators": GROW}, space=deeper, base=str(base))
-    check(found, r"population.operators\[1\] is grow")
+    messages = problems(tmp_path, {"operators": GROW}, space=deeper, base=str(base))
+    check(messages, r"population.operators\[1\] is grow")
     either = {"host.activation": {"type": "categorical", "choices": ["tanh", "relu"]}}
     assert problems(tmp_path, {"operators": GROW}, space=deeper | either, base=str(base)) == []
 
 
 def test_what_is_no_net_arch_is_told_once(tmp_path):
-    found = problems(tmp_path, {"operators": GROW}, space=LR | arches([8], [16], [0]))
-    assert not any("is grow" in one for one in found)
-    assert any("net_arch" in one for one in found)
+    messages = problems(tmp_path, {"operators": GROW}, space=LR | arches([8], [16], [0]))
+    assert not any("is grow" in message for message in messages)
+    assert any("net_arch" in message for message in messages)
 
 
 def test_growth_needs_its_noise(tmp_path):
-    found = problems(tmp_path, {"operators": [{"name": "grow"}]}, space=LR | arches([8], [16]))
-    check(found, r"population.operators\[0\].*noise")
+    messages = problems(tmp_path, {"operators": [{"name": "grow"}]}, space=LR | arches([8], [16]))
+    check(messages, r"population.operators\[0\].*noise")

@@ -62,11 +62,11 @@ def test_children_come_after_the_last_interval_and_do_not_train(tmp_path):
     check_judged(study)
     born, last = origins(study), untrained(study)
     assert sorted(last) == [8, 9, 10, 11]
-    assert Counter(one["generation"] for one in last.values()) == {2: 2, 3: 2}
-    for one in last.values():
-        assert one["steps"] == 16  # two intervals: where training ended
-        assert one["operator"] == MUTATION
-        assert one["params"] == born[one["parents"][0]]["params"]
+    assert Counter(origin["generation"] for origin in last.values()) == {2: 2, 3: 2}
+    for origin in last.values():
+        assert origin["steps"] == 16  # two intervals: where training ended
+        assert origin["operator"] == MUTATION
+        assert origin["params"] == born[origin["parents"][0]]["params"]
     # The two best of the last generation have a child each in the places of the two worst.
     ranked = sorted(range(4, 8), key=lambda trial: -skill(study, born, trial))
     assert {last[trial]["parents"][0] for trial in (8, 9)} <= set(ranked[:2])
@@ -128,9 +128,11 @@ def test_a_budget_that_is_raised_trains_on_from_the_closing(tmp_path):
     check_judged(study)
     born, last = origins(study), untrained(study)
     more = {trial: origin for trial, origin in born.items() if trial >= 12 and trial not in last}
-    assert sorted(one["member"] for one in more.values()) == [0, 1, 2, 3]
-    assert all(one["steps"] == 24 and one["parent_steps"][0] == 16 for one in more.values())
-    assert closed in {one["parents"][0] for one in more.values()}
+    assert sorted(origin["member"] for origin in more.values()) == [0, 1, 2, 3]
+    assert all(
+        origin["steps"] == 24 and origin["parent_steps"][0] == 16 for origin in more.values()
+    )
+    assert closed in {origin["parents"][0] for origin in more.values()}
     assert sum(trial >= 12 for trial in last) == 4  # and closes again
 
 
@@ -271,7 +273,7 @@ def test_steps_of_who_does_not_train_are_none(tmp_path):
     study = closing_study(tmp_path)
     state = drive(study, FakeExecutor(teaching=teaching))
     view = open_view(study.spec.name, tmp_path / "runs")
-    steps = {trial: view.steps(one) for trial, one in state.trials.items()}
+    steps = {number: view.steps(trial) for number, trial in state.trials.items()}
     assert steps == {trial: 0 if trial >= 8 else 8 for trial in range(12)}
     assert steps_made(view) == steps_in_all(view) == 64
 
@@ -282,8 +284,8 @@ def test_children_that_failed_are_not_said_to_be_adopted(tmp_path):
     state = drive(study, FakeExecutor(teaching=teaching, faults=faults))
     assert state.counts()["failed"] == 2
     summary = status_summary(open_view(study.spec.name, tmp_path / "runs"))
-    found = summary["population"]["operators"]["gaussian_mutation"]
-    assert found["made"] == summary["untrained"] - 2
+    counts = summary["population"]["operators"]["gaussian_mutation"]
+    assert counts["made"] == summary["untrained"] - 2
 
 
 @pytest.mark.slow
@@ -314,7 +316,9 @@ def test_late_members_are_waited_for_before_the_closing(tmp_path):
     assert state.status == FINISHED
     check_judged(study)
     asked = [data["origin"] for *_, data in stored_events(study, "asked")]
-    first = next(k for k, one in enumerate(asked) if one["steps"] in one["parent_steps"][:1])
+    first = next(
+        k for k, origin in enumerate(asked) if origin["steps"] in origin["parent_steps"][:1]
+    )
     assert first == 8
 
 

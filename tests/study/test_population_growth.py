@@ -50,8 +50,8 @@ def check_growth(study):
             continue
         (parent,) = origin["parents"]
         before, after = (
-            read_config(yaml_file.load(folder.trial(one).config), source="")
-            for one in (parent, number)
+            read_config(yaml_file.load(folder.trial(either).config), source="")
+            for either in (parent, number)
         )
         assert json.dumps(after.host.net_arch) == params[number]["host.net_arch"]
         old, new = params[parent]["host.net_arch"], params[number]["host.net_arch"]
@@ -136,8 +136,8 @@ def growths(values, parameters, changes=None):
 def test_the_next_larger_choice_is_that_of_the_fewest_weights():
     space = {"host.net_arch": choice([64], [8, 8], [4], [8, 8, 8], [6, "l"])}
     steps = ["[4]"]
-    while found := growths({"host.net_arch": steps[-1]}, space):
-        steps.append(found[0]["host.net_arch"])
+    while larger := growths({"host.net_arch": steps[-1]}, space):
+        steps.append(larger[0]["host.net_arch"])
     # From two dozen inputs or more; [64] is larger, and cannot grow into more layers of 8.
     assert steps == ["[4]", "[8, 8]", "[8, 8, 8]"]
     assert growths({"host.net_arch": "[64]"}, space) == []

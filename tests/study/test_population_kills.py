@@ -75,5 +75,5 @@ def test_a_population_survives_everything(tmp_path: Path, steady: bool) -> None:
         called = called_at(study)
         assert len(called) >= TRIALS / MEMBERS - 1
         # Members train in two waves, the first of which may be held up as long as the second.
-        longest = max(later - one for one, later in pairwise(called))
+        longest = max(later - earlier for earlier, later in pairwise(called))
         assert longest <= 2 * (2 * LONGEST_SECONDS + MINUTES * 60), longest

@@ -153,7 +153,7 @@ def test_those_who_hang_one_after_another_stall_no_match(tmp_path):
     called = [at for at in _called_at(study) if at <= last]
     assert len(called) > 4
     # An interval and a match take a few ticks each.
-    assert max(later - one for one, later in pairwise(called)) <= MINUTES * 60 + 10 * 60
+    assert max(later - earlier for earlier, later in pairwise(called)) <= MINUTES * 60 + 10 * 60
     check_judged(study)
 
 
@@ -252,7 +252,7 @@ def test_no_more_pilots_make_room_than_is_needed(tmp_path):
             if driver.state.status != RUNNING:
                 break
             closed = sum(job.closed for job in driver.state.live_jobs())
-            shapes = Counter(one.params["host.net_arch"] for one in driver.state.waiting())
+            shapes = Counter(trial.params["host.net_arch"] for trial in driver.state.waiting())
             groups = sum(-(-num // 2) for num in shapes.values())
             if groups:
                 assert closed <= groups

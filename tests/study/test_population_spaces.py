@@ -150,7 +150,7 @@ def test_pairs_breed_hosts_and_agents(tmp_path):
     born, _ = checked(study)
     both = [origin for origin in born.values() if origin["operator"]["name"] == "host_and_agent"]
     assert both
-    assert all(len(set(one["parents"])) == 2 for one in both)
+    assert all(len(set(origin["parents"])) == 2 for origin in both)
     folder = StudyDir(study.path.parent / "runs" / "quick")
     plan = folder.match(2).plan.required()
     assert [host.name for host in plan.hosts[:4]] == [agent.name for agent in plan.agents[:4]]

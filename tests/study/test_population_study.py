@@ -115,9 +115,13 @@ def test_the_worst_give_way_to_changed_copies_of_the_best(tmp_path):
         if origin["generation"] == 0:
             continue
         (parent,) = origin["parents"]
-        before = [t for t, one in born.items() if one["generation"] == origin["generation"] - 1]
-        ranked = sorted(before, key=lambda one: skill(study, born, one))
-        own = next(one for one in before if born[one]["member"] == origin["member"])
+        before = [
+            number
+            for number, other in born.items()
+            if other["generation"] == origin["generation"] - 1
+        ]
+        ranked = sorted(before, key=lambda number: skill(study, born, number))
+        own = next(number for number in before if born[number]["member"] == origin["member"])
         if origin["is_child"]:
             assert (own, parent) == (ranked[0], ranked[-1])
             assert trials[trial].params != trials[parent].params

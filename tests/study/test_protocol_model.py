@@ -407,7 +407,7 @@ def what_is_not_confirmed_is_submitted_again(patch: pytest.MonkeyPatch) -> None:
 def test_a_planted_fault_is_found(fault: Callable[[pytest.MonkeyPatch], None]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         fault(patch)
-        with pytest.raises(AssertionError) as found:
+        with pytest.raises(AssertionError) as caught:
             run(num_examples=400, num_steps=40, phases=[Phase.generate])
-    names = {frame.name for frame in traceback.extract_tb(found.value.__traceback__)}
+    names = {frame.name for frame in traceback.extract_tb(caught.value.__traceback__)}
     assert names & INVARIANTS, names

@@ -89,23 +89,23 @@ def bred(place, **how):
 
 def line(study, trial):
     born = origins(study)
-    found = [trial]
-    while born[found[0]]["parents"]:
-        found.insert(0, born[found[0]]["parents"][0])
-    return found
+    numbers = [trial]
+    while born[numbers[0]]["parents"]:
+        numbers.insert(0, born[numbers[0]]["parents"][0])
+    return numbers
 
 
 def test_every_seed_learns_by_the_values_of_the_line(place):
     study = bred(place)
     trial, trials = place.champion(), stored_trials(study)
-    wanted = [trials[one].params for one in line(study, trial)]
+    wanted = [trials[number].params for number in line(study, trial)]
     said = place.replay("--seeds", 3)
     assert len(wanted) == 3
     view = place.view()
-    found = {}
-    for one in view.state.trials.values():
-        found.setdefault(one.origin.member, []).append(one.params)
-    assert found == dict.fromkeys(range(3), wanted)
+    learned_by = {}
+    for repeated in view.state.trials.values():
+        learned_by.setdefault(repeated.origin.member, []).append(repeated.params)
+    assert learned_by == dict.fromkeys(range(3), wanted)
     held_out = {view.config(trial)["seed"] for trial in view.state.trials.values()}
     assert len(held_out) == 9
     assert min(held_out) >= HELD_OUT * SEEDS_PER_STUDY
@@ -128,7 +128,9 @@ def test_of_a_champion_of_the_closing_the_last_ancestor_that_trained_is_replayed
     study = bred(place, closing=closing)
     born, champion = origins(study), place.champion()
     trained = [
-        one for one in line(study, champion) if born[one]["steps"] not in born[one]["parent_steps"]
+        number
+        for number in line(study, champion)
+        if born[number]["steps"] not in born[number]["parent_steps"]
     ]
     assert champion not in trained  # the fake teaches at birth too
     said = place.replay("--seeds", 2)
@@ -165,9 +167,9 @@ def test_the_interval_of_one_more_seed_holds_it_as_often_as_it_says():
     rng = np.random.default_rng(3)
     inside = 0
     for _ in range(300):
-        *scores, one = rng.normal(size=5).tolist()
+        *scores, next_score = rng.normal(size=5).tolist()
         low, high = expected_of(scores)
-        inside += low <= one <= high
+        inside += low <= next_score <= high
     assert 0.91 <= inside / 300 <= 0.985
     assert expected_of([1.0]) is None
 
@@ -233,8 +235,8 @@ def test_a_steady_population_follows_its_schedule_member_by_member(tmp_path):
     rates = {}
     for origin in origins(study).values():
         rates.setdefault(origin["member"], []).append(origin["params"][GAMMA])
-    for found in rates.values():  # the first one through it goes on with the last values
-        assert found == [0.9, 0.8, 0.7, 0.7, 0.7, 0.7][: len(found)]
+    for gammas in rates.values():  # the first one through it goes on with the last values
+        assert gammas == [0.9, 0.8, 0.7, 0.7, 0.7, 0.7][: len(gammas)]
 
 
 def test_a_lost_interval_is_trained_again_and_a_lost_member_begins_anew(tmp_path):
@@ -366,9 +368,9 @@ def test_a_schedule_is_checked_when_the_file_is_read(tmp_path, intervals, faults
     population = {"members": 2, "interval": 500, "selection": {"name": "none"}, "explore": explore}
     try:
         load(tmp_path, population=population, space={LR: lr, "host.net_arch": NET_ARCH})
-        found = []
+        messages = []
     except ConfigError as error:
-        found = list(error.problems)
-    assert len(found) == len(faults), found
-    for problem, start in zip(found, faults, strict=True):
+        messages = list(error.problems)
+    assert len(messages) == len(faults), messages
+    for problem, start in zip(messages, faults, strict=True):
         assert problem.startswith(start)

@@ -91,7 +91,7 @@ def test_the_history_is_that_of_the_trials(search, search_page):
 def test_the_answer_stands_first(search, search_page):
     best = max(
         (trial for trial in stored_trials(search) if trial.state == TrialState.COMPLETE),
-        key=lambda one: one.value,
+        key=lambda trial: trial.value,
     )
     assert f"Trial {best.number}, the best of the search" in search_page.words
     rows = dict(search_page.tables[0][1:])
@@ -166,8 +166,8 @@ def test_every_finished_trial_is_a_line_through_its_coordinates(search, search_p
     data = search_page.charts["coordinates"]["data"]
     crossed = [
         round(y, 9)
-        for one in data
-        for x, y in zip(one["x"], one["y"], strict=True)
+        for line in data
+        for x, y in zip(line["x"], line["y"], strict=True)
         if x is not None and x == 1  # host.gamma, the second in the order of names
     ]
     expected = [round((trial.params["host.gamma"] - 0.5) / 0.49, 9) for trial in finished]
@@ -194,11 +194,11 @@ def test_curves_are_what_the_files_hold(search, search_page):
         chart for chart in search_page.charts["curves"]["data"] if "trial" in chart.get("name", "")
     ]
     assert len(drawn) == 5
-    for one in drawn:
-        number = int(one["name"].removeprefix("trial "))
+    for curve in drawn:
+        number = int(curve["name"].removeprefix("trial "))
         lines = folder.trial(number).metrics.read_text().splitlines()
         rows = {row["step"]: row["metrics"][METRIC]["value"] for row in map(json.loads, lines)}
-        assert dict(zip(one["x"], one["y"], strict=True)) == rows
+        assert dict(zip(curve["x"], curve["y"], strict=True)) == rows
 
 
 def test_hours_are_those_of_the_jobs(search, search_page):
@@ -322,7 +322,7 @@ def test_several_objectives(tmp_path):
         if not any(x >= a and y <= b and (x, y) != (a, b) for x, y in values.values())
     ]
     drawn = trace(page.charts["pareto"], "beaten by none")
-    assert {int(one.removeprefix("trial ")) for one in drawn["text"]} == set(front)
+    assert {int(label.removeprefix("trial ")) for label in drawn["text"]} == set(front)
     for place, direction in enumerate(("maximize", "minimize")):
         assert f"history-{place}" in page.charts
         check_importances(page, place, importances(study, place, direction))

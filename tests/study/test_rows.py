@@ -78,10 +78,10 @@ def test_trials_are_read_as_optuna_reads_them(tmp_path):
         filled(storage, "before", odd_trials()[:2])
         study_id = filled(storage, "this", odd_trials())
         with storage.engine.connect() as connection:
-            found = read_trials(connection, trial_ids(connection, study_id))
-        assert len(found) == len(odd_trials())
-        assert same(found, storage.get_all_trials(study_id))
-        assert found[0] == storage.get_all_trials(study_id)[0]
+            trials = read_trials(connection, trial_ids(connection, study_id))
+        assert len(trials) == len(odd_trials())
+        assert same(trials, storage.get_all_trials(study_id))
+        assert trials[0] == storage.get_all_trials(study_id)[0]
 
 
 def test_trials_are_read_by_their_ids(tmp_path):
@@ -89,9 +89,9 @@ def test_trials_are_read_by_their_ids(tmp_path):
         study_id = filled(storage, "this", odd_trials())
         with storage.engine.connect() as connection:
             ids = trial_ids(connection, study_id)
-            found = read_trials(connection, [ids[4], ids[1]])
+            trials = read_trials(connection, [ids[4], ids[1]])
         every = storage.get_all_trials(study_id)
-        assert same(found, [every[1], every[4]])
+        assert same(trials, [every[1], every[4]])
 
 
 @pytest.mark.parametrize("zone", ["UTC", "Asia/Tokyo"])
@@ -104,10 +104,10 @@ def test_moments_are_local_as_optunas(tmp_path, monkeypatch, zone):
         with database(tmp_path / "study.db") as storage:
             study_id = filled(storage, "this", odd_trials()[:1])
             with storage.engine.connect() as connection:
-                (found,) = read_trials(connection, trial_ids(connection, study_id))
+                (trial,) = read_trials(connection, trial_ids(connection, study_id))
             (optunas,) = storage.get_all_trials(study_id)
-            assert found.datetime_start == optunas.datetime_start
-            assert found.datetime_complete == optunas.datetime_complete
+            assert trial.datetime_start == optunas.datetime_start
+            assert trial.datetime_complete == optunas.datetime_complete
     finally:
         monkeypatch.undo()
         time.tzset()
@@ -120,5 +120,5 @@ def test_a_server_is_read_in_the_same_way(request, kind):
         study_id = filled(storage, "this", odd_trials())
         # Without a pool, which would keep the connection open for whatever test runs when it goes.
         with sqlalchemy.create_engine(storage.url, poolclass=NullPool).connect() as connection:
-            found = read_trials(connection, trial_ids(connection, study_id))
-        assert same(found, storage.get_all_trials(study_id))
+            trials = read_trials(connection, trial_ids(connection, study_id))
+        assert same(trials, storage.get_all_trials(study_id))

@@ -37,9 +37,9 @@ _numbers = itertools.count()
 
 @pytest.fixture(params=["postgresql", "mysql"])
 def server(request: pytest.FixtureRequest) -> Iterator[Server]:
-    found: Server = request.getfixturevalue(request.param)
-    yield found
-    found.start()
+    running: Server = request.getfixturevalue(request.param)
+    yield running
+    running.start()
 
 
 @pytest.fixture
@@ -196,12 +196,12 @@ def test_trials_are_written_once_whatever_happens_to_the_server(
             if time.monotonic() > end:
                 break
     assert len(times) >= 3
-    found = storage.get_all_trials(study_id)
+    trials = storage.get_all_trials(study_id)
     storage.close()
-    assert found == plain_trials(url, study_id)
-    assert [trial.number for trial in found] == list(range(number + 1))
-    assert [trial.value for trial in found] == list(range(number + 1))
-    assert [trial.system_attrs for trial in found] == [{"number": n} for n in range(number + 1)]
+    assert trials == plain_trials(url, study_id)
+    assert [trial.number for trial in trials] == list(range(number + 1))
+    assert [trial.value for trial in trials] == list(range(number + 1))
+    assert [trial.system_attrs for trial in trials] == [{"number": n} for n in range(number + 1)]
 
 
 def test_a_trial_whose_creation_arrived_unanswered_is_not_created_again(
@@ -224,10 +224,10 @@ def test_a_trial_whose_creation_arrived_unanswered_is_not_created_again(
     monkeypatch.setattr(dialect, "do_commit", lose_answer)
     trial = storage.create_new_trial(study_id)
     assert lost
-    found = storage.get_all_trials(study_id)
+    trials = storage.get_all_trials(study_id)
     storage.close()
-    assert [(one.number, one._trial_id) for one in found] == [(0, trial)]
-    assert plain_trials(url, study_id) == found
+    assert [(frozen.number, frozen._trial_id) for frozen in trials] == [(0, trial)]
+    assert plain_trials(url, study_id) == trials
 
 
 @pytest.mark.slow
@@ -250,10 +250,10 @@ def test_a_transaction_arrives_once_or_is_said_to_be_unknown(
             if time.monotonic() > end:
                 break
     assert len(times) >= 3
-    found = [event.trial for event in log.read(study.id)]
+    numbers = [event.trial for event in log.read(study.id)]
     database.close()
-    assert len(set(found)) == len(found)
-    assert set(range(number + 1)) - unknown <= set(found)
+    assert len(set(numbers)) == len(numbers)
+    assert set(range(number + 1)) - unknown <= set(numbers)
 
 
 def test_a_snapshot_is_written_and_read(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -364,7 +364,7 @@ def test_a_study_goes_on_after_an_outage_longer_than_its_patience(
 
     told = drive_through_outages(study, executor, crash_once)
     starter.join()
-    assert sum("is away" in one or "cannot be used now" in one for one in told) >= 1
-    assert any("is back" in one for one in told)
+    assert sum("is away" in line or "cannot be used now" in line for line in told) >= 1
+    assert any("is back" in line for line in told)
     assert len(stored_trials(study)) == 30
     check_books(study, executor)

@@ -66,7 +66,7 @@ def test_trainer_config_is_complete_and_leaves_the_base_alone(tmp_path: Path) ->
 
 
 def test_all_faults_are_listed_at_once(tmp_path: Path) -> None:
-    found = problems(
+    messages = problems(
         tmp_path,
         name="a b",
         storage="postgresql://me:secret@host/db",
@@ -81,7 +81,7 @@ def test_all_faults_are_listed_at_once(tmp_path: Path) -> None:
         budget={},
         extra=1,
     )
-    said = "\n".join(found)
+    said = "\n".join(messages)
     for part in (
         "name must begin",
         "env:HPSEARCH_STORAGE",
@@ -95,7 +95,7 @@ def test_all_faults_are_listed_at_once(tmp_path: Path) -> None:
         "unknown key 'extra'",
     ):
         assert part in said
-    assert len(found) == 10
+    assert len(messages) == 10
     assert "secret" not in said
 
 
@@ -165,9 +165,9 @@ def test_fault_is_named(tmp_path: Path, changes: dict[str, Any], message: str) -
 def test_fault_of_a_parameter_is_named(
     tmp_path: Path, parameter: dict[str, Any], message: str
 ) -> None:
-    found = problems(tmp_path, space={"host.gamma": parameter})
-    assert found[0].startswith("space.host.gamma")
-    assert message in found[0]
+    messages = problems(tmp_path, space={"host.gamma": parameter})
+    assert messages[0].startswith("space.host.gamma")
+    assert message in messages[0]
 
 
 @pytest.mark.parametrize(
@@ -233,10 +233,10 @@ def test_several_objectives_exclude_pruners_and_cmaes(tmp_path: Path, pruner: st
     measured = ("rho/host/choose_first", "rho_sampled/host/choose_first")
     objectives = [{"metric": name, "goal": "maximize"} for name in measured]
     options = {"name": pruner} | ({"max_resource": 9} if pruner == "hyperband" else {})
-    found = problems(tmp_path, objectives=objectives, pruner=options, sampler={"name": "cmaes"})
-    assert len(found) == 2
-    assert "pruner must be none" in found[0]
-    assert "sampler must not be cmaes" in found[1]
+    messages = problems(tmp_path, objectives=objectives, pruner=options, sampler={"name": "cmaes"})
+    assert len(messages) == 2
+    assert "pruner must be none" in messages[0]
+    assert "sampler must not be cmaes" in messages[1]
     load(tmp_path, objectives=objectives)
 
 
@@ -337,12 +337,12 @@ def test_storage_url_comes_from_the_environment(
     ],
 )
 def test_what_is_wrong_with_a_url(url, problem):
-    found = url_problem(url)
+    message = url_problem(url)
     if problem is None:
-        assert found is None
+        assert message is None
     else:
-        assert problem in found
-        assert "cret" not in found
+        assert problem in message
+        assert "cret" not in message
 
 
 @pytest.mark.parametrize(

@@ -46,8 +46,8 @@ def wait_for(condition):
 def curve(board, number):
     """Return steps and values of a trial's first metric, as TensorBoard draws them."""
     tag = METRIC.replace("/", "%2F")
-    found = ask(board, f"/data/plugin/scalars/scalars?run=trial-{number}&tag={tag}")
-    return [(step, value) for _, step, value in found]
+    points = ask(board, f"/data/plugin/scalars/scalars?run=trial-{number}&tag={tag}")
+    return [(step, value) for _, step, value in points]
 
 
 def measured(folder, number):

@@ -106,6 +106,6 @@ def test_looks_at_100_000_trials_take_less_than_a_second(tmp_path: Path) -> None
     for command, num_lines in [("status", 50), ("trials", 100_001)]:
         timed = [looks(tmp_path, command) for _ in range(5)]
         assert len(timed[0][2].splitlines()) >= min(num_lines, 20)
-        wall, processor = min(one[0] for one in timed), min(one[1] for one in timed)
+        wall, processor = min(look[0] for look in timed), min(look[1] for look in timed)
         print(f"{command}: {wall:.2f} s, of processors {processor:.2f} s")
         assert wall < GOAL * SLACK, command

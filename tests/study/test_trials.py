@@ -48,10 +48,10 @@ def test_a_trial_that_was_not_recorded_is_taken_up_first(tmp_path: Path) -> None
     for known in ([], [], [0], [0, 1], [1]):
         with trials_of(study) as trials:
             asked.append(trials.ask(known, [], ()))
-    assert [one.number for one in asked] == [0, 0, 1, 2, 0]
+    assert [trial.number for trial in asked] == [0, 0, 1, 2, 0]
     assert asked[0] == asked[1] == asked[4]
     assert [trial.params for trial in stored_trials(study)] == [
-        one.params for one in (asked[0], asked[2], asked[3])
+        trial.params for trial in (asked[0], asked[2], asked[3])
     ]
 
 

@@ -90,10 +90,10 @@ def test_the_mirror_is_as_the_database(study: optuna.Study, storage: WriteBehind
     storage.set_trial_user_attr(ids[0], "interval", (0.1, 0.2))
     storage.set_trial_user_attr(ids[0], "interval", [0.3, 0.4])
     study.tell(0, 0.5)
-    found = stored(storage)
-    assert storage.get_all_trials(study._study_id) == found
-    assert found[0].intermediate_values == {4: 0.25, 8: 0.3}
-    assert found[0].user_attrs == {"interval": [0.3, 0.4]}
+    trials = stored(storage)
+    assert storage.get_all_trials(study._study_id) == trials
+    assert trials[0].intermediate_values == {4: 0.25, 8: 0.3}
+    assert trials[0].user_attrs == {"interval": [0.3, 0.4]}
     assert storage.get_trial_id_from_study_id_trial_number(study._study_id, 2) == ids[2]
     with pytest.raises(KeyError):
         storage.get_trial_id_from_study_id_trial_number(study._study_id, 3)
