@@ -22,7 +22,7 @@ KEYS = {
 TRIAL_KEYS = {"trial", "search", "mean", "low", "high", "iqm", "chance", "failed", "seeds"}
 
 
-def found(scores, believed, goal="maximize", favourite=0, trained_by="tiny-confirm"):
+def confirmation(scores, believed, goal="maximize", favourite=0, trained_by="tiny-confirm"):
     """Return what is found of trials 0, 1, ... with these scores of their seeds."""
     verdicts = judge_seeds(scores, goal)
     entries = [
@@ -64,7 +64,7 @@ def test_two_candidates_meet_the_closed_form(goal):
 def test_one_seed_of_each_tells_nothing_of_the_spread():
     for verdict in judge_seeds([[0.3], [0.1]], "maximize"):
         assert (verdict.low, verdict.high, verdict.chance) == (None, None, None)
-    said = advice_text(found([[0.3], [0.1]], [0.3, 0.1]), " --runs x")
+    said = advice_text(confirmation([[0.3], [0.1]], [0.3, 0.1]), " --runs x")
     assert "none is known to be the best" in said
     assert said.endswith("hpsearch confirm tiny --runs x --seeds 5")
 
@@ -87,14 +87,14 @@ def test_draws_are_compared_as_they_are():
 
 
 def test_a_favourite_that_holds_up():
-    told = found([[0.2, 0.21, 0.19], [0.1, 0.11, 0.09]], [0.22, 0.2])
+    told = confirmation([[0.2, 0.21, 0.19], [0.1, 0.11, 0.09]], [0.22, 0.2])
     assert advice_text(told, "") == (
         "the search's best, trial 0, held up; export it with: hpsearch export tiny --trial 0"
     )
 
 
 def test_a_favourite_that_was_lucky():
-    told = found([[0.1, 0.11, 0.09], [0.2, 0.21, 0.19]], [0.22, 0.2])
+    told = confirmation([[0.1, 0.11, 0.09], [0.2, 0.21, 0.19]], [0.22, 0.2])
     assert [entry.trial for entry in told.entries] == [1, 0]
     assert advice_text(told, "") == (
         "the search's best, trial 0, was lucky: 0.2200 in the search, 0.1000 when held out, where "
@@ -103,15 +103,15 @@ def test_a_favourite_that_was_lucky():
 
 
 def test_signs_turn_where_low_is_good():
-    told = found([[0.2, 0.21], [0.1, 0.11]], [0.05, 0.12], goal="minimize")
+    told = confirmation([[0.2, 0.21], [0.1, 0.11]], [0.05, 0.12], goal="minimize")
     assert [entry.trial for entry in told.entries] == [1, 0]
     assert "trial 0, was lucky: 0.0500 in the search" in advice_text(told, "")
-    told = found([[0.2, 0.21], [0.1, 0.11]], [0.3, 0.4], goal="minimize")
+    told = confirmation([[0.2, 0.21], [0.1, 0.11]], [0.3, 0.4], goal="minimize")
     assert "trial 0, does not hold up: 0.2050 when held out" in advice_text(told, "")
 
 
 def test_what_is_not_settled_is_said():
-    told = found([[0.2, 0.1, 0.15], [0.19, 0.11, 0.14]], [0.2, 0.2])
+    told = confirmation([[0.2, 0.1, 0.15], [0.19, 0.11, 0.14]], [0.2, 0.2])
     said = advice_text(told, "")
     assert "that trial 0 is the best has a chance of 5" in said
     assert "--seeds 6 tells more" in said
@@ -119,13 +119,13 @@ def test_what_is_not_settled_is_said():
 
 def test_candidates_of_which_nothing_is_known_come_last():
     lost = Entry(7, {"value": 0.9, "low": 0.8, "high": 1.0}, None, (), 3)
-    told = found([[0.1, 0.2]], [0.1])
-    assert [one.trial for one in ranked([lost, *told.entries], "maximize")] == [0, 7]
-    assert [one.trial for one in ranked([lost, *told.entries], "minimize")] == [0, 7]
+    told = confirmation([[0.1, 0.2]], [0.1])
+    assert [entry.trial for entry in ranked([lost, *told.entries], "maximize")] == [0, 7]
+    assert [entry.trial for entry in ranked([lost, *told.entries], "minimize")] == [0, 7]
 
 
 def test_json_has_its_keys():
-    plain = plain_confirmation(found([[0.1, 0.2], [0.3, 0.4]], [0.2, 0.1]), "do this")
+    plain = plain_confirmation(confirmation([[0.1, 0.2], [0.3, 0.4]], [0.2, 0.1]), "do this")
     assert plain.keys() == KEYS
     assert (plain["best"], plain["favourite"], plain["held_up"]) == (1, 0, False)
     assert [trial["trial"] for trial in plain["trials"]] == [1, 0]

@@ -24,7 +24,7 @@ def story(tmp_path):
     """A study of two objectives; its space has hosts of two structures."""
     opponents = {"evaluation/opponents": ["choose_first", "choose_last", "random"]}
     write_trainer(tmp_path, opponents)
-    goals = [{"metric": one, "goal": "maximize"} for one in (METRIC, SAMPLED_PANEL)]
+    goals = [{"metric": metric, "goal": "maximize"} for metric in (METRIC, SAMPLED_PANEL)]
     return Story(write_study(tmp_path, {"space": NETS, "objectives": goals}))
 
 
@@ -63,9 +63,9 @@ def test_what_best_responses_take_is_a_number_a_role(story, trials):
     steps = TRAINER["steps"]
     path = checkpoint.path_of(story.view.folder.trial(trial.number).checkpoints, steps)
     how = {"max_steps": TRAINER["evaluation"]["max_steps"], "device": torch.device("cpu")}
-    found = exploit(path, "host", steps=5, num_games=GAMES, split=SPLIT, **how)
+    exploitability = exploit(path, "host", steps=5, num_games=GAMES, split=SPLIT, **how)
     values = exploited_values(story.view, trial, GAMES, 5)
-    assert values == {"exploitability/host": found.value}
+    assert values == {"exploitability/host": exploitability.value}
 
 
 def test_a_lost_checkpoint_is_left_out_by_name(story, trials, capsys):

@@ -50,35 +50,35 @@ def games() -> CrossPlay:
 
 
 @pytest.fixture(scope="module")
-def found(games):
+def rated(games):
     return standings(games, SEED)
 
 
-def text_of(found, *, width=None, intervals=False) -> str:
+def text_of(rated, *, width=None, intervals=False) -> str:
     console = Console(file=io.StringIO(), width=WIDTH)
-    print_standings(console, found, intervals=intervals, width=width)
+    print_standings(console, rated, intervals=intervals, width=width)
     return console.file.getvalue()
 
 
 def order(standings_of_a_side) -> list[int]:
-    return [int(one.name[1:]) for one in standings_of_a_side]
+    return [int(standing.name[1:]) for standing in standings_of_a_side]
 
 
-def test_the_strongest_come_first(games, found):
-    hosts = [host.nash.value for host in found.hosts]
-    agents = [agent.nash.value for agent in found.agents]
+def test_the_strongest_come_first(games, rated):
+    hosts = [host.nash.value for host in rated.hosts]
+    agents = [agent.nash.value for agent in rated.agents]
     assert hosts == pytest.approx(sorted(hosts, reverse=True))
     assert agents == pytest.approx(sorted(agents))
-    for side in (found.hosts, found.agents):
+    for side in (rated.hosts, rated.agents):
         shares = [player.played for player in side]
         assert shares == sorted(shares, reverse=True)
-    rows, columns = order(found.hosts), order(found.agents)
-    assert (found.rho == games.rho()[rows][:, columns]).all()
-    assert (found.low < found.rho).all()
-    assert (found.rho < found.high).all()
+    rows, columns = order(rated.hosts), order(rated.agents)
+    assert (rated.rho == games.rho()[rows][:, columns]).all()
+    assert (rated.low < rated.rho).all()
+    assert (rated.rho < rated.high).all()
 
 
-def test_every_rating_is_that_of_its_function(games, found):
+def test_every_rating_is_that_of_its_function(games, rated):
     rho, errors = games.rho(), rho_errors(games.moves)
     rng = np.random.default_rng(derive_key(SEED, "cross-play", "resampling"))
     samples = resampled_rho(games.moves, CELL_SAMPLES, rng)
@@ -87,7 +87,7 @@ def test_every_rating_is_that_of_its_function(games, found):
     low, high = interval(ratings, 0.95)
     strengths = bradley_terry(wins_by_speed(games.moves), np.full((3, 3), 60), ridge=RIDGE)
     rank = alpha_rank_limit(rho, -rho, noise=RANK_NOISE)
-    for host, p in zip(found.hosts, order(found.hosts), strict=True):
+    for host, p in zip(rated.hosts, order(rated.hosts), strict=True):
         assert (host.nash.value, host.nash.low, host.nash.high) == (nash.hosts[p], low[p], high[p])
         assert host.played == nash.equilibrium.hosts[p]
         assert host.strength.value == strengths.hosts[p]
@@ -96,30 +96,30 @@ def test_every_rating_is_that_of_its_function(games, found):
         alone = nash_conv(rho, np.eye(3)[p], nash.equilibrium.agents)
         assert host.exploitability == pytest.approx(alone)
         assert rho[p, int(host.best_answer[1:])] == rho[p].min()
-    for agent, q in zip(found.agents, order(found.agents), strict=True):
+    for agent, q in zip(rated.agents, order(rated.agents), strict=True):
         assert agent.nash.value == nash.agents[q]
         assert agent.strength.high == strengths.intervals(0.95)[1][1, q]
         assert agent.alpha_rank == rank.agents[q]
         alone = nash_conv(rho, nash.equilibrium.hosts, np.eye(3)[q])
         assert agent.exploitability == pytest.approx(alone)
         assert rho[int(agent.best_answer[1:]), q] == rho[:, q].max()
-    assert found.balance.value.value == nash.equilibrium.value
-    assert found.balance.exploitability == pytest.approx(0.0, abs=1e-8)
-    assert found.balance.resampled_exploitability > 0.001
-    assert found.cyclic_share == cyclic_share_beyond_noise(rho, errors)
-    assert found.cyclic_share_log == cyclic_share_beyond_noise(np.log(rho), errors / rho)
+    assert rated.balance.value.value == nash.equilibrium.value
+    assert rated.balance.exploitability == pytest.approx(0.0, abs=1e-8)
+    assert rated.balance.resampled_exploitability > 0.001
+    assert rated.cyclic_share == cyclic_share_beyond_noise(rho, errors)
+    assert rated.cyclic_share_log == cyclic_share_beyond_noise(np.log(rho), errors / rho)
 
 
-def test_cycles_are_shown_by_name(games, found):
-    swaps = [cycle for cycle in found.cycles if cycle.kind == "swap"]
+def test_cycles_are_shown_by_name(games, rated):
+    swaps = [cycle for cycle in rated.cycles if cycle.kind == "swap"]
     direct = swap_cycles(
         games.rho(), errors=rho_errors(games.moves), confidence=0.95, num_cycles=NUM_CYCLES
     )
     assert [cycle.strength for cycle in swaps] == [cycle.strength for cycle in direct]
-    rounds = [cycle for cycle in found.cycles if cycle.kind == "best answers"]
+    rounds = [cycle for cycle in rated.cycles if cycle.kind == "best answers"]
     assert [set(cycle.hosts) for cycle in rounds] == [{"h0", "h1", "h2"}]
-    assert found.cyclic_share > 0.8
-    text = text_of(found)
+    assert rated.cyclic_share > 0.8
+    text = text_of(rated)
     assert "cyclic: 9" in text
     assert "\n  two hosts, two agents, by 0.0" in text
     assert "\n  best answers, by 0.0" in text
@@ -127,68 +127,68 @@ def test_cycles_are_shown_by_name(games, found):
 
 
 def test_one_strength_a_player_has_no_cycles():
-    found = standings(played(10 * np.outer([1.0, 1.6, 2.5], [1.0, 0.7, 0.5])), SEED)
-    assert found.cycles == ()
-    assert found.cyclic_share_log < 0.1
-    assert "no cycle stands out from the noise" in text_of(found)
-    assert "best host: h0; its best answer, a0, takes 0.0000 of rho" in text_of(found)
+    rated = standings(played(10 * np.outer([1.0, 1.6, 2.5], [1.0, 0.7, 0.5])), SEED)
+    assert rated.cycles == ()
+    assert rated.cyclic_share_log < 0.1
+    assert "no cycle stands out from the noise" in text_of(rated)
+    assert "best host: h0; its best answer, a0, takes 0.0000 of rho" in text_of(rated)
 
 
 def test_the_matrix_is_cut_at_the_width_and_whole_elsewhere():
-    found = standings(played(np.linspace(5, 20, 60).reshape(2, 30)), SEED)
-    assert columns_that_fit(found, 60, intervals=False) == 7  # 4, then 8 an agent
-    assert columns_that_fit(found, 60, intervals=True) == 3  # 4, then 16 an agent
-    assert columns_that_fit(found, 3, intervals=False) == 1
-    narrow, whole = text_of(found, width=60), text_of(found)
+    rated = standings(played(np.linspace(5, 20, 60).reshape(2, 30)), SEED)
+    assert columns_that_fit(rated, 60, intervals=False) == 7  # 4, then 8 an agent
+    assert columns_that_fit(rated, 60, intervals=True) == 3  # 4, then 16 an agent
+    assert columns_that_fit(rated, 3, intervals=False) == 1
+    narrow, whole = text_of(rated, width=60), text_of(rated)
     assert "23 weaker agents do not fit here; --json and -o FILE show them too" in narrow
     assert max(len(line) for line in narrow.splitlines()[2:5]) == 60
     assert "do not fit" not in whole
     header = next(line for line in whole.splitlines() if line.startswith("host "))
-    assert header.split()[1:] == [agent.name for agent in found.agents]
-    assert f"{found.rho[0, 0]:.4f} ±" in text_of(found, intervals=True)
+    assert header.split()[1:] == [agent.name for agent in rated.agents]
+    assert f"{rated.rho[0, 0]:.4f} ±" in text_of(rated, intervals=True)
 
 
 def test_what_did_not_finish_is_said():
-    found = standings(played([[5, 130], [6, 7]]), SEED)
-    assert "25.0% of all games were not over after the last move allowed" in text_of(found)
-    assert "h0 against a1: 100.0%" in text_of(found)
+    rated = standings(played([[5, 130], [6, 7]]), SEED)
+    assert "25.0% of all games were not over after the last move allowed" in text_of(rated)
+    assert "h0 against a1: 100.0%" in text_of(rated)
 
 
 def test_alpha_rank_is_left_out_where_it_takes_long(games, monkeypatch):
     monkeypatch.setattr(module, "MAX_RANKED_PAIRS", 8)
-    found = standings(games, SEED)
-    assert {host.alpha_rank for host in (*found.hosts, *found.agents)} == {None}
-    text = text_of(found)
+    rated = standings(games, SEED)
+    assert {host.alpha_rank for host in (*rated.hosts, *rated.agents)} == {None}
+    text = text_of(rated)
     assert "alpha-rank is left out: its time grows with the cube of the pairs" in text
     assert "strength\n" in text.replace(" ", "")
 
 
 def test_a_single_pair_is_rated():
-    found = standings(played([[7]]), SEED)
-    assert (found.hosts[0].played, found.hosts[0].alpha_rank) == (1.0, 1.0)
-    assert found.balance.value.value == found.rho[0, 0]
-    assert "h0" in text_of(found)
+    rated = standings(played([[7]]), SEED)
+    assert (rated.hosts[0].played, rated.hosts[0].alpha_rank) == (1.0, 1.0)
+    assert rated.balance.value.value == rated.rho[0, 0]
+    assert "h0" in text_of(rated)
 
 
-def test_a_line_a_pair(found):
-    rows = list(csv.reader(io.StringIO(csv_text(found))))
+def test_a_line_a_pair(rated):
+    rows = list(csv.reader(io.StringIO(csv_text(rated))))
     assert tuple(rows[0]) == COLUMNS
     assert len(rows) == 10
     host, agent, *numbers, games = rows[2]
-    assert (host, agent, games) == (found.hosts[0].name, found.agents[1].name, "60")
+    assert (host, agent, games) == (rated.hosts[0].name, rated.agents[1].name, "60")
     assert [float(number) for number in numbers] == [
-        float(matrix[0, 1]) for matrix in (found.rho, found.low, found.high, found.capped)
+        float(matrix[0, 1]) for matrix in (rated.rho, rated.low, rated.high, rated.capped)
     ]
 
 
-def test_small_matrices_are_drawn_with_numbers(found, tmp_path):
+def test_small_matrices_are_drawn_with_numbers(rated, tmp_path):
     path = tmp_path / "new" / "matrix.svg"
-    write_matrix(found, path)
+    write_matrix(rated, path)
     drawn = path.read_text()
-    for host in (*found.hosts, *found.agents):
+    for host in (*rated.hosts, *rated.agents):
         assert f"<!-- {host.name} -->" in drawn
-    assert drawn.count(f"<!-- {found.rho[0, 0]:.3f} -->") == 1
-    write_matrix(found, path)
+    assert drawn.count(f"<!-- {rated.rho[0, 0]:.3f} -->") == 1
+    write_matrix(rated, path)
     assert path.read_text() == drawn
     wide = standings(played([range(5, MAX_NUMBERED + 6)]), SEED)
     write_matrix(wide, path)

@@ -40,7 +40,9 @@ def finish(story, saved):
 
 
 def chosen(story, count: int) -> list[tuple[int, tuple[str, ...]]]:
-    return [(found.trial, found.roles) for found in strongest_checkpoints(story.view, count)]
+    return [
+        (candidate.trial, candidate.roles) for candidate in strongest_checkpoints(story.view, count)
+    ]
 
 
 def test_the_role_of_the_objective_goes_by_it_and_the_other_by_its_panel(story, finish):

@@ -82,8 +82,8 @@ def saved(trial, step: int) -> checkpoint.Checkpoint:
     return checkpoint.load(checkpoint.path_of(trial.checkpoints, step))
 
 
-def assert_same_state(one, other) -> None:
+def assert_same_state(state, other) -> None:
     """Assert that two checkpoints hold the same, bit for bit."""
-    assert one.tensors.keys() == other.tensors.keys()
-    for name, tensor in one.tensors.items():
+    assert state.tensors.keys() == other.tensors.keys()
+    for name, tensor in state.tensors.items():
         assert torch.equal(tensor, other.tensors[name]), name

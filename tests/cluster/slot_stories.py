@@ -57,8 +57,8 @@ def curve(trial) -> dict[int, float]:
 def assert_same_training(trial, other, step: int) -> None:
     """Assert that two trials learned the same, to rounding."""
     assert curve(trial) == pytest.approx(curve(other))
-    found, expected = (
-        checkpoint.load(checkpoint.path_of(one.checkpoints, step)).tensors for one in (trial, other)
+    tensors, expected = (
+        checkpoint.load(checkpoint.path_of(run.checkpoints, step)).tensors for run in (trial, other)
     )
     for name, tensor in expected.items():
-        torch.testing.assert_close(found[name], tensor, rtol=1e-4, atol=1e-5, msg=name)
+        torch.testing.assert_close(tensors[name], tensor, rtol=1e-4, atol=1e-5, msg=name)

@@ -128,19 +128,19 @@ def test_host_and_agent_takes_exactly_the_two(born, parents, algorithm):
 
 def test_siblings_of_other_seeds_differ(born, parents):
     """Though they begin with the same networks and have the same rates."""
-    one = born(Clone(), parents["dqn"][:1])
+    child = born(Clone(), parents["dqn"][:1])
     other = born(Clone(), parents["dqn"][:1], changes={"seed": 6}, name="other")
-    births, ends = ([saved(t, step).tensors for t in (one, other)] for step in (BIRTH, 12))
-    assert torch.equal(*(found["host.net.weights"] for found in births))
-    assert not torch.equal(*(found["fused_game.points"] for found in births))
-    assert not torch.equal(*(found["host.net.weights"] for found in ends))
+    births, ends = ([saved(t, step).tensors for t in (child, other)] for step in (BIRTH, 12))
+    assert torch.equal(*(tensors["host.net.weights"] for tensors in births))
+    assert not torch.equal(*(tensors["fused_game.points"] for tensors in births))
+    assert not torch.equal(*(tensors["host.net.weights"] for tensors in ends))
 
 
 def test_what_is_drawn_follows_the_lineages_seed(born, parents):
     operator = ONE_PARENT["gaussian_mutation"]
-    one = born(operator, parents["dqn"][:1], seed=5)
+    child = born(operator, parents["dqn"][:1], seed=5)
     other = born(operator, parents["dqn"][:1], seed=6, name="other")
-    assert not torch.equal(*(saved(t, BIRTH).tensors["host.net.weights"] for t in (one, other)))
+    assert not torch.equal(*(saved(t, BIRTH).tensors["host.net.weights"] for t in (child, other)))
 
 
 def test_batch_norms_of_a_mixture_know_what_it_computes(born, tmp_path, tiny_config):
@@ -149,8 +149,8 @@ def test_batch_norms_of_a_mixture_know_what_it_computes(born, tmp_path, tiny_con
     paths = parents_in(tmp_path, [tiny_config({**norms, "seed": seed}) for seed in (1, 2)])
     trial = born(TWO_PARENTS["aligned_average"], paths, changes=norms)
     child, *others = (
-        found.tensors["host.net.statistics"]
-        for found in (saved(trial, BIRTH), *map(checkpoint.load, paths))
+        state.tensors["host.net.statistics"]
+        for state in (saved(trial, BIRTH), *map(checkpoint.load, paths))
     )
     assert child.isfinite().all()
     assert not torch.allclose(child, (others[0] + others[1]) / 2, rtol=0.05)
@@ -269,7 +269,9 @@ def test_a_fresh_one_and_a_child_go_on_side_by_side(
     def job(name, attempt):
         study = StudyDir(tmp_path / name)
         given = [give(study, k, configs[k], origins[k], attempt) for k in range(2)]
-        left = [one for one in given if not has_finished(study.trial(one.trial))]
+        left = [
+            assignment for assignment in given if not has_finished(study.trial(assignment.trial))
+        ]
         return study, job_of(study, left, name=f"job-{attempt}")
 
     study, first = job("killed", 1)

@@ -48,8 +48,10 @@ def ended(**changes):
 def find(study, kind=None, traces=False, after=0.0, **changes):
     """Return the garbage of a kind, as paths below the study's folder."""
     now = time.time() + after
-    found = find_garbage(study, ended(**changes), now=now, traces=traces)
-    return [str(one.path.relative_to(study.root)) for one in found if kind in (None, one.kind)]
+    garbage = find_garbage(study, ended(**changes), now=now, traces=traces)
+    return [
+        str(piece.path.relative_to(study.root)) for piece in garbage if kind in (None, piece.kind)
+    ]
 
 
 def save(study, number, steps=STEPS):
@@ -115,9 +117,9 @@ def test_trials_without_a_folder_have_no_garbage(study):
 
 def test_sizes_are_bytes_of_files(study):
     folder = save(study, 0, (10,))
-    [found] = find_garbage(study, ended(given_up=(0,)), now=time.time(), traces=False)
+    [garbage] = find_garbage(study, ended(given_up=(0,)), now=time.time(), traces=False)
     files = checkpoint.path_of(folder, 10).iterdir()
-    assert found.size == sum(path.stat().st_size for path in files) > 400
+    assert garbage.size == sum(path.stat().st_size for path in files) > 400
 
 
 # Jobs.
@@ -128,9 +130,9 @@ def test_pickles_of_ended_jobs_go(study):
         write(study.job("00001").root / name)
     write(study.job("00001").root / "7_0_log.out")
     write(study.job("00002").root / "8_submitted.pkl")
-    found = find(study, PICKLES, jobs=("00001",), live_ids=frozenset({"8"}))
-    assert len(found) == 4
-    assert all(path.startswith("jobs/00001/") and ".pkl" in path for path in found)
+    paths = find(study, PICKLES, jobs=("00001",), live_ids=frozenset({"8"}))
+    assert len(paths) == 4
+    assert all(path.startswith("jobs/00001/") and ".pkl" in path for path in paths)
 
 
 @pytest.mark.parametrize("live", ["77_1", "77_1:3", None])
@@ -158,8 +160,8 @@ def test_half_written_files_go_when_nobody_can_be_writing_them(study):
         write(study.root / path)
     of_ended = {"finished": (0,), "jobs": ("00001",)}
     assert find(study, TEMPORARY, **of_ended) == []
-    found = find(study, TEMPORARY, after=STALE_SECONDS + 60, **of_ended)
-    assert set(found) == {re.sub("/(state|code).json$", "", path) for path in left}
+    paths = find(study, TEMPORARY, after=STALE_SECONDS + 60, **of_ended)
+    assert set(paths) == {re.sub("/(state|code).json$", "", path) for path in left}
 
 
 def test_a_removal_that_was_cut_off_is_brought_to_its_end(study, monkeypatch):
@@ -232,8 +234,8 @@ def test_traces_go_only_if_that_is_wanted(study):
     write(study.trial(1).tensorboard / "events.1")
     write(study.job("00001").traces / "trace.json")
     assert find(study, finished=(0,), jobs=("00001",)) == []
-    found = find(study, TRACES, traces=True, finished=(0,), jobs=("00001",))
-    assert found == ["trials/0/tensorboard", "jobs/00001/traces"]
+    paths = find(study, TRACES, traces=True, finished=(0,), jobs=("00001",))
+    assert paths == ["trials/0/tensorboard", "jobs/00001/traces"]
 
 
 def test_responses_of_judged_matches_go_and_those_of_others_stay(study):
@@ -241,5 +243,5 @@ def test_responses_of_judged_matches_go_and_those_of_others_stay(study):
         match = study.match(number)
         (match.response("host") / "step-000000010").mkdir(parents=True)
         (match.root / "games.npz").write_bytes(b"x")
-    found = find(study, CHECKPOINTS, matches=(1,))
-    assert found == ["matches/1/response-host/step-000000010"]
+    paths = find(study, CHECKPOINTS, matches=(1,))
+    assert paths == ["matches/1/response-host/step-000000010"]

@@ -108,7 +108,7 @@ def test_a_child_plays_what_its_parent_plays(born, parents, algorithm, role):
         before, after = outputs(parents[algorithm], name), outputs(path, name)
         for own, its in zip(before, after, strict=True):
             torch.testing.assert_close(its, own, rtol=1e-4, atol=1e-5)
-        best = [one[0].argmax(dim=1) for one in (before, after)]
+        best = [values[0].argmax(dim=1) for values in (before, after)]
         assert (best[0] == best[1]).float().mean() > 0.998  # but for ties
         assert len(set(best[0].tolist())) > 1
 
@@ -159,7 +159,7 @@ def test_it_learns_on_and_can_be_made_again(born, parents, algorithm, role):
     for step in (BIRTH, 12):
         assert_same_state(saved(again, step), saved(trial, step))
     other = born(role, NOISY, algorithm=algorithm, name="three", seed=6)
-    drawn = [saved(one, BIRTH).tensors[f"{role}.net.weights"] for one in (trial, other)]
+    drawn = [saved(child, BIRTH).tensors[f"{role}.net.weights"] for child in (trial, other)]
     assert not torch.equal(*drawn)
 
 
@@ -190,7 +190,7 @@ def test_it_grows_beside_others_as_it_would_alone(born, tmp_path, parents, plain
     work(str(job_of(study, given).root))
     assert ended(study.trial(0))[:2] == ended(study.trial(1))[:2] == ("finished", 12)
     assert_same_state(saved(study.trial(1), BIRTH), saved(alone, BIRTH))
-    own, its = (saved(one, 12).tensors["host.net.weights"] for one in (study.trial(1), alone))
+    own, its = (saved(child, 12).tensors["host.net.weights"] for child in (study.trial(1), alone))
     torch.testing.assert_close(own, its)
 
 

@@ -22,7 +22,7 @@ def test_those_before_a_step_are_without_those_at_it():
 
 def test_what_a_replaced_attempt_says_once_more_is_there_once():
     """SQL takes each checkpoint once, and the last takeover says by what a trial learns."""
-    found = Exchanges()
+    record = Exchanges()
     for step in (10, 20, 30, 20):
-        found = found.with_takeover(takeover(step)).with_loan(loan(step))
-    assert found == exchanges(10, 20, 30)
+        record = record.with_takeover(takeover(step)).with_loan(loan(step))
+    assert record == exchanges(10, 20, 30)

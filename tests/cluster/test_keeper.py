@@ -120,10 +120,10 @@ def test_the_best_is_kept_beside_the_last_k(story, metric, others, sign, keep_la
     told = story({"interval": 1, "keep_last": keep_last, "best": metric}, others)
     for step, value in enumerate(VALUES, 1):
         told.reach(step, value)
-        so_far = [sign * one for one in VALUES[:step]]
+        so_far = [sign * rho for rho in VALUES[:step]]
         best = 1 + so_far.index(max(so_far))  # the first of equals
-        found = read_best(told.folder)
-        assert (found.step, found.metric, found.value) == (best, metric, VALUES[best - 1])
+        kept = read_best(told.folder)
+        assert (kept.step, kept.metric, kept.value) == (best, metric, VALUES[best - 1])
         newest = range(1, step + 1)[-keep_last:]
         assert sorted(told.kinds()) == sorted({*newest, best})
         assert told.kinds()[best] == ("final" if best == 12 else "best")

@@ -103,34 +103,38 @@ def test_the_worst_become_copies_of_the_best_by_their_games(whole, tmp_path):
     expected = by_truncation(
         scores.named, scores.fresh, islands=["one"] * 4, share=0.5, confidence=0.5, rng=rng
     )
-    found = {
+    sources = {
         number: takeover.source
         for number, trial in enumerate(trials)
         for takeover in trial.read_exchanges().takeovers
         if takeover.step == step
     }
-    assert found == {n: one.source for n, one in enumerate(expected) if one.is_child}
-    assert found
+    assert sources == {
+        n: replacement.source for n, replacement in enumerate(expected) if replacement.is_child
+    }
+    assert sources
 
 
 def test_a_copy_learns_by_steps_from_what_its_source_learned_by(whole):
     trials = trials_of(whole)
     takeovers = [(t, takeover) for t in trials for takeover in t.read_exchanges().takeovers]
     assert takeovers
-    for trial, one in takeovers:
-        source = saved(trials[one.source], one.source_step)
-        own = saved(trial, one.step + 5)
+    for trial, copied in takeovers:
+        source = saved(trials[copied.source], copied.source_step)
+        own = saved(trial, copied.step + 5)
         for path, parameter in ISLAND.parameters.items():
             before, after = value_at(source.config, path), value_at(own.config, path)
-            assert one.params[path] == after
-            assert one.changes.get(path, (after, after)) == (before, after)
+            assert copied.params[path] == after
+            assert copied.changes.get(path, (after, after)) == (before, after)
             assert parameter.low <= after <= parameter.high
         assert own.config["seed"] == int(trial.root.name)
-        assert own.parents == (one.sha256,)
-        assert one.sha256 == checkpoint.identity(
-            checkpoint.path_of(trials[one.source].checkpoints, one.source_step)
+        assert own.parents == (copied.sha256,)
+        assert copied.sha256 == checkpoint.identity(
+            checkpoint.path_of(trials[copied.source].checkpoints, copied.source_step)
         )
-        assert any(loan.sha256 == one.sha256 for loan in trials[one.source].read_exchanges().loans)
+        assert any(
+            loan.sha256 == copied.sha256 for loan in trials[copied.source].read_exchanges().loans
+        )
 
 
 def test_the_same_rates_are_kept_where_nobody_explores(tmp_path, island_job):
@@ -260,9 +264,9 @@ def test_one_that_could_not_begin_has_no_part_in_what_the_others_decide(tmp_path
     result = orphan.attempt(1).read_result()
     assert result is not None
     assert result.status == "failed"
-    found = [trial.read_exchanges() for trial in trials_of(job, 3)]
-    assert any(one.takeovers for one in found)
-    assert found == [trial.read_exchanges() for trial in trials_of(three, 3)]
+    records = [trial.read_exchanges() for trial in trials_of(job, 3)]
+    assert any(record.takeovers for record in records)
+    assert records == [trial.read_exchanges() for trial in trials_of(three, 3)]
 
 
 def test_a_checkpoint_without_what_copies_change_is_told_of_each_member(

@@ -38,11 +38,11 @@ def checkpoints(tmp_path_factory, tiny_config):
     """Four pairs of one game, of two algorithms and three structures."""
     folder = tmp_path_factory.mktemp("pairs")
     kinds = [("dqn", {}), ("dqn", {"host.net_arch": [5, 5]}), ("ppo", {})]
-    found = []
+    players = []
     for index, (algorithm, changes) in enumerate(kinds):
         config = tiny_config({**PAIR, **changes, "seed": index}, algorithm)
-        found += parents_in(folder / str(index), [config])
-    return found
+        players += parents_in(folder / str(index), [config])
+    return players
 
 
 @pytest.fixture
@@ -142,8 +142,8 @@ def test_a_cell_is_what_two_players_do_by_hand(study, plan, checkpoints):
         max_value=5,
     )
     for game in range(NUM_GAMES):
-        found = by_hand(host.policy, starts[:, game : game + 1])
-        assert (games.moves[1, 0, 2, game], games.finished[1, 0, 2, game]) == found
+        by_oracle = by_hand(host.policy, starts[:, game : game + 1])
+        assert (games.moves[1, 0, 2, game], games.finished[1, 0, 2, game]) == by_oracle
 
 
 def by_hand(host, points):

@@ -67,12 +67,12 @@ def tensors_of(job, number: int, step: int) -> dict:
     return checkpoint.load(checkpoint.path_of(folder, step)).tensors
 
 
-def equal(one: dict, other: dict) -> bool:
-    return one.keys() == other.keys() and all(
-        torch.equal(one[name].view(torch.uint8), other[name].view(torch.uint8))
-        if one[name].dim()
-        else torch.equal(one[name], other[name])
-        for name in one
+def equal(tensors: dict, other: dict) -> bool:
+    return tensors.keys() == other.keys() and all(
+        torch.equal(tensors[name].view(torch.uint8), other[name].view(torch.uint8))
+        if tensors[name].dim()
+        else torch.equal(tensors[name], other[name])
+        for name in tensors
     )
 
 
@@ -285,11 +285,15 @@ def with_values(monkeypatch, values: dict[int, float]) -> None:
     original = Trainer.evaluate
 
     def evaluate(self, **options):
-        found = original(self, **options)
-        for member, (one, step) in enumerate(zip(found, self.step.tolist(), strict=True)):
-            own = {METRIC: dataclasses.replace(one.metrics[METRIC], value=values[step])}
-            found[member] = dataclasses.replace(one, metrics={**one.metrics, **own})
-        return found
+        evaluations = original(self, **options)
+        for member, (evaluation, step) in enumerate(
+            zip(evaluations, self.step.tolist(), strict=True)
+        ):
+            own = {METRIC: dataclasses.replace(evaluation.metrics[METRIC], value=values[step])}
+            evaluations[member] = dataclasses.replace(
+                evaluation, metrics={**evaluation.metrics, **own}
+            )
+        return evaluations
 
     monkeypatch.setattr(Trainer, "evaluate", evaluate)
 
@@ -348,8 +352,8 @@ def test_a_loss_above_max_loss_is_one_members_end(run, tmp_path, algorithm):
     alone = run(
         *[{**other, **limit} for other in others], algorithm=algorithm, root=tmp_path / "alone"
     )
-    one, other = ({**other, **limit} for other in others)
-    job = run(one, {**SAVING, **wild, **limit}, other, algorithm=algorithm)
+    first, other = ({**other, **limit} for other in others)
+    job = run(first, {**SAVING, **wild, **limit}, other, algorithm=algorithm)
     ended = result(job, 1)
     assert (ended.status, ended.kind) == ("failed", "diverged")
     assert ended.step < 12

@@ -126,7 +126,7 @@ def test_the_seed_decides() -> None:
 @pytest.fixture
 def jobs(tmp_path: Path, plain_config: Callable[..., dict[str, Any]]) -> list[JobDir]:
     """Three jobs of a trial each, as a driver leaves them."""
-    study, found = StudyDir(tmp_path), []
+    study, prepared = StudyDir(tmp_path), []
     for number in range(3):
         trial = study.trial(number)
         trial.create(yaml_file.dump(plain_config({"seed": number})), Lineage(Fresh(), 0))
@@ -134,8 +134,8 @@ def jobs(tmp_path: Path, plain_config: Callable[..., dict[str, Any]]) -> list[Jo
         job = study.job(f"{number + 1:05d}")
         assignment = Assignment(number, 1, f"token-{number}")
         job.plan.write(JobPlan((assignment,), 1, pilot_seconds=0.0, refills=False))
-        found.append(job)
-    return found
+        prepared.append(job)
+    return prepared
 
 
 def executor(

@@ -82,9 +82,11 @@ def test_interrupted_after_every_look_it_ends_the_same(tmp_path, tiny_config, al
     assert ended.metrics == whole.metrics
     path = checkpoint.path_of(TrialDir(tmp_path / "whole").checkpoints, 12)
     expected = checkpoint.load(path).tensors
-    found = checkpoint.load(checkpoint.path_of(TrialDir(tmp_path / "mine").checkpoints, 12)).tensors
-    assert found.keys() == expected.keys()
-    assert all(torch.equal(found[name], expected[name]) for name in found)
+    tensors = checkpoint.load(
+        checkpoint.path_of(TrialDir(tmp_path / "mine").checkpoints, 12)
+    ).tensors
+    assert tensors.keys() == expected.keys()
+    assert all(torch.equal(tensors[name], expected[name]) for name in tensors)
 
 
 def test_stopped_before_the_first_step(tmp_path, tiny_config):

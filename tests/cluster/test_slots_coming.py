@@ -89,7 +89,7 @@ def test_a_newcomer_begins_where_the_others_are_measured(pilot, monkeypatch) -> 
 def test_one_that_goes_on_is_measured_with_the_others_too(pilot, alone, monkeypatch) -> None:
     """It was interrupted between two evaluations, and begins where the others are as far."""
     rules = {"checkpoint.interval": 3, "checkpoint.keep_last": 9}
-    firsts = [{**one, **rules} for one in (SHORT, LONG)]
+    firsts = [{**changes, **rules} for changes in (SHORT, LONG)]
     new = {**NEW, **rules}
     job, _ = pilot([new], pilot_seconds=0.0)
     with monkeypatch.context() as patch:
@@ -117,10 +117,10 @@ def test_members_come_and_go_through_a_long_life(pilot, alone, monkeypatch) -> N
     built = counted(monkeypatch, member, "build")
     work(str(job.root))
     assert len(built) == 1
-    for one, changes in zip(given, many, strict=True):
-        assert ended(job, one.trial) == ("finished", changes["steps"])
-        assert_same_training(job.study.trial(one.trial), alone(changes), changes["steps"])
-        assert job.study.trial(one.trial).attempt(1).start.read().step == 0
+    for assignment, changes in zip(given, many, strict=True):
+        assert ended(job, assignment.trial) == ("finished", changes["steps"])
+        assert_same_training(job.study.trial(assignment.trial), alone(changes), changes["steps"])
+        assert job.study.trial(assignment.trial).attempt(1).start.read().step == 0
 
 
 def test_newcomers_are_observed(pilot) -> None:
@@ -144,7 +144,7 @@ def test_more_than_there_are_slots_wait_for_their_turn(pilot) -> None:
     job, given = pilot([SHORT, LONG], news)
     job.write_next(1, given)
     work(str(job.root))
-    assert [ended(job, one.trial) for one in given] == [("finished", 12)] * 5
+    assert [ended(job, assignment.trial) for assignment in given] == [("finished", 12)] * 5
 
 
 def test_another_shape_waits_until_the_others_have_ended(pilot, monkeypatch) -> None:
@@ -152,7 +152,7 @@ def test_another_shape_waits_until_the_others_have_ended(pilot, monkeypatch) -> 
     job.write_next(1, given)
     built = counted(monkeypatch, member, "build")
     work(str(job.root))
-    assert [ended(job, one.trial) for one in given] == [("finished", 12)] * 2
+    assert [ended(job, assignment.trial) for assignment in given] == [("finished", 12)] * 2
     assert [trainer.num_members for trainer in built] == [2, 1]
 
 
@@ -171,7 +171,7 @@ def test_all_that_wait_begin_at_once_where_nobody_trains(pilot, monkeypatch) -> 
     built = counted(monkeypatch, member, "build")
     work(str(job.root))
     assert [trainer.num_members for trainer in built] == [1, 2]
-    assert [ended(job, one.trial) for one in given] == [("finished", 12)] * 2
+    assert [ended(job, assignment.trial) for assignment in given] == [("finished", 12)] * 2
 
 
 def test_a_job_without_refills_gives_rows_up(pilot, monkeypatch) -> None:

@@ -84,9 +84,9 @@ def test_a_newcomer_that_cannot_begin_ends_alone(pilot, monkeypatch) -> None:
     job, given = pilot(firsts, [{**NEW, **rules}], attempt=2)
     job.write_next(1, given)
     work(str(job.root))
-    found = job.study.trial(2).attempt(2).read_result()
-    assert (found.status, found.step) == ("failed", 0)
-    assert "checkpoint.resume is must" in found.message
+    ending = job.study.trial(2).attempt(2).read_result()
+    assert (ending.status, ending.step) == ("failed", 0)
+    assert "checkpoint.resume is must" in ending.message
     assert [ended(job, number, 2) for number in (0, 1)] == [("finished", 8), ("finished", 32)]
 
 

@@ -97,7 +97,7 @@ def test_the_last_job_of_an_array_has_no_more_jobs_than_there_are(tmp_path, monk
     queue += "100|1|COMPLETED|2026-01-31T12:00:00|NAME-00001x4n6\n"
     queue += "200|0|RUNNING|2026-01-31T12:00:00|NAME-00007x4n2\n"
     seen = slurm(tmp_path, monkeypatch, queue).look(asked(*range(1, 9)))
-    assert {name: (one.id, one.phase) for name, one in seen.items()} == {
+    assert {name: (job.id, job.phase) for name, job in seen.items()} == {
         "00001": ("100_0", "running"),
         "00002": ("100_0:1", "running"),
         "00003": ("100_0:2", "running"),
@@ -113,7 +113,7 @@ def test_other_peoples_names_are_left_alone(tmp_path, monkeypatch) -> None:
     queue = "7|N/A|RUNNING|N/A|a|b|c\n8|N/A|PENDING|N/A|\n"
     queue += "9|N/A|RUNNING|2026-01-31T12:00:00|NAME-00001x1n1\n"
     seen = slurm(tmp_path, monkeypatch, queue).look(asked(1))
-    assert {name: one.id for name, one in seen.items()} == {"00001": "9"}
+    assert {name: job.id for name, job in seen.items()} == {"00001": "9"}
 
 
 @pytest.mark.parametrize(
@@ -138,11 +138,11 @@ def test_a_job_that_left_the_queue_is_not_lost_before_its_account_comes(
 
     monkeypatch.setattr(SchedulerCalls, "run", run)
     queue = SlurmQueue(SchedulerCalls(60), StudyDir(tmp_path), clock=lambda: now[0])
-    found = []
+    phases = []
     for now[0] in (0.0, ACCOUNT_SECONDS):
         ends = queue.ends([(JobDir(Path("jobs/00001")), "100")])
-        found.append(ends["00001"].phase if ends else None)
-    assert found == seen
+        phases.append(ends["00001"].phase if ends else None)
+    assert phases == seen
 
 
 def test_when_a_job_ended(tmp_path, monkeypatch) -> None:
@@ -151,10 +151,10 @@ def test_when_a_job_ended(tmp_path, monkeypatch) -> None:
     queue = "1|N/A|COMPLETED|2026-01-31T12:00:00|NAME-00001x1n1\n"
     queue += "2|N/A|RUNNING|2026-01-31T12:00:00|NAME-00002x1n1\n"
     seen = slurm(tmp_path, monkeypatch, queue).look(asked(1, 2))
-    assert [one.ended_at for one in seen.values()] == [noon, None]
+    assert [end.ended_at for end in seen.values()] == [noon, None]
     monkeypatch.setattr(SchedulerCalls, "run", lambda self, c: "3|FAILED|2026-01-31T12:00:00\n")
-    found = SlurmQueue(SchedulerCalls(60), StudyDir(tmp_path)).ends([(JobDir(Path("j")), "3")])
-    assert found["j"].ended_at == noon
+    ends = SlurmQueue(SchedulerCalls(60), StudyDir(tmp_path)).ends([(JobDir(Path("j")), "3")])
+    assert ends["j"].ended_at == noon
 
 
 @pytest.mark.parametrize(

@@ -117,8 +117,8 @@ def test_all_faults_at_once(load):
 
 
 def test_the_tasks_of_a_job_have_their_shares_of_the_node(load):
-    one, four = (sbatch_parameters(load({"tasks_per_job": tasks})) for tasks in (1, 4))
-    different = {key: four[key] for key in four if four[key] != one[key]}
+    single, four = (sbatch_parameters(load({"tasks_per_job": tasks})) for tasks in (1, 4))
+    different = {key: four[key] for key in four if four[key] != single[key]}
     assert different == {"ntasks_per_node": 4, "mem": "480G", "gres": "gpu:a100:8"}
 
 

@@ -52,7 +52,7 @@ def unfinished(study: StudyDir, attempt: int) -> list[int]:
         number
         for number in numbers
         if not any(
-            (found := result(study, number, k)) and found.status == "finished"
+            (ending := result(study, number, k)) and ending.status == "finished"
             for k in range(1, attempt + 1)
         )
     ]
@@ -481,5 +481,5 @@ def test_a_pilot_ends_its_next_trials_as_a_job_of_their_own_would(pilot, tmp_pat
     trial.control.write(Control(second.token, None))
     alone.plan.write(replace(alone.plan.required(), assignments=(second,)))
     work(str(alone.root))
-    results = [one.study.trial(second.trial).attempt(1).read_result() for one in (job, alone)]
+    results = [run.study.trial(second.trial).attempt(1).read_result() for run in (job, alone)]
     assert results[0] == results[1]

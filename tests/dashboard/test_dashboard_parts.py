@@ -293,7 +293,7 @@ def test_a_study_is_shown_as_its_trials_change():
     before = shown.get_all_trials(3, deepcopy=False)
     shown.take([trial(1, values=[9.0]), trial(2)])
     assert [trial.values for trial in shown.get_all_trials(3)] == [[0.0], [9.0], [2.0]]
-    assert [one.values for one in before] == [[0.0], [1.0]]
+    assert [row.values for row in before] == [[0.0], [1.0]]
     assert shown.get_trial(101).values == [9.0]
     assert shown.get_best_trial(3).number == 1
     assert shown.get_all_trials(3, states=(TrialState.RUNNING,)) == []

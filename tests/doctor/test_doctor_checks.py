@@ -49,9 +49,9 @@ def test_a_check_that_fails_is_a_finding():
         Finding("a", "ok", "well"),
         Finding("b", "error", "squeue failed: no route"),
     ]
-    [found] = examine("c", lambda: 1 / 0)
-    assert has_error([found])
-    assert found.sentence.startswith(
+    [finding] = examine("c", lambda: 1 / 0)
+    assert has_error([finding])
+    assert finding.sentence.startswith(
         "the check itself failed (ZeroDivisionError: division by zero)"
     )
 
@@ -68,11 +68,11 @@ def test_tested_versions_are_those_of_the_constraints():
 
 def test_other_versions_are_named():
     tested = {"optuna": "3.1", "no-such-package": "1.0"}
-    found = {version.name: version for version in machine.check_versions(tested)}
-    assert found["Python"].level in ("ok", "warning")
-    assert found["optuna"].level == "warning"
-    assert found["no-such-package"].level == "error"
-    assert "pip install -c constraints.txt" in found["no-such-package"].sentence
+    versions = {version.name: version for version in machine.check_versions(tested)}
+    assert versions["Python"].level in ("ok", "warning")
+    assert versions["optuna"].level == "warning"
+    assert versions["no-such-package"].level == "error"
+    assert "pip install -c constraints.txt" in versions["no-such-package"].sentence
 
 
 @pytest.mark.parametrize(
@@ -92,8 +92,8 @@ def test_file_systems_are_told_by_the_table(path, kind, is_network):
         "host: /data/my\\040disk fuse.sshfs rw 0 0\n"
         "a /twice ext4 rw 0 0\nb /twice nfs4 rw 0 0\n"
     )
-    found = file_system_of(Path(path), table)
-    assert (found.type, found.is_network) == (kind, is_network)
+    file_system = file_system_of(Path(path), table)
+    assert (file_system.type, file_system.is_network) == (kind, is_network)
 
 
 def test_without_a_table_the_file_system_is_not_known(tmp_path):
@@ -111,9 +111,9 @@ def test_without_a_table_the_file_system_is_not_known(tmp_path):
 )
 def test_the_mode_of_the_folder(tmp_path, mode, level, words):
     tmp_path.chmod(mode)
-    found = machine.check_mode(tmp_path)
-    assert found.level == level
-    assert words in found.sentence
+    finding = machine.check_mode(tmp_path)
+    assert finding.level == level
+    assert words in finding.sentence
 
 
 @pytest.mark.parametrize(
@@ -130,17 +130,17 @@ def test_free_space(tmp_path, monkeypatch, free, level):
 
 @pytest.mark.parametrize(("ahead", "word"), [(60.0, "ahead of"), (-60.0, "behind"), (0.0, None)])
 def test_clocks_are_compared(tmp_path, ahead, word):
-    found = machine.check_clock(tmp_path, now=lambda: time.time() - ahead)
-    assert found.level == ("ok" if word is None else "error")
-    assert word is None or f"60 s {word}" in found.sentence
+    finding = machine.check_clock(tmp_path, now=lambda: time.time() - ahead)
+    assert finding.level == ("ok" if word is None else "error")
+    assert word is None or f"60 s {word}" in finding.sentence
 
 
 def test_a_lock_that_locks_nothing_is_an_error(tmp_path, monkeypatch):
     monkeypatch.setattr("fcntl.lockf", lambda file, how: None)
-    found = {probe.name: probe for probe in machine.check_probes(tmp_path)}
-    assert found["locking"].level == "error"
-    assert "two processes hold the same lock" in found["locking"].sentence
-    assert found["renaming"].level == "ok"
+    probes = {probe.name: probe for probe in machine.check_probes(tmp_path)}
+    assert probes["locking"].level == "error"
+    assert "two processes hold the same lock" in probes["locking"].sentence
+    assert probes["renaming"].level == "ok"
 
 
 def test_a_file_system_without_locks_is_an_error(tmp_path, monkeypatch):
@@ -148,8 +148,8 @@ def test_a_file_system_without_locks_is_an_error(tmp_path, monkeypatch):
         raise OSError(37, "No locks available")
 
     monkeypatch.setattr("fcntl.lockf", refuse)
-    found = {probe.name: probe for probe in machine.check_probes(tmp_path)}
-    assert "No locks available" in found["locking"].sentence
+    probes = {probe.name: probe for probe in machine.check_probes(tmp_path)}
+    assert "No locks available" in probes["locking"].sentence
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def test_requests_that_nobody_takes(tmp_path):
     assert [request.level for request in check_requests(study)] == ["ok"]
     (study.requests / "other.json").write_text("{")
     late = list(check_requests(study, time.time() + 3600))
-    assert [one.level for one in late] == ["warning", "warning"]
+    assert [finding.level for finding in late] == ["warning", "warning"]
     assert "1 files" in late[0].sentence
     assert late[1].sentence.startswith("pause wait for a driver")
 
@@ -189,9 +189,9 @@ def test_damaged_files_are_named(tmp_path):
     beat = study.trial(3).attempt(2).root / "heartbeat.json"
     beat.parent.mkdir(parents=True)
     beat.write_text('{"at": 1')
-    [found] = check_files(study)
-    assert found.level == "warning"
-    assert str(beat) in found.sentence
+    [finding] = check_files(study)
+    assert finding.level == "warning"
+    assert str(beat) in finding.sentence
 
 
 @pytest.mark.parametrize(
@@ -206,16 +206,16 @@ def test_damaged_files_are_named(tmp_path):
     ],
 )
 def test_settings_that_hurt_are_warnings(before, now, name, words):
-    assert all(one.level == "ok" for one in check_config(parse_config(HEALTHY), 4))
+    assert all(finding.level == "ok" for finding in check_config(parse_config(HEALTHY), 4))
     changed = check_config(parse_config(HEALTHY.replace(before, now)), 4)
-    [warned] = [one for one in changed if one.level != "ok"]
+    [warned] = [finding for finding in changed if finding.level != "ok"]
     assert (warned.name, warned.level) == (name, "warning")
     assert words in warned.sentence
 
 
 def test_a_site_without_preemption_needs_no_signal():
     config = parse_config(HEALTHY.replace("= REQUEUE", "= OFF").replace("preempt_send", ""))
-    assert all(one.level == "ok" for one in check_config(config, None))
+    assert all(finding.level == "ok" for finding in check_config(config, None))
 
 
 @pytest.mark.parametrize(
@@ -237,9 +237,9 @@ def test_limits_are_read(text, wanted):
 def test_partitions():
     known = parse_partitions("gpu|up|1-00:00:00\ngpu|up|1-00:00:00\nold|drain|infinite\n")
     assert known == [Partition("gpu", True, 1440), Partition("old", False, None)]
-    found = list(check_partitions("gpu,old,gpo", 2000, known, whose="jobs"))
-    assert [one.level for one in found] == ["error", "warning", "error"]
-    assert "set it to 1440 or less" in found[0].sentence
-    assert "did you mean 'gpu'" in found[2].sentence
+    findings = list(check_partitions("gpu,old,gpo", 2000, known, whose="jobs"))
+    assert [finding.level for finding in findings] == ["error", "warning", "error"]
+    assert "set it to 1440 or less" in findings[0].sentence
+    assert "did you mean 'gpu'" in findings[2].sentence
     [default] = check_partitions(None, 2000, known, whose="jobs")
     assert default.level == "ok"

@@ -132,19 +132,19 @@ def test_it_holds_what_the_trainer_has(told, bundle):
 
 @pytest.mark.slow
 def test_it_certifies_what_the_trainer_measures(told, bundle):
-    found = json.loads((bundle / "evaluation.json").read_text())
+    evaluation = json.loads((bundle / "evaluation.json").read_text())
     measured = trained(told, 0).evaluate_rho(num_games=60, split="confirmation")[0]
-    rows = {(row["player"], row["role"]): row["metrics"] for row in found["rows"]}
+    rows = {(row["player"], row["role"]): row["metrics"] for row in evaluation["rows"]}
     certified = rows["trained", "host"] | rows["trained", "agent"]
-    assert certified == {name: dataclasses.asdict(one) for name, one in measured.items()}
-    assert [row["player"] for row in found["rows"] if row["role"] == "host"] == [
+    assert certified == {name: dataclasses.asdict(metric) for name, metric in measured.items()}
+    assert [row["player"] for row in evaluation["rows"] if row["role"] == "host"] == [
         *("trained", "zeillinger", "all_coord", "random")
     ]
-    assert found["conditions"]["games"] == 60
-    assert found["conditions"]["split"] == "confirmation"
-    assert found["conditions"]["threads"] == 1
-    assert found["crossplay"] is None
-    assert found["search_metrics"] == {METRIC: rho(0.2)}
+    assert evaluation["conditions"]["games"] == 60
+    assert evaluation["conditions"]["split"] == "confirmation"
+    assert evaluation["conditions"]["threads"] == 1
+    assert evaluation["crossplay"] is None
+    assert evaluation["search_metrics"] == {METRIC: rho(0.2)}
 
 
 @pytest.mark.slow
@@ -289,8 +289,8 @@ def test_another_parameter_is_found_out(copied):
     data["params"]["host.gamma"] = 0.123
     path.write_text(json.dumps(data))
     certify_anew(copied)
-    found = reproduce(read_bundle(copied))
-    assert found == [f"host.gamma: 0.123 when certified, {before} in config.yaml"]
+    differences = reproduce(read_bundle(copied))
+    assert differences == [f"host.gamma: 0.123 when certified, {before} in config.yaml"]
 
 
 @pytest.mark.slow
@@ -299,10 +299,12 @@ def test_other_weights_are_found_out(copied):
     weights = load_file(path)
     save_file({name: -tensor for name, tensor in weights.items()}, path)
     certify_anew(copied)
-    found = reproduce(read_bundle(copied))
-    assert any(line.startswith(f"trained, {METRIC}, value") for line in found)
+    differences = reproduce(read_bundle(copied))
+    assert any(line.startswith(f"trained, {METRIC}, value") for line in differences)
     for role in ("host", "agent"):
-        assert any(f"policy-{role}.pt2 is not the program of the weights" in line for line in found)
+        assert any(
+            f"policy-{role}.pt2 is not the program of the weights" in line for line in differences
+        )
 
 
 @pytest.mark.slow
@@ -345,8 +347,8 @@ def test_of_a_bundle_nothing_else_is_measured(bundle, capsys):
 def test_several_lie_side_by_side(told, tmp_path, capsys):
     trials = [told.view.state.trials[number] for number in (0, 1)]
     folder = tmp_path / "top"
-    found = export_bundles(told.view, trials, folder, HOW)
-    assert [one["trial"] for one in found] == [0, 1]
+    exported = export_bundles(told.view, trials, folder, HOW)
+    assert [bundle["trial"] for bundle in exported] == [0, 1]
     places = [folder / "1-trial-0", folder / "2-trial-1"]
     assert bundles_in(folder) == places
     assert all(without_onnx(place) == FILES for place in places)

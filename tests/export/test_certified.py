@@ -27,8 +27,8 @@ def certificate(trial: int) -> dict[str, object]:
     return {
         "trial": trial,
         "rows": [
-            {"player": name, "role": "host", "metrics": {"rho/host/choose_first": found}}
-            for name, found in players.items()
+            {"player": name, "role": "host", "metrics": {"rho/host/choose_first": metric}}
+            for name, metric in players.items()
         ],
     }
 

@@ -14,14 +14,16 @@ def test_they_are_those_of_numpy_for_every_member():
     }
     gradients = {name: -tensor for name, tensor in draw.items()}
     names, values = layer_statistics(LayerTensors(draw, gradients))
-    found = {name: values[:, index].numpy() for index, name in enumerate(names)}
-    assert len(found) == 4 * len(shapes)
+    statistics = {name: values[:, index].numpy() for index, name in enumerate(names)}
+    assert len(statistics) == 4 * len(shapes)
     for name, tensor in draw.items():
         for kind, numbers in (("weight", tensor.numpy()), ("gradient", -tensor.numpy())):
             for member in range(3):
                 mean, std = numbers[member].mean(), numbers[member].std()
-                np.testing.assert_allclose(found[f"{name}/{kind}_mean"][member], mean, rtol=1e-5)
-                np.testing.assert_allclose(found[f"{name}/{kind}_std"][member], std, rtol=1e-5)
+                np.testing.assert_allclose(
+                    statistics[f"{name}/{kind}_mean"][member], mean, rtol=1e-5
+                )
+                np.testing.assert_allclose(statistics[f"{name}/{kind}_std"][member], std, rtol=1e-5)
 
 
 def test_a_layer_of_one_number_has_no_spread():

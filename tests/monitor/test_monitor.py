@@ -89,8 +89,10 @@ def test_members_that_leave(make_monitor, make_places):
     first, _, third = make_places(0, 0, 0)
     monitor.watch([first, third])
     monitor.after_steps(4, [4, 4], scalars(4.0, 5.0), must_not_be_called)
-    found = [[row["scalars"]["host/loss"] for row in rows(place)] for place in make_places(0, 0, 0)]
-    assert found == [[1.0, 4.0], [2.0], [3.0, 5.0]]
+    losses = [
+        [row["scalars"]["host/loss"] for row in rows(place)] for place in make_places(0, 0, 0)
+    ]
+    assert losses == [[1.0, 4.0], [2.0], [3.0, 5.0]]
 
 
 def test_diverged_members_are_named(make_monitor):

@@ -25,9 +25,9 @@ def test_the_chosen_steps_are_traced_by_section(make_monitor, job):
     monitor = make_monitor(profiler=STEPS)
     train(monitor, 1, 6)
     assert [path.name for path in job.traces.iterdir()] == ["trace-3-4.json"]
-    found = names(job.traces / "trace-3-4.json")
-    assert {"update", "step-3", "step-4", "aten::mm"} <= found
-    assert not {"step-2", "step-5"} & found
+    events = names(job.traces / "trace-3-4.json")
+    assert {"update", "step-3", "step-4", "aten::mm"} <= events
+    assert not {"step-2", "step-5"} & events
 
 
 def test_a_run_that_goes_on_amid_the_steps_traces_the_rest(make_monitor, job):

@@ -37,7 +37,7 @@ def get(port):
 def test_the_textfile_holds_every_gauge(job, make_look):
     textfile = Textfile(job)
     textfile.write(make_look(10, 1.5, 2.5))
-    found = gauges(job.textfile.read_text())
+    written = gauges(job.textfile.read_text())
     study, job_label = ("study", "cubes"), ("job", "job-1")
     expected = {
         ("hpsearch_job_cpu_percent", job_label, study): 150.0,
@@ -48,7 +48,7 @@ def test_the_textfile_holds_every_gauge(job, make_look):
         expected[("hpsearch_step", ("role", ""), study, ("trial", trial))] = 10.0
         expected[("hpsearch_loss", ("role", "host"), study, ("trial", trial))] = loss
         expected[("hpsearch_er", ("role", "agent"), study, ("trial", trial))] = 0.5
-    assert found == expected
+    assert written == expected
     assert [path.name for path in job.textfile.parent.iterdir()] == [job.textfile.name]
     textfile.close()
     assert not job.textfile.exists()
@@ -66,8 +66,8 @@ def test_numbers_and_names_that_are_no_ordinary_ones(job, make_look):
     look.members[0].scalars["host/rho vs. random"] = -math.inf
     textfile = Textfile(job)
     textfile.write(look)
-    found = gauges(job.textfile.read_text())
-    values = {name: value for (name, *_), value in found.items()}
+    written = gauges(job.textfile.read_text())
+    values = {name: value for (name, *_), value in written.items()}
     assert math.isnan(values["hpsearch_loss"])
     assert values["hpsearch_rho_vs__random"] == -math.inf
 

@@ -16,11 +16,11 @@ def test_cpu_and_memory_are_those_of_this_process():
     while time.perf_counter() - began < 0.3:
         sum(range(1000))
     after = resource.getrusage(resource.RUSAGE_SELF)
-    found = resources.read()
+    usage = resources.read()
     used = (after.ru_utime + after.ru_stime) - (before.ru_utime + before.ru_stime)
-    assert found["cpu_percent"] == pytest.approx(100 * used / 0.3, rel=0.3)
-    assert 1e7 < found["memory_bytes"] < 1.1 * 1024 * after.ru_maxrss
-    assert set(found) == {"cpu_percent", "memory_bytes"}
+    assert usage["cpu_percent"] == pytest.approx(100 * used / 0.3, rel=0.3)
+    assert 1e7 < usage["memory_bytes"] < 1.1 * 1024 * after.ru_maxrss
+    assert set(usage) == {"cpu_percent", "memory_bytes"}
 
 
 @pytest.mark.gpu

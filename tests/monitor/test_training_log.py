@@ -48,8 +48,8 @@ def test_a_resumed_run_forgets_what_it_makes_again(make_look, make_places):
     resumed = TrainingLog()
     resumed.write(make_look(30, 2.0, places=[place]))
     resumed.close()
-    found = [(row["step"], row["scalars"]["host/loss"]) for row in rows(place)]
-    assert found == [(10, 1.0), (20, 1.0), (30, 2.0)]
+    losses = [(row["step"], row["scalars"]["host/loss"]) for row in rows(place)]
+    assert losses == [(10, 1.0), (20, 1.0), (30, 2.0)]
 
 
 def test_a_file_that_needs_no_change_stays(make_look, make_places):

@@ -33,23 +33,23 @@ def test_random_games_against_a_chain_written_out():
     rng = np.random.default_rng(1)
     for shape in ((1, 1), (1, 4), (2, 2), (3, 4)):
         host, agent = rng.integers(0, 3, size=shape), rng.integers(0, 3, size=shape)
-        found = alpha_rank_limit(host, agent, noise=0.05)
+        limit = alpha_rank_limit(host, agent, noise=0.05)
         chain = _written_out(host, agent, 0.05)
         shares = np.linalg.matrix_power(chain, 20_000)[0].reshape(shape)
-        assert found.pairs == pytest.approx(shares, abs=1e-9)
-        assert found.hosts.sum() == pytest.approx(1)
+        assert limit.pairs == pytest.approx(shares, abs=1e-9)
+        assert limit.hosts.sum() == pytest.approx(1)
 
 
 def test_a_cycle_is_visited_evenly():
-    found = alpha_rank_limit(PENNIES, -PENNIES, noise=1e-6)
-    assert found.pairs == pytest.approx(np.full((2, 2), 0.25))
+    limit = alpha_rank_limit(PENNIES, -PENNIES, noise=1e-6)
+    assert limit.pairs == pytest.approx(np.full((2, 2), 0.25))
 
 
 def test_battle_of_the_sexes_stays_with_either_agreement():
     """The paper's example: (O, O) and (M, M) have half of the time each."""
     host, agent = np.array([[3.0, 0.0], [0.0, 2.0]]), np.array([[2.0, 0.0], [0.0, 3.0]])
-    found = alpha_rank_limit(host, agent, noise=1e-9)
-    assert found.pairs == pytest.approx(np.array([[0.5, 0.0], [0.0, 0.5]]), abs=1e-6)
+    limit = alpha_rank_limit(host, agent, noise=1e-9)
+    assert limit.pairs == pytest.approx(np.array([[0.5, 0.0], [0.0, 0.5]]), abs=1e-6)
 
 
 def test_a_saddle_takes_all():
@@ -59,8 +59,8 @@ def test_a_saddle_takes_all():
 
 
 def test_without_differences_all_are_visited_alike():
-    found = alpha_rank_limit(np.zeros((2, 3)), np.zeros((2, 3)), noise=0.1)
-    assert found.pairs == pytest.approx(np.full((2, 3), 1 / 6))
+    limit = alpha_rank_limit(np.zeros((2, 3)), np.zeros((2, 3)), noise=0.1)
+    assert limit.pairs == pytest.approx(np.full((2, 3), 1 / 6))
 
 
 def test_arguments_out_of_range_are_refused():

@@ -9,21 +9,21 @@ from hpsearch.population.ratings.bradley_terry import bradley_terry, wins_by_spe
 
 
 def test_two_players_by_the_logarithm_of_their_odds():
-    found = bradley_terry([[30.0]], [[40.0]], ridge=1e-9)
-    assert found.hosts[0] - found.agents[0] == pytest.approx(np.log(3))
-    assert found.hosts[0] + found.agents[0] == pytest.approx(0)
+    fit = bradley_terry([[30.0]], [[40.0]], ridge=1e-9)
+    assert fit.hosts[0] - fit.agents[0] == pytest.approx(np.log(3))
+    assert fit.hosts[0] + fit.agents[0] == pytest.approx(0)
     # The Fisher information of the difference is n p (1 - p); each has half of the difference.
     error = np.sqrt(1 / (40 * 0.75 * 0.25))
-    low, high = found.intervals(0.95)[0][:, 0]
+    low, high = fit.intervals(0.95)[0][:, 0]
     assert high - low == pytest.approx(1.959964 * error)
 
 
 def test_who_never_lost_is_finite_and_surely_stronger():
-    found = bradley_terry([[20.0, 20.0], [10.0, 10.0]], [[20.0, 20.0], [20.0, 20.0]], ridge=0.01)
-    assert np.isfinite(found.hosts).all()
-    assert found.hosts[0] - found.hosts[1] > 3
-    variance = found.covariance[0, 0] + found.covariance[1, 1] - 2 * found.covariance[0, 1]
-    assert found.hosts[0] - found.hosts[1] > 1.29 * np.sqrt(variance)
+    fit = bradley_terry([[20.0, 20.0], [10.0, 10.0]], [[20.0, 20.0], [20.0, 20.0]], ridge=0.01)
+    assert np.isfinite(fit.hosts).all()
+    assert fit.hosts[0] - fit.hosts[1] > 3
+    variance = fit.covariance[0, 0] + fit.covariance[1, 1] - 2 * fit.covariance[0, 1]
+    assert fit.hosts[0] - fit.hosts[1] > 1.29 * np.sqrt(variance)
 
 
 def test_against_a_general_optimiser_with_missing_pairs():
@@ -38,8 +38,8 @@ def test_against_a_general_optimiser_with_missing_pairs():
         return 0.25 * x @ x - likelihood.sum()
 
     best = minimize(loss, np.zeros(7), tol=1e-12).x
-    found = bradley_terry(wins, games, ridge=0.5)
-    assert np.concatenate([found.hosts, found.agents]) == pytest.approx(best, abs=1e-4)
+    fit = bradley_terry(wins, games, ridge=0.5)
+    assert np.concatenate([fit.hosts, fit.agents]) == pytest.approx(best, abs=1e-4)
 
 
 GAMES = 512.0
@@ -64,17 +64,17 @@ EDGES = {
 @pytest.mark.parametrize("ridge", [1e-6, 0.01, 1.0])
 @pytest.mark.parametrize("edge", EDGES)
 def test_strengths_at_the_edges_are_finite_and_the_most_likely_ones(edge, ridge):
-    wins, games = (np.asarray(one, dtype=float) for one in EDGES[edge])
-    found = bradley_terry(wins, games, ridge=ridge)
-    strengths = np.concatenate([found.hosts, found.agents])
+    wins, games = (np.asarray(table, dtype=float) for table in EDGES[edge])
+    fit = bradley_terry(wins, games, ridge=ridge)
+    strengths = np.concatenate([fit.hosts, fit.agents])
     assert np.isfinite(strengths).all()
     assert strengths.sum() == pytest.approx(0, abs=1e-6)
     # The posterior has no slope: what was won, less what was expected, is what the prior takes.
-    surplus = wins - games / (1 + np.exp(found.agents - found.hosts[:, None]))
+    surplus = wins - games / (1 + np.exp(fit.agents - fit.hosts[:, None]))
     slope = np.concatenate([surplus.sum(axis=1), -surplus.sum(axis=0)]) - ridge * strengths
     assert slope == pytest.approx(np.zeros(len(strengths)), abs=1e-4)
-    assert (found.covariance.diagonal() >= 0).all()
-    assert np.isfinite(np.concatenate(found.intervals(0.95), axis=1)).all()
+    assert (fit.covariance.diagonal() >= 0).all()
+    assert np.isfinite(np.concatenate(fit.intervals(0.95), axis=1)).all()
 
 
 def test_hosts_alike_are_rated_alike_and_groups_apart_from_their_own_middle():
@@ -89,9 +89,9 @@ def test_hosts_alike_are_rated_alike_and_groups_apart_from_their_own_middle():
 @pytest.mark.parametrize("games", [1e6, 1e9])
 def test_many_games_outweigh_a_weak_prior(games):
     """A common shift, which only the prior resists, is not lost to rounding."""
-    found = bradley_terry([[0.75 * games]], [[games]], ridge=1e-9)
-    assert found.hosts[0] - found.agents[0] == pytest.approx(np.log(3))
-    assert found.hosts[0] + found.agents[0] == pytest.approx(0)
+    fit = bradley_terry([[0.75 * games]], [[games]], ridge=1e-9)
+    assert fit.hosts[0] - fit.agents[0] == pytest.approx(np.log(3))
+    assert fit.hosts[0] + fit.agents[0] == pytest.approx(0)
 
 
 def test_a_prior_that_is_lost_to_rounding_is_refused():
@@ -106,9 +106,9 @@ def test_known_strengths_lie_in_their_intervals_nineteen_times_of_twenty():
         hosts, agents = rng.normal(size=6), rng.normal(size=5)
         shift = (hosts.sum() + agents.sum()) / 11
         chance = 1 / (1 + np.exp(agents - hosts[:, None]))
-        found = bradley_terry(rng.binomial(40, chance), np.full((6, 5), 40), ridge=1e-3)
-        assert np.abs(found.hosts - hosts + shift).max() < 2
-        for truth, (low, high) in zip((hosts, agents), found.intervals(0.95), strict=True):
+        fit = bradley_terry(rng.binomial(40, chance), np.full((6, 5), 40), ridge=1e-3)
+        assert np.abs(fit.hosts - hosts + shift).max() < 2
+        for truth, (low, high) in zip((hosts, agents), fit.intervals(0.95), strict=True):
             inside += list((low <= truth - shift) & (truth - shift <= high))
     assert np.mean(inside) == pytest.approx(0.95, abs=0.03)
 

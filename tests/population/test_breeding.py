@@ -86,45 +86,45 @@ def plan(rules, who, scores, known=None, *, num_vacant=0, seed=0, records=None):
 
 def test_who_goes_on_is_not_changed_and_children_are():
     who = members(4)
-    found = plan(options(), who, sure_scores(3, 1, 4, 2))
-    assert sorted(found.places) == [0, 1, 2, 3]
-    assert not found.vacancies
+    planned = plan(options(), who, sure_scores(3, 1, 4, 2))
+    assert sorted(planned.places) == [0, 1, 2, 3]
+    assert not planned.vacancies
     for place in (0, 2):
-        one = found.places[place]
-        assert (one.parents, one.operator, one.is_child) == ((place,), Clone(), False)
-        assert one.params == who[place].params
+        heir = planned.places[place]
+        assert (heir.parents, heir.operator, heir.is_child) == ((place,), Clone(), False)
+        assert heir.params == who[place].params
     for place in (1, 3):
-        one = found.places[place]
-        (parent,) = one.parents
-        assert one.is_child
+        heir = planned.places[place]
+        (parent,) = heir.parents
+        assert heir.is_child
         assert parent in (0, 2)
-        assert one.params["net"] == who[parent].params["net"]
-        assert one.params["lr"] != who[parent].params["lr"]
+        assert heir.params["net"] == who[parent].params["net"]
+        assert heir.params["lr"] != who[parent].params["lr"]
 
 
 def test_only_those_whose_interval_has_ended_are_planned_for():
-    found = plan(options(), members(4, ended={1, 2}), sure_scores(3, 1, 4, 2))
-    assert sorted(found.places) == [1, 2]
-    assert found.places[1].parents[0] in (0, 2)  # who still trains can be a parent as it last was
+    planned = plan(options(), members(4, ended={1, 2}), sure_scores(3, 1, 4, 2))
+    assert sorted(planned.places) == [1, 2]
+    assert planned.places[1].parents[0] in (0, 2)  # who still trains can be a parent as it last was
 
 
 def test_the_places_of_the_lost_go_to_children():
-    found = plan(options(), members(3), sure_scores(3, 1, 4), num_vacant=2)
-    assert len(found.places) == 3
-    assert len(found.vacancies) == 2
-    assert all(vacancy.is_child for vacancy in found.vacancies)
+    planned = plan(options(), members(3), sure_scores(3, 1, 4), num_vacant=2)
+    assert len(planned.places) == 3
+    assert len(planned.vacancies) == 2
+    assert all(vacancy.is_child for vacancy in planned.vacancies)
 
 
 def test_the_last_one_left_fills_all_places():
     for selection in (HALF, Tournament("tournament"), Pareto("pareto", ("strength",))):
-        found = plan(
+        planned = plan(
             options(selection=selection, operators=(AVERAGE,)),
             members(1),
             sure_scores(3),
             num_vacant=3,
         )
-        assert [vacancy.parents for vacancy in found.vacancies] == [(0,)] * 3
-        assert {vacancy.operator for vacancy in found.vacancies} == {Clone()}
+        assert [vacancy.parents for vacancy in planned.vacancies] == [(0,)] * 3
+        assert {vacancy.operator for vacancy in planned.vacancies} == {Clone()}
 
 
 @settings(deadline=None, max_examples=60)
@@ -138,17 +138,17 @@ def test_islands_keep_their_shape(shapes, strengths, selection, seed):
     num = len(shapes)
     scores = sure_scores(*(strengths.random() for _ in range(num)))
     rules = options(members=num, selection=selection, operators=(Clone(), AVERAGE, MUTATION))
-    found = plan(rules, members(num, shapes), scores, seed=seed)
-    for place, one in found.places.items():
-        assert {shapes[parent] for parent in one.parents} == {shapes[place]}
-        assert one.params["net"] == one.parents[0]
+    planned = plan(rules, members(num, shapes), scores, seed=seed)
+    for place, heir in planned.places.items():
+        assert {shapes[parent] for parent in heir.parents} == {shapes[place]}
+        assert heir.params["net"] == heir.parents[0]
 
 
 def test_two_different_parents_where_an_operator_needs_them():
     rules = options(operators=(AVERAGE,), selection=Tournament("tournament", size=1))
     for seed in range(20):
-        found = plan(rules, members(4), sure_scores(3, 1, 4, 2), seed=seed)
-        for place in found.places.values():
+        planned = plan(rules, members(4), sure_scores(3, 1, 4, 2), seed=seed)
+        for place in planned.places.values():
             assert len(set(place.parents)) == (2 if place.is_child else 1)
             assert place.operator == (AVERAGE if place.is_child else Clone())
 
@@ -156,8 +156,8 @@ def test_two_different_parents_where_an_operator_needs_them():
 @pytest.mark.parametrize("is_pair", [True, False])
 def test_only_pairs_exchange_their_players(is_pair):
     rules = options(operators=(HostAndAgent(),))
-    found = plan(rules, members(4, is_pair=is_pair), sure_scores(3, 1, 4, 2))
-    children = [place for place in found.places.values() if place.is_child]
+    planned = plan(rules, members(4, is_pair=is_pair), sure_scores(3, 1, 4, 2))
+    children = [place for place in planned.places.values() if place.is_child]
     assert {type(child.operator) for child in children} == {HostAndAgent if is_pair else Clone}
 
 
@@ -168,12 +168,12 @@ def test_a_pair_keeps_its_better_player_and_gets_the_others(hosts, agents, paren
     """Member 0 is the stronger one, by its host or by its agent."""
     who = members(2, is_pair=True)
     total = np.add(hosts, agents)
-    found = plan(
+    planned = plan(
         options(operators=(HostAndAgent(),), explore=Keep("keep")),
         who,
         sure_scores(*total, agents=np.array(agents, dtype=float)),
     )
-    child = found.places[1]
+    child = planned.places[1]
     assert (child.parents, child.is_child) == (parents, True)
     assert child.params == who[parents[0]].params  # the host's parent gives all but the agent
 
@@ -183,12 +183,12 @@ def test_who_gives_one_player_is_drawn_by_that_player():
     agents = np.array([0.0, 1.0, 2.0, 9.0])
     scores = sure_scores(12, 11, 10, 9.5, agents=agents)
     rules = options(operators=(HostAndAgent(),), selection=Truncation(share=0.25))
-    found = Counter(
+    counts = Counter(
         plan(rules, members(4, is_pair=True), scores, seed=seed).places[3].parents
         for seed in range(600)
     )
-    assert set(found) <= {(0, 1), (0, 2), (0, 3)}
-    assert found[0, 3] / 600 == pytest.approx(5 / 9, abs=0.06)
+    assert set(counts) <= {(0, 1), (0, 2), (0, 3)}
+    assert counts[0, 3] / 600 == pytest.approx(5 / 9, abs=0.06)
 
 
 GROW = Grow("grow", 0.01)
@@ -200,14 +200,14 @@ def test_a_child_that_grows_has_what_changes_and_explores_the_rest():
     rules = options(operators=(GROW,))
     seen = Counter()
     for seed in range(60):
-        found = plan(rules, members(4, growths=LARGER), sure_scores(3, 1, 4, 2), seed=seed)
-        for one in (found.places[1], found.places[3]):
-            parent = members(4)[one.parents[0]].params
-            assert (one.operator, one.is_child, len(one.parents)) == (GROW, True, 1)
-            assert one.params | {"lr": 0} in [parent | change | {"lr": 0} for change in LARGER]
-            seen[one.params["net"]] += 1
-            seen["lr"] += one.params["lr"] != parent["lr"]
-        assert [found.places[place].params for place in (0, 2)] == [
+        planned = plan(rules, members(4, growths=LARGER), sure_scores(3, 1, 4, 2), seed=seed)
+        for heir in (planned.places[1], planned.places[3]):
+            parent = members(4)[heir.parents[0]].params
+            assert (heir.operator, heir.is_child, len(heir.parents)) == (GROW, True, 1)
+            assert heir.params | {"lr": 0} in [parent | change | {"lr": 0} for change in LARGER]
+            seen[heir.params["net"]] += 1
+            seen["lr"] += heir.params["lr"] != parent["lr"]
+        assert [planned.places[place].params for place in (0, 2)] == [
             members(4)[place].params for place in (0, 2)
         ]
     assert 40 <= seen["large host"] <= 80  # either role as often
@@ -218,15 +218,15 @@ def test_a_parent_that_cannot_grow_is_copied():
     who = members(4, growths=LARGER)
     who[2] = replace(who[2], growths=())  # the best, which replaces the worst
     rules = options(operators=(GROW,), selection=Truncation(share=0.25))
-    found = plan(rules, who, sure_scores(3, 1, 4, 2)).places[1]
-    assert (found.parents, found.operator, found.is_child) == ((2,), Clone(), True)
-    assert found.params["net"] == 2
+    child = plan(rules, who, sure_scores(3, 1, 4, 2)).places[1]
+    assert (child.parents, child.operator, child.is_child) == ((2,), Clone(), True)
+    assert child.params["net"] == 2
 
 
 def test_children_that_keep_their_parameters_grow_all_the_same():
     rules = options(operators=(GROW,), explore=Keep("keep"))
-    found = plan(rules, members(4, growths=LARGER[:1]), sure_scores(3, 1, 4, 2)).places[1]
-    assert found.params == members(4)[found.parents[0]].params | LARGER[0]
+    child = plan(rules, members(4, growths=LARGER[:1]), sure_scores(3, 1, 4, 2)).places[1]
+    assert child.params == members(4)[child.parents[0]].params | LARGER[0]
 
 
 def test_operators_are_drawn_by_how_their_children_fared():
@@ -247,9 +247,9 @@ def test_operators_are_drawn_by_how_their_children_fared():
 
 
 def test_children_that_keep_their_parameters():
-    found = plan(options(explore=Keep("keep")), members(4), sure_scores(3, 1, 4, 2))
+    planned = plan(options(explore=Keep("keep")), members(4), sure_scores(3, 1, 4, 2))
     who = members(4)
-    assert all(place.params == who[place.parents[0]].params for place in found.places.values())
+    assert all(place.params == who[place.parents[0]].params for place in planned.places.values())
 
 
 def test_a_parameter_that_a_new_choice_brings_about_is_drawn():
@@ -279,8 +279,10 @@ def test_existence_is_decided_by_what_children_inherit_too():
     known = Exploring({"lr": LR}, is_active, (), 1)
     who = members(4)
     who = [
-        one if one.params["net"] % 2 == 0 else replace(one, params={"net": one.params["net"]})
-        for one in who
+        member
+        if member.params["net"] % 2 == 0
+        else replace(member, params={"net": member.params["net"]})
+        for member in who
     ]
     rules = options(selection=Tournament("tournament", size=1, elites=0))
     for seed in range(20):
@@ -316,8 +318,8 @@ def test_the_model_sends_children_where_intervals_improved_most():
     history = [Generation({"gamma": g}, 1, -abs(g - 0.9)) for g in seen]
     rules = options(explore=Model("model", optimism=0.01))
     who = [replace(member, params={"gamma": 0.5}) for member in members(4)]
-    found = plan(rules, who, sure_scores(3, 1, 4, 2), exploring(history, gamma=GAMMA))
-    children = [place.params["gamma"] for place in found.places.values() if place.is_child]
+    planned = plan(rules, who, sure_scores(3, 1, 4, 2), exploring(history, gamma=GAMMA))
+    children = [place.params["gamma"] for place in planned.places.values() if place.is_child]
     assert children == pytest.approx([0.9, 0.9], abs=0.1)
 
 
@@ -337,10 +339,10 @@ def test_operators_change_nothing_of_who_gives_way_and_what_is_explored():
             plan(options(operators=operators), members(4), sure_scores(3, 1, 4, 2), seed=seed)
             for operators in [(Clone(),), (AVERAGE, MUTATION, DISTILLATION)]
         )
-        for place, one in plain.places.items():
+        for place, heir in plain.places.items():
             other = mixed.places[place]
-            assert (other.parents[0], other.params) == (one.parents[0], one.params)
-            assert other.is_child == one.is_child
+            assert (other.parents[0], other.params) == (heir.parents[0], heir.params)
+            assert other.is_child == heir.is_child
 
 
 def close(rules, who, scores, seed=0):
@@ -389,42 +391,42 @@ def test_islands_are_joined_by_distillation():
     rules = options(operators=(Clone(), DISTILLATION))
     who = members(4, "aabb")
     for seed in range(10):
-        found = plan(rules, who, sure_scores(4, 3, 2, 1), seed=seed)
+        planned = plan(rules, who, sure_scores(4, 3, 2, 1), seed=seed)
         for place in (2, 3):
-            one = found.places[place]
-            assert one.operator == DISTILLATION
-            assert one.parents[0] == place  # whose shape, weights and optimizer it goes on with
-            assert one.parents[1] in (0, 1)
-            assert one.is_child
-            assert one.params["net"] == place
+            heir = planned.places[place]
+            assert heir.operator == DISTILLATION
+            assert heir.parents[0] == place  # whose shape, weights and optimizer it goes on with
+            assert heir.parents[1] in (0, 1)
+            assert heir.is_child
+            assert heir.params["net"] == place
 
 
 def test_a_distilled_child_may_learn_from_any_shape():
     rules = options(operators=(DISTILLATION,), selection=Tournament("tournament", size=1))
     seen = set()
     for seed in range(30):
-        found = plan(rules, members(4, "aabb"), sure_scores(4, 3, 2, 1), seed=seed)
-        seen |= {place.parents for place in found.places.values() if place.is_child}
+        planned = plan(rules, members(4, "aabb"), sure_scores(4, 3, 2, 1), seed=seed)
+        seen |= {place.parents for place in planned.places.values() if place.is_child}
     assert any("aabb"[first] != "aabb"[second] for first, second in seen)
 
 
 def test_without_distillation_an_island_is_judged_by_itself():
     who = members(4, "abbb")
     for seed in range(10):
-        found = plan(options(selection=Truncation(share=0.25)), who, sure_scores(9, 3, 2, 1))
-        assert found.places[3].parents == (1,)
-        assert found.places[3].is_child
-        found = plan(options(), members(4, "aabc"), sure_scores(9, 8, 2, 1), seed=seed)
-        assert found.places[1].parents == (0,)  # the worst that a member can replace
+        planned = plan(options(selection=Truncation(share=0.25)), who, sure_scores(9, 3, 2, 1))
+        assert planned.places[3].parents == (1,)
+        assert planned.places[3].is_child
+        planned = plan(options(), members(4, "aabc"), sure_scores(9, 8, 2, 1), seed=seed)
+        assert planned.places[1].parents == (0,)  # the worst that a member can replace
         for place in (2, 3):  # alone on their islands
-            one = found.places[place]
-            assert (one.parents, one.operator, one.is_child) == ((place,), Clone(), False)
-            assert one.params == members(4)[place].params
+            heir = planned.places[place]
+            assert (heir.parents, heir.operator, heir.is_child) == ((place,), Clone(), False)
+            assert heir.params == members(4)[place].params
 
 
 def test_an_island_of_equals_keeps_its_members():
     noise = np.tile(np.array([9.0, 2.0, 2.0, 2.0]), (20, 1))
     objectives, roles = noise[:, :, None], np.stack([noise[0], np.zeros(4)], axis=1)
     scores = Scores(noise, noise, objectives, objectives, roles, Weights(np.ones(1), np.ones(1)))
-    found = plan(options(selection=Truncation(share=0.25)), members(4, "abbb"), scores)
-    assert not any(place.is_child for place in found.places.values())
+    planned = plan(options(selection=Truncation(share=0.25)), members(4, "abbb"), scores)
+    assert not any(place.is_child for place in planned.places.values())

@@ -25,15 +25,15 @@ def test_of_two_candidates_the_chance_is_that_of_the_t_test():
     """With a flat prior and one spread, the difference of means has Student's distribution."""
     a, b = [0.12, 0.15, 0.11, 0.14], [0.11, 0.12, 0.10]
     one_sided = stats.ttest_ind(a, b, equal_var=True, alternative="greater").pvalue
-    found = chance_of_best(drawn_means([a, b], rng(), 200_000))
-    assert found[0] == pytest.approx(1 - one_sided, abs=0.004)
+    chances = chance_of_best(drawn_means([a, b], rng(), 200_000))
+    assert chances[0] == pytest.approx(1 - one_sided, abs=0.004)
 
 
 def test_a_candidate_of_one_seed_has_the_spread_of_the_others():
-    found = drawn_means([[1.0], [2.0, 2.2, 1.8]], rng(), 50_000)
+    means = drawn_means([[1.0], [2.0, 2.2, 1.8]], rng(), 50_000)
     # Student's distribution with 2 degrees of freedom, scale .2 and .2 / sqrt(3).
     for column, scale in ((0, 0.2), (1, 0.2 / np.sqrt(3))):
-        middle_half = np.diff(np.quantile(found[:, column], [0.25, 0.75]))[0]
+        middle_half = np.diff(np.quantile(means[:, column], [0.25, 0.75]))[0]
         assert middle_half == pytest.approx(2 * scale * stats.t(2).ppf(0.75), rel=0.05)
 
 

@@ -24,7 +24,7 @@ NUM_GAMES, MAX_STEPS = 40, 30
 def saved(tmp_path_factory, tiny_config) -> dict[str, dict[str, SavedPlayer]]:
     """Players of three structures, by role and name."""
     folder = tmp_path_factory.mktemp("players")
-    found: dict[str, dict[str, SavedPlayer]] = {"host": {}, "agent": {}}
+    players: dict[str, dict[str, SavedPlayer]] = {"host": {}, "agent": {}}
     for algorithm, changes in (
         ("dqn", {"agent": "learn"}),
         ("dqn", {"agent": "learn", "host.net_arch": [5, 5]}),
@@ -34,11 +34,11 @@ def saved(tmp_path_factory, tiny_config) -> dict[str, dict[str, SavedPlayer]]:
         trainer = build(configs)
         trainer.train(3)
         for member in range(2):
-            name = f"{algorithm}-{len(found['host'])}"
+            name = f"{algorithm}-{len(players['host'])}"
             path = trainer.save(folder / name, member)
-            for role in found:
-                found[role][name] = load_player(path, role, CPU)
-    return found
+            for role in players:
+                players[role][name] = load_player(path, role, CPU)
+    return players
 
 
 @pytest.fixture(scope="module")
@@ -72,23 +72,23 @@ def test_players_of_one_structure_are_one_bank(sides) -> None:
 
 
 def test_each_cell_is_what_its_players_do_alone(saved, sides, game) -> None:
-    found = play_all(sides, game)
-    assert found.moves.shape == (8, 8, NUM_GAMES)
+    played = play_all(sides, game)
+    assert played.moves.shape == (8, 8, NUM_GAMES)
     how = measurement(game)
-    for host, one in saved["host"].items():
+    for host, player in saved["host"].items():
         opponents = {name: other.policy for name, other in saved["agent"].items()}
-        alone = evaluate("host", one.policy, opponents, 1, how)[0].metrics
+        alone = evaluate("host", player.policy, opponents, 1, how)[0].metrics
         others = scripted(["random", "choose_first"])
-        rest = evaluate("host", one.policy, others, 1, how)[0].metrics
-        for agent in found.agents:
-            assert found.cell(host, agent) == (alone | rest)[f"rho/host/{agent}"]
-    for agent, one in saved["agent"].items():
+        rest = evaluate("host", player.policy, others, 1, how)[0].metrics
+        for agent in played.agents:
+            assert played.cell(host, agent) == (alone | rest)[f"rho/host/{agent}"]
+    for agent, player in saved["agent"].items():
         hosts = {
             group.names[0]: group.policy for group in scripted_groups(["zeillinger", "random"])
         }
-        alone = evaluate("agent", one.policy, hosts, 1, how)[0].metrics
+        alone = evaluate("agent", player.policy, hosts, 1, how)[0].metrics
         for host in hosts:
-            assert found.cell(host, agent) == alone[f"rho/agent/{host}"]
+            assert played.cell(host, agent) == alone[f"rho/agent/{host}"]
 
 
 def test_a_cell_does_not_depend_on_who_else_plays(sides, game) -> None:
@@ -101,10 +101,10 @@ def test_a_cell_does_not_depend_on_who_else_plays(sides, game) -> None:
 
 
 def test_rho_is_games_a_move(sides, game) -> None:
-    found = play_all(sides, game)
-    assert found.rho()[0, 7] == found.cell("zeillinger", "choose_first").value
-    assert found.rho()[0, 7] == NUM_GAMES / found.moves[0, 7].sum()
-    assert (found.moves[~found.finished] == MAX_STEPS).all()
+    played = play_all(sides, game)
+    assert played.rho()[0, 7] == played.cell("zeillinger", "choose_first").value
+    assert played.rho()[0, 7] == NUM_GAMES / played.moves[0, 7].sum()
+    assert (played.moves[~played.finished] == MAX_STEPS).all()
 
 
 def test_a_split_is_a_set_of_starts(sides, game) -> None:

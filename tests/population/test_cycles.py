@@ -19,16 +19,16 @@ ROCK_PAPER_SCISSORS = np.array([[0.0, -1.0, 1.0], [1.0, 0.0, -1.0], [-1.0, 1.0, 
 
 def test_the_transitive_part_is_the_least_squares_fit():
     payoff = np.random.default_rng(0).normal(size=(4, 3))
-    found = decompose(payoff)
+    parts = decompose(payoff)
     design = np.array(
         [[*np.eye(4)[i], *-np.eye(3)[j]] for i, j in itertools.product(range(4), range(3))]
     )
     fit = design @ np.linalg.lstsq(design, payoff.ravel(), rcond=None)[0]
-    assert found.cyclic.ravel() == pytest.approx(payoff.ravel() - fit)
+    assert parts.cyclic.ravel() == pytest.approx(payoff.ravel() - fit)
     rest = np.square(payoff.ravel() - fit).sum()
     total = np.square(payoff - payoff.mean()).sum()
     assert cyclic_share_beyond_noise(payoff, 0.0) == pytest.approx(rest / total)
-    whole = found.mean + found.hosts[:, None] - found.agents + found.cyclic
+    whole = parts.mean + parts.hosts[:, None] - parts.agents + parts.cyclic
     assert whole == pytest.approx(payoff)
 
 
@@ -108,10 +108,12 @@ def test_swaps_against_all_pairs_of_pairs():
                 ]
                 if min(gains) > 0:
                     expected[(a, b), (y, x)] = min(gains)
-        found = swap_cycles(payoff, errors=errors, confidence=0.95, num_cycles=1000)
-        assert {(c.hosts, c.agents): c.strength for c in found} == pytest.approx(expected)
-        assert [c.strength for c in found] == pytest.approx(sorted(expected.values(), reverse=True))
-        assert swap_cycles(payoff, errors=errors, confidence=0.95, num_cycles=2) == found[:2]
+        cycles = swap_cycles(payoff, errors=errors, confidence=0.95, num_cycles=1000)
+        assert {(c.hosts, c.agents): c.strength for c in cycles} == pytest.approx(expected)
+        assert [c.strength for c in cycles] == pytest.approx(
+            sorted(expected.values(), reverse=True)
+        )
+        assert swap_cycles(payoff, errors=errors, confidence=0.95, num_cycles=2) == cycles[:2]
 
 
 def test_a_swap_is_a_cycle_of_answers():

@@ -86,13 +86,13 @@ def test_shares_are_the_inverse_of_quantiles(kind):
 def test_chances_of_resampling_and_switching():
     how = replace(HOW, resample=0.3, switch=0.6)
     generator = rng()
-    found = [changed(RATE, 1e-3, how, generator) for _ in range(4000)]
-    steps = [math.isclose(value, 1.25e-3) or math.isclose(value, 0.8e-3) for value in found]
+    rates = [changed(RATE, 1e-3, how, generator) for _ in range(4000)]
+    steps = [math.isclose(value, 1.25e-3) or math.isclose(value, 0.8e-3) for value in rates]
     assert np.mean(steps) == pytest.approx(0.7, abs=0.03)
-    assert np.mean([math.isclose(value, 1.25e-3) for value in found]) == pytest.approx(
+    assert np.mean([math.isclose(value, 1.25e-3) for value in rates]) == pytest.approx(
         0.35, abs=0.03
     )
-    anew = np.log10([value for value, step in zip(found, steps, strict=True) if not step])
+    anew = np.log10([value for value, step in zip(rates, steps, strict=True) if not step])
     assert np.quantile(anew, [0, 0.5, 1]) == pytest.approx([-5, -3.5, -2], abs=0.15)
     counts = Counter(changed(ALGORITHM, "dqn", how, generator) for _ in range(6000))
     assert counts["dqn"] / 6000 == pytest.approx(0.4 + 0.2, abs=0.03)

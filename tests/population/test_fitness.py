@@ -55,18 +55,18 @@ def by_hand(rho, member, weights):
 def test_strength_is_a_weighted_mean_over_all_but_the_partner(members, seed):
     rho, rng = some_rho(seed), np.random.default_rng(seed)
     weights = Weights(rng.dirichlet(np.ones(4)), rng.dirichlet(np.ones(4)))
-    found = strengths(rho, members, weights)
-    assert found.shape == (3, len(members))
-    for sample, row in zip(rho, found, strict=True):
+    scores = strengths(rho, members, weights)
+    assert scores.shape == (3, len(members))
+    for sample, row in zip(rho, scores, strict=True):
         assert row == pytest.approx([by_hand(sample, member, weights) for member in members])
 
 
 def test_the_strength_of_one_role_is_that_of_a_member_whose_other_one_does_nothing():
     """A pair's host meets all agents but its partner, and the other way about."""
     rho = some_rho(0)
-    found = strengths_by_role(rho, PAIRS, uniform(rho))
-    assert found.shape == (3, 2, 2)
-    for sample, row in zip(rho, found, strict=True):
+    scores = strengths_by_role(rho, PAIRS, uniform(rho))
+    assert scores.shape == (3, 2, 2)
+    for sample, row in zip(rho, scores, strict=True):
         hosts = [np.log(np.delete(sample[k], k)).mean() for k in range(2)]
         agents = [-np.log(np.delete(sample[:, k], k)).mean() for k in range(2)]
         assert row == pytest.approx(np.stack([hosts, agents], axis=1))
@@ -77,8 +77,10 @@ def test_the_strength_of_one_role_is_that_of_a_member_whose_other_one_does_nothi
 def test_a_partner_that_is_the_whole_equilibrium_leaves_all_others_alike():
     rho = some_rho(0, (1, 2, 3))
     weights = Weights(np.array([1.0, 0.0]), np.array([1.0, 0.0, 0.0]))
-    (found,) = strengths(rho, [Places(0, 0)], weights)[0]
-    assert found == pytest.approx((log(rho[0, 0, 1]) + log(rho[0, 0, 2])) / 2 - log(rho[0, 1, 0]))
+    (strength,) = strengths(rho, [Places(0, 0)], weights)[0]
+    assert strength == pytest.approx(
+        (log(rho[0, 0, 1]) + log(rho[0, 0, 2])) / 2 - log(rho[0, 1, 0])
+    )
 
 
 def test_who_meets_its_partner_alone_is_refused():
@@ -91,8 +93,8 @@ def test_what_partners_do_together_changes_nothing():
     other = rho.copy()
     other[:, 0, 0] = other[:, 1, 1] = 1e-3
     for measure in (
-        lambda one: strengths(one, PAIRS, uniform(rho)),
-        lambda one: robustness(one, PAIRS, 0.3),
+        lambda results: strengths(results, PAIRS, uniform(rho)),
+        lambda results: robustness(results, PAIRS, 0.3),
     ):
         assert measure(other) == pytest.approx(measure(rho))
 
@@ -113,8 +115,8 @@ def test_one_ratio_counts_alike_in_both_roles(ratio, seed):
 @pytest.mark.parametrize("share", [0.1, 0.34, 1.0])
 def test_robustness_is_the_mean_of_the_worst_results(share):
     rho = some_rho(2, (2, 4, 5))
-    found = robustness(rho, [Places(1, 2)], share)
-    for sample, (value,) in zip(rho, found, strict=True):
+    scores = robustness(rho, [Places(1, 2)], share)
+    for sample, (value,) in zip(rho, scores, strict=True):
         as_host = sorted(log(sample[1, q]) for q in range(5) if q != 2)
         as_agent = sorted(-log(sample[p, 2]) for p in range(4) if p != 1)
         assert value == pytest.approx(_worst(as_host, share) + _worst(as_agent, share))
@@ -134,12 +136,12 @@ def test_the_whole_share_is_the_uniform_strength():
 def test_behaviour_is_what_a_player_does_against_the_panel():
     rho = some_rho(4)[0]
     pair, host, agent = Places(0, 1), Places(2, None), Places(None, 1)
-    (found,) = behaviours(rho, [pair], Places(2, 3))
-    assert found == pytest.approx(np.log([rho[0, 3], rho[2, 1], rho[3, 1]]))
-    (found,) = behaviours(rho, [host], Places(3, 0))
-    assert found == pytest.approx(np.log(rho[2]))
-    (found,) = behaviours(rho, [agent], Places(0, 2))
-    assert found == pytest.approx(np.log(rho[:, 1]))
+    (behaviour,) = behaviours(rho, [pair], Places(2, 3))
+    assert behaviour == pytest.approx(np.log([rho[0, 3], rho[2, 1], rho[3, 1]]))
+    (behaviour,) = behaviours(rho, [host], Places(3, 0))
+    assert behaviour == pytest.approx(np.log(rho[2]))
+    (behaviour,) = behaviours(rho, [agent], Places(0, 2))
+    assert behaviour == pytest.approx(np.log(rho[:, 1]))
 
 
 def test_uniform_weights_count_all_alike():

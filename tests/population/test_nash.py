@@ -20,33 +20,33 @@ ROCK_PAPER_SCISSORS = np.array([[0.0, -1.0, 1.0], [1.0, 0.0, -1.0], [-1.0, 1.0, 
 
 @pytest.mark.parametrize(("size", "game"), [(2, PENNIES), (3, ROCK_PAPER_SCISSORS)])
 def test_cycles_are_played_evenly(size, game):
-    found = nash_averaging(game)
-    assert found.equilibrium.hosts == pytest.approx(np.full(size, 1 / size))
-    assert found.equilibrium.agents == pytest.approx(np.full(size, 1 / size))
-    assert found.hosts == pytest.approx(np.zeros(size), abs=1e-9)
+    ratings = nash_averaging(game)
+    assert ratings.equilibrium.hosts == pytest.approx(np.full(size, 1 / size))
+    assert ratings.equilibrium.agents == pytest.approx(np.full(size, 1 / size))
+    assert ratings.hosts == pytest.approx(np.zeros(size), abs=1e-9)
 
 
 def test_two_by_two_without_a_saddle_by_its_formula():
     a, b, c, d = 3.0, -1.0, -2.0, 4.0  # hosts play the first with (d - c) / (a - b - c + d)
-    found = max_entropy_equilibrium([[a, b], [c, d]])
+    equilibrium = max_entropy_equilibrium([[a, b], [c, d]])
     total = a - b - c + d
-    assert found.hosts == pytest.approx([(d - c) / total, (a - b) / total])
-    assert found.agents == pytest.approx([(d - b) / total, (a - c) / total])
-    assert found.value == pytest.approx((a * d - b * c) / total)
+    assert equilibrium.hosts == pytest.approx([(d - c) / total, (a - b) / total])
+    assert equilibrium.agents == pytest.approx([(d - b) / total, (a - c) / total])
+    assert equilibrium.value == pytest.approx((a * d - b * c) / total)
 
 
 def test_a_constant_game_is_played_evenly():
-    found = max_entropy_equilibrium(np.full((3, 4), 0.2))
-    assert found.hosts == pytest.approx(np.full(3, 1 / 3))
-    assert found.agents == pytest.approx(np.full(4, 1 / 4))
-    assert found.value == pytest.approx(0.2)
+    equilibrium = max_entropy_equilibrium(np.full((3, 4), 0.2))
+    assert equilibrium.hosts == pytest.approx(np.full(3, 1 / 3))
+    assert equilibrium.agents == pytest.approx(np.full(4, 1 / 4))
+    assert equilibrium.value == pytest.approx(0.2)
 
 
 def test_dominated_players_are_not_played_and_rated_below():
     game = np.vstack([ROCK_PAPER_SCISSORS, ROCK_PAPER_SCISSORS.min(axis=0) - [0.5, 0.1, 0.3]])
-    found = nash_averaging(game)
-    assert found.equilibrium.hosts == pytest.approx([1 / 3, 1 / 3, 1 / 3, 0])
-    assert found.hosts[3] == pytest.approx(-1.3)
+    ratings = nash_averaging(game)
+    assert ratings.equilibrium.hosts == pytest.approx([1 / 3, 1 / 3, 1 / 3, 0])
+    assert ratings.hosts[3] == pytest.approx(-1.3)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -57,10 +57,10 @@ def test_a_hopeless_player_hides_nothing_of_the_others(seed, nearness):
     alone = max_entropy_equilibrium(close)
     hopeless = np.full((1, 4), -1.0)
     worst_agent = np.full((6, 1), 2.0)
-    found = max_entropy_equilibrium(np.hstack([np.vstack([close, hopeless]), worst_agent]))
-    np.testing.assert_allclose(found.hosts, [*alone.hosts, 0.0], atol=1e-6)
-    np.testing.assert_allclose(found.agents, [*alone.agents, 0.0], atol=1e-6)
-    assert found.value == pytest.approx(alone.value, abs=1e-12)
+    equilibrium = max_entropy_equilibrium(np.hstack([np.vstack([close, hopeless]), worst_agent]))
+    np.testing.assert_allclose(equilibrium.hosts, [*alone.hosts, 0.0], atol=1e-6)
+    np.testing.assert_allclose(equilibrium.agents, [*alone.agents, 0.0], atol=1e-6)
+    assert equilibrium.value == pytest.approx(alone.value, abs=1e-12)
 
 
 def test_who_is_left_after_one_another_was_dominated():
@@ -84,13 +84,13 @@ def test_duplicates_share_their_part_and_change_no_rating():
 def test_of_many_equilibria_the_one_of_largest_entropy():
     # Hosts 0 and 1 beat none; agents must only hold host 2 down, which asks for x0 + x1 >= 1/2.
     game = [[0.0, 0.0, 0.0], [0.0, 0.0, 0.0], [-1.0, -1.0, 1.0]]
-    found = max_entropy_equilibrium(game)
-    assert found.hosts == pytest.approx([0.5, 0.5, 0.0])
-    assert found.agents == pytest.approx([1 / 3, 1 / 3, 1 / 3], abs=1e-6)
+    equilibrium = max_entropy_equilibrium(game)
+    assert equilibrium.hosts == pytest.approx([0.5, 0.5, 0.0])
+    assert equilibrium.agents == pytest.approx([1 / 3, 1 / 3, 1 / 3], abs=1e-6)
     # Now the third agent concedes three times as much: uniform play is no longer an equilibrium.
     game[2][2] = 3.0
-    found = max_entropy_equilibrium(game)
-    assert found.agents == pytest.approx([3 / 8, 3 / 8, 1 / 4], abs=1e-6)
+    equilibrium = max_entropy_equilibrium(game)
+    assert equilibrium.agents == pytest.approx([3 / 8, 3 / 8, 1 / 4], abs=1e-6)
 
 
 def test_degenerate_games_against_a_general_optimiser():
@@ -98,11 +98,11 @@ def test_degenerate_games_against_a_general_optimiser():
     rng = np.random.default_rng(0)
     for _ in range(60):
         game = rng.integers(-1, 2, size=rng.integers(2, 6, size=2)).astype(float)
-        found = max_entropy_equilibrium(game)
-        assert nash_conv(game, found.hosts, found.agents) == pytest.approx(0, abs=1e-9)
-        other = _slsqp(game, found.value)
-        assert _entropy(found.hosts) >= _entropy(other) - 1e-5
-        assert found.hosts == pytest.approx(other, abs=2e-3)
+        equilibrium = max_entropy_equilibrium(game)
+        assert nash_conv(game, equilibrium.hosts, equilibrium.agents) == pytest.approx(0, abs=1e-9)
+        other = _slsqp(game, equilibrium.value)
+        assert _entropy(equilibrium.hosts) >= _entropy(other) - 1e-5
+        assert equilibrium.hosts == pytest.approx(other, abs=2e-3)
 
 
 def test_random_games_against_all_supports():
@@ -110,19 +110,19 @@ def test_random_games_against_all_supports():
     for _ in range(20):
         game = rng.normal(size=rng.integers(2, 5, size=2))
         hosts, agents = _by_supports(game)
-        found = max_entropy_equilibrium(game)
-        assert found.hosts == pytest.approx(hosts, abs=1e-7)
-        assert found.agents == pytest.approx(agents, abs=1e-7)
+        equilibrium = max_entropy_equilibrium(game)
+        assert equilibrium.hosts == pytest.approx(hosts, abs=1e-7)
+        assert equilibrium.agents == pytest.approx(agents, abs=1e-7)
 
 
 def test_a_game_of_forty_players_and_of_any_unit():
     game = np.random.default_rng(2).normal(size=(40, 30))
-    found = max_entropy_equilibrium(game)
-    assert nash_conv(game, found.hosts, found.agents) == pytest.approx(0, abs=1e-8)
+    equilibrium = max_entropy_equilibrium(game)
+    assert nash_conv(game, equilibrium.hosts, equilibrium.agents) == pytest.approx(0, abs=1e-8)
     rescaled = max_entropy_equilibrium(1e-4 * game + 0.1)
-    assert rescaled.hosts == pytest.approx(found.hosts, abs=1e-6)
-    assert rescaled.value == pytest.approx(1e-4 * found.value + 0.1)
-    assert max_entropy_equilibrium(game).value == pytest.approx(found.value)
+    assert rescaled.hosts == pytest.approx(equilibrium.hosts, abs=1e-6)
+    assert rescaled.value == pytest.approx(1e-4 * equilibrium.value + 0.1)
+    assert max_entropy_equilibrium(game).value == pytest.approx(equilibrium.value)
 
 
 @pytest.mark.parametrize("seed", [*range(40), 875])
@@ -134,11 +134,11 @@ def test_measured_payoffs_in_any_order_have_one_solution(seed):
     game = game[rng.integers(num_hosts, size=num_hosts + 3)] if seed % 3 == 0 else game
     game = np.log(game) if seed % 5 == 0 else game
     hosts, agents = rng.permutation(len(game)), rng.permutation(num_agents)
-    found = max_entropy_equilibrium(game)
+    equilibrium = max_entropy_equilibrium(game)
     again = max_entropy_equilibrium(game[hosts][:, agents])
-    assert nash_conv(game, found.hosts, found.agents) == pytest.approx(0, abs=1e-8)
-    assert again.hosts == pytest.approx(found.hosts[hosts], abs=1e-5)
-    assert again.agents == pytest.approx(found.agents[agents], abs=1e-5)
+    assert nash_conv(game, equilibrium.hosts, equilibrium.agents) == pytest.approx(0, abs=1e-8)
+    assert again.hosts == pytest.approx(equilibrium.hosts[hosts], abs=1e-5)
+    assert again.agents == pytest.approx(equilibrium.agents[agents], abs=1e-5)
 
 
 RNG = np.random.default_rng(9)
@@ -163,24 +163,24 @@ EDGES = {
 @pytest.mark.parametrize("edge", EDGES)
 def test_equilibria_at_the_edges_are_finite_and_equilibria(edge):
     game = EDGES[edge]
-    found = nash_averaging(game)
-    for shares in (found.equilibrium.hosts, found.equilibrium.agents):
+    ratings = nash_averaging(game)
+    for shares in (ratings.equilibrium.hosts, ratings.equilibrium.agents):
         assert shares.min() >= 0
         assert shares.sum() == pytest.approx(1)
     spread = np.ptp(game)
     at = pytest.approx(0, abs=1e-8 * spread + 1e-15)
-    assert nash_conv(game, found.equilibrium.hosts, found.equilibrium.agents) == at
-    assert found.hosts.max() - found.equilibrium.value == at
-    assert found.agents.min() - found.equilibrium.value == at
-    assert max_entropy_equilibrium(game).value - found.equilibrium.value == at
+    assert nash_conv(game, ratings.equilibrium.hosts, ratings.equilibrium.agents) == at
+    assert ratings.hosts.max() - ratings.equilibrium.value == at
+    assert ratings.agents.min() - ratings.equilibrium.value == at
+    assert max_entropy_equilibrium(game).value - ratings.equilibrium.value == at
 
 
 @pytest.mark.parametrize(
     "edge", ["all equal", "all zero", "equal but for rounding", "each wins once"]
 )
 def test_players_who_cannot_be_told_apart_are_played_alike(edge):
-    found = max_entropy_equilibrium(EDGES[edge])
-    for shares in (found.hosts, found.agents):
+    equilibrium = max_entropy_equilibrium(EDGES[edge])
+    for shares in (equilibrium.hosts, equilibrium.agents):
         assert shares == pytest.approx(np.full(len(shares), 1 / len(shares)))
 
 
@@ -215,7 +215,7 @@ def _entropy(strategy):
 
 def _slsqp(game, value):
     num = len(game)
-    found = minimize(
+    solution = minimize(
         lambda p: (np.maximum(p, 1e-12) * np.log(np.maximum(p, 1e-12))).sum(),
         np.full(num, 1 / num),
         bounds=[(0, 1)] * num,
@@ -226,7 +226,7 @@ def _slsqp(game, value):
         method="SLSQP",
         options={"maxiter": 500, "ftol": 1e-12},
     )
-    return np.maximum(found.x, 0)
+    return np.maximum(solution.x, 0)
 
 
 def _by_supports(game):

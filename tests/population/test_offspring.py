@@ -44,14 +44,14 @@ LEARNING = Distillation(
 @pytest.fixture(scope="module")
 def families(tmp_path_factory, tiny_config):
     """Two parents of each algorithm, by role."""
-    found = {}
+    loaded = {}
     for algorithm in ("dqn", "ppo"):
         configs = [tiny_config({"agent": "learn", "seed": seed}, algorithm) for seed in (1, 2)]
         trainer = build(configs)
         trainer.train(40)
         paths = [trainer.save(tmp_path_factory.mktemp(algorithm), member) for member in range(2)]
-        found[algorithm] = [{r: load_player(p, r, CPU) for r in ROLES} for p in paths]
-    return found
+        loaded[algorithm] = [{r: load_player(p, r, CPU) for r in ROLES} for p in paths]
+    return loaded
 
 
 def starts(num_games=500):
@@ -80,19 +80,19 @@ def test_a_clone_plays_as_its_parent(families, algorithm):
 
 def test_host_and_agent_come_from_one_parent_each(families):
     parents = families["dqn"]
-    found = offspring(HostAndAgent(), parents, 5)
+    nets = offspring(HostAndAgent(), parents, 5)
     for role, parent in zip(ROLES, parents, strict=True):
-        assert torch.equal(found[role].weights, parent[role].net.weights)
+        assert torch.equal(nets[role].weights, parent[role].net.weights)
 
 
 def test_each_role_draws_by_the_seed_and_its_name(families):
     parent = families["dqn"][0]
-    found = offspring(GaussianMutation("gaussian_mutation", 0.3), [parent], 5)
+    nets = offspring(GaussianMutation("gaussian_mutation", 0.3), [parent], 5)
     for role in ROLES:
         key = torch.tensor([derive_key(5, "birth", role)])
         stream, strength = Stream(key, torch.zeros_like(key)), torch.tensor([0.3])
         expected = gaussian_mutation(parent[role].net, strength=strength, stream=stream)
-        assert torch.equal(found[role].weights, expected.weights)
+        assert torch.equal(nets[role].weights, expected.weights)
 
 
 @pytest.mark.parametrize("bound", [0.05, 0.2])
@@ -128,8 +128,8 @@ def test_a_parent_in_another_order_is_put_in_order_first(families, algorithm, op
     """The child of a player and the same one with its units reordered is that player."""
     parent = families[algorithm][0]
     other = {
-        role: replace(one, net=permuted(one.net, shuffled(one.net.layout)))
-        for role, one in parent.items()
+        role: replace(player, net=permuted(player.net, shuffled(player.net.layout)))
+        for role, player in parent.items()
     }
     assert not torch.equal(other["host"].net.weights, parent["host"].net.weights)
     for role, net in offspring(operator, [parent, other], 5).items():
@@ -142,9 +142,11 @@ def test_a_layer_comes_whole_from_one_parent(families):
     sources = set()
     for seed in seeds:
         net = offspring(LayerCrossover("layer_crossover", 0.5), parents, seed)["host"]
-        own, *theirs = (one.parts(one.weights) for one in (net, *(p["host"].net for p in parents)))
+        own, *theirs = (
+            bank.parts(bank.weights) for bank in (net, *(p["host"].net for p in parents))
+        )
         whose = [[torch.equal(own[name], their[name]) for their in theirs] for name in own]
-        assert all(any(one) for one in whose)
+        assert all(any(equal) for equal in whose)
         # A weight and its bias go together.
         assert whose[::2] == whose[1::2]
         sources.add(tuple(map(tuple, whose)))
@@ -153,8 +155,8 @@ def test_a_layer_comes_whole_from_one_parent(families):
 
 def test_a_distilled_child_plays_like_either_parent(families):
     first, second = families["dqn"]
-    found = offspring(DistillationCrossover("distillation", LEARNING), [first, second], 5)
-    child = replace(first["host"], net=found["host"])
+    nets = offspring(DistillationCrossover("distillation", LEARNING), [first, second], 5)
+    child = replace(first["host"], net=nets["host"])
     own, *parents = (chosen(host) for host in (child, first["host"], second["host"]))
     assert ((own == parents[0]) | (own == parents[1])).float().mean() > 0.8
     assert (own != parents[0]).any()
@@ -162,8 +164,8 @@ def test_a_distilled_child_plays_like_either_parent(families):
 
 def test_a_child_may_learn_from_a_parent_of_another_algorithm(families):
     first, second = families["dqn"][0], families["ppo"][0]
-    found = offspring(DistillationCrossover("distillation", LEARNING), [first, second], 5)
-    for role, net in found.items():
+    nets = offspring(DistillationCrossover("distillation", LEARNING), [first, second], 5)
+    for role, net in nets.items():
         assert net.structure == first[role].net.structure
         assert net.weights.isfinite().all()
         assert not torch.equal(net.weights, first[role].net.weights)

@@ -17,12 +17,12 @@ def dominates(a, b):
 
 
 def fronts_by_definition(values):
-    left, found, front = set(range(len(values))), np.zeros(len(values), dtype=int), 0
+    left, fronts, front = set(range(len(values))), np.zeros(len(values), dtype=int), 0
     while left:
         best = {i for i in left if not any(dominates(values[j], values[i]) for j in left)}
-        found[list(best)] = front
+        fronts[list(best)] = front
         left, front = left - best, front + 1
-    return found.tolist()
+    return fronts.tolist()
 
 
 def test_fronts_by_their_definition():
@@ -39,17 +39,17 @@ def test_each_sample_has_its_own_fronts(num_objectives, num_values):
     samples = rng.integers(0, num_values, size=(9, 17, num_objectives)).astype(float)
     samples[2, 5] = samples[2, 6] = np.nan
     samples[3, :, 0] = -np.inf
-    found = fronts_of_samples(samples)
-    assert found.dtype == np.int64
+    fronts = fronts_of_samples(samples)
+    assert fronts.dtype == np.int64
     lowest = np.nan_to_num(samples, nan=-np.inf)
-    assert found.tolist() == [fronts_by_definition(sample) for sample in lowest]
+    assert fronts.tolist() == [fronts_by_definition(sample) for sample in lowest]
 
 
 @pytest.mark.parametrize("num", [254, 255, 256, 300])
 def test_as_many_fronts_as_members(num):
     ladder = np.random.default_rng(0).permutation(num).astype(float)
-    found = front_of_each(np.stack([ladder, ladder], axis=1))
-    assert found.tolist() == (num - 1 - ladder).tolist()
+    fronts = front_of_each(np.stack([ladder, ladder], axis=1))
+    assert fronts.tolist() == (num - 1 - ladder).tolist()
 
 
 def test_crowding_by_hand():
@@ -117,11 +117,11 @@ def test_the_mean_of_the_worst_is_what_its_optimisation_gives():
 def test_novelty_by_its_definition():
     rng = np.random.default_rng(3)
     members, archive = rng.normal(size=(5, 3)), rng.normal(size=(4, 3))
-    found = novelty(members, archive, 3)
+    novelties = novelty(members, archive, 3)
     for k, member in enumerate(members):
         others = [*np.delete(members, k, axis=0), *archive]
         distances = sorted(np.linalg.norm(member - other) for other in others)
-        assert found[k] == pytest.approx(np.mean(distances[:3]))
+        assert novelties[k] == pytest.approx(np.mean(distances[:3]))
     of_all = novelty(members, archive, 99)
     assert of_all[0] == pytest.approx(
         np.mean([np.linalg.norm(members[0] - x) for x in [*members[1:], *archive]])

@@ -45,9 +45,12 @@ def drawn_again(scores, num_samples, seed):
 def test_the_worst_give_way_to_the_best_and_all_others_go_on():
     scores = surely(3, 1, 4, 2)
     for seed in range(20):
-        found = TRUNCATE(scores, scores, rng=rng(seed))
-        assert [found[0], found[2]] == [Replacement(0, False), Replacement(2, False)]
-        assert all(found[worst].is_child and found[worst].source in (0, 2) for worst in (1, 3))
+        replacements = TRUNCATE(scores, scores, rng=rng(seed))
+        assert [replacements[0], replacements[2]] == [Replacement(0, False), Replacement(2, False)]
+        assert all(
+            replacements[worst].is_child and replacements[worst].source in (0, 2)
+            for worst in (1, 3)
+        )
 
 
 def test_fresh_starts_must_confirm_what_named_a_parent():
@@ -57,8 +60,8 @@ def test_fresh_starts_must_confirm_what_named_a_parent():
 
 def test_equals_stay_however_little_confidence_is_asked_for():
     scores = surely(1, 1, 1, 1)
-    found = by_truncation(scores, scores, share=0.5, confidence=0.5, rng=rng())
-    assert found == [Replacement(member, False) for member in range(4)]
+    replacements = by_truncation(scores, scores, share=0.5, confidence=0.5, rng=rng())
+    assert replacements == [Replacement(member, False) for member in range(4)]
     winners = by_tournament(scores, scores, size=3, num_elites=1, confidence=0.5, rng=rng())
     assert winners == [Replacement(0, False)] + [Replacement(m, True) for m in (1, 2, 3)]
 
@@ -67,8 +70,8 @@ def test_equals_stay_however_little_confidence_is_asked_for():
 def test_a_chance_that_is_just_enough_is_enough(confidence):
     better = round(confidence * 100)
     fresh = np.stack([np.r_[np.ones(better), -np.ones(100 - better)], np.zeros(100)], axis=1)
-    found = by_truncation(surely(2, 1), fresh, share=0.5, confidence=confidence, rng=rng())
-    assert found[1].is_child == (better > 50)
+    replacements = by_truncation(surely(2, 1), fresh, share=0.5, confidence=confidence, rng=rng())
+    assert replacements[1].is_child == (better > 50)
     more = by_truncation(surely(2, 1), fresh, share=0.5, confidence=confidence + 0.02, rng=rng())
     assert not more[1].is_child
 
@@ -80,8 +83,10 @@ def test_a_twin_is_replaced_no_more_often_than_the_confidence_says(confidence):
     for seed in range(trials):
         games = rng(seed).normal(size=(2, num, 64))
         named, fresh = (drawn_again(game, 200, seed) for game in games)
-        found = by_truncation(named, fresh, share=1 / 3, confidence=confidence, rng=rng(seed))
-        replaced += sum(one.is_child for one in found)
+        replacements = by_truncation(
+            named, fresh, share=1 / 3, confidence=confidence, rng=rng(seed)
+        )
+        replaced += sum(decision.is_child for decision in replacements)
         asked += 2
     # Members share parents, so the error is at most that of one question a match.
     error = np.sqrt(confidence * (1 - confidence) / trials)
@@ -94,10 +99,11 @@ def test_a_pareto_twin_is_replaced_no_more_often_than_the_confidence_says():
     for seed in range(trials):
         games = rng(seed).normal(size=(2, 2, 4, 64))  # sets, objectives, members
         named, fresh = (
-            np.stack([drawn_again(one, 60, seed) for one in half], axis=2) for half in games
+            np.stack([drawn_again(objective, 60, seed) for objective in half], axis=2)
+            for half in games
         )
-        found = by_pareto(named, fresh, share=0.5, confidence=0.9, rng=rng(seed))
-        replaced += sum(one.is_child for one in found)
+        replacements = by_pareto(named, fresh, share=0.5, confidence=0.9, rng=rng(seed))
+        replaced += sum(decision.is_child for decision in replacements)
         asked += 2
     assert replaced / asked < 0.1 + 3 * np.sqrt(0.09 / trials)
 
@@ -116,17 +122,19 @@ def test_a_member_that_is_surely_better_takes_over():
 @pytest.mark.parametrize("elites", [0, 1, 3])
 def test_elites_live_on_and_all_others_change(elites):
     scores = surely(3, 1, 4, 2)
-    found = by_tournament(scores, scores, size=4, num_elites=elites, confidence=0.9, rng=rng())
+    replacements = by_tournament(
+        scores, scores, size=4, num_elites=elites, confidence=0.9, rng=rng()
+    )
     best = [2, 0, 3, 1][:elites]
-    for member, one in enumerate(found):
-        assert one == (Replacement(member, False) if member in best else Replacement(2, True))
+    for member, decision in enumerate(replacements):
+        assert decision == (Replacement(member, False) if member in best else Replacement(2, True))
 
 
 def test_a_winner_that_fresh_starts_do_not_confirm_leaves_a_changed_member():
-    found = by_tournament(
+    replacements = by_tournament(
         surely(3, 1, 4, 2), surely(0, 0, 0, 0), size=4, num_elites=1, confidence=0.9, rng=rng()
     )
-    assert found == [
+    assert replacements == [
         Replacement(0, True),
         Replacement(1, True),
         Replacement(2, False),
@@ -139,10 +147,10 @@ def test_the_dominated_give_way_to_the_unsurpassed():
     samples = np.tile(objectives, (20, 1, 1))
     sources = set()
     for seed in range(30):
-        found = by_pareto(samples, samples, share=0.25, confidence=0.9, rng=rng(seed))
-        assert found[:3] == [Replacement(member, False) for member in range(3)]
-        assert found[3].is_child
-        sources.add(found[3].source)
+        replacements = by_pareto(samples, samples, share=0.25, confidence=0.9, rng=rng(seed))
+        assert replacements[:3] == [Replacement(member, False) for member in range(3)]
+        assert replacements[3].is_child
+        sources.add(replacements[3].source)
     assert sources == {0, 1}
 
 
@@ -156,14 +164,14 @@ def test_a_thousand_members_are_sorted_while_a_driver_waits():
 
 def test_nobody_gives_way_within_one_front():
     samples = np.tile(np.array([[4.0, 1.0], [3.0, 2.0], [2.0, 3.0], [1.0, 4.0]]), (20, 1, 1))
-    found = by_pareto(samples, samples, share=0.5, confidence=0.9, rng=rng())
-    assert found == [Replacement(member, False) for member in range(4)]
+    replacements = by_pareto(samples, samples, share=0.5, confidence=0.9, rng=rng())
+    assert replacements == [Replacement(member, False) for member in range(4)]
 
 
 def test_the_second_parent_is_the_better_of_two_others():
     scores = np.array([0.0, 1.0, 2.0, 3.0])
-    found = [better_of_two(scores, [0, 1, 2], rng(seed)) for seed in range(3000)]
-    shares = np.bincount(found, minlength=4) / 3000
+    parents = [better_of_two(scores, [0, 1, 2], rng(seed)) for seed in range(3000)]
+    shares = np.bincount(parents, minlength=4) / 3000
     # Of nine pairs of three, drawn with replacement, the best is in five, the second in three more.
     assert shares == pytest.approx([1 / 9, 3 / 9, 5 / 9, 0.0], abs=0.03)
     assert better_of_two(scores, [2], rng()) == 2
@@ -184,9 +192,9 @@ def test_a_share_above_nothing_is_at_least_one_member(rule, num):
     scores = surely(*range(num))
     scores = scores[:, :, None] if rule is by_pareto else scores
     for share, replaced in ((0.25, 1), (0.01, 1), (0.0, 0)):
-        found = rule(scores, scores, share=share, confidence=0.9, rng=rng())
-        assert sum(one.is_child for one in found) == replaced
-        assert found[0] == Replacement(num - 1 if replaced else 0, bool(replaced))
+        replacements = rule(scores, scores, share=share, confidence=0.9, rng=rng())
+        assert sum(decision.is_child for decision in replacements) == replaced
+        assert replacements[0] == Replacement(num - 1 if replaced else 0, bool(replaced))
     assert rule(scores[:, :1], scores[:, :1], share=0.5, confidence=0.9, rng=rng()) == [
         Replacement(0, False)
     ]
@@ -204,13 +212,13 @@ def test_the_worst_of_all_give_way_to_the_best_of_their_island(seed):
     islands = rng(seed).choice(list("abc"), size=size).tolist()
     scores = rng(seed + 1).permutation(size).astype(float)
     num = max(1, size // 3)
-    found = replacement.by_truncation(
+    replacements = replacement.by_truncation(
         surely(*scores), surely(*scores), islands=islands, share=1 / 3, confidence=0.9, rng=rng()
     )
     leaving = who_gives_way(scores, islands, num)
-    assert {member for member, one in enumerate(found) if one.is_child} == leaving
+    assert {member for member, decision in enumerate(replacements) if decision.is_child} == leaving
     for member in leaving:
-        source = found[member].source
+        source = replacements[member].source
         above = [
             k for k in range(size) if islands[k] == islands[member] and scores[k] > scores[member]
         ]
@@ -222,11 +230,11 @@ def test_the_worst_of_all_give_way_to_the_best_of_their_island(seed):
 def test_the_worst_island_stalls_nobody():
     scores = surely(9, 8, 7, 1)
     for seed in range(10):
-        found = replacement.by_truncation(
+        replacements = replacement.by_truncation(
             scores, scores, islands="aaab", share=0.25, confidence=0.9, rng=rng(seed)
         )
-        assert [one.is_child for one in found] == [False, False, True, False]
-        assert found[2].source == 0
+        assert [decision.is_child for decision in replacements] == [False, False, True, False]
+        assert replacements[2].source == 0
 
 
 def test_a_pareto_parent_is_unsurpassed_on_its_island():
@@ -234,20 +242,20 @@ def test_a_pareto_parent_is_unsurpassed_on_its_island():
     objectives = np.array([[4.0, 5.0], [5.0, 4.0], [3.0, 3.0], [1.0, 1.0], [2.0, 0.5]])
     samples = np.tile(objectives, (20, 1, 1))
     for seed in range(10):
-        found = replacement.by_pareto(
+        replacements = replacement.by_pareto(
             samples, samples, islands="aabbb", share=0.4, confidence=0.9, rng=rng(seed)
         )
-        assert found[:3] == [Replacement(member, False) for member in range(3)]
-        assert found[3:] == [Replacement(2, True), Replacement(2, True)]
+        assert replacements[:3] == [Replacement(member, False) for member in range(3)]
+        assert replacements[3:] == [Replacement(2, True), Replacement(2, True)]
 
 
 def test_a_tournament_is_held_on_an_island():
     scores = surely(9, 8, 3, 2, 1)
     for seed in range(10):
-        found = replacement.by_tournament(
+        replacements = replacement.by_tournament(
             scores, scores, islands="aabbc", size=3, num_elites=1, confidence=0.9, rng=rng(seed)
         )
-        assert found == [
+        assert replacements == [
             Replacement(0, False),
             Replacement(0, True),
             Replacement(2, True),

@@ -24,58 +24,58 @@ def hosts(num, sizes=None, archive=0):
 
 def constant(lengths, num_games=8):
     """Return games that all take as long as their pair's, in both sets of starts."""
-    one = np.repeat(np.array(lengths)[:, :, None], num_games, axis=2)
-    return np.stack([one, one])
+    moves = np.repeat(np.array(lengths)[:, :, None], num_games, axis=2)
+    return np.stack([moves, moves])
 
 
 def test_without_noise_scores_are_the_logarithms_of_the_lengths():
-    found = score(constant([[10, 20], [5, 10]]), hosts(2), UNIFORM, None, rng())
+    scores = score(constant([[10, 20], [5, 10]]), hosts(2), UNIFORM, None, rng())
     expected = [-(np.log(10) + np.log(20)) / 2, -(np.log(5) + np.log(10)) / 2]
-    assert found.named == pytest.approx(np.tile(expected, (50, 1)))
-    assert found.fresh == pytest.approx(found.named)
-    assert found.strength == pytest.approx(expected)
-    assert found.named_objectives.shape == found.fresh_objectives.shape == (50, 2, 0)
+    assert scores.named == pytest.approx(np.tile(expected, (50, 1)))
+    assert scores.fresh == pytest.approx(scores.named)
+    assert scores.strength == pytest.approx(expected)
+    assert scores.named_objectives.shape == scores.fresh_objectives.shape == (50, 2, 0)
 
 
 def test_objectives_stand_in_the_order_of_their_names():
     moves = constant([[10, 20], [5, 10]])
-    found = score(moves, hosts(2, sizes=[7.0, 9.0]), UNIFORM, ALL_OBJECTIVES, rng())
-    first, second = found.fresh_objectives[0]
+    scores = score(moves, hosts(2, sizes=[7.0, 9.0]), UNIFORM, ALL_OBJECTIVES, rng())
+    first, second = scores.fresh_objectives[0]
     apart = np.sqrt(2) * np.log(2)
-    assert first == pytest.approx([found.strength[0], -np.log(20), -7, apart])
-    assert second == pytest.approx([found.strength[1], -np.log(10), -9, apart])
+    assert first == pytest.approx([scores.strength[0], -np.log(20), -7, apart])
+    assert second == pytest.approx([scores.strength[1], -np.log(10), -9, apart])
 
 
 def test_past_champions_count_for_novelty():
     moves = constant([[10, 20], [5, 10], [10, 20]])
-    found = score(moves, hosts(2, archive=1), UNIFORM, ALL_OBJECTIVES, rng())
-    assert found.named_objectives[0, :, 3] == pytest.approx([0.0, np.sqrt(2) * np.log(2)])
+    scores = score(moves, hosts(2, archive=1), UNIFORM, ALL_OBJECTIVES, rng())
+    assert scores.named_objectives[0, :, 3] == pytest.approx([0.0, np.sqrt(2) * np.log(2)])
 
 
 def test_a_member_alone_has_no_novelty():
-    found = score(constant([[10, 20]]), hosts(1), UNIFORM, ALL_OBJECTIVES, rng())
-    assert found.named_objectives[0, 0, 3] == 0.0
+    scores = score(constant([[10, 20]]), hosts(1), UNIFORM, ALL_OBJECTIVES, rng())
+    assert scores.named_objectives[0, 0, 3] == 0.0
 
 
 def test_opponents_are_weighed_by_the_starts_that_name_parents():
     named = constant([[10, 40], [40, 10]])[0]
     fresh = constant([[1, 99], [1, 99]])[0]
-    found = score(np.stack([named, fresh]), hosts(2), Matches(num_samples=5), None, rng())
-    assert found.weights.agents == pytest.approx([0.5, 0.5])
-    assert found.strength[0] == pytest.approx(found.strength[1])
+    scores = score(np.stack([named, fresh]), hosts(2), Matches(num_samples=5), None, rng())
+    assert scores.weights.agents == pytest.approx([0.5, 0.5])
+    assert scores.strength[0] == pytest.approx(scores.strength[1])
 
 
 def test_the_two_sets_of_starts_are_drawn_apart():
     moves = rng(1).integers(1, 40, (2, 2, 3, 64))
-    found = score(moves, hosts(2), UNIFORM, None, rng())
-    assert abs(np.corrcoef(found.named[:, 0], found.fresh[:, 0])[0, 1]) < 0.5
-    assert found.strength == pytest.approx((found.named.mean(0) + found.fresh.mean(0)) / 2)
+    scores = score(moves, hosts(2), UNIFORM, None, rng())
+    assert abs(np.corrcoef(scores.named[:, 0], scores.fresh[:, 0])[0, 1]) < 0.5
+    assert scores.strength == pytest.approx((scores.named.mean(0) + scores.fresh.mean(0)) / 2)
 
 
 def test_starts_that_take_long_for_all_move_no_difference():
     """Members of one ratio on every start differ by its logarithm, however much starts differ."""
     starts = rng(2).integers(1, 30, 64)
     moves = np.stack([starts, 2 * starts])[None, :, None, :].repeat(2, axis=0)
-    found = score(moves, hosts(2), UNIFORM, None, rng())
-    assert np.ptp(found.named[:, 0]) > 0.1
-    assert found.named[:, 0] - found.named[:, 1] == pytest.approx(np.full(50, np.log(2)))
+    scores = score(moves, hosts(2), UNIFORM, None, rng())
+    assert np.ptp(scores.named[:, 0]) > 0.1
+    assert scores.named[:, 0] - scores.named[:, 1] == pytest.approx(np.full(50, np.log(2)))

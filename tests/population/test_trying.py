@@ -55,12 +55,12 @@ def test_chances_say_who_wins_on_the_starts_of_the_seed(strong):
             )
             opponents = scripted(config.measured_against()[role])
             scores = [
-                sign * sum(math.log(one.value) for one in found.values())
-                for found in (
+                sign * sum(math.log(metric.value) for metric in metrics.values())
+                for metrics in (
                     evaluate(role, p[role].policy, opponents, 1, how)[0].metrics
                     for p in (strong, other)
                 )
             ]
             if abs(scores[0] - scores[1]) > 0.02:
-                found = chance({role: strong[role]}, {role: other[role]}, seed=3)
-                assert (found > 0.5) == (scores[0] > scores[1])
+                chance_of_role = chance({role: strong[role]}, {role: other[role]}, seed=3)
+                assert (chance_of_role > 0.5) == (scores[0] > scores[1])

@@ -105,27 +105,27 @@ def look(folder, width: int, *options: str) -> dict:
 @pytest.mark.slow
 @pytest.mark.parametrize("width", [390, 1280])
 def test_the_page_fits_a_phone_and_a_desk(folder, width):
-    found = look(folder, width)
-    assert found["wide"] == []
-    assert found["width"] <= width
-    assert found["plots"] == (folder / "page.html").read_text().count("data-for=")
-    assert found["drawn"] >= found["plots"]
+    seen = look(folder, width)
+    assert seen["wide"] == []
+    assert seen["width"] <= width
+    assert seen["plots"] == (folder / "page.html").read_text().count("data-for=")
+    assert seen["drawn"] >= seen["plots"]
 
 
 @pytest.mark.slow
 def test_what_goes_on_beyond_an_edge_is_shaded_there(folder):
-    found = look(folder, 391)
-    assert found["moved"]
-    assert all("gradient" in shade for shade in found["moved"])
+    seen = look(folder, 391)
+    assert seen["moved"]
+    assert all("gradient" in shade for shade in seen["moved"])
 
 
 @pytest.mark.slow
 def test_words_are_seen_on_dark_and_on_light(folder):
     light = look(folder, 800, "--blink-settings=preferredColorScheme=1")
     dark = look(folder, 800, "--blink-settings=preferredColorScheme=0")
-    for found in (light, dark):
-        for colour in (found["ink"], found["words"]):
-            assert contrast(colour, found["paper"]) > 7
+    for palette in (light, dark):
+        for colour in (palette["ink"], palette["words"]):
+            assert contrast(colour, palette["paper"]) > 7
     assert brightness(light["paper"]) > 0.9
     assert brightness(dark["paper"]) < 0.1
 
@@ -169,25 +169,25 @@ def test_the_table_of_trials_sorts_filters_and_is_led_to(folder):
     """Values and gamma grow with the number; texts alone would sort 10 before 9."""
     (folder / "table.html").write_text(TABLE)
     done = chromium(folder, "--dump-dom", (folder / "table.html").as_uri())
-    found = json.loads(unescape(re.search(r'<pre id="found">(.*?)</pre>', done.stdout)[1]))
+    answers = json.loads(unescape(re.search(r'<pre id="found">(.*?)</pre>', done.stdout)[1]))
     numbers = [str(number) for number in range(12)]
-    assert found["upward"] == found["byNumber"] == numbers
-    assert found["downward"] == numbers[::-1]
-    assert found["filtered"] == ["7"]
-    assert found["unfiltered"] == 12
-    assert found["chosen"] == ["7"]
-    assert found["isOpen"]
+    assert answers["upward"] == answers["byNumber"] == numbers
+    assert answers["downward"] == numbers[::-1]
+    assert answers["filtered"] == ["7"]
+    assert answers["unfiltered"] == 12
+    assert answers["chosen"] == ["7"]
+    assert answers["isOpen"]
 
 
 def brightness(colour: str) -> float:
     """Return the relative luminance of rgb(...), as WCAG defines it."""
-    parts = [int(one) / 255 for one in re.findall(r"\d+", colour)[:3]]
+    parts = [int(part) / 255 for part in re.findall(r"\d+", colour)[:3]]
     linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
-def contrast(one: str, other: str) -> float:
-    low, high = sorted((brightness(one), brightness(other)))
+def contrast(colour: str, other: str) -> float:
+    low, high = sorted((brightness(colour), brightness(other)))
     return (high + 0.05) / (low + 0.05)
 
 

@@ -68,15 +68,15 @@ def jobs(story):
 
 
 def test_what_jobs_did_and_for_how_long(jobs):
-    found = spans(jobs.view, 10_800.0)
-    assert [(one.job, one.kind, one.begin, one.end) for one in found] == [
+    timeline = spans(jobs.view, 10_800.0)
+    assert [(span.job, span.kind, span.begin, span.end) for span in timeline] == [
         ("a", "waited", 0.0, 3600.0),
         ("a", "trained", 3600.0, 10_800.0),
         ("b", "waited", 0.0, 7200.0),
         ("b", "was interrupted", 7200.0, 9000.0),
         ("c", "waited", 0.0, 1800.0),
     ]
-    occupied = sum(one.gpus * (one.end - one.begin) for one in found)
+    occupied = sum(span.gpus * (span.end - span.begin) for span in timeline)
     assert occupied == jobs.view.state.gpu_seconds(10_800.0)
 
 
@@ -107,22 +107,22 @@ def test_a_job_that_was_interrupted_did_not_fail(story, ends, kind):
 
 
 def test_the_number_of_jobs_over_time(jobs):
-    found, rng = spans(jobs.view, 10_800.0), random.Random(1)
-    times, counts = counts_over_time(found)
+    timeline, rng = spans(jobs.view, 10_800.0), random.Random(1)
+    times, counts = counts_over_time(timeline)
     for _ in range(100):
         now = rng.uniform(0.0, 10_800.0)
         place = max(at for at, time in enumerate(times) if time <= now)
         for kind in KINDS:
-            alive = sum(one.kind == kind and one.begin <= now < one.end for one in found)
+            alive = sum(span.kind == kind and span.begin <= now < span.end for span in timeline)
             assert counts.get(kind, [0] * len(times))[place] == alive
 
 
 def test_the_pictures_of_jobs_hold_these_times(jobs):
-    found = spans(jobs.view, 10_800.0)
-    bars = trace(timeline_chart(found), "trained")
+    timeline = spans(jobs.view, 10_800.0)
+    bars = trace(timeline_chart(timeline), "trained")
     assert (bars["base"], bars["x"]) == ([moment(3600.0)], [7_200_000])
     assert moment(3600.0) == 3_600_000
-    waited = trace(states_chart(found), "waited")
+    waited = trace(states_chart(timeline), "waited")
     assert waited["y"] == [3, 2, 1, 0, 0, 0]
 
 
@@ -179,9 +179,9 @@ def test_each_label_of_a_logarithmic_axis_is_a_number_by_itself(story):
         told(story, number, 0.1, **{"host.optim.args.lr": lr})
     _, page = page_of(story)
     axes = [chart["layout"]["xaxis"] for name, chart in page.charts.items() if "slice" in name]
-    (found,) = [axis for axis in axes if axis["type"] == "log"]
-    assert found["tickvals"] == [0.001, 0.002, 0.005]
-    assert found["ticktext"] == ["0.001", "0.002", "0.005"]
+    (log_axis,) = [axis for axis in axes if axis["type"] == "log"]
+    assert log_axis["tickvals"] == [0.001, 0.002, 0.005]
+    assert log_axis["ticktext"] == ["0.001", "0.002", "0.005"]
 
 
 def test_bands_over_seeds_are_at_shared_steps():
@@ -322,12 +322,12 @@ def test_published_numbers_stand_beside_games_of_that_size_alone(tmp_path):
     (tmp_path / "small" / "large.yaml").write_text(text.replace("max_steps: 30", "max_steps: 100"))
     big = Story(write_study(tmp_path / "small", large))
     told(big, 0, 0.1)
-    (found,) = comparisons(gather(small.view, 0.0, "", unmeasured))
-    assert [player for player, _ in found.rows] == ["trial 0, greedy"]
-    (found,) = comparisons(gather(big.view, 0.0, "", unmeasured))
+    (comparison,) = comparisons(gather(small.view, 0.0, "", unmeasured))
+    assert [player for player, _ in comparison.rows] == ["trial 0, greedy"]
+    (comparison,) = comparisons(gather(big.view, 0.0, "", unmeasured))
     published = {
         player: {name: rho["value"] for name, rho in rhos.items()}
-        for player, rhos in found.rows[1:]
+        for player, rhos in comparison.rows[1:]
     }
     assert published == {
         "zeillinger, published": {"choose_first": 0.079, "random": 0.186},
@@ -477,8 +477,8 @@ def test_two_studies_lie_over_each_other(story, tmp_path):
     both = gather(story.view, 0.0, "", unmeasured, other.view)
     page = check_page(page_text(both, ""))
     best = page.charts["overlay-best"]
-    assert [one["name"] for one in best["data"]] == ["tiny", "later"]
-    assert [one["y"] for one in best["data"]] == [[0.1, 0.3], [0.2, 0.2, 0.4]]
+    assert [line["name"] for line in best["data"]] == ["tiny", "later"]
+    assert [line["y"] for line in best["data"]] == [[0.1, 0.3], [0.2, 0.2, 0.4]]
     (curve,) = [chart for chart in page.charts["overlay-curves"]["data"] if "name" in chart]
     assert (curve["name"], curve["x"], curve["y"]) == ("later, trial 2", [20, 40], [0.2, 0.4])
     (rows,) = [table for table in page.tables if table[0][:2] == ["study", "best trial"]]

@@ -61,9 +61,9 @@ def test_players_are_measured_as_evaluate_does(story):
     material = gather(story.view, 0.0, "", lambda view, trial: measured(view, trial, PLAN, print))
     contestant = find_player(story.view.folder.trial(0).checkpoints, CPU)
     report = examine(contestant, PLAN)
-    (found,) = comparisons(material)
+    (comparison,) = comparisons(material)
     (role,) = report.roles
-    shown = dict(found.rows)
+    shown = dict(comparison.rows)
     for opponent in ("choose_first", "choose_last", "random"):
         own = role.evaluation.metrics[f"rho/host/{opponent}"]
         value = shown["trial 0, greedy"][opponent]
@@ -84,9 +84,9 @@ def test_a_trial_without_a_checkpoint_says_so(story, tmp_path):
     other.ask(0)
     other.run(0, job="a")
     other.tell(0, "finished", 0.1)
-    found = measured(other.view, other.view.state.trials[0], PLAN, print)
-    assert isinstance(found, str)
-    assert "no folder" in found or "holds no whole checkpoint" in found
+    outcome = measured(other.view, other.view.state.trials[0], PLAN, print)
+    assert isinstance(outcome, str)
+    assert "no folder" in outcome or "holds no whole checkpoint" in outcome
 
 
 @pytest.mark.parametrize("case", ADE, ids=lambda case: case.name)
@@ -112,9 +112,9 @@ def test_trees_of_a_host_lie_beside_those_of_best_play():
     from pathlib import Path
 
     contestant = find_player(Path("zeillinger"), CPU)
-    found = ade_trees(contestant)
-    assert [pair.start for pair in found.pairs] == [case.name for case in ADE]
-    for pair, case in zip(found.pairs, ADE, strict=True):
+    trees = ade_trees(contestant)
+    assert [pair.start for pair in trees.pairs] == [case.name for case in ADE]
+    for pair, case in zip(trees.pairs, ADE, strict=True):
         assert pair.host.nodes == host_tree(contestant, case.name).nodes
         assert pair.host.depth >= pair.best.depth
         if case.zeillinger is not None:
@@ -124,9 +124,9 @@ def test_trees_of_a_host_lie_beside_those_of_best_play():
 def measure_again(story, plan: ExaminationPlan = PLAN) -> tuple[MeasuredPlayers, bool]:
     """Return what is measured for another page, and whether games were played for it."""
     said: list[str] = []
-    found = measured(story.view, story.view.state.trials[0], plan, said.append)
-    assert isinstance(found, MeasuredPlayers)
-    return found, not any("not played again" in sentence for sentence in said)
+    players = measured(story.view, story.view.state.trials[0], plan, said.append)
+    assert isinstance(players, MeasuredPlayers)
+    return players, not any("not played again" in sentence for sentence in said)
 
 
 def test_what_was_measured_is_not_played_again(story, monkeypatch):
@@ -148,9 +148,9 @@ def test_another_measurement_or_checkpoint_is_played(story):
     trainer = build([read_config(TRAINER, source="")])
     trainer.train(2)
     trainer.save(story.view.folder.trial(0).checkpoints, 0)
-    found, has_played = measure_again(story)
+    players, has_played = measure_again(story)
     assert has_played
-    assert found.report.name.endswith("step 2")
+    assert players.report.name.endswith("step 2")
 
 
 @pytest.mark.parametrize("damage", ["{", '{"format": 1}'])
@@ -189,9 +189,9 @@ def test_a_worst_case_without_end_is_named_so_above_its_tree():
 @pytest.mark.parametrize("start", ["A1", "D4", "E8"])
 def test_every_node_is_drawn_and_none_covers_another(start):
     tree = best_tree(start)
-    for one, other in combinations(boxes_of(tree), 2):
-        apart = abs(one.x - other.x) - (one.width + other.width) / 2
-        assert apart >= 0 or abs(one.y - other.y) >= (one.height + other.height) / 2
+    for box, other in combinations(boxes_of(tree), 2):
+        apart = abs(box.x - other.x) - (box.width + other.width) / 2
+        assert apart >= 0 or abs(box.y - other.y) >= (box.height + other.height) / 2
     drawn = tree_svg(tree, "a <tree>")
     page = read_page(drawn)
     assert page.faults == []

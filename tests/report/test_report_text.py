@@ -72,7 +72,7 @@ def test_operators_that_were_tried_and_that_were_not():
 def test_a_certificate_has_a_table_for_each_role():
     measured = {"value": 0.1, "low": 0.05, "high": 0.15, "games": 100}
     opponents = {"host": ["choose_first", "random"], "agent": ["zeillinger"]}
-    names = [f"{mode}/{role}/{one}" for role, some in opponents.items() for one in some
+    names = [f"{mode}/{role}/{opponent}" for role, some in opponents.items() for opponent in some
              for mode in ("rho", "rho_sampled")]  # fmt: skip
     rows = [
         {"player": "trained", "metrics": dict.fromkeys(names, measured)},
@@ -83,8 +83,8 @@ def test_a_certificate_has_a_table_for_each_role():
     print_rows(console, "trial 7", rows)
     number = "0.1000 [0.0500, 0.1500]"
     lines = [line.strip().split("  ") for line in console.file.getvalue().splitlines()]
-    found = [[cell.strip() for cell in line if cell.strip()] for line in lines]
-    assert found[-8:] == [
+    cells = [[cell.strip() for cell in line if cell.strip()] for line in lines]
+    assert cells[-8:] == [
         ["rho as host, against", "choose_first", "random"],
         ["trial 7", number, number],
         ["trial 7, sampled", number, number],

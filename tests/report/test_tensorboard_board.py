@@ -163,8 +163,8 @@ def test_what_a_job_wrote_itself_is_seen_too(story, tmp_path, reader):
     file = EventFile((own / event_file_name()).open("xb"), keeps=-1)
     file.write(5.0, 7, {"host/loss": 0.75})
     file.close()
-    for one in (board, Board(tmp_path / "board")):  # and once more by another command
-        one.write(story.view)
+    for writer in (board, Board(tmp_path / "board")):  # and once more by another command
+        writer.write(story.view)
         assert scalars(reader(tmp_path / "board/trial-0/training")) == {"host/loss": [(7, 0.75)]}
 
 
@@ -176,8 +176,8 @@ def test_gc_takes_it_with_the_traces_and_nothing_behind_the_links(story):
     folder = story.view.folder.tensorboard
     Board(folder).write(story.view)
     for traces in (False, True):
-        found = find_garbage(story.view.folder, ended_trials(story.view), now=0.0, traces=traces)
-        assert [one.path for one in found] == [folder] * traces
+        garbage = find_garbage(story.view.folder, ended_trials(story.view), now=0.0, traces=traces)
+        assert [piece.path for piece in garbage] == [folder] * traces
     remove(folder)
     assert not folder.exists()
     assert (own / "events.out.tfevents.1").exists()

@@ -388,9 +388,9 @@ def test_numbers_that_may_be_none(tiny_config, problems_of, key):
     algorithm = OPTIONAL[key]
     block, name = key.split(".")
     for value in (None, 0.5, 2):
-        found = getattr(getattr(tiny_config({key: value}, algorithm), block), name)
-        assert found == value
-        assert found is None or isinstance(found, float)
+        number = getattr(getattr(tiny_config({key: value}, algorithm), block), name)
+        assert number == value
+        assert number is None or isinstance(number, float)
     for value, sentence in (
         (0, "must lie in (0, inf), but is 0.0"),
         (-1.0, "must lie in (0, inf), but is -1.0"),
@@ -531,8 +531,8 @@ MEMBER_NUMBERS = {
 
 @every_algorithm
 def test_who_may_differ_in_a_population(tiny_config, algorithm):
-    found = {leaf.path for leaf in leaves(tiny_config({}, algorithm)) if leaf.per_member}
-    assert found == MEMBER_NUMBERS[algorithm]
+    paths = {leaf.path for leaf in leaves(tiny_config({}, algorithm)) if leaf.per_member}
+    assert paths == MEMBER_NUMBERS[algorithm]
 
 
 def test_the_numbers_of_other_kinds_may_differ_too(tiny_config):
@@ -551,7 +551,7 @@ def test_the_numbers_of_other_kinds_may_differ_too(tiny_config):
             "sync": {"mode": "dynamic", "interval": 1, "margin": 0.1},
         },
     }
-    found = {leaf.path for leaf in leaves(tiny_config(changes)) if leaf.per_member}
+    paths = {leaf.path for leaf in leaves(tiny_config(changes)) if leaf.per_member}
     assert {
         "host.optim.args.weight_decay",
         "host.optim.lr_schedule.rate",
@@ -562,7 +562,7 @@ def test_the_numbers_of_other_kinds_may_differ_too(tiny_config):
         "replay_buffer.prioritised.eps",
         "opponents.choice.power",
         "opponents.sync.margin",
-    } <= found
+    } <= paths
 
 
 def changed(value):
@@ -619,9 +619,9 @@ def test_other_kinds_are_other_shapes(tiny_config):
 
 @pytest.mark.parametrize("cls", [DQNConfig, PPOConfig])
 def test_no_field_of_any_configuration_has_a_default(cls):
-    for found in sorted(dataclasses_below(cls), key=str):
-        for field in fields(found):
-            assert field.default is field.default_factory, f"{found.__name__}.{field.name}"
+    for config_class in sorted(dataclasses_below(cls), key=str):
+        for field in fields(config_class):
+            assert field.default is field.default_factory, f"{config_class.__name__}.{field.name}"
 
 
 def dataclasses_below(hint) -> set[type]:

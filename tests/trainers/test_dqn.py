@@ -262,8 +262,8 @@ def test_target_nets_use_running_statistics_and_leave_them_alone(tiny_config):
     assert torch.equal(target_net.statistics, before)
     assert not torch.equal(trainer.host_net.statistics, before)
     batch = sample(trainer, trainer.host)
-    one = type(batch)(*(field[:, :1] for field in batch))
-    whole, alone = (trainer._target(trainer.host, some) for some in (batch, one))
+    single = type(batch)(*(field[:, :1] for field in batch))
+    whole, alone = (trainer._target(trainer.host, some) for some in (batch, single))
     torch.testing.assert_close(alone, whole[:, :1])
     assert torch.equal(target_net.statistics, before)
 

@@ -177,8 +177,8 @@ def test_flatten_sees_the_lexicographically_largest_points():
     drawn = torch.randint(0, 6, (1, 50, NUM_POINTS, DIMENSION), generator=generator)
     points = rules.newton_polytope(drawn.to(torch.int32))
     observation = BACKENDS["cpu"].observe(points)
-    found = encode([], encoder, HOST, observation)
-    for position, features in zip(points[0].tolist(), found[0], strict=True):
+    encoded = encode([], encoder, HOST, observation)
+    for position, features in zip(points[0].tolist(), encoded[0], strict=True):
         live = [point for point in position if point[0] >= 0]
         kept = sorted(live, reverse=True)[: encoder.num_points]
         largest = max(max(point) for point in live) or 1

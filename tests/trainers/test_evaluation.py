@@ -17,11 +17,17 @@ HOSTS = ("random", "all_coord", "zeillinger")
 
 
 def measure_hosts(policy, agents, num_members, how):
-    return [one.metrics for one in evaluate("host", policy, scripted(agents), num_members, how)]
+    return [
+        evaluation.metrics
+        for evaluation in evaluate("host", policy, scripted(agents), num_members, how)
+    ]
 
 
 def measure_agents(policy, hosts, num_members, how):
-    return [one.metrics for one in evaluate("agent", policy, scripted(hosts), num_members, how)]
+    return [
+        evaluation.metrics
+        for evaluation in evaluate("agent", policy, scripted(hosts), num_members, how)
+    ]
 
 
 def game(num_points: int = 20) -> GameConfig:
@@ -221,14 +227,14 @@ def test_worst_is_rho_against_the_opponent_that_beats_a_player_most(role, extrem
         names = HOSTS
         (metrics,) = measure_agents(ScriptedPolicy("choose_first"), names, 1, how)
     against = {name: metrics[f"rho/{role}/{name}"] for name in PANELS[role]}
-    found = metrics[f"worst/{role}"]
+    worst = metrics[f"worst/{role}"]
     weakest = extreme(against.values(), key=lambda rho: rho.value)
-    assert found.value == weakest.value
-    assert found.games == 300
-    assert found.low <= found.value <= found.high
+    assert worst.value == weakest.value
+    assert worst.games == 300
+    assert worst.low <= worst.value <= worst.high
     # Where one opponent is far worse than the others, its interval is the worst one's.
-    assert found.low == pytest.approx(weakest.low, rel=0.05)
-    assert found.high == pytest.approx(weakest.high, rel=0.05)
+    assert worst.low == pytest.approx(weakest.low, rel=0.05)
+    assert worst.high == pytest.approx(weakest.high, rel=0.05)
     assert f"worst_sampled/{role}" in metrics
 
 

@@ -373,10 +373,10 @@ def test_b48_random_numbers_go_on_where_they_were(tiny_config, algorithm, tmp_pa
     assert all((trainer.state()[name] > 0).all() for name in counters)
     fresh = build(trainer.configs)
     fresh.load(trainer.save(tmp_path, 0), 0)
-    for one, other in zip(
+    for rollout, other in zip(
         trainer.rollouts.play(looks_ahead=True), fresh.rollouts.play(looks_ahead=True), strict=True
     ):
-        assert all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
+        assert all(torch.equal(a, b) for a, b in zip(rollout, other, strict=True))
 
 
 def test_every_test_that_the_table_names_exists():

@@ -88,10 +88,10 @@ def test_regrouped_players_play_the_games_that_are_theirs(games, num_rows, explo
     for p in range(NUM_MEMBERS):
         for game in range(NUM_GAMES):
             row, at = row_of(p, game, num_rows), (slice(p, p + 1), slice(game, game + 1))
-            one, another = host(num_rows), agent(num_rows)
-            one.net.weights = policy.net.weights[row : row + 1]
+            row_host, another = host(num_rows), agent(num_rows)
+            row_host.net.weights = policy.net.weights[row : row + 1]
             another.net.weights = other.net.weights[row : row + 1]
-            action = one(seen(points[at]), None, noise[at], every_rate[at])
+            action = row_host(seen(points[at]), None, noise[at], every_rate[at])
             assert action.item() == actions[p, game]
             axis = another(seen(points[at]), subset[at], noise[at], every_rate[at])
             assert axis.item() == axes[p, game]

@@ -24,34 +24,36 @@ def one_game(rewards, ends, value, next_value, gamma, gae_lambda) -> list[float]
         return torch.tensor(numbers)[None, :, None]
 
     done, truncated = ([end == kind for end in ends] for kind in ("done", "truncated"))
-    found = advantages(
+    estimates = advantages(
         rollout(column(rewards), column(done), column(truncated)),
         column(value),
         column(next_value),
         torch.tensor([gamma]),
         torch.tensor([gae_lambda]),
     )
-    return found.flatten().tolist()
+    return estimates.flatten().tolist()
 
 
 def test_three_moves_by_hand():
     """Errors 1, 3, 2 at gamma .5; with lambda .5 each further one counts a quarter."""
-    found = one_game([1.0, 2.0, 3.0], ["", "", ""], [1.0, 2.0, 4.0], [2.0, 6.0, 6.0], 0.5, 0.5)
-    assert found == [1 + 3 / 4 + 2 / 16, 3 + 2 / 4, 2.0]
+    estimates = one_game([1.0, 2.0, 3.0], ["", "", ""], [1.0, 2.0, 4.0], [2.0, 6.0, 6.0], 0.5, 0.5)
+    assert estimates == [1 + 3 / 4 + 2 / 16, 3 + 2 / 4, 2.0]
 
 
 def test_a_finished_game_is_worth_nothing_more():
     """Errors 1 + .5 * 2 - 1 = 1 and 2 - 2 = 0, whatever is said of the position after the end."""
-    found = one_game([1.0, 2.0, 5.0], ["", "done", ""], [1.0, 2.0, 3.0], [2.0, 99.0, 4.0], 0.5, 0.5)
-    assert found == [1.0, 0.0, 4.0]
+    estimates = one_game(
+        [1.0, 2.0, 5.0], ["", "done", ""], [1.0, 2.0, 3.0], [2.0, 99.0, 4.0], 0.5, 0.5
+    )
+    assert estimates == [1.0, 0.0, 4.0]
 
 
 def test_a_truncated_game_is_worth_what_its_last_position_is():
     """Errors 1 and 2 + .5 * 8 - 2 = 4 (seeds.md B33)."""
-    found = one_game(
+    estimates = one_game(
         [1.0, 2.0, 5.0], ["", "truncated", ""], [1.0, 2.0, 3.0], [2.0, 8.0, 4.0], 0.5, 0.5
     )
-    assert found == [2.0, 4.0, 4.0]
+    assert estimates == [2.0, 4.0, 4.0]
 
 
 @pytest.mark.parametrize("end", ["done", "truncated"])
@@ -73,7 +75,7 @@ def test_the_next_game_says_nothing_about_this_one(end):
 
 def by_definition(reward, ends, value, next_value, gamma, gae_lambda) -> list[float]:
     """Return the sum over l of (gamma * lambda)^l * error of the move l later, in one game."""
-    found = []
+    estimates = []
     for start in range(len(reward)):
         total = 0.0
         for move in range(start, len(reward)):
@@ -82,8 +84,8 @@ def by_definition(reward, ends, value, next_value, gamma, gae_lambda) -> list[fl
             total += (gamma * gae_lambda) ** (move - start) * error
             if ends[move]:
                 break
-        found.append(total)
-    return found
+        estimates.append(total)
+    return estimates
 
 
 @pytest.mark.parametrize("num_moves", [1, 2, 9])
@@ -104,8 +106,8 @@ def test_every_game_is_the_sum_of_its_errors(num_moves):
         torch.tensor([[[end == kind for end in row] for row in member] for member in ends])
         for kind in ("done", "truncated")
     )
-    found = advantages(rollout(reward, done, truncated), value, next_value, gamma, gae_lambda)
-    assert found.shape == shape
+    estimates = advantages(rollout(reward, done, truncated), value, next_value, gamma, gae_lambda)
+    assert estimates.shape == shape
     for member in range(3):
         for game in range(20):
             expected = by_definition(
@@ -116,10 +118,12 @@ def test_every_game_is_the_sum_of_its_errors(num_moves):
                 gamma[member].item(),
                 gae_lambda[member].item(),
             )
-            assert found[member, :, game].tolist() == pytest.approx(expected, rel=1e-4, abs=1e-5)
+            assert estimates[member, :, game].tolist() == pytest.approx(
+                expected, rel=1e-4, abs=1e-5
+            )
 
 
 def test_lambda_one_is_the_return_less_the_value():
     """Discounted rewards to the end of the game, as Monte Carlo has it."""
-    found = one_game([1.0, 2.0, 4.0], ["", "", "done"], [0.5] * 3, [0.5] * 3, 0.5, 1.0)
-    assert found == pytest.approx([1 + 1 + 1 - 0.5, 2 + 2 - 0.5, 4 - 0.5])
+    estimates = one_game([1.0, 2.0, 4.0], ["", "", "done"], [0.5] * 3, [0.5] * 3, 0.5, 1.0)
+    assert estimates == pytest.approx([1 + 1 + 1 - 0.5, 2 + 2 - 0.5, 4 - 0.5])

@@ -90,10 +90,10 @@ def test_recorded_steps_are_the_steps_themselves(tiny_config, monkeypatch, on_ta
     assert on_tape() == 2  # rollout and update
 
 
-def assert_same(found, expected) -> None:
-    assert found.keys() == expected.keys()
+def assert_same(tensors, expected) -> None:
+    assert tensors.keys() == expected.keys()
     for name, tensor in expected.items():
-        torch.testing.assert_close(found[name], tensor, rtol=0, atol=0, equal_nan=True, msg=name)
+        torch.testing.assert_close(tensors[name], tensor, rtol=0, atol=0, equal_nan=True, msg=name)
 
 
 @pytest.mark.parametrize("case", ["both", "both policies"])
@@ -105,26 +105,26 @@ def test_whatever_changes_between_two_steps_is_heeded(tiny_config, monkeypatch, 
     faster = {"host.optim.args.lr": 3e-2, "host.gamma": 0.5}
     other = tiny_config({**changes, **faster, "seed": 9}, algorithm)
     start = {name: tensor[0].clone() for name, tensor in plain.state().items()}
-    for one in pair:
-        one.train(WARM_UPS + 2)
-        one.begin(1, other)
-        one.train(1)
-        one.set_trainable(["agent"])
-        one.train(1)
-        one.load_member(0, start)
-        one.set_trainable(["agent", "host"])
-        one.replace_nets(host=one.host_net.like(2))
-        one.train(2)
+    for twin in pair:
+        twin.train(WARM_UPS + 2)
+        twin.begin(1, other)
+        twin.train(1)
+        twin.set_trainable(["agent"])
+        twin.train(1)
+        twin.load_member(0, start)
+        twin.set_trainable(["agent", "host"])
+        twin.replace_nets(host=twin.host_net.like(2))
+        twin.train(2)
     assert_same(recorded.state(), plain.state())
     assert on_tape() == 2  # nothing was recorded anew
 
 
 def test_another_reward_is_recorded_anew(tiny_config, monkeypatch, on_tape):
     recorded, plain = pair = recorded_and_plain(members(tiny_config, "both"), monkeypatch)
-    for one in pair:
-        one.train(WARM_UPS + 1)
-        one.replace_reward_func("step_penalty")
-        one.train(WARM_UPS + 2)
+    for twin in pair:
+        twin.train(WARM_UPS + 1)
+        twin.replace_reward_func("step_penalty")
+        twin.train(WARM_UPS + 2)
     assert_same(recorded.state(), plain.state())
     assert on_tape() == 4
 
@@ -137,11 +137,11 @@ def test_recorded_evaluations_are_the_evaluations_themselves(
     recorded.train(2)
     # A CPU looks which games are over; a GPU does not.
     monkeypatch.setattr(playing._Games, "leave_out_stopped", lambda games: True)
-    found = recorded.evaluate(num_games=20, split="evaluation")
+    metrics = recorded.evaluate(num_games=20, split="evaluation")
     num_matches = sum(map(len, recorded.config.measured_against().values()))
     assert on_tape() == num_matches
     monkeypatch.undo()
-    assert found == recorded.evaluate(num_games=20, split="evaluation")
+    assert metrics == recorded.evaluate(num_games=20, split="evaluation")
 
 
 def test_who_looks_for_anomalies_makes_every_launch(tiny_config, on_tape):
@@ -157,8 +157,8 @@ def test_graphs_of_a_gpu_are_the_steps_themselves(tiny_config, monkeypatch, case
         tiny_config({**changes, "device": "cuda", "seed": seed}, algorithm) for seed in (1, 2)
     ]
     recorded, plain = recorded_and_plain(configs, monkeypatch)
-    for one in (recorded, plain):
-        one.train(STEPS)
+    for twin in (recorded, plain):
+        twin.train(STEPS)
     for name, tensor in plain.state().items():
         # A recorded product may be computed by another routine, which rounds otherwise.
         torch.testing.assert_close(recorded.state()[name], tensor, rtol=1e-3, atol=1e-4, msg=name)

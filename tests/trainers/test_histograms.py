@@ -53,12 +53,12 @@ def test_histograms_are_those_of_games_played_one_by_one(num_members):
     host, agent = ScriptedPolicy("zeillinger"), ScriptedPolicy("choose_last")
     lengths, unfinished, subsets, axes = one_by_one(host, agent)
     assert unfinished > 0
-    for one in evaluate("host", host, scripted(["choose_last"]), num_members, HOW):
+    for evaluation in evaluate("host", host, scripted(["choose_last"]), num_members, HOW):
         expected = Games(lengths, unfinished, subsets)
-        assert one.games == {f"{mode}/host/choose_last": expected for mode in MODES}
-    for one in evaluate("agent", agent, scripted(["zeillinger"]), num_members, HOW):
+        assert evaluation.games == {f"{mode}/host/choose_last": expected for mode in MODES}
+    for evaluation in evaluate("agent", agent, scripted(["zeillinger"]), num_members, HOW):
         expected = Games(lengths, unfinished, axes)
-        assert one.games == {f"{mode}/agent/zeillinger": expected for mode in MODES}
+        assert evaluation.games == {f"{mode}/agent/zeillinger": expected for mode in MODES}
 
 
 def test_modes_are_counted_apart():
@@ -69,27 +69,27 @@ def test_modes_are_counted_apart():
         return torch.where(noise[..., 0] < exploration, random, 3)
 
     how = Measurement(GAME, 400, CAP, 0.5, "test", MODES, torch.device("cpu"))
-    (one,) = evaluate("host", lazy, scripted(["random", "choose_first"]), 1, how)
+    (evaluation,) = evaluate("host", lazy, scripted(["random", "choose_first"]), 1, how)
     for opponent in ("random", "choose_first"):
-        greedy = one.games[f"rho/host/{opponent}"].actions
+        greedy = evaluation.games[f"rho/host/{opponent}"].actions
         assert greedy[:3] == (0, 0, 0)
-        sampled = np.array(one.games[f"rho_sampled/host/{opponent}"].actions)
+        sampled = np.array(evaluation.games[f"rho_sampled/host/{opponent}"].actions)
         # Half of the moves are uniform on four subsets.
         shares = np.array([1, 1, 1, 5]) / 8
         assert np.abs(sampled - shares * sampled.sum()).max() < 4 * sampled.sum() ** 0.5
-    assert one.entropies["entropy/host"] == 0
+    assert evaluation.entropies["entropy/host"] == 0
     expected = scipy_entropy([1, 1, 1, 5])
-    assert one.entropies["entropy_sampled/host"] == pytest.approx(expected, abs=0.03)
+    assert evaluation.entropies["entropy_sampled/host"] == pytest.approx(expected, abs=0.03)
 
 
 def test_every_move_is_counted_once_and_every_game_too():
     how = Measurement(GAME, 300, 40, 0.0, "test", MODES[:1], torch.device("cpu"))
-    (one,) = evaluate("host", ScriptedPolicy("random"), scripted(["random"]), 1, how)
-    counted = one.games["rho/host/random"]
+    (evaluation,) = evaluate("host", ScriptedPolicy("random"), scripted(["random"]), 1, how)
+    counted = evaluation.games["rho/host/random"]
     moves = sum(n * count for n, count in enumerate(counted.lengths)) + 40 * counted.unfinished
     assert sum(counted.actions) == moves
     assert sum(counted.lengths) + counted.unfinished == 300
-    assert one.metrics["rho/host/random"].value == pytest.approx(300 / moves)
+    assert evaluation.metrics["rho/host/random"].value == pytest.approx(300 / moves)
 
 
 def entropy_of(counts):

@@ -97,7 +97,7 @@ def test_the_last_remembered_moves_lead_nowhere(saved, tiny_config):
     """The games that they belong to were left; all others are remembered as they were."""
     parent, path = saved()
     child = heir(tiny_config({**PARENT, "seed": 5}), path)
-    before, after = (one.host_replay_buffer.state()["last"][-1] for one in (parent, child))
+    before, after = (trainer.host_replay_buffer.state()["last"][-1] for trainer in (parent, child))
     added, num_places = int(parent.host_replay_buffer.added[0]), len(before)
     newest = {place % num_places for place in range(added - 8, added)}
     for place in range(num_places):
@@ -146,8 +146,8 @@ def test_snapshots_of_the_other_parents_role_are_as_old_as_they_were(saved, tiny
     other, second = saved(changes={**pool, "seed": 2}, steps=5)
     trainer = heir(tiny_config({**PARENT, **pool, "seed": 5}), path)
     inherit_role(trainer, second, "agent", 1)
-    found = trainer.roles.snapshots["agent"].staleness(trainer.step)[1]
-    assert found.tolist() == other.roles.snapshots["agent"].staleness(other.step)[0].tolist()
+    staleness = trainer.roles.snapshots["agent"].staleness(trainer.step)[1]
+    assert staleness.tolist() == other.roles.snapshots["agent"].staleness(other.step)[0].tolist()
 
 
 def test_another_shape_is_told_by_its_fields(saved, tiny_config):

@@ -58,8 +58,8 @@ def test_the_published_table(published_matches, index):
 
 def test_a_figure_is_reproduced_between_the_two_published_ones():
     pair = next(p for p in MATCHES if (p.host, p.agent) == ("random_pair", "choose_first"))
-    found = [n for n in range(400, 650) if pair.is_reproduced_by(n)]
-    assert (found[0], found[-1]) == (464, 579)  # 488 * 0.95 and 552 * 1.05
+    reproduced = [n for n in range(400, 650) if pair.is_reproduced_by(n)]
+    assert (reproduced[0], reproduced[-1]) == (464, 579)  # 488 * 0.95 and 552 * 1.05
 
 
 class Recording:

@@ -245,7 +245,7 @@ def worst_games(trainer) -> tuple[list[int], list[int]]:
             return 0
         action = int(trainer.host_net(rules.observe(points)[None, None]).argmax())
         nexts = {tuple(map(tuple, p.tolist())) for p, _ in replies(trainer, points, action)}
-        return 1 + max(longest(one, left - 1) for one in nexts)
+        return 1 + max(longest(following, left - 1) for following in nexts)
 
     solver, positions = Solver(3), sorted(starts(trainer))
     with torch.no_grad():

@@ -29,8 +29,8 @@ def drawn(keys: torch.Tensor, starts: torch.Tensor, weights: tuple[float, ...]) 
 
 def test_opponents_come_as_often_as_their_weights_say():
     starts = torch.arange(4000).expand(3, 50, -1).permute(2, 0, 1)
-    found = torch.stack([drawn(KEYS, start, (1.0, 2.0, 5.0)) for start in starts])
-    shares = torch.stack([(found == k).double().mean() for k in range(3)])
+    draws = torch.stack([drawn(KEYS, start, (1.0, 2.0, 5.0)) for start in starts])
+    shares = torch.stack([(draws == k).double().mean() for k in range(3)])
     # 600,000 draws: three standard errors of a share of .5 are .002.
     torch.testing.assert_close(
         shares, torch.tensor([0.125, 0.25, 0.625]).double(), atol=0.002, rtol=0
@@ -52,8 +52,8 @@ def test_a_draw_depends_on_member_lane_and_start_alone():
     # Neighbouring lanes, starts and members are drawn apart.
     zero = torch.zeros(3, 4000, dtype=torch.int64)
     first, second = drawn(KEYS, zero, weights), drawn(KEYS, zero + 1, weights)
-    for one, other in ((first[0], first[1]), (first, second), (first[:, 1:], first[:, :-1])):
-        assert (one == other).double().mean() == pytest.approx(1 / 3, abs=0.03)
+    for draw, other in ((first[0], first[1]), (first, second), (first[:, 1:], first[:, :-1])):
+        assert (draw == other).double().mean() == pytest.approx(1 / 3, abs=0.03)
 
 
 class Always:

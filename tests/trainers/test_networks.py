@@ -319,8 +319,8 @@ def test_a_members_gradient_is_its_own(encoder):
 @pytest.mark.parametrize("item", [5, "b", "l", "r4", "r5", "rl4", "rl5"])
 def test_every_layers_derivative_is_the_limit_of_its_differences(item, activation, training):
     """By weights and inputs, in float64."""
-    one = tower([item], encoder=FlattenEncoder("flatten", 1))
-    layout, (layer,) = weight_layout(Inputs(1, 4, 0), (one,)), one.layers
+    structure = tower([item], encoder=FlattenEncoder("flatten", 1))
+    layout, (layer,) = weight_layout(Inputs(1, 4, 0), (structure,)), structure.layers
     generator = torch.Generator().manual_seed(0)
     weights = first_weights(layout, stream([1, 2])).double()
     weights += 0.1 * torch.randn(weights.shape, generator=generator, dtype=torch.float64)
@@ -355,8 +355,8 @@ def test_dueling_outputs_are_a_value_plus_centred_advantages(net_arch):
         centred = advantages - advantages.mean(dim=1, keepdim=True)
         own = out[p].double()
         torch.testing.assert_close(own.mean(dim=1, keepdim=True), value, rtol=1e-4, atol=1e-5)
-        found = own - own.mean(dim=1, keepdim=True)
-        torch.testing.assert_close(found, centred, rtol=1e-4, atol=1e-5)
+        centred_advantages = own - own.mean(dim=1, keepdim=True)
+        torch.testing.assert_close(centred_advantages, centred, rtol=1e-4, atol=1e-5)
         (value + centred).square().mean().backward()
         expected = gradients_of(module)
         torch.testing.assert_close(gradients[p].double(), expected, rtol=1e-3, atol=1e-5)
@@ -465,8 +465,10 @@ def test_bf16_needs_no_loss_scaling(encoder):
 @pytest.mark.parametrize(
     "encoder",
     [
-        pytest.param(one, marks=pytest.mark.slow if name == "attention" else pytest.mark.exhaustive)
-        for name, one in ENCODERS.items()
+        pytest.param(
+            config, marks=pytest.mark.slow if name == "attention" else pytest.mark.exhaustive
+        )
+        for name, config in ENCODERS.items()
     ],
     ids=ENCODERS,
 )

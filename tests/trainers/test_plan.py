@@ -102,7 +102,9 @@ def test_layers_lie_one_behind_the_other():
     affines = layout.affines
     assert [affine.kind for affine in affines] == ["linear", "layer_norm", "batch_norm", "linear"]
     assert [affine.shape for affine in affines] == [(3, 5), (1, 5), (1, 5), (5, 2)]
-    places = [range(layout.size)[place] for one in affines for place in (one.weight, one.bias)]
+    places = [
+        range(layout.size)[place] for layer in affines for place in (layer.weight, layer.bias)
+    ]
     assert [place for part in places for place in part] == list(range(layout.size))
     assert layout.size == 3 * 5 + 5 + 4 * 5 + 5 * 2 + 2
     drawn = first_weights(layout, stream([3, 4]))

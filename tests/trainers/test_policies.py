@@ -161,11 +161,11 @@ def test_a_host_whose_values_went_wild_still_plays(values, weigh, rate):
 def test_a_diverged_member_leaves_the_others_alone():
     wild = FixedValues([[nan] * 4, HOST_VALUES.values[1].tolist()])
     for weigh in (uniform, softmax):
-        found, expected = (
+        chances, expected = (
             LearnedPolicy(values, weigh)(position(), None, noise(), torch.tensor(0.7))[1]
             for values in (wild, HOST_VALUES)
         )
-        assert torch.equal(found, expected)
+        assert torch.equal(chances, expected)
 
 
 def chi_square(chosen: Tensor, probabilities: list[float]) -> float:
@@ -246,9 +246,9 @@ def test_softmax_is_the_quotient_of_exponentials_over_legal_actions():
     legal = torch.rand(50, 4, generator=generator) < 0.5
     legal[:, 2] = True
     odds = values.double().exp() * legal
-    found = softmax(values, legal).double()
-    torch.testing.assert_close(found, odds / odds.sum(dim=1, keepdim=True), rtol=1e-5, atol=1e-7)
-    assert (found[~legal] == 0).all()
+    chances = softmax(values, legal).double()
+    torch.testing.assert_close(chances, odds / odds.sum(dim=1, keepdim=True), rtol=1e-5, atol=1e-7)
+    assert (chances[~legal] == 0).all()
 
 
 @given(

@@ -145,14 +145,14 @@ def test_an_updates_loss_and_gradient(trained, role, normalize, value_clip):
         loss, *others = slow_loss(trainer, learner, batch, member, bank)
         names = ("policy_loss", "value_loss", "policy_entropy", "kl", "clipped")
         for name, expected in zip(("loss", *names), (loss, *others), strict=True):
-            found = learner.statistics[name][member].item()
-            assert found == pytest.approx(
+            computed = learner.statistics[name][member].item()
+            assert computed == pytest.approx(
                 torch.as_tensor(expected).detach().item(), rel=1e-4, abs=1e-5
             ), name
         gradients = torch.autograd.grad(loss, leaves)
         mine = bank_of(learner, member, learner.gradients)
-        for (name, found), expected in zip(mine.items(), gradients, strict=True):
-            torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-5, msg=name)
+        for (name, computed), expected in zip(mine.items(), gradients, strict=True):
+            torch.testing.assert_close(computed, expected, rtol=1e-3, atol=1e-5, msg=name)
 
 
 @ROLES
@@ -229,8 +229,8 @@ def test_log_probabilities_are_those_of_the_policy_that_played(trained):
                 assert set(moves.legal[member, place].nonzero().flatten().tolist()) == legal
                 log_prob = log_probs_of(bank, x[place], moves.legal[member, place])
                 expected = log_prob[int(rollout.action[member, move, game])]
-                found = moves.log_prob[member, place].item()
-                assert found == pytest.approx(expected.item(), abs=1e-5)
+                recorded = moves.log_prob[member, place].item()
+                assert recorded == pytest.approx(expected.item(), abs=1e-5)
 
 
 def test_actions_are_drawn_by_the_policys_probabilities(tiny_config):
@@ -281,10 +281,10 @@ def test_a_last_minibatch_of_a_single_move_harms_nobody(trained):
 
 def test_normalized_advantages():
     advantage = torch.tensor([[1.0, 2.0, 6.0], [5.0, 5.0, 8.0]])
-    found = normalized(advantage)
+    scaled = normalized(advantage)
     spread = (14 / 3) ** 0.5
-    assert found[0].tolist() == pytest.approx([-2 / spread, -1 / spread, 3 / spread])
-    assert found[1].tolist() == pytest.approx([-(0.5**0.5), -(0.5**0.5), 2**0.5])
+    assert scaled[0].tolist() == pytest.approx([-2 / spread, -1 / spread, 3 / spread])
+    assert scaled[1].tolist() == pytest.approx([-(0.5**0.5), -(0.5**0.5), 2**0.5])
 
 
 @pytest.mark.parametrize("recompute", [True, False])
@@ -292,12 +292,12 @@ def test_later_epochs_take_their_advantages_from_newer_values(trained, recompute
     trainer = trained({"ppo.recompute_advantages": recompute, "ppo.train_epochs": 3})
     learner, seen, inner = trainer.host, [], trainer._advantages
 
-    def watched(one, rollout, features):
-        weights = one.net.weights.clone()
-        found = inner(one, rollout, features)
-        if one is learner:
-            seen.append((rollout, weights, found))
-        return found
+    def watched(caller, rollout, features):
+        weights = caller.net.weights.clone()
+        advantages = inner(caller, rollout, features)
+        if caller is learner:
+            seen.append((rollout, weights, advantages))
+        return advantages
 
     trainer._advantages = watched
     updates = watch(trainer)
@@ -332,7 +332,7 @@ def slow_advantages(trainer, learner, rollout, member, weights) -> list[float]:
         return tower(bank, 1, torch.tensor(features_of(points.tolist())).double()).item()
 
     num_moves, num_games = rollout.action.shape[1:]
-    found = {}
+    by_move = {}
     for game in range(num_games):
         after = 0.0
         for move in reversed(range(num_moves)):
@@ -341,8 +341,8 @@ def slow_advantages(trainer, learner, rollout, member, weights) -> list[float]:
             error = rollout.reward[at].item() - value(rollout.points[at])
             error += 0.0 if done else gamma * value(rollout.next_points[at])
             after = error if done or cut else error + carry * after
-            found[move, game] = after
-    return [found[move, game] for move in range(num_moves) for game in range(num_games)]
+            by_move[move, game] = after
+    return [by_move[move, game] for move in range(num_moves) for game in range(num_games)]
 
 
 # Stopping.
@@ -401,21 +401,21 @@ def test_illegal_actions_enter_nothing(trained):
         action=moves.action.clamp(max=1),
     )
     still = torch.zeros(2, dtype=torch.bool)
-    found = []
+    outcomes = []
     for shift in (0.0, 50.0, -50.0):
         last = learner.net.parts(learner.net.weights)["0.1.bias"]
         last[:, 0, 2] += shift
         update(trainer, learner, moves, still)
         last[:, 0, 2] -= shift
-        found.append((dict(learner.statistics), learner.gradients.clone()))
+        outcomes.append((dict(learner.statistics), learner.gradients.clone()))
         parts = learner.net.parts(learner.gradients)
         for name in ("0.1.weight", "0.1.bias"):
             assert (parts[name][:, :, 2] == 0).all()
             assert (parts[name][:, :, :2] != 0).any()
         assert (learner.statistics["policy_entropy"] <= math.log(2) + 1e-6).all()
-    for statistics, gradients in found[1:]:
-        assert torch.equal(gradients, found[0][1])
-        assert all(torch.equal(value, found[0][0][name]) for name, value in statistics.items())
+    for statistics, gradients in outcomes[1:]:
+        assert torch.equal(gradients, outcomes[0][1])
+        assert all(torch.equal(value, outcomes[0][0][name]) for name, value in statistics.items())
 
 
 # What an agent sees of the host's next choice.
@@ -455,7 +455,7 @@ def test_batch_norms_follow_each_step_once(trained):
     before = learner.net.statistics.clone()
     seen = watch(trainer)
     trainer.train(1)
-    batches = [batch.features for one, batch, _, _ in seen if one is learner][:3]
+    batches = [batch.features for owner, batch, _, _ in seen if owner is learner][:3]
     moves = torch.cat(batches, dim=1)[..., :9]
     mean, var = moves.mean(1), moves.var(1, correction=1)
     expected = before.lerp(torch.cat([mean, var] * 2, dim=1), 0.1)

@@ -77,7 +77,7 @@ def test_weights_correct_for_frequencies_more_and_more(step):
         beta = option.beta + (1 - option.beta) * min(step / option.beta_steps, 1)
         priority = [expected_priority(option, error) for error in ERRORS]
         raw = [(FILLED * priority[p] / sum(priority)) ** -beta for p in places[member].tolist()]
-        expected = [one / max(raw) for one in raw]
+        expected = [weight / max(raw) for weight in raw]
         assert weights[member].tolist() == pytest.approx(expected, rel=1e-4)
         assert weights[member].max() == 1
 
@@ -85,14 +85,14 @@ def test_weights_correct_for_frequencies_more_and_more(step):
 def test_a_new_transition_gets_the_highest_priority_so_far():
     priorities = filled()
     highest = [expected_priority(option, 4.0) for option in OPTIONS]
-    highest = [max(one, 1.0) for one in highest]  # that of a memory without an error
+    highest = [max(priority, 1.0) for priority in highest]  # that of a memory without an error
     priorities.update(torch.tensor([[6]] * 3), torch.zeros(3, 1))  # the largest is forgotten
     new, complete = torch.tensor([[10, 2]] * 3), torch.tensor([[9, 0]] * 3)
     priorities.add(new, complete, torch.tensor([True, True, False]))
-    for member, one in enumerate(highest):
+    for member, priority in enumerate(highest):
         # Not before its next move has been made; for the third member these are the first moves.
         assert priorities.priority[member, [10, 2]].tolist() == [0.0] * 2
-        expected = [one if member < 2 else 0.0] * 2
+        expected = [priority if member < 2 else 0.0] * 2
         assert priorities.priority[member, [9, 0]].tolist() == pytest.approx(expected)
 
 
@@ -137,7 +137,8 @@ def numbered(first: int, count: int) -> Transitions:
 def test_the_ring_overwrites_priorities_with_their_transitions():
     keys = torch.arange(NUM_MEMBERS)
     options = [
-        config.ReplayBufferConfig(buffer_size=6, save=True, prioritised=one) for one in OPTIONS
+        config.ReplayBufferConfig(buffer_size=6, save=True, prioritised=option)
+        for option in OPTIONS
     ]
     memory = ReplayBuffer(
         observation_size=6,

@@ -271,8 +271,8 @@ def test_places_name_where_the_first_move_lies():
     batch = sample(memory, 100, n_step=3)
     rings = memory.state()
     for member in range(NUM_MEMBERS):
-        found = rings["subset"][member][batch.places[member]]
-        assert torch.equal(found, batch.subset[member])
+        stored = rings["subset"][member][batch.places[member]]
+        assert torch.equal(stored, batch.subset[member])
 
 
 def test_each_position_is_stored_once():

@@ -85,10 +85,10 @@ def test_who_stands_still_is_saved(trainer_of, algorithm, tmp_path):
         fresh.load(path, member)
     copied = trainer.copy()
     still = trainer.agent_net.weights.clone()
-    for one in (trainer, fresh, copied):
-        one.train(2)
-        assert torch.equal(one.agent_net.weights, still)
-        assert torch.equal(one.host_net.weights, trainer.host_net.weights)
+    for learner in (trainer, fresh, copied):
+        learner.train(2)
+        assert torch.equal(learner.agent_net.weights, still)
+        assert torch.equal(learner.host_net.weights, trainer.host_net.weights)
 
 
 @ALGORITHMS

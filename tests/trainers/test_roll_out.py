@@ -119,18 +119,21 @@ def test_what_is_drawn_is_what_was_seen(tiny_config, changes, remembered):
 
 def check_drawn(moves, drawn) -> None:
     """Check that something that was seen is what was drawn."""
-    found = [
+    transitions = [
         move
         for move in moves
         if starts_with(move["observation"], drawn["observation"])
         and (move["subset"], move["action"]) == (drawn["subset"], drawn["action"])
         and move["reward"] == drawn["reward"]
     ]
-    assert found
+    assert transitions
     if drawn["discount"]:
-        assert any(starts_with(one["next_observation"], drawn["next_observation"]) for one in found)
+        assert any(
+            starts_with(transition["next_observation"], drawn["next_observation"])
+            for transition in transitions
+        )
     else:
-        assert all(one["done"] for one in found)
+        assert all(transition["done"] for transition in transitions)
 
 
 def starts_with(observation, beginning) -> bool:

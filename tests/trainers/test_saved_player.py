@@ -57,14 +57,14 @@ def trained(tiny_config):
 @pytest.fixture(scope="module")
 def saved(trained, tmp_path_factory):
     """Return a function algorithm -> trainer and the checkpoint of its member 1."""
-    found = {}
+    made = {}
 
     def make(algorithm):
-        if algorithm not in found:
+        if algorithm not in made:
             trainer = trained(algorithm)
             folder = tmp_path_factory.mktemp(algorithm)
-            found[algorithm] = trainer, trainer.save(folder, MEMBER)
-        return found[algorithm]
+            made[algorithm] = trainer, trainer.save(folder, MEMBER)
+        return made[algorithm]
 
     return make
 

@@ -281,11 +281,11 @@ def test_members_choose_independently():
     for step in range(1, 30):
         opponents.sync(at(net, step), steps(step, step))
         met.append(opponents.met.clone())
-    assert any(not torch.equal(one[0], one[1]) for one in met)
-    one = snapshots(pool(fixed(1), size=8, at_once=8))
+    assert any(not torch.equal(places[0], places[1]) for places in met)
+    changed = snapshots(pool(fixed(1), size=8, at_once=8))
     for step in range(1, 30):
-        one.sync(at(net, step), steps(step, 1))  # another member at other steps changes nothing
-        assert torch.equal(one.met[0], met[step - 1][0])
+        changed.sync(at(net, step), steps(step, 1))  # another member at other steps changes nothing
+        assert torch.equal(changed.met[0], met[step - 1][0])
 
 
 # Results.
@@ -326,9 +326,9 @@ def test_results_are_rho_of_the_games_against_each_snapshot():
     count(opponents, games(2, 0))
     count(opponents, games(1, 0))
     opponents.sync(at(net, 30), steps(30, 30))
-    found = results(opponents)
-    assert found[10] == pytest.approx(3 / 8)
-    assert found[20] == pytest.approx(0.5 / 8)
+    rates = results(opponents)
+    assert rates[10] == pytest.approx(3 / 8)
+    assert rates[20] == pytest.approx(0.5 / 8)
     set_met(opponents, 1, 2)
     count(opponents, games(1, 1))
     opponents.sync(at(net, 40), steps(40, 40))
@@ -449,12 +449,12 @@ def test_statistics_tell_the_staleness(trainer_of, algorithm):
     ages = []
     for _ in range(7):
         trainer.train(1)
-        found = trainer.statistics()
+        statistics = trainer.statistics()
         for role in ("host", "agent"):
             opponents = trainer.roles.snapshots[role]
             expected = trainer.step[:, None] - opponents.taken.gather(1, opponents.met)
-            assert torch.equal(found[f"{role}/staleness"], expected.float().mean(1))
-            assert torch.equal(found[f"{role}/staleness_max"], expected.amax(1).float())
+            assert torch.equal(statistics[f"{role}/staleness"], expected.float().mean(1))
+            assert torch.equal(statistics[f"{role}/staleness_max"], expected.amax(1).float())
             assert expected.max() <= POOL["max_staleness"]
             ages.append(expected.max())
     assert max(ages) > 2

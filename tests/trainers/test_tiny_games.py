@@ -206,7 +206,7 @@ def test_a_host_alone_ends_at_once_whatever_can_be_ended(tiny_config, algorithm)
         {a for a, s in enumerate(SUBSETS) if is_over(after(difference(start), s, s[0]))}
         for start in starts[0]
     ]
-    assert {len(one) for one in winning} >= {1, 2}
+    assert {len(moves) for moves in winning} >= {1, 2}
 
     def faults() -> int:
         nothing = torch.zeros(1, starts.shape[1], 2)
@@ -232,7 +232,7 @@ def test_an_agent_alone_survives_whatever_can_be_survived(tiny_config, algorithm
         for start in starts
         for s in SUBSETS
     ]
-    assert {len(one) for one in surviving} >= {0, 1, 2}
+    assert {len(axes) for axes in surviving} >= {0, 1, 2}
 
     def faults() -> int:
         nothing = torch.zeros(1, len(surviving), 2)

@@ -57,10 +57,10 @@ def test_random_starts_are_fixed_and_their_values_exact():
     depths = [solver.depth(start) for start in starts]
     assert [int(depth) for depth in EXACT_DEPTHS.split()] == depths
     mean = sum(depths) / 200
-    found = host_yardstick("zeillinger").random
-    assert found.exact == pytest.approx(mean)
-    assert found.regret == pytest.approx(found.player - mean)
-    assert (found.starts, found.unbounded) == (200, 0)
+    row = host_yardstick("zeillinger").random
+    assert row.exact == pytest.approx(mean)
+    assert row.regret == pytest.approx(row.player - mean)
+    assert (row.starts, row.unbounded) == (200, 0)
 
 
 class BestHost:
@@ -94,34 +94,36 @@ class BestHost:
 
 @pytest.mark.slow
 def test_perfect_play_has_no_regret():
-    found = measure("host", BestHost(), num_rows=5, reposition=True, device=CPU)
-    assert [row.player for row in found.ade] == [row.exact for row in found.ade]
-    assert found.random.regret == 0
-    assert found.random.player == found.random.exact
+    yardstick = measure("host", BestHost(), num_rows=5, reposition=True, device=CPU)
+    assert [row.player for row in yardstick.ade] == [row.exact for row in yardstick.ade]
+    assert yardstick.random.regret == 0
+    assert yardstick.random.player == yardstick.random.exact
 
 
 def test_what_never_ends_is_told_apart():
     """All coordinates: every answer ends A1 at once, but one goes on for ever from most."""
-    found = host_yardstick("all_coord", num_rows=5)
-    rows = {row.name: row.player for row in found.ade}
+    yardstick = host_yardstick("all_coord", num_rows=5)
+    rows = {row.name: row.player for row in yardstick.ade}
     assert (rows["A1"], rows["A2"]) == (1, math.inf)
-    assert found.random.unbounded > 0.9
+    assert yardstick.random.unbounded > 0.9
 
 
 @pytest.mark.parametrize("name", ["choose_first", "choose_last"])
 def test_an_agent_delays_no_longer_than_the_best_one(name):
-    found = agent_yardstick(ScriptedPolicy(name))
-    assert all(1 <= row.player <= row.exact for row in found.ade)
-    assert found.random.unbounded == 0
-    assert found.random.regret == pytest.approx(found.random.exact - found.random.player)
-    assert found.random.regret > 0
+    yardstick = agent_yardstick(ScriptedPolicy(name))
+    assert all(1 <= row.player <= row.exact for row in yardstick.ade)
+    assert yardstick.random.unbounded == 0
+    assert yardstick.random.regret == pytest.approx(
+        yardstick.random.exact - yardstick.random.player
+    )
+    assert yardstick.random.regret > 0
 
 
 def test_choose_first_is_beaten_at_once_on_the_singularities():
     """The whole set, axis 0: then (2,0,0) lies below all other points."""
-    found = agent_yardstick(ScriptedPolicy("choose_first"))
-    assert [row.player for row in found.ade] == [1] * len(ADE)
-    assert found.role == "agent"
+    yardstick = agent_yardstick(ScriptedPolicy("choose_first"))
+    assert [row.player for row in yardstick.ade] == [1] * len(ADE)
+    assert yardstick.role == "agent"
 
 
 def test_rows_and_repositioning_change_nothing_for_a_player_that_sees_no_difference():

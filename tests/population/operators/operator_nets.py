@@ -62,20 +62,20 @@ def network(*towers: Tower, seeds=(1, 2, 3), num_more: int = 0) -> Network:
 
 def every_network(**changes) -> dict[str, tuple[Tower, ...]]:
     """Return the towers of networks that have every encoder, layer, activation and output."""
-    found = {name: (tower(net_arch),) for name, net_arch in NET_ARCHES.items()}
+    nets = {name: (tower(net_arch),) for name, net_arch in NET_ARCHES.items()}
     for name, encoder in ENCODERS.items():
-        found[name] = (tower([5, "r5"], encoder=encoder),)
-    found["dueling"] = (tower([7, "r6"], dueling=True),)
-    found["tanh"] = (tower([7, "l", "r6"], activation="tanh"),)
-    found["actor-critic"] = (
+        nets[name] = (tower([5, "r5"], encoder=encoder),)
+    nets["dueling"] = (tower([7, "r6"], dueling=True),)
+    nets["tanh"] = (tower([7, "l", "r6"], activation="tanh"),)
+    nets["actor-critic"] = (
         tower([8, "l", "r6"], encoder=ENCODERS["attention"]),
         tower([5, "b"], encoder=ENCODERS["attention"], num_outputs=1),
     )
-    found["flat actor-critic"] = (
+    nets["flat actor-critic"] = (
         tower(["b", 8, "rl6"], activation="tanh"),
         tower([5, "b", 5], activation="tanh", num_outputs=1),
     )
-    return found
+    return nets
 
 
 every_structure = pytest.mark.parametrize(

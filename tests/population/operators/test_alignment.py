@@ -29,7 +29,7 @@ def random_orders(body: WeightLayout, seed: int) -> list[Tensor]:
     def order(width: int) -> Tensor:
         return torch.stack([torch.randperm(width, generator=generator) for _ in range(P)])
 
-    found = [
+    orders = [
         order(group.width) if group.is_hidden else torch.arange(group.width).expand(P, -1)
         for group in body.groups
     ]
@@ -38,8 +38,8 @@ def random_orders(body: WeightLayout, seed: int) -> list[Tensor]:
         of_heads = order(heads.count)
         for group in (heads.query_key, heads.value):
             inner = torch.stack([order(size) for _ in range(heads.count)], dim=1)
-            found[group] = (of_heads[:, :, None] * size + inner).flatten(1)
-    return found
+            orders[group] = (of_heads[:, :, None] * size + inner).flatten(1)
+    return orders
 
 
 def shuffled(net: Network, seed: int = 0) -> Network:
@@ -59,31 +59,33 @@ def test_order_of_hidden_units_does_not_matter(towers):
 def test_an_aligned_copy_is_the_original(towers):
     net = network(*towers)
     for seed in range(3):
-        found = aligned(shuffled(net, seed), net)
-        assert torch.equal(found.weights, net.weights)
-        assert torch.equal(found.statistics, net.statistics)
+        reordered = aligned(shuffled(net, seed), net)
+        assert torch.equal(reordered.weights, net.weights)
+        assert torch.equal(reordered.statistics, net.statistics)
 
 
 @every_structure
 def test_the_average_with_a_shuffled_copy_is_the_original(towers):
     net = network(*towers)
-    found = aligned_average(net, shuffled(net), share=HALF)
-    assert torch.equal(found.weights, net.weights)
-    assert torch.equal(found.statistics, net.statistics)
+    average = aligned_average(net, shuffled(net), share=HALF)
+    assert torch.equal(average.weights, net.weights)
+    assert torch.equal(average.statistics, net.statistics)
 
 
 @every_structure
 def test_alignment_changes_no_function_and_brings_weights_closer(towers):
     net, other = network(*towers, seeds=(4, 5, 6)), network(*towers)
-    found = aligned(net, other)
-    assert_same_function(net, found, observations())
-    before, after = (((one.weights - other.weights) ** 2).sum(dim=1) for one in (net, found))
+    reordered = aligned(net, other)
+    assert_same_function(net, reordered, observations())
+    before, after = (
+        ((version.weights - other.weights) ** 2).sum(dim=1) for version in (net, reordered)
+    )
     assert (after <= before * (1 + 1e-6)).all()
 
 
 def test_one_hidden_layer_is_matched_as_all_orders_tried():
     net, other = network(tower([5]), seeds=(4, 5, 6)), network(tower([5]))
-    found = aligned(net, other)
+    reordered = aligned(net, other)
     body = net.layout
     (hidden,) = (g for g, group in enumerate(body.groups) if group.is_hidden)
     best = torch.full((P,), torch.inf)
@@ -92,7 +94,7 @@ def test_one_hidden_layer_is_matched_as_all_orders_tried():
         units[hidden] = torch.tensor(order).expand(P, -1)
         tried = permuted(net, units)
         best = torch.minimum(best, ((tried.weights - other.weights) ** 2).sum(dim=1))
-    torch.testing.assert_close(((found.weights - other.weights) ** 2).sum(dim=1), best)
+    torch.testing.assert_close(((reordered.weights - other.weights) ** 2).sum(dim=1), best)
 
 
 def test_noise_does_not_hinder_recognition():
@@ -106,19 +108,19 @@ def test_members_are_aligned_each_for_itself():
     net, other = network(tower([7, 5]), seeds=(4, 5, 6)), network(tower([7, 5]))
     whole = aligned(net, other)
     for p in range(P):
-        one, its = net.like(1), other.like(1)
-        one.weights.copy_(net.weights[p : p + 1])
+        own, its = net.like(1), other.like(1)
+        own.weights.copy_(net.weights[p : p + 1])
         its.weights.copy_(other.weights[p : p + 1])
-        assert torch.equal(aligned(one, its).weights[0], whole.weights[p])
+        assert torch.equal(aligned(own, its).weights[0], whole.weights[p])
 
 
 def test_an_average_is_a_share_of_each():
     net, other = network(tower([7, "b"])), network(tower([7, "b"]), seeds=(4, 5, 6))
     share = torch.tensor([0.0, 0.25, 1.0])
-    found, like_net = aligned_average(net, other, share=share), aligned(other, net)
+    average, like_net = aligned_average(net, other, share=share), aligned(other, net)
     for own, first, second in (
-        (found.weights, net.weights, like_net.weights),
-        (found.statistics, net.statistics, like_net.statistics),
+        (average.weights, net.weights, like_net.weights),
+        (average.statistics, net.statistics, like_net.statistics),
     ):
         assert torch.equal(own[0], second[0])
         torch.testing.assert_close(own[1], 0.25 * first[1] + 0.75 * second[1])
@@ -131,12 +133,12 @@ def test_statistics_are_those_of_what_is_seen(towers):
     # Of many positions: running variances are those of a sample, a batch's own those of all.
     net, x = network(*towers), observations().repeat(1, 50, 1)
     before = net.statistics.clone()
-    found = with_statistics_of(net, x)
+    measured = with_statistics_of(net, x)
     assert torch.equal(net.statistics, before)
     for index in range(len(towers)):
         with torch.no_grad():
             expected = net(x, tower=index, training=True)
-            out = found(x, tower=index)
+            out = measured(x, tower=index)
         torch.testing.assert_close(out, expected, rtol=1e-2, atol=1e-2)
         net.statistics.copy_(before)
 

@@ -64,8 +64,8 @@ def test_layers_are_inherited_whole_with_norms_and_statistics(net_arch, encoder,
     for p in seeds:
         source = {name: is_first(name, child, first, p) for name in child.layers(p)}
         for gene in genes:
-            found = [source[name] for name in source if name.split(".")[0] in gene]
-            every = torch.cat([one.flatten() for one in found])
+            inherited = [source[name] for name in source if name.split(".")[0] in gene]
+            every = torch.cat([tensor.flatten() for tensor in inherited])
             assert every.all() or not every.any()
             taken.append(bool(every[0]))
     by_gene = torch.tensor(taken).view(len(seeds), len(genes)).float()
@@ -80,17 +80,17 @@ def test_units_are_inherited_with_norms_and_statistics():
     together = {"0": "a", "1": "a", "2": "b", "3": "b", "4": "a", "5": "a"}
     together |= {"6": "c", "7": "c", "8": "d", "9": "d", "10": "d", "11": "d", "12": "e"}
     for p in range(P):
-        found = {}
+        inherited = {}
         for name in child.layers(p):
             source = is_first(name, child, first, p)
             if source.ndim == 2:
                 assert (source == source[:, :1]).all()  # all inputs of a unit
                 source = source[:, 0]
-            found.setdefault(together[name.split(".")[0]], []).append(source)
-        for sources in found.values():
+            inherited.setdefault(together[name.split(".")[0]], []).append(source)
+        for sources in inherited.values():
             assert all(torch.equal(source, sources[0]) for source in sources)
-        assert len([*groupby(found["a"][0].tolist())]) > 5
-        assert not torch.equal(found["a"][0], found["b"][0])
+        assert len([*groupby(inherited["a"][0].tolist())]) > 5
+        assert not torch.equal(inherited["a"][0], inherited["b"][0])
 
 
 @both

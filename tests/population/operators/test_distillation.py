@@ -95,42 +95,44 @@ def expected_lesson(first: Network, second: Network, seen: MetPositions) -> Less
 @pytest.mark.parametrize("first", [Q_LEARNER, ACTOR_CRITIC], ids=["q", "actor-critic"])
 @pytest.mark.parametrize("second", [OTHER_ENCODER, ACTOR_CRITIC], ids=["q", "actor-critic"])
 def test_the_lesson_is_that_of_the_parent_who_values_higher(first, second):
-    one, other, seen = sharp(*first), sharp(*second, seed=4), positions()
-    found, expected = lesson_of(one, other, seen, OPTIONS), expected_lesson(one, other, seen)
-    torch.testing.assert_close(found.policy, expected.policy)
-    torch.testing.assert_close(found.value, expected.value)
+    parent, other, seen = sharp(*first), sharp(*second, seed=4), positions()
+    lesson, expected = lesson_of(parent, other, seen, OPTIONS), expected_lesson(parent, other, seen)
+    torch.testing.assert_close(lesson.policy, expected.policy)
+    torch.testing.assert_close(lesson.value, expected.value)
 
 
 @pytest.mark.parametrize("first", [Q_LEARNER, ACTOR_CRITIC], ids=["q", "actor-critic"])
 @pytest.mark.parametrize("second", [OTHER_ENCODER, ACTOR_CRITIC], ids=["q", "actor-critic"])
 def test_the_mean_of_both_is_the_geometric_mean_of_their_policies(first, second):
-    one, other, seen = sharp(*first), sharp(*second, seed=4), positions()
-    found = lesson_of(one, other, seen, replace(OPTIONS, compare="mean"))
-    (policy, value), (others, others_value) = (policy_and_value(net, seen) for net in (one, other))
+    parent, other, seen = sharp(*first), sharp(*second, seed=4), positions()
+    lesson = lesson_of(parent, other, seen, replace(OPTIONS, compare="mean"))
+    (policy, value), (others, others_value) = (
+        policy_and_value(net, seen) for net in (parent, other)
+    )
     geometric = (policy * others).sqrt()
-    torch.testing.assert_close(found.policy, geometric / geometric.sum(dim=2, keepdim=True))
+    torch.testing.assert_close(lesson.policy, geometric / geometric.sum(dim=2, keepdim=True))
     if (len(first), len(second)) != (1, 1):
-        torch.testing.assert_close(found.value, (value + others_value) / 2)
+        torch.testing.assert_close(lesson.value, (value + others_value) / 2)
 
 
 def test_two_q_networks_together_play_by_the_mean_of_their_values():
-    one, other, seen = sharp(*Q_LEARNER), sharp(*OTHER_ENCODER, seed=4), positions()
-    found = lesson_of(one, other, seen, replace(OPTIONS, compare="mean"))
+    parent, other, seen = sharp(*Q_LEARNER), sharp(*OTHER_ENCODER, seed=4), positions()
+    lesson = lesson_of(parent, other, seen, replace(OPTIONS, compare="mean"))
     with torch.no_grad():
-        mean = (one(seen.features) + other(seen.features)) / 2
+        mean = (parent(seen.features) + other(seen.features)) / 2
     mean = mean.masked_fill(~seen.legal, -torch.inf)
-    torch.testing.assert_close(found.policy, torch.softmax(mean / OPTIONS.temperature, dim=2))
-    torch.testing.assert_close(found.value, mean.max(dim=2).values)
+    torch.testing.assert_close(lesson.policy, torch.softmax(mean / OPTIONS.temperature, dim=2))
+    torch.testing.assert_close(lesson.value, mean.max(dim=2).values)
 
 
 def test_standardised_values_know_no_unit():
-    one, other, seen = sharp(*ACTOR_CRITIC), sharp(*ACTOR_CRITIC, seed=4), positions()
+    parent, other, seen = sharp(*ACTOR_CRITIC), sharp(*ACTOR_CRITIC, seed=4), positions()
     options = replace(OPTIONS, compare="standardised")
-    before = lesson_of(one, other, seen, options).policy
+    before = lesson_of(parent, other, seen, options).policy
     last = anatomy_of_value_tower(other)
     other.weights[:, last] *= 10.0
-    torch.testing.assert_close(lesson_of(one, other, seen, options).policy, before)
-    raw = [lesson_of(one, other, seen, OPTIONS).policy]
+    torch.testing.assert_close(lesson_of(parent, other, seen, options).policy, before)
+    raw = [lesson_of(parent, other, seen, OPTIONS).policy]
     assert not torch.allclose(raw[0], before)
 
 
@@ -144,14 +146,14 @@ def test_the_loss_is_that_of_torch(towers):
     student, seen = network(*towers), positions()
     lesson = expected_lesson(sharp(*Q_LEARNER), sharp(*ACTOR_CRITIC, seed=4), seen)
     with torch.no_grad():
-        found = imitation_loss(clone(student), seen, lesson, OPTIONS)
+        losses = imitation_loss(clone(student), seen, lesson, OPTIONS)
         play = play_of(student, seen, OPTIONS, training=True)
     for p in range(P):
         policy, value = lesson.policy[p], lesson.value[p]
         entropy = -torch.special.xlogy(policy, policy).sum(dim=1).mean()
         divergence = kl_div(play.log_policy[p], policy, reduction="batchmean")
         expected = divergence + entropy + mse_loss(play.value[p], value)
-        torch.testing.assert_close(found[p], expected)
+        torch.testing.assert_close(losses[p], expected)
 
 
 @pytest.mark.parametrize(
@@ -167,15 +169,19 @@ def test_the_loss_is_that_of_torch(towers):
     ids=["q", "q of two shapes", "actor-critic", "to actor-critic", "to q", "to dueling"],
 )
 def test_children_play_as_the_better_parent_and_parents_stay(first, second, child):
-    one, other, start = sharp(*first), sharp(*second, seed=4), network(*child, seeds=(11, 12, 13))
-    before = [tensor.clone() for net in (one, other, start) for tensor in net.state().values()]
-    found = distil(one, other, start)
-    after = [tensor for net in (one, other, start) for tensor in net.state().values()]
+    parent, other, start = (
+        sharp(*first),
+        sharp(*second, seed=4),
+        network(*child, seeds=(11, 12, 13)),
+    )
+    before = [tensor.clone() for net in (parent, other, start) for tensor in net.state().values()]
+    children = distil(parent, other, start)
+    after = [tensor for net in (parent, other, start) for tensor in net.state().values()]
     assert all(torch.equal(*pair) for pair in zip(before, after, strict=True))
     seen = positions(0) + positions(1)
-    lesson = expected_lesson(one, other, seen)
-    assert found.structure == start.structure
-    far, near = (distance(net, seen, lesson) for net in (start, found))
+    lesson = expected_lesson(parent, other, seen)
+    assert children.structure == start.structure
+    far, near = (distance(net, seen, lesson) for net in (start, children))
     assert (near < 0.35 * far).all()
 
 
@@ -187,29 +193,29 @@ def distance(net: Network, seen: MetPositions, lesson: Lesson) -> Tensor:
 
 def test_a_child_that_plays_as_taught_stays():
     net = sharp(*ACTOR_CRITIC)
-    found = distil(net, net, net, num_steps=5)
+    children = distil(net, net, net, num_steps=5)
     # Adam makes whole steps of gradients that are nothing but rounding.
-    assert (found.weights - net.weights).abs().max() <= 5 * OPTIONS.lr
+    assert (children.weights - net.weights).abs().max() <= 5 * OPTIONS.lr
     seen = positions(0) + positions(1)
     lesson = expected_lesson(net, net, seen)
-    assert (distance(found, seen, lesson) < 0.1).all()
+    assert (distance(children, seen, lesson) < 0.1).all()
 
 
 def test_batch_norms_end_with_statistics_of_all_positions():
-    one, other = sharp(*Q_LEARNER), sharp(*Q_LEARNER, seed=4)
-    found = distil(one, other, network(tower(["b", 8])), num_steps=3)
-    mean, _ = found.statistics.chunk(2, dim=1)
+    parent, other = sharp(*Q_LEARNER), sharp(*Q_LEARNER, seed=4)
+    child = distil(parent, other, network(tower(["b", 8])), num_steps=3)
+    mean, _ = child.statistics.chunk(2, dim=1)
     seen = (positions(0) + positions(1)).features[:, :, : mean.shape[1]]
     torch.testing.assert_close(mean, seen.mean(dim=1))
 
 
 def test_a_child_depends_on_its_own_seed_and_parents_alone():
-    one, other = sharp(*Q_LEARNER), sharp(*ACTOR_CRITIC, seed=4)
+    parent, other = sharp(*Q_LEARNER), sharp(*ACTOR_CRITIC, seed=4)
     whole, again = (
         distilled(
-            one,
+            parent,
             other,
-            one,
+            parent,
             seen_by_first=positions(0),
             seen_by_second=positions(1),
             options=replace(OPTIONS, num_steps=5),

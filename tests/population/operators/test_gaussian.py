@@ -56,8 +56,8 @@ def test_a_child_depends_on_its_own_seed_and_parent_alone():
     whole = mutated(net)
     alone = net.like(1)
     alone.weights.copy_(net.weights[2:])
-    found = gaussian_mutation(alone, strength=STRENGTH[2:], stream=stream(9))
-    assert torch.equal(found.weights[0], whole.weights[2])
+    child = gaussian_mutation(alone, strength=STRENGTH[2:], stream=stream(9))
+    assert torch.equal(child.weights[0], whole.weights[2])
     assert torch.equal(mutated(net).weights, whole.weights)
 
 

@@ -69,7 +69,7 @@ def test_one_tower_of_two_grows():
     value = tower([5, "b"], num_outputs=1)
     net = network(tower([8, "l"]), value)
     child = grown(net, tower([16, "r16", "l"]), value, noise=0.5)
-    own, its = (outputs(one, observations()) for one in (net, child))
+    own, its = (outputs(player, observations()) for player in (net, child))
     assert torch.equal(own[1], its[1])
     assert not torch.allclose(own[0], its[0], atol=1e-3)
     assert_same_function(net, grown(net, tower([16, "r16", "l"]), value), observations())
@@ -78,10 +78,10 @@ def test_one_tower_of_two_grows():
 def test_noise_tells_copies_apart_and_costs_little():
     net, new = network(tower([7])), tower([14])
     still, noisy = (grown(net, new, noise=noise) for noise in (0.0, 1e-3))
-    units = [one.parts(one.weights)["0.weight"] for one in (still, noisy)]
+    units = [player.parts(player.weights)["0.weight"] for player in (still, noisy)]
     assert torch.equal(units[0][:, :, :7], units[0][:, :, 7:])
     assert not (units[1][:, :, :7] == units[1][:, :, 7:]).any()
-    own, its = (outputs(one, observations())[0] for one in (net, noisy))
+    own, its = (outputs(player, observations())[0] for player in (net, noisy))
     assert not torch.equal(own, its)
     torch.testing.assert_close(own, its, rtol=1e-2, atol=1e-2)
 
@@ -91,9 +91,9 @@ def test_a_member_grows_as_it_would_alone():
     child = grown(network(tower([7])), new, noise=0.1)
     for member in range(P):
         whole = network(tower([7]))
-        one = whole.like(1)
-        one.weights.copy_(whole.weights[member : member + 1])
-        alone = grow(one, network(new, seeds=(8,)), noise=0.1, stream=stream(7 + member))
+        single = whole.like(1)
+        single.weights.copy_(whole.weights[member : member + 1])
+        alone = grow(single, network(new, seeds=(8,)), noise=0.1, stream=stream(7 + member))
         torch.testing.assert_close(alone.weights[0], child.weights[member])
 
 
@@ -135,16 +135,16 @@ def random_arch(draw, most):
 
 def enlarged(draw, net_arch):
     """Return a net_arch that may well be reached: with wider layers, and more of them."""
-    found = []
+    larger_arch = []
     for item in net_arch:
         text, factor = str(item), draw.choice((1, 1, 2))
         head = text.rstrip("0123456789")
         width = text.removeprefix(head)
         larger = f"{head}{int(width) * factor}" if width else head
-        found.append(larger if head else int(larger))
+        larger_arch.append(larger if head else int(larger))
         if width and draw.random() < 0.5:
-            found.append(draw.choice((int(width) * factor, f"r{int(width) * factor}")))
-    return found
+            larger_arch.append(draw.choice((int(width) * factor, f"r{int(width) * factor}")))
+    return larger_arch
 
 
 def can_be_reached(old, new):
@@ -156,18 +156,18 @@ def can_be_reached(old, new):
     )
 
 
-def standing_on(one, place):
+def standing_on(plan, place):
     """Return the width of what comes in, and whether an activation does; by the encoder first."""
     if place == 0:
-        encoder, widths = one.encoder, getattr(one.encoder, "widths", ())
+        encoder, widths = plan.encoder, getattr(plan.encoder, "widths", ())
         flat = encoder.name == "flatten" and 3 * encoder.num_points
         return flat or getattr(encoder, "width", None) or (*(3,), *widths)[-1], bool(widths)
-    layer = one.layers[place - 1]
-    return width_of(one, place - 1), isinstance(layer, Linear | Residual)
+    layer = plan.layers[place - 1]
+    return width_of(plan, place - 1), isinstance(layer, Linear | Residual)
 
 
-def width_of(one, place):
-    return getattr(one.layers[place], "width", None) or standing_on(one, place)[0]
+def width_of(plan, place):
+    return getattr(plan.layers[place], "width", None) or standing_on(plan, place)[0]
 
 
 def can_widen(old, k, new, place):
@@ -190,8 +190,8 @@ def can_begin(new, place):
     return is_open and is_activated and new.activation == "relu"
 
 
-def items(one):
-    return network(one, seeds=(1,)).layout.towers[0]
+def items(plan):
+    return network(plan, seeds=(1,)).layout.towers[0]
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -206,13 +206,13 @@ def test_what_is_planned_is_what_operators_can_do(seed):
         }
         arch = random_arch(draw, 3)
         other = enlarged(draw, arch) if draw.random() < 0.7 else random_arch(draw, 5)
-        old, new = (tower(one, **stands_on) for one in (arch, other))
-        found = widened(items(old), items(new), old.activation)
-        assert (found is not None) == can_be_reached(old, new), (arch, other, stands_on)
-        if found is not None:
-            assert len(found) == len(items(old))
+        old, new = (tower(net_arch, **stands_on) for net_arch in (arch, other))
+        changes = widened(items(old), items(new), old.activation)
+        assert (changes is not None) == can_be_reached(old, new), (arch, other, stands_on)
+        if changes is not None:
+            assert len(changes) == len(items(old))
             assert_same_function(network(old), grown(network(old), new), observations())
-        verdicts.append(found is not None)
+        verdicts.append(changes is not None)
     assert 10 < sum(verdicts) < 55
 
 

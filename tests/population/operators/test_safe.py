@@ -40,9 +40,9 @@ def relative_change(legal: Tensor) -> Measure:
 
 
 def legal(num_outputs: int = 4) -> Tensor:
-    found = torch.rand(P, 24, num_outputs, generator=torch.Generator().manual_seed(0)) < 0.7
-    found[..., 0] = True
-    return found
+    mask = torch.rand(P, 24, num_outputs, generator=torch.Generator().manual_seed(0)) < 0.7
+    mask[..., 0] = True
+    return mask
 
 
 def mutated(net: Network, measure=None, **changes) -> Network:
@@ -67,9 +67,11 @@ def jacobian(net: Network, member: int, x: Tensor) -> Tensor:
     def function(state):
         return torch.func.functional_call(module, state, (x[:, :9].double(),))
 
-    found = torch.func.jacrev(function)(state)
+    jacobians = torch.func.jacrev(function)(state)
     parts = [
-        (found[name].transpose(2, 3) if found[name].ndim == 4 else found[name]).flatten(2)
+        (jacobians[name].transpose(2, 3) if jacobians[name].ndim == 4 else jacobians[name]).flatten(
+            2
+        )
         for layer in "023"
         for name in (f"{layer}.weight", f"{layer}.bias")
     ]
@@ -78,11 +80,11 @@ def jacobian(net: Network, member: int, x: Tensor) -> Tensor:
 
 def test_sensitivities_are_those_of_torchs_jacobian():
     net, x = network(tower([7, "l"])), observations()
-    found = sensitivity(net, x, tower=0, stream=stream(7, 8, 9))
+    sensitivities = sensitivity(net, x, tower=0, stream=stream(7, 8, 9))
     for p in range(P):
         by_output = jacobian(net, p, x[p]).mean(dim=0)
         expected = by_output.square().sum(dim=0).sqrt()
-        torch.testing.assert_close(found[p].double(), expected, rtol=1e-3, atol=1e-6)
+        torch.testing.assert_close(sensitivities[p].double(), expected, rtol=1e-3, atol=1e-6)
 
 
 def test_few_passes_estimate_the_sum_over_many_outputs(monkeypatch):
@@ -104,12 +106,12 @@ def test_the_policy_moves_as_far_as_it_may(towers):
     child = mutated(net)
     assert all(torch.equal(tensor, before[name]) for name, tensor in net.state().items())
     assert torch.equal(child.statistics, net.statistics)
-    old, new = (outputs(one, x)[0].masked_fill(~legal(), -torch.inf) for one in (net, child))
+    old, new = (outputs(player, x)[0].masked_fill(~legal(), -torch.inf) for player in (net, child))
     change = 0.5 * (new.softmax(dim=2) - old.softmax(dim=2)).abs().sum(dim=2).mean(dim=1)
     assert (change <= BOUND * (1 + 1e-5)).all()
     moved, size = (
-        one[:, net.layout.columns(0)].square().mean(dim=1).sqrt()
-        for one in (child.weights - net.weights, net.weights)
+        tensor[:, net.layout.columns(0)].square().mean(dim=1).sqrt()
+        for tensor in (child.weights - net.weights, net.weights)
     )
     assert ((change > 0.97 * BOUND) | (moved > 0.99 * size)).all()
 
@@ -132,7 +134,8 @@ def test_greedy_players_keep_to_their_share_of_moves():
     bound = torch.tensor([0.05, 0.1, 0.2])
     child = mutated(net, greedy_change(legal()), bound=bound)
     best = [
-        outputs(one, x)[0].masked_fill(~legal(), -torch.inf).argmax(dim=2) for one in (net, child)
+        outputs(player, x)[0].masked_fill(~legal(), -torch.inf).argmax(dim=2)
+        for player in (net, child)
     ]
     change = (best[0] != best[1]).float().mean(dim=1)
     assert (change <= bound).all()
@@ -169,7 +172,7 @@ def test_no_room_means_no_change_and_a_diverged_parent_stays():
 def test_noise_never_exceeds_the_weights():
     net = network(tower([7]))
     change = mutated(net, bound=torch.ones(P)).weights - net.weights
-    size, moved = (one.square().mean(dim=1).sqrt() for one in (net.weights, change))
+    size, moved = (tensor.square().mean(dim=1).sqrt() for tensor in (net.weights, change))
     torch.testing.assert_close(moved, size, rtol=1e-3, atol=0)
 
 
