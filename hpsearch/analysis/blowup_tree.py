@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 
 
 State = Literal["played", "over", "capped", "repeated", "cut"]
-"""played on, over, beyond the bound of the rules, a position that was met on the way to it and so
-repeats without end, or not looked at any further"""
+"""played on, over, beyond the bound of the rules, a position that occurs above it on its branch,
+after which the game never ends, or not looked at any further"""
 
 MARKS = {
     "over": "over",
     "capped": "beyond 2^30",
-    "repeated": "as above: no end",
+    "repeated": "repeats",
     "cut": "... cut here",
 }
 
@@ -239,7 +239,7 @@ MAX_LINES: Final = 4  # lines of points that a node shows
 FILLS: Final = {
     "played": "#f4f1e8",
     "capped": "#e4a39a",
-    "repeated": "#e4a39a",
+    "repeated": "#c9b8e0",
     "cut": "#f0d28a",
 }
 OVER: Final = "#4c8c5a"

@@ -19,7 +19,7 @@ def find_study(
     With ``trials`` in place of the file's total, it is as its file is now, however it is named.
 
     Raises:
-        UsageError: if more trials than ``trials`` have begun.
+        UsageError: if more trials than ``trials`` have begun, unless that is the file's own number.
     """
     path = Path(name_or_file)
     check_places(path, runs)
@@ -38,12 +38,12 @@ def find_study(
 
 
 def _check_total(study: Study, view: StudyView) -> None:
-    """Refuse a total below what a study has begun, unless it is the file's own number."""
+    """Refuse a total below what has begun, but the file's own, which withdraws an earlier one."""
     trials, begun = study.spec.budget.trials, view.state.num_asked
     if trials < begun and trials != study.trials_in_file:
         raise UsageError(
-            f"{view.study.spec.name} has begun {begun} trials, which stay, so --trials {trials} is "
-            f"no total of them; give {begun} or more"
+            f"{view.study.spec.name} has begun {begun} trials, so a total of {trials} is too low; "
+            f"give --trials {begun} or more"
         )
 
 

@@ -84,7 +84,7 @@ def report(
         plan = ExaminationPlan(games, match_moves=MATCH_MOVES, response_steps=response_steps)
         return measured(view, trial, plan, say)
 
-    material = gather(view, time.time(), elsewhere, measure, beside, standing_verdict)
+    material = gather(view, time.time(), elsewhere, measure, beside, certify=standing_verdict)
     say("drawing the page")
     files.write_text(path, page_text(material, program))
     print(path)

@@ -23,7 +23,7 @@ from hpsearch.errors import DiskError, StorageUnavailableError, UsageError
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication
 
-    from hpsearch.dashboard.app import Judged, OfferedFiles
+    from hpsearch.dashboard.app import OfferedFiles, StudyConclusions
     from hpsearch.dashboard.server import Server
     from hpsearch.dashboard.storage import ReadOnlyStorage, TrialSource
     from hpsearch.study.view import Followed
@@ -72,7 +72,7 @@ def _serve_dashboard(
 ) -> None:
     from optuna_dashboard import wsgi
 
-    from hpsearch.dashboard.app import Judged, OfferedFiles, ReadOnly, ResponseCache
+    from hpsearch.dashboard.app import OfferedFiles, ReadOnly, ResponseCache, StudyConclusions
     from hpsearch.dashboard.storage import ReadOnlyStorage
 
     storage = ReadOnlyStorage(source.head, source.write_note if writes else None)
@@ -83,9 +83,9 @@ def _serve_dashboard(
         storage.keep(source.system_attrs())
 
     refresh()
-    judged = Judged(wsgi(storage, artifact_store=files))
-    _add(source, storage, files, judged)
-    cache = ResponseCache(judged, lambda: storage.changed_at)
+    conclusions = StudyConclusions(wsgi(storage, artifact_store=files))
+    _add(source, storage, files, conclusions)
+    cache = ResponseCache(conclusions, lambda: storage.changed_at)
     what = (
         f"the dashboard of {source.head.name}, {'notes can be written' if writes else 'read-only'}"
     )
@@ -99,7 +99,7 @@ def _serve_dashboard(
             if stop.is_set or not _was_possible(refresh):
                 continue
             if source.view.state.last_event != event and time.monotonic() - drawn > FIGURE_SECONDS:
-                _add(source, storage, files, judged)
+                _add(source, storage, files, conclusions)
                 drawn, event = time.monotonic(), source.view.state.last_event
 
 
@@ -116,7 +116,10 @@ def _was_possible(refresh: Callable[[], None]) -> bool:
 
 
 def _add(
-    source: "TrialSource", storage: "ReadOnlyStorage", files: "OfferedFiles", judged: "Judged"
+    source: "TrialSource",
+    storage: "ReadOnlyStorage",
+    files: "OfferedFiles",
+    conclusions: "StudyConclusions",
 ) -> None:
     """Show our figures and files beside what Optuna knows."""
     from hpsearch.analysis.importances import known_importances
@@ -145,8 +148,8 @@ def _add(
     }
     numbers = {name: str(number) for name, number in view.state.counts().items()}
     figures = figure_attrs(view, known_until(view), importances)
-    judged.verdict = " ".join(texts[name] for name in ("verdict", "champion") if name in texts)
-    judged.importances = drawn_importances(view, importances)
+    conclusions.verdict = " ".join(texts[name] for name in ("verdict", "champion") if name in texts)
+    conclusions.importances = drawn_importances(view, importances)
     storage.remark("\n\n".join(texts.values()))
     storage.add(
         system_attrs=figures | files.offer(study_files(view)),

@@ -147,13 +147,13 @@ class ResponseCache:
 def _packed(
     inner: "WSGIApplication", environ: "WSGIEnvironment"
 ) -> tuple[str, list[tuple[str, str]], bytes]:
-    status, headers, body = _whole(inner, environ)
+    status, headers, body = _collected(inner, environ)
     packed = gzip.compress(body, compresslevel=PACKING)
     length = ("Content-Length", str(len(packed)))
     return status, [*headers, ("Content-Encoding", "gzip"), length], packed
 
 
-def _whole(
+def _collected(
     inner: "WSGIApplication", environ: "WSGIEnvironment"
 ) -> tuple[str, list[tuple[str, str]], bytes]:
     """Return an answer's status, its headers without the length, and its body."""
@@ -171,6 +171,7 @@ def _whole(
 
 
 PAGE: Final = re.compile(r"/dashboard(/.*)?")
+KEPT_BY_BROWSERS: Final = ("etag", "last-modified", "cache-control")
 IMPORTANCES: Final = re.compile(r"/api/studies/\d+/param_importances/?")
 BANNER: Final = (
     '<p style="position:relative;z-index:1;margin:64px 0 -64px;padding:10px 16px 10px 84px;'
@@ -179,8 +180,11 @@ BANNER: Final = (
 """between the dashboard's bar, 64 pixels that cover the top, and its menu, which covers the left"""
 
 
-class Judged:
-    """A WSGI application that adds to Optuna's dashboard what we conclude about the study."""
+class StudyConclusions:
+    """A WSGI application that adds to Optuna's dashboard what we conclude about the study.
+
+    An open page shows a new verdict when it is loaded again.
+    """
 
     def __init__(self, inner: "WSGIApplication") -> None:
         self._inner = inner
@@ -198,13 +202,16 @@ class Judged:
         if IMPORTANCES.fullmatch(path):
             body = json.dumps({"param_importances": self.importances}).encode()
             return _answer_with(start_response, OK, [("Content-Type", "application/json")], body)
-        if PAGE.fullmatch(path) and self.verdict:
-            # A browser that has the page would be told that nothing has changed.
+        if PAGE.fullmatch(path):
+            # A browser must not go on with a page that it has, as the verdict changes.
             fresh = {key: environ[key] for key in environ if not key.startswith("HTTP_IF_")}
-            status, headers, body = _whole(self._inner, fresh)
-            banner = BANNER.format(html.escape(self.verdict)).encode()
-            body = body.replace(b"<body>", b"<body>" + banner, 1)
-            return _answer_with(start_response, status, headers, body)
+            status, headers, body = _collected(self._inner, fresh)
+            headers = [header for header in headers if header[0].lower() not in KEPT_BY_BROWSERS]
+            if self.verdict:
+                banner = BANNER.format(html.escape(self.verdict)).encode()
+                body = body.replace(b"<body>", b"<body>" + banner, 1)
+            uncached = [*headers, ("Cache-Control", "no-store")]
+            return _answer_with(start_response, status, uncached, body)
         return self._inner(environ, start_response)
 
 

@@ -100,9 +100,9 @@ class StudyState:
         return self.num_told[FAIL] - self.num_excused
 
     def told(self, how: str) -> list[Trial]:
-        """Return the trials of which that was told, by number, which no snapshot keeps to."""
-        told = (trial for trial in self.trials.values() if trial.told == how)
-        return sorted(told, key=lambda trial: trial.number)
+        """Return the trials that ended so, by number; a snapshot may hold them in another order."""
+        ended = (trial for trial in self.trials.values() if trial.told == how)
+        return sorted(ended, key=lambda trial: trial.number)
 
     def live_attempts(self) -> Iterator[tuple[Trial, Job]]:
         """Yield the trials that have a running attempt, each with its job."""

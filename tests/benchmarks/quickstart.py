@@ -52,15 +52,7 @@ def measured(folder: Path) -> dict[str, object]:
     evaluate = [*hpsearch, "evaluate", str(study / "trials" / str(best)), "--json"]
     evaluate += ["--match-steps", "0", "--games", "2000"]
     for steps in RESPONSES:
-        command = [
-            *evaluate,
-            "--match-steps",
-            "0",
-            "--games",
-            "2000",
-            "--best-response",
-            f"{steps}",
-        ]
+        command = [*evaluate, "--best-response", str(steps)]
         host = json.loads(run_command(command, folder))["roles"]["host"]
         row[f"exploitability_{steps}"] = f"{host['exploitability']['value']:.4f}"
     return row

@@ -18,9 +18,9 @@ from hpsearch.dashboard.app import (
     MAX_REMEMBERED,
     MEMORY_SECONDS,
     SHARE,
-    Judged,
     ReadOnly,
     ResponseCache,
+    StudyConclusions,
 )
 from hpsearch.dashboard.figures import MAX_JOBS, MAX_MOMENTS, figure_attrs, load, timeline
 from hpsearch.dashboard.server import Guard, Names, bind, serving
@@ -41,11 +41,12 @@ def ask(
     query="",
     packed=True,
     host=HOST,
+    more=(),
 ):
     """Return status, headers and body of an answer."""
     began = []
     environ = {"REQUEST_METHOD": method, "PATH_INFO": path, "QUERY_STRING": query}
-    environ |= {"HTTP_COOKIE": cookie} if cookie else {}
+    environ |= dict(more) | ({"HTTP_COOKIE": cookie} if cookie else {})
     environ |= {} if host is None else {"HTTP_HOST": host}
     environ |= {"HTTP_ACCEPT_ENCODING": "gzip, br"} if packed else {}
     body = b"".join(application(environ, lambda *said: began.append(said)))
@@ -447,15 +448,18 @@ def test_a_port_that_there_is_not():
 
 def _page(environ, start_response):
     status = "304 Not Modified" if "HTTP_IF_MODIFIED_SINCE" in environ else "200 OK"
-    start_response(status, [("Content-Type", "text/html"), ("Content-Length", "42")])
+    moment = ("Last-Modified", "Mon, 23 Nov 2026 00:00:00 GMT")
+    start_response(status, [("Content-Type", "text/html"), ("Content-Length", "42"), moment])
     return [b"<html><body><div></div></body></html>"] if status == "200 OK" else []
 
 
 def test_the_verdict_stands_above_every_page():
-    judged = Judged(_page)
-    assert ask(judged, path="/dashboard/studies/3")[2] == b"<html><body><div></div></body></html>"
-    judged.verdict = "Trial 2 is weaker than <zeillinger>."
-    status, headers, body = ask(judged, path="/dashboard/studies/3")
+    conclusions = StudyConclusions(_page)
+    assert (
+        ask(conclusions, path="/dashboard/studies/3")[2] == b"<html><body><div></div></body></html>"
+    )
+    conclusions.verdict = "Trial 2 is weaker than <zeillinger>."
+    status, headers, body = ask(conclusions, path="/dashboard/studies/3")
     assert status == 200
     assert int(headers["Content-Length"]) == len(body)
     above, _, below = body.decode().partition("</p>")
@@ -463,9 +467,22 @@ def test_the_verdict_stands_above_every_page():
     assert below == "<div></div></body></html>"
 
 
+@pytest.mark.parametrize("verdict", ["", "Trial 2 is strong."])
+def test_a_browser_never_goes_on_with_an_older_verdict(verdict):
+    conclusions = StudyConclusions(_page)
+    conclusions.verdict = verdict
+    known = {"HTTP_IF_MODIFIED_SINCE": "Tue, 24 Nov 2026 00:00:00 GMT"}
+    status, headers, body = ask(conclusions, path="/dashboard/studies/3", more=known)
+    assert (status, headers["Cache-Control"]) == (200, "no-store")
+    assert (b"<p" in body) == bool(verdict)
+    assert "Last-Modified" not in headers
+
+
 def test_the_chart_of_importances_draws_ours():
-    judged = Judged(_page)
-    judged.importances = [[{"name": "lr", "importance": 0.5, "distribution": "FloatDistribution"}]]
-    _, headers, body = ask(judged, path="/api/studies/3/param_importances")
-    assert json.loads(body) == {"param_importances": judged.importances}
+    conclusions = StudyConclusions(_page)
+    conclusions.importances = [
+        [{"name": "lr", "importance": 0.5, "distribution": "FloatDistribution"}]
+    ]
+    _, headers, body = ask(conclusions, path="/api/studies/3/param_importances")
+    assert json.loads(body) == {"param_importances": conclusions.importances}
     assert headers["Content-Type"] == "application/json"

@@ -148,7 +148,7 @@ def test_the_champion_is_named_beside_the_best_trial(dashboard, study):
 
 
 def test_importances_are_shown_with_their_noise(dashboard):
-    """Optuna's own chart shows none; the note says what may be concluded."""
+    """Optuna's chart draws 0 within it; the note says what may be concluded."""
     shown = dashboard.study()
     figures = {
         figure["id"]: json.loads(figure["graph_object"]) for figure in shown["plotly_graph_objects"]

@@ -185,6 +185,7 @@ def answer_section(material: Material) -> Iterator[Html]:
 def _verdict(material: Material, best: Trial) -> Iterator[str]:
     """Yield how strong the best trial's players are, by its bundle or as measured for the page."""
     if material.certified:
+        yield "As its exported bundle certifies:"
         yield from material.certified
         return
     if isinstance(material.measured, str):

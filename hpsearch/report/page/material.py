@@ -169,6 +169,7 @@ def gather(
     elsewhere: str,
     measure: Callable[[StudyView, Trial], "MeasuredPlayers | str"],
     other: StudyView | None = None,
+    *,
     certify: Callable[[StudyView, Trial], Sequence[str]] = lambda view, trial: (),
 ) -> Material:
     best, is_confirmed = _best(view)

@@ -48,7 +48,8 @@ def reading(importances: Importances) -> str:
         "trials are to those in all, in shares that add up to 1. Lines are "
         f"{100 * CONFIDENCE:.0f} % intervals by {NUM_RESAMPLES} resamples of the trials. Grey is "
         f"the noise: in {100 * CONFIDENCE:.0f} % of {NUM_SHUFFLES} shuffles of the values among "
-        f"the trials, no parameter comes above its grey bar, which ends at 1.{some}"
+        "the trials, no parameter comes above its grey bar; one longer than 1 is cut at the edge."
+        f"{some}"
     )
 
 
@@ -56,7 +57,7 @@ def importance_bars(importances: Importances) -> list[Trace]:
     names = list(importances.by_name)[::-1]
     drawn = [importances.by_name[name] for name in names]
     shares, low = [bar.share for bar in drawn], [bar.low for bar in drawn]
-    noise = [min(bar.noise, 1.0) for bar in drawn]  # no share can stand above a whole
+    noise = [bar.noise for bar in drawn]
     look = {
         "width": 0.4,
         "marker": {"color": BLUE},
@@ -76,7 +77,7 @@ def importance_layout(importances: Importances) -> dict[str, Any]:
     return {
         "height": 136 + 28 * len(names),
         "barmode": "overlay",
-        "xaxis": charts.axis("share of what the parameters explain", {"rangemode": "tozero"}),
+        "xaxis": charts.axis("share of what the parameters explain", {"range": [0, 1]}),
         "yaxis": charts.axis("", upright),
     }
 

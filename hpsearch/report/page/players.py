@@ -217,7 +217,8 @@ def trees_html(trees: AdeTrees, worst: Mapping[str, float]) -> Html:
         "A node is a position with the host's choice of coordinates, an edge an answer of the "
         "agent, a dot a game that is over. A position is written by its points, a point by its "
         "coordinates: 200 030 004 are (2, 0, 0), (0, 3, 0) and (0, 0, 4). The depth is the worst "
-        "case; no host has one below that of best play."
+        "case; no host has one below that of best play. A box with the word repeats is a position "
+        "that occurs above it on its branch: the host plays the same again, without end."
     )
     return html.join([reading, *(_pair(pair, worst.get(pair.start)) for pair in trees.pairs)])
 
