@@ -3,17 +3,13 @@
 Who is evaluated: the players of a checkpoint, or a scripted player by its name.
 """
 
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cache
 from pathlib import Path
 from typing import Final, TypedDict
 
 import torch
 
-from hpsearch.analysis.beside import called_beside
-from hpsearch.cluster.machine import num_cores
 from hpsearch.errors import UsageError, unknown_name
 from hpsearch.game.players import AGENTS, HOSTS
 from hpsearch.game.rules import GameConfig
@@ -126,8 +122,6 @@ def find_checkpoint(path: Path) -> Path:
 
 
 CPU: Final = torch.device("cpu")
-LONG_MATCH: Final = 5_000
-"""moves from which on a match takes longer than another process needs to begin it"""
 SPLIT: Final = "confirmation"
 """starts that neither training nor the search uses"""
 REFERENCES: Final = {"host": PANELS["agent"], "agent": PANELS["host"]}
@@ -176,75 +170,38 @@ class PlayerReport:
 
 
 def examine(contestant: ExaminedPlayer, plan: ExaminationPlan) -> PlayerReport:
-    with _matches_of(contestant, plan) as matches:
-        reports = [
-            _role_report(role, policy, contestant, plan, matches)
-            for role, policy in _policies(contestant).items()
-        ]
-        pair = _pair(contestant, plan)
     return PlayerReport(
         contestant.name,
         plan.num_games,
         contestant.max_steps,
         plan.match_moves,
-        tuple(reports),
-        pair,
+        tuple(_roles(contestant, plan)),
+        _pair(contestant, plan),
         _published(contestant),
     )
 
 
-def _policies(contestant: ExaminedPlayer) -> dict[str, Policy]:
-    both = {"host": contestant.host, "agent": contestant.agent}
-    return {role: policy for role, policy in both.items() if policy is not None}
-
-
-Matches = dict[str, dict[str, MatchResult] | str]
-"""by role"""
-
-
-def _matches_of(
-    contestant: ExaminedPlayer, plan: ExaminationPlan
-) -> AbstractContextManager[Callable[[], Matches]]:
-    """Return a context that yields how to get the matches; a second process plays long ones."""
-    play = cache(lambda: _all_matches(contestant, plan))
-    if (plan.match_moves or 0) < LONG_MATCH or num_cores() < 2:
-        return nullcontext(play)
-    source = contestant.checkpoint, contestant.name
-    return called_beside(_matches_of_source, *source, plan, otherwise=play)
-
-
-def _matches_of_source(checkpoint: Path | None, name: str, plan: ExaminationPlan) -> Matches:
-    player = _scripted(name) if checkpoint is None else _learned(checkpoint, CPU)
-    return _all_matches(player, plan)
-
-
-def _all_matches(contestant: ExaminedPlayer, plan: ExaminationPlan) -> Matches:
-    return {
-        role: _matches(_pairs(role, policy), contestant, plan)
-        for role, policy in _policies(contestant).items()
-    }
+def _roles(contestant: ExaminedPlayer, plan: ExaminationPlan) -> Iterator[RoleReport]:
+    for role, policy in (("host", contestant.host), ("agent", contestant.agent)):
+        if policy is not None:
+            yield _role_report(role, policy, contestant, plan)
 
 
 def _role_report(
-    role: str,
-    policy: Policy,
-    contestant: ExaminedPlayer,
-    plan: ExaminationPlan,
-    matches: Callable[[], Matches],
+    role: str, policy: Policy, contestant: ExaminedPlayer, plan: ExaminationPlan
 ) -> RoleReport:
     how, opponents = _measurement(contestant, plan), scripted(PANELS[role])
     greedy = replace(how, modes=MODES[:1])
     return RoleReport(
         role,
-        evaluation=evaluate(role, policy, opponents, 1, how)[0],
-        references={
+        evaluate(role, policy, opponents, 1, how)[0],
+        {
             name: evaluate(role, ScriptedPolicy(name), opponents, 1, greedy)[0]
             for name in REFERENCES[role]
         },
-        yardstick=_why_no_yardstick(contestant)
-        or measure(role, policy, **_yardstick_game(contestant)),
-        exploitability=_exploited(role, contestant, plan),
-        matches=matches()[role],  # the last, as it may have to be waited for
+        _matches(_pairs(role, policy), contestant, plan),
+        _why_no_yardstick(contestant) or measure(role, policy, **_yardstick_game(contestant)),
+        _exploited(role, contestant, plan),
     )
 
 
