@@ -1,6 +1,6 @@
 """Plants faults in the program on purpose, and reports the share of them that the tests catch.
 
-    python tests/planted_faults.py --work /tmp/faults --faults 300 --seed 1
+    python tests/planted_faults.py --work FOLDER --faults 300 --seed 1
 
 A fault is one small change of the source: a comparison, an operator or a constant is replaced, a
 condition is negated, a statement is left out. Half of a room's faults may lie anywhere in it, so
