@@ -16,7 +16,7 @@ from hpsearch.cluster.records import DonatedCheckpoint, Exploit, Island
 from hpsearch.cluster.resuming import age_of
 from hpsearch.cluster.schedule import CheckpointPolicy
 from hpsearch.game.random import derive_key
-from hpsearch.population.crossplay import Group, crossplay, scripted_groups
+from hpsearch.population.crossplay import PlayerGroup, crossplay, scripted_groups
 from hpsearch.population.fitness import MatchStanding, Places, score
 from hpsearch.population.options import Keep, Perturb, scripted_players
 from hpsearch.population.perturb import explore
@@ -116,9 +116,9 @@ class LocalMatches:
         hosts = scripted_groups(scripted_players("host", matches.panel))
         agents = scripted_groups(scripted_players("agent", matches.panel))
         if trainer.host is not None:
-            hosts = (Group(names, FixedRatePolicy(trainer.host_policy, GREEDY)), *hosts)
+            hosts = (PlayerGroup(names, FixedRatePolicy(trainer.host_policy, GREEDY)), *hosts)
         if trainer.agent is not None:
-            agents = (Group(names, FixedRatePolicy(trainer.agent_policy, GREEDY)), *agents)
+            agents = (PlayerGroup(names, FixedRatePolicy(trainer.agent_policy, GREEDY)), *agents)
         with torch.no_grad():
             played = crossplay(
                 hosts,

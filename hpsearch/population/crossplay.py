@@ -38,19 +38,19 @@ from hpsearch.trainers.rollouts import game_config
 
 
 @dataclass(frozen=True)
-class Group:
+class PlayerGroup:
     """Hosts or agents that one policy plays: the members of a bank, or a scripted one."""
 
     names: tuple[str, ...]
     policy: Policy
 
 
-def scripted_groups(names: Iterable[str]) -> tuple[Group, ...]:
+def scripted_groups(names: Iterable[str]) -> tuple[PlayerGroup, ...]:
     """Return scripted players of one role."""
-    return tuple(Group((name,), ScriptedPolicy(name)) for name in names)
+    return tuple(PlayerGroup((name,), ScriptedPolicy(name)) for name in names)
 
 
-def banks(players: Mapping[str, SavedPlayer], *, sampled: bool = False) -> tuple[Group, ...]:
+def banks(players: Mapping[str, SavedPlayer], *, sampled: bool = False) -> tuple[PlayerGroup, ...]:
     """Return saved players of one role by name, those of one structure as one bank.
 
     If ``sampled`` they draw their moves, as often as in their own evaluations.
@@ -59,7 +59,9 @@ def banks(players: Mapping[str, SavedPlayer], *, sampled: bool = False) -> tuple
     for name, player in players.items():
         rate = player.config.evaluation.er if sampled else None
         alike.setdefault((rate, player.net.structure, player.style), {})[name] = player
-    return tuple(Group(tuple(bank), _policy(bank, sampled=sampled)) for bank in alike.values())
+    return tuple(
+        PlayerGroup(tuple(bank), _policy(bank, sampled=sampled)) for bank in alike.values()
+    )
 
 
 def _policy(bank: Mapping[str, SavedPlayer], *, sampled: bool) -> Policy:
@@ -81,7 +83,7 @@ def stacked(bank: Mapping[str, SavedPlayer]) -> Network:
 class GroupedPolicy:
     """The groups of one side as the one policy of all R rows."""
 
-    groups: Sequence[Group]
+    groups: Sequence[PlayerGroup]
     num_opponents: int
     """of the other side"""
 
@@ -134,8 +136,8 @@ class CrossPlay:
 
 
 def crossplay(
-    hosts: Sequence[Group],
-    agents: Sequence[Group],
+    hosts: Sequence[PlayerGroup],
+    agents: Sequence[PlayerGroup],
     game: GameConfig,
     *,
     num_games: int,
@@ -252,7 +254,7 @@ def play_everybody(
     )
 
 
-def _groups(players: Players, *, sampled: bool) -> tuple[Group, ...]:
+def _groups(players: Players, *, sampled: bool) -> tuple[PlayerGroup, ...]:
     return (*scripted_groups(players.scripted), *banks(players.learned, sampled=sampled))
 
 

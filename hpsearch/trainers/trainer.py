@@ -42,7 +42,7 @@ class Trainer(ABC, Generic[C, L]):
         configs: of each member; config: the first one, for the fields that all members share.
         step: int64 (P,), training steps that each member has made.
         learners: the roles that learn; host, agent: by name, None where it does not learn.
-        roles: how they play, and against whom; rollouts: the games in which they learn.
+        roles: how they play, and their opponents; rollouts: the games in which they learn.
         sections: names the parts of a step, to measure their times.
     """
 

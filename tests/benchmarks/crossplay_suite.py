@@ -7,7 +7,7 @@ from configurations import dqn_config
 from measuring import Case, Contender
 from setting import Setting
 
-from hpsearch.population.crossplay import Group
+from hpsearch.population.crossplay import PlayerGroup
 from hpsearch.population.crossplay import crossplay as play_all
 from hpsearch.schema import to_plain
 from hpsearch.trainers.dqn import DQNTrainer
@@ -34,8 +34,8 @@ def _case(setting: Setting, players: int, games: int) -> Case:
 
     def run(hosts: DQNTrainer, agents: DQNTrainer) -> int:
         played = play_all(
-            [Group(_names(hosts), hosts.host_policy)],
-            [Group(_names(agents), agents.agent_policy)],
+            [PlayerGroup(_names(hosts), hosts.host_policy)],
+            [PlayerGroup(_names(agents), agents.agent_policy)],
             game_config(config),
             num_games=games,
             max_steps=MAX_STEPS,

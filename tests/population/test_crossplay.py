@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from hpsearch.game.rules import GameConfig
-from hpsearch.population.crossplay import Group, banks, crossplay, scripted_groups
+from hpsearch.population.crossplay import PlayerGroup, banks, crossplay, scripted_groups
 from hpsearch.trainers.algorithms import build
 from hpsearch.trainers.evaluation import (
     Measurement,
@@ -47,7 +47,7 @@ def game(saved) -> GameConfig:
 
 
 @pytest.fixture(scope="module")
-def sides(saved) -> tuple[tuple[Group, ...], tuple[Group, ...]]:
+def sides(saved) -> tuple[tuple[PlayerGroup, ...], tuple[PlayerGroup, ...]]:
     hosts = (
         *scripted_groups(["zeillinger"]),
         *banks(saved["host"]),
