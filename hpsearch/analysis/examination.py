@@ -22,7 +22,7 @@ from hpsearch.trainers.evaluation import (
     evaluate,
     scripted,
 )
-from hpsearch.trainers.match import PUBLISHED, MatchResult, play_matches
+from hpsearch.trainers.match import PUBLISHED, MatchResult, play_match
 from hpsearch.trainers.metrics import MODES, PANELS
 from hpsearch.trainers.opponents import load_player, saved_roles
 from hpsearch.trainers.policies import Policy, ScriptedPolicy
@@ -267,7 +267,7 @@ def _matches(
         num_rows=game.max_num_points,
         reposition=game.reposition,
     )
-    return play_matches(pairs, rules, seed=0, device=CPU)
+    return {name: play_match(*pair, rules, seed=0, device=CPU) for name, pair in pairs.items()}
 
 
 def _why_no_yardstick(contestant: ExaminedPlayer) -> str | None:

@@ -19,12 +19,11 @@ from torch import Tensor
 from hpsearch.errors import ConflictError
 from hpsearch.game.kernels import BACKENDS, default_backend
 from hpsearch.game.rules import GameConfig
-from hpsearch.game.stream import Stream
 from hpsearch.trainers.config import CommonConfig
 from hpsearch.trainers.evaluation import noise_key_of, starts_key
 from hpsearch.trainers.networks import Network
 from hpsearch.trainers.opponents import SavedPlayer
-from hpsearch.trainers.playing import play
+from hpsearch.trainers.playing import member_noise, play
 from hpsearch.trainers.policies import (
     FixedRatePolicy,
     LearnedPolicy,
@@ -166,16 +165,16 @@ def crossplay(
             raise ValueError(f"cross-play needs {side}, each name once, got {names}")
     shape = (len(host_names), len(agent_names))
     num_rows = shape[0] * shape[1]
-    noise = torch.tensor([noise_key_of(split)], device=device).repeat(num_rows)
+    noise_keys = torch.tensor([noise_key_of(split)], device=device).repeat(num_rows)
     never = torch.zeros(1, device=device)
-    moves, finished = play(
+    moves, finished, _ = play(
         GroupedPolicy(hosts, shape[1]),
         GroupedPolicy(agents, shape[0]),
         _starts(game, num_games, split, device).expand(num_rows, -1, -1, -1),
         max_steps=max_steps,
         reposition=game.reposition,
         exploration=(never, never),
-        stream=Stream(noise, torch.zeros_like(noise)),
+        noise=member_noise(noise_keys, num_games),
     )
     moves, finished = (games.cpu().unflatten(0, shape) for games in (moves, finished))
     return CrossPlay(host_names, agent_names, moves.numpy(), finished.numpy())

@@ -16,10 +16,9 @@ from hpsearch.game.fused_game import FusedGame
 from hpsearch.game.kernels import default_backend
 from hpsearch.game.random import derive_key
 from hpsearch.game.rules import GameConfig
-from hpsearch.game.stream import Stream
 from hpsearch.trainers.config.weight_layout import num_actions
 from hpsearch.trainers.metrics import MODES, PANELS, entropy_name, panel_name, worst_name
-from hpsearch.trainers.playing import ActionTally, play
+from hpsearch.trainers.playing import ActionTally, member_noise, play
 from hpsearch.trainers.policies import Policy, ScriptedPolicy
 from hpsearch.trainers.rho import Lengths, Rho, panel, rho, worst
 
@@ -130,14 +129,14 @@ def _play_modes(
     explore, never = rates[modes], torch.zeros(1, device=how.device)
     tally = ActionTally(role, num_actions(role, how.game.dimension), modes, num_members)
     is_host = role == "host"
-    moves, finished = play(
+    moves, finished, _ = play(
         policy if is_host else opponent,
         opponent if is_host else policy,
         starts.repeat(num_members, num_modes, 1, 1),
         max_steps=how.max_steps,
         reposition=how.game.reposition,
         exploration=(explore, never) if is_host else (never, explore),
-        stream=Stream(noise_keys, torch.zeros_like(noise_keys)),
+        noise=member_noise(noise_keys, num_modes * how.num_games),
         tally=tally,
     )
     rows = zip(

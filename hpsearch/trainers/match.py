@@ -6,11 +6,11 @@ is over, so every game takes a move. Every game begun counts, also one that is s
 moves (there after 1,001) and the last one, which is cut off. Positions are exact integers; there
 they are floats, which decide ties otherwise.
 
-Axes: L lanes, each its own match; N points, D coordinates.
+Axes: L lanes, each its own match; K games of a lane; N points, D coordinates.
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
@@ -21,10 +21,9 @@ from torch import Tensor
 from hpsearch.game import rules
 from hpsearch.game.kernels import BACKENDS, default_backend
 from hpsearch.game.random import derive_key, num_blocks
-from hpsearch.game.rules import HostActionEncoder
 from hpsearch.game.stream import Stream
-from hpsearch.trainers.playing import NOISE
-from hpsearch.trainers.policies import Policy, Position
+from hpsearch.trainers.playing import NOISE, play
+from hpsearch.trainers.policies import Policy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,8 +65,8 @@ PUBLISHED: Final = MatchRules(
 )
 
 
-AT_ONCE: Final = 64
-"""games of a lane whose starts are drawn together, which costs hardly more than those of one"""
+FIRST_GAMES: Final = 64
+"""games of a lane that tell how many more it takes"""
 
 
 @dataclass(frozen=True)
@@ -104,108 +103,80 @@ def one_thread() -> Iterator[None]:
 
 
 @one_thread()
-@torch.no_grad()
-def play_matches(
-    pairs: Mapping[str, tuple[Policy, Policy]],
+def play_match(
+    host: Policy, agent: Policy, match: MatchRules, *, seed: int, device: torch.device
+) -> MatchResult:
+    """Play a match in every lane, neither player exploring.
+
+    The games of a lane follow one another only in the count of their moves, so many are played at
+    once. Game g of lane l has starts and random numbers of its own: it is the same game whatever
+    comes before it, and begins alike for all players. Policies see the games of one member.
+    """
+    shape = (match.num_lanes, 0)
+    moves = torch.zeros(shape, dtype=torch.int64, device=device)
+    finished = torch.zeros(shape, dtype=torch.bool, device=device)
+    num_more = FIRST_GAMES
+    while num_more > 0:
+        games = _play_games(
+            host, agent, match, range(moves.shape[1], moves.shape[1] + num_more), seed, device
+        )
+        moves, finished = (
+            torch.cat(parts, dim=1) for parts in zip((moves, finished), games, strict=True)
+        )
+        left = match.num_moves - int(moves.sum(dim=1).min())
+        num_more = math.ceil(left / moves.double().mean().item() * 1.1)
+    ends = moves.cumsum(dim=1)
+    begun = (ends < match.num_moves).sum(dim=1) + 1  # a game without a move has not begun
+    stopped = (~finished & (ends <= match.num_moves)).sum(dim=1)
+    return MatchResult(tuple(begun.tolist()), tuple(stopped.tolist()))
+
+
+def _play_games(
+    host: Policy,
+    agent: Policy,
     match: MatchRules,
-    *,
+    numbers: range,
     seed: int,
     device: torch.device,
-) -> dict[str, MatchResult]:
-    """Play a match of each pair in every lane, neither player exploring; all of them at once.
+) -> tuple[Tensor, Tensor]:
+    """Play the games of these numbers in every lane.
 
-    Game g of lane l begins alike for all players; lanes do not depend on one another. Policies see
-    the lanes as the games of one member; a player of all pairs sees those of all at once.
+    Returns:
+        the moves that each took, int64 (L, K), and which of them finished, bool (L, K).
     """
-    kernel = BACKENDS[default_backend(device)]
-    encoder = HostActionEncoder(match.dimension)
-    hosts = _by_lanes([host for host, _ in pairs.values()], match.num_lanes)
-    agents = _by_lanes([agent for _, agent in pairs.values()], match.num_lanes)
-    starts = _Starts(match, seed, device)
-    noise_keys = _keys("noise", match, seed, device).repeat(len(pairs))
-    noise = Stream(noise_keys, torch.zeros_like(noise_keys))
+    shape = (match.num_lanes, len(numbers))
+    games = torch.arange(numbers.start, numbers.stop, device=device).repeat(match.num_lanes)
+    keys = _keys("noise", match, seed, device).repeat_interleave(len(numbers))
+    noise = Stream(keys, games * match.max_steps * num_blocks(NOISE))
     never = torch.zeros(1, device=device)
-    game = torch.zeros_like(noise_keys)  # the number of each lane's present game
-    moves, stopped = torch.zeros_like(game), torch.zeros_like(game)
-    points = starts.of(game)
-    for move in range(1, match.num_moves + 1):
-        if move % AT_ONCE == 1:
-            drawn = iter(noise.uniform(AT_ONCE * NOISE).unsqueeze(0).split(NOISE, dim=-1))
-        numbers = next(drawn)
-        position = Position.of(points)
-        chosen = [host(_part(position, at), None, numbers[:, at, :2], never) for host, at in hosts]
-        subset = encoder.decode(torch.cat(chosen, dim=1))
-        axes = [
-            agent(_part(position, at), subset[:, at], numbers[:, at, 2:], never)
-            for agent, at in agents
-        ]
-        points, capped = kernel.move(points, subset, torch.cat(axes, dim=1), match.reposition)
-        moves += 1
-        is_over = (rules.is_over(points) & ~capped)[0]
-        is_stopped = (capped[0] | (moves >= match.max_steps)) & ~is_over
-        stopped += is_stopped
-        if move < match.num_moves:  # a game without a move has not begun
-            ended = is_over | is_stopped
-            game += ended
-            moves.masked_fill_(ended, 0)
-            points = torch.where(ended[:, None, None], starts.of(game), points)
-    return {
-        name: MatchResult(tuple(begun.tolist()), tuple(cut.tolist()))
-        for name, begun, cut in zip(
-            pairs, (game + 1).chunk(len(pairs)), stopped.chunk(len(pairs)), strict=True
-        )
-    }
+    _, finished, moves = play(
+        host,
+        agent,
+        _starts(match, games, seed, device),
+        max_steps=match.max_steps,
+        reposition=match.reposition,
+        exploration=(never, never),
+        noise=lambda: noise.uniform(NOISE).unsqueeze(0),
+    )
+    return moves.view(shape), finished.view(shape)
 
 
-def _by_lanes(players: Sequence[Policy], num_lanes: int) -> list[tuple[Policy, slice]]:
-    """Return which player chooses in which lanes: one in all, or each in those of its match."""
-    if all(player is players[0] for player in players):
-        return [(players[0], slice(None))]
-    return [(player, slice(n * num_lanes, (n + 1) * num_lanes)) for n, player in enumerate(players)]
+def _starts(match: MatchRules, games: Tensor, seed: int, device: torch.device) -> Tensor:
+    """Return the starts of the games of these numbers int64 (L * K,), lane by lane.
 
-
-def _part(position: Position, lanes: slice) -> Position:
-    """Return the position in some lanes; in all of them it is the same one, observed once."""
-    return position if lanes == slice(None) else position.map(lambda games: games[:, lanes])
-
-
-class _Starts:
-    """Starts as a function of seed, lane and the number of the game."""
-
-    def __init__(self, match: MatchRules, seed: int, device: torch.device) -> None:
-        self.keys = _keys("starts", match, seed, device)
-        self._match = match
-        self._kernel = BACKENDS[default_backend(device)]
-        shape = (0, match.num_lanes, match.num_rows, match.dimension)
-        self._drawn = torch.empty(shape, dtype=torch.int32, device=device)
-        """those of the first games, (K, L, N, D)"""
-
-    def of(self, game: Tensor) -> Tensor:
-        """Return the starts of games by lane as int32 (1, L, N, D), sorted, not reduced.
-
-        Args:
-            game: int64 (L,), or several times L, of as many matches that begin alike.
-        """
-        while len(self._drawn) <= int(game.max()):
-            self._drawn = torch.cat([self._drawn, self._draw(len(self._drawn))])
-        lanes = torch.arange(len(game), device=game.device) % len(self.keys)
-        return self._drawn[game, lanes].unsqueeze(0)
-
-    def _draw(self, first: int) -> Tensor:
-        """Return the starts of the games from number ``first`` on, int32 (AT_ONCE, L, N, D)."""
-        size = (self._match.num_points, self._match.dimension)
-        games = torch.arange(first, first + AT_ONCE, device=self.keys.device)
-        lanes = len(self.keys)
-        counters = (games * num_blocks(math.prod(size))).repeat_interleave(lanes)
-        numbers = self._kernel.uniform(self.keys.repeat(AT_ONCE), counters, math.prod(size))
-        # In float64 the product is exact, hence below max_value + 1.
-        drawn = (numbers.double() * (self._match.max_value + 1)).to(torch.int32)
-        padding = self._drawn.new_full(
-            (AT_ONCE * lanes, self._match.num_rows - self._match.num_points, size[1]), rules.PADDING
-        )
-        points = torch.cat([drawn.unflatten(1, size), padding], dim=1)
-        starts: Tensor = rules.sort_points(points).unflatten(0, (AT_ONCE, lanes))
-        return starts
+    Returns:
+        int32 (1, L * K, N, D), sorted, not reduced.
+    """
+    size = (match.num_points, match.dimension)
+    count = math.prod(size)
+    keys = _keys("starts", match, seed, device).repeat_interleave(len(games) // match.num_lanes)
+    numbers = BACKENDS[default_backend(device)].uniform(keys, games * num_blocks(count), count)
+    # In float64 the product is exact, hence below max_value + 1.
+    drawn = (numbers.double() * (match.max_value + 1)).to(torch.int32).unflatten(1, size)
+    num_padded = match.num_rows - match.num_points
+    padding = drawn.new_full((len(games), num_padded, match.dimension), rules.PADDING)
+    starts: Tensor = rules.sort_points(torch.cat([drawn, padding], dim=1))
+    return starts.unsqueeze(0)
 
 
 def _keys(purpose: str, match: MatchRules, seed: int, device: torch.device) -> Tensor:

@@ -3,6 +3,7 @@
 Axes: P members, G games, A games still in progress, N points, D coordinates, M modes.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -17,6 +18,15 @@ from hpsearch.trainers.policies import Policy, Position
 
 NOISE = 4
 """random numbers a game and move: two for the host, two for the agent"""
+
+Noise = Callable[[], Tensor]
+"""returns the random numbers of the next move of all games, float32 (P, G, NOISE)"""
+
+
+def member_noise(keys: Tensor, num_games: int) -> Noise:
+    """Return noise by a stream for each member, of the keys int64 (P,)."""
+    stream = Stream(keys, torch.zeros_like(keys))
+    return lambda: stream.uniform(num_games * NOISE).unflatten(1, (num_games, NOISE))
 
 
 class ActionTally:
@@ -49,17 +59,17 @@ def play(
     max_steps: int,
     reposition: bool,
     exploration: tuple[Tensor, Tensor],
-    stream: Stream,
+    noise: Noise,
     tally: ActionTally | None = None,
-) -> tuple[Tensor, Tensor]:
-    """Play from ``starts`` int32 (P, G, N, D), none of them over, for at most ``max_steps`` moves.
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Play from ``starts`` int32 (P, G, N, D) for at most ``max_steps`` moves, at least one.
 
-    ``exploration`` holds the host's and the agent's rates, (G,) or (1,); ``stream`` has a row a
-    member. A game that exceeds the bound of the rules stays unfinished. A ``tally`` counts what its
-    role chooses.
+    ``exploration`` holds the host's and the agent's rates, (G,) or (1,). A game that exceeds the
+    bound of the rules stops unfinished. A ``tally`` counts what its role chooses.
 
     Returns:
-        moves int64 (P, G), ``max_steps`` where the game did not finish, and finished bool (P, G).
+        moves int64 (P, G), ``max_steps`` where the game did not finish; finished bool (P, G); and
+        the moves that were made, int64 (P, G), which differ where the bound was exceeded.
     """
     kernel = BACKENDS[default_backend(starts.device)]
     encoder = HostActionEncoder(starts.shape[-1])
@@ -69,12 +79,11 @@ def play(
 
     def make_a_move() -> None:
         # A game's noise does not depend on which others are still in progress.
-        noise = stream.uniform(num_games * NOISE).unflatten(1, (num_games, NOISE))
-        noise = _rows(noise, games.lanes)
+        numbers = _rows(noise(), games.lanes)
         position = Position.of(games.points)
-        action = host(position, None, noise[..., :2], host_rate[games.lanes])
+        action = host(position, None, numbers[..., :2], host_rate[games.lanes])
         subset = encoder.decode(action)
-        axis = agent(position, subset, noise[..., 2:], agent_rate[games.lanes])
+        axis = agent(position, subset, numbers[..., 2:], agent_rate[games.lanes])
         if tally is not None:
             tally.add(action if tally.role == "host" else axis, games.lanes, games.playing())
         games.advance(*kernel.move(games.points, subset, axis, reposition))
@@ -85,7 +94,8 @@ def play(
         # A CPU leaves out games that are over; on a GPU reading that would wait for the device.
         if starts.device.type == "cpu" and not games.leave_out_stopped():
             break
-    return games.moves, games.finished
+    moves = games.moves.masked_fill(~games.finished, max_steps)
+    return moves, games.finished, games.moves
 
 
 class _Games:
@@ -94,7 +104,7 @@ class _Games:
     Attributes:
         points: int32 (P, A, N, D).
         lanes: int64 (P, A), which of the G games they are.
-        moves: int64 (P, G), when each game finished.
+        moves: int64 (P, G), made in each game until it stopped.
         finished: bool (P, G).
     """
 
@@ -116,10 +126,11 @@ class _Games:
         self._move += 1
         stopped = ~self.playing()
         finishing = rules.is_over(points) & ~capped & ~stopped
-        moves = torch.where(finishing, self._move, self.moves.gather(1, self.lanes))
+        stopping = (finishing | capped) & ~stopped
+        moves = torch.where(stopping, self._move, self.moves.gather(1, self.lanes))
         self.moves.scatter_(1, self.lanes, moves)
         self.finished.scatter_(1, self.lanes, self.finished.gather(1, self.lanes) | finishing)
-        self._stopped.scatter_(1, self.lanes, stopped | finishing | capped)
+        self._stopped.scatter_(1, self.lanes, stopped | stopping)
         self.points.copy_(points)
 
     def leave_out_stopped(self) -> bool:

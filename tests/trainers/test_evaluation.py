@@ -4,11 +4,10 @@ import pytest
 import torch
 
 from hpsearch.game import GameConfig, HostActionEncoder, rules
-from hpsearch.game.stream import Stream
 from hpsearch.trainers.algorithms import build
 from hpsearch.trainers.evaluation import Measurement, evaluate, scripted
 from hpsearch.trainers.metrics import MODES, PANELS, metric_names
-from hpsearch.trainers.playing import play
+from hpsearch.trainers.playing import member_noise, play
 from hpsearch.trainers.policies import Position, ScriptedPolicy
 
 CPU = torch.device("cpu")
@@ -102,14 +101,14 @@ def test_lengths_are_those_of_games_played_one_by_one(reposition):
     starts = rules.newton_polytope(points)
     starts = starts[:, ~rules.is_over(starts[0])][:, :num_games]
     nothing = torch.zeros(1, dtype=torch.int64)
-    moves, finished = play(
+    moves, finished, _ = play(
         ScriptedPolicy("zeillinger"),
         ScriptedPolicy("choose_last"),
         starts,
         max_steps=cap,
         reposition=config.reposition,
         exploration=(torch.zeros(()), torch.zeros(())),
-        stream=Stream(nothing, nothing),
+        noise=member_noise(nothing, num_games),
     )
     assert not finished.all()
     encoder, noise = HostActionEncoder(3), torch.zeros(1, 2)
@@ -131,14 +130,14 @@ def test_a_game_beyond_the_bound_stays_unfinished():
     # The first coordinates become 2^30 - 10 and 2^30 + 15: two points, one of them too large.
     starts = torch.tensor([[[[10, 2**30 - 20], [2**30 - 5, 20]]]], dtype=torch.int32)
     nothing = torch.zeros(1, dtype=torch.int64)
-    moves, finished = play(
+    moves, finished, _ = play(
         ScriptedPolicy("all_coord"),
         ScriptedPolicy("choose_first"),
         rules.newton_polytope(starts),
         max_steps=50,
         reposition=False,
         exploration=(torch.zeros(()), torch.zeros(())),
-        stream=Stream(nothing, nothing),
+        noise=member_noise(nothing, 1),
     )
     assert moves.tolist() == [[50]]
     assert finished.tolist() == [[False]]

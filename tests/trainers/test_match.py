@@ -7,7 +7,8 @@ import torch
 
 from hpsearch.game import rules
 from hpsearch.game.rules import HostActionEncoder
-from hpsearch.trainers.match import PUBLISHED, MatchResult, MatchRules, play_matches
+from hpsearch.trainers import match as matches
+from hpsearch.trainers.match import PUBLISHED, MatchResult, MatchRules, play_match
 from hpsearch.trainers.policies import Position, ScriptedPolicy
 from hpsearch.trainers.published import MATCHES, TRAINED
 
@@ -24,30 +25,18 @@ SMALL = MatchRules(
 )
 
 
-def play(host, agent, how, seed=0) -> MatchResult:
-    return play_matches({"these": (host, agent)}, how, seed=seed, device=CPU)["these"]
-
-
 def match(host, agent, how, seed=0) -> MatchResult:
-    return play(ScriptedPolicy(host), ScriptedPolicy(agent), how, seed)
+    return play_match(ScriptedPolicy(host), ScriptedPolicy(agent), how, seed=seed, device=CPU)
 
 
 SCRIPTED = [pair for pair in MATCHES if pair.host != TRAINED]
 LANES = 10
 
 
-@pytest.fixture(scope="module")
-def published_matches():
-    """The whole published match of every pair."""
-    players = {pair: (ScriptedPolicy(pair.host), ScriptedPolicy(pair.agent)) for pair in SCRIPTED}
-    return play_matches(players, replace(PUBLISHED, num_lanes=LANES), seed=0, device=CPU)
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("index", range(len(SCRIPTED)))
-def test_the_published_table(published_matches, index):
-    pair = SCRIPTED[index]
-    result = published_matches[pair]
+@pytest.mark.parametrize("pair", SCRIPTED, ids=lambda pair: f"{pair.host}-{pair.agent}")
+def test_the_published_table(pair):
+    result = match(pair.host, pair.agent, replace(PUBLISHED, num_lanes=LANES))
     assert pair.is_reproduced_by(result.mean), (result.mean, result.deviation)
     assert 0 < result.deviation < 0.25 * result.mean
     # "all capped", but for the few games that a single point ends at once.
@@ -78,24 +67,40 @@ class Recording:
 def test_games_follow_one_another_by_the_rules(agent, reposition):
     how = replace(SMALL, reposition=reposition)
     host = Recording("zeillinger")
-    result = play(host, ScriptedPolicy(agent), how, seed=3)
-    seen = torch.cat(host.seen)
-    assert seen.shape == (120, 4, 8, 3)
+    result = play_match(host, ScriptedPolicy(agent), how, seed=3, device=CPU)
+    starts = host.seen[0].unflatten(1, (how.num_lanes, -1))[0]
+    assert starts.shape[1:] == (matches.FIRST_GAMES, 8, 3)
     for lane in range(how.num_lanes):
-        games, stopped, length = 1, 0, 0
-        for move in range(how.num_moves):
-            points = seen[move, lane]
+        games, stopped, length = 0, 0, 0
+        for _ in range(how.num_moves):
             if length == 0:
+                points = starts[lane, games]
                 assert is_fresh(points, how)
+                games += 1
+            points = step(points, agent, reposition)
             length += 1
-            after = step(points, agent, reposition)
-            if rules.is_over(after) or length == how.max_steps:
-                stopped += not rules.is_over(after)
+            if rules.is_over(points) or length == how.max_steps:
+                stopped += not rules.is_over(points)
                 length = 0
-                games += move + 1 < how.num_moves
-            elif move + 1 < how.num_moves:
-                assert torch.equal(seen[move + 1, lane], after)
         assert (result.games[lane], result.stopped[lane]) == (games, stopped)
+    assert sum(result.stopped) > 0
+
+
+@pytest.mark.parametrize("agent", ["choose_first", "random"])
+def test_how_many_games_are_played_at_once_changes_nothing(agent, monkeypatch):
+    expected = match("zeillinger", agent, SMALL)
+    for num_games in (1, 7, 500):
+        monkeypatch.setattr(matches, "FIRST_GAMES", num_games)
+        assert match("zeillinger", agent, SMALL) == expected
+
+
+def test_a_game_beyond_the_bound_of_the_rules_stops_there():
+    """All of them move at once against choose_first: a coordinate doubles with each move."""
+    how = replace(
+        SMALL, max_value=2**29, num_points=2, reposition=False, max_steps=100, num_moves=90
+    )
+    result = match("all_coord", "choose_first", how)
+    assert all(games > 20 for games in result.games)
     assert sum(result.stopped) > 0
 
 
@@ -118,22 +123,11 @@ def step(points, agent, reposition):
     return rules.reposition(after) if reposition else after
 
 
-def test_matches_at_once_are_those_of_each_alone():
-    """Of one host and several agents, of one agent and several hosts, and of others altogether."""
-    names = [("zeillinger", "choose_first"), ("zeillinger", "random"), ("random", "random")]
-    for chosen in (names[:2], names[1:], names):
-        hosts = {name: ScriptedPolicy(name) for name, _ in chosen}
-        agents = {name: ScriptedPolicy(name) for _, name in chosen}
-        players = {pair: (hosts[pair[0]], agents[pair[1]]) for pair in chosen}
-        together = play_matches(players, SMALL, seed=5, device=CPU)
-        assert together == {pair: match(*pair, SMALL, seed=5) for pair in chosen}
-
-
 def test_starts_are_uniform_and_not_reduced():
     host = Recording("random")
     how = replace(SMALL, max_steps=1, num_moves=500)
-    result = play(host, ScriptedPolicy("random"), how, seed=1)
-    drawn = torch.cat(host.seen)[:, :, :6]
+    result = play_match(host, ScriptedPolicy("random"), how, seed=1, device=CPU)
+    drawn = torch.cat(host.seen, dim=1)[:, :, :6]
     counts = torch.bincount(drawn.flatten(), minlength=6)
     assert len(counts) == 6
     expected = drawn.numel() / 6
