@@ -20,12 +20,13 @@ from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.commands.housekeeping import doctor, findings_text
 from hpsearch.doctor import machine, preflight
 from hpsearch.doctor.finding import Finding, has_error
+from hpsearch.doctor.machine import FileSystem
 from hpsearch.doctor.preflight import examine_all
 from hpsearch.doctor.study import newest_version
 
 ROOT = Path(__file__).parents[1]
 PROFILE = ROOT / "slurm" / "dev-cluster.yaml"
-LOCAL = "/dev/vda / ext4 rw 0 0\n"
+LOCAL = [FileSystem(Path("/"), "ext4")]
 HEALTHY = """\
 Configuration data as of 2026-01-01T00:00:00
 ClusterName             = tiny
@@ -73,7 +74,7 @@ def install(place, monkeypatch):
 
 
 def nfs(path):
-    return LOCAL + f"server:/home {path} nfs4 rw 0 0\n"
+    return [*LOCAL, FileSystem(path, "nfs4")]
 
 
 class Looking(FakeExecutor):
@@ -106,11 +107,11 @@ class Looking(FakeExecutor):
         return job.root / f"{job_id}.out"
 
 
-def look(study=None, table=LOCAL, executor=None):
+def look(study=None, mounts=LOCAL, executor=None):
     """Return the findings by name; those of one name in a list."""
     findings_by_name = {}
     made = executor or Looking()
-    for finding in examine_all(study, Path("runs"), table, lambda study, folder: made):
+    for finding in examine_all(study, Path("runs"), mounts, lambda study, folder: made):
         findings_by_name.setdefault(finding.name, []).append(finding)
     return findings_by_name
 
@@ -366,7 +367,7 @@ def test_a_study_on_a_healthy_cluster_is_well(place, install):
     programs = install()
     slurm_study(place)
     write_trainer(place, {"device": "cuda"})
-    findings = look("study.yaml", nfs(place) + f"/dev/vdb {place}/db ext4 rw 0 0\n")
+    findings = look("study.yaml", [*nfs(place), FileSystem(place / "db", "ext4")])
     del findings["SQLite"]
     assert not has_error([finding for some in findings.values() for finding in some]), findings
     assert only(findings, "SLURM").sentence == "22.05.8 answers, the cluster is tiny"

@@ -134,10 +134,7 @@ def may_pass(refused: SubmissionRefusedError) -> bool:
 
 def read_config(calls: SchedulerCalls) -> dict[str, str]:
     """Return the site's configuration; SchedulerSilentError if there is no answer."""
-    return parse_config(calls.run(["scontrol", "show", "config"]))
-
-
-def parse_config(printed: str) -> dict[str, str]:
+    printed = calls.run(["scontrol", "show", "config"])
     pairs = (line.partition("=") for line in printed.splitlines())
     return {key.strip(): value.strip() for key, separator, value in pairs if separator}
 

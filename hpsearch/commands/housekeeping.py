@@ -31,11 +31,11 @@ def doctor(study: str | None, runs: Path, *, as_json: bool) -> int:
     """Print what all checks found; return 1 if something keeps a study from running."""
     from hpsearch.commands.executors import build_executor
     from hpsearch.doctor.finding import has_error
-    from hpsearch.doctor.machine import read_table
+    from hpsearch.doctor.machine import read_mounts
     from hpsearch.doctor.preflight import examine_all
     from hpsearch.terminal import Terminal
 
-    findings = examine_all(study, runs, read_table(), build_executor)
+    findings = examine_all(study, runs, read_mounts(), build_executor)
     if as_json:
         print(json.dumps([asdict(finding) for finding in findings], indent=1))
     else:

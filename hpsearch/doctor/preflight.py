@@ -1,20 +1,17 @@
 """All checks, in their order."""
 
+import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from hpsearch.cluster.executor import SchedulerSilentError
 from hpsearch.cluster.slurm_calls import SchedulerCalls, read_config
-from hpsearch.cluster.slurm_profile import (
-    SlurmProfile,
-    driver_options,
-    load_profile,
-    trial_options,
-)
-from hpsearch.doctor.finding import Check, Finding, Subject, examine, find_subject, has_error
+from hpsearch.cluster.slurm_profile import driver_options, load_profile, trial_options
+from hpsearch.cluster.study_dir import StudyDir
+from hpsearch.doctor.finding import Check, Finding, error, examine, has_error, ok, skipped, warning
 from hpsearch.doctor.machine import (
-    NAME,
+    FileSystem,
     MakeExecutor,
     check_asked_gpus,
     check_file_system,
@@ -35,104 +32,115 @@ from hpsearch.doctor.slurm import (
     read_partitions,
 )
 from hpsearch.doctor.study import check_database, check_files, check_requests
+from hpsearch.errors import SHOWN_PROBLEMS, ConfigError, HpsearchError
+from hpsearch.files import read_json
 from hpsearch.study.options import SlurmOptions
+from hpsearch.study.spec import Study, load_spec
+from hpsearch.study.view import open_view
 
 CALLS_PER_MINUTE = 60  # of the scheduler's programs, where no profile says how many the site bears
 
 
 def examine_all(
-    study: str | None, runs: Path, table: str, make_executor: MakeExecutor
+    name_or_file: str | None,
+    runs: Path,
+    mounts: Sequence[FileSystem],
+    make_executor: MakeExecutor,
 ) -> list[Finding]:
     """Return what all checks find, of a study (a file, or a name below ``runs``) or without one.
 
-    ``table`` is that of mounts; ``make_executor`` gives what runs the job that looks around.
+    ``make_executor`` gives what runs the job that looks around.
     """
-    findings = _run(_machine_checks(runs, table))
-    if study is None:
-        return findings + _run({"SLURM": _slurm_alone})
-    subject, first_findings = find_subject(study, runs)
-    findings += first_findings
-    if subject is None:
-        return findings
-    findings += _run(_study_checks(subject, runs, table))
+    findings = examine(
+        {
+            "versions": check_versions,
+            "runs folder": lambda: check_place(runs),
+            "file system": lambda: check_file_system(runs, mounts),
+            "folder mode": lambda: check_mode(runs),
+            "free space": lambda: check_space(runs),
+            "writing": lambda: check_probes(runs),
+        }
+    )
+    if name_or_file is None:
+        return findings + examine({"SLURM": _slurm_alone})
+    try:
+        study = _load(name_or_file, runs)
+    except ConfigError as fault:
+        faults = (f"{fault.source}: {problem}" for problem in fault.problems[:SHOWN_PROBLEMS])
+        return findings + [error(sentence, "study") for sentence in faults]
+    except HpsearchError as fault:
+        return [*findings, error(str(fault), "study")]
+    trials = f"{study.spec.budget.trials} trials of {study.spec.name}"
+    findings.append(ok(f"{study.path} is right: {trials}", "study"))
+    findings += examine(_study_checks(study, runs, mounts))
     if has_error(findings):
-        note = "put the errors right before a job is tried"
-        return [*findings, Finding(NAME, "skipped", note)]
-    return findings + examine(NAME, lambda: check_inside(subject.study, runs, make_executor))
+        return [*findings, skipped("put the errors right before a job is tried", "job")]
+    return findings + examine({"job": lambda: check_inside(study, runs, make_executor)})
 
 
-def _run(checks: dict[str, Check]) -> list[Finding]:
-    return [finding for name, check in checks.items() for finding in examine(name, check)]
+def _load(name_or_file: str, runs: Path) -> Study:
+    """Return a study as its file has it, which says more than the database; else from there."""
+    path = Path(name_or_file)
+    if path.suffix in (".yaml", ".yml"):
+        return load_spec(path)
+    note = read_json(StudyDir(runs / name_or_file).spec)
+    file = note.get("file") if isinstance(note, dict) else None
+    if isinstance(file, str) and os.path.exists(file):
+        study = load_spec(Path(file))
+        if study.spec.name == name_or_file:  # else the file has become another study's
+            return study
+    return open_view(name_or_file, runs).study
 
 
-def _machine_checks(runs: Path, table: str) -> dict[str, Check]:
-    return {
-        "versions": check_versions,
-        "runs folder": lambda: check_place(runs),
-        "file system": lambda: check_file_system(runs, table),
-        "folder mode": lambda: check_mode(runs),
-        "free space": lambda: check_space(runs),
-        "writing": lambda: check_probes(runs),
-    }
-
-
-def _study_checks(subject: Subject, runs: Path, table: str) -> dict[str, Check]:
+def _study_checks(study: Study, runs: Path, mounts: Sequence[FileSystem]) -> dict[str, Check]:
+    folder = StudyDir((runs / study.spec.name).absolute())
     checks: dict[str, Check] = {
-        "database": lambda: check_database(subject, table),
-        "requests": lambda: check_requests(subject.folder),
-        "files": lambda: check_files(subject.folder),
+        "database": lambda: check_database(study, folder, mounts),
+        "requests": lambda: check_requests(folder),
+        "files": lambda: check_files(folder),
     }
-    executor = subject.study.spec.executor
+    executor = study.spec.executor
     if not isinstance(executor, SlurmOptions):
-        return checks | {"GPUs": lambda: check_local_gpus(subject.study)}
-    file = subject.study.path.parent / executor.profile
+        return checks | {"GPUs": lambda: check_local_gpus(study)}
+    file = study.path.parent / executor.profile
     return checks | {
-        "shared folder": lambda: check_shared(runs, table),
-        "profile": lambda: _profile(subject, file, executor.jobs),
+        "shared folder": lambda: check_shared(runs, mounts),
+        "profile": lambda: _profile(study, file, executor.jobs),
     }
 
 
-def _profile(subject: Subject, file: Path, num_jobs: int) -> Iterator[Finding]:
+def _profile(study: Study, file: Path, num_jobs: int) -> Iterator[Finding]:
     profile = load_profile(file)
-    yield Finding("profile", "ok", f"{file} is right")
-    yield check_asked_gpus(subject.study, profile)
-    calls = SchedulerCalls(profile.max_calls_per_minute)
+    yield ok(f"{file} is right")
+    yield check_asked_gpus(study, profile)
+    calls, driver = SchedulerCalls(profile.max_calls_per_minute), profile.driver
     try:
         yield from _slurm(calls, num_jobs)
-        yield from _submissions(calls, profile)
-    except SchedulerSilentError as error:
-        note = f"{error}; run this on a login node of the cluster, or give the study executor local"
-        yield Finding("SLURM", "error", " ".join(note.split()))
+        partitions = read_partitions(calls)
+        yield from check_partitions("jobs", profile, partitions)
+        yield from check_partitions("the driver", driver, partitions)
+        yield check_submission("jobs", calls, trial_options(profile))
+        yield check_submission("the driver", calls, driver_options(driver))
+    except SchedulerSilentError as fault:
+        note = f"{fault}; run this on a login node of the cluster, or give the study executor local"
+        yield error(" ".join(note.split()), "SLURM")
 
 
 def _slurm_alone() -> Iterator[Finding]:
     if shutil.which("squeue") is None:
-        yield Finding("SLURM", "skipped", "there is no squeue here")
+        yield skipped("there is no squeue here")
         return
     try:
         yield from _slurm(SchedulerCalls(CALLS_PER_MINUTE), None)
-    except SchedulerSilentError as error:
-        note = f"its programs are here, but {' '.join(str(error).split())}"
-        yield Finding("SLURM", "warning", f"{note}; that matters for executor slurm alone")
+    except SchedulerSilentError as fault:
+        note = f"its programs are here, but {' '.join(str(fault).split())}"
+        yield warning(f"{note}; that matters for executor slurm alone")
 
 
 def _slurm(calls: SchedulerCalls, num_jobs: int | None) -> Iterator[Finding]:
     config = read_config(calls)
     version = config.get("SLURM_VERSION", "of unknown version")
     name = config.get("ClusterName", "unnamed")
-    yield Finding("SLURM", "ok", f"{version} answers, the cluster is {name}")
+    yield ok(f"{version} answers, the cluster is {name}", "SLURM")
     yield from check_config(config, num_jobs)
     yield check_accounting(calls)
-
-
-def _submissions(calls: SchedulerCalls, profile: SlurmProfile) -> Iterator[Finding]:
-    driver = profile.driver
-    partitions = read_partitions(calls)
-    yield from check_partitions(
-        profile.partition, profile.walltime_minutes, partitions, whose="jobs"
-    )
-    yield from check_partitions(
-        driver.partition, driver.walltime_minutes, partitions, whose="the driver"
-    )
-    yield check_submission(calls, trial_options(profile), whose="jobs")
-    yield check_submission(calls, driver_options(driver), whose="the driver")

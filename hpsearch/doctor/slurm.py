@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from hpsearch.cluster.executor import SchedulerSilentError, SubmissionRefusedError
 from hpsearch.cluster.slurm_calls import SchedulerCalls, try_submission
-from hpsearch.doctor.finding import Finding
+from hpsearch.cluster.slurm_profile import DriverProfile, SlurmProfile
+from hpsearch.doctor.finding import Finding, error, ok, warning
 from hpsearch.errors import unknown_name
 
 LEAST_JOB_AGE = 60
@@ -47,43 +48,41 @@ def check_config(config: Mapping[str, str], num_jobs: int | None) -> Iterator[Fi
         f"at; ask the site for {LEAST_JOB_AGE} s or more, or set poll_seconds below it",
     )
     requeue = "requeues" if _number(config, "JobRequeue") else "does not requeue"
-    yield Finding("requeue", "ok", f"the site {requeue} jobs; ours ask not to be, and go on anew")
+    yield ok(f"the site {requeue} jobs; ours ask not to be, and go on anew", "requeue")
 
 
-def _judged(name: str, is_fine: bool, note: str, warning: str) -> Finding:
-    return Finding(name, "ok", note) if is_fine else Finding(name, "warning", warning)
+def _judged(name: str, is_fine: bool, note: str, problem: str) -> Finding:
+    return ok(note, name) if is_fine else warning(problem, name)
 
 
 def check_accounting(calls: SchedulerCalls) -> Finding:
     """Look whether sacct answers, by which the end of a job that left the queue is known."""
     try:
         calls.run(["sacct", "--noheader", "--allocations", "--starttime=now", "--format=JobID"])
-    except SchedulerSilentError as error:
-        return Finding(
-            "accounting",
-            "warning",
-            f"{error}; why a job ended is then known only while squeue lists it, so some failures "
+    except SchedulerSilentError as fault:
+        return warning(
+            f"{fault}; why a job ended is then known only while squeue lists it, so some failures "
             "will be called lost",
+            "accounting",
         )
-    return Finding("accounting", "ok", "sacct answers")
+    return ok("sacct answers", "accounting")
 
 
 def _preemption(config: Mapping[str, str]) -> Finding:
-    mode = config.get("PreemptMode", "OFF")
+    mode, name = config.get("PreemptMode", "OFF"), "preemption"
     if mode == "OFF":
-        return Finding("preemption", "ok", "PreemptMode OFF, no job makes way for another")
+        return ok("PreemptMode OFF, no job makes way for another", name)
     if "SUSPEND" in mode:
         note = f"PreemptMode {mode}: a suspended job gives no sign of life and may be replaced"
-        return Finding("preemption", "warning", f"{note}; use a partition that is not suspended")
-    if "preempt_send_user_signal" not in config.get("SlurmctldParameters", ""):
-        return Finding(
-            "preemption",
-            "warning",
-            f"PreemptMode {mode} without preempt_send_user_signal in SlurmctldParameters: a "
-            "preempted job gets SIGTERM alone and has GraceTime and KillWait to save; ask the site "
-            "for it, or set checkpoint.interval low",
-        )
-    return Finding("preemption", "ok", f"PreemptMode {mode}, preempted jobs are told to save")
+        return warning(f"{note}; use a partition that is not suspended", name)
+    return _judged(
+        name,
+        "preempt_send_user_signal" in config.get("SlurmctldParameters", ""),
+        f"PreemptMode {mode}, preempted jobs are told to save",
+        f"PreemptMode {mode} without preempt_send_user_signal in SlurmctldParameters: a preempted "
+        "job gets SIGTERM alone and has GraceTime and KillWait to save; ask the site for it, or "
+        "set checkpoint.interval low",
+    )
 
 
 def _number(config: Mapping[str, str], key: str) -> int | None:
@@ -102,11 +101,7 @@ class Partition:
 
 
 def read_partitions(calls: SchedulerCalls) -> list[Partition]:
-    return parse_partitions(calls.run(["sinfo", "--noheader", "--format=%R|%a|%l"]))
-
-
-def parse_partitions(printed: str) -> list[Partition]:
-    """Return the partitions of sinfo's lines: name, availability, limit of walltime."""
+    printed = calls.run(["sinfo", "--noheader", "--format=%R|%a|%l"])
     rows = dict.fromkeys(tuple(line.split("|")) for line in printed.splitlines() if "|" in line)
     return [Partition(name, up == "up", minutes(limit)) for name, up, limit in rows]
 
@@ -125,40 +120,32 @@ def minutes(limit: str) -> float | None:
 
 
 def check_partitions(
-    wanted: str | None, walltime_minutes: int, partitions: Sequence[Partition], whose: str
+    whose: str, profile: SlurmProfile | DriverProfile, partitions: Sequence[Partition]
 ) -> Iterator[Finding]:
     """Look at the partitions that a profile names for ``whose`` jobs, comma between them."""
-    name = f"partition of {whose}"
-    if wanted is None:
-        yield Finding(name, "ok", "the site's default")
+    name, walltime = f"partition of {whose}", profile.walltime_minutes
+    if profile.partition is None:
+        yield ok("the site's default", name)
         return
     known = {partition.name: partition for partition in partitions}
-    for word in wanted.split(","):
+    for word in profile.partition.split(","):
+        limit = known[word].max_minutes if word in known else None
         if word not in known:
-            yield Finding(name, "error", f"{unknown_name('partition', word, known)}")
+            yield error(unknown_name("partition", word, known), name)
+        elif limit is not None and walltime > limit:
+            note = f"{word} ends jobs after {limit:g} minutes, but walltime_minutes is {walltime}"
+            yield error(f"{note}; set it to {limit:g} or less, or name another partition", name)
+        elif not known[word].is_up:
+            note = f"{word} is down, jobs will wait; ask the site, or name another partition"
+            yield warning(note, name)
         else:
-            yield _fits(name, known[word], walltime_minutes)
+            yield ok(f"{word} takes jobs of {walltime} minutes", name)
 
 
-def _fits(name: str, partition: Partition, walltime_minutes: int) -> Finding:
-    limit = partition.max_minutes
-    if limit is not None and walltime_minutes > limit:
-        return Finding(
-            name,
-            "error",
-            f"{partition.name} ends jobs after {limit:g} minutes, but walltime_minutes is "
-            f"{walltime_minutes}; set it to {limit:g} or less, or name another partition",
-        )
-    if not partition.is_up:
-        note = f"{partition.name} is down, jobs will wait; ask the site, or name another partition"
-        return Finding(name, "warning", note)
-    return Finding(name, "ok", f"{partition.name} takes jobs of {walltime_minutes} minutes")
-
-
-def check_submission(calls: SchedulerCalls, options: Sequence[str], whose: str) -> Finding:
+def check_submission(whose: str, calls: SchedulerCalls, options: Sequence[str]) -> Finding:
     name = f"submission of {whose}"
     try:
         try_submission(calls, options)
-    except SubmissionRefusedError as error:
-        return Finding(name, "error", f"{error}; change the profile, or ask the site")
-    return Finding(name, "ok", f"sbatch takes {' '.join(options)}")
+    except SubmissionRefusedError as refused:
+        return error(f"{refused}; change the profile, or ask the site", name)
+    return ok(f"sbatch takes {' '.join(options)}", name)

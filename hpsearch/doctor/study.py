@@ -3,15 +3,16 @@
 import os
 import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
-from sqlalchemy import Connection, inspect, text
+from sqlalchemy import inspect, text
+from sqlalchemy.orm import Session
 
 from hpsearch.cluster.study_dir import StudyDir, TrialDir
-from hpsearch.doctor.finding import Finding, Level, Subject
-from hpsearch.doctor.machine import file_system_of, nearest
+from hpsearch.doctor.finding import Finding, error, ok, skipped, warning
+from hpsearch.doctor.machine import FileSystem, file_system_of, nearest
 from hpsearch.errors import CorruptError, DiskError
 from hpsearch.files import read_json
 from hpsearch.study.database import VERSION_TABLE, Database, StudyRecords, migrations_config
@@ -26,69 +27,66 @@ QUESTIONS = 5
 SLOW_SECONDS = 0.2  # for a query; a driver makes one at each event
 
 
-def check_database(subject: Subject, table: str) -> Iterator[Finding]:
+def check_database(
+    study: Study, folder: StudyDir, mounts: Sequence[FileSystem]
+) -> Iterator[Finding]:
     """Look at URL, file system, reachability, speed, tables and lease; writes nothing."""
-    url = storage_url(subject.study.spec.name, subject.study.spec.storage)
+    url = storage_url(study.spec.name, study.spec.storage)
     problem = url_problem(url)
     if problem is not None:
-        yield Finding("database", "error", f"storage {problem}")
+        yield error(f"storage {problem}")
         return
     file = sqlite_file(url)
     if file:
-        is_cluster = isinstance(subject.study.spec.executor, SlurmOptions)
-        yield check_sqlite_place(Path(file), table, is_cluster=is_cluster)
+        is_cluster = isinstance(study.spec.executor, SlurmOptions)
+        yield check_sqlite_place(Path(file), mounts, is_cluster=is_cluster)
     if file and not Path(file).exists():
-        yield _missing(Path(file), subject)
+        yield _missing(Path(file), folder)
         return
     with closing(Database.open(url)) as database:
         yield _latency(database, url)
-        version = database.transaction(lambda session: _version(session.connection()))
+        version = _version(database)
         yield check_schema(version, newest_version())
         if version is not None:
-            yield from _record_findings(database, subject.study, time.time())
+            yield from _record_findings(database, study, time.time())
 
 
-def check_sqlite_place(file: Path, table: str, *, is_cluster: bool) -> Finding:
+def check_sqlite_place(file: Path, mounts: Sequence[FileSystem], *, is_cluster: bool) -> Finding:
     """Look whether the locks that SQLite lives by can be trusted where its file lies."""
-    file_system = file_system_of(file, table)
+    file_system = file_system_of(file, mounts)
     if file_system is None:
-        return Finding("SQLite", "skipped", f"{file} is on a file system that is not known")
+        return skipped(f"{file} is on a file system that is not known", "SQLite")
     if not file_system.is_network:
-        return Finding("SQLite", "ok", f"{file} is on {file_system.type}, a local one")
-    level: Level = "error" if is_cluster else "warning"
-    fault = (
-        "and the driver may run on several hosts, which can damage a SQLite file; "
-        if is_cluster
-        else "which works as long as one machine alone uses it; to be sure, "
-    )
-    return Finding(
-        "SQLite",
-        level,
-        f"{file} is on {file_system.type}, a network file system, {fault}give storage a server, "
-        "such as postgresql+psycopg://..., or a file on a local disk",
-    )
+        return ok(f"{file} is on {file_system.type}, a local one", "SQLite")
+    note = f"{file} is on {file_system.type}, a network file system"
+    server = "give storage a server, such as postgresql+psycopg://..., or a file on a local disk"
+    if is_cluster:
+        danger = "the driver may run on several hosts, which can damage a SQLite file"
+        return error(f"{note}, and {danger}; {server}", "SQLite")
+    limit = "which works as long as one machine alone uses it"
+    return warning(f"{note}, {limit}; to be sure, {server}", "SQLite")
 
 
 def check_schema(version: str | None, newest: str) -> Finding:
+    name = "tables"
     if version is None:
-        return Finding("tables", "ok", "there are none yet; the first run makes them")
+        return ok("there are none yet; the first run makes them", name)
     if version == newest:
-        return Finding("tables", "ok", f"version {version}, the newest")
+        return ok(f"version {version}, the newest", name)
     if version < newest:
-        note = f"version {version}; the next run brings them to {newest}"
-        return Finding("tables", "warning", note)
-    note = f"version {version} was made by a newer hpsearch than this ({newest}); update hpsearch"
-    return Finding("tables", "error", note)
+        return warning(f"version {version}; the next run brings them to {newest}", name)
+    note = f"version {version} was made by a newer hpsearch than this ({newest})"
+    return error(f"{note}; update hpsearch", name)
 
 
 def check_lease(lease: Lease | None, now: float) -> Finding:
     if lease is None or lease.expires_at <= now:
-        return Finding("driver", "ok", "no driver has the study now")
+        return ok("no driver has the study now", "driver")
     if is_dead(lease.holder):
         note = f"{lease.holder} drove the study and is dead; the next run takes over at once"
-        return Finding("driver", "ok", note)
+        return ok(note, "driver")
     until = f"its lease ends in {lease.expires_at - now:.0f} s"
-    return Finding("driver", "ok", f"{lease.holder} drives the study, {until}")
+    return ok(f"{lease.holder} drives the study, {until}", "driver")
 
 
 def newest_version() -> str:
@@ -99,24 +97,24 @@ def newest_version() -> str:
     return head
 
 
-def _missing(file: Path, subject: Subject) -> Finding:
-    if subject.is_started:
-        note = f"{file} is gone, but the study was started; restore it, or run this where it began"
-        return Finding("database", "error", note)
+def _missing(file: Path, folder: StudyDir) -> Finding:
+    if folder.spec.exists():
+        note = f"{file} is gone, but the study was started"
+        return error(f"{note}; restore it, or run this where it began")
     place = nearest(file.parent)
     if not os.access(place, os.W_OK | os.X_OK):
-        note = f"{file} cannot be made, since {place} is not writable; give storage another path"
-        return Finding("database", "error", note)
-    return Finding("database", "ok", f"{file} is not there yet; the first run makes it")
+        note = f"{file} cannot be made, since {place} is not writable"
+        return error(f"{note}; give storage another path")
+    return ok(f"{file} is not there yet; the first run makes it")
 
 
 def _latency(database: Database, url: str) -> Finding:
     seconds = statistics.median(_question(database) for _ in range(QUESTIONS))
     note = f"{hide_password(url)} answers in {seconds * 1000:.1f} ms"
     if seconds <= SLOW_SECONDS:
-        return Finding("database", "ok", note)
+        return ok(note)
     remedy = "run the driver nearer to it, since it waits for an answer at each event"
-    return Finding("database", "warning", f"{note}, which is slow; {remedy}")
+    return warning(f"{note}, which is slow; {remedy}")
 
 
 def _question(database: Database) -> float:
@@ -125,25 +123,24 @@ def _question(database: Database) -> float:
     return time.monotonic() - began
 
 
-def _version(connection: Connection) -> str | None:
-    if not inspect(connection).has_table(VERSION_TABLE):
-        return None
-    version = connection.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar()
+def _version(database: Database) -> str | None:
+    def read(session: Session) -> object:
+        if not inspect(session.connection()).has_table(VERSION_TABLE):
+            return None
+        return session.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar()
+
+    version = database.transaction(read)
     return None if version is None else str(version)
 
 
 def _record_findings(database: Database, study: Study, now: float) -> Iterator[Finding]:
     record = StudyRecords(database).get(study.spec.name)
     if record is None:
-        yield Finding("driver", "ok", "the study has not been started")
+        yield ok("the study has not been started", "driver")
         return
     if record.spec_hash != spec_hash(study):
-        yield Finding(
-            "search",
-            "error",
-            f"the database holds a study {study.spec.name} that searches something else; give this "
-            "one another name, or restore its file",
-        )
+        note = f"the database holds a study {study.spec.name} that searches something else"
+        yield error(f"{note}; give this one another name, or restore its file", "search")
     yield check_lease(Leases(database).current(record.id), now)
 
 
@@ -154,24 +151,23 @@ def check_requests(folder: StudyDir, now: float | None = None) -> Iterator[Findi
     requests = waiting(folder)
     unread = len(list(folder.requests.glob("*.json*"))) - len(requests)
     if unread > 0:
-        note = f"{unread} files in {folder.requests} are no requests and are not heard; remove them"
-        yield Finding("requests", "warning", note)
+        note = f"{unread} files in {folder.requests} are no requests and are not heard"
+        yield warning(f"{note}; remove them")
     verbs = ", ".join(request.verb for request in requests)
     moment = time.time() if now is None else now
     if any(moment - request.at > OLD_SECONDS for request in requests):
         note = f"{verbs} wait for a driver; start one with: hpsearch run {folder.root.name}"
-        yield Finding("requests", "warning", note)
+        yield warning(note)
     elif unread <= 0:
-        yield Finding("requests", "ok", f"{verbs or 'none'} waiting in {folder.requests}")
+        yield ok(f"{verbs or 'none'} waiting in {folder.requests}")
 
 
 def check_files(folder: StudyDir) -> Iterator[Finding]:
     damaged = [path for path in _messages(folder) if not _is_readable(path)]
     for path in damaged:
-        note = f"{path} is damaged; remove it, or restore it from a copy"
-        yield Finding("files", "warning", note)
+        yield warning(f"{path} is damaged; remove it, or restore it from a copy")
     if not damaged:
-        yield Finding("files", "ok", f"none is damaged in {folder.root}")
+        yield ok(f"none is damaged in {folder.root}")
 
 
 def _messages(folder: StudyDir) -> Iterator[Path]:

@@ -2,21 +2,22 @@
 
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from hpsearch.cluster.executor import SchedulerSilentError
-from hpsearch.cluster.slurm_calls import parse_config
+from hpsearch.cluster.slurm_calls import read_config
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.doctor import machine
 from hpsearch.doctor.finding import Finding, examine, has_error
-from hpsearch.doctor.machine import file_system_of
+from hpsearch.doctor.machine import FileSystem, file_system_of
 from hpsearch.doctor.slurm import (
     Partition,
     check_config,
     check_partitions,
     minutes,
-    parse_partitions,
+    read_partitions,
 )
 from hpsearch.doctor.study import check_files, check_lease, check_requests, check_schema
 from hpsearch.study import requests
@@ -25,7 +26,7 @@ from hpsearch.study.leases import Lease
 from hpsearch.study.requests import Request
 
 ROOT = Path(__file__).parents[2]
-LOCAL = "/dev/vda / ext4 rw 0 0\n"
+LOCAL = FileSystem(Path("/"), "ext4")
 HEALTHY = """\
 Configuration data as of 2026-01-01T00:00:00
 ClusterName             = tiny
@@ -40,16 +41,25 @@ SLURM_VERSION           = 22.05.8
 """
 
 
+def printing(text):
+    """Return calls of a program that prints a text."""
+    return SimpleNamespace(run=lambda command: text)
+
+
+def config(text):
+    return read_config(printing(text))
+
+
 def test_a_check_that_fails_is_a_finding():
     def silent():
         yield Finding("a", "ok", "well")
         raise SchedulerSilentError("squeue failed:\n  no route")
 
-    assert examine("b", silent) == [
+    assert examine({"b": silent}) == [
         Finding("a", "ok", "well"),
         Finding("b", "error", "squeue failed: no route"),
     ]
-    [finding] = examine("c", lambda: 1 / 0)
+    [finding] = examine({"c": lambda: 1 / 0})
     assert has_error([finding])
     assert finding.sentence.startswith(
         "the check itself failed (ZeroDivisionError: division by zero)"
@@ -86,18 +96,16 @@ def test_other_versions_are_named():
         ("/twice/x", "nfs4", True),
     ],
 )
-def test_file_systems_are_told_by_the_table(path, kind, is_network):
-    table = (
-        LOCAL + "mds@tcp:/s /scratch lustre rw 0 0\ntmp /data tmpfs rw 0 0\n"
-        "host: /data/my\\040disk fuse.sshfs rw 0 0\n"
-        "a /twice ext4 rw 0 0\nb /twice nfs4 rw 0 0\n"
-    )
-    file_system = file_system_of(Path(path), table)
+def test_file_systems_are_told_by_the_mounts(path, kind, is_network):
+    mounts = {"/scratch": "lustre", "/data": "tmpfs", "/data/my disk": "fuse.sshfs"}
+    others = [FileSystem(Path(folder), kind) for folder, kind in mounts.items()]
+    twice = [FileSystem(Path("/twice"), kind) for kind in ("ext4", "nfs4")]
+    file_system = file_system_of(Path(path), [LOCAL, *others, *twice])
     assert (file_system.type, file_system.is_network) == (kind, is_network)
 
 
-def test_without_a_table_the_file_system_is_not_known(tmp_path):
-    assert machine.check_file_system(Path("runs"), "").level == "skipped"
+def test_without_mounts_the_file_system_is_not_known(tmp_path):
+    assert machine.check_file_system(Path("runs"), []).level == "skipped"
 
 
 @pytest.mark.parametrize(
@@ -206,16 +214,16 @@ def test_damaged_files_are_named(tmp_path):
     ],
 )
 def test_settings_that_hurt_are_warnings(before, now, name, words):
-    assert all(finding.level == "ok" for finding in check_config(parse_config(HEALTHY), 4))
-    changed = check_config(parse_config(HEALTHY.replace(before, now)), 4)
+    assert all(finding.level == "ok" for finding in check_config(config(HEALTHY), 4))
+    changed = check_config(config(HEALTHY.replace(before, now)), 4)
     [warned] = [finding for finding in changed if finding.level != "ok"]
     assert (warned.name, warned.level) == (name, "warning")
     assert words in warned.sentence
 
 
 def test_a_site_without_preemption_needs_no_signal():
-    config = parse_config(HEALTHY.replace("= REQUEUE", "= OFF").replace("preempt_send", ""))
-    assert all(finding.level == "ok" for finding in check_config(config, None))
+    unwarned = config(HEALTHY.replace("= REQUEUE", "= OFF").replace("preempt_send", ""))
+    assert all(finding.level == "ok" for finding in check_config(unwarned, None))
 
 
 @pytest.mark.parametrize(
@@ -235,11 +243,14 @@ def test_limits_are_read(text, wanted):
 
 
 def test_partitions():
-    known = parse_partitions("gpu|up|1-00:00:00\ngpu|up|1-00:00:00\nold|drain|infinite\n")
+    known = read_partitions(printing("gpu|up|1-00:00:00\ngpu|up|1-00:00:00\nold|drain|infinite\n"))
     assert known == [Partition("gpu", True, 1440), Partition("old", False, None)]
-    findings = list(check_partitions("gpu,old,gpo", 2000, known, whose="jobs"))
+    wanted = SimpleNamespace(partition="gpu,old,gpo", walltime_minutes=2000)
+    findings = list(check_partitions("jobs", wanted, known))
     assert [finding.level for finding in findings] == ["error", "warning", "error"]
     assert "set it to 1440 or less" in findings[0].sentence
     assert "did you mean 'gpu'" in findings[2].sentence
-    [default] = check_partitions(None, 2000, known, whose="jobs")
+    [default] = check_partitions(
+        "jobs", SimpleNamespace(partition=None, walltime_minutes=2000), known
+    )
     assert default.level == "ok"
