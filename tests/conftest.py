@@ -6,7 +6,9 @@ Torch and databases are imported by the tests that need them alone; a GPU node h
 from __future__ import annotations
 
 import copy
+import functools
 import os
+import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal
 
@@ -18,6 +20,7 @@ from hpsearch.trainers.config import read_config
 
 if TYPE_CHECKING:
     from pathlib import Path
+    from types import ModuleType
 
     from servers import Server
     from views import Story
@@ -29,6 +32,25 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # one of several processes, as many as 
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile("repeatable")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def migrations_read_once() -> Iterator[None]:
+    """Let Alembic read a migration once; it reads all of Optuna's whenever a study is opened."""
+    if "sqlalchemy" not in sys.modules:
+        yield
+        return
+    from alembic import util
+
+    read = util.load_python_file
+    read_once = functools.cache(read)
+
+    def load(folder: str, name: str) -> ModuleType:
+        return (read if name == "env.py" else read_once)(folder, name)  # reading env.py migrates
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(util, "load_python_file", load)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -104,7 +104,8 @@ def test_processes_may_create_the_tables_at_once(url: str) -> None:
 
 def race(target: Callable[..., None], url: str, *, count: int) -> list[str]:
     """Return what each process puts into the queue; all begin at the same moment."""
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["alembic.command", "optuna", "hpsearch.study.database"])
     barrier, outcomes = context.Barrier(count), context.Queue()
     workers = [context.Process(target=target, args=(url, barrier, outcomes)) for _ in range(count)]
     for worker in workers:
