@@ -11,7 +11,7 @@ import numpy as np
 
 from hpsearch.errors import ConfigError, CorruptError
 from hpsearch.files import read_json
-from hpsearch.population.selection.pareto import front_of_each
+from hpsearch.population.pareto import front_of_each
 from hpsearch.population.statistics import Floats
 from hpsearch.schema import field_hints, read
 from hpsearch.study.derived import key

@@ -166,8 +166,8 @@ def meet(
     places = [Places(_place(played.hosts, name), _place(played.agents, name)) for name in paths]
     weights = opponent_weights(rho, matches.weighing)
     samples = resampled_rho(played.moves, NUM_SAMPLES, np.random.default_rng(0))
-    values: list[float] = strengths(rho[None], places, weights)[0].tolist()
-    return Meeting(values, strengths(samples, places, weights))
+    values: list[float] = strengths(rho[None], places, weights).sum(axis=2)[0].tolist()
+    return Meeting(values, strengths(samples, places, weights).sum(axis=2))
 
 
 def _place(names: Sequence[str], name: str) -> int | None:

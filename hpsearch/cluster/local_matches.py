@@ -20,7 +20,7 @@ from hpsearch.population.crossplay import PlayerGroup, crossplay, scripted_group
 from hpsearch.population.fitness import MatchStanding, Places, score
 from hpsearch.population.options import Keep, Perturb, scripted_players
 from hpsearch.population.perturb import explore
-from hpsearch.population.selection.replacement import by_truncation
+from hpsearch.population.selection import by_truncation
 from hpsearch.population.statistics import Ints
 from hpsearch.schema import apply, to_plain, value_at
 from hpsearch.trainers import checkpoint
@@ -95,18 +95,12 @@ class LocalMatches:
         )
         games = np.stack([self._play(island, split, rows) for split in SPLITS])
         scores = score(games, standing, island.matches, None, rng)
-        successors = by_truncation(
-            scores.named,
-            scores.fresh,
-            islands=[""] * len(rows),  # one job trains one shape
-            share=island.selection.share,
-            confidence=island.selection.confidence,
-            rng=rng,
-        )
+        one_shape = [""] * num  # one job trains one shape
+        replacements = by_truncation(scores.named, scores.fresh, island.selection, one_shape, rng)
         return [
-            (rows[place], rows[successor.source])
-            for place, successor in enumerate(successors)
-            if successor.is_child
+            (rows[place], rows[replacement.source])
+            for place, replacement in enumerate(replacements)
+            if replacement.is_child
         ]
 
     def _play(self, island: Island, split: str, rows: Sequence[int]) -> Ints:

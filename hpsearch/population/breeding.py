@@ -14,6 +14,7 @@ import numpy as np
 
 from hpsearch.population.explore import Exploring, explored
 from hpsearch.population.fitness import Scores
+from hpsearch.population.operator_record import OperatorRecord
 from hpsearch.population.operators.options import (
     Clone,
     DistillationCrossover,
@@ -31,13 +32,13 @@ from hpsearch.population.options import (
     Tournament,
     Truncation,
 )
-from hpsearch.population.selection.operator_record import OperatorRecord
-from hpsearch.population.selection.replacement import (
+from hpsearch.population.selection import (
     Replacement,
     better_of_two,
     by_pareto,
     by_tournament,
     by_truncation,
+    unchanged,
 )
 from hpsearch.population.statistics import Floats
 
@@ -70,7 +71,7 @@ class Next:
     """members; the first gives all that the operator does not make"""
     operator: OperatorOptions
     params: dict[str, Any]
-    is_child: bool
+    is_child: bool = True
     """whether it was made by selection; else the member continues as it is"""
 
 
@@ -99,8 +100,8 @@ def breed(
     ``scores`` are in the order of the members, ``records`` by the names of operators; the
     ``num_vacant`` places of members that were lost get children of good ones.
     """
-    # Streams apart, so that ways of breeding can be compared: another operator, or another mate,
-    # changes nothing of who is replaced and what children explore.
+    # Separate streams: another operator or mate changes nothing of who is replaced and what
+    # children explore.
     selecting, mating, perturbing = rng.spawn(3)
     mates = Mating(rules.operators, rules.floor, members, scores, records, mating)
     replacements = _replacements(rules, scores, mates.islands, selecting)
@@ -109,9 +110,7 @@ def breed(
     planned += [mates.newcomer() for _ in range(num_vacant)]
     parents = [child.params for child in planned if child.is_child]
     params = iter(explored(rules.explore, parents, exploring, perturbing))
-    planned = [
-        replace(child, params=next(params)) if child.is_child else child for child in planned
-    ]
+    planned = [replace(n, params=next(params)) if n.is_child else n for n in planned]
     return BreedingPlan(dict(zip(ended, planned, strict=False)), planned[len(ended) :])
 
 
@@ -131,14 +130,8 @@ def breed_untrained(
     """
     selecting, mating = rng.spawn(2)
     mates = Mating(closing.operators, rules.floor, members, scores, records, mating)
-    replacements = by_truncation(
-        scores.named,
-        scores.fresh,
-        islands=mates.islands,
-        share=closing.share,
-        confidence=ANY_DIFFERENCE,
-        rng=selecting,
-    )
+    worst = Truncation(share=closing.share, confidence=ANY_DIFFERENCE)
+    replacements = by_truncation(scores.named, scores.fresh, worst, mates.islands, selecting)
     children = {
         place: mates.next(place, replacement)
         for place, replacement in enumerate(replacements)
@@ -151,38 +144,17 @@ def breed_untrained(
 def _replacements(
     rules: PopulationOptions, scores: Scores, islands: Sequence[str], rng: np.random.Generator
 ) -> list[Replacement]:
-    selection = rules.selection
+    selection, named, fresh = rules.selection, scores.named, scores.fresh
     match selection:
         case Truncation():
-            return by_truncation(
-                scores.named,
-                scores.fresh,
-                islands=islands,
-                share=selection.share,
-                confidence=selection.confidence,
-                rng=rng,
-            )
+            return by_truncation(named, fresh, selection, islands, rng)
         case Tournament():
-            return by_tournament(
-                scores.named,
-                scores.fresh,
-                islands=islands,
-                size=selection.size,
-                num_elites=selection.elites,
-                confidence=selection.confidence,
-                rng=rng,
-            )
-        case NoSelection():
-            return [Replacement(k, is_child=False) for k in range(scores.named.shape[1])]
+            return by_tournament(named, fresh, selection, islands, rng)
         case Pareto():
-            return by_pareto(
-                scores.named_objectives,
-                scores.fresh_objectives,
-                islands=islands,
-                share=selection.share,
-                confidence=selection.confidence,
-                rng=rng,
-            )
+            objectives = scores.named_objectives, scores.fresh_objectives
+            return by_pareto(*objectives, selection, islands, rng)
+        case NoSelection():
+            return unchanged(named.shape[1])
         case _:
             assert_never(selection)
 
@@ -214,7 +186,7 @@ class Mating:
             distillation = self._distillation()
             assert distillation is not None, "selection keeps to islands that nothing joins"
             params = dict(self.members[place].params)  # an island keeps its shape
-            return Next((place, source), distillation, params, is_child=True)
+            return Next((place, source), distillation, params)
         return self._child(source)
 
     def newcomer(self) -> Next:
@@ -227,20 +199,16 @@ class Mating:
         params = dict(parent.params)
         if isinstance(operator, Grow) and parent.growths:
             change = parent.growths[int(self.rng.integers(len(parent.growths)))]
-            return Next((source,), operator, params | dict(change), is_child=True)
-        if isinstance(operator, Grow) or (
-            isinstance(operator, HostAndAgent) and not parent.is_pair
-        ):
-            operator = Clone()
-        if not isinstance(operator, TwoParents):
-            return Next((source,), operator, params, is_child=True)
+            return Next((source,), operator, params | dict(change))
         mates = self._mates(source, operator)
-        if not mates:
-            return Next((source,), Clone(), params, is_child=True)
-        if isinstance(operator, HostAndAgent):
+        if isinstance(operator, HostAndAgent) and parent.is_pair and mates:
             return self._pair(source, mates)
-        other = better_of_two(self.scores.strength, mates, self.rng)
-        return Next((source, other), operator, params, is_child=True)
+        if isinstance(operator, MixingWeights | DistillationCrossover) and mates:
+            other = better_of_two(self.scores.strength, mates, self.rng)
+            return Next((source, other), operator, params)
+        if isinstance(operator, Grow | TwoParents):
+            operator = Clone()  # the parent cannot grow, or has no mate
+        return Next((source,), operator, params)
 
     def _pair(self, source: int, mates: Sequence[int]) -> Next:
         """Return the child of a host and an agent: one of ``source``, the other of a mate.
@@ -251,7 +219,7 @@ class Mating:
         with_its_host = source, better_of_two(agents, mates, self.rng)
         with_its_agent = better_of_two(hosts, mates, self.rng), source
         pair = max(with_its_host, with_its_agent, key=lambda two: hosts[two[0]] + agents[two[1]])
-        return Next(pair, HostAndAgent(), dict(self.members[pair[0]].params), is_child=True)
+        return Next(pair, HostAndAgent(), dict(self.members[pair[0]].params))
 
     def _mates(self, source: int, operator: OperatorOptions) -> list[int]:
         """Return who may be the second parent: kin of the first, if any, where weights mix.
@@ -285,14 +253,7 @@ def operator_chances(records: Sequence[OperatorRecord], floor: float) -> Floats:
 
     Source: probability matching with a minimal probability, as in Thierens, An adaptive pursuit
     strategy for allocating operator probabilities (GECCO 2005).
-
-    Raises:
-        ValueError: if there are no operators, or they cannot all have the floor.
     """
-    if not records or not 0 <= floor * len(records) <= 1:
-        raise ValueError(
-            f"floor must lie between 0 and one over the {len(records)} operators, got {floor!r}"
-        )
     quality = np.array([record.quality for record in records])
     chances: Floats = floor + (1 - floor * len(records)) * quality / quality.sum()
     return chances

@@ -14,10 +14,9 @@ from typing import Literal
 
 import numpy as np
 
-from hpsearch.population.options import Matches, Objective, Pareto
-from hpsearch.population.ratings.nash import nash_averaging
-from hpsearch.population.selection.ranking import mean_of_worst, novelty
-from hpsearch.population.statistics import Floats, Ints, resampled_rho
+from hpsearch.population.options import Matches, Pareto
+from hpsearch.population.ratings.nash import max_entropy_equilibrium
+from hpsearch.population.statistics import Floats, Ints, comparable, resampled_rho
 
 HOST, AGENT = range(2)
 """places of the roles along an axis"""
@@ -52,19 +51,13 @@ def opponent_weights(rho: Floats, weighing: Literal["uniform", "nash"]) -> Weigh
     if weighing == "uniform":
         return alike
     try:
-        equilibrium = nash_averaging(np.log(rho)).equilibrium
+        equilibrium = max_entropy_equilibrium(np.log(rho))
     except RuntimeError:
         return alike
     return Weights(equilibrium.hosts, equilibrium.agents)
 
 
 def strengths(rho: Floats, members: Sequence[Places], weights: Weights) -> Floats:
-    """Return the sum of `strengths_by_role` over the roles, float64 (R, K)."""
-    both: Floats = strengths_by_role(rho, members, weights).sum(axis=2)
-    return both
-
-
-def strengths_by_role(rho: Floats, members: Sequence[Places], weights: Weights) -> Floats:
     """Return how strong each member's host and agent are, float64 (R, K, 2); 0 for none.
 
     In logarithms of rho (R, P, Q); ValueError if a member has no opponent.
@@ -92,6 +85,36 @@ def robustness(rho: Floats, members: Sequence[Places], share: float) -> Floats:
         for member in members
     ]
     return np.stack(columns, axis=1)
+
+
+def mean_of_worst(results: Floats, share: float) -> Floats:
+    """Return the mean (R,) of the worst ``share`` of results (R, Q), a conditional value at risk.
+
+    Opponents count alike; if the share ends within one, that one counts in part (Rockafellar and
+    Uryasev, Journal of Banking and Finance 26, 2002, for discrete distributions).
+    """
+    ordered = np.sort(comparable(results), axis=1)
+    num = ordered.shape[1]
+    weights = np.clip(share * num - np.arange(num), 0.0, 1.0)
+    counted = weights > 0  # a zero times minus infinity is not a number
+    worst: Floats = ordered[:, counted] @ weights[counted] / weights.sum()
+    return worst
+
+
+def novelty(members: Floats, archive: Floats, num_nearest: int) -> Floats:
+    """Return the mean distance of each member to the nearest others and archived ones, (K,).
+
+    Behaviours are (K, B) and (A, B). Of fewer others all count; without others there is no
+    distance. Source: Lehman and Stanley, Abandoning objectives (Evolutionary Computation 19, 2011).
+    """
+    known = np.concatenate([members, archive])
+    if len(known) < 2:
+        return np.zeros(len(members))
+    distances = np.sqrt(np.square(members[:, None] - known).sum(axis=2))
+    np.fill_diagonal(distances, np.inf)  # the distance to itself does not count
+    nearest = np.sort(distances, axis=1)[:, : min(num_nearest, len(known) - 1)]
+    means: Floats = nearest.mean(axis=1)
+    return means
 
 
 def behaviours(rho: Floats, players: Sequence[Places], panel: Places) -> Floats:
@@ -183,13 +206,13 @@ def score(
 
     ``moves`` (2, P, Q, G) are lengths of games on the starts that name parents, and on fresh ones.
     """
-    named, fresh = (resampled_rho(move, matches.num_samples, rng) for move in moves)
+    samples = [resampled_rho(move, matches.num_samples, rng) for move in moves]
     weights = opponent_weights(1.0 / moves[0].mean(axis=2), matches.weighing)
-    roles = [strengths_by_role(rho, standing.members, weights) for rho in (named, fresh)]
+    roles = [strengths(rho, standing.members, weights) for rho in samples]
     totals = [role.sum(axis=2) for role in roles]
     objectives = [
-        _objectives(pareto, rho, strength, standing)
-        for rho, strength in zip((named, fresh), totals, strict=True)
+        _objectives(pareto, rho, total, standing)
+        for rho, total in zip(samples, totals, strict=True)
     ]
     by_role = np.concatenate(roles).mean(axis=0)
     return Scores(totals[0], totals[1], objectives[0], objectives[1], by_role, weights)
@@ -198,30 +221,26 @@ def score(
 def _objectives(
     pareto: Pareto | None, rho: Floats, strength: Floats, standing: MatchStanding
 ) -> Floats:
+    """Return samples of the objectives, (R, K, M)."""
     if pareto is None:
         return np.empty((*strength.shape, 0))
-    columns = [_objective(name, pareto, rho, strength, standing) for name in pareto.objectives]
+    columns: list[Floats] = []
+    for name in pareto.objectives:
+        match name:
+            case "strength":
+                columns.append(strength)
+            case "robustness":
+                columns.append(robustness(rho, standing.members, pareto.worst))
+            case "size":
+                columns.append(np.broadcast_to(-standing.sizes, strength.shape))
+            case "novelty":
+                novelties = _novelty(rho.mean(axis=0), standing, pareto.nearest)
+                columns.append(np.broadcast_to(novelties, strength.shape))
     return np.stack(columns, axis=2)
 
 
-def _objective(
-    name: Objective, pareto: Pareto, rho: Floats, strength: Floats, standing: MatchStanding
-) -> Floats:
-    """Return samples of an objective, (R, K)."""
-    match name:
-        case "strength":
-            return strength
-        case "robustness":
-            return robustness(rho, standing.members, pareto.worst)
-        case "size":
-            return np.broadcast_to(-standing.sizes, strength.shape)
-        case "novelty":
-            return np.broadcast_to(_novelty(rho.mean(axis=0), standing, pareto), strength.shape)
-
-
-def _novelty(rho: Floats, standing: MatchStanding, pareto: Pareto) -> Floats:
-    here = behaviours(rho, standing.members, standing.panel)
-    if len(here) + len(standing.archive) < 2:
-        return np.zeros(len(here))  # there is no other to differ from
-    past = behaviours(rho, standing.archive, standing.panel) if standing.archive else here[:0]
-    return novelty(here, past, pareto.nearest)
+def _novelty(rho: Floats, standing: MatchStanding, num_nearest: int) -> Floats:
+    players = [*standing.members, *standing.archive]
+    known = behaviours(rho, players, standing.panel)
+    num_members = len(standing.members)
+    return novelty(known[:num_members], known[num_members:], num_nearest)

@@ -44,8 +44,7 @@ from hpsearch.population.operators.weights import (
     unit_crossover,
     with_statistics_of,
 )
-from hpsearch.population.selection.ranking import chance_better
-from hpsearch.population.statistics import Floats, resampled_rho
+from hpsearch.population.statistics import Floats, chance_better, resampled_rho
 from hpsearch.trainers.config.weight_layout import POLICY
 from hpsearch.trainers.networks import Network
 from hpsearch.trainers.opponents import SavedPlayer

@@ -59,6 +59,21 @@ def rho_errors(moves: Ints) -> Floats:
     return errors
 
 
+def comparable(scores: npt.ArrayLike) -> Floats:
+    """Return scores as float64, minus infinity in the place of what is not a number."""
+    numbers = np.asarray(scores, dtype=np.float64)
+    return np.where(np.isnan(numbers), -np.inf, numbers)
+
+
+def chance_better(left: npt.ArrayLike, right: npt.ArrayLike) -> float:
+    """Return how often ``left`` (R,) is above ``right`` (R,), equals counting half.
+
+    Sample r of both must be of the same starts, or of independent ones.
+    """
+    a, b = comparable(left), comparable(right)
+    return float((a > b).mean() + 0.5 * (a == b).mean())
+
+
 def interval(samples: Floats, confidence: float) -> Floats:
     """Return the ends (2, ...) between which the share ``confidence`` of samples (R, ...) lies."""
     outside = (1.0 - confidence) / 2

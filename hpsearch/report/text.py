@@ -10,7 +10,7 @@ from rich.console import Console
 from hpsearch.cluster.detached import read_retry
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.files import last_lines
-from hpsearch.population.selection.operator_record import OperatorRecord
+from hpsearch.population.operator_record import OperatorRecord
 from hpsearch.printable import interval_text
 from hpsearch.study.records import Match, PopulationRecord, Trial
 from hpsearch.study.requests import DriverStart, read_note

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from hpsearch.cluster.records import Exploit
-from hpsearch.population.selection.operator_record import OperatorRecord
+from hpsearch.population.operator_record import OperatorRecord
 from hpsearch.study.space_checks import ALGORITHM
 
 

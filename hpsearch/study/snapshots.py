@@ -20,7 +20,7 @@ from sqlalchemy.orm import Session
 
 from hpsearch.cluster.records import Exploit
 from hpsearch.errors import StorageError, StorageUnavailableError
-from hpsearch.population.selection.operator_record import OperatorRecord
+from hpsearch.population.operator_record import OperatorRecord
 from hpsearch.study.database import Base, Database, SnapshotRow
 from hpsearch.study.events import EventLog
 from hpsearch.study.leases import Lease, check_lease

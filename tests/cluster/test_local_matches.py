@@ -18,7 +18,7 @@ from hpsearch.population.crossplay import Players, play_everybody
 from hpsearch.population.fitness import MatchStanding, Places, score
 from hpsearch.population.operators.options import Clone
 from hpsearch.population.options import Keep, Matches, Perturb, Truncation
-from hpsearch.population.selection.replacement import by_truncation
+from hpsearch.population.selection import by_truncation
 from hpsearch.schema import value_at
 from hpsearch.trainers import checkpoint
 from hpsearch.trainers.checkpoint import BestRecord, read_best, write_best
@@ -100,9 +100,7 @@ def test_the_worst_become_copies_of_the_best_by_their_games(whole, tmp_path):
     rng = np.random.default_rng(derive_key(ISLAND.name, step, "places"))
     standing = MatchStanding([Places(k, k) for k in range(4)], (), Places(4, 4), np.zeros(4))
     scores = score(np.stack(games), standing, MATCHES, None, rng)
-    expected = by_truncation(
-        scores.named, scores.fresh, islands=["one"] * 4, share=0.5, confidence=0.5, rng=rng
-    )
+    expected = by_truncation(scores.named, scores.fresh, ISLAND.selection, ["one"] * 4, rng)
     sources = {
         number: takeover.source
         for number, trial in enumerate(trials)

@@ -12,6 +12,7 @@ from hpsearch.parameters import CategoricalParameter, FloatParameter
 from hpsearch.population.breeding import JudgedMember, breed, breed_untrained
 from hpsearch.population.explore import Exploring, Generation
 from hpsearch.population.fitness import Scores, Weights
+from hpsearch.population.operator_record import OperatorRecord
 from hpsearch.population.operators.options import (
     AlignedAverage,
     Clone,
@@ -31,7 +32,6 @@ from hpsearch.population.options import (
     Tournament,
     Truncation,
 )
-from hpsearch.population.selection.operator_record import OperatorRecord
 
 LR = FloatParameter("float", 1e-5, 1.0, log=True)
 GAMMA = FloatParameter("float", 0.5, 1.0)

@@ -13,13 +13,17 @@ from hpsearch.population.fitness import (
     behaviours,
     opponent_weights,
     robustness,
-    strengths,
-    strengths_by_role,
 )
+from hpsearch.population.fitness import strengths as strengths_by_role
 
 PAIRS = [Places(0, 0), Places(1, 1)]
 HOSTS = [Places(0, None), Places(2, None)]
 AGENTS = [Places(None, 1)]
+
+
+def strengths(rho, members, weights):
+    """Return the strengths of members, both roles added, (R, K)."""
+    return strengths_by_role(rho, members, weights).sum(axis=2)
 
 
 def some_rho(seed, shape=(3, 4, 4)):
@@ -167,7 +171,7 @@ def test_where_no_equilibrium_is_found_all_count_alike(monkeypatch):
     def fail(payoff):
         raise RuntimeError("too close")
 
-    monkeypatch.setattr("hpsearch.population.fitness.nash_averaging", fail)
+    monkeypatch.setattr("hpsearch.population.fitness.max_entropy_equilibrium", fail)
     weights = opponent_weights(some_rho(0)[0], "nash")
     assert weights.hosts == pytest.approx([1 / 4] * 4)
     assert weights.agents == pytest.approx([1 / 4] * 4)

@@ -6,23 +6,26 @@ from functools import partial
 import numpy as np
 import pytest
 
-from hpsearch.population.selection import replacement
-from hpsearch.population.selection.ranking import chance_better
-from hpsearch.population.selection.replacement import Replacement, better_of_two
+from hpsearch.population import selection
+from hpsearch.population.options import Pareto, Tournament, Truncation
+from hpsearch.population.selection import Replacement, better_of_two
+from hpsearch.population.statistics import chance_better
 
 CONFIDENCE = 0.9
 
 
-def alike(rule):
-    """Return a rule among members of one island."""
-    return lambda named, fresh, **numbers: rule(
-        named, fresh, islands=["one"] * named.shape[1], **numbers
-    )
+def with_options(rule, options):
+    """Return a rule that takes its options as keywords; without islands all members are of one."""
+
+    def replacements(named, fresh, *, rng, islands=None, **changes):
+        return rule(named, fresh, options(**changes), islands or ["one"] * named.shape[1], rng)
+
+    return replacements
 
 
-by_truncation = alike(replacement.by_truncation)
-by_tournament = alike(replacement.by_tournament)
-by_pareto = alike(replacement.by_pareto)
+by_truncation = with_options(selection.by_truncation, Truncation)
+by_tournament = with_options(selection.by_tournament, partial(Tournament, "tournament"))
+by_pareto = with_options(selection.by_pareto, partial(Pareto, "pareto"))
 TRUNCATE = partial(by_truncation, share=0.5, confidence=CONFIDENCE)
 
 
@@ -62,7 +65,7 @@ def test_equals_stay_however_little_confidence_is_asked_for():
     scores = surely(1, 1, 1, 1)
     replacements = by_truncation(scores, scores, share=0.5, confidence=0.5, rng=rng())
     assert replacements == [Replacement(member, False) for member in range(4)]
-    winners = by_tournament(scores, scores, size=3, num_elites=1, confidence=0.5, rng=rng())
+    winners = by_tournament(scores, scores, size=3, elites=1, confidence=0.5, rng=rng())
     assert winners == [Replacement(0, False)] + [Replacement(m, True) for m in (1, 2, 3)]
 
 
@@ -122,9 +125,7 @@ def test_a_member_that_is_surely_better_takes_over():
 @pytest.mark.parametrize("elites", [0, 1, 3])
 def test_elites_live_on_and_all_others_change(elites):
     scores = surely(3, 1, 4, 2)
-    replacements = by_tournament(
-        scores, scores, size=4, num_elites=elites, confidence=0.9, rng=rng()
-    )
+    replacements = by_tournament(scores, scores, size=4, elites=elites, confidence=0.9, rng=rng())
     best = [2, 0, 3, 1][:elites]
     for member, decision in enumerate(replacements):
         assert decision == (Replacement(member, False) if member in best else Replacement(2, True))
@@ -132,7 +133,7 @@ def test_elites_live_on_and_all_others_change(elites):
 
 def test_a_winner_that_fresh_starts_do_not_confirm_leaves_a_changed_member():
     replacements = by_tournament(
-        surely(3, 1, 4, 2), surely(0, 0, 0, 0), size=4, num_elites=1, confidence=0.9, rng=rng()
+        surely(3, 1, 4, 2), surely(0, 0, 0, 0), size=4, elites=1, confidence=0.9, rng=rng()
     )
     assert replacements == [
         Replacement(0, True),
@@ -212,7 +213,7 @@ def test_the_worst_of_all_give_way_to_the_best_of_their_island(seed):
     islands = rng(seed).choice(list("abc"), size=size).tolist()
     scores = rng(seed + 1).permutation(size).astype(float)
     num = max(1, size // 3)
-    replacements = replacement.by_truncation(
+    replacements = by_truncation(
         surely(*scores), surely(*scores), islands=islands, share=1 / 3, confidence=0.9, rng=rng()
     )
     leaving = who_gives_way(scores, islands, num)
@@ -230,7 +231,7 @@ def test_the_worst_of_all_give_way_to_the_best_of_their_island(seed):
 def test_the_worst_island_stalls_nobody():
     scores = surely(9, 8, 7, 1)
     for seed in range(10):
-        replacements = replacement.by_truncation(
+        replacements = by_truncation(
             scores, scores, islands="aaab", share=0.25, confidence=0.9, rng=rng(seed)
         )
         assert [decision.is_child for decision in replacements] == [False, False, True, False]
@@ -242,7 +243,7 @@ def test_a_pareto_parent_is_unsurpassed_on_its_island():
     objectives = np.array([[4.0, 5.0], [5.0, 4.0], [3.0, 3.0], [1.0, 1.0], [2.0, 0.5]])
     samples = np.tile(objectives, (20, 1, 1))
     for seed in range(10):
-        replacements = replacement.by_pareto(
+        replacements = by_pareto(
             samples, samples, islands="aabbb", share=0.4, confidence=0.9, rng=rng(seed)
         )
         assert replacements[:3] == [Replacement(member, False) for member in range(3)]
@@ -252,8 +253,8 @@ def test_a_pareto_parent_is_unsurpassed_on_its_island():
 def test_a_tournament_is_held_on_an_island():
     scores = surely(9, 8, 3, 2, 1)
     for seed in range(10):
-        replacements = replacement.by_tournament(
-            scores, scores, islands="aabbc", size=3, num_elites=1, confidence=0.9, rng=rng(seed)
+        replacements = by_tournament(
+            scores, scores, islands="aabbc", size=3, elites=1, confidence=0.9, rng=rng(seed)
         )
         assert replacements == [
             Replacement(0, False),

@@ -6,9 +6,9 @@ from math import comb
 import numpy as np
 import pytest
 
-from hpsearch.population.selection.ranking import best_first, chance_better
-from hpsearch.population.selection.replacement import tournament
-from hpsearch.population.selection.replacement import truncation as truncation_of_islands
+from hpsearch.population.options import Truncation
+from hpsearch.population.selection import best_first, by_truncation, tournament
+from hpsearch.population.statistics import chance_better
 
 SCORES = np.array([3.0, 1.0, np.nan, 5.0, 4.0, 2.0])
 
@@ -18,7 +18,11 @@ def rng(seed=0):
 
 
 def truncation(scores, share, generator):
-    return truncation_of_islands(scores, share, generator, islands=["one"] * len(scores))
+    """Return the source of what comes in each place, where scores are sure."""
+    samples, options = np.tile(scores, (5, 1)), Truncation(share=share, confidence=0.5)
+    islands = ["one"] * len(scores)
+    replacements = by_truncation(samples, samples, options, islands, generator)
+    return np.array([replacement.source for replacement in replacements])
 
 
 def test_failed_members_come_last_and_equals_in_order():
@@ -45,8 +49,6 @@ def test_shares_are_rounded_down_without_rounding_errors():
     assert (truncation(SCORES, 0.0, rng()) == np.arange(6)).all()
     # Rounded down to none, a small population would never change.
     assert truncation(SCORES, 0.1, rng()).tolist() == [0, 1, 3, 3, 4, 5]
-    with pytest.raises(ValueError, match="share"):
-        truncation(SCORES, 0.6, rng())
 
 
 def test_tournament_winners_have_their_known_chances():

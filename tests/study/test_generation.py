@@ -9,8 +9,8 @@ import pytest
 from test_population_study import population_study
 
 from hpsearch.cluster.match_dir import MatchGames
+from hpsearch.population.operator_record import OperatorRecord
 from hpsearch.population.options import Matches
-from hpsearch.population.selection.operator_record import OperatorRecord
 from hpsearch.study.breeding import fold, generation
 from hpsearch.study.breeding.generation import Judge, PlayedMatch, improvements
 from hpsearch.study.breeding.matches import MatchRoster

@@ -32,7 +32,7 @@ from test_requests import request
 
 from hpsearch.cluster.records import Exploit
 from hpsearch.errors import ConflictError, StorageError, StorageUnavailableError
-from hpsearch.population.selection.operator_record import OperatorRecord
+from hpsearch.population.operator_record import OperatorRecord
 from hpsearch.study import snapshots
 from hpsearch.study.database import Database, StudyRecords
 from hpsearch.study.events import Event, EventLog, NewEvent

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from hpsearch.population.selection.operator_record import OperatorRecord
+from hpsearch.population.operator_record import OperatorRecord
 from hpsearch.study.events import Event
 from hpsearch.study.records import Ended, Match, PlannedTrial, PopulationRecord
 

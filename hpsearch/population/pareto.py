@@ -9,8 +9,7 @@ Axes: R samples, K members, M objectives.
 import numpy as np
 import numpy.typing as npt
 
-from hpsearch.population.selection.ranking import comparable
-from hpsearch.population.statistics import Floats, Ints
+from hpsearch.population.statistics import Floats, Ints, comparable
 
 FAR = 1e300
 
@@ -81,23 +80,19 @@ def crowding_distance(objectives: npt.ArrayLike) -> Floats:
     return distances
 
 
-def nsga2_survivors(objectives: npt.ArrayLike, num_survivors: int) -> Ints:
-    """Return the best ``num_survivors`` members of (K, M), best first.
+def nsga2_order(objectives: npt.ArrayLike) -> Ints:
+    """Return the members of (K, M), best first, int64 (K,).
 
     Fronts in their order; within a front, who has more room around it first, of equals the earlier.
     """
     values = _checked(objectives)
-    if not 0 <= num_survivors <= len(values):
-        raise ValueError(
-            f"num_survivors must lie between 0 and the {len(values)} members, got {num_survivors}"
-        )
     fronts = front_of_each(values)
     room = np.zeros(len(values))
     for front in range(fronts.max(initial=-1) + 1):
         members = np.flatnonzero(fronts == front)
         room[members] = crowding_distance(values[members])
     order: Ints = np.lexsort((np.arange(len(values)), -room, fronts))
-    return order[:num_survivors]
+    return order
 
 
 def _checked(objectives: npt.ArrayLike) -> Floats:

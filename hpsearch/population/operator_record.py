@@ -8,8 +8,6 @@ from hpsearch.population.normal import num_errors
 
 @dataclass(frozen=True)
 class OperatorRecord:
-    """How an operator has done so far."""
-
     tried: int
     """children"""
     accepted: int
@@ -28,10 +26,7 @@ class OperatorRecord:
         return OperatorRecord(self.tried + 1, self.accepted + accepted)
 
     def interval(self, confidence: float) -> tuple[float, float]:
-        """Return the ends of Wilson's interval of the acceptance rate; (0, 1) before any child.
-
-        Source: Wilson, Journal of the American Statistical Association 22 (1927).
-        """
+        """Return the ends of Wilson's interval (1927) of the acceptance rate; (0, 1) for none."""
         if not self.tried:
             return 0.0, 1.0
         z = num_errors(confidence)

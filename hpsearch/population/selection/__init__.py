@@ -1,1 +1,0 @@
-"""Which members live on, and who their parents are; numpy alone."""
