@@ -195,12 +195,16 @@ def retry(study: str, runs: Path, *, kinds: Collection[str], numbers: Collection
         and (not numbers or trial.number in numbers)
         and trial.number not in again
     )
-    if not chosen:
+    may_have_failed = not numbers and not view.is_driven and bool(view.state.untold)
+    if not chosen and not may_have_failed:
         raise UsageError(
             f"no failed trial of {study} is left to try again; hpsearch status {study} lists them"
         )
     who = "its driver takes them up" if view.is_driven else "a driver is started for them"
     trials = "1 failed trial" if len(chosen) == 1 else f"{len(chosen)} failed trials"
+    if may_have_failed:
+        trials += ", and any that failed since its last driver looked,"
     print(f"{study}: trying {trials} again, with the same parameters as new ones; {who}")
-    ask(view, view.study, runs, Request("retry", chosen))
+    kinds = () if numbers else tuple(kinds or KINDS)
+    ask(view, view.study, runs, Request("retry", chosen, kinds))
     return 0

@@ -143,17 +143,23 @@ class Driver(DriverPart):
             self._recorder.note(sentence)
         for request in requests.waiting(self._folder):
             if request.id not in self.state.requests:
+                if request.kinds:  # jobs may have failed since a driver last looked
+                    self._look()
                 data = {"id": request.id, "verb": request.verb, "trials": self._failed(request)}
                 self._recorder.record("requested", data=data)
             requests.forget(self._folder, request)
 
     def _failed(self, request: Request) -> list[int]:
-        """Return the failed trials that a request names, none of a population, which selects."""
+        """Return the failed trials to retry, none of a population, which selects."""
         if self._breeder is not None:
             return []
         tried = {trial.retry_of for trial in self.state.trials.values()} | {*self.state.retries}
-        failed = {trial.number for trial in self.state.told(FAIL)} - tried
-        return sorted(failed & set(request.trials))
+        named = {
+            trial.number
+            for trial in self.state.told(FAIL)
+            if trial.number in request.trials or trial.failure in request.kinds
+        }
+        return sorted(named - tried)
 
     def _look(self) -> None:
         seen = self._observer.observe(self.state, now=self._clock())

@@ -40,6 +40,8 @@ class Request:
     once; resume: go on; retry: try failed trials again, as new ones"""
     trials: tuple[NonNegative, ...] = ()
     """to retry"""
+    kinds: tuple[str, ...] = ()
+    """of failure; to retry besides, also of trials whose failure the driver has yet to see"""
     id: str = field(default_factory=lambda: uuid4().hex)
     at: float = field(default_factory=time.time)
     """seconds since the epoch"""

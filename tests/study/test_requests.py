@@ -142,6 +142,21 @@ def test_a_failure_that_is_tried_again_no_longer_counts(tmp_path: Path) -> None:
     assert [event[3]["trials"] for event in stored_events(study, "requested")] == [[1], []]
 
 
+def test_trials_that_failed_while_no_driver_looked_are_tried_again_too(tmp_path: Path) -> None:
+    study = new_study(tmp_path, budget={"trials": 3}, executor=TWO_JOBS, max_failures=0)
+    executor = FakeExecutor(faults={(0, 1): Fault("nan", 8), (1, 1): Fault("nan", 8)})
+    with opened(study, executor) as driver:
+        tick_until(driver, lambda: len(executor.live()) == 2)
+        jobs = [(folder(study).job(job.name), None) for job in driver.state.live_jobs()]
+    while executor.live():
+        executor.look(jobs)
+    requests.leave(folder(study), Request("retry", kinds=("nan",)))
+    with opened(study, executor) as driver:
+        state = tick_until(driver, lambda: not driver.is_busy)
+    assert state.status == "finished"
+    assert [trial.retry_of for trial in state.trials.values()] == [None, None, 0, 1, None]
+
+
 def test_a_request_is_heard_once_whatever_dies(study: Study) -> None:
     executor = FakeExecutor()
     with opened(study, executor) as driver:
