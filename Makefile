@@ -21,12 +21,13 @@ TOGETHER := --numprocesses auto --dist loadfile --no-loadscope-reorder
 
 # plotly.js without maps and three dimensions, which the Python package does not have; of the version
 # that plotly in constraints.txt holds. Pages take it where it is there.
-define SMALLER_PLOTLY
-command -v npm >/dev/null && mkdir -p $(VENV)/share/hpsearch && cd $(VENV)/share/hpsearch \
-	&& npm pack --silent --fetch-retries=0 --fetch-timeout=30000 plotly.js-cartesian-dist-min@4.1.1 >/dev/null 2>&1 \
-	&& tar -xzOf plotly.js-cartesian-dist-min-4.1.1.tgz package/plotly-cartesian.min.js >plotly.js \
+SMALLER_PLOTLY := https://registry.npmjs.org/plotly.js-cartesian-dist-min/-/plotly.js-cartesian-dist-min-4.1.1.tgz
+define TAKE_SMALLER_PLOTLY
+mkdir -p $(VENV)/share/hpsearch && cd $(VENV)/share/hpsearch \
+	&& $(abspath $(BIN))/python -c "import sys, urllib.request as u; sys.stdout.buffer.write(u.urlopen(sys.argv[1], timeout=30).read())" \
+		$(SMALLER_PLOTLY) 2>/dev/null | tar -xzO package/plotly-cartesian.min.js >plotly.js 2>/dev/null \
 	&& echo "79542150855a52c567260e3137095dbe2b744e6d702a5cabe67da246942fba7a  plotly.js" \
-	| sha256sum --check --status && mv plotly.js plotly-cartesian.min.js && rm plotly.js-*.tgz
+	| sha256sum --check --status && mv plotly.js plotly-cartesian.min.js
 endef
 
 # What says within a minute whether the maths and the decisions are still right.
@@ -45,7 +46,8 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt torch==2.13.0
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dashboard,monitor,plots]'
-	@$(SMALLER_PLOTLY) || echo "npm is missing or did not answer; pages of hpsearch report take 2.3 MB instead of 1"
+	@$(TAKE_SMALLER_PLOTLY) || rm -f $(VENV)/share/hpsearch/plotly.js
+	@test -f $(VENV)/share/hpsearch/plotly-cartesian.min.js || echo "$(SMALLER_PLOTLY) cannot be had; pages of hpsearch report take 2.3 MB instead of 1"
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.installed

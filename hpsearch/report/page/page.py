@@ -198,7 +198,7 @@ def _file(name: str) -> str:
 
 SMALLER: Final = "share/hpsearch/plotly-cartesian.min.js"
 """in the environment's folder: plotly.js without maps and three dimensions, which `make install`
-takes from npm; the Python package has the whole alone"""
+takes from the npm registry; the Python package has the whole alone"""
 _VERSION: Final = re.compile(r"plotly\.js (?:\([^)]*\) )?v(\d+\.\d+\.\d+)")
 
 
