@@ -377,8 +377,8 @@ def test_a_wrong_change_is_one_sentence(write, train, arguments, code, words):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--threads", "0"], "must be at least 1, got 0"),
-        (["--threads", "-1"], "must be 0 or a positive whole number, got '-1'"),
+        (["--threads", "0"], "must be a whole number of at least 1, got '0'"),
+        (["--threads", "-1"], "must be a whole number of at least 1, got '-1'"),
         (["--threads", "two"], "got 'two'"),
         (["--resume", "maybe"], "invalid choice: 'maybe'"),
         (["seed=1", "--nme", "x"], "unrecognized arguments: seed=1 --nme x"),

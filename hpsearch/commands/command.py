@@ -114,10 +114,10 @@ def count(text: str) -> int:
 
 
 def positive(text: str) -> int:
-    """Read a natural number above 0."""
-    if (number := count(text)) == 0:
-        raise argparse.ArgumentTypeError("must be at least 1, got 0")
-    return number
+    """Read a whole number above 0."""
+    if not text.isdecimal() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, got {text!r}")
+    return int(text)
 
 
 def seconds(text: str) -> float:

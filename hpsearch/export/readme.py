@@ -43,7 +43,7 @@ _FILES = """
   players, with seeds and intervals; of a population's player also its row of the last cross-play.
   `hpsearch evaluate` with this folder measures all but that row again and compares every number.
   Until then load no policy from a maker you do not know: torch.export.load runs what a file says.
-- `lineage.json`: who a population's player descends from.
+- `lineage.json`, only beside a population's player: who it descends from.
 - `provenance.json`: study, trial, checkpoint, command, commit, versions, machine, and the sha256 of
   every other file.
 """

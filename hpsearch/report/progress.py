@@ -25,7 +25,7 @@ from hpsearch.report.text import (
     trials_text,
 )
 from hpsearch.study.view import StudyView
-from hpsearch.study.work import Pacer, TimeLeft, steps_in_all, steps_made, steps_per_second
+from hpsearch.study.work import DONE, Pacer, TimeLeft, steps_in_all, steps_made, steps_per_second
 from hpsearch.terminal import is_live, print_line, text_table
 
 if TYPE_CHECKING:
@@ -126,8 +126,15 @@ def progress_text(progress: Progress) -> str:
 
 
 def left_texts(progress: Progress) -> list[str]:
-    """Return the time left; nothing while a match is played, in which no steps are made."""
-    if "match" in progress.generation and not progress.counts["running"]:
+    """Return the time left.
+
+    Nothing while a match is played, in which no steps are made, or the last trials are measured.
+    """
+    if progress.counts["running"]:
+        is_known = progress.time_left != DONE
+    else:
+        is_known = "match" not in progress.generation
+    if not is_known:
         return []
     return [f"time left: {time_left_text(progress.time_left)}"]
 
@@ -197,12 +204,13 @@ def open_display(console: Console) -> Iterator[Display]:
 
 
 def _panel(progress: Progress) -> RenderableType:
+    whose = ", all members together" if progress.steps_per_second else ""
     times = [f"{duration_text(progress.elapsed)} passed", *left_texts(progress)]
     return Group(
         Text(f"trials: {progress.trials} ({counts_text(progress.counts)})"),
         *([Text(progress.generation)] if progress.generation else []),
         Text(f"{f'{progress.best_word}:':<7} {progress.best}"),
-        *(Text(f"speed:  {speed}, all members together") for speed in speed_texts(progress)),
+        *(Text(f"speed:  {speed}{whose}") for speed in speed_texts(progress)),
         Text(f"time:   {', '.join(times)}"),
         ProgressBar(total=1.0, completed=progress.done, width=60),
     )

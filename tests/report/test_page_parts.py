@@ -409,7 +409,7 @@ def test_the_program_that_draws_takes_less_than_a_megabyte(story):
     """Packed; plotly.js alone has 4.8. The tests of the page in a browser draw with it."""
     if not (Path(sys.prefix) / SMALLER).exists():
         pytest.skip(
-            "the smaller plotly.js is not installed: make install takes it, if the npm registry answers"
+            "the smaller plotly.js is not there: make install takes it from the npm registry"
         )
     told(story, 0, 0.1)
     text, _ = page_of(story, plotly_js())

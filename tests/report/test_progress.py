@@ -2,6 +2,7 @@
 
 import io
 import time
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -203,6 +204,16 @@ def test_a_terminal_gets_a_live_panel(terminal):
     assert "0:05 passed, time left: 1:05 to 1:30" in text
     assert "\x1b[?25h" in text  # the cursor is given back
     assert module.LOG_SECONDS > 0
+
+
+def test_a_job_that_starts_has_no_speed_and_last_measurements_no_time_left(terminal):
+    console = Console(file=Screen(), width=80)
+    with open_display(console) as display:
+        display.show(replace(progress(5), steps_per_second=0.0, time_left=(0.0, 0.0)))
+    text = console.file.getvalue()
+    assert "speed:  starting" in text
+    assert "all members" not in text
+    assert "time left" not in text
 
 
 def test_a_broken_block_gives_the_terminal_back(terminal):
