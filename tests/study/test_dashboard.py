@@ -158,12 +158,21 @@ def test_importances_are_shown_with_their_noise(dashboard):
     above = any(share > limit for share, limit in zip(bars["x"], noise["x"], strict=True))
     assert ("Too few trials to tell" in shown["note"]["body"]) == (not above)
     assert "Optuna's chart draws those within the noise as 0." in shown["note"]["body"]
+    status, body = dashboard.ask("GET", f"{dashboard.api}/param_importances")
+    (drawn,) = json.loads(body)["param_importances"]
+    expected = {
+        name: share if share > limit else 0
+        for name, share, limit in zip(bars["y"], bars["x"], noise["x"], strict=True)
+    }
+    assert status == 200
+    assert {bar["name"]: bar["importance"] for bar in drawn} == pytest.approx(expected)
 
 
 @pytest.mark.slow
 def test_a_browser_draws_the_figures_without_complaint(dashboard):
     page = opened(dashboard.url)
     assert page.console == []
+    assert "The champion is trial" in page.dom.partition('<div id="root"')[0]  # above their page
     for name in ("learning-curves", "cluster-timeline", "lineage", "cross-play"):
         assert f'id="user-defined-plot:{name}"' in page.dom
     for title in (
