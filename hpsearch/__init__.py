@@ -1,3 +1,3 @@
 """hpsearch: hyperparameter and population-based search for players of the polyhedral game."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
