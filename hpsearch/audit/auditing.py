@@ -1,7 +1,7 @@
 """One audit: find the study, compare database and files, and look again at what was in flight."""
 
 import time
-from collections.abc import Mapping
+from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,9 +14,9 @@ from hpsearch.audit.finding import Fault, Finding, Open
 from hpsearch.audit.ledger import Ledger, read_ledger
 from hpsearch.audit.study import check_jobs, check_snapshots, check_study
 from hpsearch.audit.trials import check_trials
-from hpsearch.errors import CorruptError, StorageError, UsageError
-from hpsearch.files import contents, parse_json
-from hpsearch.study.url import sqlite_file, storage_url
+from hpsearch.errors import UsageError
+from hpsearch.study.url import storage_url
+from hpsearch.study.view import check_database, read_study_note, started_studies
 
 LOOKS = 3
 """at a study that moves; what is no fault of its own is not there in all of them"""
@@ -43,38 +43,20 @@ def locate(name_or_file: str, runs: Path) -> AuditedPlace:
     """
     name: Any = name_or_file
     if Path(name_or_file).suffix in (".yaml", ".yml"):
+        # Of a study file the name is enough, whatever else is wrong with it by now.
         content: Any = yaml_file.load(Path(name_or_file))
         name = content.get("name") if isinstance(content, dict) else None
         if not isinstance(name, str):
             raise UsageError(f"{name_or_file} names no study; give a study file, or a name")
     folder = (runs / name).absolute()
-    url = storage_url(name, _storage(name, folder, runs))
-    file = sqlite_file(url)
-    if file and not Path(file).exists():
-        raise StorageError(
-            f"the database of the study {name} is not at {Path(file).absolute()}; run the command "
-            "in the folder in which the study was started, or restore the file"
-        )
-    return AuditedPlace(name, folder, url)
-
-
-def _storage(name: str, folder: Path, runs: Path) -> str:
-    note = folder / "study.json"
-    try:
-        storage = parse_json(contents(note))["storage"]
-        if not isinstance(storage, str):
-            raise TypeError("storage is no text")
-    except OSError as error:
-        names = ", ".join(sorted(path.parent.name for path in runs.glob("*/study.json")))
+    note = read_study_note(folder / "study.json")
+    if note is None:
+        names = ", ".join(started_studies(runs))
         started = f"there are: {names}" if names else f"there are none under {runs}"
-        raise UsageError(
-            f"no study {name!r} that was started ({note}: {error.strerror}); {started}"
-        ) from error
-    except (CorruptError, ValueError, LookupError, TypeError) as error:
-        raise CorruptError(
-            f"{note} is damaged; run the study file again, which writes it anew"
-        ) from error
-    return storage
+        raise UsageError(f"no study {name!r} that was started; {started}")
+    url = storage_url(name, note["storage"])
+    check_database(name, url)
+    return AuditedPlace(name, folder, url)
 
 
 @dataclass(frozen=True)
@@ -117,7 +99,7 @@ def audit(place: AuditedPlace, *, deep: bool) -> AuditReport:
         num_trials=len(ledger.trials),
         num_events=len(books.events),
         num_checkpoints=sum(
-            bool(checkpoint.state) or checkpoint.problem is not None
+            checkpoint.state is not None or checkpoint.problem is not None
             for files in disk.trials.values()
             for checkpoint in files.checkpoints.values()
         ),
@@ -126,16 +108,12 @@ def audit(place: AuditedPlace, *, deep: bool) -> AuditReport:
 
 def _look(place: AuditedPlace, *, deep: bool) -> tuple[Books, Ledger, Disk, list[Finding]]:
     books = read_books(place.name, place.url)
-    disk = read_disk(place.folder, pointed_to=_pointed_to(books), deep=deep)
+    pointed_to = defaultdict[int, list[int]](list)
+    for node in books.nodes:
+        pointed_to[node.trial].append(node.step)
+    disk = read_disk(place.folder, pointed_to=pointed_to, deep=deep)
     ledger = read_ledger(books.events)
     return books, ledger, disk, find_faults(books, ledger, disk)
-
-
-def _pointed_to(books: Books) -> Mapping[int, list[int]]:
-    steps: dict[int, list[int]] = {}
-    for node in books.nodes:
-        steps.setdefault(node.trial, []).append(node.step)
-    return steps
 
 
 def find_faults(books: Books, ledger: Ledger, disk: Disk) -> list[Finding]:
@@ -144,5 +122,5 @@ def find_faults(books: Books, ledger: Ledger, disk: Disk) -> list[Finding]:
         *check_trials(books, ledger, disk),
         *check_jobs(ledger, disk),
         *check_descent(books, ledger, disk),
-        *check_snapshots(books, ledger),
+        *check_snapshots(books),
     ]

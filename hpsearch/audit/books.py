@@ -1,10 +1,8 @@
-"""What the database says of a study: our tables and Optuna's at one moment, read by plain SQL.
-
-Nothing here is read by the code that wrote it: tables and columns are named anew.
-"""
+"""What the database says of a study: our tables and Optuna's at one moment, read by plain SQL."""
 
 import json
 import math
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,6 +15,7 @@ from sqlalchemy.pool import NullPool
 
 from hpsearch.audit.finding import MALFORMED, shown
 from hpsearch.errors import CorruptError, StorageError
+from hpsearch.study.events import Event, Node
 from hpsearch.study.url import hide_password, sqlite_file
 
 LOCK_SECONDS = 30.0
@@ -24,20 +23,6 @@ LOCK_SECONDS = 30.0
 SNAPSHOTS = "hpsearch_snapshots"
 UNREADABLE = "unreadable"
 """key of what stands for a text that is no JSON"""
-
-Row = Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class EventInBooks:
-    id: int
-    at: float
-    """seconds since the epoch"""
-    kind: str
-    trial: int | None
-    attempt: int | None
-    job: str | None
-    data: Any
 
 
 @dataclass(frozen=True)
@@ -60,32 +45,6 @@ class OptunaTrial:
 
 
 @dataclass(frozen=True)
-class NodeInBooks:
-    """A checkpoint of the graph of descent."""
-
-    trial: int
-    step: int
-    sha256: str
-    operator: str
-    adopted: bool | None
-    seed: int
-    changes: Any
-    parents: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class SnapshotInBooks:
-    """A row of what readers begin from, instead of from all events."""
-
-    kind: str
-    """trial, job, match, lines or head"""
-    name: str
-    event: int
-    """the last that was known when it was written"""
-    data: str
-
-
-@dataclass(frozen=True)
 class Books:
     """All that the database says of one study, at one moment."""
 
@@ -93,17 +52,18 @@ class Books:
     spec: Mapping[str, Any]
     spec_hash: str
     state: str
-    events: tuple[EventInBooks, ...]
+    events: tuple[Event, ...]
     """by id"""
-    lease: Row | None
-    """holder, token, and when it expires in seconds since the epoch"""
-    nodes: tuple[NodeInBooks, ...]
+    lease: Any
+    """row of holder, token and expires_at in seconds since the epoch; None if there is none"""
+    nodes: tuple[Node, ...]
+    """of the graph of descent"""
     trials: tuple[OptunaTrial, ...]
     """by number"""
     directions: tuple[str, ...]
     """of the objectives, as Optuna knows them"""
-    snapshots: tuple[SnapshotInBooks, ...]
-    """none in a database that was made before there were any"""
+    snapshots: tuple[Any, ...]
+    """rows of kind, name, event and data; none in a database older than snapshots"""
 
 
 def read_books(name: str, url: str) -> Books:
@@ -142,43 +102,42 @@ def read_books(name: str, url: str) -> Books:
 
 
 def _read(name: str, connection: Connection) -> Books:
-    studies = _rows(connection, "hpsearch_studies", "id spec spec_hash state", name=name)
-    study = _only(studies, name)
-    spec = _plain(study["spec"])
+    study = _only(_rows(connection, "hpsearch_studies", "id spec spec_hash state", name=name), name)
+    spec = _plain(study.spec)
     if not isinstance(spec, dict) or UNREADABLE in spec:
         raise CorruptError(
             f"the database holds no readable spec of the study {name}; restore it from a copy"
         )
 
-    def ours(source: str, columns: str) -> list[Row]:
-        return _rows(connection, source, columns, study_id=study["id"])
+    def ours(source: str, columns: str) -> list[Any]:
+        return _rows(connection, source, columns, study_id=study.id)
 
     # Events first: in a snapshot the order is of no matter, and on others nothing is too new.
-    events = sorted(
-        ours("hpsearch_events", "id at kind trial attempt job data"), key=lambda row: row["id"]
-    )
+    events = ours("hpsearch_events", "id kind at trial attempt job data")
     leases = ours("hpsearch_leases", "holder token expires_at")
-    optuna_id = _only(_rows(connection, "studies", "study_id", study_name=name), name)["study_id"]
+    optuna_id = _only(_rows(connection, "studies", "study_id", study_name=name), name).study_id
     goals = _rows(connection, "study_directions", "objective direction", study_id=optuna_id)
     has_snapshots = sqlalchemy.inspect(connection).has_table(SNAPSHOTS)
-    snapshots = ours(SNAPSHOTS, "kind name event data") if has_snapshots else []
     return Books(
         name=name,
         spec=spec,
-        spec_hash=study["spec_hash"],
-        state=study["state"],
-        events=tuple(EventInBooks(**{**row, "data": _plain(row["data"])}) for row in events),
+        spec_hash=study.spec_hash,
+        state=study.state,
+        events=tuple(_event(*row) for row in sorted(events)),
         lease=leases[0] if leases else None,
-        nodes=_nodes(connection, study["id"]),
+        nodes=_nodes(connection, study.id),
         trials=_trials(connection, optuna_id),
-        directions=tuple(
-            row["direction"] for row in sorted(goals, key=lambda row: row["objective"])
-        ),
-        snapshots=tuple(SnapshotInBooks(**row) for row in snapshots),
+        directions=tuple(direction for _, direction in sorted(goals)),
+        snapshots=tuple(ours(SNAPSHOTS, "kind name event data") if has_snapshots else ()),
     )
 
 
-def _only(rows: list[Row], name: str) -> Row:
+def _event(number: int, kind: str, at: float, *columns: Any) -> Event:
+    trial, attempt, job, data = columns
+    return Event(number, kind, at, trial, attempt, job, _plain(data))
+
+
+def _only(rows: list[Any], name: str) -> Any:
     if len(rows) != 1:
         raise CorruptError(
             f"the database holds {len(rows)} studies called {name}, but there must be one, in "
@@ -187,40 +146,31 @@ def _only(rows: list[Row], name: str) -> Row:
     return rows[0]
 
 
-def _nodes(connection: Connection, study_id: int) -> tuple[NodeInBooks, ...]:
+def _nodes(connection: Connection, study_id: int) -> tuple[Node, ...]:
+    edges = defaultdict[int, list[tuple[int, str]]](list)
+    for owner, *edge in _rows(connection, "hpsearch_parents", "checkpoint_id position sha256"):
+        edges[owner].append(tuple(edge))
     columns = "id trial step sha256 operator adopted seed changes"
     rows = _rows(connection, "hpsearch_checkpoints", columns, study_id=study_id)
-    parents: dict[int, list[tuple[int, str]]] = {row["id"]: [] for row in rows}
-    for edge in _rows(connection, "hpsearch_parents", "checkpoint_id position sha256"):
-        if edge["checkpoint_id"] in parents:
-            parents[edge["checkpoint_id"]].append((edge["position"], edge["sha256"]))
-    return tuple(_node(row, sorted(parents[row["id"]])) for row in rows)
-
-
-def _node(row: Row, parents: list[tuple[int, str]]) -> NodeInBooks:
-    adopted = None if row["adopted"] is None else bool(row["adopted"])
-    stored = {key: value for key, value in row.items() if key != "id"}
-    stored |= {"adopted": adopted, "changes": _plain(row["changes"])}
-    # One that stands in another place than the next equals no parent that an event tells.
-    placed = (
-        sha256 if position == place else f"{sha256} at {position}"
-        for place, (position, sha256) in enumerate(parents)
+    return tuple(
+        Node(
+            *(row.trial, row.step, row.sha256),
+            parents=_parents(sorted(edges[row.id])),
+            operator=row.operator,
+            adopted=None if row.adopted is None else bool(row.adopted),
+            seed=row.seed,
+            changes=_plain(row.changes),
+        )
+        for row in rows
     )
-    return NodeInBooks(**stored, parents=tuple(placed))
 
 
-def _trials(connection: Connection, optuna_id: int) -> tuple[OptunaTrial, ...]:
-    columns = "trial_id number state datetime_start datetime_complete"
-    rows = _rows(connection, "trials", columns, study_id=optuna_id)
-    own = _query("trials", "trial_id", study_id=optuna_id)
-    parts: list[dict[int, list[Row]]] = []
-    for source, columns in _PARTS.items():
-        of_trial: dict[int, list[Row]] = {row["trial_id"]: [] for row in rows}
-        for row in _rows(connection, source, f"trial_id {columns}", trial_id=own):
-            of_trial.setdefault(row["trial_id"], []).append(row)
-        parts.append(of_trial)
-    trials = (_trial(row, *(of_trial[row["trial_id"]] for of_trial in parts)) for row in rows)
-    return tuple(sorted(trials, key=lambda trial: trial.number))
+def _parents(edges: list[tuple[int, str]]) -> tuple[str, ...]:
+    # One that stands in another place than the next equals no parent that an event tells.
+    return tuple(
+        sha256 if position == place else f"{sha256} at {position}"
+        for place, (position, sha256) in enumerate(edges)
+    )
 
 
 _PARTS = {
@@ -232,28 +182,34 @@ _PARTS = {
 """columns by table, in the order in which `_trial` takes them"""
 
 
+def _trials(connection: Connection, optuna_id: int) -> tuple[OptunaTrial, ...]:
+    columns = "trial_id number state datetime_start datetime_complete"
+    rows = _rows(connection, "trials", columns, study_id=optuna_id)
+    own = _query("trials", "trial_id", study_id=optuna_id)
+    parts = []
+    for source, columns in _PARTS.items():
+        of_trial = defaultdict[int, list[Any]](list)
+        for trial_id, *part in _rows(connection, source, f"trial_id {columns}", trial_id=own):
+            of_trial[trial_id].append(part)
+        parts.append(of_trial)
+    trials = (_trial(row, *(of_trial[row.trial_id] for of_trial in parts)) for row in rows)
+    return tuple(sorted(trials, key=lambda trial: trial.number))
+
+
 def _trial(
-    row: Row, values: list[Row], params: list[Row], curve: list[Row], attrs: list[Row]
+    row: Any, values: list[Any], params: list[Any], curve: list[Any], attrs: list[Any]
 ) -> OptunaTrial:
-    ranges = {param["param_name"]: _plain(param["distribution_json"]) for param in params}
+    ranges = {name: _plain(text) for name, _, text in params}
     return OptunaTrial(
-        number=row["number"] if type(row["number"]) is int else -1,
-        state=row["state"],
-        started=_time(row["datetime_start"]),
-        completed=_time(row["datetime_complete"]),
-        values={
-            value["objective"]: _number(value["value"], value["value_type"]) for value in values
-        },
-        params={
-            param["param_name"]: _param(param["param_value"], ranges[param["param_name"]])
-            for param in params
-        },
+        number=row.number if type(row.number) is int else -1,
+        state=row.state,
+        started=_time(row.datetime_start),
+        completed=_time(row.datetime_complete),
+        values={objective: _number(value, kind) for objective, value, kind in values},
+        params={name: _param(value, ranges[name]) for name, value, _ in params},
         ranges=ranges,
-        curve={
-            point["step"]: _number(point["intermediate_value"], point["intermediate_value_type"])
-            for point in curve
-        },
-        attrs={attr["key"]: _plain(attr["value_json"]) for attr in attrs},
+        curve={step: _number(value, kind) for step, value, kind in curve},
+        attrs={key: _plain(text) for key, text in attrs},
     )
 
 
@@ -293,8 +249,8 @@ def _plain(text: Any) -> Any:
         return {UNREADABLE: text}
 
 
-def _rows(connection: Connection, source: str, columns: str, **where: Any) -> list[Row]:
-    return [dict(row) for row in connection.execute(_query(source, columns, **where)).mappings()]
+def _rows(connection: Connection, source: str, columns: str, **where: Any) -> list[Any]:
+    return list(connection.execute(_query(source, columns, **where)))
 
 
 def _query(source: str, columns: str, **where: Any) -> Select[Any]:

@@ -5,7 +5,7 @@ from contextlib import suppress
 from typing import Any
 
 from hpsearch.audit.books import Books
-from hpsearch.audit.disk import CheckpointFiles, Disk, StudyFile, TrialFiles
+from hpsearch.audit.disk import Disk, StudyFile, TrialFiles
 from hpsearch.audit.finding import (
     MALFORMED,
     Fault,
@@ -55,22 +55,18 @@ def check_descent(books: Books, ledger: Ledger, disk: Disk) -> Findings:
 def _config(books: Books, trial: TrialEntry, files: TrialFiles) -> Problems:
     """The complete configuration is a base with the trial's params, its seed, and its own end."""
     file = files.config
-    if not file.exists:
-        if files.control.exists:  # which is written after it
-            yield f"{file.path} is missing"
+    if not file.exists and not files.control.exists:  # which is written after it
         return
-    if file.problem is not None or not isinstance(file.data, dict):
-        yield f"{file.path} {file.problem or 'holds no mapping'}"
-        return
+    config = file.whole()
     expected = dict(_expected(books, trial))
     inner = {
         path: value
         for path, value in expected.items()
         if not any(other.startswith(f"{path}.") for other in expected)
     }
-    yield from unlike(file.path, {path: value_at(file.data, path) for path in inner}, inner)
+    yield from unlike(file.path, {path: value_at(config, path) for path in inner}, inner)
     differences = [
-        [path for path in _leaves(base, file.data) if not _is_within(path, expected)]
+        [path for path in _leaves(base, config) if not _is_within(path, expected)]
         for base in (*books.spec["base"].values(), *books.spec.get("founders", ()))
     ]
     fewest = min(differences, key=len, default=[])
@@ -141,7 +137,7 @@ def _checkpoints(trial: TrialEntry, files: TrialFiles, kept: set[int]) -> Proble
     for step, checkpoint in files.checkpoints.items():
         if checkpoint.problem is not None:
             yield f"{checkpoint.path}: {checkpoint.problem}"
-        elif checkpoint.state and checkpoint.state["step"] != step:
+        elif checkpoint.state is not None and checkpoint.state["step"] != step:
             yield f"{checkpoint.path} is of step {checkpoint.state['step']}"
     if trial.told is None or trial.number not in kept:
         return
@@ -177,23 +173,18 @@ def _folder(trial: TrialEntry, files: TrialFiles, disk: Disk) -> Problems:
     file, origin = files.lineage, trial.origin or NO_ORIGIN
     for other in (files.birth, files.exchanges, files.best):
         if other.problem is not None:
-            yield f"{other.path} {other.problem}"
-    if not file.exists:
-        if files.control.exists:  # which is written after it
-            yield f"{file.path} is missing"
+            yield other.fault
+    if not file.exists and not files.control.exists:  # which is written after it
         return
-    if file.problem is not None:
-        yield f"{file.path} {file.problem}"
-        return
-    own = {key: file.data[key] for key in ("generation", "member", "operator", "seed")}
-    parents = file.data["parents"]
+    lineage = file.whole()
+    own = {key: lineage[key] for key in ("generation", "member", "operator", "seed")}
+    parents = lineage["parents"]
     own |= {"parents": [[parent["trial"], _step_of(parent["checkpoint"])] for parent in parents]}
     planned = [list(pair) for pair in zip(origin["parents"], origin["parent_steps"], strict=False)]
     if not origin["parents"] and origin["founder"] is not None:
         planned = [[None, step] for step in origin["parent_steps"]]
     told = {key: origin[key] for key in ("generation", "member", "operator")}
-    has_config = isinstance(files.config.data, dict)
-    told |= {"parents": planned, "seed": files.config.get("seed") if has_config else own["seed"]}
+    told |= {"parents": planned, "seed": (files.config.data or own)["seed"]}
     yield from unlike(file.path, own, told, "events and config.yaml say")
     if trial.told is None and not files.checkpoints:
         for parent in parents:
@@ -252,13 +243,13 @@ def _node(
     if copied:
         last = copied[-1]
         expected |= {"parents": [last["sha256"]], "operator": "clone", "changes": last["changes"]}
-    if isinstance(files.config.data, dict):
+    if files.config.data is not None:
         expected |= {"seed": files.config.get("seed")}
     yield from unlike("its node says", {key: node[key] for key in expected}, expected)
-    checkpoint = files.checkpoints.get(node["step"], CheckpointFiles("", None, {}, None))
-    is_own = bool(checkpoint.state) and not takeovers and bool(origin["parents"])
-    if is_own and not is_same(checkpoint.state["parents"], node["parents"]):
-        own = f"{checkpoint.path} {shown(checkpoint.state['parents'])}"
+    checkpoint = files.checkpoints.get(node["step"])
+    state = None if takeovers or not origin["parents"] or checkpoint is None else checkpoint.state
+    if state is not None and not is_same(state["parents"], node["parents"]):
+        own = f"its checkpoint {shown(state['parents'])}"
         yield f"its node has the parents {shown(node['parents'])}, {own}"
 
 
@@ -266,14 +257,12 @@ def _exchanged(data: Mapping[str, Any], files: TrialFiles) -> Problems:
     """What the job wrote of birth and exchanges is what was told."""
     birth, exchanges = files.birth, files.exchanges
     if not is_same(birth.data, data["birth"]):
-        own = f"{birth.path} {birth.problem or shown(birth.data)}"
-        yield f"the event tells the birth {shown(data['birth'])}, {own}"
-    content = exchanges.data if isinstance(exchanges.data, dict) else {"takeovers": [], "loans": []}
-    wrote = {key: content[key] for key in ("takeovers", "loans")}
-    lent = [{key: loan[key] for key in ("step", "sha256")} for loan in data["lent"]]
-    if exchanges.problem or not is_same(wrote, {"takeovers": data["takeovers"], "loans": lent}):
-        own = exchanges.problem or "says " + shown(wrote)
-        yield f"the event tells other exchanges than {exchanges.path}, which {own}"
+        yield f"the event tells the birth {shown(data['birth'])}, {birth.content}"
+    if exchanges.problem is None:  # else that is a fault already
+        lent = [{key: loan[key] for key in ("step", "sha256")} for loan in data["lent"]]
+        told = {"takeovers": data["takeovers"], "loans": lent}
+        content = exchanges.data or {"takeovers": [], "loans": []}
+        yield from unlike(exchanges.path, {key: content[key] for key in told}, told)
 
 
 def _sha256(ledger: Ledger, parent: Any) -> str:
@@ -310,12 +299,10 @@ def _match(ledger: Ledger, match: MatchEntry, disk: Disk) -> Problems:
         if match.given:
             yield f"match {number} was given to a job, but has no plan.json"
         return
-    if plan.problem is not None:
-        yield f"{plan.path} {plan.problem}"
-        return
+    content = plan.whole()
     players = {*match.members.values(), *match.archive}
     for side in ("hosts", "agents"):
-        listed = [(player["name"], player["checkpoint"]) for player in plan.data[side]]
+        listed = [(player["name"], player["checkpoint"]) for player in content[side]]
         learned = {int(name): place for name, place in listed if place is not None}
         if learned and learned.keys() != players:
             called = f"match {number} was called of {sorted(players)}"
@@ -326,7 +313,7 @@ def _match(ledger: Ledger, match: MatchEntry, disk: Disk) -> Problems:
                 yield Fault("matches", trial, f"{plan.path} lets {shown(place)} play for it")
             elif match.decision is None and not disk.holds(place):
                 yield Fault("matches", trial, f"match {number} needs {place}, which is missing")
-    yield from _games(match, plan.data, games)
+    yield from _games(match, content, games)
 
 
 def _games(match: MatchEntry, plan: Mapping[str, Any], games: StudyFile) -> Problems:
@@ -334,8 +321,7 @@ def _games(match: MatchEntry, plan: Mapping[str, Any], games: StudyFile) -> Prob
     is_whole = is_same(games.data, {"moves": shape, "finished": shape})
     if games.exists and (games.problem is not None or not is_whole):
         # While a match is open, a damaged file counts as none, and it is played again.
-        own = games.problem or "has the shapes " + shown(games.data)
-        yield f"{games.path} {own}, but plan.json asks for {shape}"
+        yield f"{games.content}, but plan.json asks for games of the shape {shape}"
     decision = match.decision
     is_needed = decision is not None and (match.ended or decision["children"])
     if is_needed and not games.exists:

@@ -3,35 +3,27 @@
 import hashlib
 import re
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
-from math import prod
 from pathlib import Path
 from typing import Any
-from zipfile import ZipFile
 
 from hpsearch import yaml_file
-from hpsearch.audit.finding import MALFORMED
+from hpsearch.audit.finding import MALFORMED, DamagedError, shown
+from hpsearch.cluster.match_dir import MatchDir
+from hpsearch.cluster.record_files import CurveFile
 from hpsearch.errors import ConfigError, CorruptError, DiskError
-from hpsearch.files import contents, open_file, parse_json, read_lines
-
-ARRAYS = ("moves", "finished")
-"""of a match"""
-MAX_ARRAY = 2**31
-"""bytes of one of them"""
-CHUNK = 2**20
-"""bytes of it that are read at once"""
+from hpsearch.files import contents, open_file, parse_json
 
 _NUMBERED = re.compile(r"(attempt|next|step)-(\d+)(\.json)?")
 
 
 @dataclass(frozen=True)
 class StudyFile:
-    """A file of plain data."""
+    """A file that holds a mapping of plain data."""
 
     path: str
     """from the study's folder"""
-    data: Any = None
+    data: dict[str, Any] | None = None
     problem: str | None = None
     """why it cannot be read"""
 
@@ -40,25 +32,43 @@ class StudyFile:
         """Whether there is such a file, readable or not."""
         return self.data is not None or self.problem is not None
 
+    @property
+    def fault(self) -> str:
+        """What is wrong with a file that cannot be read."""
+        return f"{self.path} {self.problem or 'is missing'}"
+
+    @property
+    def content(self) -> str:
+        """The file in a sentence: what it says, or why it says nothing."""
+        return self.fault if self.data is None else f"{self.path} says {shown(self.data)}"
+
     def get(self, key: str) -> Any:
-        """Return a value of its mapping, None where it has none or is no mapping."""
-        return self.data.get(key) if isinstance(self.data, dict) else None
+        """Return a value of its mapping, None where it has none or cannot be read."""
+        return None if self.data is None else self.data.get(key)
+
+    def whole(self) -> dict[str, Any]:
+        """Return what it holds; DamagedError if it cannot be read."""
+        if self.data is None:
+            raise DamagedError(self.fault)
+        return self.data
 
 
 @dataclass(frozen=True)
 class CheckpointFiles:
     path: str
     """from the study's folder"""
-    sha256: str | None
+    sha256: str | None = None
     """of its manifest, by which others know it; None if there is none"""
-    state: Mapping[str, Any]
-    """step and parents, empty if it was not examined"""
-    problem: str | None
+    state: Mapping[str, Any] | None = None
+    """step and parents, None if it was not examined or is damaged"""
+    problem: str | None = None
     """in what it differs from its manifest; None also where that was not examined"""
 
 
 @dataclass(frozen=True)
 class TrialFiles:
+    path: str
+    """from the study's folder"""
     config: StudyFile
     lineage: StudyFile
     birth: StudyFile
@@ -73,6 +83,11 @@ class TrialFiles:
     """whole lines of the learning curve"""
     checkpoints: Mapping[int, CheckpointFiles]
     """by step"""
+
+    def attempt(self, number: int) -> StudyFile:
+        """Return the result of an attempt, missing where there is none."""
+        missing = StudyFile(f"{self.path}/attempt-{number}/result.json")
+        return self.attempts.get(number, missing)
 
 
 @dataclass(frozen=True)
@@ -140,6 +155,7 @@ def _trial(root: Path, number: int, pointed_to: Collection[int], *, deep: bool) 
     step = best.get("step")  # what is no number names none, and may have no hash
     chosen = {max(steps, default=-1), *pointed_to, step if type(step) is int else -1}
     return TrialFiles(
+        path=own,
         config=_yaml(root, f"{own}/config.yaml"),
         lineage=_json(root, f"{own}/lineage.json"),
         birth=_json(root, f"{own}/birth.json"),
@@ -151,12 +167,19 @@ def _trial(root: Path, number: int, pointed_to: Collection[int], *, deep: bool) 
             attempt: _json(root, f"{own}/{name}/result.json")
             for attempt, name in _numbered(root / own, "attempt")
         },
-        curve=tuple(_lines(root / own / "metrics.jsonl")),
+        curve=_curve(root / own / "metrics.jsonl"),
         checkpoints={
             step: _checkpoint(root, f"{own}/checkpoints/{name}", whole=deep or step in chosen)
             for step, name in steps.items()
         },
     )
+
+
+def _curve(path: Path) -> tuple[Mapping[str, Any], ...]:
+    try:
+        return tuple(CurveFile(path).read())
+    except (CorruptError, DiskError):
+        return ()
 
 
 def _checkpoint(root: Path, path: str, *, whole: bool) -> CheckpointFiles:
@@ -165,26 +188,27 @@ def _checkpoint(root: Path, path: str, *, whole: bool) -> CheckpointFiles:
     except (CorruptError, OSError) as error:
         # An older one that nothing needs may be what a job was removing when it was killed.
         why = error.strerror if isinstance(error, OSError) else "no regular file, or too large"
-        problem = f"its manifest cannot be read ({why})" if whole else None
-        return CheckpointFiles(path, None, {}, problem)
-    state, problem = _examined(root / path, manifest) if whole else ({}, None)
+        return CheckpointFiles(
+            path, problem=f"its manifest cannot be read ({why})" if whole else None
+        )
+    state, problem = _examined(root / path, manifest) if whole else (None, None)
     return CheckpointFiles(path, hashlib.sha256(manifest).hexdigest(), state, problem)
 
 
-def _examined(folder: Path, manifest: bytes) -> tuple[dict[str, Any], str | None]:
-    """Return a checkpoint's state, and in what it differs from its manifest."""
+def _examined(folder: Path, manifest: bytes) -> tuple[dict[str, Any] | None, str | None]:
+    """Return a checkpoint's state, or in what it differs from its manifest."""
     try:
         listed = parse_json(manifest)
         for name in ("tensors.safetensors", "state.json"):
             with open_file(folder / name) as file:
                 if hashlib.file_digest(file, "sha256").hexdigest() != listed[name]:
-                    return {}, f"{name} differs from its manifest"
+                    return None, f"{name} differs from its manifest"
         state = parse_json(contents(folder / "state.json"))
         return {key: state[key] for key in ("step", "parents")}, None
     except OSError as error:
-        return {}, f"a file of it cannot be read ({error.strerror})"
+        return None, f"a file of it cannot be read ({error.strerror})"
     except (CorruptError, ValueError, LookupError, TypeError) as error:
-        return {}, f"it is damaged ({type(error).__name__})"
+        return None, f"it is damaged ({type(error).__name__})"
 
 
 def _job(root: Path, name: str) -> dict[int, StudyFile]:
@@ -195,42 +219,17 @@ def _job(root: Path, name: str) -> dict[int, StudyFile]:
 
 def _match(root: Path, number: int) -> tuple[StudyFile, StudyFile]:
     own = f"matches/{number}"
-    return _json(root, f"{own}/plan.json"), _shapes(root, f"{own}/games.npz")
+    return _json(root, f"{own}/plan.json"), _shapes(root, own)
 
 
-def _shapes(root: Path, path: str) -> StudyFile:
+def _shapes(root: Path, match: str) -> StudyFile:
+    path = f"{match}/games.npz"
     try:
-        # Opened here, since numpy leaves a file open in which it finds no archive.
-        with open_file(root / path) as file, ZipFile(file) as archive:
-            return StudyFile(path, {name: _shape(archive, f"{name}.npy") for name in ARRAYS})
-    except FileNotFoundError:
-        return StudyFile(path)
-    # Neither zipfile nor numpy says what it raises for a damaged file.
-    except Exception as error:
-        return StudyFile(path, problem=f"cannot be read ({type(error).__name__})")
-
-
-def _shape(archive: ZipFile, name: str) -> list[int]:
-    """Return the shape of an array, whose values are all there and are not held in memory.
-
-    numpy by itself would make room for whatever the array's header claims before it reads a value.
-    """
-    import numpy as np
-
-    size = archive.getinfo(name).file_size
-    with archive.open(name) as file:
-        version = np.lib.format.read_magic(file)
-        if version != (1, 0):
-            raise ValueError(f"an array of version {version}")
-        shape, _, kind = np.lib.format.read_array_header_1_0(file)
-        needed = kind.itemsize * prod(shape)
-        if kind.hasobject or needed > size or size > MAX_ARRAY:
-            raise ValueError(f"an array of {kind} and shape {shape} in {size} bytes")
-        # To the end, where the archive compares its checksum.
-        num_bytes = sum(map(len, iter(lambda: file.read(CHUNK), b"")))
-    if num_bytes != needed:
-        raise ValueError(f"an array of {needed} bytes, of which {num_bytes} are there")
-    return list(shape)
+        games = MatchDir(root / match).read_games()
+    except (CorruptError, DiskError):
+        return StudyFile(path, problem="cannot be read")
+    arrays = {} if games is None else {"moves": games.moves, "finished": games.finished}
+    return StudyFile(path, {name: list(it.shape) for name, it in arrays.items()} or None)
 
 
 def _json(root: Path, path: str) -> StudyFile:
@@ -244,26 +243,21 @@ def _json(root: Path, path: str) -> StudyFile:
         return StudyFile(path, problem="is too large, or no regular file")
     except ValueError:
         return StudyFile(path, problem="is no JSON")
-    return StudyFile(path, data, "holds nothing" if data is None else None)
+    return _mapping(path, data)
 
 
 def _yaml(root: Path, path: str) -> StudyFile:
     if not (root / path).exists():
         return StudyFile(path)
     try:
-        return StudyFile(path, yaml_file.load(root / path))
+        return _mapping(path, yaml_file.load(root / path))
     except (ConfigError, *MALFORMED):
         return StudyFile(path, problem="cannot be read as YAML")
 
 
-def _lines(path: Path) -> Iterator[Mapping[str, Any]]:
-    """Yield the lines that are whole and say of which step they are."""
-    with suppress(FileNotFoundError, CorruptError, DiskError):
-        for line in read_lines(path):
-            with suppress(ValueError):
-                row = parse_json(line)
-                if isinstance(row, dict) and type(row.get("step")) is int:
-                    yield row
+def _mapping(path: str, data: Any) -> StudyFile:
+    is_mapping = isinstance(data, dict)
+    return StudyFile(path, data) if is_mapping else StudyFile(path, problem="holds no mapping")
 
 
 def _numbered(folder: Path, kind: str) -> Iterator[tuple[int, str]]:

@@ -9,7 +9,7 @@ MAX_WIDTH = 100
 """characters of a value that a sentence shows"""
 MALFORMED = (
     *(LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError),
-    OSError,  # a path that is too long, for one
+    *(AssertionError, OSError),  # the latter for a path that is too long
 )
 """what reading data raises that was tampered with, as if it had the right form"""
 
@@ -45,6 +45,10 @@ Problems = Iterator[str | Finding]
 """what a check yields: a finding, or the message of a fault"""
 
 
+class DamagedError(Exception):
+    """Ends a check: a file that it needs is missing or damaged, as the message says."""
+
+
 def checked(check: str, trial: int | None, problems: Problems) -> Findings:
     """Yield what a check of a trial, or of the study, finds.
 
@@ -54,6 +58,8 @@ def checked(check: str, trial: int | None, problems: Problems) -> Findings:
     try:
         for problem in problems:
             yield Fault(check, trial, problem) if isinstance(problem, str) else problem
+    except DamagedError as error:
+        yield Fault(check, trial, str(error))
     except MALFORMED as error:
         problem = f"{type(error).__name__}: {shown(str(error))}"
         yield Fault(check, trial, f"an event or a file of it has another form ({problem})")

@@ -1,15 +1,16 @@
 """The events of a study, read once: what each trial, job and match came to.
 
-Every event is compared with what must have happened before it. This repeats what the driver's own
-fold knows, on purpose: a fault that both made would stay hidden if one used the other.
+Each event is compared with what must have happened before it. This repeats what the driver's fold
+knows, on purpose: a fault of the fold would stay hidden if the audit used it.
 """
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from hpsearch.audit.books import UNREADABLE, EventInBooks
+from hpsearch.audit.books import UNREADABLE
 from hpsearch.audit.finding import MALFORMED, Fault, is_same, shown
+from hpsearch.study.events import Event
 
 CHECK = "events"
 FINISHED, PRUNED, FAILED, CANCELLED = "finished", "pruned", "failed", "cancelled"
@@ -27,7 +28,7 @@ class Attempt:
     """id of the event"""
     place: int
     """how many groups its job had been given before"""
-    ended: EventInBooks | None = None
+    ended: Event | None = None
 
 
 @dataclass
@@ -38,9 +39,9 @@ class TrialEntry:
     origin: Mapping[str, Any] | None
     """whose interval it is, where there is a population"""
     attempts: list[Attempt] = field(default_factory=list)
-    reports: dict[int, EventInBooks] = field(default_factory=dict)
+    reports: dict[int, Event] = field(default_factory=dict)
     """by step"""
-    told: EventInBooks | None = None
+    told: Event | None = None
     teller: Attempt | None = None
     """the attempt that held the token when the trial was told, None where none did"""
 
@@ -70,10 +71,6 @@ class JobEntry:
     id: str | None = None
     kinds: set[str] = field(default_factory=set)
     """of the events that told of it after its announcement"""
-
-    @property
-    def closed(self) -> bool:
-        return "job_closed" in self.kinds
 
     @property
     def ended(self) -> bool:
@@ -120,10 +117,10 @@ class Ledger:
 
 Blames = Iterator[str | tuple[Any, str]]
 """what cannot be in an event, with the trial where it is another one than the event's"""
-Rule = Callable[[Ledger, EventInBooks], Blames]
+Rule = Callable[[Ledger, Event], Blames]
 
 
-def read_ledger(events: tuple[EventInBooks, ...]) -> Ledger:
+def read_ledger(events: tuple[Event, ...]) -> Ledger:
     """Return what events add up to, with the faults of their order and form."""
     ledger = Ledger()
     for event in events:
@@ -136,12 +133,12 @@ def read_ledger(events: tuple[EventInBooks, ...]) -> Ledger:
     return ledger
 
 
-def _note(ledger: Ledger, event: EventInBooks, blame: str | tuple[Any, str]) -> None:
+def _note(ledger: Ledger, event: Event, blame: str | tuple[Any, str]) -> None:
     trial, message = (event.trial, blame) if isinstance(blame, str) else blame
     ledger.faults.append(Fault(CHECK, trial, f"event {event.id} ({event.kind}) {message}"))
 
 
-def _enter(ledger: Ledger, event: EventInBooks) -> Blames:
+def _enter(ledger: Ledger, event: Event) -> Blames:
     if event.kind not in _RULES:
         yield f"is of an unknown kind, {shown(event.kind)}"
         return
@@ -160,18 +157,18 @@ def _enter(ledger: Ledger, event: EventInBooks) -> Blames:
 # The study.
 
 
-def _started(ledger: Ledger, event: EventInBooks) -> Blames:
+def _started(ledger: Ledger, event: Event) -> Blames:
     ledger.status = RUNNING
     yield from ()
 
 
-def _ended(ledger: Ledger, event: EventInBooks) -> Blames:
+def _ended(ledger: Ledger, event: Event) -> Blames:
     ledger.status = event.data["status"]
     if ledger.status not in ENDINGS:
         yield f"says that the study is {shown(ledger.status)}"
 
 
-def _requested(ledger: Ledger, event: EventInBooks) -> Blames:
+def _requested(ledger: Ledger, event: Event) -> Blames:
     verb, again = event.data["verb"], event.data["trials"]
     if event.data["id"] in ledger.requests:
         yield f"repeats the request {shown(event.data['id'])}"
@@ -190,7 +187,7 @@ def _requested(ledger: Ledger, event: EventInBooks) -> Blames:
 # Trials.
 
 
-def _asked(ledger: Ledger, event: EventInBooks) -> Blames:
+def _asked(ledger: Ledger, event: Event) -> Blames:
     number, data = _trial_number(event), event.data
     if ledger.status != RUNNING:
         yield f"asks for a trial of a study that is {ledger.status}"
@@ -223,7 +220,7 @@ def _asked_as_planned(ledger: Ledger, trial: TrialEntry, origin: Mapping[str, An
     ledger.keys.add(key)
 
 
-def _reported(ledger: Ledger, event: EventInBooks) -> Blames:
+def _reported(ledger: Ledger, event: Event) -> Blames:
     trial, step = _trial(ledger, event), event.data["step"]
     if step in trial.reports:
         yield f"reports step {step} of it a second time"
@@ -235,7 +232,7 @@ def _reported(ledger: Ledger, event: EventInBooks) -> Blames:
     trial.reports[step] = event
 
 
-def _attempt_ended(ledger: Ledger, event: EventInBooks) -> Blames:
+def _attempt_ended(ledger: Ledger, event: Event) -> Blames:
     trial = _trial(ledger, event)
     if trial.live is not None and trial.live.number == event.attempt:
         trial.live.ended = event
@@ -244,7 +241,7 @@ def _attempt_ended(ledger: Ledger, event: EventInBooks) -> Blames:
     yield f"ends attempt {shown(event.attempt)} of trial {trial.number}, of which {lives} lives"
 
 
-def _told(ledger: Ledger, event: EventInBooks) -> Blames:
+def _told(ledger: Ledger, event: Event) -> Blames:
     trial, state = _trial(ledger, event), event.data["state"]
     if trial.told is not None:
         yield f"tells trial {trial.number} a second time"
@@ -262,7 +259,7 @@ def _told(ledger: Ledger, event: EventInBooks) -> Blames:
 # Jobs.
 
 
-def _announced(ledger: Ledger, event: EventInBooks) -> Blames:
+def _announced(ledger: Ledger, event: Event) -> Blames:
     name, group = _job_name(event), list(event.data["trials"])
     if ledger.status not in (RUNNING, "stopping"):
         yield f"announces a job of a study that is {ledger.status}"
@@ -271,7 +268,7 @@ def _announced(ledger: Ledger, event: EventInBooks) -> Blames:
             yield f"announces job {shown(name)}, out of turn"
         ledger.jobs[name] = JobEntry(name)
     job = ledger.jobs[name]
-    if job.ended or job.closed or (job.groups and "job_began" not in job.kinds):
+    if job.ended or "job_closed" in job.kinds or (job.groups and "job_began" not in job.kinds):
         yield f"gives more to job {name}, which takes no more"
     if "match" in event.data:
         ledger.matches[event.data["match"]].given = True
@@ -285,7 +282,7 @@ def _announced(ledger: Ledger, event: EventInBooks) -> Blames:
 
 
 def _assign(
-    ledger: Ledger, event: EventInBooks, job: JobEntry, assignment: Mapping[str, Any]
+    ledger: Ledger, event: Event, job: JobEntry, assignment: Mapping[str, Any]
 ) -> Iterator[str]:
     number, attempt, token = (assignment[key] for key in ("trial", "attempt", "token"))
     if number not in ledger.trials:
@@ -306,7 +303,7 @@ def _assign(
     trial.attempts.append(Attempt(attempt, token, job.name, event.id, len(job.groups) - 1))
 
 
-def _of_job(ledger: Ledger, event: EventInBooks) -> Blames:
+def _of_job(ledger: Ledger, event: Event) -> Blames:
     """Enter an event that a job has once, and after it was announced; some after its submission."""
     job, kind = ledger.jobs[_job_name(event)], event.kind
     is_repeated = kind in job.kinds and kind != "match_silent"
@@ -324,7 +321,7 @@ def _of_job(ledger: Ledger, event: EventInBooks) -> Blames:
     job.kinds.add(kind)
 
 
-def _end_job(ledger: Ledger, event: EventInBooks, job: JobEntry) -> Blames:
+def _end_job(ledger: Ledger, event: Event, job: JobEntry) -> Blames:
     if event.data.get("seen") and job.id is None:
         yield f"ends job {job.name}, which ran and was never submitted"
     for assignment in (assignment for group in job.groups for assignment in group):
@@ -337,7 +334,7 @@ def _end_job(ledger: Ledger, event: EventInBooks, job: JobEntry) -> Blames:
 # Matches.
 
 
-def _match_called(ledger: Ledger, event: EventInBooks) -> Blames:
+def _match_called(ledger: Ledger, event: Event) -> Blames:
     data, number = event.data, event.data["match"]
     if number != len(ledger.matches) + 1:
         yield f"calls match {shown(number)} after {len(ledger.matches)}"
@@ -351,7 +348,7 @@ def _match_called(ledger: Ledger, event: EventInBooks) -> Blames:
     )
 
 
-def _bred(ledger: Ledger, event: EventInBooks) -> Blames:
+def _bred(ledger: Ledger, event: Event) -> Blames:
     number = event.data["match"]
     if number is not None:
         match = ledger.matches[number]
@@ -375,7 +372,7 @@ def _check_decision(match: MatchEntry, decision: Mapping[str, Any]) -> Blames:
         yield f"has intervals of others than those in match {match.number}"
 
 
-def _closing(ledger: Ledger, event: EventInBooks) -> Blames:
+def _closing(ledger: Ledger, event: Event) -> Blames:
     if event.data["children"]:
         origins = [trial.origin for trial in ledger.trials.values() if trial.origin is not None]
         born = {int(origin["member"]) for origin in origins}
@@ -397,17 +394,17 @@ def _plan(ledger: Ledger, child: Mapping[str, Any]) -> Blames:
     ledger.planned[child["key"]] = child
 
 
-def _trial_number(event: EventInBooks) -> int:
+def _trial_number(event: Event) -> int:
     if type(event.trial) is not int:  # SQLite keeps a text, too
         raise ValueError("its trial, which is missing or no number")
     return event.trial
 
 
-def _trial(ledger: Ledger, event: EventInBooks) -> TrialEntry:
+def _trial(ledger: Ledger, event: Event) -> TrialEntry:
     return ledger.trials[_trial_number(event)]
 
 
-def _job_name(event: EventInBooks) -> str:
+def _job_name(event: Event) -> str:
     if not isinstance(event.job, str):
         raise ValueError("its job, which is missing or no name")
     return event.job

@@ -1,17 +1,32 @@
-"""Jobs, requests, the study's own rows and its snapshot: what events, tables and files say."""
+"""Jobs, requests, the study's own rows and its snapshot: what events, tables and files say.
+
+A snapshot must be what the fold, by which readers go on from it, makes of the same events.
+"""
 
 import hashlib
 import json
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from hpsearch.audit.books import Books, SnapshotInBooks
+from hpsearch.audit.books import Books
 from hpsearch.audit.disk import Disk, StudyFile
-from hpsearch.audit.finding import Fault, Findings, Open, Problems, checked, is_same, shown, unlike
-from hpsearch.audit.ledger import ENDINGS, RUNNING, VERBS, JobEntry, Ledger, TrialEntry
+from hpsearch.audit.finding import Fault, Findings, Open, Problems, checked, shown, unlike
+from hpsearch.audit.ledger import ENDINGS, RUNNING, VERBS, JobEntry, Ledger
+from hpsearch.study.snapshots import (
+    HEAD,
+    JOB,
+    LINES,
+    MATCH,
+    TRIAL,
+    VERSION,
+    head_text,
+    is_settled,
+    settled,
+)
+from hpsearch.study.state import StudyState
 
 NOT_SEARCHED = ("storage", "budget", "max_failures", "executor", "prometheus")
 """keys of a study that may change while it goes on"""
@@ -24,19 +39,6 @@ LONGEST_LEASE = 3600.0
 """seconds; a lease is taken for five minutes, and clocks differ"""
 
 SNAPSHOTS = "snapshots"
-VERSIONS = (1,)
-"""those that are known here; readers pass over a snapshot of another one than their own"""
-NEW_TRIAL: Mapping[str, Any] = {
-    "told": None,
-    "value": None,
-    "metrics": {},
-    "failure": None,
-    "message": "",
-    "retry_of": None,
-    "attempts": 0,
-    "reported": {},
-}
-"""what a snapshot leaves out of a trial"""
 
 
 def check_jobs(ledger: Ledger, disk: Disk) -> Findings:
@@ -58,22 +60,14 @@ def _files(job: JobEntry, disk: Disk) -> Problems:
             elif place < len(job.groups) - 1:
                 yield f"job {job.name} has no {file.path}, but was given more"
             elif not job.ended:
-                yield Open(
-                    None, f"job {job.name} was announced, and {file.path} is not written yet"
-                )
+                yield Open(None, f"job {job.name} was announced, but {file.path} is not written")
             continue
-        own = file.get("assignments")
-        if not is_same(own, group):
-            content = file.problem or "says " + shown(own)
-            announced = f"job {job.name} was announced with {shown(group)}"
-            message = f"{announced}, but {file.path} {content}"
+        announced = {"assignments": group, "match": job.matches.get(place)}
+        own = {key: file.get(key) for key in announced}
+        for message in unlike(file.path, own, announced, f"events announced job {job.name} with"):
             yield Fault("jobs", group[0]["trial"] if group else None, message)
-        match = job.matches.get(place)
-        if not is_same(file.get("match"), match):
-            own = shown(file.get("match"))
-            yield f"job {job.name} was given match {match}, but {file.path} says {own}"
     for place, file in disk.jobs.get(job.name, {}).items():
-        is_end = job.closed and place == len(job.groups)
+        is_end = "job_closed" in job.kinds and place == len(job.groups)
         if place >= len(job.groups) and not is_end:
             yield f"job {job.name} has {file.path}, of which no event tells"
 
@@ -118,12 +112,11 @@ def _lease(books: Books) -> Problems:
         if books.events:
             yield "there are events, but no driver ever held the study"
         return
-    holder, expires_at = lease["holder"], lease["expires_at"]
-    is_free = not holder and not expires_at
-    is_held = bool(holder) and _HOLDER.fullmatch(holder)
-    is_too_long = expires_at - time.time() > LONGEST_LEASE
-    if lease["token"] < 1 or is_too_long or not (is_free or is_held):
-        yield f"the lease's row says {shown(lease)}"
+    is_free = not lease.holder and not lease.expires_at
+    is_held = bool(lease.holder) and _HOLDER.fullmatch(lease.holder)
+    is_too_long = lease.expires_at - time.time() > LONGEST_LEASE
+    if lease.token < 1 or is_too_long or not (is_free or is_held):
+        yield f"the lease's row says {shown(lease._asdict())}"
 
 
 def _status(books: Books, ledger: Ledger) -> Problems:
@@ -148,19 +141,15 @@ def _request(file: StudyFile, ledger: Ledger) -> Problems:
 
 
 def _pin(file: StudyFile, disk: Disk) -> Problems:
-    if file.problem is not None:
-        yield f"{file.path} {file.problem}"
-    elif Path(file.data["study"]).is_dir():
-        for place in file.data["checkpoints"]:
+    content = file.whole()
+    if Path(content["study"]).is_dir():
+        for place in content["checkpoints"]:
             if not disk.holds(place):
                 yield f"{file.path} needs {shown(place)}, which is missing"
 
 
 def _confirmation(file: StudyFile, ledger: Ledger, disk: Disk) -> Problems:
-    if file.problem is not None:
-        yield f"{file.path} {file.problem}"
-        return
-    content: Mapping[str, Any] = file.data
+    content = file.whole()
     ranked, best = [entry["trial"] for entry in content["trials"]], content["best"]
     for trial in (content["favourite"], *ranked):
         if not ledger.told(trial, "finished"):
@@ -182,21 +171,24 @@ def _confirmation(file: StudyFile, ledger: Ledger, disk: Disk) -> Problems:
 
 # Snapshots.
 
-
-def check_snapshots(books: Books, ledger: Ledger) -> Findings:
-    """Yield where a snapshot differs from the events up to the one at which it was made."""
-    yield from checked(SNAPSHOTS, None, _check(books, ledger))
+_LISTS = {"trials": (TRIAL, "number"), "jobs": (JOB, "name"), "matches": (MATCH, "number")}
+"""lists of records in a head: the kind of the records, and the key of their names"""
 
 
-def _check(books: Books, ledger: Ledger) -> Problems:
+def check_snapshots(books: Books) -> Findings:
+    """Yield where a snapshot, from which readers begin, is not what its events add up to."""
+    yield from checked(SNAPSHOTS, None, _snapshots(books))
+
+
+def _snapshots(books: Books) -> Problems:
     if not books.snapshots:
         return
-    pieces = {int(row.name): row for row in books.snapshots if row.kind == "head"}
+    pieces = {int(row.name): row for row in books.snapshots if row.kind == HEAD}
     head = json.loads("".join(pieces[place].data for place in range(len(pieces))) or "null")
     if head is None:
         yield "there are rows of a snapshot, but no head"
         return
-    if head["version"] not in VERSIONS:
+    if head["version"] != VERSION:  # readers pass over it
         return
     last = head["state"]["last_event"]
     if {row.event for row in pieces.values()} != {last} or all(e.id != last for e in books.events):
@@ -205,122 +197,64 @@ def _check(books: Books, ledger: Ledger) -> Problems:
     rows = [row for row in books.snapshots if row.event <= last]  # as readers do
     if len(rows) != len(books.snapshots):
         yield f"there are rows newer than its head, of event {last}"
-    yield from _head(head, books, ledger, rows)
-    for row in rows:
-        if row.kind == "trial":
-            number = int(row.name)
-            yield from checked(SNAPSHOTS, number, _settled(row, ledger.trials.get(number)))
-        elif row.kind == "job":
-            yield from checked(
-                SNAPSHOTS, None, _snapshot_job(json.loads(row.data), ledger.jobs.get(row.name))
-            )
-        elif row.kind not in ("head", "lines", "match"):
-            yield f"it has rows of an unknown kind, {shown(row.kind)}"
-    yield from checked(SNAPSHOTS, None, _lines(ledger, rows))
+    for kind in sorted({row.kind for row in rows} - {HEAD, LINES, TRIAL, JOB, MATCH}):
+        yield f"it has rows of an unknown kind, {shown(kind)}"
+    state = StudyState()
+    state.apply(event for event in books.events if event.id <= last)
+    yield from _compared(head, rows, state)
+    yield from checked(SNAPSHOTS, None, _lines(rows, state))
 
 
-def _head(
-    head: Mapping[str, Any], books: Books, ledger: Ledger, rows: list[SnapshotInBooks]
-) -> Problems:
-    """The head has whatever no row has; and it counts all."""
-    last = head["state"]["last_event"]
-    for stored in head["trials"]:
-        trial = ledger.trials.get(stored["number"])
-        yield from checked(SNAPSHOTS, stored["number"], _snapshot_trial(stored, trial, last))
-    for stored in head["jobs"]:
-        yield from checked(SNAPSHOTS, None, _snapshot_job(stored, ledger.jobs.get(stored["name"])))
-    before = [event for event in books.events if event.id <= last]
-    matches = {str(event.data["match"]) for event in before if event.kind == "match_called"}
-    kinds: tuple[tuple[str, str, str, set[Any]], ...] = (
-        ("trial", "trials", "number", {str(e.trial) for e in before if e.kind == "asked"}),
-        ("job", "jobs", "name", {e.job for e in before if e.kind == "announced"}),
-        ("match", "matches", "number", matches),
+def _compared(head: Mapping[str, Any], rows: list[Any], state: StudyState) -> Problems:
+    """The rows are the records that change no more, the head is all the rest."""
+    expected = json.loads(head_text(state))
+    settled_texts = settled(state, {TRIAL: set(), JOB: set(), MATCH: set()})
+    told = [(kind, *row) for kind, texts in settled_texts.items() for row in texts.items()]
+    kinds = (TRIAL, JOB, MATCH)
+    own = _records(head, ((it.kind, it.name, it.data) for it in rows if it.kind in kinds))
+    by_events = _records(expected, told)
+    for place in sorted({*own, *by_events}):
+        where, kind, name = place
+        trial = int(name) if kind == TRIAL and name.isdecimal() else None
+        record = f"{kind} {shown(name)} in the snapshot's {where}"
+        yield from checked(SNAPSHOTS, trial, _record(record, own.get(place), by_events.get(place)))
+    rest, expected_rest = (
+        {key: value for key, value in it.items() if key not in _LISTS} for it in (head, expected)
     )
-    for kind, plural, key, names in kinds:
-        stored_names = {row.name for row in rows if row.kind == kind}
-        stored_names |= {str(record[key]) for record in head[plural]}
-        if head[f"num_{plural}"] != len(names):
-            yield f"its head counts {shown(head[f'num_{plural}'])} {plural}, events {len(names)}"
-        for name in sorted(stored_names ^ names, key=str):
-            whose = int(name) if kind == "trial" and str(name).isdecimal() else None
-            side = "events know, but it has not" if name in names else "it has, but no event"
-            yield Fault(SNAPSHOTS, whose, f"there is a {kind} {shown(name)} that {side}")
+    yield from unlike("the snapshot's head", rest, expected_rest, "events add up to")
 
 
-def _settled(row: SnapshotInBooks, trial: TrialEntry | None) -> Problems:
-    stored = json.loads(row.data)
-    if str(stored["number"]) != row.name:
-        yield f"its row is of trial {shown(stored['number'])}"
-    if stored.get("told") is None:
-        yield "its row says that it has ended, but not how"
-    yield from _snapshot_trial(stored, trial, row.event)
+def _records(
+    head: Mapping[str, Any], rows: Iterable[tuple[str, str, str]]
+) -> dict[tuple[str, str, str], str]:
+    """Return the texts of all records, by where they stand, kind and name."""
+    texts = {("rows", kind, name): text for kind, name, text in rows}
+    for plural, (kind, key) in _LISTS.items():
+        texts |= {("head", kind, str(it[key])): json.dumps(it) for it in head[plural]}
+    return texts
 
 
-def _snapshot_trial(stored: Mapping[str, Any], trial: TrialEntry | None, last: int) -> Problems:
-    """A trial is as the events up to the last one make it."""
-    if trial is None:
-        return  # which is told of all that events don't know
-    told = trial.told if trial.told is not None and trial.told.id <= last else None
-    outcome: Mapping[str, Any] = {} if told is None else told.data
-    expected = {
-        **NEW_TRIAL,
-        **{key: outcome[key] for key in ("value", "metrics", "failure", "message") if outcome},
-        "number": trial.number,
-        "params": trial.params,
-        "told": outcome.get("state"),
-        "retry_of": trial.retry_of,
-        "attempts": sum(attempt.announced <= last for attempt in trial.attempts),
-        "reported": {
-            str(step): event.data["value"]
-            for step, event in trial.reports.items()
-            if event.id <= last
-        },
-    }
-    own = {key: stored.get(key, NEW_TRIAL.get(key)) for key in expected}
-    for message in unlike("the snapshot", own, expected):
-        yield Fault(SNAPSHOTS, trial.number, message)
+def _record(record: str, own: str | None, by_events: str | None) -> Iterator[str]:
+    if own is None or by_events is None:
+        yield f"{record} {'is missing' if own is None else 'is too many, as events say'}"
+    else:
+        yield from unlike(record, json.loads(own), json.loads(by_events))
 
 
-def _snapshot_job(stored: Mapping[str, Any], job: JobEntry | None) -> Problems:
-    """A job was given what events announced, of which one that lives may have more by now."""
-    if job is None:
-        return
-    groups = [
-        [[assignment[key] for key in ("trial", "attempt", "token")] for assignment in group]
-        for group in job.groups
-    ]
-    ended, num_groups = stored.get("ended", False), len(stored["groups"])
-    expected = groups if ended else groups[:num_groups]
-    if not is_same(stored["groups"], expected) or not groups[:num_groups]:
-        own = f"the snapshot {shown(stored['groups'])}"
-        yield f"events give {shown(expected)} to job {job.name}, {own}"
-    if stored.get("name") != job.name or (ended and not job.ended):
-        yield f"of job {job.name} the snapshot has {shown(stored)}"
-    if (ended or "id" in stored) and stored.get("id") != job.id:
-        own = f"the snapshot {shown(stored.get('id'))}"
-        yield f"events submit job {job.name} as {shown(job.id)}, {own}"
-
-
-def _lines(ledger: Ledger, rows: list[SnapshotInBooks]) -> Problems:
+def _lines(rows: list[Any], state: StudyState) -> Problems:
     """Each trial that has settled has one line, with its number and how it ended."""
-    settled = {row.name for row in rows if row.kind == "trial"}
-    seen: set[str] = set()
-    for number, state in _cells(rows):
-        trial = ledger.trials.get(int(number)) if number.isdecimal() else None
-        whose = None if trial is None else trial.number
-        if number not in settled or number in seen:
-            yield Fault(SNAPSHOTS, whose, f"the list has a line of trial {shown(number)} too many")
-        elif trial is not None and state != trial.state:
-            own = f"the list's line {shown(state)}"
-            yield Fault(SNAPSHOTS, whose, f"events say {shown(trial.state)}, {own}")
-        seen.add(number)
-    for name in sorted(settled - seen):
-        yield Fault(SNAPSHOTS, int(name), "the list of trials has no line of it")
-
-
-def _cells(rows: list[SnapshotInBooks]) -> Iterator[tuple[str, str]]:
+    told = {str(trial.number): trial.told for trial in state.trials.values() if is_settled(trial)}
+    seen: dict[str, str] = {}
     for row in rows:
-        if row.kind == "lines":
-            for line in row.data.split("\n"):
-                number, state, *_ = (*line.split("\t"), "")
-                yield number, state
+        for line in row.data.split("\n") if row.kind == LINES else ():
+            number, _, how = line.partition("\t")
+            how = how.partition("\t")[0]
+            if number in seen or number not in told:
+                trial = int(number) if number.isdecimal() else None
+                message = f"the list has a line of trial {shown(number)} too many"
+                yield Fault(SNAPSHOTS, trial, message)
+            seen[number] = how
+    for number in sorted(told):
+        if seen.get(number) != told[number]:
+            own = f"the list's line {shown(seen.get(number))}"
+            yield Fault(SNAPSHOTS, int(number), f"events say {shown(told[number])}, {own}")

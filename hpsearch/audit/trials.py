@@ -9,12 +9,12 @@ from typing import Any
 from hpsearch.audit.books import Books, OptunaTrial
 from hpsearch.audit.disk import Disk, StudyFile, TrialFiles
 from hpsearch.audit.finding import (
+    DamagedError,
     Fault,
     Findings,
     Open,
     Problems,
     checked,
-    differing,
     is_same,
     shown,
     unlike,
@@ -90,7 +90,7 @@ def _params(sides: Sides) -> Problems:
     origin = trial.origin
     told = {"retry_of": trial.retry_of, "origin": None if origin is None else origin["key"]}
     if origin is not None and origin["params"] is not None:
-        told |= {key: origin[key] for key in ("generation", "parents")}
+        told |= {"generation": origin["generation"], "parents": origin["parents"]}
         told |= {"operator": origin["operator"]["name"]}
     yield from _attrs(stored, told)
 
@@ -128,7 +128,7 @@ def _told(sides: Sides) -> Problems:
     if stored.state != expected:
         yield f"events say {shown(data['state'])}, Optuna {stored.state}"
     if not is_same(result.data, data):
-        yield f"the event says {shown(data)}, {result.path} {_content(result)}"
+        yield f"the event says {shown(data)}, but {result.content}"
     yield from _values(sides, data)
 
 
@@ -169,7 +169,7 @@ def _not_told(sides: Sides) -> Problems:
             yield f"{files.result.path} tells it, but neither event nor Optuna"
         return
     result = files.attempts.get(trial.live.number) if trial.live else None
-    wrote = result.data if result is not None and isinstance(result.data, dict) else {}
+    wrote = result.data if result is not None and result.data is not None else {}
     values = [value for _, value in sorted(stored.values.items())]
     measured = [metric.get("value") for metric in wrote.get("metrics", {}).values()]
     is_written = wrote.get("status") == FINISHED and all(value in measured for value in values)
@@ -207,8 +207,7 @@ def _ended(sides: Sides) -> Problems:
         return
     ended = teller.ended.data if teller.ended is not None else {"status": "lives"}
     if trial.state == FINISHED:
-        missing = StudyFile(f"attempt-{teller.number}/result.json")
-        wrote = files.attempts.get(teller.number, missing)
+        wrote = files.attempt(teller.number)
         yield from _finished(data, teller.number, ended["status"], wrote)
     elif ended["status"] != FINISHED and not is_same(ended.get("kind"), data["failure"]):
         how = f"ended by {shown(ended.get('kind', ended['status']))}"
@@ -219,16 +218,10 @@ def _ended(sides: Sides) -> Problems:
 def _finished(data: Mapping[str, Any], attempt: int, status: str, wrote: StudyFile) -> Problems:
     if status != FINISHED:
         yield f"it was told as finished, but its attempt {attempt} {status}"
-    teller = f"{wrote.path}, of the attempt that held the token,"
     if wrote.get("status") != FINISHED:
-        says = "says " if wrote.exists else ""
-        yield f"it was told as finished, but {teller} {says}{_content(wrote)}"
+        yield f"it was told as finished, but {wrote.content}, and that attempt held the token"
     told, measured = _floats(data["metrics"]), _floats(wrote.get("metrics") or {})
-    for name in differing(told, measured):
-        yield (
-            f"it was told {name} as {shown(told.get(name))}, but {teller} says "
-            f"{shown(measured.get(name))}"
-        )
+    yield from unlike(f"{wrote.path}, of the attempt that held the token,", measured, told)
 
 
 def _floats(metrics: Mapping[str, Any]) -> dict[str, dict[str, float]]:
@@ -247,11 +240,11 @@ def _results(sides: Sides) -> Problems:
         if number not in known:
             yield f"attempt {number} has a folder, but was never announced"
         elif file.exists:
-            yield from _result(trial, known[number], file)
+            yield from checked("attempts", trial.number, _result(trial, known[number], file))
     for number, attempt in known.items():
         ended = attempt.ended
         is_own = ended is not None and ended.data["status"] in OWN_WORD
-        if ended is not None and is_own and not files.get(number, StudyFile("")).exists:
+        if ended is not None and is_own and not sides.files.attempt(number).exists:
             which = f"attempt {number} {ended.data['status']} (event {ended.id})"
             yield f"{which}, but its result.json is missing"
 
@@ -260,24 +253,20 @@ def _result(trial: TrialEntry, attempt: Attempt, file: StudyFile) -> Problems:
     ended = None if attempt.ended is None else attempt.ended.data
     if ended is not None and ended["status"] not in OWN_WORD:
         return  # lost or interrupted: whatever it wrote came too late, or was damaged
-    if file.problem is not None or not isinstance(file.data, dict):
-        yield f"{file.path} {file.problem or 'is no result'}"
-        return
     told = {"token": attempt.token}
     if ended is not None:
         told |= {key: ended[key] for key in ("status", "step", "message")}
         if trial.told is None or trial.told.data["failure"] is None:
             told |= {"kind": ended["kind"]}
-    wrote = {key: file.data.get(key) for key in told}
+    wrote = {key: file.whole().get(key) for key in told}
     yield from unlike(file.path, wrote, told, f"events say of attempt {attempt.number}")
 
 
 def _control(sides: Sides) -> Problems:
     """The token is the newest that was announced and whose files were written."""
     trial, file = sides.trial, sides.files.control
-    if file.problem is not None or not isinstance(file.data, dict | None):
-        yield f"{file.path} {file.problem or 'says nothing'}"
-        return
+    if file.problem is not None:
+        raise DamagedError(file.fault)
     # A job's file is written after the files of its trials.
     written = [a for a in trial.attempts if sides.disk.assignment(a.job, a.place).exists]
     oldest = written[-1].number if written else 0
@@ -333,12 +322,6 @@ def _first_values(rows: Sequence[Mapping[str, Any]], metric: str) -> dict[int, t
         if isinstance(measured, dict):
             values.setdefault(row["step"], (row.get("attempt", 0), measured.get("value")))
     return values
-
-
-def _content(file: StudyFile) -> str:
-    if file.problem is not None:
-        return file.problem
-    return shown(file.data) if file.exists else "is missing"
 
 
 _RULES: tuple[tuple[str, Callable[[Sides], Problems]], ...] = (

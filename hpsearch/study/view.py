@@ -141,13 +141,9 @@ def _look(name: str, url: str, path: Path, runs: Path) -> StudyView:
     folder = StudyDir((runs / name).absolute())
     not_started = f"the study {name} has not been started; start it with: hpsearch run {path}"
     file = sqlite_file(url)
-    if file and not Path(file).exists():
-        if not folder.spec.exists():
-            raise UsageError(not_started)
-        raise StorageError(
-            f"the database of the study {name} is not at {Path(file).absolute()}; run the command "
-            "in the folder in which the study was started, or restore the file"
-        )
+    if file and not Path(file).exists() and not folder.spec.exists():
+        raise UsageError(not_started)
+    check_database(name, url)
     database = Database.open(url)
     try:
         record = StudyRecords(database).get(name)
@@ -160,6 +156,16 @@ def _look(name: str, url: str, path: Path, runs: Path) -> StudyView:
     is_driven = _is_held(lease)
     awaited = None if is_driven or state.status not in BUSY else find_awaited(folder)
     return StudyView(stored_study(record.spec, path), folder, state, is_driven, awaited)
+
+
+def check_database(name: str, url: str) -> None:
+    """Raise StorageError if the database of a started study is a file that is missing."""
+    file = sqlite_file(url)
+    if file and not Path(file).exists():
+        raise StorageError(
+            f"the database of the study {name} is not at {Path(file).absolute()}; run the command "
+            "in the folder in which the study was started, or restore the file"
+        )
 
 
 def _is_held(lease: Lease | None) -> bool:
