@@ -37,8 +37,6 @@ class HpsearchError(Exception):
 
 
 class UsageError(HpsearchError):
-    """The command or its arguments are wrong."""
-
     exit_code = 2
 
 
@@ -68,14 +66,10 @@ class ConfigError(HpsearchError):
 
 
 class ConflictError(HpsearchError):
-    """Another study or another driver holds the name."""
-
     exit_code = 4
 
 
 class StorageError(HpsearchError):
-    """The database cannot be reached or used."""
-
     exit_code = 5
 
 
@@ -84,20 +78,14 @@ class StorageUnavailableError(StorageError):
 
 
 class DiskError(HpsearchError):
-    """A file cannot be written."""
-
     exit_code = 6
 
 
 class CorruptError(HpsearchError):
-    """A file on disk is damaged."""
-
     exit_code = 7
 
 
 class StudyFailedError(HpsearchError):
-    """Too many trials of the study failed."""
-
     exit_code = 8
 
 

@@ -29,7 +29,6 @@ class FloatParameter:
     """categorical parameters and the values of them for which this one exists"""
 
     def check(self) -> Iterator[str]:
-        """Yield what is wrong between the bounds, log and step."""
         yield from _bounds_problems(self.low, self.high, self.log)
         if self.step is None:
             return
@@ -43,10 +42,6 @@ class FloatParameter:
                 f"high must lie a whole number of steps above low, but is {self.high!r}; "
                 f"the nearest below is {nearest!r}"
             )
-
-    def bounds(self) -> tuple[float, ...]:
-        """Return the extreme values."""
-        return (self.low, self.high)
 
     def num_values(self) -> int | None:
         """Return the number of values, None for a continuous range."""
@@ -88,7 +83,6 @@ class IntParameter:
     """categorical parameters and the values of them for which this one exists"""
 
     def check(self) -> Iterator[str]:
-        """Yield what is wrong between the bounds, log and step."""
         yield from _bounds_problems(self.low, self.high, self.log)
         if self.log and self.step != 1:
             yield f"step cannot be combined with log, but is {self.step}; drop one of them"
@@ -99,12 +93,7 @@ class IntParameter:
                 f"the nearest below is {nearest}"
             )
 
-    def bounds(self) -> tuple[int, ...]:
-        """Return the extreme values."""
-        return (self.low, self.high)
-
     def num_values(self) -> int:
-        """Return the number of values."""
         return (self.high - self.low) // self.step + 1
 
     def value(self, index: int) -> int:
@@ -147,12 +136,7 @@ class CategoricalParameter:
                 yield f"choices must differ, but {choice!r} and {twin!r} are the same to Optuna"
             labels.append(label)
 
-    def bounds(self) -> tuple[Any, ...]:
-        """Return all values."""
-        return self.labels()
-
     def num_values(self) -> int:
-        """Return the number of choices."""
         return len(self.choices)
 
     def value(self, index: int) -> Any:

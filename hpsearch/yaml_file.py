@@ -180,8 +180,11 @@ def load(path: Path) -> Any:
         where = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
         raise ConfigError(str(path), [f"is not YAML: {error.problem}{where}"]) from error
     except _FAULTS as error:
-        sentence = " ".join(str(error).split())
-        raise ConfigError(str(path), [f"is not YAML: {sentence}"]) from error
+        raise _no_yaml(str(path), error) from error
+
+
+def _no_yaml(source: str, error: Exception) -> ConfigError:
+    return ConfigError(source, [f"is not YAML: {' '.join(str(error).split())}"])
 
 
 def _loaded(text: str) -> Any:
@@ -196,24 +199,27 @@ def parse(text: str) -> Any:
     try:
         return _loaded(text)
     except _FAULTS as error:
-        sentence = " ".join(str(error).split())
-        raise ConfigError(repr(text), [f"is not YAML: {sentence}"]) from error
+        raise _no_yaml(repr(text), error) from error
 
 
 def dump(data: Any) -> str:
-    return yaml.dump(data, Dumper=_Dumper, sort_keys=False, default_flow_style=None, width=100)
+    return _dumped(data, _Dumper)
 
 
 def dump_portable(data: Any) -> str:
     """Return plain data as YAML text that readers of YAML 1.1 and 1.2 understand alike."""
-    return yaml.dump(
-        data, Dumper=_PortableDumper, sort_keys=False, default_flow_style=None, width=100
-    )
+    return _dumped(data, _PortableDumper)
 
 
 def dump_inline(data: Any) -> str:
     """Return plain data as YAML text on one line, such as 0.001 or {name: tpe}."""
+    return _dumped(data, _Dumper, is_flow=True, width=10**6).removesuffix("...\n").rstrip("\n")
+
+
+def _dumped(
+    data: Any, dumper: type[BaseDumper], *, is_flow: bool | None = None, width: int = 100
+) -> str:
     text: str = yaml.dump(
-        data, Dumper=_Dumper, sort_keys=False, default_flow_style=True, width=10**6
+        data, Dumper=dumper, sort_keys=False, default_flow_style=is_flow, width=width
     )
-    return text.removesuffix("...\n").rstrip("\n")
+    return text

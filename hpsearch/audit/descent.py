@@ -43,7 +43,7 @@ def check_descent(books: Books, ledger: Ledger, disk: Disk) -> Findings:
             if parent not in by_sha256:
                 message = f"its parent {shown(parent)} is not in the database"
                 yield Fault("ancestry", node.trial, message)
-    for number in sorted(disk.matches.keys() - ledger.matches.keys()):
+    for number in sorted(disk.numbers("matches") - ledger.matches.keys()):
         yield Fault("matches", None, f"match {number} has a folder, but was never called")
     for match in ledger.matches.values():
         yield from checked("matches", None, _match(ledger, match, disk))
@@ -294,7 +294,7 @@ def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, A
 
 def _match(ledger: Ledger, match: MatchEntry, disk: Disk) -> Problems:
     """A match that was given has a plan, one that was judged has games, of those it called."""
-    number, (plan, games) = match.number, disk.match(match.number)
+    number, plan = match.number, disk.file(f"matches/{match.number}/plan.json")
     if not plan.exists:
         if match.given:
             yield f"match {number} was given to a job, but has no plan.json"
@@ -313,7 +313,7 @@ def _match(ledger: Ledger, match: MatchEntry, disk: Disk) -> Problems:
                 yield Fault("matches", trial, f"{plan.path} lets {shown(place)} play for it")
             elif match.decision is None and not disk.holds(place):
                 yield Fault("matches", trial, f"match {number} needs {place}, which is missing")
-    yield from _games(match, content, games)
+    yield from _games(match, content, disk.games(number))
 
 
 def _games(match: MatchEntry, plan: Mapping[str, Any], games: StudyFile) -> Problems:

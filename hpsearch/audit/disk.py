@@ -1,9 +1,10 @@
-"""What the files of a study say: read whole, one after another, and judged by nothing here."""
+"""The files of a study as they are: each is read once, and judged by nothing here."""
 
 import hashlib
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -60,126 +61,130 @@ class CheckpointFiles:
     sha256: str | None = None
     """of its manifest, by which others know it; None if there is none"""
     state: Mapping[str, Any] | None = None
-    """step and parents, None if it was not examined or is damaged"""
+    """step and parents, None if it was not compared with its manifest or is damaged"""
     problem: str | None = None
-    """in what it differs from its manifest; None also where that was not examined"""
+    """in what it differs from its manifest; None also where they were not compared"""
 
 
-@dataclass(frozen=True)
-class TrialFiles:
-    path: str
-    """from the study's folder"""
-    config: StudyFile
-    lineage: StudyFile
-    birth: StudyFile
-    exchanges: StudyFile
-    control: StudyFile
-    result: StudyFile
-    best: StudyFile
-    """which checkpoint is the best"""
-    attempts: Mapping[int, StudyFile]
-    """results of attempts, by number"""
-    curve: tuple[Mapping[str, Any], ...]
-    """whole lines of the learning curve"""
-    checkpoints: Mapping[int, CheckpointFiles]
-    """by step"""
-
-    def attempt(self, number: int) -> StudyFile:
-        """Return the result of an attempt, missing where there is none."""
-        missing = StudyFile(f"{self.path}/attempt-{number}/result.json")
-        return self.attempts.get(number, missing)
-
-
-@dataclass(frozen=True)
 class Disk:
-    root: Path
-    trials: Mapping[int, TrialFiles]
-    jobs: Mapping[str, Mapping[int, StudyFile]]
-    """what each job was given: at first, by 0, and later, counted from 1"""
-    matches: Mapping[int, tuple[StudyFile, StudyFile]]
-    """plan, and games with the shapes of the arrays by name"""
-    requests: tuple[StudyFile, ...]
-    pins: tuple[StudyFile, ...]
-    confirmation: StudyFile
-
-    def trial(self, number: int) -> TrialFiles:
-        """Return the files of a trial, all missing where it has no folder."""
-        known = self.trials.get(number)
-        return known or _trial(self.root, number, (), deep=False)
-
-    def assignment(self, job: str, place: int) -> StudyFile:
-        """Return the file by which a job was given something, missing where there is none."""
-        name = "job.json" if place == 0 else f"next-{place}.json"
-        return self.jobs.get(job, {}).get(place, StudyFile(f"jobs/{job}/{name}"))
-
-    def match(self, number: int) -> tuple[StudyFile, StudyFile]:
-        """Return plan and games of a match, missing where it has no folder."""
-        return self.matches.get(number) or _match(self.root, number)
-
-    def holds(self, place: str) -> bool:
-        """Return whether a checkpoint is there, named from the study's folder or absolute."""
-        return (self.root / place / "manifest.json").exists()
-
-
-def read_disk(root: Path, *, pointed_to: Mapping[int, Collection[int]], deep: bool) -> Disk:
-    """Return what lies in the folder of a study.
+    """The folder of a study.
 
     Of each trial the newest and the best checkpoint are compared with their manifests, and those of
     the steps ``pointed_to``; if ``deep``, all others too.
     """
 
-    def numbers(kind: str) -> list[int]:
-        return [int(name) for name in _names(root / kind) if name.isdecimal()]
+    def __init__(
+        self, root: Path, *, pointed_to: Mapping[int, Collection[int]], deep: bool
+    ) -> None:
+        self.root = root
+        self.deep = deep
+        self.pointed_to = pointed_to
+        self._files: dict[str, StudyFile] = {}
+        self._trials: dict[int, TrialFiles] = {}
 
-    def files(kind: str) -> tuple[StudyFile, ...]:
-        return tuple(_json(root, f"{kind}/{name}") for name in _names(root / kind))
+    def file(self, path: str) -> StudyFile:
+        """Return a file of JSON or YAML, by its path from the study's folder."""
+        if path not in self._files:
+            self._files[path] = (_yaml if path.endswith(".yaml") else _json)(self.root, path)
+        return self._files[path]
 
-    return Disk(
-        root=root,
-        trials={
-            number: _trial(root, number, pointed_to.get(number, ()), deep=deep)
-            for number in numbers("trials")
-        },
-        jobs={name: _job(root, name) for name in _names(root / "jobs")},
-        matches={number: _match(root, number) for number in numbers("matches")},
-        requests=files("requests"),
-        pins=files("pins"),
-        confirmation=_json(root, "confirmation.json"),
-    )
+    def files(self, folder: str) -> list[StudyFile]:
+        return [self.file(f"{folder}/{name}") for name in self.names(folder)]
+
+    def names(self, folder: str) -> list[str]:
+        try:
+            paths = (self.root / folder).iterdir()
+            return sorted(path.name for path in paths if not path.name.startswith("."))
+        except (OSError, ValueError):
+            return []
+
+    def numbers(self, folder: str) -> set[int]:
+        """Return the numbers of trials or matches that have a folder."""
+        return {int(name) for name in self.names(folder) if name.isdecimal()}
+
+    def numbered(self, folder: str, kind: str) -> dict[int, str]:
+        """Return the paths of what has a name such as step-7, by number."""
+        matches = map(_NUMBERED.fullmatch, self.names(folder))
+        return {int(it[2]): f"{folder}/{it[0]}" for it in matches if it and it[1] == kind}
+
+    def trial(self, number: int) -> "TrialFiles":
+        return self._trials.setdefault(number, TrialFiles(self, number))
+
+    def assignment(self, job: str, place: int) -> StudyFile:
+        """Return the file by which a job was given something: first by 0, later counted from 1."""
+        return self.file(f"jobs/{job}/" + ("job.json" if place == 0 else f"next-{place}.json"))
+
+    def games(self, match: int) -> StudyFile:
+        """Return the games of a match, as the shapes of the arrays by name."""
+        folder = f"matches/{match}"
+        path = f"{folder}/games.npz"
+        try:
+            games = MatchDir(self.root / folder).read_games()
+        except (CorruptError, DiskError):
+            return StudyFile(path, problem="cannot be read")
+        arrays = {} if games is None else {"moves": games.moves, "finished": games.finished}
+        return StudyFile(path, {name: list(it.shape) for name, it in arrays.items()} or None)
+
+    def holds(self, place: str) -> bool:
+        """Return whether a checkpoint is there, named from the study's folder or absolute."""
+        return (self.root / place / "manifest.json").exists()
+
+    def num_compared(self) -> int:
+        """Return how many checkpoints were compared with their manifests."""
+        every = (it for files in self._trials.values() for it in files.checkpoints.values())
+        return sum(it.state is not None or it.problem is not None for it in every)
 
 
-def _trial(root: Path, number: int, pointed_to: Collection[int], *, deep: bool) -> TrialFiles:
-    own = f"trials/{number}"
-    best = _json(root, f"{own}/checkpoints/best.json")
-    steps = dict(_numbered(root / own / "checkpoints", "step"))
-    step = best.get("step")  # what is no number names none, and may have no hash
-    chosen = {max(steps, default=-1), *pointed_to, step if type(step) is int else -1}
-    return TrialFiles(
-        path=own,
-        config=_yaml(root, f"{own}/config.yaml"),
-        lineage=_json(root, f"{own}/lineage.json"),
-        birth=_json(root, f"{own}/birth.json"),
-        exchanges=_json(root, f"{own}/exchanges.json"),
-        control=_json(root, f"{own}/control.json"),
-        result=_json(root, f"{own}/result.json"),
-        best=best,
-        attempts={
-            attempt: _json(root, f"{own}/{name}/result.json")
-            for attempt, name in _numbered(root / own, "attempt")
-        },
-        curve=_curve(root / own / "metrics.jsonl"),
-        checkpoints={
-            step: _checkpoint(root, f"{own}/checkpoints/{name}", whole=deep or step in chosen)
-            for step, name in steps.items()
-        },
-    )
+class _TrialFile:
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, files: "TrialFiles", owner: object) -> StudyFile:
+        return files.disk.file(f"{files.path}/{self._name}")
 
 
-def _curve(path: Path) -> tuple[Mapping[str, Any], ...]:
-    try:
-        return tuple(CurveFile(path).read())
-    except (CorruptError, DiskError):
-        return ()
+class TrialFiles:
+    """The files of a trial, all missing where it has no folder."""
+
+    config = _TrialFile("config.yaml")
+    lineage = _TrialFile("lineage.json")
+    birth = _TrialFile("birth.json")
+    exchanges = _TrialFile("exchanges.json")
+    control = _TrialFile("control.json")
+    result = _TrialFile("result.json")
+    best = _TrialFile("checkpoints/best.json")  # which checkpoint is the best
+
+    def __init__(self, disk: Disk, number: int) -> None:
+        self.disk = disk
+        self.number = number
+        self.path = f"trials/{number}"
+
+    def attempt(self, number: int) -> StudyFile:
+        """Return the result of an attempt."""
+        return self.disk.file(f"{self.path}/attempt-{number}/result.json")
+
+    def attempts(self) -> dict[int, StudyFile]:
+        """Return the results of the attempts that have a folder, by number."""
+        return {number: self.attempt(number) for number in self.disk.numbered(self.path, "attempt")}
+
+    def curve(self) -> Iterator[Mapping[str, Any]]:
+        """Yield the whole lines of the learning curve."""
+        try:
+            yield from CurveFile(self.disk.root / self.path / "metrics.jsonl").read()
+        except (CorruptError, DiskError):
+            return
+
+    @cached_property
+    def checkpoints(self) -> dict[int, CheckpointFiles]:
+        """The checkpoints by step."""
+        paths = self.disk.numbered(f"{self.path}/checkpoints", "step")
+        best = self.best.get("step")  # what is no number names none, and may have no hash
+        chosen = {max(paths, default=-1), *self.disk.pointed_to.get(self.number, ())}
+        chosen.add(best if type(best) is int else -1)
+        return {
+            step: _checkpoint(self.disk.root, path, whole=self.disk.deep or step in chosen)
+            for step, path in paths.items()
+        }
 
 
 def _checkpoint(root: Path, path: str, *, whole: bool) -> CheckpointFiles:
@@ -188,14 +193,13 @@ def _checkpoint(root: Path, path: str, *, whole: bool) -> CheckpointFiles:
     except (CorruptError, OSError) as error:
         # An older one that nothing needs may be what a job was removing when it was killed.
         why = error.strerror if isinstance(error, OSError) else "no regular file, or too large"
-        return CheckpointFiles(
-            path, problem=f"its manifest cannot be read ({why})" if whole else None
-        )
-    state, problem = _examined(root / path, manifest) if whole else (None, None)
+        problem = f"its manifest cannot be read ({why})" if whole else None
+        return CheckpointFiles(path, problem=problem)
+    state, problem = _compared(root / path, manifest) if whole else (None, None)
     return CheckpointFiles(path, hashlib.sha256(manifest).hexdigest(), state, problem)
 
 
-def _examined(folder: Path, manifest: bytes) -> tuple[dict[str, Any] | None, str | None]:
+def _compared(folder: Path, manifest: bytes) -> tuple[dict[str, Any] | None, str | None]:
     """Return a checkpoint's state, or in what it differs from its manifest."""
     try:
         listed = parse_json(manifest)
@@ -211,30 +215,9 @@ def _examined(folder: Path, manifest: bytes) -> tuple[dict[str, Any] | None, str
         return None, f"it is damaged ({type(error).__name__})"
 
 
-def _job(root: Path, name: str) -> dict[int, StudyFile]:
-    later = _numbered(root / "jobs" / name, "next")
-    more = {count: _json(root, f"jobs/{name}/{file}") for count, file in later}
-    return {**more, 0: _json(root, f"jobs/{name}/job.json")}
-
-
-def _match(root: Path, number: int) -> tuple[StudyFile, StudyFile]:
-    own = f"matches/{number}"
-    return _json(root, f"{own}/plan.json"), _shapes(root, own)
-
-
-def _shapes(root: Path, match: str) -> StudyFile:
-    path = f"{match}/games.npz"
-    try:
-        games = MatchDir(root / match).read_games()
-    except (CorruptError, DiskError):
-        return StudyFile(path, problem="cannot be read")
-    arrays = {} if games is None else {"moves": games.moves, "finished": games.finished}
-    return StudyFile(path, {name: list(it.shape) for name, it in arrays.items()} or None)
-
-
 def _json(root: Path, path: str) -> StudyFile:
     try:
-        data = parse_json(contents(root / path))
+        return _mapping(path, parse_json(contents(root / path)))
     except FileNotFoundError:
         return StudyFile(path)
     except OSError as error:
@@ -243,7 +226,6 @@ def _json(root: Path, path: str) -> StudyFile:
         return StudyFile(path, problem="is too large, or no regular file")
     except ValueError:
         return StudyFile(path, problem="is no JSON")
-    return _mapping(path, data)
 
 
 def _yaml(root: Path, path: str) -> StudyFile:
@@ -258,17 +240,3 @@ def _yaml(root: Path, path: str) -> StudyFile:
 def _mapping(path: str, data: Any) -> StudyFile:
     is_mapping = isinstance(data, dict)
     return StudyFile(path, data) if is_mapping else StudyFile(path, problem="holds no mapping")
-
-
-def _numbered(folder: Path, kind: str) -> Iterator[tuple[int, str]]:
-    for name in _names(folder):
-        match = _NUMBERED.fullmatch(name)
-        if match and match[1] == kind:
-            yield int(match[2]), name
-
-
-def _names(folder: Path) -> list[str]:
-    try:
-        return sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))
-    except (OSError, ValueError):
-        return []

@@ -43,7 +43,7 @@ SNAPSHOTS = "snapshots"
 
 def check_jobs(ledger: Ledger, disk: Disk) -> Findings:
     """Yield jobs whose files don't say what their events say."""
-    for name in sorted(disk.jobs.keys() - ledger.jobs.keys()):
+    for name in [name for name in disk.names("jobs") if name not in ledger.jobs]:
         yield Fault("jobs", None, f"job {shown(name)} has a folder, but was never announced")
     for job in ledger.jobs.values():
         yield from checked("jobs", None, _files(job, disk))
@@ -66,10 +66,10 @@ def _files(job: JobEntry, disk: Disk) -> Problems:
         own = {key: file.get(key) for key in announced}
         for message in unlike(file.path, own, announced, f"events announced job {job.name} with"):
             yield Fault("jobs", group[0]["trial"] if group else None, message)
-    for place, file in disk.jobs.get(job.name, {}).items():
+    for place, path in disk.numbered(f"jobs/{job.name}", "next").items():
         is_end = "job_closed" in job.kinds and place == len(job.groups)
         if place >= len(job.groups) and not is_end:
-            yield f"job {job.name} has {file.path}, of which no event tells"
+            yield f"job {job.name} has {path}, of which no event tells"
 
 
 # The study itself.
@@ -81,12 +81,13 @@ def check_study(books: Books, ledger: Ledger, disk: Disk) -> Findings:
     yield from checked("spec", None, _spec(books))
     yield from checked("lease", None, _lease(books))
     yield from checked("status", None, _status(books, ledger))
-    for file in disk.requests:
+    for file in disk.files("requests"):
         yield from checked("requests", None, _request(file, ledger))
-    for file in disk.pins:
+    for file in disk.files("pins"):
         yield from checked("pins", None, _pin(file, disk))
-    if disk.confirmation.exists:
-        yield from checked("confirmation", None, _confirmation(disk.confirmation, ledger, disk))
+    confirmation = disk.file("confirmation.json")
+    if confirmation.exists:
+        yield from checked("confirmation", None, _confirmation(confirmation, ledger, disk))
 
 
 def _spec(books: Books) -> Problems:

@@ -1,7 +1,7 @@
 """Trials: what events, Optuna's tables and files say of each must be the same."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -71,7 +71,7 @@ def _numbers(books: Books, ledger: Ledger, disk: Disk) -> Problems:
         elif not (trial.state == "FAIL" and "origin" in trial.attrs):  # of a plan that was given up
             message = f"Optuna has it as {trial.state}, but no event asks for it"
             yield Fault("asked", trial.number, message)
-    for number in disk.trials.keys() - ledger.trials.keys():
+    for number in disk.numbers("trials") - ledger.trials.keys():
         yield Fault("asked", number, "it has a folder, but no event asks for it")
 
 
@@ -168,8 +168,7 @@ def _not_told(sides: Sides) -> Problems:
         if files.result.exists:
             yield f"{files.result.path} tells it, but neither event nor Optuna"
         return
-    result = files.attempts.get(trial.live.number) if trial.live else None
-    wrote = result.data if result is not None and result.data is not None else {}
+    wrote = (files.attempt(trial.live.number).data if trial.live else None) or {}
     values = [value for _, value in sorted(stored.values.items())]
     measured = [metric.get("value") for metric in wrote.get("metrics", {}).values()]
     is_written = wrote.get("status") == FINISHED and all(value in measured for value in values)
@@ -234,9 +233,8 @@ def _floats(metrics: Mapping[str, Any]) -> dict[str, dict[str, float]]:
 
 def _results(sides: Sides) -> Problems:
     """A result is its attempt's, and what events say of it; late ones are kept, and not told."""
-    trial, files = sides.trial, sides.files.attempts
-    known = {attempt.number: attempt for attempt in trial.attempts}
-    for number, file in files.items():
+    trial, known = sides.trial, {attempt.number: attempt for attempt in sides.trial.attempts}
+    for number, file in sides.files.attempts().items():
         if number not in known:
             yield f"attempt {number} has a folder, but was never announced"
         elif file.exists:
@@ -294,7 +292,7 @@ def _curve(sides: Sides) -> Problems:
     """
     trial, stored = sides.trial, sides.stored.curve
     metric = sides.books.spec["objectives"][0]["metric"]
-    lines = _first_values(sides.files.curve, metric)
+    lines = _first_values(sides.files.curve(), metric)
     for step, event in trial.reports.items():
         value = event.data["value"]
         if step not in stored or not is_same(stored[step], value):
@@ -313,7 +311,7 @@ def _curve(sides: Sides) -> Problems:
             yield f"Optuna has {value!r} at step {step}, which no event reports"
 
 
-def _first_values(rows: Sequence[Mapping[str, Any]], metric: str) -> dict[int, tuple[int, Any]]:
+def _first_values(rows: Iterable[Mapping[str, Any]], metric: str) -> dict[int, tuple[int, Any]]:
     """Return attempt and value at each step; of a step that stands there twice, the first."""
     values: dict[int, tuple[int, Any]] = {}
     for row in rows:

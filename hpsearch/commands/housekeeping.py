@@ -76,7 +76,7 @@ def audit(study: str, runs: Path, *, deep: bool, as_json: bool) -> int:
     from hpsearch.audit import auditing
 
     check_places(Path(study), runs)
-    report = auditing.audit(auditing.locate(study, runs), deep=deep)
+    report = auditing.audit(study, runs, deep=deep)
     if as_json:
         print(json.dumps({**asdict(report), "clean": not report.faults}, indent=1))
     else:

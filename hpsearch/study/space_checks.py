@@ -147,8 +147,12 @@ def _bound_problems(
     parameter: Parameter, name: str, algorithm: str, config: Config
 ) -> Iterator[str]:
     before = _config_problems(config)
-    for label in parameter.bounds():
-        value = parameter.decode(label) if isinstance(parameter, CategoricalParameter) else label
+    values: Iterable[Any] = (
+        parameter.choices
+        if isinstance(parameter, CategoricalParameter)
+        else (parameter.low, parameter.high)
+    )
+    for value in values:
         for problem in _config_problems(apply(config, {name: value})):
             if problem not in before:
                 yield (

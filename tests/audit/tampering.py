@@ -11,7 +11,7 @@ from recorded import DATABASE
 
 from hpsearch.audit.auditing import find_faults
 from hpsearch.audit.books import read_books
-from hpsearch.audit.disk import read_disk
+from hpsearch.audit.disk import Disk
 from hpsearch.audit.finding import Fault, Open
 from hpsearch.audit.ledger import read_ledger
 from hpsearch.study.database import Database
@@ -104,7 +104,7 @@ class Tampered:
     def findings(self) -> list[Fault | Open]:
         """Return what an audit finds."""
         books = read_books("tiny", f"sqlite:///{self.folder / DATABASE}")
-        disk = read_disk(self.root, pointed_to={}, deep=True)
+        disk = Disk(self.root, pointed_to={}, deep=True)
         return find_faults(books, read_ledger(books.events), disk)
 
     def faults(self) -> list[Fault]:

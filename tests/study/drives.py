@@ -24,7 +24,7 @@ from study_files import BASE, load
 from hpsearch import yaml_file
 from hpsearch.audit.auditing import find_faults
 from hpsearch.audit.books import read_books
-from hpsearch.audit.disk import read_disk
+from hpsearch.audit.disk import Disk
 from hpsearch.audit.finding import Fault
 from hpsearch.audit.ledger import read_ledger
 from hpsearch.schema import apply
@@ -305,7 +305,7 @@ def check_study(study: Study, *, with_files: bool = True, with_checkpoints: bool
 def faults(study: Study) -> list[Fault]:
     """Return what `hpsearch audit` finds, without a second look."""
     books = read_books(study.spec.name, url_of(study))
-    disk = read_disk(study.path.parent / "runs" / study.spec.name, pointed_to={}, deep=True)
+    disk = Disk(study.path.parent / "runs" / study.spec.name, pointed_to={}, deep=True)
     findings = find_faults(books, read_ledger(books.events), disk)
     return [finding for finding in findings if isinstance(finding, Fault)]
 
