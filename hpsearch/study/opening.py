@@ -25,7 +25,7 @@ from hpsearch.study.requests import note_given_total
 from hpsearch.study.samplers import blind, build_pruner, build_sampler
 from hpsearch.study.spec import Study, spec_hash, spec_json
 from hpsearch.study.state import RUNNING
-from hpsearch.study.storage import MirroredStorage, WriteBehindStorage, open_storage
+from hpsearch.study.storage import MirroredStorage, open_storage
 from hpsearch.study.trials import Trials
 from hpsearch.study.url import storage_url
 
@@ -52,10 +52,10 @@ def open_driver(
         lease = _acquire(Leases(database), study_id, clock())
         StudyRecords(database).set_spec(study_id, spec_json(study))
         recorder = EventRecorder(database, lease, clock, on_event)
-        drafts = WriteBehindStorage.over(storage, fence=recorder.check_lease)
+        storage.write_behind(recorder.check_lease)
         with closing(recorder):
             folder = _make_folder(study, runs)
-            trials = Trials(study, _optuna_study(study, drafts), drafts)
+            trials = Trials(study, _optuna_study(study, storage), storage)
             yield Driver(DriverContext(study, folder, trials, recorder, executor, clock))
 
 
@@ -102,7 +102,7 @@ def _make_folder(study: Study, runs: Path) -> StudyDir:
     return folder
 
 
-def _optuna_study(study: Study, storage: WriteBehindStorage) -> optuna.Study:
+def _optuna_study(study: Study, storage: MirroredStorage) -> optuna.Study:
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     objectives = study.spec.objectives
     directions = [objective.goal for objective in objectives]

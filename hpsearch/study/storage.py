@@ -2,19 +2,18 @@
 
 Optuna's own cache reads every unfinished trial again whenever a trial is asked for, which takes 20
 seconds when 8,000 are running. Here every trial is read once; each write goes to the database first
-and then that one trial is read back. This is right as long as no other process writes trials of the
-study, which the driver's lease ensures. Any number of processes may read the database with plain
-Optuna, such as its dashboard.
+and then into the mirror. This is right as long as no other process writes trials of the study,
+which the driver's lease ensures. Any number of processes may read the database with plain Optuna,
+such as its dashboard.
 
 A write whose connection was lost may have arrived. It is repeated: parameters, attributes and the
 values of learning curves end up the same, and whether a trial was created or told is looked up. If
 the database stays away, the trials are read anew once it is back.
 
-A driver's `WriteBehindStorage` writes a new trial once, whole, where Optuna writes it when it is
-created and again with each parameter: until all its parameters are suggested it is a draft in
-memory. A driver that dies before that leaves nothing, and the next one draws the same, because
-suggestions depend on the trial's number and the history. Besides, what Optuna finds by walking over
-all trials is remembered, and what was written as it stands is not read back.
+A driver writes a new trial once, whole, where Optuna writes it when it is created and again with
+each parameter: until all its parameters are suggested it is a draft in memory. A driver that dies
+before that leaves nothing, and the next one draws the same, because suggestions depend on the
+trial's number and the history.
 """
 
 import copy
@@ -42,6 +41,9 @@ from hpsearch.study.url import hide_password
 
 P = ParamSpec("P")
 T = TypeVar("T")
+Change = Callable[[FrozenTrial], None]
+
+DRAFT = -1  # id of the draft
 
 
 def open_storage(url: str) -> "MirroredStorage":
@@ -76,7 +78,20 @@ class MirroredStorage(BaseStorage):
         """by study, in the order of their numbers; a study is absent until it is asked for"""
         self._places: dict[int, tuple[int, int]] = {}  # study and index in its list, by trial
         self._directions: dict[int, list[StudyDirection]] = {}
+        self._writes_behind = False
+        self._draft: FrozenTrial | None = None
         self._lock = threading.RLock()
+
+    def write_behind(self, fence: Callable[[Session], None] | None = None) -> None:
+        """From now on hold each new trial back until `keep`; for one study alone.
+
+        ``fence`` is called in each transaction that creates, changes or ends a trial, and raises if
+        this process may not write any more: another driver may take the study at any moment.
+        """
+        self._writes_behind = True
+        if fence is not None:
+            sessions = self._backend.scoped_session
+            event.listen(sessions, "before_flush", lambda session, *_: fence(session))
 
     def close(self) -> None:
         """Close all connections."""
@@ -102,8 +117,7 @@ class MirroredStorage(BaseStorage):
         with self._lock:
             self._persist(lambda: self._backend.delete_study(study_id))
             self._directions.pop(study_id, None)
-            for trial in self._trials.pop(study_id, []):
-                del self._places[trial._trial_id]
+            self._forget(study_id)
 
     def get_study_directions(self, study_id: int) -> list[StudyDirection]:
         if study_id not in self._directions:
@@ -112,22 +126,43 @@ class MirroredStorage(BaseStorage):
             )
         return list(self._directions[study_id])
 
-    # Trials: written through, then read back.
+    # New trials.
 
     def create_new_trial(self, study_id: int, template_trial: FrozenTrial | None = None) -> int:
+        """Write a new trial, or begin a draft, which replaces the one before."""
+        if template_trial is not None or not self._writes_behind:
+            create = self._backend.create_new_trial
+            return self._create(study_id, lambda: create(study_id, template_trial))
+        self._draft = create_trial(state=TrialState.RUNNING)
+        self._draft.number = len(self._loaded(study_id))
+        self._draft.datetime_start = datetime.now()
+        self._draft._trial_id = DRAFT
+        return DRAFT
+
+    def discard(self) -> None:
+        """Forget the draft, if there is one."""
+        self._draft = None
+
+    def keep(self, study_id: int) -> None:
+        """Write the draft, if there is one."""
+        if self._draft is not None:
+            draft, self._draft = self._draft, None
+            self._create(study_id, lambda: insert_trial(self._backend, study_id, draft))
+
+    def _create(self, study_id: int, write: Callable[[], int]) -> int:
         with self._lock, self._forgetting_if_lost(study_id):
             number = len(self._loaded(study_id))
             attempts = itertools.count()
 
             def create() -> int:
                 arrived = self._find(study_id, number) if next(attempts) else None
-                if arrived is not None:
-                    return arrived
-                return self._backend.create_new_trial(study_id, template_trial)
+                return write() if arrived is None else arrived
 
             trial_id = self._persist(create)
             self._add(study_id, trial_id)
             return trial_id
+
+    # Changes of trials: written through, and then made in the mirror too.
 
     def set_trial_param(
         self,
@@ -136,48 +171,84 @@ class MirroredStorage(BaseStorage):
         param_value_internal: float,
         distribution: BaseDistribution,
     ) -> None:
-        change = (trial_id, param_name, param_value_internal, distribution)
-        self._write(trial_id, lambda: self._backend.set_trial_param(*change))
+        def change(trial: FrozenTrial) -> None:
+            value = distribution.to_external_repr(param_value_internal)
+            trial.params = trial.params | {param_name: value}
+            trial.distributions = trial.distributions | {param_name: distribution}
+
+        row = (trial_id, param_name, param_value_internal, distribution)
+        self._write(trial_id, lambda: self._backend.set_trial_param(*row), change)
 
     def set_trial_intermediate_value(
         self, trial_id: int, step: int, intermediate_value: float
     ) -> None:
-        change = (trial_id, step, intermediate_value)
-        self._write(trial_id, lambda: self._backend.set_trial_intermediate_value(*change))
+        def change(trial: FrozenTrial) -> None:
+            trial.intermediate_values = trial.intermediate_values | {step: intermediate_value}
+
+        row = (trial_id, step, intermediate_value)
+        self._write(trial_id, lambda: self._backend.set_trial_intermediate_value(*row), change)
 
     def set_trial_user_attr(self, trial_id: int, key: str, value: Any) -> None:
-        self._write(trial_id, lambda: self._backend.set_trial_user_attr(trial_id, key, value))
+        def change(trial: FrozenTrial) -> None:
+            trial.user_attrs = trial.user_attrs | {key: _as_read(value)}
+
+        self._write(
+            trial_id, lambda: self._backend.set_trial_user_attr(trial_id, key, value), change
+        )
 
     def set_trial_system_attr(self, trial_id: int, key: str, value: Any) -> None:
-        self._write(trial_id, lambda: self._backend.set_trial_system_attr(trial_id, key, value))
+        def change(trial: FrozenTrial) -> None:
+            trial.system_attrs = trial.system_attrs | {key: _as_read(value)}
+
+        self._write(
+            trial_id, lambda: self._backend.set_trial_system_attr(trial_id, key, value), change
+        )
+
+    def set_curve_values(self, values: Sequence[CurveValue]) -> None:
+        """Set what running trials of a study have reported, finite numbers, in one transaction."""
+        if not values:
+            return
+        study_id, _ = self._places[values[0][0]]
+        with self._lock, self._forgetting_if_lost(study_id):
+            self._persist(lambda: insert_curve_values(self._backend, values))
+            for trial_id, step, value in values:
+                trial = self._replace(trial_id)
+                trial.intermediate_values = trial.intermediate_values | {step: value}
 
     def set_trial_state_values(
         self, trial_id: int, state: TrialState, values: Sequence[float] | None = None
     ) -> bool:
-        with self._lock:
+        def write() -> bool:
+            return self._backend.set_trial_state_values(trial_id, state, values)
+
+        study_id, _ = self._places.get(trial_id, (None, 0))
+        with self._lock, self._forgetting_if_lost(study_id):
             known = self.get_trial(trial_id)
             try:
-                changed = self._write(
-                    trial_id, lambda: self._backend.set_trial_state_values(trial_id, state, values)
-                )
-                # What was waiting a moment ago has begun: only this process writes, so it was this
-                # very change, which had arrived when the connection was lost and was then repeated.
-                return changed or (known.state, state) == (TrialState.WAITING, TrialState.RUNNING)
+                changed = self._persist(write)
             except UpdateFinishedTrialError:
-                # The same with a trial that has ended.
+                # This very change, which had arrived when the connection was lost and was then
+                # repeated: only this process writes.
                 if known.state.is_finished() or not _agrees(self._reread(trial_id), state, values):
                     raise
                 return True
+            self._reread(trial_id)
+            # What was waiting a moment ago has begun: by this very change, as above.
+            return changed or (known.state, state) == (TrialState.WAITING, TrialState.RUNNING)
 
     def hide_system_attrs(self, trial_id: int, keys: Collection[str]) -> None:
-        """Leave attributes out of the mirror until the trial is written the next time."""
+        """Leave attributes out of the mirror until they are set the next time."""
         with self._lock:
             shown = self._replace(trial_id)
             kept = {key: value for key, value in shown.system_attrs.items() if key not in keys}
             shown.system_attrs = kept
 
+    # Reading.
+
     def get_trial(self, trial_id: int) -> FrozenTrial:
         with self._lock:
+            if trial_id == DRAFT:
+                return self._drafted
             if trial_id in self._places:
                 study_id, index = self._places[trial_id]
                 return self._trials[study_id][index]
@@ -189,30 +260,48 @@ class MirroredStorage(BaseStorage):
         deepcopy: bool = True,
         states: Container[TrialState] | None = None,
     ) -> list[FrozenTrial]:
+        """Return the trials of a study, the draft among those that run."""
         with self._lock:
             trials = self._loaded(study_id)
+            if self._draft is not None:
+                trials = [*trials, self._draft]
             chosen = [trial for trial in trials if states is None or trial.state in states]
         return copy.deepcopy(chosen) if deepcopy else chosen
+
+    def get_trial_id_from_study_id_trial_number(self, study_id: int, trial_number: int) -> int:
+        trials = self._loaded(study_id)
+        if trial_number >= len(trials):
+            raise KeyError(f"the study {study_id} has no trial {trial_number}")
+        return trials[trial_number]._trial_id
+
+    # The database and the mirror.
 
     def _persist(self, operation: Callable[[], T]) -> T:
         return persist(self.url, operation)
 
-    def _write(self, trial_id: int, operation: Callable[[], T]) -> T:
+    def _write(self, trial_id: int, operation: Callable[[], None], change: Change) -> None:
+        """Change a trial in the database and then in the mirror; the draft there alone."""
         study_id, _ = self._places.get(trial_id, (None, 0))
         with self._lock, self._forgetting_if_lost(study_id):
-            result = self._persist(operation)
-            self._reread(trial_id)
-            return result
+            if trial_id != DRAFT:
+                self._persist(operation)
+            if trial_id == DRAFT or trial_id in self._places:
+                change(self._replace(trial_id))
 
-    @contextmanager
-    def _forgetting_if_lost(self, study_id: int | None) -> Iterator[None]:
-        """Forget the trials of a study if the database goes away: a change may have arrived."""
-        try:
-            yield
-        except StorageUnavailableError:
-            for trial in self._trials.pop(study_id, []) if study_id is not None else ():
-                del self._places[trial._trial_id]
-            raise
+    @property
+    def _drafted(self) -> FrozenTrial:
+        assert self._draft is not None, "a draft's id is not used after it was kept"
+        return self._draft
+
+    def _replace(self, trial_id: int) -> FrozenTrial:
+        """Put a copy, to be changed, into a trial's place; samplers may hold the old one."""
+        trial = copy.copy(self.get_trial(trial_id))
+        if trial_id == DRAFT:
+            self._draft = trial
+        else:
+            study_id, index = self._places[trial_id]
+            self._trials[study_id][index] = trial
+        return trial
 
     def _reread(self, trial_id: int) -> FrozenTrial:
         """Read a trial back; the old copy is left as it is, because samplers may hold it."""
@@ -222,11 +311,18 @@ class MirroredStorage(BaseStorage):
             self._trials[study_id][index] = trial
         return trial
 
-    def _replace(self, trial_id: int) -> FrozenTrial:
-        """Put a copy, to be changed, into a trial's place; samplers may hold the old one."""
-        study_id, index = self._places[trial_id]
-        trial = self._trials[study_id][index] = copy.copy(self._trials[study_id][index])
-        return trial
+    @contextmanager
+    def _forgetting_if_lost(self, study_id: int | None) -> Iterator[None]:
+        """Forget the trials of a study if the database goes away: a change may have arrived."""
+        try:
+            yield
+        except StorageUnavailableError:
+            self._forget(study_id)
+            raise
+
+    def _forget(self, study_id: int | None) -> None:
+        for trial in self._trials.pop(study_id, []) if study_id is not None else ():
+            del self._places[trial._trial_id]
 
     def _add(self, study_id: int, trial_id: int) -> None:
         trial = self._persist(lambda: self._backend.get_trial(trial_id))
@@ -272,139 +368,10 @@ def _connect(url: str) -> RDBStorage:
     return backend
 
 
+def _as_read(value: Any) -> Any:
+    """Return an attribute as the database gives it back."""
+    return json.loads(json.dumps(value))
+
+
 def _agrees(trial: FrozenTrial, state: TrialState, values: Sequence[float] | None) -> bool:
     return trial.state == state and (values is None or list(values) == trial.values)
-
-
-DRAFT = -1  # id of the draft
-
-
-class WriteBehindStorage(MirroredStorage):
-    """A `MirroredStorage` of one study, with at most one draft."""
-
-    _draft: FrozenTrial | None = None
-    _some_wait = True
-
-    @classmethod
-    def over(
-        cls, storage: MirroredStorage, fence: Callable[[Session], None] | None = None
-    ) -> "WriteBehindStorage":
-        """Return a storage on the connections of another one, which stays to be closed.
-
-        ``fence`` is called in each transaction that creates, changes or ends a trial, and raises if
-        this process may not write any more: another driver may take the study at any moment.
-        """
-        if fence is not None:
-            event.listen(
-                storage._backend.scoped_session, "before_flush", lambda session, *_: fence(session)
-            )
-        return cls(storage.url, storage._backend)
-
-    # Drafts.
-
-    def create_new_trial(self, study_id: int, template_trial: FrozenTrial | None = None) -> int:
-        """Begin a draft, which replaces the one before; a template is written at once."""
-        if template_trial is not None:
-            return super().create_new_trial(study_id, template_trial)
-        self._draft = create_trial(state=TrialState.RUNNING)
-        self._draft.number = len(self._loaded(study_id))
-        self._draft.datetime_start = datetime.now()
-        self._draft._trial_id = DRAFT
-        return DRAFT
-
-    def discard(self) -> None:
-        """Forget the draft, if there is one."""
-        self._draft = None
-
-    def keep(self, study_id: int) -> None:
-        """Write the draft, if there is one."""
-        if self._draft is None:
-            return
-        draft, self._draft = self._draft, None
-        with self._lock, self._forgetting_if_lost(study_id):
-            number = len(self._loaded(study_id))
-            attempts = itertools.count()
-
-            def create() -> int:
-                arrived = self._find(study_id, number) if next(attempts) else None
-                return (
-                    arrived if arrived is not None else insert_trial(self._backend, study_id, draft)
-                )
-
-            self._add(study_id, self._persist(create))
-
-    def set_trial_param(
-        self,
-        trial_id: int,
-        param_name: str,
-        param_value_internal: float,
-        distribution: BaseDistribution,
-    ) -> None:
-        if trial_id != DRAFT:
-            super().set_trial_param(trial_id, param_name, param_value_internal, distribution)
-            return
-        value = distribution.to_external_repr(param_value_internal)
-        self._drafted.params = self._drafted.params | {param_name: value}
-        self._drafted.distributions = self._drafted.distributions | {param_name: distribution}
-
-    def set_trial_system_attr(self, trial_id: int, key: str, value: Any) -> None:
-        if trial_id != DRAFT:
-            super().set_trial_system_attr(trial_id, key, value)
-            return
-        self._drafted.system_attrs = self._drafted.system_attrs | {key: value}
-
-    def get_trial(self, trial_id: int) -> FrozenTrial:
-        """Return a trial, or a copy of the draft."""
-        return copy.deepcopy(self._drafted) if trial_id == DRAFT else super().get_trial(trial_id)
-
-    def get_all_trials(
-        self,
-        study_id: int,
-        deepcopy: bool = True,
-        states: Container[TrialState] | None = None,
-    ) -> list[FrozenTrial]:
-        """Return the trials of a study, the draft among those that run."""
-        if states == (TrialState.WAITING,) and not self._some_wait:
-            return []
-        stored = super().get_all_trials(study_id, deepcopy, states)
-        if states == (TrialState.WAITING,):
-            self._some_wait = bool(stored)
-        if self._draft is not None and (states is None or TrialState.RUNNING in states):
-            stored = [*stored, self.get_trial(DRAFT)]
-        return stored
-
-    @property
-    def _drafted(self) -> FrozenTrial:
-        assert self._draft is not None, "a draft's id is not used after it was kept"
-        return self._draft
-
-    # Many values at once.
-
-    def set_curve_values(self, values: Sequence[CurveValue]) -> None:
-        """Set what running trials have reported, finite numbers, in one transaction."""
-        if not values:
-            return
-        study_id, _ = self._places[values[0][0]]
-        with self._lock, self._forgetting_if_lost(study_id):
-            self._persist(lambda: insert_curve_values(self._backend, values))
-            for trial_id, step, value in values:
-                trial = self._replace(trial_id)
-                trial.intermediate_values = trial.intermediate_values | {step: value}
-
-    # What is known without reading it back.
-
-    def set_trial_user_attr(self, trial_id: int, key: str, value: Any) -> None:
-        if trial_id == DRAFT:
-            self._drafted.user_attrs = self._drafted.user_attrs | {key: value}
-            return
-        study_id, _ = self._places[trial_id]
-        with self._lock, self._forgetting_if_lost(study_id):
-            self._persist(lambda: self._backend.set_trial_user_attr(trial_id, key, value))
-            trial = self._replace(trial_id)
-            trial.user_attrs = trial.user_attrs | {key: json.loads(json.dumps(value))}
-
-    def get_trial_id_from_study_id_trial_number(self, study_id: int, trial_number: int) -> int:
-        trials = self._loaded(study_id)
-        if trial_number >= len(trials):
-            raise KeyError(f"the study {study_id} has no trial {trial_number}")
-        return trials[trial_number]._trial_id

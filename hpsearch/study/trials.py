@@ -20,7 +20,7 @@ from hpsearch.study.breeding.lineage import island_number, island_of, lineage_of
 from hpsearch.study.observe import CurveReport
 from hpsearch.study.records import COMPLETE, FAIL, PRUNED, PlannedTrial, Trial
 from hpsearch.study.spec import Study
-from hpsearch.study.storage import WriteBehindStorage
+from hpsearch.study.storage import MirroredStorage
 from hpsearch.trainers.config import TrainerConfig, read_config, shape_key
 
 MAX_RUNGS = 20
@@ -71,9 +71,7 @@ def _only_writer() -> Iterator[None]:
 class Trials:
     """What the driver does with Optuna; each call may be repeated after a crash."""
 
-    def __init__(
-        self, study: Study, optuna_study: optuna.Study, storage: WriteBehindStorage
-    ) -> None:
+    def __init__(self, study: Study, optuna_study: optuna.Study, storage: MirroredStorage) -> None:
         self._study = study
         self._optuna = optuna_study
         self._storage = storage

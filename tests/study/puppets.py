@@ -37,7 +37,7 @@ from hpsearch.study.events import Event, EventLog, NewEvent
 from hpsearch.study.leases import Lease, Leases
 from hpsearch.study.recorder import LEASE_SECONDS, EventRecorder
 from hpsearch.study.spec import Study
-from hpsearch.study.storage import WriteBehindStorage
+from hpsearch.study.storage import MirroredStorage
 from hpsearch.study.trials import Trials
 
 HALF_LEASE = LEASE_SECONDS / 2
@@ -53,7 +53,7 @@ UNGUARDED = (
     (EventRecorder, "keep_lease"),
     (EventRecorder, "renew_lease"),
     (space_module, "_suggest"),
-    (WriteBehindStorage, "keep"),
+    (MirroredStorage, "keep"),
 )
 PLACES = (
     *("acquire", "append", "appended", "look", "submit", "submitted", "release"),

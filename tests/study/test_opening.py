@@ -37,7 +37,7 @@ from hpsearch.study.leases import Leases
 from hpsearch.study.opening import open_driver
 from hpsearch.study.recorder import LEASE_SECONDS
 from hpsearch.study.spec import Study
-from hpsearch.study.storage import WriteBehindStorage
+from hpsearch.study.storage import MirroredStorage
 
 TABLES = "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name"
 
@@ -202,14 +202,14 @@ def test_a_driver_that_is_overtaken_while_it_asks_creates_no_trial(
     """Half of the lease is left by its clock, so it does not renew it. Before, it created trials
     beyond the budget, which stayed without an end in Optuna."""
     study, clock = new_study(tmp_path, budget={"trials": 6}), Clock()
-    keep = WriteBehindStorage.keep
+    keep = MirroredStorage.keep
 
-    def overtaken(storage: WriteBehindStorage, study_id: int) -> None:
+    def overtaken(storage: MirroredStorage, study_id: int) -> None:
         if storage.get_n_trials(study_id, [TrialState.RUNNING]) == 3:  # the draft is one of them
             hold(study, "elsewhere/1/2.00", clock.now)
         keep(storage, study_id)
 
-    monkeypatch.setattr(WriteBehindStorage, "keep", overtaken)
+    monkeypatch.setattr(MirroredStorage, "keep", overtaken)
     with (
         opened(study, FakeExecutor(), clock) as driver,
         pytest.raises(ConflictError, match="no longer driven by"),

@@ -15,7 +15,7 @@ from hpsearch.study.observe import CurveReport
 from hpsearch.study.records import PlannedTrial, Trial
 from hpsearch.study.samplers import build_pruner, build_sampler
 from hpsearch.study.spec import Study
-from hpsearch.study.storage import WriteBehindStorage, open_storage
+from hpsearch.study.storage import open_storage
 from hpsearch.study.trials import Trials
 
 HALVING = {"name": "successive_halving", "min_resource": 4, "reduction_factor": 2}
@@ -24,8 +24,8 @@ HALVING = {"name": "successive_halving", "min_resource": 4, "reduction_factor": 
 @contextmanager
 def trials_of(study: Study) -> Iterator[Trials]:
     """Give the trials as a fresh driver sees them."""
-    with closing(open_storage(study.spec.storage)) as mirror:
-        storage = WriteBehindStorage.over(mirror)
+    with closing(open_storage(study.spec.storage)) as storage:
+        storage.write_behind()
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         opened = optuna.create_study(
             storage=storage,

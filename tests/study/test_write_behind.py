@@ -14,22 +14,23 @@ from sqlalchemy import event
 
 from hpsearch.errors import StorageUnavailableError
 from hpsearch.study.rows import insert_trial
-from hpsearch.study.storage import DRAFT, WriteBehindStorage, open_storage
+from hpsearch.study.storage import DRAFT, MirroredStorage, open_storage
 
 
 @pytest.fixture
-def storage(tmp_path: Path) -> Iterator[WriteBehindStorage]:
-    with closing(open_storage(f"sqlite:///{tmp_path}/study.db")) as mirror:
-        yield WriteBehindStorage.over(mirror)
+def storage(tmp_path: Path) -> Iterator[MirroredStorage]:
+    with closing(open_storage(f"sqlite:///{tmp_path}/study.db")) as opened:
+        opened.write_behind()
+        yield opened
 
 
 @pytest.fixture
-def study(storage: WriteBehindStorage) -> optuna.Study:
+def study(storage: MirroredStorage) -> optuna.Study:
     sampler = optuna.samplers.RandomSampler(seed=1)
     return optuna.create_study(storage=storage, sampler=sampler, study_name="s")
 
 
-def ask(study: optuna.Study, storage: WriteBehindStorage) -> FrozenTrial:
+def ask(study: optuna.Study, storage: MirroredStorage) -> FrozenTrial:
     """Return a new trial as the database has it."""
     trial = study.ask()
     trial.suggest_float("lr", 1e-4, 1.0, log=True)
@@ -39,7 +40,7 @@ def ask(study: optuna.Study, storage: WriteBehindStorage) -> FrozenTrial:
     return stored(storage)[-1]
 
 
-def stored(storage: WriteBehindStorage) -> list[FrozenTrial]:
+def stored(storage: MirroredStorage) -> list[FrozenTrial]:
     """Return the trials as plain Optuna reads them."""
     backend = RDBStorage(storage.url)
     try:
@@ -50,7 +51,7 @@ def stored(storage: WriteBehindStorage) -> list[FrozenTrial]:
 
 
 def test_nothing_is_written_before_the_trial_is_whole(
-    study: optuna.Study, storage: WriteBehindStorage
+    study: optuna.Study, storage: MirroredStorage
 ) -> None:
     trial = study.ask()
     trial.suggest_float("lr", 1e-4, 1.0)
@@ -62,7 +63,7 @@ def test_nothing_is_written_before_the_trial_is_whole(
     assert (again.number, again.params) == (0, {})
 
 
-def test_a_kept_trial_is_one_transaction(study: optuna.Study, storage: WriteBehindStorage) -> None:
+def test_a_kept_trial_is_one_transaction(study: optuna.Study, storage: MirroredStorage) -> None:
     commits: list[Any] = []
     ask(study, storage)
 
@@ -82,7 +83,7 @@ def test_a_kept_trial_is_one_transaction(study: optuna.Study, storage: WriteBehi
     assert storage.get_all_trials(study._study_id) == stored(storage)
 
 
-def test_the_mirror_is_as_the_database(study: optuna.Study, storage: WriteBehindStorage) -> None:
+def test_the_mirror_is_as_the_database(study: optuna.Study, storage: MirroredStorage) -> None:
     ids = [ask(study, storage)._trial_id for _ in range(3)]
     storage.set_curve_values([(ids[0], 4, 0.25), (ids[1], 4, -1.5), (ids[0], 8, 0.1)])
     storage.set_curve_values([(ids[0], 8, 0.3), (ids[2], 4, 1e300)])  # one had arrived
@@ -100,7 +101,7 @@ def test_the_mirror_is_as_the_database(study: optuna.Study, storage: WriteBehind
 
 
 def test_a_trial_that_arrived_unseen_is_found(
-    study: optuna.Study, storage: WriteBehindStorage, monkeypatch: pytest.MonkeyPatch
+    study: optuna.Study, storage: MirroredStorage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def lost(backend: RDBStorage, study_id: int, draft: FrozenTrial) -> int:
         insert_trial(backend, study_id, draft)
@@ -115,7 +116,7 @@ def test_a_trial_that_arrived_unseen_is_found(
 
 
 def test_a_trial_that_a_user_enqueued_comes_first(
-    study: optuna.Study, storage: WriteBehindStorage
+    study: optuna.Study, storage: MirroredStorage
 ) -> None:
     study.enqueue_trial({"lr": 0.5})
     assert (ask(study, storage).number, stored(storage)[0].params["lr"]) == (0, 0.5)
