@@ -6,8 +6,9 @@ growing pauses. A database that is still away then is a `StorageUnavailableError
 """
 
 import random
+import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import unquote
@@ -20,113 +21,83 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, SQLAlchemy
 from hpsearch.errors import DiskError, HpsearchError, StorageError, StorageUnavailableError
 from hpsearch.study.url import hide_password, password, sqlite_file
 
-_AWAY = (
-    "connection refused",
-    "connection reset",
-    "connection timed out",
-    "connection timeout expired",
-    "timeout expired",
-    "no route to host",
-    "network is unreachable",
-    "broken pipe",
-    "server closed the connection",
-    "the connection is lost",
-    "terminating connection",
-    "database system is",  # starting up, shutting down, in recovery, not yet accepting connections
-    "could not translate host name",
-    "failed to resolve host",
-    "name or service not known",
-    "temporary failure in name resolution",
-    "can't connect to mysql server",
-    "server has gone away",
-    "lost connection",
-    "server shutdown in progress",
-    "connection was killed",
-    "too many connections",
-    "too many clients",
-    "remaining connection slots",
+_AWAY = re.compile(
+    "connection refused|connection reset|connection timed out|timeout expired|broken pipe"
+    "|no route to host|network is unreachable|server closed the connection"
+    "|the connection is lost|lost connection|terminating connection|connection was killed"
+    # Starting up, shutting down, in recovery, not yet accepting connections.
+    "|database system is|server shutdown in progress|server has gone away"
+    "|can't connect to mysql server|could not translate host name|failed to resolve host"
+    "|name or service not known|temporary failure in name resolution"
+    "|too many connections|too many clients|remaining connection slots"
 )
-_BUSY = (
-    "database is locked",
-    "database table is locked",
-    "deadlock",
-    "could not serialize access",
-    "lock wait timeout",
-    "already exists",  # another process creates the tables at the same time
+_BUSY = re.compile(
+    "database is locked|database table is locked|deadlock|could not serialize access"
+    "|lock wait timeout|already exists"  # another process creates the tables at the same time
 )
 
-
-_Cause = tuple[tuple[str, ...], type[HpsearchError], str]
-"""words in a driver's message; the error that a user gets for them, and its sentence"""
-_CAUSES: tuple[_Cause, ...] = (
+_CAUSES: tuple[tuple[str, type[HpsearchError], str], ...] = (
     (
-        ("database or disk is full", "no space left", "disk full", "could not extend file"),
+        "database or disk is full|no space left|disk full|could not extend file",
         DiskError,
         "the disk of the database {url} is full; free some space and run the command again",
     ),
     (
-        ("readonly database", "read-only"),
+        "readonly database|read-only",
         DiskError,
         "the database {url} can be read but not written; check the permissions of its file, "
         "its directory or its role",
     ),
     (
-        ("disk i/o error",),
+        "disk i/o error",
         DiskError,
         "the disk or network file system of the database {url} failed; check it, or keep the "
         "database on a local disk or a server",
     ),
     (
-        ("file is not a database", "malformed"),
+        "file is not a database|malformed",
         StorageError,
         "the file of {url} is no intact SQLite database; restore it from a copy, or give storage "
         "another file",
     ),
     (
-        ("unable to open database file",),
+        "unable to open database file",
         StorageError,
         "the database file of {url} cannot be opened; check that it is a file and its permissions",
     ),
     (
-        ("no such table", "doesn't exist", "undefinedtable", "unknown table"),
+        "no such table|doesn't exist|undefinedtable|unknown table",
         StorageError,
         "the database {url} holds no study of hpsearch; check the URL, or create the study first",
     ),
     (
-        (
-            "access denied",
-            "authentication failed",
-            "insufficientprivilege",
-            "no password supplied",
-            "no pg_hba.conf entry",
-            "permission denied",
-        ),
+        "access denied|authentication failed|insufficientprivilege|no password supplied"
+        "|no pg_hba.conf entry|permission denied",
         StorageError,
         "the database {url} does not permit this user ({detail}); check user, password and rights",
     ),
     (
-        (" does not exist", "unknown database"),
+        " does not exist|unknown database",
         StorageError,
         "the server of {url} has no such database or user ({detail}); create it first, or check "
         "the URL",
     ),
     (
-        ("database is locked", "lock wait timeout"),
+        "database is locked|lock wait timeout",
         StorageUnavailableError,
         "the database {url} was locked by another process for {patience:.0f} seconds; end that "
         "process, or use a server instead of a file on a network file system",
     ),
     (
-        (),
+        "",
         StorageError,
         "the database {url} cannot be used ({detail}); check the URL and the server",
     ),
 )
-_UNAVAILABLE: _Cause = (
-    _AWAY,
-    StorageUnavailableError,
+"""a pattern of a driver's message, the error that a user gets for it, and its sentence"""
+_UNAVAILABLE = (
     "the database {url} cannot be used now ({detail}); check the URL and the server, then run the "
-    "same command again",
+    "same command again"
 )
 
 
@@ -134,32 +105,39 @@ def is_away(fault: Exception) -> bool:
     """Return whether an error of the database means that its server is away or the line cut."""
     if not isinstance(fault, DBAPIError):
         return False
-    return fault.connection_invalidated or any(word in _text(fault) for word in _AWAY)
+    return fault.connection_invalidated or _AWAY.search(_text(fault)) is not None
 
 
-def passes(fault: Exception) -> bool:
-    busy = isinstance(fault, DBAPIError) and any(word in _text(fault) for word in _BUSY)
-    return busy or is_away(fault)
+def _passes(fault: Exception) -> bool:
+    """Return whether an error may be gone at the next attempt."""
+    is_busy = isinstance(fault, DBAPIError) and _BUSY.search(_text(fault)) is not None
+    return is_busy or is_away(fault)
 
 
-def translate(fault: Exception, url: str, patience: float) -> HpsearchError:
+def _translated(fault: Exception, url: str, patience: float) -> HpsearchError:
     """Return what a user gets for an error that lasted for ``patience`` seconds."""
+    shown = hide_password(url)
     if isinstance(fault, ImportError):
         return StorageError(
-            f"the driver of the database {hide_password(url)} is not installed "
+            f"the driver of the database {shown} is not installed "
             f"({fault.name or fault}); pip install 'hpsearch[postgresql]' and name it "
             f"postgresql+psycopg://, or pip install 'hpsearch[mysql]' and name it mysql+pymysql://"
         )
     if isinstance(fault, ArgumentError):  # also an unknown dialect
         return StorageError(
-            f"{hide_password(url)!r} is no database URL that SQLAlchemy knows; write "
+            f"{shown!r} is no database URL that SQLAlchemy knows; write "
             f"sqlite:///file.db, postgresql+psycopg://user@host/name or mysql+pymysql://..."
         )
+    # The first line of the driver's message, without the password that it may quote.
+    detail = str(_original(fault)).strip().partition("\n")[0]
+    secret = password(url)
+    for written in (secret, unquote(secret)) if secret else ():
+        detail = detail.replace(written, "***")
+    if is_away(fault):
+        return StorageUnavailableError(_UNAVAILABLE.format(url=shown, detail=detail))
     text = _text(fault)
-    causes = (cause for cause in _CAUSES if not cause[0] or any(word in text for word in cause[0]))
-    _, error, sentence = _UNAVAILABLE if is_away(fault) else next(causes)
-    detail = _detail(fault, url)
-    return error(sentence.format(url=hide_password(url), detail=detail, patience=patience))
+    error, sentence = next(cause[1:] for cause in _CAUSES if re.search(cause[0], text))
+    return error(sentence.format(url=shown, detail=detail, patience=patience))
 
 
 def _text(fault: Exception) -> str:
@@ -171,27 +149,13 @@ def _original(fault: Exception) -> BaseException | None:
     return fault.orig if isinstance(fault, DBAPIError) else fault
 
 
-def _detail(fault: Exception, url: str) -> str:
-    """Return the first line of the driver's message, without the password that it may quote."""
-    line = str(_original(fault)).strip().partition("\n")[0]
-    secret = password(url)
-    for written in (secret, unquote(secret)) if secret else ():
-        line = line.replace(written, "***")
-    return line
-
-
 T = TypeVar("T")
 
-PATIENCE = 30.0
-"""seconds for which an operation is repeated"""
-FIRST_PATIENCE = 5.0
-"""seconds for which the first connection is tried, since its URL may be wrong"""
-BUSY_TIMEOUT = 10.0
-"""seconds for which SQLite waits for another process to finish writing"""
-CONNECT_TIMEOUT = 10
-"""seconds for which a server may keep a connection waiting"""
-SILENCE = 60
-"""seconds after which a server that acknowledges nothing counts as gone"""
+PATIENCE = 30.0  # seconds for which an operation is repeated
+FIRST_PATIENCE = 5.0  # seconds for which the first connection is tried, since its URL may be wrong
+BUSY_TIMEOUT = 10.0  # seconds for which SQLite waits for another process to finish writing
+CONNECT_TIMEOUT = 10  # seconds for which a server may keep a connection waiting
+SILENCE = 60  # seconds after which a server that acknowledges nothing counts as gone
 
 _SERVER_POOL = {"pool_pre_ping": True, "pool_size": 1, "max_overflow": 2}
 # A network that drops everything ends no connection; without these, a question waits for hours.
@@ -209,25 +173,21 @@ _MYSQL = {
 }
 # The drivers do not agree on the names of the options.
 _TIMEOUTS: dict[str, dict[str, int]] = {
-    "psycopg": _LIBPQ,
-    "psycopg2": _LIBPQ,
+    **dict.fromkeys(("psycopg", "psycopg2"), _LIBPQ),
+    **dict.fromkeys(("mysqldb", "pymysql"), _MYSQL),
     "pg8000": {"timeout": CONNECT_TIMEOUT},
-    "mysqldb": _MYSQL,
-    "pymysql": _MYSQL,
     "mysqlconnector": {"connection_timeout": CONNECT_TIMEOUT},
 }
 
 
 def engine_options(url: str) -> dict[str, Any]:
     """Return what SQLAlchemy's `create_engine` needs: few connections, checked before use."""
-    scheme = url.partition("://")[0]
     if sqlite_file(url) is not None:
         return {"connect_args": {"timeout": BUSY_TIMEOUT}}
     try:
-        driver = sqlalchemy.make_url(url).get_driver_name()
-    except SQLAlchemyError:
-        driver = scheme  # named by `connecting`, which meets the same fault
-    timeouts = _TIMEOUTS.get(driver)
+        timeouts = _TIMEOUTS.get(sqlalchemy.make_url(url).get_driver_name())
+    except SQLAlchemyError:  # `create_engine` meets the same fault, and explains it
+        timeouts = None
     return _SERVER_POOL | ({"connect_args": dict(timeouts)} if timeouts else {})
 
 
@@ -252,10 +212,10 @@ def persist(
     An operation is repeated only if it leaves nothing behind when it fails, or the same when it is
     done twice. A violated constraint is not translated, because it answers a question; except when
     the operation ``creates`` tables, which means that another process does so at the same time.
-    Other failures are raised as `translate` says.
+    Other failures are raised as `HpsearchError`s with a sentence for users.
     """
-    end = time.monotonic() + patience
-    for pause in _pauses():
+    end, pause = time.monotonic() + patience, 0.02
+    while True:
         try:
             return operation()
         except HpsearchError:
@@ -265,10 +225,11 @@ def persist(
             violated = isinstance(fault, IntegrityError)
             if fault is None or (violated and not creates):
                 raise
-            if not (violated or passes(fault)) or time.monotonic() + pause > end:
-                raise translate(fault, url, patience) from error
-        time.sleep(pause)
-    raise AssertionError("the pauses never end")
+            if not (violated or _passes(fault)) or time.monotonic() + pause > end:
+                raise _translated(fault, url, patience) from error
+        # Spread, so that two processes that collided do not collide again.
+        time.sleep(pause * random.uniform(0.5, 1.5))
+        pause = min(2 * pause, 2.0)
 
 
 def show_lost_connections(engine: Engine) -> None:
@@ -291,14 +252,6 @@ class _LostConnectionError(Exception):
     def __init__(self, fault: Exception) -> None:
         super().__init__(fault)
         self.fault = fault
-
-
-def _pauses() -> Iterator[float]:
-    pause = 0.02
-    while True:
-        # Spread, so that two processes that collided do not collide again.
-        yield pause * random.uniform(0.5, 1.5)
-        pause = min(2 * pause, 2.0)
 
 
 def _fault_of(error: BaseException | None) -> Exception | None:
