@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Final, Literal, TypeVar
+from typing import Literal
 from uuid import uuid4
 
 import psutil
 
 from hpsearch.cluster.detached import read_retry
-from hpsearch.cluster.record_files import read_record
+from hpsearch.cluster.record_files import RecordFile, read_record
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.errors import CorruptError, DiskError
 from hpsearch.files import write_json
@@ -23,10 +23,7 @@ from hpsearch.schema import NonNegative
 from hpsearch.study.holder import is_dead, is_of_this_host, name_of
 from hpsearch.study.spec import Study, load_spec
 
-T = TypeVar("T")
-
-DAMAGED = ".damaged"
-"""behind the name of a file that was no request"""
+DAMAGED = ".damaged"  # behind the name of a file that was no request
 
 Verb = Literal["pause", "resume", "stop", "cancel", "retry"]
 
@@ -38,13 +35,11 @@ class Request:
     verb: Verb
     """pause: start nothing new; stop: nor end before what has begun is finished; cancel: end all at
     once; resume: go on; retry: try failed trials again, as new ones"""
-    trials: tuple[NonNegative, ...] = ()
-    """to retry"""
+    trials: tuple[NonNegative, ...] = ()  # to retry
     kinds: tuple[str, ...] = ()
     """of failure; to retry besides, also of trials whose failure the driver has yet to see"""
     id: str = field(default_factory=lambda: uuid4().hex)
-    at: float = field(default_factory=time.time)
-    """seconds since the epoch"""
+    at: float = field(default_factory=time.time)  # seconds since the epoch
 
 
 def leave(folder: StudyDir, request: Request) -> None:
@@ -100,12 +95,9 @@ every five seconds, one that cannot at each attempt to, every five minutes at le
 class DriverStart:
     """A driver that was started without a terminal."""
 
-    who: str
-    """process 1234, or job 17 of SLURM, which may wait in the queue for hours"""
-    at: float
-    """seconds since the epoch"""
-    printed: int = 0
-    """bytes that drivers before it had printed; not used any more"""
+    who: str  # process 1234, or job 17 of SLURM, which may wait in the queue for hours
+    at: float  # seconds since the epoch
+    printed: int = 0  # not used any more
     process: str | None = None
     """name (see `holder.name_of`) of the process that starts the driver again whenever it dies;
     None of a job of SLURM, or if it was started by an older version"""
@@ -136,7 +128,8 @@ def note_start(folder: StudyDir, who: str) -> None:
     process = None
     with suppress(psutil.NoSuchProcess):
         process = name_of(int(number)) if kind == "process" else None
-    write_json(folder.driver_start, asdict(DriverStart(who, time.time(), process=process)))
+    start = DriverStart(who, time.time(), process=process)
+    RecordFile(DriverStart, folder.driver_start).write(start)
 
 
 def forget_start(folder: StudyDir) -> None:
@@ -153,14 +146,16 @@ def awaited_driver(folder: StudyDir, now: float) -> DriverStart | None:
 
     Of a SLURM job, the scheduler knows whether it is there.
     """
-    start = _record(DriverStart, folder.driver_start)
+    start = RecordFile(DriverStart, folder.driver_start).read_if_possible()
     if start is None or start.slurm_job is not None:
         return start
     if start.process is None:
         return None
     if is_of_this_host(start.process):
-        return None if is_dead(start.process) else start
-    return start if may_be_there(folder, start, now) else None
+        is_there = not is_dead(start.process)
+    else:
+        is_there = may_be_there(folder, start, now)
+    return start if is_there else None
 
 
 def may_be_there(folder: StudyDir, start: DriverStart, now: float) -> bool:
@@ -176,33 +171,26 @@ def may_be_there(folder: StudyDir, start: DriverStart, now: float) -> bool:
     return waits or now - last < SILENCE_SECONDS
 
 
-NOTE_SECONDS = 5.0
-"""between two notes"""
-WINDOW_SECONDS = 600.0
-"""over which calls are counted"""
+NOTE_SECONDS = 5.0  # between two notes
+WINDOW_SECONDS = 600.0  # over which calls are counted
 
 
 @dataclass(frozen=True)
 class DriverNote:
-    at: float
-    """seconds since the epoch"""
+    at: float  # seconds since the epoch
     host: str
     pid: int
-    slurm_job: str | None
-    """of the driver itself, None if it is none"""
-    tick_seconds: float
-    """that its last round took"""
-    calls_per_minute: float
-    """of the scheduler, over the last ten minutes"""
-    refusal: str | None
-    """what the scheduler said when it last took no jobs"""
+    slurm_job: str | None  # of the driver itself, None if it is none
+    tick_seconds: float  # that its last round took
+    calls_per_minute: float  # of the scheduler, over the last ten minutes
+    refusal: str | None  # what the scheduler said when it last took no jobs
 
 
 class DriverNotes:
     """Writes what a driver notes of itself for `status` into the study's folder."""
 
     def __init__(self, folder: StudyDir) -> None:
-        self._folder = folder
+        self._file = RecordFile(DriverNote, folder.driver)
         self._next = 0.0
         self._calls: deque[tuple[float, int]] = deque()
 
@@ -230,36 +218,24 @@ class DriverNotes:
             refusal=refusal,
         )
         with suppress(DiskError):  # a study is not to end for want of a note
-            write_json(self._folder.driver, asdict(note))
+            self._file.write(note)
 
 
 def read_note(folder: StudyDir) -> DriverNote | None:
     """Return what the last driver noted, None if nothing can be read."""
-    return _record(DriverNote, folder.driver)
-
-
-def _record(kind: type[T], path: Path) -> T | None:
-    try:
-        return read_record(kind, path)
-    except (CorruptError, DiskError):
-        return None
-
-
-NEVER: Final = 0
-"""stands for the number in a file where no total is given any more; no file says it"""
+    return RecordFile(DriverNote, folder.driver).read_if_possible()
 
 
 @dataclass(frozen=True)
 class GivenTotal:
-    """The number of trials that `run --trials` gave in place of the study file's.
+    """The number of trials with which a study was last driven, once `run --trials` gave one.
 
     It counts for as long as the file says the number that it said then, so that going on with the
     study does not fall back to it.
     """
 
     trials: int
-    in_file: int
-    """what the study file said then"""
+    in_file: int  # what the study file said then
 
 
 def load_study(path: Path, runs: Path, trials: int | None = None) -> Study:
@@ -271,30 +247,20 @@ def load_study(path: Path, runs: Path, trials: int | None = None) -> Study:
         ConfigError: if the file is wrong, or would be with this total.
         DiskError: if what was given before cannot be read now.
     """
+    if trials is not None:
+        return load_spec(path, trials=trials)
     study = load_spec(path)
-    in_file = study.spec.budget.trials
-    if trials is None:
-        before = _given_before(StudyDir(runs / study.spec.name))
-        trials = in_file if before is None or before.in_file != in_file else before.trials
-        return study if trials == in_file else load_spec(path, trials=trials)
-    return load_spec(path, trials=trials)
-
-
-def _given_before(folder: StudyDir) -> GivenTotal | None:
-    if not folder.root.is_dir():
-        return None
-    try:
-        return read_record(GivenTotal, folder.given_total)
-    except CorruptError:
-        return None
+    folder, in_file = StudyDir(runs / study.spec.name), study.spec.budget.trials
+    with suppress(CorruptError):
+        given = read_record(GivenTotal, folder.given_total) if folder.root.is_dir() else None
+        if given is not None and given.in_file == in_file and given.trials != in_file:
+            return load_spec(path, trials=given.trials)
+    return study
 
 
 def note_given_total(study: Study, folder: StudyDir) -> None:
-    """Note the total that was given in place of the file's; forget one that counts no more."""
-    if study.trials_in_file is not None:
-        given = GivenTotal(study.spec.budget.trials, study.trials_in_file)
+    """Note the total that was given in place of the file's, or that none is any more."""
+    total, in_file = study.spec.budget.trials, study.trials_in_file
+    if in_file is not None or folder.given_total.exists():
+        given = GivenTotal(total, total if in_file is None else in_file)
         write_json(folder.given_total, asdict(given))
-        return
-    before = _given_before(folder)
-    if before is not None and before.trials != study.spec.budget.trials:
-        write_json(folder.given_total, asdict(GivenTotal(study.spec.budget.trials, NEVER)))
