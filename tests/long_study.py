@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from sqlalchemy import insert
 
@@ -13,7 +14,7 @@ from hpsearch import yaml_file
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.files import write_json
 from hpsearch.study.database import Database, EventRow, StudyRecords
-from hpsearch.study.events import EventLog, NewEvent
+from hpsearch.study.events import Event, EventLog
 from hpsearch.study.leases import Lease, Leases
 from hpsearch.study.snapshots import SnapshotWriter
 from hpsearch.study.spec import Study, load_spec, spec_hash, spec_json
@@ -74,7 +75,7 @@ def _write(database: Database, study_id: int, num_trials: int) -> None:
     for first in range(0, num_trials, JOB):
         numbers = range(first, min(first + JOB, num_trials))
         rows += [
-            {"study_id": study_id} | vars(event) | {"data": json.dumps(event.data)}
+            {"study_id": study_id, **_columns(event)}
             for event in _job(rng, numbers, is_over=numbers[-1] < num_trials - NUM_RUNNING)
         ]
         if len(rows) >= AT_ONCE or numbers[-1] == num_trials - 1:
@@ -83,7 +84,12 @@ def _write(database: Database, study_id: int, num_trials: int) -> None:
             rows = []
 
 
-def _job(rng: random.Random, numbers: range, *, is_over: bool) -> Iterator[NewEvent]:
+def _columns(event: Event) -> dict[str, Any]:
+    columns = {key: value for key, value in vars(event).items() if key != "id"}
+    return columns | {"data": json.dumps(event.data)}
+
+
+def _job(rng: random.Random, numbers: range, *, is_over: bool) -> Iterator[Event]:
     """Yield what happened to one job and its trials."""
     job, at = f"{numbers[0] // JOB + 1:05d}", 1e6 + numbers[0]
     for trial in numbers:
@@ -93,32 +99,32 @@ def _job(rng: random.Random, numbers: range, *, is_over: bool) -> Iterator[NewEv
             "host.steps_before_update_target": rng.randint(20, 200),
             "host.er_schedule.steps": rng.randint(300, 1500),
         }
-        yield NewEvent("asked", at, trial, data={"params": params, "retry_of": None})
+        yield Event(0, "asked", at, trial, data={"params": params, "retry_of": None})
     given = [{"trial": n, "attempt": 1, "token": f"{rng.getrandbits(128):032x}"} for n in numbers]
-    yield NewEvent("announced", at, job=job, data={"trials": given, "gpus": 1.0})
-    yield NewEvent("submitted", at, job=job, data={"id": str(numbers[0])})
-    yield NewEvent("job_began", at + 1, job=job)
+    yield Event(0, "announced", at, job=job, data={"trials": given, "gpus": 1.0})
+    yield Event(0, "submitted", at, job=job, data={"id": str(numbers[0])})
+    yield Event(0, "job_began", at + 1, job=job)
     for report in range(1, NUM_REPORTS + 1):
         for trial in numbers:
             told = {"step": report * INTERVAL, "value": rng.random(), "prune": False, "rungs": 0}
-            yield NewEvent("reported", at + report, trial, data=told)
+            yield Event(0, "reported", at + report, trial, data=told)
     if is_over:
         for trial in numbers:
             yield from _end(rng, trial, at + 9)
-        yield NewEvent("job_ended", at + 9, job=job, data={"seen": True})
+        yield Event(0, "job_ended", at + 9, job=job, data={"seen": True})
 
 
-def _end(rng: random.Random, trial: int, at: float) -> Iterator[NewEvent]:
+def _end(rng: random.Random, trial: int, at: float) -> Iterator[Event]:
     has_failed, step = rng.random() < 0.03, NUM_REPORTS * INTERVAL
     how, kind = ("failed", "nan") if has_failed else ("finished", None)
     message = "host/loss is NaN at step 1,500" if has_failed else ""
     metrics = {} if has_failed else {f"rho/{name}": _rho(rng.random()) for name in METRICS}
     value = None if has_failed else metrics["rho/host/choose_first"]["value"]
     told = {"state": how, "value": value, "metrics": metrics, "failure": kind, "message": message}
-    yield NewEvent("told", at, trial, data=told)
+    yield Event(0, "told", at, trial, data=told)
     log = ["step 1,500: host/loss is NaN"] * 5 if has_failed else []
     ended = {"status": how, "kind": kind, "message": message, "step": step, "lost_seconds": 1.0}
-    yield NewEvent("attempt_ended", at, trial, 1, data=ended | {"log": log})
+    yield Event(0, "attempt_ended", at, trial, 1, data=ended | {"log": log})
 
 
 def _rho(value: float) -> dict[str, float]:

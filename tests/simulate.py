@@ -44,7 +44,7 @@ from hpsearch.cluster.study_dir import JobDir
 from hpsearch.errors import ConflictError, DiskError, HpsearchError, StorageUnavailableError
 from hpsearch.study.database import Database
 from hpsearch.study.driver import Driver
-from hpsearch.study.events import Event, EventLog, NewEvent
+from hpsearch.study.events import Event, EventLog
 from hpsearch.study.leases import Lease, Leases
 from hpsearch.study.spec import load_spec
 from hpsearch.study.storage import MirroredStorage
@@ -355,7 +355,7 @@ class Run:
         append, persist = EventLog.append, MirroredStorage._persist
 
         def written(
-            log: EventLog, study_id: int, events: Sequence[NewEvent], *, lease: Lease | None = None
+            log: EventLog, study_id: int, events: Sequence[Event], *, lease: Lease | None = None
         ) -> list[Event]:
             self._between()
             result = append(log, study_id, events, lease=lease)

@@ -28,7 +28,6 @@ from hpsearch.study.state import (
     STOPPED,
     STOPPING,
 )
-from hpsearch.study.trials import Trials
 
 
 def groups(
@@ -79,10 +78,6 @@ class Driver(DriverPart):
         """the signs of life that the last round saw, by trial"""
 
     @property
-    def trials(self) -> Trials:
-        return self._trials
-
-    @property
     def refusal(self) -> str | None:
         """What the executor said if it took no jobs the last time."""
         return self._jobs.refusal
@@ -128,12 +123,8 @@ class Driver(DriverPart):
         self._look()
 
     def write_snapshot(self, line: Callable[[Trial], str]) -> None:
-        """Write what is known for readers; ``line`` gives what a list of trials shows of one."""
+        """Write what is known for readers; as `EventRecorder.write_snapshot`."""
         self._recorder.write_snapshot(line)
-
-    def close(self) -> None:
-        """Let another driver take over at once."""
-        self._recorder.close()
 
     # Listen, look and record.
 

@@ -10,7 +10,7 @@ import json
 import time
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -30,13 +30,10 @@ class Node:
 
     trial: int
     step: int
-    sha256: str
-    """of its content"""
-    parents: tuple[str, ...]
-    """their sha256; the first gives all that the operator does not make"""
+    sha256: str  # of its content
+    parents: tuple[str, ...]  # their sha256; the first gives all that the operator does not make
     operator: str
-    adopted: bool | None
-    """whether the operator's child was; None where there was none to try"""
+    adopted: bool | None  # whether the operator's child was; None where there was none to try
     seed: int
     changes: dict[str, Any]
     """what differs from the first parent's configuration, by path: before and after"""
@@ -78,31 +75,16 @@ def _node(row: CheckpointRow, parents: list[str]) -> Node:
 
 
 @dataclass(frozen=True)
-class NewEvent:
-    """Something that happened and is not written yet."""
-
-    kind: str
-    at: float
-    """seconds since the epoch"""
-    trial: int | None = None
-    attempt: int | None = None
-    job: str | None = None
-    data: dict[str, Any] = field(default_factory=dict)
-    """what JSON can hold"""
-
-
-@dataclass(frozen=True)
 class Event:
     """Something that happened; the ids of a study's events grow in their order."""
 
-    id: int
+    id: int  # 0 before it is written
     kind: str
-    at: float
-    """seconds since the epoch"""
-    trial: int | None
-    attempt: int | None
-    job: str | None
-    data: dict[str, Any]
+    at: float  # seconds since the epoch
+    trial: int | None = None
+    attempt: int | None = None
+    job: str | None = None
+    data: dict[str, Any] = field(default_factory=dict)  # what JSON can hold
 
 
 class EventLog:
@@ -112,7 +94,7 @@ class EventLog:
         self._database = database
 
     def append(
-        self, study_id: int, events: Sequence[NewEvent], *, lease: Lease | None = None
+        self, study_id: int, events: Sequence[Event], *, lease: Lease | None = None
     ) -> list[Event]:
         """Write events in one transaction, all or none; return them with their ids.
 
@@ -124,7 +106,7 @@ class EventLog:
                 check_lease(session, lease)
             texts = [json.dumps(event.data) for event in events]
             rows = [
-                EventRow(study_id=study_id, **vars(event) | {"data": text})
+                EventRow(study_id=study_id, **vars(event) | {"id": None, "data": text})
                 for event, text in zip(events, texts, strict=True)
             ]
             session.add_all(rows)
@@ -135,7 +117,7 @@ class EventLog:
                         add_node(session, study_id, Node.of(node))
             # As they are read again, with lists and texts as keys.
             return [
-                Event(row.id, **vars(event) | {"data": parse_json(text)})
+                replace(event, id=row.id, data=parse_json(text))
                 for row, event, text in zip(rows, events, texts, strict=True)
             ]
 
@@ -174,7 +156,7 @@ class DriverLog:
         if self._file is not None:
             self._file.close()
 
-    def write(self, event: NewEvent) -> None:
+    def write(self, event: Event) -> None:
         """Log one event; a DiskError if the file cannot be written."""
         try:
             if self._file is None:
@@ -186,14 +168,14 @@ class DriverLog:
 
     def note(self, sentence: str) -> None:
         """Log something else that people should know."""
-        self.write(NewEvent("note", time.time(), data={"message": sentence}))
+        self.write(Event(0, "note", time.time(), data={"message": sentence}))
 
 
 _DETAILS = ("status", "state", "kind", "step", "value", "failure", "message", "id")
 """keys of an event's data that its line shows"""
 
 
-def line(event: NewEvent) -> str:
+def line(event: Event) -> str:
     """Return an event as one line: when, what, which trial and job, details."""
     when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(event.at))
     which = [

@@ -16,7 +16,7 @@ from hpsearch.errors import ConflictError
 from hpsearch.files import write_json
 from hpsearch.study.database import Database, StudyRecords
 from hpsearch.study.driver import Driver
-from hpsearch.study.events import NewEvent
+from hpsearch.study.events import Event
 from hpsearch.study.holder import is_dead, own_name
 from hpsearch.study.leases import Lease, Leases
 from hpsearch.study.recorder import LEASE_SECONDS, DriverContext, EventRecorder
@@ -36,15 +36,13 @@ def open_driver(
     runs: Path,
     executor: Executor,
     *,
-    on_event: Callable[[NewEvent], None],
+    on_event: Callable[[Event], None],
     clock: Callable[[], float] = time.time,
 ) -> Iterator[Driver]:
     """Give a driver that holds the study while the block runs; the study is made if it is new.
 
-    Raises:
-        ConflictError: if the name belongs to another study, or another driver holds it.
-        StorageError: if the database cannot be used.
-        DiskError: if a file cannot be written.
+    A ConflictError if the name belongs to another study, or another driver holds it; a StorageError
+    or DiskError if the database cannot be used, or a file cannot be written.
     """
     url = storage_url(study.spec.name, study.spec.storage)
     with closing(Database.open(url)) as database, closing(open_storage(url)) as storage:
@@ -76,14 +74,10 @@ def _register(
                 f"{folder} holds the trials of a study that is not in this database; give "
                 "storage the database that it was started with, or move the folder away"
             )
-    record = records.create_or_get(
-        name=name,
-        spec=spec_json(study),
-        spec_hash=spec_hash(study),
-        state=RUNNING,
-        now=now,
-    )
-    return record.id
+    spec, spec_sum = spec_json(study), spec_hash(study)
+    return records.create_or_get(
+        name=name, spec=spec, spec_hash=spec_sum, state=RUNNING, now=now
+    ).id
 
 
 def _acquire(leases: Leases, study_id: int, now: float) -> Lease:
@@ -104,17 +98,14 @@ def _make_folder(study: Study, runs: Path) -> StudyDir:
 
 def _optuna_study(study: Study, storage: MirroredStorage) -> optuna.Study:
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    objectives = study.spec.objectives
-    directions = [objective.goal for objective in objectives]
-    sampler = study.spec.sampler
-    if study.spec.population is not None:
-        sampler = blind(sampler)
+    spec, objectives = study.spec, study.spec.objectives
+    sampler = spec.sampler if spec.population is None else blind(spec.sampler)
     opened = optuna.create_study(
         storage=storage,
-        study_name=study.spec.name,
-        directions=directions,
-        sampler=build_sampler(sampler, study.spec.seed, study.space),
-        pruner=build_pruner(study.spec.pruner),
+        study_name=spec.name,
+        directions=[objective.goal for objective in objectives],
+        sampler=build_sampler(sampler, spec.seed, study.space),
+        pruner=build_pruner(spec.pruner),
         load_if_exists=True,
     )
     with warnings.catch_warnings():
@@ -124,10 +115,8 @@ def _optuna_study(study: Study, storage: MirroredStorage) -> optuna.Study:
     return opened
 
 
-REFRESH_SECONDS: Final = 30.0
-"""between two snapshots; readers fold the events after the last one"""
-SHARE: Final = 0.02
-"""of the driver's time that they may take"""
+REFRESH_SECONDS: Final = 30.0  # between two snapshots; readers fold the events after the last one
+SHARE: Final = 0.02  # of the driver's time that they may take
 
 
 class SnapshotKeeper:

@@ -1,7 +1,7 @@
-"""Events written under the study's lease; what the parts of a driver share; limits; outages.
+"""What the parts of a driver share: events written under the lease, limits, outages waited out.
 
-A database that goes away is waited out. Nothing is lost meanwhile: jobs write files alone, and a
-driver that begins anew decides from what the database and the files say.
+Nothing is lost while a database is away: jobs write files alone, and a driver that begins anew
+decides from what the database and the files say.
 """
 
 import time
@@ -20,7 +20,7 @@ from hpsearch.errors import (
     StorageUnavailableError,
 )
 from hpsearch.study.database import Database, StudyRecords
-from hpsearch.study.events import EventLog, NewEvent
+from hpsearch.study.events import Event, EventLog
 from hpsearch.study.leases import Lease, Leases, check_lease
 from hpsearch.study.records import Trial
 from hpsearch.study.snapshots import SnapshotWriter
@@ -40,7 +40,7 @@ class EventRecorder:
         database: Database,
         lease: Lease,
         clock: Callable[[], float],
-        on_event: Callable[[NewEvent], None],
+        on_event: Callable[[Event], None],
     ) -> None:
         """Read what has happened; ``on_event`` is told of everything new."""
         self._log = EventLog(database)
@@ -57,7 +57,6 @@ class EventRecorder:
     def record(
         self, kind: str, *, job: str | None = None, data: dict[str, Any] | None = None
     ) -> None:
-        """Write that something happened, then know it; raises as `record_all`."""
         self.record_all([self.event(kind, job=job, data=data)])
 
     def event(
@@ -68,15 +67,11 @@ class EventRecorder:
         attempt: int | None = None,
         job: str | None = None,
         data: dict[str, Any] | None = None,
-    ) -> NewEvent:
-        return NewEvent(kind, self._clock(), trial, attempt, job, data or {})
+    ) -> Event:
+        return Event(0, kind, self._clock(), trial, attempt, job, data or {})
 
-    def record_all(self, events: Sequence[NewEvent]) -> None:
-        """Write that all this happened, in one transaction, then know it.
-
-        Raises:
-            ConflictError: if another driver has taken the study.
-        """
+    def record_all(self, events: Sequence[Event]) -> None:
+        """Write that all this happened, in one transaction, then know it; as `renew_lease`."""
         if not events:
             return
         self.keep_lease()
@@ -99,23 +94,16 @@ class EventRecorder:
     def renew_lease(self) -> None:
         """Ask the database whether this driver still holds the study, and renew the lease.
 
-        Another one may have taken it although half of the lease is left by this driver's clock: the
-        clocks of two machines may differ by minutes.
-
-        Raises:
-            ConflictError: if another driver has taken the study.
+        Raises a ConflictError if another driver has taken it. It may have although half of the
+        lease is left by this driver's clock: the clocks of two machines may differ by minutes.
         """
         self._lease = self._leases.renew(self._lease, now=self._clock(), ttl=LEASE_SECONDS)
 
     def check_lease(self, session: Session) -> None:
-        """Raise a ConflictError if another driver has taken the study, as `leases.check_lease`."""
         check_lease(session, self._lease)
 
     def write_snapshot(self, line: Callable[[Trial], str]) -> None:
-        """Write what the events so far add up to, for readers; raises as `record_all`.
-
-        ``line`` gives what a list of trials shows of a trial.
-        """
+        """Write what the events so far add up to, for readers; as `SnapshotWriter.write`."""
         self._snapshots.write(self._lease, self.state, line)
 
     def _show_status(self) -> None:
@@ -185,12 +173,9 @@ T = TypeVar("T")
 
 AWAY = (StorageUnavailableError, SchedulerUnavailableError)
 """what may come back by itself; only a driver that begins meets a scheduler that is away"""
-PATIENCE = 24 * 3600.0
-"""seconds for which a database that was reached once may stay away"""
-FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
-"""seconds between two attempts"""
-GLANCE_SECONDS = 1.0
-"""between two looks whether to stop"""
+PATIENCE = 24 * 3600.0  # seconds for which a database that was reached once may stay away
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0  # seconds between two attempts
+GLANCE_SECONDS = 1.0  # between two looks whether to stop
 
 
 class Outage:
@@ -207,9 +192,9 @@ class Outage:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """Take what is told when the database goes away and when it is back.
+        """Take what says to a user that the database went away, and that it is back.
 
-        ``note`` is given what is the matter before each pause, of half a minute at most.
+        ``note`` is given what is wrong before each pause, of half a minute at most.
         ``waits_at_start`` says to wait, without end, also for one that was never reached: where no
         user could have mistyped its address. ``should_stop`` ends the waiting.
         """
@@ -222,8 +207,7 @@ class Outage:
         self._sleep = sleep
         self._was_reached = False
         self._since: float | None = None
-        self._lost_at = -float("inf")
-        """when the database was last found away"""
+        self._lost_at = -float("inf")  # when the database was last found away
         self._pause = FIRST_PAUSE
 
     def reached(self) -> None:
@@ -238,13 +222,9 @@ class Outage:
     def run(self, work: Callable[[], T]) -> T:
         """Return what ``work`` returns; do it again whenever the database has gone away.
 
-        The work opens the study itself, each time anew, and calls `reached` once that was done.
-
-        Raises:
-            StorageUnavailableError: if the database was never reached and is not waited for, or
-                stayed away for longer than the patience.
-            SchedulerUnavailableError: the same of the scheduler.
-            ConflictError: if another driver has taken the study.
+        The work opens the study itself, each time anew, and calls `reached` once that was done. An
+        error of `AWAY` is raised if what is away was never reached and is not waited for, or stayed
+        away for longer than the patience; a ConflictError if another driver has taken the study.
         """
         while True:
             try:
@@ -254,9 +234,8 @@ class Outage:
                 self._wait(error)
             except ConflictError:
                 # Our own lease, which could not be given back, keeps us out until it expires.
-                if self._clock() - self._lost_at > LEASE_SECONDS + FIRST_PAUSE:
-                    raise
-                if self._should_stop():
+                is_own = self._clock() - self._lost_at <= LEASE_SECONDS + FIRST_PAUSE
+                if not is_own or self._should_stop():
                     raise
                 self._sleep(FIRST_PAUSE)
 

@@ -10,7 +10,7 @@ from hpsearch.errors import CorruptError, DiskError
 from hpsearch.files import last_lines
 from hpsearch.printable import printable
 from hpsearch.study.breeding.lineage import TrialAncestry
-from hpsearch.study.events import NewEvent
+from hpsearch.study.events import Event
 from hpsearch.study.observe import CurveReport, Observation
 from hpsearch.study.policy import Verdict, verdict
 from hpsearch.study.recorder import DriverPart
@@ -18,8 +18,7 @@ from hpsearch.study.records import COMPLETE, FAIL, PRUNED, PlannedTrial, Trial
 from hpsearch.trainers.checkpoint_name import manifest_sha256
 
 LOG_LINES, LOG_WIDTH = 5, 300
-AT_ONCE = 100
-"""events of one transaction, or one more"""
+AT_ONCE = 100  # events of one transaction, or one more
 
 
 class Results(DriverPart):
@@ -50,13 +49,13 @@ class Results(DriverPart):
             if trial.prune:
                 self._recorder.record_all([self._tell(trial, PRUNED)])
 
-    def _reported(self, report: CurveReport, *, prune: bool = False, rungs: int = 0) -> NewEvent:
+    def _reported(self, report: CurveReport, *, prune: bool = False, rungs: int = 0) -> Event:
         data = {"step": report.step, "value": report.value, "prune": prune, "rungs": rungs}
         return self._recorder.event("reported", trial=report.trial, data=data)
 
     def end_attempts(self, seen: Observation) -> None:
         """Decide what becomes of the trials whose attempt has ended."""
-        events: list[NewEvent] = []
+        events: list[Event] = []
         for number, result in seen.results.items():
             trial = self.state.trials[number]
             decided = verdict(trial, result, is_shared=self.state.is_shared(trial))
@@ -79,7 +78,7 @@ class Results(DriverPart):
 
     def _end_attempt(
         self, trial: Trial, result: AttemptResult, decided: Verdict, beat: Heartbeat | None
-    ) -> NewEvent:
+    ) -> Event:
         failed = result.status in ("failed", "lost")
         kept, speed = _kept(trial, result, decided, beat), self._steps_per_second(trial, beat)
         lost = 0 if kept is None else max(0, result.step - kept)
@@ -123,7 +122,7 @@ class Results(DriverPart):
             return []
         return [printable(line)[:LOG_WIDTH] for line in last_lines(log, LOG_LINES)]
 
-    def _tell_values(self, trial: Trial, result: AttemptResult) -> NewEvent:
+    def _tell_values(self, trial: Trial, result: AttemptResult) -> Event:
         kind = self._trials.failure(trial)
         if kind is not None:
             message = "its result came after Optuna had been told that it failed"
@@ -133,23 +132,23 @@ class Results(DriverPart):
             return self._fail(trial, CODE, f"the trainer measured no {', '.join(missing)}")
         return self._tell(trial, COMPLETE, result)
 
-    def _fail(self, trial: Trial, kind: str, message: str) -> NewEvent:
+    def _fail(self, trial: Trial, kind: str, message: str) -> Event:
         return self._tell(trial, FAIL, AttemptResult("", "failed", 0, kind, message, {}))
 
-    def _tell(self, trial: Trial, how: Stop, result: AttemptResult | None = None) -> NewEvent:
+    def _tell(self, trial: Trial, how: Stop, result: AttemptResult | None = None) -> Event:
         """Tell Optuna how a trial ended, once, and write it into the trial's folder.
 
         The event is returned to be recorded last: a driver that dies before leaves what the next
         one does again.
         """
-        metrics = result.metrics if result is not None else {}
-        failure = result.kind if result is not None else None
+        ended = AttemptResult("", how, 0, None, "", {}) if result is None else result
+        metrics, failure = ended.metrics, ended.kind
         told = {
             "state": how,
             "value": metrics[self._trials.metric]["value"] if how == COMPLETE else None,
             "metrics": metrics,
             "failure": failure,
-            "message": result.message if result is not None else "",
+            "message": ended.message,
         }
         files = self._folder.trial(trial.number)
         if trial.origin is not None:
@@ -170,7 +169,7 @@ class Results(DriverPart):
             sha256 = manifest_sha256(last)
         except CorruptError:  # for good; a disk that fails now ends the tick, and is asked again
             return {"birth": None, "node": None}
-        seed = int(self._trials.plain_config(trial)["seed"])
+        seed = int(self._study.config_of(trial)["seed"])
         descent = TrialAncestry(trial, self.state.trials, seed, birth, exchanges)
         told = {
             "birth": None if birth is None else asdict(birth),

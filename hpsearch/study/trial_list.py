@@ -14,7 +14,7 @@ from rich.cells import cell_len
 
 from hpsearch.printable import interval_text
 from hpsearch.study.records import Trial
-from hpsearch.study.snapshots import Stored
+from hpsearch.study.snapshots import LINES, Stored
 from hpsearch.study.spec import Study
 from hpsearch.study.view import StudyView
 
@@ -75,7 +75,8 @@ def list_lines(view: StudyView) -> Iterator[str]:
     # One list of all cells: Python looks for circles in 100,000 lists, which takes a while.
     trials, cells = view.state.trials, list[str]()
     if isinstance(trials, Stored) and trials.num_stored:
-        cells, trials = trials.rows.lines().replace("\n", TAB).split(TAB), trials.known
+        lines, trials = trials.rows.texts(LINES), trials.known
+        cells = "\n".join(lines).replace("\n", TAB).split(TAB)
     for number, trial in trials.items():
         cells += [str(number), *_cells(view.study, trial)]
     columns = [cells[place :: len(header)] for place in range(len(header))]

@@ -18,7 +18,7 @@ from hpsearch.report.text import (
     status_summary,
     trial_summary,
 )
-from hpsearch.study.events import DriverLog, Event, NewEvent, line
+from hpsearch.study.events import DriverLog, Event, line
 from hpsearch.study.records import FAIL
 from hpsearch.study.state import StudyState
 from hpsearch.study.trial_list import list_lines
@@ -223,7 +223,7 @@ def test_the_last_words_stand_under_a_failure(story):
 
 
 def test_the_log_has_a_line_an_event(tmp_path):
-    event = NewEvent("told", 0.0, trial=3, data={"state": "failed", "value": None, "metrics": {}})
+    event = Event(0, "told", 0.0, trial=3, data={"state": "failed", "value": None, "metrics": {}})
     assert line(event)[20:] == "told trial 3 state=failed"
     path = tmp_path / "deep" / "driver.log"
     for _ in range(2):

@@ -31,7 +31,7 @@ from hpsearch.schema import apply
 from hpsearch.study import space as space_module
 from hpsearch.study.database import Database
 from hpsearch.study.driver import Driver
-from hpsearch.study.events import Event, EventLog, NewEvent
+from hpsearch.study.events import Event, EventLog
 from hpsearch.study.leases import Lease
 from hpsearch.study.opening import open_driver
 from hpsearch.study.spec import Study
@@ -130,7 +130,7 @@ def deaths_at_events(*, before: Sequence[int] = (), after: Sequence[int] = ()) -
     """Kill the driver once just before, once just after these events are written, from 1."""
     dying = (set(before), set(after))
 
-    def may_die(moment: int, event: NewEvent, number: int) -> None:
+    def may_die(moment: int, event: Event, number: int) -> None:
         _die_once(dying[moment], number)
 
     with _deaths(may_die):
@@ -147,7 +147,7 @@ def deaths_at_all_events() -> Iterator[list[str]]:
     died: list[str] = []
     seen: set[str] = set()
 
-    def may_die(moment: int, event: NewEvent, number: int) -> None:
+    def may_die(moment: int, event: Event, number: int) -> None:
         announced = [trial["trial"] for trial in event.data.get("trials", ())]
         step, status = event.data.get("step"), event.data.get("status")
         thing = f"{moment} {event.kind} {event.trial} {step} {status} {announced}"
@@ -161,7 +161,7 @@ def deaths_at_all_events() -> Iterator[list[str]]:
 
 
 @contextmanager
-def _deaths(may_die: Callable[[int, NewEvent, int], None]) -> Iterator[None]:
+def _deaths(may_die: Callable[[int, Event, int], None]) -> Iterator[None]:
     """Call ``may_die`` (0 before or 1 after, event, its number) around each event written.
 
     Events that are written together are all written or none.
@@ -170,7 +170,7 @@ def _deaths(may_die: Callable[[int, NewEvent, int], None]) -> Iterator[None]:
     number = 1
 
     def append(
-        log: EventLog, study_id: int, events: Sequence[NewEvent], *, lease: Lease | None = None
+        log: EventLog, study_id: int, events: Sequence[Event], *, lease: Lease | None = None
     ) -> list[Event]:
         nonlocal number
         numbered = list(enumerate(events, number))

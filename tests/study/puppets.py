@@ -33,7 +33,7 @@ from hpsearch.study import opening
 from hpsearch.study import space as space_module
 from hpsearch.study.database import Database
 from hpsearch.study.driver import Driver
-from hpsearch.study.events import Event, EventLog, NewEvent
+from hpsearch.study.events import Event, EventLog
 from hpsearch.study.leases import Lease, Leases
 from hpsearch.study.recorder import LEASE_SECONDS, EventRecorder
 from hpsearch.study.spec import Study
@@ -342,7 +342,7 @@ def _watch_the_log(patch: pytest.MonkeyPatch, world: World) -> None:
     write = EventLog.append
 
     def append(
-        log: EventLog, study_id: int, events: Sequence[NewEvent], *, lease: Lease | None = None
+        log: EventLog, study_id: int, events: Sequence[Event], *, lease: Lease | None = None
     ) -> list[Event]:
         point("append")
         valid = world.valid_token()

@@ -12,7 +12,7 @@ from test_database import create, race
 
 from hpsearch.errors import ConflictError
 from hpsearch.study.database import Database
-from hpsearch.study.events import Event, EventLog, NewEvent
+from hpsearch.study.events import Event, EventLog
 from hpsearch.study.leases import Lease, Leases
 
 
@@ -27,9 +27,9 @@ def database(tmp_path: Path) -> Iterator[Database]:
 def test_events_come_back_in_order_as_they_were(database: Database) -> None:
     study, log = create(database), EventLog(database)
     events = [
-        NewEvent("asked", 1.25, trial=0, data={"params": {"lr": 0.1, "net": "[64, 64]"}}),
-        NewEvent("submitted", 2.0, job="j-1"),
-        NewEvent("ended", 2.0, trial=0, attempt=1, data={"value": None, "note": "ü"}),
+        Event(0, "asked", 1.25, trial=0, data={"params": {"lr": 0.1, "net": "[64, 64]"}}),
+        Event(0, "submitted", 2.0, job="j-1"),
+        Event(0, "ended", 2.0, trial=0, attempt=1, data={"value": None, "note": "ü"}),
     ]
     written = log.append(study, events[:1]) + log.append(study, events[1:])
     assert log.read(study) == written
@@ -39,22 +39,22 @@ def test_events_come_back_in_order_as_they_were(database: Database) -> None:
     assert log.read(study, after_id=written[-1].id) == []
 
 
-def without_id(event: Event) -> NewEvent:
-    return NewEvent(event.kind, event.at, event.trial, event.attempt, event.job, event.data)
+def without_id(event: Event) -> Event:
+    return Event(0, event.kind, event.at, event.trial, event.attempt, event.job, event.data)
 
 
 def test_studies_have_their_own_events(database: Database) -> None:
     log = EventLog(database)
     first, second = create(database, name="one"), create(database, name="two")
-    log.append(first, [NewEvent("a", 0.0)])
-    log.append(second, [NewEvent("b", 0.0)])
+    log.append(first, [Event(0, "a", 0.0)])
+    log.append(second, [Event(0, "b", 0.0)])
     assert [event.kind for event in log.read(second)] == ["b"]
 
 
 def test_events_of_one_call_are_written_all_or_none(database: Database) -> None:
     study, log = create(database), EventLog(database)
     with pytest.raises(TypeError, match="JSON"):
-        log.append(study, [NewEvent("a", 0.0), NewEvent("b", 0.0, data={"x": object()})])
+        log.append(study, [Event(0, "a", 0.0), Event(0, "b", 0.0, data={"x": object()})])
     assert log.read(study) == []
     assert log.append(study, []) == []
 
@@ -99,13 +99,13 @@ def test_driver_that_lost_its_lease_cannot_write(database: Database) -> None:
     study, leases, log = create(database), Leases(database), EventLog(database)
     first = leases.acquire(study, holder="one", now=0.0, ttl=10.0)
     leases.renew(first, now=5.0, ttl=10.0)
-    log.append(study, [NewEvent("a", 6.0)], lease=first)
+    log.append(study, [Event(0, "a", 6.0)], lease=first)
     with pytest.raises(ConflictError):  # writing has not shortened the renewed lease
         leases.acquire(study, holder="two", now=12.0, ttl=10.0)
     second = leases.acquire(study, holder="two", now=15.0, ttl=10.0)
     with pytest.raises(ConflictError, match="but by two"):
-        log.append(study, [NewEvent("b", 16.0)], lease=first)
-    log.append(study, [NewEvent("c", 16.0)], lease=second)
+        log.append(study, [Event(0, "b", 16.0)], lease=first)
+    log.append(study, [Event(0, "c", 16.0)], lease=second)
     assert [event.kind for event in log.read(study)] == ["a", "c"]
 
 
@@ -156,7 +156,7 @@ def test_at_any_time_one_driver_at_most_can_write(database: Database, seed: int)
                 leases.release(held.pop(name))
                 owner, expires = (None, 0.0) if owner == name else (owner, expires)
             elif name in held:
-                log.append(study, [NewEvent("x", now)], lease=held[name])
+                log.append(study, [Event(0, "x", now)], lease=held[name])
                 assert owner == name
                 written += 1
         except ConflictError:

@@ -31,7 +31,7 @@ from optuna.trial import TrialState
 from hpsearch.errors import ConflictError
 from hpsearch.study.database import Database
 from hpsearch.study.driver import Driver
-from hpsearch.study.events import NewEvent
+from hpsearch.study.events import Event
 from hpsearch.study.holder import is_dead, own_name
 from hpsearch.study.leases import Leases
 from hpsearch.study.opening import open_driver
@@ -233,7 +233,7 @@ def test_a_trial_that_another_driver_told_is_no_fault_of_the_program(tmp_path: P
         storage.remove_session()
         storage.engine.dispose()
         with pytest.raises(ConflictError, match="another driver has taken the study"):
-            driver.trials.tell(trial, "failed", {}, failure="nan")
+            driver._trials.tell(trial, "failed", {}, failure="nan")
 
 
 @pytest.mark.parametrize("number", [1, 3, 5, 12, 20, 30])
@@ -242,9 +242,9 @@ def test_a_study_that_is_taken_in_the_middle_of_a_tick(tmp_path: Path, number: i
     drive(plain, FakeExecutor())
     study = new_study(tmp_path / "taken", budget={"trials": 6})
     executor, clock = FakeExecutor(), Clock()
-    written: list[NewEvent] = []
+    written: list[Event] = []
 
-    def take(event: NewEvent) -> None:
+    def take(event: Event) -> None:
         written.append(event)
         if len(written) == number:
             hold(study, "elsewhere/1/2.00", clock.now)
@@ -269,7 +269,7 @@ def start_and_tick(driver: Driver) -> None:
 def test_a_long_tick_keeps_the_lease(tmp_path: Path) -> None:
     study, clock = new_study(tmp_path), Clock()
 
-    def slow(event: NewEvent) -> None:
+    def slow(event: Event) -> None:
         clock.now += 20
 
     runs = tmp_path / "runs"

@@ -33,7 +33,7 @@ from hpsearch.cluster.executor import JobStatus
 from hpsearch.cluster.study_dir import JobDir
 from hpsearch.errors import StorageUnavailableError
 from hpsearch.study.database import Database
-from hpsearch.study.events import Event, EventLog, NewEvent
+from hpsearch.study.events import Event, EventLog
 from hpsearch.study.leases import Lease
 from hpsearch.study.spec import Study
 from hpsearch.study.state import StudyState
@@ -109,7 +109,7 @@ class Chaos:
         append, persist, submit = EventLog.append, MirroredStorage._persist, executor.submit
 
         def written(
-            log: EventLog, study_id: int, events: Sequence[NewEvent], *, lease: Lease | None = None
+            log: EventLog, study_id: int, events: Sequence[Event], *, lease: Lease | None = None
         ) -> list[Event]:
             self.strike("driver", "database")
             result = append(log, study_id, events, lease=lease)

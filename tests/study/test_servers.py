@@ -22,7 +22,7 @@ from tried import tried
 from hpsearch.errors import ConflictError, StorageError, StorageUnavailableError
 from hpsearch.study import engine, opening, recorder, snapshots
 from hpsearch.study.database import Database, StudyRecords
-from hpsearch.study.events import EventLog, NewEvent
+from hpsearch.study.events import Event, EventLog
 from hpsearch.study.leases import Leases
 from hpsearch.study.opening import open_driver
 from hpsearch.study.recorder import Outage
@@ -244,7 +244,7 @@ def test_a_transaction_arrives_once_or_is_said_to_be_unknown(
     with disturbed(disturbances(server, url, kind), seed=2) as times:
         for number in itertools.count():
             try:
-                log.append(study.id, [NewEvent("one", 0.0, trial=number)])
+                log.append(study.id, [Event(0, "one", 0.0, trial=number)])
             except StorageUnavailableError:
                 unknown.add(number)
             if time.monotonic() > end:
@@ -267,18 +267,22 @@ def test_a_snapshot_is_written_and_read(url: str, monkeypatch: pytest.MonkeyPatc
     lease = Leases(database).acquire(study.id, holder="a", now=0.0, ttl=10.0)
     for first in (0, 100):
         for number in range(first, first + 100):
-            asked = NewEvent("asked", 0.0, number, data={"params": {"x": "\u00fc" * 30}})
+            asked = Event(0, "asked", 0.0, number, data={"params": {"x": "\u00fc" * 30}})
             told = {"state": "finished", "value": 0.5, "metrics": {}, "failure": None}
-            ended = NewEvent("told", 0.0, number, data=told | {"message": ""})
+            ended = Event(0, "told", 0.0, number, data=told | {"message": ""})
             state.apply(log.append(study.id, [asked, ended] if number % 3 else [asked]))
         writer.write(lease, state, lambda trial: f"\u00fc {trial.number}")
         seen = read_state(database, study.id)
         assert isinstance(seen.trials, Stored)
-        numbers = {line.partition("\t")[0] for line in seen.trials.rows.lines().split("\n")}
+        numbers = {
+            line.partition("\t")[0]
+            for text in seen.trials.rows.texts("lines")
+            for line in text.split("\n")
+        }
         assert numbers == {str(n) for n, trial in state.trials.items() if trial.told}
         assert (seen.trials[1], seen) == (state.trials[1], state)
     Leases(database).acquire(study.id, holder="b", now=100.0, ttl=10.0)
-    state.apply(log.append(study.id, [NewEvent("started", 0.0)]))
+    state.apply(log.append(study.id, [Event(0, "started", 0.0)]))
     with pytest.raises(ConflictError, match="no longer driven by a"):
         writer.write(lease, state, lambda trial: "")
     assert read_state(database, study.id) == state
@@ -291,7 +295,7 @@ def test_a_snapshot_is_written_and_read(url: str, monkeypatch: pytest.MonkeyPatc
 def drive_through_outages(
     study: Study,
     executor: FakeExecutor,
-    on_event: Callable[[NewEvent], None] = lambda event: None,
+    on_event: Callable[[Event], None] = lambda event: None,
 ) -> list[str]:
     """Drive a study to its end, as a command does; return what was told of outages."""
     told: list[str] = []
@@ -328,7 +332,7 @@ def test_a_study_ends_whenever_its_server_crashes(
     rng = random.Random(seed)
     moments, seen, starters = rng.sample(range(5, 150), 3), [], []
 
-    def crash_now_and_then(event: NewEvent) -> None:
+    def crash_now_and_then(event: Event) -> None:
         seen.append(event)
         if len(seen) in moments:
             server.kill()
@@ -356,7 +360,7 @@ def test_a_study_goes_on_after_an_outage_longer_than_its_patience(
     study, executor = study_on(url, tmp_path, monkeypatch, trials=30), FakeExecutor()
     starter, seen = threading.Timer(2.0, server.start), []
 
-    def crash_once(event: NewEvent) -> None:
+    def crash_once(event: Event) -> None:
         seen.append(event)
         if len(seen) == 50:
             server.kill()

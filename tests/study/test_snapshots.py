@@ -35,7 +35,7 @@ from hpsearch.errors import ConflictError, StorageError, StorageUnavailableError
 from hpsearch.population.operator_record import OperatorRecord
 from hpsearch.study import snapshots
 from hpsearch.study.database import Database, StudyRecords
-from hpsearch.study.events import Event, EventLog, NewEvent
+from hpsearch.study.events import Event, EventLog
 from hpsearch.study.leases import Lease, Leases
 from hpsearch.study.opening import REFRESH_SECONDS, SHARE, SnapshotKeeper
 from hpsearch.study.records import (
@@ -53,7 +53,13 @@ from hpsearch.study.records import (
     Tally,
     Trial,
 )
-from hpsearch.study.snapshots import SnapshotWriter, Stored, read_state
+from hpsearch.study.snapshots import (
+    Settled,
+    SnapshotRows,
+    SnapshotWriter,
+    Stored,
+    read_state,
+)
 from hpsearch.study.spec import Study
 from hpsearch.study.state import StudyState
 from hpsearch.study.trial_list import trial_line
@@ -163,7 +169,7 @@ def check_cuts(database: Database, events: Sequence[Event], rng: random.Random, 
     """Write a log bit by bit, at times with a snapshot; each time, readers know everything."""
     study_id, log = create(database), EventLog(database)
     lease, writer, every = held(database, study_id), SnapshotWriter(database), list[Event]()
-    waiting = [NewEvent(e.kind, e.at, e.trial, e.attempt, e.job, e.data) for e in events]
+    waiting = [Event(0, e.kind, e.at, e.trial, e.attempt, e.job, e.data) for e in events]
     while waiting:
         size = rng.randint(1, most)
         every += log.append(study_id, waiting[:size], lease=lease)
@@ -182,34 +188,20 @@ def check_cuts(database: Database, events: Sequence[Event], rng: random.Random, 
         assert [*seen.untold] == [*whole.untold]
 
 
-class Rows:
-    """The rows of one kind, in a dict instead of a table."""
+class Rows(SnapshotRows):
+    """The rows of a snapshot, in a dict instead of a table."""
 
-    def __init__(self, texts: dict[str, str], of: Callable[[Any], Any]) -> None:
-        self.texts, self.of = texts, of
+    def __init__(self, rows: Settled) -> None:
+        super().__init__("", 0, 0)
+        object.__setattr__(self, "rows", {kind: dict(texts) for kind, texts in rows.items()})
 
-    def read(self, key: object) -> Any:
-        return self.of(json.loads(self.texts[str(key)])) if str(key) in self.texts else None
-
-    def read_all(self) -> dict[Any, Any]:
-        keys = {name: int(name) if self.of is not snapshots.job_of else name for name in self.texts}
-        return {keys[name]: self.read(name) for name in self.texts}
+    def texts(self, kind: str, name: str | None = None) -> list[str]:
+        return [text for key, text in self.rows[kind].items() if name in (None, key)]
 
 
-def from_texts(head: str, rows: snapshots.Settled) -> StudyState:
+def from_texts(head: str, rows: Settled) -> StudyState:
     """Return the state of a snapshot, without a database."""
-    data = json.loads(head)
-    state = snapshots.restored(data)
-    trials, jobs, matches = dict(state.trials), dict(state.jobs), dict(state.population.matches)
-    of = {kind: dict(texts) for kind, texts in rows.items()}
-    state.trials = Stored(
-        trials, data["num_trials"] - len(trials), Rows(of["trial"], snapshots.trial_of)
-    )
-    state.jobs = Stored(jobs, data["num_jobs"] - len(jobs), Rows(of["job"], snapshots.job_of))
-    state.population.matches = Stored(
-        matches, data["num_matches"] - len(matches), Rows(of["match"], snapshots.match_of)
-    )
-    return state
+    return snapshots.restored(json.loads(head), Rows(rows))
 
 
 def test_a_snapshot_and_the_rest_are_the_whole(study: Study) -> None:
@@ -302,13 +294,13 @@ def test_who_has_lost_the_lease_writes_no_snapshot(database: Database) -> None:
     assert len(read_state(database, study_id).trials) == 2
 
 
-def asked(number: int, kind: str = "asked", **data: Any) -> NewEvent:
-    return NewEvent(kind, 1.0, number, data={"params": {"x": 1.0}} | data)
+def asked(number: int, kind: str = "asked", **data: Any) -> Event:
+    return Event(0, kind, 1.0, number, data={"params": {"x": 1.0}} | data)
 
 
-def told(number: int) -> NewEvent:
+def told(number: int) -> Event:
     ended = {"state": "finished", "value": 0.5, "metrics": {}, "failure": None, "message": ""}
-    return NewEvent("told", 2.0, number, data=ended)
+    return Event(0, "told", 2.0, number, data=ended)
 
 
 @pytest.mark.parametrize("moment", ["before", "within", "after"])
