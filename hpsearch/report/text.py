@@ -17,7 +17,7 @@ from hpsearch.study.requests import DriverStart, read_note
 from hpsearch.study.state import StudyState
 from hpsearch.study.trial_list import setting_text, trial_state
 from hpsearch.study.view import INTERRUPTED, STARTING, StudyView
-from hpsearch.study.work import cost, time_left, waste
+from hpsearch.study.work import cost, time_left
 from hpsearch.terminal import print_line
 
 
@@ -46,7 +46,10 @@ def status_summary(view: StudyView) -> dict[str, Any]:
         "seconds_left": so_far.seconds_left,
         "seconds_left_range": time_left(view, time.time()),
         "jobs": {"queued": len(live) - running, "running": running, "ended": ended},
-        "waste": {kind: asdict(lost) for kind, lost in waste(view).items()},
+        "waste": {
+            kind: {"attempts": lost.attempts, "hours": lost.hours, "gpu_hours": lost.gpu_hours}
+            for kind, lost in sorted(view.state.tally.lost.items())
+        },
         "driver": None if note is None else asdict(note),
         "driver_retry": None if retry is None else asdict(retry),
         "best": None if best is None else trial_summary(view, best),

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from hpsearch.cluster.failures import KINDS
 from hpsearch.cluster.records import Heartbeat
@@ -32,10 +32,9 @@ PREFIX: Final = "hpsearch_study_"
 WAITS: Final = (10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 14400, 28800, 86400)
 """seconds that tell a job which began at once from one that was queued for a day"""
 
-Number = tuple[str, str, float | None]
-"""name, which ends in _total if it is a counter; help; value, None where there is none"""
-Numbers = tuple[str, str, str, Mapping[str, float]]
-"""name, help, a label, and the number for each value of the label"""
+Row = tuple[str, str | None, str, float | Mapping[str, float] | None]
+"""of a metric: its name, which ends in _total if it is a counter; its label beside study, if it has
+one; its help; its value, None where there is none, or its values by that label"""
 
 
 @dataclass(frozen=True)
@@ -50,16 +49,17 @@ class DriverFigures:
 
 def gauges(view: StudyView, driver: DriverFigures, now: float) -> Metrics:
     """Return all metrics of a study at a moment, in seconds since the epoch."""
-    study = view.study.spec.name
-    metrics: list[Metric | Histogram] = [
-        _metric(name, text, ("study",), {} if value is None else {(study,): float(value)})
-        for name, text, value in (*_study_numbers(view, now), *_driver_numbers(view, driver, now))
-    ]
-    for name, text, label, numbers in (*_counts(view), *_best(view), *_losses(view)):
-        values: dict[LabelValues, float] = {
-            (study, key): float(number) for key, number in numbers.items()
-        }
-        metrics.append(_metric(name, text, ("study", label), values))
+    study, metrics = view.study.spec.name, list[Metric | Histogram]()
+    rows = (*_of_study(view, now), *_of_driver(view, driver, now), *_counts(view))
+    for name, label, text, value in (*rows, *_best(view), *_losses(view)):
+        values: dict[LabelValues, float] = {}
+        if isinstance(value, Mapping):
+            values = {(study, key): float(number) for key, number in value.items()}
+        elif value is not None:
+            values = {(study,): float(value)}
+        labels = ("study",) if label is None else ("study", label)
+        kind: Literal["counter", "gauge"] = "counter" if name.endswith("_total") else "gauge"
+        metrics.append(Metric(PREFIX + name, kind, text, labels, values))
     waits = [
         max(0.0, job.began_at - job.announced_at)
         for job in view.state.jobs.values()
@@ -70,71 +70,57 @@ def gauges(view: StudyView, driver: DriverFigures, now: float) -> Metrics:
     return [*metrics, Histogram(name, text, ("study",), WAITS, {(study,): waits})]
 
 
-def _metric(
-    name: str, text: str, labels: tuple[str, ...], values: Mapping[LabelValues, float]
-) -> Metric:
-    kind: Final = "counter" if name.endswith("_total") else "gauge"
-    return Metric(PREFIX + name, kind, text, labels, values)
-
-
-def _study_numbers(view: StudyView, now: float) -> Iterator[Number]:
+def _of_study(view: StudyView, now: float) -> Iterator[Row]:
     state, spec = view.state, view.study.spec
     hours = spec.budget.gpu_hours
-    yield "budget_trials", "trials that the study may have", spec.budget.trials
+    yield "budget_trials", None, "trials that the study may have", spec.budget.trials
     text = "children of a population's closing, which are trials beyond its budget"
-    yield "untrained_trials", text, state.num_untrained
+    yield "untrained_trials", None, text, state.num_untrained
     text = "time of GPUs that the study may spend; none where it has no such limit"
-    yield "budget_gpu_seconds", text, None if hours is None else 3600 * hours
+    yield "budget_gpu_seconds", None, text, None if hours is None else 3600 * hours
     queued = [job for job in state.live_jobs() if job.began_at is None]
     text = "for which the first of the jobs in the queue has waited so far; 0 if there is none"
     longest = max((max(0.0, now - job.announced_at) for job in queued), default=0.0)
-    yield "longest_wait_seconds", text, longest
+    yield "longest_wait_seconds", None, text, longest
     running = sum(job.gpus for job in state.live_jobs() if job.began_at is not None)
-    yield "gpus", "GPUs that running jobs occupy", running
-    yield "gpu_seconds_total", "time of GPUs that jobs have occupied", state.gpu_seconds(now)
-    judged = sum(match.is_over for match in state.population.matches.values())
-    is_bred = spec.population is not None
-    yield "matches_judged_total", "matches of the population", judged if is_bred else None
+    yield "gpus", None, "GPUs that running jobs occupy", running
+    text = "time of GPUs that jobs have occupied"
+    yield "gpu_seconds_total", None, text, state.gpu_seconds(now)
+    judged = None if spec.population is None else state.population.num_judged
+    yield "matches_judged_total", None, "matches of the population", judged
 
 
-def _driver_numbers(view: StudyView, driver: DriverFigures, now: float) -> list[Number]:
+def _of_driver(view: StudyView, driver: DriverFigures, now: float) -> Iterator[Row]:
     steps, speed = pace(view, driver.beats)
-    return [
-        (
-            "training_steps_total",
-            "training steps made; one that was lost and made again is one",
-            steps,
-        ),
-        ("steps_per_second", "training steps of all running trials", speed),
-        ("scheduler_calls_total", "calls of the scheduler by this driver", driver.num_calls),
-        (
-            "scheduler_refuses",
-            "whether the scheduler took no jobs the last time",
-            driver.is_refused,
-        ),
-        ("round_seconds", "that the driver's last round took", driver.round_seconds),
-        ("look_timestamp_seconds", "when these metrics were taken", now),
-    ]
+    text = "training steps made; one that was lost and made again is one"
+    yield "training_steps_total", None, text, steps
+    yield "steps_per_second", None, "training steps of all running trials", speed
+    text = "calls of the scheduler by this driver"
+    yield "scheduler_calls_total", None, text, driver.num_calls
+    text = "whether the scheduler took no jobs the last time"
+    yield "scheduler_refuses", None, text, driver.is_refused
+    yield "round_seconds", None, "that the driver's last round took", driver.round_seconds
+    yield "look_timestamp_seconds", None, "when these metrics were taken", now
 
 
-def _counts(view: StudyView) -> Iterator[Numbers]:
+def _counts(view: StudyView) -> Iterator[Row]:
     state, status = view.state, view.status
     text = "1 for the status that the study has, 0 for all others"
-    yield "status", text, "status", {known: known == status for known in STATUSES}
-    yield "trials", "trials by state", "state", state.counts()
+    yield "status", "status", text, {known: known == status for known in STATUSES}
+    yield "trials", "state", "trials by state", state.counts()
     live = state.live_jobs()
     running = sum(job.began_at is not None for job in live)
     states = {"queued": len(live) - running, "running": running}
-    yield "jobs", "jobs that have not ended, by state", "state", states
+    yield "jobs", "state", "jobs that have not ended, by state", states
     operators = state.population.operators.items()
     tried = {name: operator.tried for name, operator in operators}
-    yield "children_total", "children made, by operator", "operator", tried
+    yield "children_total", "operator", "children made, by operator", tried
     adopted = {name: operator.accepted for name, operator in operators}
     text = "children that took their place in the population, by operator"
-    yield "children_adopted_total", text, "operator", adopted
+    yield "children_adopted_total", "operator", text, adopted
 
 
-def _best(view: StudyView) -> Iterator[Numbers]:
+def _best(view: StudyView) -> Iterator[Row]:
     best = {objective.metric: _best_by(view, objective) for objective in view.study.spec.objectives}
     bests = {metric: trial for metric, trial in best.items() if trial is not None}
     for name, key, text in (
@@ -143,9 +129,9 @@ def _best(view: StudyView) -> Iterator[Numbers]:
         ("best_high", "high", "upper end of the 95 % interval of the best value"),
     ):
         values = {metric: trial.metrics[metric][key] for metric, trial in bests.items()}
-        yield name, text, "metric", values
+        yield name, "metric", text, values
     numbers = {metric: trial.number for metric, trial in bests.items()}
-    yield "best_trial", "number of the best finished trial", "metric", numbers
+    yield "best_trial", "metric", "number of the best finished trial", numbers
 
 
 def _best_by(view: StudyView, objective: Objective) -> Trial | None:
@@ -158,24 +144,16 @@ def _best_by(view: StudyView, objective: Objective) -> Trial | None:
     return max(measured, key=lambda trial: sign * trial.metrics[key]["value"], default=None)
 
 
-def _losses(view: StudyView) -> list[Numbers]:
+def _losses(view: StudyView) -> Iterator[Row]:
     # Of every kind from the beginning: Prometheus takes no notice of a counter's first value.
     none, tally = dict.fromkeys(KINDS, 0), view.state.tally
-    return [
-        (
-            "attempts_lost_total",
-            "attempts that ended without finishing their trial, by kind",
-            "kind",
-            none | {kind: lost.attempts for kind, lost in tally.lost.items()},
-        ),
-        ("trials_failed_total", "trials that failed, by kind", "kind", none | tally.failed),
-        (
-            "gpu_seconds_wasted_total",
-            "time of GPUs whose training was lost, by kind of failure",
-            "kind",
-            none | {kind: lost.gpu_seconds for kind, lost in tally.lost.items()},
-        ),
-    ]
+    attempts = none | {kind: lost.attempts for kind, lost in tally.lost.items()}
+    text = "attempts that ended without finishing their trial, by kind"
+    yield "attempts_lost_total", "kind", text, attempts
+    yield "trials_failed_total", "kind", "trials that failed, by kind", none | tally.failed
+    seconds = none | {kind: lost.gpu_seconds for kind, lost in tally.lost.items()}
+    text = "time of GPUs whose training was lost, by kind of failure"
+    yield "gpu_seconds_wasted_total", "kind", text, seconds
 
 
 REFRESH_SECONDS: Final = 5.0

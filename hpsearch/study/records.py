@@ -273,6 +273,14 @@ class Lost:
     seconds: float  # of training, of all trials together
     gpu_seconds: float
 
+    @property
+    def hours(self) -> float:
+        return self.seconds / 3600
+
+    @property
+    def gpu_hours(self) -> float:
+        return self.gpu_seconds / 3600
+
 
 @dataclass
 class Tally:

@@ -9,6 +9,7 @@ import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Final
 
 from hpsearch.cluster.failures import CANCELLED, DIVERGED, FREE, NAN
@@ -34,27 +35,18 @@ class Cost:
     """at the speed of the running jobs; None while none runs, or not for long"""
 
 
-@dataclass(frozen=True)
-class Waste:
-    """Training of attempts that ended in one way, and that was lost."""
-
-    attempts: int
-    hours: float  # of training, of all trials together
-    gpu_hours: float
-
-
 def cost(view: StudyView) -> Cost:
     """Return what the study has cost, and what it will.
 
     What jobs do while no driver looks is not known, and not counted before one has looked.
     """
-    spent = view.state.gpu_seconds(known_until(view)) / 3600
+    state = view.state
+    spent = state.gpu_seconds(known_until(view)) / 3600
     made, total = steps_made(view), steps_in_all(view)
-    if view.state.status not in (*BUSY, PAUSED) or made < SHARE_TO_JUDGE_BY * total:
+    has_steps_left = state.status in (*BUSY, PAUSED) and not state.population.closing
+    if not has_steps_left or made < SHARE_TO_JUDGE_BY * total:
         return Cost(spent, None, None)
     speed, left = steps_per_second(view), max(0, total - made)
-    if view.state.population.closing:  # whose children take no steps
-        return Cost(spent, None, None)
     hours, cap = spent * left / made, view.study.spec.budget.gpu_hours
     return Cost(
         gpu_hours_spent=spent,
@@ -72,13 +64,6 @@ def known_until(view: StudyView) -> float:
         return time.time()
     note = read_note(view.folder)
     return 0.0 if note is None else note.at
-
-
-def waste(view: StudyView) -> dict[str, Waste]:
-    return {
-        kind: Waste(lost.attempts, lost.seconds / 3600, lost.gpu_seconds / 3600)
-        for kind, lost in sorted(view.state.tally.lost.items())
-    }
 
 
 def pace(view: StudyView, beats: Mapping[int, Heartbeat]) -> tuple[int, float]:
@@ -147,12 +132,9 @@ class Pacer:
         """when the last steps were seen: signs of life come less often than looks"""
 
     def read(self, elapsed: float, made: int, total: int) -> TimeLeft | None:
-        """Return the time left, None while it is being measured.
+        """Return the time left after ``elapsed`` seconds, None while it is being measured.
 
-        Args:
-            elapsed: seconds since the beginning.
-            made: steps made.
-            total: steps in all.
+        Of ``total`` steps so many are ``made``.
         """
         if made != self._looks[-1][1]:
             self._newest = elapsed
@@ -172,8 +154,7 @@ class Pacer:
 def time_left(view: StudyView, now: float) -> TimeLeft | None:
     """Return the time left of a study at a single look, None while it is being measured.
 
-    It is estimated by the speed that running trials tell, and by what they have gained since they
-    began.
+    It is estimated by the speed that running trials tell, and by what they gained since they began.
     """
     total, made, speed = steps_in_all(view), steps_made(view), steps_per_second(view)
     if made >= total and not view.state.is_undecided:
@@ -252,18 +233,14 @@ def _lost(view: StudyView, job: Job) -> set[str]:
 def counts_over_time(job_spans: Sequence[Span]) -> tuple[list[float], dict[str, list[int]]]:
     """Return when the number of jobs of some kind changes, and how many there are from then on."""
     times = sorted({moment for span in job_spans for moment in (span.begin, span.end)})
-    place = {moment: at for at, moment in enumerate(times)}
     counts: dict[str, list[int]] = {}
     for kind in KINDS:
-        change = [0] * len(times)
+        changes = dict.fromkeys(times, 0)
         for span in job_spans:
-            if span.kind == kind and span.end > span.begin:
-                change[place[span.begin]] += 1
-                change[place[span.end]] -= 1
-        total, series = 0, []
-        for step in change:
-            total += step
-            series.append(total)
+            if span.kind == kind:
+                changes[span.begin] += 1
+                changes[span.end] -= 1
+        series = [*accumulate(changes.values())]
         if any(series):
             counts[kind] = series
     return times, counts

@@ -10,7 +10,7 @@ from hpsearch.report.page.charts import Chart, Trace
 from hpsearch.report.page.html import Html
 from hpsearch.report.page.material import Material
 from hpsearch.report.text import duration_text
-from hpsearch.study.records import FAIL
+from hpsearch.study.records import FAIL, Lost
 from hpsearch.study.view import StudyView
 from hpsearch.study.work import (
     FAILED,
@@ -20,12 +20,10 @@ from hpsearch.study.work import (
     TRAINED,
     WAITED,
     Span,
-    Waste,
     cost,
     counts_over_time,
     known_until,
     spans,
-    waste,
 )
 
 LOOKS: Final = {
@@ -39,7 +37,7 @@ LOOKS: Final = {
 MAX_TICKS: Final = 10  # jobs up to which each has a tick
 MAX_BARS: Final = 150  # jobs that are drawn each by itself
 MAX_LOGS: Final = 10  # failed trials of which the last words are shown
-NOTHING_LOST: Final = Waste(0, 0.0, 0.0)
+NOTHING_LOST: Final = Lost(0, 0.0, 0.0)
 
 
 def hours_section(material: Material) -> Iterator[Html]:
@@ -133,12 +131,12 @@ def moment(seconds: float) -> int:
 
 
 def _failures(view: StudyView, elsewhere: str) -> Iterator[Html]:
-    failed, lost = view.state.told(FAIL), waste(view)
+    failed, lost = view.state.told(FAIL), view.state.tally.lost
     if not failed and not lost:
         return
     yield html.heading("What failed, and what was lost with it")
     if lost:
-        kinds = sorted(lost, key=lambda kind: lost[kind].hours)
+        kinds = sorted(lost, key=lambda kind: (lost[kind].hours, kind))
         hours = [lost[kind].hours for kind in kinds]
         bars = charts.flat_bars("hours lost", hours, kinds, {"marker": {"color": PURPLE}})
         layout = {"height": 110 + 28 * len(kinds), **charts.axes("hours", "")}
