@@ -1,10 +1,10 @@
 """The tables of hpsearch beside Optuna's, which migrations/ creates; transactions; studies."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.mysql import MEDIUMTEXT
@@ -149,17 +149,14 @@ class Database:
 
     @classmethod
     def open(cls, url: str) -> "Database":
-        """Return the database at a URL; SQLite's directory is created.
-
-        Raises:
-            StorageUnavailableError: if the database does not answer now.
-            StorageError: if it cannot be used.
-            DiskError: if it cannot be written.
-        """
+        """Return the database at a URL; SQLite's directory is created. Raises as `transaction`."""
         create_directory(url)
         database = cls(url, persist(url, lambda: sa.create_engine(url, **engine_options(url))))
-        # SQLite looks at its file at the first question about the tables.
-        persist(url, lambda: database._attempt(_look), patience=FIRST_PATIENCE)
+
+        def ask_for_tables(session: Session) -> None:  # at which SQLite looks at its file first
+            sa.inspect(session.connection()).get_table_names()
+
+        persist(url, lambda: database._attempt(ask_for_tables), patience=FIRST_PATIENCE)
         return database
 
     def close(self) -> None:
@@ -169,19 +166,15 @@ class Database:
         """Return what ``work`` returns, once everything it did is written; else nothing is.
 
         Raises:
-            StorageUnavailableError: if the database stayed away, or the connection was lost in the
-                moment in which it was unknown whether the work arrived.
-            StorageError: if the database cannot be used.
-            DiskError: if the database cannot be written.
+            StorageUnavailableError: if the database stayed away, or the connection was lost while
+                a change was written, which may have arrived.
+            StorageError: if it cannot be used.
+            DiskError: if it cannot be written.
         """
         return persist(self.url, lambda: self._attempt(work))
 
     def migrate(self) -> None:
-        """Bring the tables of hpsearch to the newest version.
-
-        Raises:
-            StorageError: if the tables were made by a newer hpsearch.
-        """
+        """Bring the tables to the newest version; a StorageError if they are of a newer one."""
         persist(self.url, self._migrate, creates=True)
 
     def _attempt(self, work: Callable[[Session], T]) -> T:
@@ -227,10 +220,6 @@ def migrations_config() -> "Config":
     return config
 
 
-def _look(session: Session) -> None:
-    sa.inspect(session.connection()).get_table_names()
-
-
 class StudyRecords:
     """The studies of a database."""
 
@@ -242,10 +231,8 @@ class StudyRecords:
     ) -> StudyRow:
         """Return the study of this name, created if there is none.
 
-        What may change between runs (a spec of the same hash) stays as it was; see `set_spec`.
-
-        Raises:
-            ConflictError: if the study of this name searches something else.
+        What may change between runs (a spec of the same hash) stays as it was; see `set_spec`. A
+        ConflictError if the study of this name searches something else.
         """
 
         def work(session: Session) -> StudyRow:
@@ -256,7 +243,13 @@ class StudyRecords:
                 )
                 session.add(row)
             elif row.spec_hash != spec_hash:
-                raise ConflictError(_difference(name, json.loads(row.spec), json.loads(spec)))
+                before, given = json.loads(row.spec), json.loads(spec)
+                keys = sorted(before.keys() | given.keys())
+                changed = ", ".join(key for key in keys if before.get(key) != given.get(key))
+                raise ConflictError(
+                    f"the study {name} exists in this database and searches something else (what "
+                    f"changed: {changed}); give the study another name, or restore what changed"
+                )
             session.flush()
             return row
 
@@ -272,20 +265,14 @@ class StudyRecords:
 
     def set_spec(self, study_id: int, spec: str) -> None:
         """Write what may change between runs; only for the process that holds the lease."""
-        statement = sa.update(StudyRow).where(StudyRow.id == study_id).values(spec=spec)
-        self._database.transaction(lambda session: session.execute(statement))
+        self._set(study_id, {"spec": spec})
 
     def set_state(self, study_id: int, state: str) -> None:
-        statement = sa.update(StudyRow).where(StudyRow.id == study_id).values(state=state)
+        self._set(study_id, {"state": state})
+
+    def _set(self, study_id: int, values: dict[str, str]) -> None:
+        statement = sa.update(StudyRow).where(StudyRow.id == study_id).values(values)
         self._database.transaction(lambda session: session.execute(statement))
-
-
-def _difference(name: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    keys = [key for key in sorted(before.keys() | now.keys()) if before.get(key) != now.get(key)]
-    return (
-        f"the study {name} exists in this database and searches something else (what changed: "
-        f"{', '.join(keys)}); give the study another name, or restore what changed"
-    )
 
 
 @contextmanager

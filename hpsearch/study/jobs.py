@@ -18,9 +18,10 @@ from hpsearch.cluster.executor import (
     shared_part,
 )
 from hpsearch.cluster.heartbeats import seconds_between
-from hpsearch.cluster.records import Assignment, Control, JobPlan
+from hpsearch.cluster.records import Assignment, Control, Fresh, JobPlan, Lineage
 from hpsearch.cluster.study_dir import JobDir
 from hpsearch.errors import CorruptError
+from hpsearch.study.breeding.lineage import island_of, lineage_of
 from hpsearch.study.observe import Observation
 from hpsearch.study.options import SlurmOptions
 from hpsearch.study.recorder import DriverContext, DriverPart
@@ -47,11 +48,9 @@ class Jobs(DriverPart):
         event, events = self._recorder.event, []
         for job in self.state.live_jobs():
             status = seen.jobs.get(job.name)
-            if status is None:
-                continue
-            if job.id is None:
+            if status is not None and job.id is None:
                 events.append(event("submitted", job=job.name, data={"id": status.id}))
-            if job.began_at is None and status.phase == "running":
+            if status is not None and job.began_at is None and status.phase == "running":
                 events.append(event("job_began", job=job.name))
         self._recorder.record_all(events)
 
@@ -147,25 +146,21 @@ class Jobs(DriverPart):
             self._rest()  # the next looks tell whether it took them
             return
         self.refusal, self._pause, self._batch = None, FIRST_PAUSE, 2 * self._batch
-        self._recorder.record_all(
-            [
-                self._recorder.event("submitted", job=job.name, data={"id": ids[job.name]})
-                for job in jobs
-            ]
-        )
+        event = self._recorder.event
+        events = [event("submitted", job=job.name, data={"id": ids[job.name]}) for job in jobs]
+        self._recorder.record_all(events)
 
     def _announce(self, groups: Sequence[Sequence[Trial]]) -> list[JobDir]:
         """Announce a job for each group of trials, all at once, and write their files."""
         plans = {self._new_job(index): new_attempts(group) for index, group in enumerate(groups)}
-        pilot = {"pilot": True} if self._executor.pilot_seconds else {}
-        more = {"gpus": self._executor.gpus_per_job} | pilot
-        self._recorder.record_all(
-            [
-                self._recorder.event("announced", job=job.name, data=_trials_of(plan) | more)
-                for job, plan in plans.items()
-            ]
-        )
         threads, seconds = self._executor.num_threads, self._executor.pilot_seconds
+        more = {"gpus": self._executor.gpus_per_job} | ({"pilot": True} if seconds else {})
+        event = self._recorder.event
+        events = [
+            event("announced", job=job.name, data=_trials_of(plan) | more)
+            for job, plan in plans.items()
+        ]
+        self._recorder.record_all(events)
         # Trials that no other joins train in step, and go on so after a kill.
         refills = self._study.refills and seconds > 0
         pause = seconds_between(self._study.spec.executor.jobs)
@@ -183,13 +178,18 @@ class Jobs(DriverPart):
 
         A trial that was told since must not be told to go on.
         """
+        study, options = self._study, self._study.spec.population
         for attempt in attempts:
             trial = self.state.trials[attempt.trial]
-            if trial.told is None:
-                files, config = self._folder.trial(trial.number), self._trials.plain_config(trial)
-                lineage, island = self._trials.lineage(trial), self._trials.island(trial)
-                files.create(yaml_file.dump(config), lineage, island)
-                files.control.write(Control(attempt.token, stop=None))
+            if trial.told is not None:
+                continue
+            files, config = self._folder.trial(trial.number), study.config_of(trial)
+            lineage = Lineage(Fresh(), config["seed"])
+            if trial.origin is not None and options is not None:
+                lineage = lineage_of(trial.origin, config["seed"], options, study.path.parent)
+            island = island_of(trial.origin, options, study.space, study.spec.seed)
+            files.create(yaml_file.dump(config), lineage, island)
+            files.control.write(Control(attempt.token, stop=None))
 
     def _withdraw(self, jobs: Sequence[Job]) -> None:
         """End jobs that never reached the executor; their trials wait again."""
@@ -199,9 +199,8 @@ class Jobs(DriverPart):
             for number in sorted(job.running):
                 trial = self.state.trials[number]
                 data = {**never, "step": trial.step}
-                ended = event("attempt_ended", trial=number, attempt=trial.attempts, data=data)
-                events.append(ended)
-            events.append(event("job_ended", job=job.name))
+                events += [event("attempt_ended", trial=number, attempt=trial.attempts, data=data)]
+            events += [event("job_ended", job=job.name)]
         self._recorder.record_all(events)
 
     def _rests(self) -> bool:
@@ -243,7 +242,10 @@ class Pilots(DriverPart):
         left = list(groups)
         for job in self._open():
             places = self._places(job) if left else 0
-            chosen = self._chosen(job, left, places) if places else []
+            fitting = [group for group in left if self._fits(job, group)] if places else []
+            if not self._refills:
+                fitting = fitting[:1]
+            chosen = [trial for group in fitting for trial in group][:places]
             if chosen:
                 attempts = new_attempts(chosen)
                 self._recorder.record("announced", job=job.name, data=_trials_of(attempts))
@@ -252,13 +254,6 @@ class Pilots(DriverPart):
                 rest = ([trial for trial in group if trial.number not in numbers] for group in left)
                 left = [group for group in rest if group]
         return left
-
-    def _chosen(self, job: Job, groups: Sequence[list[Trial]], places: int) -> list[Trial]:
-        """Return the trials that a job is given; where none are refilled, those of one group."""
-        fitting = [group for group in groups if self._fits(job, group)]
-        if not self._refills:
-            fitting = fitting[:1]
-        return [trial for group in fitting for trial in group][:places]
 
     def give_match(self, number: int) -> bool:
         """Give a match to a job that trains no trial; return whether there was one."""

@@ -20,10 +20,8 @@ class Lease:
 
     study_id: int
     holder: str
-    token: int
-    """higher than that of every holder before"""
-    expires_at: float
-    """seconds since the epoch"""
+    token: int  # higher than that of every holder before
+    expires_at: float  # seconds since the epoch
 
 
 class Leases:
@@ -47,7 +45,12 @@ class Leases:
                 row = LeaseRow(study_id=study_id, holder=holder, token=1, expires_at=now + ttl)
                 session.add(row)
             elif _num_changed(taken) == 0:
-                raise ConflictError(_held(session, row, now))
+                name = session.get_one(StudyRow, study_id).name
+                raise ConflictError(
+                    f"the study {name} is driven by {row.holder}, whose lease expires in "
+                    f"{row.expires_at - now:.0f} seconds; look at it with hpsearch status, end it "
+                    f"with hpsearch stop or cancel; a living driver renews it"
+                )
             return Lease(study_id, holder, row.token, row.expires_at)
 
         try:
@@ -58,24 +61,16 @@ class Leases:
 
     def current(self, study_id: int) -> Lease | None:
         """Return the lease that was last taken, expired or not; None if it was released."""
-
-        def work(session: Session) -> Lease | None:
-            row = session.get(LeaseRow, study_id)
-            if row is None or not row.holder:
-                return None
-            return Lease(study_id, row.holder, row.token, row.expires_at)
-
-        return self._database.transaction(work)
+        row = self._database.transaction(lambda session: session.get(LeaseRow, study_id))
+        if row is None or not row.holder:
+            return None
+        return Lease(study_id, row.holder, row.token, row.expires_at)
 
     def renew(self, lease: Lease, *, now: float, ttl: float) -> Lease:
         """Return the lease with a new end, ``ttl`` seconds from now; raises as `check_lease`."""
-        renewed = replace(lease, expires_at=now + ttl)
-
-        def work(session: Session) -> None:
-            check_lease(session, lease, expires_at=renewed.expires_at)
-
-        self._database.transaction(work)
-        return renewed
+        end = now + ttl
+        self._database.transaction(lambda session: check_lease(session, lease, expires_at=end))
+        return replace(lease, expires_at=end)
 
     def release(self, lease: Lease) -> None:
         """Give the study free; nothing happens if the lease was lost."""
@@ -91,9 +86,7 @@ def check_lease(session: Session, lease: Lease, *, expires_at: float | None = No
     """Make sure that a transaction is written only while no other driver holds the study.
 
     The update locks the row until the transaction ends, so no driver can take the study in between.
-
-    Raises:
-        ConflictError: if another driver has taken the study.
+    A ConflictError if another one has taken it.
     """
     held = session.execute(
         update(LeaseRow)
@@ -111,15 +104,6 @@ def check_lease(session: Session, lease: Lease, *, expires_at: float | None = No
             f"the study is no longer driven by {lease.holder}, whose lease expired, but by "
             f"{holder}; stop this driver, or wait until that one ends"
         )
-
-
-def _held(session: Session, row: LeaseRow, now: float) -> str:
-    study = session.get_one(StudyRow, row.study_id)
-    return (
-        f"the study {study.name} is driven by {row.holder}, whose lease expires in "
-        f"{row.expires_at - now:.0f} seconds; look at it with hpsearch status, end it with "
-        f"hpsearch stop or cancel; a living driver renews it"
-    )
 
 
 def _num_changed(result: Any) -> int:

@@ -37,8 +37,7 @@ class Observation:
 
     jobs: Mapping[str, JobStatus]
     """what the executor says, by name; without the jobs of which it knows nothing"""
-    gone: frozenset[str]
-    """names of the live jobs that do not run any more, and never will again"""
+    gone: frozenset[str]  # names of the live jobs that do not run any more, and never will again
     results: Mapping[int, AttemptResult] = field(default_factory=dict)
     """by trial: how the attempt that is the trial ended"""
     reports: tuple[CurveReport, ...] = ()
@@ -50,8 +49,7 @@ class Observation:
 @dataclass(frozen=True)
 class Sign:
     beat: Heartbeat
-    age: float
-    """seconds, by the file system's clock"""
+    age: float  # seconds, by the file system's clock
 
 
 class Silences:
@@ -79,16 +77,11 @@ class Silences:
         return {number: seconds for number, (_, seconds, _) in self._known.items()}
 
 
-Stamp = tuple[int, int, int]
-"""of a file: what it is, its size, and when it was written"""
+Stamp = tuple[int, int, int]  # of a file: what it is, its size, and when it was written
 
 
 class Observer:
-    """Looks at the jobs of a study and at what attempts wrote, once a round.
-
-    What it remembers of silences is only what this driver has heard; what it remembers of curves
-    saves reading them again and no more.
-    """
+    """Looks at the jobs of a study and at what attempts wrote, once a round."""
 
     def __init__(
         self,
@@ -129,15 +122,12 @@ class Observer:
             {attempt.number: beats.get(attempt.number) for attempt, _ in attempts}, now
         )
         for trial, job in attempts:
-            is_gone, status, sign = (
-                job.name in gone,
-                jobs.get(job.name),
-                last_signs.get(trial.number),
-            )
-            silence = _silence(trial, job, sign, listened[trial.number], now)
+            number, status, is_gone = trial.number, jobs.get(job.name), job.name in gone
+            sign = last_signs.get(number)
+            silence = _silence(trial, job, sign, listened[number], now)
             result = self._result(trial, job, status, sign, silence, is_gone=is_gone)
             if result is not None:
-                results[trial.number] = result
+                results[number] = result
         training = [trial for trial, _ in attempts if trial.told is None]
         reports = [report for trial in training for report in self._new_reports(trial)]
         numbers = {trial.number for trial, _ in attempts}
@@ -191,6 +181,7 @@ class Observer:
         """
         assert trial.token is not None
         attempt = self._folder.trial(trial.number).attempt(trial.attempts)
+        step = 0 if sign is None else sign.beat.step
         try:
             result, has_begun = attempt.read_result(), attempt.has_begun()
             if result is not None:
@@ -206,8 +197,7 @@ class Observer:
             if status is None or status.phase != "running" or silence is None:
                 return None
             message = f"the job gave no sign of life for {silence:.0f} seconds"
-            return AttemptResult(trial.token, "lost", _last_step(sign), SILENT, message, {})
-        step = _last_step(sign)
+            return AttemptResult(trial.token, "lost", step, SILENT, message, {})
         has_begun = has_begun or sign is not None
         if job.interrupted or _never_began(trial, job, status, has_begun=has_begun):
             return AttemptResult(trial.token, "interrupted", step, None, message, {})
@@ -248,15 +238,14 @@ def _silence(
 
     ``listened`` are the seconds for which this driver has waited for something new.
     """
-    if sign is None:
-        is_first = any(number == trial.number for number, _, _ in job.groups[0])
-        silence = now - job.began_at if is_first and job.began_at is not None else 0.0
-        # One look that finds no file, or cannot read it, says little.
-        is_silent = silence >= BUSY_SECONDS and listened >= LISTENING_SHARE * BUSY_SECONDS
-        return silence if is_silent else None
-    limit = BUSY_SECONDS if sign.beat.is_busy else SILENCE_SECONDS
-    is_silent = sign.age >= limit and listened >= LISTENING_SHARE * limit
-    return sign.age if is_silent else None
+    # One look that finds no file, or cannot read it, says little.
+    limit = BUSY_SECONDS if sign is None or sign.beat.is_busy else SILENCE_SECONDS
+    if sign is not None:
+        age = sign.age
+    else:
+        began = job.began_at if _is_first(trial, job) else None
+        age = 0.0 if began is None else now - began
+    return age if age >= limit and listened >= LISTENING_SHARE * limit else None
 
 
 def _never_began(trial: Trial, job: Job, status: JobStatus | None, *, has_begun: bool) -> bool:
@@ -267,9 +256,9 @@ def _never_began(trial: Trial, job: Job, status: JobStatus | None, *, has_begun:
     """
     if job.id is None and status is None:
         return True
-    is_first = any(number == trial.number for number, _, _ in job.groups[0])
-    return not is_first and not has_begun
+    return not has_begun and not _is_first(trial, job)
 
 
-def _last_step(sign: Sign | None) -> int:
-    return sign.beat.step if sign is not None else 0
+def _is_first(trial: Trial, job: Job) -> bool:
+    """Return whether a trial is one of those with which its job begins."""
+    return any(number == trial.number for number, _, _ in job.groups[0])

@@ -16,8 +16,7 @@ from hpsearch.cluster.failures import (
 from hpsearch.cluster.records import AttemptResult
 from hpsearch.study.records import Trial
 
-MAX_LOST = 3
-"""attempts in a row that may vanish without getting further"""
+MAX_LOST = 3  # attempts in a row that may vanish without getting further
 RETRIED = frozenset({DISK, HUNG, LOST, SILENT, TIMEOUT, OOM_HOST, CANCELLED})
 """kinds that may be no fault of the trial's"""
 

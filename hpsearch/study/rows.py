@@ -8,7 +8,7 @@ test_write_behind.py compare what is read and written here with what Optuna read
 import json
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -123,14 +123,26 @@ def insert_trial(storage: RDBStorage, study_id: int, draft: FrozenTrial) -> int:
         session.add(trial)
         session.flush()
         trial.number = trial.count_past_trials(session)
-        for model, rows in (
-            (models.TrialParamModel, _parameters(draft)),
-            (models.TrialSystemAttributeModel, _attributes(draft.system_attrs)),
-            (models.TrialUserAttributeModel, _attributes(draft.user_attrs)),
+        key = {"trial_id": trial.trial_id}
+        parameters = [
+            key
+            | {
+                "param_name": name,
+                "param_value": distribution.to_internal_repr(draft.params[name]),
+                "distribution_json": distribution_to_json(distribution),
+            }
+            for name, distribution in draft.distributions.items()
+        ]
+        if parameters:
+            session.execute(insert(models.TrialParamModel), parameters)
+        for model, attrs in (
+            (models.TrialSystemAttributeModel, draft.system_attrs),
+            (models.TrialUserAttributeModel, draft.user_attrs),
         ):
-            if rows:
-                key = {"trial_id": trial.trial_id}
-                session.execute(insert(model), [key | row for row in rows])
+            if attrs:
+                texts = {name: json.dumps(value) for name, value in attrs.items()}
+                rows = [key | {"key": name, "value_json": text} for name, text in texts.items()]
+                session.execute(insert(model), rows)
         return int(trial.trial_id)
 
 
@@ -154,18 +166,3 @@ def insert_curve_values(storage: RDBStorage, values: Sequence[CurveValue]) -> No
                 execution_options={"synchronize_session": False},
             )
         session.execute(insert(model), rows)
-
-
-def _parameters(trial: FrozenTrial) -> list[dict[str, Any]]:
-    return [
-        {
-            "param_name": name,
-            "param_value": distribution.to_internal_repr(trial.params[name]),
-            "distribution_json": distribution_to_json(distribution),
-        }
-        for name, distribution in trial.distributions.items()
-    ]
-
-
-def _attributes(attrs: Mapping[str, Any]) -> list[dict[str, Any]]:
-    return [{"key": key, "value_json": json.dumps(value)} for key, value in attrs.items()]

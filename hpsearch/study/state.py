@@ -187,10 +187,6 @@ def _announced(state: StudyState, event: Event) -> None:
         job.running.add(number)
 
 
-def _submitted(state: StudyState, event: Event) -> None:
-    _job(state, event).id = event.data["id"]
-
-
 def _job_began(state: StudyState, event: Event) -> None:
     job = _job(state, event)
     job.began_at = event.at
@@ -198,16 +194,17 @@ def _job_began(state: StudyState, event: Event) -> None:
         state.trials[number].began_at = event.at
 
 
-def _job_closed(state: StudyState, event: Event) -> None:
-    _job(state, event).closed = True
-
-
-def _interrupting(state: StudyState, event: Event) -> None:
-    _job(state, event).interrupted = True
-
-
-def _match_silent(state: StudyState, event: Event) -> None:
-    _job(state, event).is_silent = True
+def _job_changed(state: StudyState, event: Event) -> None:
+    job = _job(state, event)
+    match event.kind:
+        case "submitted":
+            job.id = event.data["id"]
+        case "job_closed":
+            job.closed = True
+        case "interrupting":
+            job.interrupted = True
+        case "match_silent":
+            job.is_silent = True
 
 
 def _job_ended(state: StudyState, event: Event) -> None:
@@ -313,15 +310,12 @@ _APPLY: Final[Mapping[str, Callable[[StudyState, Event], None]]] = {
     "started": _started,
     "asked": _asked,
     "announced": _announced,
-    "submitted": _submitted,
+    **dict.fromkeys(("submitted", "job_closed", "interrupting", "match_silent"), _job_changed),
     "job_began": _job_began,
-    "job_closed": _job_closed,
     "requested": _requested,
     "reported": _reported,
     "attempt_ended": _attempt_ended,
     "told": _told,
-    "interrupting": _interrupting,
-    "match_silent": _match_silent,
     "job_ended": _job_ended,
     "ended": _ended,
     "match_called": _match_called,

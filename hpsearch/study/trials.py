@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Container, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
@@ -13,27 +12,21 @@ from optuna.pruners import NopPruner
 from optuna.trial import TrialState
 
 from hpsearch.cluster.failures import LOST, OOM_GPU
-from hpsearch.cluster.records import Fresh, Island, Lineage
 from hpsearch.errors import ConflictError
-from hpsearch.schema import Config
-from hpsearch.study.breeding.lineage import island_number, island_of, lineage_of
+from hpsearch.study.breeding.lineage import island_number
 from hpsearch.study.observe import CurveReport
 from hpsearch.study.records import COMPLETE, FAIL, PRUNED, PlannedTrial, Trial
 from hpsearch.study.spec import Study
 from hpsearch.study.storage import MirroredStorage
 from hpsearch.trainers.config import TrainerConfig, read_config, shape_key
 
-MAX_RUNGS = 20
-"""values that SQL holds of one learning curve; the whole curve is in metrics.jsonl"""
+MAX_RUNGS = 20  # values that SQL holds of one learning curve; the whole curve is in metrics.jsonl
 
-RETRY_OF = "retry_of"
-"""user attribute of a trial that tries a failed one again"""
+RETRY_OF = "retry_of"  # user attribute of a trial that tries a failed one again
 
-FAILURE = "failure"
-"""user attribute of a trial that failed: the kind of its failure"""
+FAILURE = "failure"  # user attribute of a trial that failed: the kind of its failure
 
-ORIGIN = "origin"
-"""user attribute of a trial of a population: the key of its origin"""
+ORIGIN = "origin"  # user attribute of a trial of a population: the key of its origin
 
 RUNG = "completed_rung_"
 """how Optuna's successive halving names what it notes in a trial's system attributes"""
@@ -43,17 +36,6 @@ _OPTUNA_STATES = {
     PRUNED: TrialState.PRUNED,
     FAIL: TrialState.FAIL,
 }
-
-
-@dataclass(frozen=True)
-class AskedTrial:
-    number: int
-    params: dict[str, Any]
-    """as Optuna stores them"""
-    retry_of: int | None
-    """the failed trial whose parameters these are"""
-    origin: PlannedTrial | None
-    """which of the planned ones it is"""
 
 
 @contextmanager
@@ -76,10 +58,8 @@ class Trials:
         self._optuna = optuna_study
         self._storage = storage
         self._study_id = storage.get_study_id_from_name(study.spec.name)
-        self._configs: dict[int, TrainerConfig] = {}
-        """of the trials that have not been told"""
-        self._shapes: dict[int, str] = {}
-        """of the same"""
+        self._configs: dict[int, tuple[TrainerConfig, str]] = {}
+        """and its shape, of the trials that have not been told"""
         self._orphans: list[int] | None = None
         """created by a driver that did not live to record them; None until they are looked up"""
         self.metrics = tuple(objective.metric for objective in study.spec.objectives)
@@ -94,7 +74,7 @@ class Trials:
         known: Container[int],
         retries: Sequence[int],
         planned: Sequence[PlannedTrial],
-    ) -> AskedTrial:
+    ) -> Trial:
         """Return a new trial: the first of ``planned`` or of ``retries``, or else a suggestion.
 
         A trial that a driver created and did not live to record is taken up first.
@@ -112,7 +92,8 @@ class Trials:
         origin = next((origin for origin in planned if origin.key == attrs.get(ORIGIN)), None)
         if origin is None or origin.params is None:
             self._study.space.suggest(trial)
-        asked = AskedTrial(trial.number, trial.params, attrs.get(RETRY_OF), origin)
+        retry_of = attrs.get(RETRY_OF)
+        asked = Trial(trial.number, trial.params, retry_of=retry_of, origin=origin)
         self._storage.keep(self._study_id)
         return asked
 
@@ -208,7 +189,6 @@ class Trials:
         a failed trial they would learn nothing.
         """
         self._configs.pop(trial.number, None)
-        self._shapes.pop(trial.number, None)
         trial_id = self._id(trial.number)
         if self._storage.get_trial(trial_id).state.is_finished():
             return
@@ -236,22 +216,6 @@ class Trials:
             return None
         return str(stored.user_attrs.get(FAILURE, LOST))
 
-    def plain_config(self, trial: Trial) -> Config:
-        return self._study.config_of(trial)
-
-    def lineage(self, trial: Trial) -> Lineage:
-        """Return where a trial comes from, as its folder says it."""
-        seed = self.plain_config(trial)["seed"]
-        options = self._study.spec.population
-        if trial.origin is None or options is None:
-            return Lineage(Fresh(), seed)
-        return lineage_of(trial.origin, seed, options, self._study.path.parent)
-
-    def island(self, trial: Trial) -> Island | None:
-        """Return how a trial breeds with those beside it, as its folder says it."""
-        spec = self._study.spec
-        return island_of(trial.origin, spec.population, self._study.space, spec.seed)
-
     def kin(self, trial: Trial) -> Hashable:
         """Return the same for trials that one job trains: of one shape, and of one island."""
         return self.shape(trial), island_number(trial.origin, self._study.spec.population)
@@ -261,21 +225,20 @@ class Trials:
 
         Then it is that of the last copy that took the trial's place, where there are islands.
         """
-        if trial.number in self._configs:
-            return self._configs[trial.number]
-        config = read_config(self.plain_config(trial), source=f"trial {trial.number}")
-        if trial.told is None:  # else it would never be forgotten
-            self._configs[trial.number] = config
-        return config
+        return self._config_and_shape(trial)[0]
 
     def shape(self, trial: Trial) -> str:
         """Return a name of the trial's shape; trials of one shape can train together."""
-        if trial.number in self._shapes:
-            return self._shapes[trial.number]
-        shape = shape_key(self.config(trial))
-        if trial.told is None:
-            self._shapes[trial.number] = shape
-        return shape
+        return self._config_and_shape(trial)[1]
+
+    def _config_and_shape(self, trial: Trial) -> tuple[TrainerConfig, str]:
+        if trial.number in self._configs:
+            return self._configs[trial.number]
+        config = read_config(self._study.config_of(trial), source=f"trial {trial.number}")
+        both = config, shape_key(config)
+        if trial.told is None:  # else it would never be forgotten
+            self._configs[trial.number] = both
+        return both
 
     @property
     def never_prunes(self) -> bool:

@@ -53,23 +53,21 @@ def sqlite_file(url: str) -> str | None:
 
 def url_problem(url: str) -> str | None:
     """Return why a URL names no database that can hold a study."""
-    scheme, separator, _ = url.partition("://")
+    scheme, separator, rest = url.partition("://")
+    place, file = rest.partition("?")[0], sqlite_file(url)
+    is_server, rule = file is None, None
     if not separator or scheme.partition("+")[0] not in DATABASES:
-        return (
-            f"must be a database URL such as sqlite:///runs/studies.db "
-            f"({', '.join(DATABASES)}), but is {hide_password(url)!r}"
+        rule = f"be a database URL such as sqlite:///runs/studies.db ({', '.join(DATABASES)})"
+    elif is_server and place.count("@") > 1:
+        rule = "write an @ in a name or password as %40"
+    elif is_server and not _PORT.fullmatch(place.rpartition("@")[2].partition("/")[0]):
+        rule = "have a number for a port"
+    elif file == "":
+        rule = (
+            "name a file that outlives the process, such as sqlite:///runs/studies.db (three "
+            "slashes, four for an absolute path)"
         )
-    place = url.partition("://")[2].partition("?")[0]
-    if sqlite_file(url) is None and place.count("@") > 1:
-        return f"must write an @ in a name or password as %40, but is {hide_password(url)!r}"
-    if sqlite_file(url) is None and not _PORT.fullmatch(place.rpartition("@")[2].partition("/")[0]):
-        return f"must have a number for a port, but is {hide_password(url)!r}"
-    if sqlite_file(url) == "":
-        return (
-            f"must name a file that outlives the process, such as sqlite:///runs/studies.db "
-            f"(three slashes, four for an absolute path), but is {hide_password(url)!r}"
-        )
-    return None
+    return None if rule is None else f"must {rule}, but is {hide_password(url)!r}"
 
 
 def storage_url(name: str, storage: str) -> str:
@@ -100,14 +98,8 @@ MAX_LENGTH: Final = 1024  # characters of a token
 def read_token(options: PrometheusOptions, folder: Path) -> str | None:
     """Return the token, None where the metrics are for this machine alone and need none.
 
-    Args:
-        options: what the study file says.
-        folder: of the study file, from which paths are read.
-
-    Raises:
-        UsageError: if a token is needed and there is none that a header can hold.
-        CorruptError: if its file is no regular file.
-        DiskError: if its file cannot be read.
+    Its file is named from ``folder``, that of the study file. A UsageError if a token is needed and
+    there is none that a header can hold, a CorruptError or DiskError if its file cannot be read.
     """
     source = options.token
     if source is None:

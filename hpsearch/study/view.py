@@ -119,10 +119,9 @@ def started_studies(runs: Path) -> list[str]:
 
 
 def read_study_note(path: Path) -> dict[str, str] | None:
-    """Return what the study's folder says of it: its name, its file and its storage.
+    """Return what the study's folder says of it, if it is there: its name, file and storage.
 
-    Raises:
-        CorruptError: if it is damaged.
+    A CorruptError if that is damaged.
     """
     keys = ("name", "file", "storage")
     try:
@@ -188,11 +187,7 @@ def find_awaited(folder: StudyDir) -> DriverStart | None:
 
 
 def best_trial(view: StudyView) -> Trial:
-    """Return the best finished trial.
-
-    Raises:
-        HpsearchError: if none has finished.
-    """
+    """Return the best finished trial; a HpsearchError if none has finished."""
     best = view.best()
     name, failed = view.study.spec.name, view.state.told(FAIL)
     if best is None and failed and not view.state.unfinished():
@@ -209,13 +204,8 @@ class Followed:
     """A started study that is looked at again and again; only what is new is read."""
 
     def __init__(self, name_or_file: str, runs: Path) -> None:
-        """Look at it for the first time.
-
-        Raises:
-            UsageError: if there is no such study.
-            StorageError: if its database cannot be used.
-        """
-        self.view: StudyView = open_view(name_or_file, runs)
+        """Look at it for the first time; raises as `open_view`."""
+        self.view = open_view(name_or_file, runs)
         spec = self.view.study.spec
         self.database = Database.open(storage_url(spec.name, spec.storage))
         record = StudyRecords(self.database).get(spec.name)
@@ -223,11 +213,7 @@ class Followed:
         self._id = record.id
 
     def look(self) -> None:
-        """Take in what has happened since the last look.
-
-        Raises:
-            StorageUnavailableError: if the database cannot be read now.
-        """
+        """Take in what has happened since; StorageUnavailableError if it cannot be read now."""
         state = self.view.state
         is_driven = _is_held(Leases(self.database).current(self._id))
         state.apply(EventLog(self.database).read(self._id, after_id=state.last_event))
