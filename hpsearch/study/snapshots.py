@@ -46,6 +46,7 @@ VERSION: Final = 1
 """of what the fold makes of events, and of the lines of trials: to be raised when either changes,
 since a snapshot of another version is not read; test_snapshots.py notices"""
 
+TRIAL, JOB, MATCH = "trial", "job", "match"
 Settled = dict[str, dict[str, str]]  # texts by name by kind
 Converters = Mapping[str, Callable[[Any], Any]]  # of what JSON holds otherwise, by field
 
@@ -100,8 +101,8 @@ class Kind(Generic[K, V]):
         return _record(self.cls, self.converters, data)
 
 
-TRIAL: Final = Kind(
-    *("trial", "trials", int, "number", Trial),
+TRIALS: Final = Kind(
+    *(TRIAL, "trials", int, "number", Trial),
     new=vars(Trial(-1, {})) | {"params": None},
     converters={
         "reported": _by_number,
@@ -110,16 +111,16 @@ TRIAL: Final = Kind(
         "takeovers": lambda takeovers: tuple(Exploit(**it) for it in takeovers),
     },
 )
-JOB: Final = Kind(
-    *("job", "jobs", str, "name", Job),
+JOBS: Final = Kind(
+    *(JOB, "jobs", str, "name", Job),
     new=vars(Job("", [])) | {"groups": None},
     converters={
         "groups": lambda groups: [tuple(map(tuple, group)) for group in groups],
         "running": set,
     },
 )
-MATCH: Final = Kind(
-    *("match", "matches", int, "number", Match),
+MATCHES: Final = Kind(
+    *(MATCH, "matches", int, "number", Match),
     new=vars(Match(0, {}, (), ())) | {"members": None, "ended": None, "archive": None},
     converters={
         **dict.fromkeys(("members", "strengths", "intervals"), _by_number),
@@ -154,7 +155,7 @@ def is_settled(record: Trial | Job | Match) -> bool:
 
 
 def _records(state: StudyState) -> tuple[tuple[Kind[Any, Any], Mapping[Any, Any]], ...]:
-    return (TRIAL, state.trials), (JOB, state.jobs), (MATCH, state.population.matches)
+    return (TRIALS, state.trials), (JOBS, state.jobs), (MATCHES, state.population.matches)
 
 
 def settled(state: StudyState, known: Mapping[str, set[str]]) -> Settled:
@@ -176,9 +177,9 @@ def head_text(state: StudyState) -> str:
     # What a status shows, settled or not.
     best = [pair[1] for pair in (tally.least, tally.greatest) if pair is not None]
     wanted: dict[str, set[int]] = {
-        TRIAL.name: {*best, *tally.newest_failed, *population.archive[-1:]},
-        JOB.name: set(),
-        MATCH.name: {population.num_judged},
+        TRIAL: {*best, *tally.newest_failed, *population.archive[-1:]},
+        JOB: set(),
+        MATCH: {population.num_judged},
     }
     head: dict[str, Any] = {"version": VERSION, "state": scalars}
     for kind, records in _records(state):
@@ -200,12 +201,12 @@ def restored(head: Mapping[str, Any], rows: "SnapshotRows") -> StudyState:
         return Stored(kind, known, head[f"num_{kind.plural}"] - len(known), rows)
 
     state = _record(StudyState, _STATE, head["state"])
-    state.trials, state.jobs = trials, jobs = stored(TRIAL), stored(JOB)
+    state.trials, state.jobs = trials, jobs = stored(TRIALS), stored(JOBS)
     state.untold = {number: it for number, it in trials.known.items() if it.told is None}
     state.live = {name: job for name, job in jobs.known.items() if not job.ended}
     state.tally = _record(Tally, _TALLY, head["tally"])
     state.population = _record(PopulationRecord, _POPULATION, head["population"])
-    state.population.matches = stored(MATCH)
+    state.population.matches = stored(MATCHES)
     return state
 
 
@@ -237,7 +238,7 @@ class SnapshotWriter:
             check_lease(session, lease)
             known = self._known or _rows_there(session, lease.study_id)
             new = settled(state, known)
-            trials = [state.trials[int(number)] for number in new[TRIAL.name]]
+            trials = [state.trials[int(number)] for number in new[TRIAL]]
             lines = [f"{trial.number}\t{line(trial)}" for trial in trials]
             _replace_head(session, lease.study_id, state)
             _insert(session, lease.study_id, state, new | {LINES: _blocks(lines, state)})
@@ -275,7 +276,7 @@ def _insert(session: Session, study_id: int, state: StudyState, texts: Settled) 
 
 def _rows_there(session: Session, study_id: int) -> dict[str, set[str]]:
     """Return the names of the rows of a snapshot by kind; those of another version are deleted."""
-    names = {kind.name: set[str]() for kind in (TRIAL, JOB, MATCH)}
+    names = {kind: set[str]() for kind in (TRIAL, JOB, MATCH)}
     if _head(session, study_id) is None:
         session.execute(delete(ROWS).where(ROWS.c.study_id == study_id))
         return names
