@@ -14,8 +14,7 @@ from hpsearch import yaml_file
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.files import write_json
 from hpsearch.study.database import Database, EventRow, StudyRecords
-from hpsearch.study.events import Event, EventLog
-from hpsearch.study.leases import Lease, Leases
+from hpsearch.study.events import Event, EventLog, Lease, Leases
 from hpsearch.study.snapshots import SnapshotWriter
 from hpsearch.study.spec import Study, load_spec, spec_hash, spec_json
 from hpsearch.study.state import RUNNING, StudyState

@@ -44,8 +44,7 @@ from hpsearch.cluster.study_dir import JobDir
 from hpsearch.errors import ConflictError, DiskError, HpsearchError, StorageUnavailableError
 from hpsearch.study.database import Database
 from hpsearch.study.driver import Driver
-from hpsearch.study.events import Event, EventLog
-from hpsearch.study.leases import Lease, Leases
+from hpsearch.study.events import Event, EventLog, Lease, Leases
 from hpsearch.study.spec import load_spec
 from hpsearch.study.storage import MirroredStorage
 from hpsearch.trainers.config import TrainerConfig

@@ -16,8 +16,8 @@ from hpsearch.doctor.machine import FileSystem, file_system_of, nearest
 from hpsearch.errors import CorruptError, DiskError
 from hpsearch.files import read_json
 from hpsearch.study.database import VERSION_TABLE, Database, StudyRecords, migrations_config
+from hpsearch.study.events import Lease, Leases
 from hpsearch.study.holder import is_dead
-from hpsearch.study.leases import Lease, Leases
 from hpsearch.study.options import SlurmOptions
 from hpsearch.study.requests import waiting
 from hpsearch.study.spec import Study, spec_hash

@@ -16,9 +16,8 @@ from hpsearch.errors import ConflictError
 from hpsearch.files import write_json
 from hpsearch.study.database import Database, StudyRecords
 from hpsearch.study.driver import Driver
-from hpsearch.study.events import Event
+from hpsearch.study.events import Event, Lease, Leases
 from hpsearch.study.holder import is_dead, own_name
-from hpsearch.study.leases import Lease, Leases
 from hpsearch.study.recorder import LEASE_SECONDS, DriverContext, EventRecorder
 from hpsearch.study.records import Trial
 from hpsearch.study.requests import note_given_total

@@ -20,8 +20,7 @@ from hpsearch.errors import (
     StorageUnavailableError,
 )
 from hpsearch.study.database import Database, StudyRecords
-from hpsearch.study.events import Event, EventLog
-from hpsearch.study.leases import Lease, Leases, check_lease
+from hpsearch.study.events import Event, EventLog, Lease, Leases, check_lease
 from hpsearch.study.records import Trial
 from hpsearch.study.snapshots import SnapshotWriter
 from hpsearch.study.spec import Study

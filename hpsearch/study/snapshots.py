@@ -21,8 +21,7 @@ from hpsearch.cluster.records import Exploit
 from hpsearch.errors import StorageError, StorageUnavailableError
 from hpsearch.population.operator_record import OperatorRecord
 from hpsearch.study.database import Base, Database, SnapshotRow
-from hpsearch.study.events import EventLog
-from hpsearch.study.leases import Lease, check_lease
+from hpsearch.study.events import EventLog, Lease, check_lease
 from hpsearch.study.records import (
     Ended,
     Job,

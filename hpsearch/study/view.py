@@ -12,9 +12,8 @@ from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.errors import CorruptError, HpsearchError, StorageError, UsageError
 from hpsearch.files import MAX_RECORD, read_json
 from hpsearch.study.database import Database, StudyRecords
-from hpsearch.study.events import EventLog
+from hpsearch.study.events import EventLog, Lease, Leases
 from hpsearch.study.holder import is_dead
-from hpsearch.study.leases import Lease, Leases
 from hpsearch.study.records import FAIL, Length, Trial, length
 from hpsearch.study.requests import DriverStart, awaited_driver, may_be_there
 from hpsearch.study.snapshots import read_state

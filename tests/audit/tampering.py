@@ -15,8 +15,7 @@ from hpsearch.audit.disk import Disk
 from hpsearch.audit.finding import Fault, Open
 from hpsearch.audit.ledger import read_ledger
 from hpsearch.study.database import Database
-from hpsearch.study.events import EventLog
-from hpsearch.study.leases import Leases
+from hpsearch.study.events import EventLog, Leases
 from hpsearch.study.snapshots import SnapshotWriter
 from hpsearch.study.state import StudyState
 

@@ -33,8 +33,7 @@ from hpsearch.study import opening
 from hpsearch.study import space as space_module
 from hpsearch.study.database import Database
 from hpsearch.study.driver import Driver
-from hpsearch.study.events import Event, EventLog
-from hpsearch.study.leases import Lease, Leases
+from hpsearch.study.events import Event, EventLog, Lease, Leases
 from hpsearch.study.recorder import LEASE_SECONDS, EventRecorder
 from hpsearch.study.spec import Study
 from hpsearch.study.storage import MirroredStorage

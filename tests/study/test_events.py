@@ -12,8 +12,7 @@ from test_database import create, race
 
 from hpsearch.errors import ConflictError
 from hpsearch.study.database import Database
-from hpsearch.study.events import Event, EventLog
-from hpsearch.study.leases import Lease, Leases
+from hpsearch.study.events import Event, EventLog, Lease, Leases
 
 
 @pytest.fixture

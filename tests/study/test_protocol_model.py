@@ -44,8 +44,8 @@ from sqlalchemy import update
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.study import events as events_module
 from hpsearch.study.database import Database, LeaseRow
+from hpsearch.study.events import Lease, Leases
 from hpsearch.study.jobs import Jobs
-from hpsearch.study.leases import Lease, Leases
 from hpsearch.study.recorder import LEASE_SECONDS, EventRecorder
 from hpsearch.study.spec import Study
 from hpsearch.study.storage import open_storage

@@ -33,8 +33,7 @@ from hpsearch.cluster.executor import JobStatus
 from hpsearch.cluster.study_dir import JobDir
 from hpsearch.errors import StorageUnavailableError
 from hpsearch.study.database import Database
-from hpsearch.study.events import Event, EventLog
-from hpsearch.study.leases import Lease
+from hpsearch.study.events import Event, EventLog, Lease
 from hpsearch.study.spec import Study
 from hpsearch.study.state import StudyState
 from hpsearch.study.storage import MirroredStorage

@@ -22,8 +22,7 @@ from tried import tried
 from hpsearch.errors import ConflictError, StorageError, StorageUnavailableError
 from hpsearch.study import engine, opening, recorder, snapshots
 from hpsearch.study.database import Database, StudyRecords
-from hpsearch.study.events import Event, EventLog
-from hpsearch.study.leases import Leases
+from hpsearch.study.events import Event, EventLog, Leases
 from hpsearch.study.opening import open_driver
 from hpsearch.study.recorder import Outage
 from hpsearch.study.snapshots import SnapshotWriter, Stored, read_state

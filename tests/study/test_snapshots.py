@@ -35,8 +35,7 @@ from hpsearch.errors import ConflictError, StorageError, StorageUnavailableError
 from hpsearch.population.operator_record import OperatorRecord
 from hpsearch.study import snapshots
 from hpsearch.study.database import Database, StudyRecords
-from hpsearch.study.events import Event, EventLog
-from hpsearch.study.leases import Lease, Leases
+from hpsearch.study.events import Event, EventLog, Lease, Leases
 from hpsearch.study.opening import REFRESH_SECONDS, SHARE, SnapshotKeeper
 from hpsearch.study.records import (
     COMPLETE,
