@@ -23,14 +23,23 @@ def test_the_example_of_the_readme():
     assert (names["game"].starts > 0).any()
 
 
-def test_importing_compiles_nothing():
-    """A cold import must stay cheap: every kernel is compiled when it is first called."""
-    program = (
-        "import sys\n"
-        "from numba.core import event\n"
-        "with event.install_recorder('numba:compile') as recorder:\n"
-        "    import hpsearch.game.fused_game\n"
-        "assert not recorder.buffer, recorder.buffer\n"
-        "assert 'triton' not in sys.modules\n"
-    )
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
+FIRST_KERNEL = """
+import sys
+import torch
+from numba.core import event
+
+torch.set_num_threads(1)
+with event.install_recorder("numba:compile") as recorder:
+    import hpsearch.game.fused_game
+assert not recorder.buffer, recorder.buffer
+assert "triton" not in sys.modules
+
+from hpsearch.game.kernels import cpu
+cpu.newton_polytope(torch.zeros((2, 3, 3), dtype=torch.int32))
+assert torch.get_num_threads() == 1, torch.get_num_threads()
+"""
+
+
+def test_importing_compiles_nothing_and_the_first_kernel_leaves_torch_its_number_of_threads():
+    """A cold import must stay cheap; kernels use as many threads as torch may."""
+    subprocess.run([sys.executable, "-c", FIRST_KERNEL], check=True, timeout=120)

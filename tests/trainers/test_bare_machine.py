@@ -1,4 +1,4 @@
-"""Training needs torch, numpy and numba alone: a GPU node often has nothing else.
+"""Training and operators need torch, numpy and numba alone: a GPU node often has nothing else.
 
 And of torch not its compiler, which every job would load for two seconds.
 """
@@ -26,11 +26,17 @@ trainer = build([read_config(json.load(sys.stdin), source="stdin")])
 trainer.train(2)
 print(trainer.evaluate_rho(num_games=8, split="bare")[0]["rho/host/choose_first"].value)
 print(*(name for name in sys.modules if name in ("torch._dynamo", "torch._inductor")))
+
+import pkgutil
+from importlib import import_module
+from hpsearch.population import operators
+for module in pkgutil.iter_modules(operators.__path__):
+    import_module(f"hpsearch.population.operators.{{module.name}}")
 """
 
 
 @pytest.mark.parametrize("algorithm", ["dqn", "ppo"])
-def test_trainers_need_torch_numpy_and_numba_alone(plain_config, algorithm):
+def test_trainers_and_operators_need_torch_numpy_and_numba_alone(plain_config, algorithm):
     given = json.dumps(plain_config({"agent": "learn"}, algorithm))
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT], input=given, capture_output=True, text=True

@@ -23,9 +23,10 @@ def parents(*towers, **changes) -> tuple[Network, Network]:
     return first, second
 
 
-def is_first(name: str, child: Network, first: Network, member: int) -> Tensor:
-    """Return which numbers of a tensor of torch come from the first parent."""
-    return child.layers(member)[name] == first.layers(member)[name]
+def numbers_of_first(child: Network, first: Network, member: int) -> dict[str, Tensor]:
+    """Return by tensor of torch which of its numbers come from the first parent."""
+    of_first = first.layers(member)
+    return {name: tensor == of_first[name] for name, tensor in child.layers(member).items()}
 
 
 @every_structure
@@ -62,7 +63,7 @@ def test_layers_are_inherited_whole_with_norms_and_statistics(net_arch, encoder,
     child = layer_crossover(first, second, share=torch.full((200,), 0.3), stream=stream(*seeds))
     taken = []
     for p in seeds:
-        source = {name: is_first(name, child, first, p) for name in child.layers(p)}
+        source = numbers_of_first(child, first, p)
         for gene in genes:
             inherited = [source[name] for name in source if name.split(".")[0] in gene]
             every = torch.cat([tensor.flatten() for tensor in inherited])
@@ -81,8 +82,7 @@ def test_units_are_inherited_with_norms_and_statistics():
     together |= {"6": "c", "7": "c", "8": "d", "9": "d", "10": "d", "11": "d", "12": "e"}
     for p in range(P):
         inherited = {}
-        for name in child.layers(p):
-            source = is_first(name, child, first, p)
+        for name, source in numbers_of_first(child, first, p).items():
             if source.ndim == 2:
                 assert (source == source[:, :1]).all()  # all inputs of a unit
                 source = source[:, 0]

@@ -1,7 +1,5 @@
-"""What operators do without: compilation, and on a bare node all but torch, numpy and numba."""
+"""Operators do without compilation; without what a bare node lacks: trainers/test_bare_machine."""
 
-import subprocess
-import sys
 from dataclasses import replace
 
 import pytest
@@ -69,20 +67,3 @@ def test_distillation_compiles_nothing(compiled_net):
         stream=stream(7, 8, 9),
     )
     assert child.arithmetic == compiled_net.arithmetic
-
-
-MISSING = ["optuna", "safetensors", "scipy", "sqlalchemy", "submitit", "yaml"]
-SCRIPT = f"""
-import pkgutil, sys
-from importlib import import_module
-for name in {MISSING!r}:
-    sys.modules[name] = None  # importing it fails
-from hpsearch.population import operators
-for module in pkgutil.iter_modules(operators.__path__):
-    import_module(f"hpsearch.population.operators.{{module.name}}")
-"""
-
-
-def test_operators_can_be_imported_on_a_bare_node():
-    done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
