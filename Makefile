@@ -14,10 +14,14 @@ ifeq ($(shell test "$(FREE_GB)" -ge 8 2>/dev/null && echo plenty),plenty)
 export PYTEST_DEBUG_TEMPROOT := /dev/shm
 endif
 
+# Processes of tests start sooner where Python keeps what it has compiled.
+unexport PYTHONDONTWRITEBYTECODE
+
 # As many as there are cores, each with one thread; a module's tests mostly stay together.
 BESIDE := --numprocesses auto --dist worksteal
-# Slow tests of a file share a study that takes as long as they do, so they stay together.
-TOGETHER := --numprocesses auto --dist loadfile --no-loadscope-reorder
+# Slow tests of a file share a study that takes as long as they do, so they stay together. They wait
+# for processes that they start, a third of the time for those of SLURM or a clock: one more.
+TOGETHER := --numprocesses $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1) --dist loadfile --no-loadscope-reorder
 
 # plotly.js without maps and three dimensions, which the Python package does not have; of the version
 # that plotly in constraints.txt holds. Pages take it where it is there.
@@ -66,7 +70,7 @@ test: dev check                        ## everything but the slow tests
 slow: beside alone                     ## the tests that take longer
 
 beside: dev                            ## of these, those that may run beside others
-	$(BIN)/python -m pytest $(TOGETHER) --durations=10 -m "slow and not alone and not slurm"
+	$(BIN)/python -m pytest $(TOGETHER) --durations=10 -m "slow and not exhaustive and not alone and not slurm"
 
 alone: dev                             ## and those that measure time
 	$(BIN)/python -m pytest -m "slow and alone and not slurm"
