@@ -19,12 +19,11 @@ from hpsearch.study import requests
 from hpsearch.study.driver import Driver
 from hpsearch.study.events import DriverLog
 from hpsearch.study.gauges import DriverFigures, GaugeKeeper
-from hpsearch.study.opening import SnapshotKeeper, open_driver
+from hpsearch.study.opening import open_driver
 from hpsearch.study.recorder import Outage
 from hpsearch.study.records import FAIL
 from hpsearch.study.requests import DriverNotes, forget_start
 from hpsearch.study.spec import Study, spec_json
-from hpsearch.study.trial_list import trial_line
 from hpsearch.study.view import StudyView
 from hpsearch.terminal import say
 
@@ -118,20 +117,17 @@ class Drive:
             _keep_founders(study, folder)
             driver.start(resume=self._resume)
             view = StudyView(study, folder, driver.state, is_driven=True)
-            snapshots = SnapshotKeeper(partial(trial_line, study))
-            changed = self._do_rounds(driver, executor, view, snapshots)
+            changed = self._do_rounds(driver, executor, view)
             if changed is not None:
                 return changed
             if self._flag.is_set:
                 self._leave(driver)
             else:
                 forget_start(folder)
-            snapshots.write(driver)
+            driver.write_snapshot()
             return view
 
-    def _do_rounds(
-        self, driver: Driver, executor: Executor, view: StudyView, snapshots: SnapshotKeeper
-    ) -> Study | None:
+    def _do_rounds(self, driver: Driver, executor: Executor, view: StudyView) -> Study | None:
         """Do rounds to the end; return the changed study file if a user resumes with one."""
         folder = self._folder
         while (driver.is_busy or requests.waiting(folder)) and not self._flag.is_set:
@@ -140,7 +136,7 @@ class Drive:
             driver.tick()
             seconds, calls = time.perf_counter() - began, executor.num_calls
             self._notes.write(tick_seconds=seconds, num_calls=calls, refusal=driver.refusal)
-            snapshots.keep(driver)
+            driver.write_snapshot(if_due=True)
             is_refused = driver.refusal is not None
             self._gauges.keep(view, DriverFigures(seconds, calls, is_refused, driver.beats))
             self._watch(view)

@@ -102,14 +102,13 @@ def tick(study: str, runs: Path) -> int:
     from hpsearch.commands.find import find_study
     from hpsearch.report.text import standing_text
     from hpsearch.study.state import FAILED
-    from hpsearch.study.trial_list import trial_line
     from hpsearch.study.view import StudyView
 
     driven, folder = find_study(study, runs)
     with held(driven, folder, runs) as driver:
         driver.start(resume=False)
         driver.tick()
-        driver.write_snapshot(partial(trial_line, driven))
+        driver.write_snapshot()
         view = StudyView(driven, folder, driver.state, is_driven=True)
     if view.state.status == FAILED:
         raise broken(view)

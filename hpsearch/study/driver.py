@@ -122,9 +122,9 @@ class Driver(DriverPart):
         self._heed()
         self._look()
 
-    def write_snapshot(self, line: Callable[[Trial], str]) -> None:
-        """Write what is known for readers; as `EventRecorder.write_snapshot`."""
-        self._recorder.write_snapshot(line)
+    def write_snapshot(self, *, if_due: bool = False) -> None:
+        """Write what is known for readers; as `SnapshotWriter.write`."""
+        self._recorder.write_snapshot(if_due=if_due)
 
     # Listen, look and record.
 

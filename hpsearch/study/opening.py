@@ -4,8 +4,8 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Final
 
 import optuna
 from optuna.exceptions import ExperimentalWarning
@@ -19,12 +19,12 @@ from hpsearch.study.driver import Driver
 from hpsearch.study.events import Event, Lease, Leases
 from hpsearch.study.holder import is_dead, own_name
 from hpsearch.study.recorder import LEASE_SECONDS, DriverContext, EventRecorder
-from hpsearch.study.records import Trial
 from hpsearch.study.requests import note_given_total
 from hpsearch.study.samplers import blind, build_pruner, build_sampler
 from hpsearch.study.spec import Study, spec_hash, spec_json
 from hpsearch.study.state import RUNNING
 from hpsearch.study.storage import MirroredStorage, open_storage
+from hpsearch.study.trial_list import trial_line
 from hpsearch.study.trials import Trials
 from hpsearch.study.url import storage_url
 
@@ -48,7 +48,8 @@ def open_driver(
         study_id = _register(study, runs, database, storage, clock())
         lease = _acquire(Leases(database), study_id, clock())
         StudyRecords(database).set_spec(study_id, spec_json(study))
-        recorder = EventRecorder(database, lease, clock, on_event)
+        line = partial(trial_line, study)
+        recorder = EventRecorder(database, lease, clock, on_event, line)
         storage.write_behind(recorder.check_lease)
         with closing(recorder):
             folder = _make_folder(study, runs)
@@ -112,33 +113,3 @@ def _optuna_study(study: Study, storage: MirroredStorage) -> optuna.Study:
         warnings.filterwarnings("ignore", ".*set_metric_names", ExperimentalWarning)
         opened.set_metric_names([objective.metric for objective in objectives])
     return opened
-
-
-REFRESH_SECONDS: Final = 30.0  # between two snapshots; readers fold the events after the last one
-SHARE: Final = 0.02  # of the driver's time that they may take
-
-
-class SnapshotKeeper:
-    """Writes a driver's snapshots: now and then, in little of its time, and when it ends."""
-
-    def __init__(
-        self, line: Callable[[Trial], str], *, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        """``line`` gives what a list of trials shows of one."""
-        self._line = line
-        self._clock = clock
-        self._next = clock() + REFRESH_SECONDS
-        self._last_event = -1
-
-    def keep(self, driver: Driver) -> None:
-        if self._clock() >= self._next:
-            self.write(driver)
-
-    def write(self, driver: Driver) -> None:
-        """Write a snapshot where anything has happened since the last one."""
-        if driver.state.last_event == self._last_event:
-            return
-        began = self._clock()
-        driver.write_snapshot(self._line)
-        self._last_event, now = driver.state.last_event, self._clock()
-        self._next = now + max(REFRESH_SECONDS, (now - began) / SHARE)

@@ -40,8 +40,12 @@ class EventRecorder:
         lease: Lease,
         clock: Callable[[], float],
         on_event: Callable[[Event], None],
+        line: Callable[[Trial], str],
     ) -> None:
-        """Read what has happened; ``on_event`` is told of everything new."""
+        """Read what has happened; ``on_event`` is told of everything new.
+
+        ``line`` gives what a list of trials shows of a trial, for snapshots.
+        """
         self._log = EventLog(database)
         self._leases = Leases(database)
         self._records = StudyRecords(database)
@@ -49,6 +53,7 @@ class EventRecorder:
         self._lease = lease
         self._clock = clock
         self._on_event = on_event
+        self._line = line
         self.state = StudyState()
         self.state.apply(self._log.read(lease.study_id))
         self._show_status()  # a driver may have died before it could
@@ -101,9 +106,9 @@ class EventRecorder:
     def check_lease(self, session: Session) -> None:
         check_lease(session, self._lease)
 
-    def write_snapshot(self, line: Callable[[Trial], str]) -> None:
+    def write_snapshot(self, *, if_due: bool = False) -> None:
         """Write what the events so far add up to, for readers; as `SnapshotWriter.write`."""
-        self._snapshots.write(self._lease, self.state, line)
+        self._snapshots.write(self._lease, self.state, self._line, if_due=if_due)
 
     def _show_status(self) -> None:
         """Bring up to date what is for readers of the table alone; we read the events."""

@@ -8,6 +8,7 @@ of the same event and those before.
 """
 
 import json
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import closing, suppress
@@ -218,20 +219,38 @@ ROWS: Final = Base.metadata.tables[SnapshotRow.__tablename__]
 """read and written as columns, because objects take several times as long"""
 
 
+REFRESH_SECONDS: Final = 30.0  # between two snapshots; readers fold the events after the last one
+SHARE: Final = 0.02  # of the driver's time that they may take
+
+
 class SnapshotWriter:
     """Writes the snapshots of a study that a driver holds."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._database = database
+        self._clock = clock
+        self._due_at = clock() + REFRESH_SECONDS
+        self._last_event = -1
         self._known: dict[str, set[str]] | None = None
         """names of the rows that are there, by kind; None before anything was read"""
 
-    def write(self, lease: Lease, state: StudyState, line: Callable[[Trial], str]) -> None:
-        """Write what has settled since the last snapshot, and a new head.
+    def write(
+        self,
+        lease: Lease,
+        state: StudyState,
+        line: Callable[[Trial], str],
+        *,
+        if_due: bool = False,
+    ) -> None:
+        """Write what has settled since the last snapshot, and a new head, if anything happened.
 
-        ``line`` gives what a list of trials shows of one. Raises a ConflictError if another driver
-        has taken the study; then nothing is written.
+        ``line`` gives what a list of trials shows of one. With ``if_due`` a snapshot is written now
+        and then, in little of the driver's time. Raises a ConflictError if another driver has taken
+        the study; then nothing is written.
         """
+        began = self._clock()
+        if state.last_event == self._last_event or (if_due and began < self._due_at):
+            return
 
         def work(session: Session) -> dict[str, set[str]]:
             check_lease(session, lease)
@@ -244,6 +263,8 @@ class SnapshotWriter:
             return {kind: known[kind] | new[kind].keys() for kind in known}
 
         self._known = self._database.transaction(work)
+        self._last_event, now = state.last_event, self._clock()
+        self._due_at = now + max(REFRESH_SECONDS, (now - began) / SHARE)
 
 
 def _blocks(lines: Sequence[str], state: StudyState) -> dict[str, str]:

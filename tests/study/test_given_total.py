@@ -11,6 +11,7 @@ from hpsearch import yaml_file
 from hpsearch.cli import main
 from hpsearch.commands import background, driving
 from hpsearch.commands.find import study_to_resume
+from hpsearch.study.driver import Driver
 from hpsearch.study.spec import Study, load_spec
 from hpsearch.study.view import open_view
 
@@ -62,7 +63,7 @@ def test_a_finished_study_goes_on_to_a_larger_total(study):
 def test_going_on_keeps_to_the_given_total(study, again, capsys, monkeypatch):
     given = ["run", str(study.path), "--no-export", "--trials", "5"]
     with monkeypatch.context() as patch:  # killed in the first round
-        patch.setattr(driving.SnapshotKeeper, "keep", lambda keeper, driver: 1 / 0)
+        patch.setattr(Driver, "write_snapshot", lambda driver, *, if_due: 1 / 0)
         assert main(given) == 1
     assert finished()[1] == 5
     capsys.readouterr()

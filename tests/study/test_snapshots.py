@@ -7,7 +7,6 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +35,6 @@ from hpsearch.population.operator_record import OperatorRecord
 from hpsearch.study import snapshots
 from hpsearch.study.database import Database, StudyRecords
 from hpsearch.study.events import Event, EventLog, Lease, Leases
-from hpsearch.study.opening import REFRESH_SECONDS, SHARE, SnapshotKeeper
 from hpsearch.study.records import (
     COMPLETE,
     FAIL,
@@ -53,6 +51,8 @@ from hpsearch.study.records import (
     Trial,
 )
 from hpsearch.study.snapshots import (
+    REFRESH_SECONDS,
+    SHARE,
     Settled,
     SnapshotRows,
     SnapshotWriter,
@@ -61,7 +61,6 @@ from hpsearch.study.snapshots import (
 )
 from hpsearch.study.spec import Study
 from hpsearch.study.state import StudyState
-from hpsearch.study.trial_list import trial_line
 
 TWO_JOBS = {"name": "local", "jobs": 2, "members_per_job": 2}
 FAULTS = {(0, 1): Fault("vanish", 4), (2, 1): Fault("nan", 8), (3, 1): Fault("error")}
@@ -430,28 +429,27 @@ def test_a_head_of_many_pieces(database: Database, monkeypatch: pytest.MonkeyPat
 # Drivers.
 
 
-def test_a_keeper_takes_little_of_the_time(tmp_path: Path) -> None:
-    study, clock = new_study(tmp_path, budget={"trials": 6}), Clock()
+def test_a_writer_takes_little_of_the_time() -> None:
+    clock, state = Clock(), StudyState()
     times: list[float] = []
 
     class Slow:
-        state = StudyState()
-
-        def write_snapshot(self, line: Callable[[Trial], str]) -> None:
+        def transaction(self, work: Callable[[Any], Any]) -> dict[str, set[str]]:
             times.append(clock.now)
             clock.now += 5.0
+            return {}
 
-    driver: Any = Slow()
-    keeper = SnapshotKeeper(partial(trial_line, study), clock=clock)
+    database: Any = Slow()
+    lease, writer = Lease(1, "a", 1, 0.0), SnapshotWriter(database, clock=clock)
     began = clock.now
     for second in range(2000):
         clock.now += 1.0
-        driver.state.last_event = second // 2
-        keeper.keep(driver)
+        state.last_event = second // 2
+        writer.write(lease, state, no_line, if_due=True)
     assert times[0] == began + REFRESH_SECONDS
     assert 5.0 * len(times) <= SHARE * (clock.now - began) + 5.0
-    keeper.write(driver)
-    keeper.write(driver)
+    writer.write(lease, state, no_line)
+    writer.write(lease, state, no_line)
     assert times[-1] == clock.now - 5.0  # once: nothing has happened since
 
 
@@ -463,7 +461,7 @@ def test_drivers_that_die_leave_snapshots_of_their_events(tmp_path: Path) -> Non
             with opened(study, executor) as driver:
                 while driver.is_busy:
                     driver.tick()
-                    driver.write_snapshot(partial(trial_line, study))
+                    driver.write_snapshot()
                     if rng.random() < 0.2:
                         raise Killed
                 break
