@@ -243,9 +243,9 @@ class StudyRecords:
                 )
                 session.add(row)
             elif row.spec_hash != spec_hash:
-                before, given = json.loads(row.spec), json.loads(spec)
-                keys = sorted(before.keys() | given.keys())
-                changed = ", ".join(key for key in keys if before.get(key) != given.get(key))
+                before, after = json.loads(row.spec), json.loads(spec)
+                keys = sorted(before.keys() | after.keys())
+                changed = ", ".join(key for key in keys if before.get(key) != after.get(key))
                 raise ConflictError(
                     f"the study {name} exists in this database and searches something else (what "
                     f"changed: {changed}); give the study another name, or restore what changed"

@@ -332,7 +332,7 @@ class Pilots(DriverPart):
         return max(0, min(job.slots - staying, 2 * job.slots - len(job.running)))
 
     def _fits(self, job: Job, group: Sequence[Trial]) -> bool:
-        """Return whether a group can train in a job; one that needs a GPU of its own cannot."""
+        """Return whether a group can train in a job; one that needs a GPU alone cannot."""
         if group[0].is_alone:
             return False
         first, _, _ = job.groups[0][0]

@@ -30,7 +30,7 @@ Verb = Literal["pause", "resume", "stop", "cancel", "retry"]
 
 @dataclass(frozen=True)
 class Request:
-    """One wish of a user, which lies in the study's folder until the driver has recorded it."""
+    """What a user asks for, which lies in the study's folder until the driver has recorded it."""
 
     verb: Verb
     """pause: start nothing new; stop: nor end before what has begun is finished; cancel: end all at
@@ -252,9 +252,9 @@ def load_study(path: Path, runs: Path, trials: int | None = None) -> Study:
     study = load_spec(path)
     folder, in_file = StudyDir(runs / study.spec.name), study.spec.budget.trials
     with suppress(CorruptError):
-        given = read_record(GivenTotal, folder.given_total) if folder.root.is_dir() else None
-        if given is not None and given.in_file == in_file and given.trials != in_file:
-            return load_spec(path, trials=given.trials)
+        before = read_record(GivenTotal, folder.given_total) if folder.root.is_dir() else None
+        if before is not None and before.in_file == in_file and before.trials != in_file:
+            return load_spec(path, trials=before.trials)
     return study
 
 
@@ -262,5 +262,5 @@ def note_given_total(study: Study, folder: StudyDir) -> None:
     """Note the total that was given in place of the file's, or that none is any more."""
     total, in_file = study.spec.budget.trials, study.trials_in_file
     if in_file is not None or folder.given_total.exists():
-        given = GivenTotal(total, total if in_file is None else in_file)
-        write_json(folder.given_total, asdict(given))
+        total_now = GivenTotal(total, total if in_file is None else in_file)
+        RecordFile(GivenTotal, folder.given_total).write(total_now)

@@ -95,7 +95,7 @@ class Kind(Generic[K, V]):
 
     def plain(self, record: V) -> dict[str, Any]:
         """Return the fields that are not as in a new record, which are few."""
-        return {name: it for name, it in vars(record).items() if it != self.new[name]}
+        return {name: value for name, value in vars(record).items() if value != self.new[name]}
 
     def record(self, data: Mapping[str, Any]) -> V:
         return _record(self.cls, self.converters, data)
@@ -106,9 +106,9 @@ TRIALS: Final = Kind(
     new=vars(Trial(-1, {})) | {"params": None},
     converters={
         "reported": _by_number,
-        "losses": lambda losses: [Loss(**(it | {"log": tuple(it["log"])})) for it in losses],
+        "losses": lambda losses: [Loss(**(loss | {"log": tuple(loss["log"])})) for loss in losses],
         "origin": PlannedTrial.of,
-        "takeovers": lambda takeovers: tuple(Exploit(**it) for it in takeovers),
+        "takeovers": lambda takeovers: tuple(Exploit(**takeover) for takeover in takeovers),
     },
 )
 JOBS: Final = Kind(
@@ -129,16 +129,16 @@ MATCHES: Final = Kind(
 )
 _STATE: Converters = {"num_told": Counter, "requests": set}
 _POPULATION: Converters = {
-    "planned": lambda planned: [PlannedTrial.of(it) for it in planned],
+    "planned": lambda planned: [PlannedTrial.of(trial) for trial in planned],
     **dict.fromkeys(("answers", "newest", "finished"), _by_number),
-    "open": lambda ended: {int(member): Ended(**it) for member, it in ended.items()},
+    "open": lambda ended: {int(member): Ended(**end) for member, end in ended.items()},
     "late": set,
-    "operators": lambda tried: {name: OperatorRecord(**it) for name, it in tried.items()},
+    "operators": lambda tried: {name: OperatorRecord(**record) for name, record in tried.items()},
 }
 _TALLY: Converters = {
     "lengths": _lengths,
     **dict.fromkeys(("failed", "children"), Counter),
-    "lost": lambda lost: {kind: Lost(**it) for kind, it in lost.items()},
+    "lost": lambda lost: {kind: Lost(**record) for kind, record in lost.items()},
     **dict.fromkeys(("least", "greatest"), _pair),
 }
 
@@ -171,8 +171,8 @@ def settled(state: StudyState, known: Mapping[str, set[str]]) -> Settled:
 
 
 def head_text(state: StudyState) -> str:
-    by_themselves = ("trials", "jobs", "untold", "live", "population", "tally")
-    scalars = {name: it for name, it in vars(state).items() if name not in by_themselves}
+    apart = ("trials", "jobs", "untold", "live", "population", "tally")
+    scalars = {name: value for name, value in vars(state).items() if name not in apart}
     tally, population = state.tally, state.population
     # What a status shows, settled or not.
     best = [pair[1] for pair in (tally.least, tally.greatest) if pair is not None]
@@ -185,10 +185,14 @@ def head_text(state: StudyState) -> str:
     for kind, records in _records(state):
         shown = wanted[kind.name]
         head[kind.plural] = [
-            kind.plain(it) for key, it in records.items() if key in shown or not is_settled(it)
+            kind.plain(record)
+            for key, record in records.items()
+            if key in shown or not is_settled(record)
         ]
         head[f"num_{kind.plural}"] = len(records)
-    head["population"] = {name: it for name, it in vars(population).items() if name != "matches"}
+    head["population"] = {
+        name: value for name, value in vars(population).items() if name != "matches"
+    }
     head["tally"] = vars(tally) | {"lengths": [*tally.lengths.items()]}
     return json.dumps(head, default=_plain)
 
@@ -202,7 +206,7 @@ def restored(head: Mapping[str, Any], rows: "SnapshotRows") -> StudyState:
 
     state = _record(StudyState, _STATE, head["state"])
     state.trials, state.jobs = trials, jobs = stored(TRIALS), stored(JOBS)
-    state.untold = {number: it for number, it in trials.known.items() if it.told is None}
+    state.untold = {number: trial for number, trial in trials.known.items() if trial.told is None}
     state.live = {name: job for name, job in jobs.known.items() if not job.ended}
     state.tally = _record(Tally, _TALLY, head["tally"])
     state.population = _record(PopulationRecord, _POPULATION, head["population"])
@@ -325,7 +329,7 @@ def _of(study_id: int, kind: str) -> ColumnElement[bool]:
 
 @dataclass(frozen=True)
 class SnapshotRows:
-    """The rows of a snapshot beside its head, read over a connection of their own."""
+    """The rows of a snapshot beside its head, read over another connection."""
 
     url: str
     study_id: int

@@ -83,7 +83,9 @@ class StudyView:
         if isinstance(length, int):
             return length
         params = zip(("steps", ALGORITHM), length, strict=True)
-        values = self.study.space.decode({name: it for name, it in params if it is not None})
+        values = self.study.space.decode(
+            {name: value for name, value in params if value is not None}
+        )
         base = self.study.bases[values.get(ALGORITHM, next(iter(self.study.bases)))]
         return int(values["steps"] if "steps" in values else base["steps"])
 
