@@ -1,6 +1,7 @@
 """Leaving a study to a driver without a terminal, and asking that driver for something."""
 
 import time
+from math import inf
 from pathlib import Path
 
 from hpsearch.cluster.detached import forget_retry
@@ -8,7 +9,6 @@ from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.commands.command import runs_option
 from hpsearch.commands.driving import held
 from hpsearch.commands.executors import check_submission, poll_seconds, start_detached
-from hpsearch.commands.find import grows
 from hpsearch.errors import ConflictError, HpsearchError, UsageError
 from hpsearch.report.text import standing_text
 from hpsearch.study import requests
@@ -24,10 +24,11 @@ END_SECONDS = 30.0
 GLANCE_SECONDS = 0.1
 
 
-def leave_to_driver(study: Study, folder: StudyDir, runs: Path) -> bool:
+def leave_to_driver(study: Study, runs: Path) -> bool:
     """Start a driver without a terminal, and say so; return whether there is something to do."""
+    folder = StudyDir((runs / study.spec.name).absolute())
     check_submission(study, folder, with_driver=True)
-    with held(study, folder, runs) as driver:
+    with held(study, runs) as driver:
         driver.start()
         is_over = not driver.is_busy
     if not is_over:
@@ -37,12 +38,12 @@ def leave_to_driver(study: Study, folder: StudyDir, runs: Path) -> bool:
 
 def refuse_what_changes_nothing(view: StudyView, study: Study, verb: Verb) -> None:
     name, status = view.study.spec.name, view.state.status
-    over = {FINISHED, FAILED, STOPPED, CANCELLED}
-    if verb in ("pause", "stop", "cancel") and status in over:
+    is_over, grows = status in {FINISHED, FAILED, STOPPED, CANCELLED}, _grows(view.study, study)
+    if verb in ("pause", "stop", "cancel") and is_over:
         raise UsageError(f"the study {name} is {status}; there is nothing to {verb}")
     if verb == "pause" and status == PAUSED:
         raise UsageError(f"the study {name} is paused already; go on with: hpsearch resume {name}")
-    if verb == "resume" and status == FINISHED and not grows(view.study, study):
+    if verb == "resume" and status == FINISHED and not grows:
         raise UsageError(
             f"the study {name} is finished; raise budget.trials in {view.study.path} and resume it"
         )
@@ -51,9 +52,17 @@ def refuse_what_changes_nothing(view: StudyView, study: Study, verb: Verb) -> No
             f"the study {name} failed, and would again: raise max_failures in {view.study.path} "
             f"and resume it, or try its failed trials again with: hpsearch retry {name}"
         )
-    goes_on = view.is_driven and status not in {PAUSED, *over} and not grows(view.study, study)
-    if verb == "resume" and goes_on:
+    if verb == "resume" and view.is_driven and not (status == PAUSED or is_over or grows):
         raise UsageError(f"the study {name} is {view.status}; there is nothing to resume")
+
+
+def _grows(before: Study, after: Study) -> bool:
+    """Return whether a study has become allowed more of anything that its budget counts."""
+    was, now = (
+        (budget.trials, budget.wall_hours or inf, budget.gpu_hours or inf)
+        for budget in (before.spec.budget, after.spec.budget)
+    )
+    return any(new > old for old, new in zip(was, now, strict=True))
 
 
 def ask(view: StudyView, study: Study, runs: Path, asked: Request) -> None:
@@ -68,32 +77,27 @@ def ask(view: StudyView, study: Study, runs: Path, asked: Request) -> None:
     else:
         _act_or_wait(view, study, runs, asked)
     after = open_view(name, runs)
+    standing = f"{name}: {after.state.status}, {standing_text(after.state)}"
     if asked.verb in ("resume", "retry") and not after.is_driven:
         try:
             _start_driver(study, view.folder, runs)
         except ConflictError as error:  # it will see what was asked
-            print(f"{name}: {_standing(after)}; {error}")
+            print(f"{standing}; {error}")
     else:
-        print(f"{name}: {_standing(after)}")
+        print(standing)
 
 
 def _act_or_wait(view: StudyView, study: Study, runs: Path, asked: Request) -> None:
     """Do what is asked, or let a driver hear it that has begun to drive meanwhile."""
     try:
-        _act(study, view.folder, runs, asked.verb)
-    except ConflictError:
-        if not open_view(study.spec.name, runs).is_driven:
-            requests.forget(view.folder, asked)
-            raise
-        _wait_to_be_heard(view, asked)
-    except HpsearchError:
+        _act(study, runs, asked.verb)
+    except HpsearchError as error:
+        if isinstance(error, ConflictError) and open_view(study.spec.name, runs).is_driven:
+            _wait_to_be_heard(view, asked)
+            return
         # What was refused must not be done by a driver of tomorrow.
         requests.forget(view.folder, asked)
         raise
-
-
-def _standing(view: StudyView) -> str:
-    return f"{view.state.status}, {standing_text(view.state)}"
 
 
 def _wait_to_be_heard(view: StudyView, asked: Request) -> None:
@@ -107,10 +111,10 @@ def _wait_to_be_heard(view: StudyView, asked: Request) -> None:
         )
 
 
-def _act(study: Study, folder: StudyDir, runs: Path, verb: Verb) -> None:
+def _act(study: Study, runs: Path, verb: Verb) -> None:
     """Be the driver for a moment: hear the request, and see the jobs of a cancelled study end."""
     deadline = time.monotonic() + END_SECONDS
-    with held(study, folder, runs) as driver:
+    with held(study, runs) as driver:
         if verb == "resume":
             driver.start()  # reopens what a grown budget lets go on
         driver.collect()
@@ -130,15 +134,18 @@ def _start_driver(study: Study, folder: StudyDir, runs: Path) -> None:
         ConflictError: if one was started before and is there.
     """
     name = study.spec.name
+    look = f"hpsearch status {name}"
     with driver_start_locked(folder):
         awaited = find_awaited(folder)
         if awaited is not None:
             raise ConflictError(
                 f"the driver of {name} is there already, as {awaited.who}, and drives as soon as "
-                f"it can; look at it with: hpsearch status {name}{runs_option(runs)}"
+                f"it can; look at it with: {look}{runs_option(runs)}"
             )
         forget_retry(folder)
         driver = start_detached(study, folder, runs)
         note_start(folder, driver)
-    look = f"hpsearch status {name} --watch{runs_option(runs)}"
-    print(f"{name}: driven by {driver}; look at it with: {look}", flush=True)
+    print(
+        f"{name}: driven by {driver}; look at it with: {look} --watch{runs_option(runs)}",
+        flush=True,
+    )

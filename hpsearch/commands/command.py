@@ -140,7 +140,8 @@ SUBMIT_AND_COMPARE = flag("--submit", f"{SUBMIT.settings['help']}; the same comm
 
 def runs_option(runs: Path) -> str:
     """Return what a command line needs besides, where studies don't lie in the usual folder."""
-    return "" if runs == Path("runs") else f" --runs {shlex.quote(str(runs))}"
+    is_usual = runs.absolute() == Path("runs").absolute()
+    return "" if is_usual else f" --runs {shlex.quote(str(runs))}"
 
 
 def check_output(path: Path | None, what: str, data: Sequence[str]) -> None:

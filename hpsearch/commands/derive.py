@@ -211,7 +211,7 @@ def breed(
     from hpsearch.cluster.study_dir import StudyDir
     from hpsearch.commands.background import leave_to_driver
     from hpsearch.commands.deriving import bred_study, refuse_driven
-    from hpsearch.commands.foreground import drive_here, say_the_end
+    from hpsearch.commands.driving import drive_here, say_the_end
     from hpsearch.study.bred import BRED_SUFFIX, Numbers
     from hpsearch.study.view import open_view
     from hpsearch.terminal import Terminal
@@ -229,7 +229,7 @@ def breed(
     if folder.spec.exists():
         refuse_driven(open_view(name, runs), runs)
     if submit:
-        if not leave_to_driver(bred, folder, runs):
+        if not leave_to_driver(bred, runs):
             print(f"{name}: nothing is left to do")
         return 0
     again = f"hpsearch breed {' '.join(names)} --name {name}{runs_option(runs)}"

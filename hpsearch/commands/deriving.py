@@ -10,8 +10,7 @@ from hpsearch.analysis.lineage import Ancestry, num_mixed, schedule_of
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.commands.background import leave_to_driver
 from hpsearch.commands.command import runs_option
-from hpsearch.commands.driving import broken
-from hpsearch.commands.foreground import drive_here
+from hpsearch.commands.driving import broken, drive_here
 from hpsearch.errors import INTERRUPTED, ConflictError, HpsearchError, UsageError
 from hpsearch.study.bred import BRED, MEMBERS, Numbers, write_bred
 from hpsearch.study.derived import (
@@ -55,7 +54,7 @@ def trained(
         refuse_driven(before, runs)
     if before is not None and _is_trained(before, study):
         after = before
-    elif submit and leave_to_driver(study, folder, runs):
+    elif submit and leave_to_driver(study, runs):
         print(f"when it has finished, compare with: {again}")
         return 0
     elif submit:

@@ -1,93 +1,212 @@
-"""Driving a study to its end, whatever happens to the database meanwhile."""
+"""Driving a study in this process to its end, whatever happens to the database meanwhile."""
 
-import shlex
+import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
+from rich.console import Console
+
 from hpsearch.cluster.detached import forget_retry, note_retry
 from hpsearch.cluster.executor import Executor
-from hpsearch.cluster.failures import DISK, StopFlag
+from hpsearch.cluster.failures import DISK, StopFlag, stop_flag
 from hpsearch.cluster.pins import pin_founders
 from hpsearch.cluster.study_dir import StudyDir
-from hpsearch.commands.executors import build_executor, poll_seconds
-from hpsearch.commands.find import study_to_resume
-from hpsearch.errors import DiskError, HpsearchError, StudyFailedError
+from hpsearch.commands.command import runs_option
+from hpsearch.commands.executors import build_executor, check_submission, poll_seconds
+from hpsearch.commands.export import NUM_GAMES, conditions, print_export
+from hpsearch.errors import (
+    ConfigError,
+    ConflictError,
+    DiskError,
+    HpsearchError,
+    StudyFailedError,
+    UsageError,
+)
+from hpsearch.export.text import print_verdict
+from hpsearch.names import check_places
+from hpsearch.report.progress import Display, Meter, open_display
+from hpsearch.report.text import print_best, standing_text
 from hpsearch.study import requests
 from hpsearch.study.driver import Driver
 from hpsearch.study.events import DriverLog
 from hpsearch.study.gauges import DriverFigures, GaugeKeeper
 from hpsearch.study.opening import open_driver
+from hpsearch.study.options import SlurmOptions
 from hpsearch.study.recorder import Outage
 from hpsearch.study.records import FAIL
-from hpsearch.study.requests import DriverNotes, forget_start
-from hpsearch.study.spec import Study, spec_json
-from hpsearch.study.view import StudyView
-from hpsearch.terminal import say
+from hpsearch.study.requests import DriverNotes, forget_start, load_study
+from hpsearch.study.spec import Study, spec_hash, spec_json
+from hpsearch.study.state import FAILED, FINISHED
+from hpsearch.study.view import StudyView, best_trial, open_view
+from hpsearch.terminal import Terminal, say
 
 GLANCE_SECONDS = 0.2
 """between two looks at signals and requests"""
+LEAVE_SECONDS = 30.0
+"""how long running jobs get to save their trials after Ctrl-C"""
+ASK_AGAIN_SECONDS = 0.5
+LEASE_PATIENCE = 3600.0
+"""seconds for which a submitted driver waits for the lease, which one that was cut off may hold"""
+LEASE_GLANCE_SECONDS = 10.0
+
+
+# Which study is driven.
+
+
+def find_study(
+    name_or_file: str, runs: Path, *, trials: int | None = None
+) -> tuple[Study, StudyDir]:
+    """Return the study of a file as it is now, or a started one as it was; and its folder.
+
+    With ``trials`` in place of the file's total, it is as its file is now, however it is named.
+
+    Raises:
+        UsageError: if more trials than ``trials`` have begun, unless that is the file's own number.
+    """
+    path = Path(name_or_file)
+    check_places(path, runs)
+    if path.suffix not in (".yaml", ".yml"):
+        view = open_view(name_or_file, runs)
+        if trials is None:
+            return view.study, view.folder
+        path = view.study.path
+    study = load_study(path, runs, trials)
+    folder = StudyDir((runs / study.spec.name).absolute())
+    if trials is None:
+        _say_total(study)
+    # The file's own total withdraws one that was given earlier.
+    elif folder.spec.exists() and trials != study.trials_in_file:
+        begun = open_view(study.spec.name, runs).state.num_asked
+        if trials < begun:
+            raise UsageError(
+                f"{study.spec.name} has begun {begun} trials, so a total of {trials} is too low; "
+                f"give --trials {begun} or more"
+            )
+    return study, folder
+
+
+def study_to_resume(view: StudyView) -> Study:
+    """Return a started study as its file is now, with a budget that was raised, for instance.
+
+    It is returned as it was, which is said, where the file is missing, wrong or searches something
+    else.
+    """
+    was, path = view.study, view.study.path
+    goes_on = f"{was.spec.name} goes on as it was started"
+    try:
+        now = load_study(path, view.folder.root.parent)
+    except ConfigError as error:
+        say(f"{error}; {goes_on}")
+        return was
+    places = (was.spec.name, was.spec.storage), (now.spec.name, now.spec.storage)
+    if places[0] != places[1] or spec_hash(now) != spec_hash(was):
+        say(f"{path} searches something else by now, or keeps it elsewhere; {goes_on}")
+        return was
+    _say_total(now)
+    return now
+
+
+def _say_total(study: Study) -> None:
+    """Tell of a total that is not the file's, which a user may have forgotten."""
+    if study.trials_in_file is not None:
+        say(
+            f"{study.spec.name} has {study.spec.budget.trials} trials in all, as --trials said; "
+            f"change budget.trials in {study.path}, now {study.trials_in_file}, for another total"
+        )
+
+
+# Driving it.
 
 
 @contextmanager
-def held(study: Study, folder: StudyDir, runs: Path) -> Iterator[Driver]:
-    """Hold a study for a moment, as its driver.
+def held(study: Study, runs: Path, executor: Executor | None = None) -> Iterator[Driver]:
+    """Hold a study while the block runs, as its driver.
 
     Raises:
         ConflictError: if another driver holds it.
         StorageError: if the database cannot be used.
     """
+    folder = StudyDir((runs / study.spec.name).absolute())
+    executor = build_executor(study, folder) if executor is None else executor
     with (
         DriverLog(folder.log) as log,
-        open_driver(study, runs, build_executor(study, folder), on_event=log.write) as driver,
+        open_driver(study, runs, executor, on_event=log.write) as driver,
     ):
         _keep_founders(study, folder)
         yield driver
 
 
+def _keep_founders(study: Study, folder: StudyDir) -> None:
+    """Let gc of other studies keep the founders: their children may have to begin again."""
+    population = study.spec.population
+    founders = () if population is None else population.founders
+    try:
+        pin_founders(folder, (study.path.parent / founder for founder in founders))
+    except DiskError as error:  # another user's study, which may be read all the same
+        say(f"{error}; hpsearch gc of that study may remove the founders of {study.spec.name}")
+
+
+def drive_here(study: Study, runs: Path, console: Console, *, again: str) -> StudyView | None:
+    """Drive a study, shown on a console; None after Ctrl-C, when the command ``again`` is named."""
+    folder = StudyDir((runs / study.spec.name).absolute())
+    check_submission(study, folder, with_driver=False)
+    with stop_flag((signal.SIGINT, signal.SIGTERM)) as flag:
+        with open_display(console) as display:
+            view = Drive(study, runs, flag, display, is_detached=False).run()
+        if not flag.is_set:
+            return view
+        say(f"interrupted; go on with: {again}")
+        live = len(view.state.live_jobs())
+        if live and isinstance(study.spec.executor, SlurmOptions):
+            end = f"hpsearch cancel {study.spec.name}{runs_option(runs)}"
+            say(f"{live} jobs go on; end them with: {end}")
+        return None
+
+
+def drive_patiently(study: Study, runs: Path, flag: StopFlag) -> StudyView:
+    """Drive as soon as no other driver does: one that died elsewhere, or lost its network."""
+    deadline = time.monotonic() + LEASE_PATIENCE
+    while True:
+        try:
+            with open_display(Terminal()) as display:
+                return Drive(study, runs, flag, display, is_detached=True).run()
+        except ConflictError as error:
+            if time.monotonic() > deadline or flag.is_set:
+                raise
+            say(f"{error}")
+            flag.rest(LEASE_GLANCE_SECONDS)
+
+
 class Drive:
     """Drives a study until nothing is left to do, or the flag is set.
 
-    It waits for a database that goes away meanwhile, and goes on with a changed study file where a
-    user asks for that.
+    It waits for a database that goes away meanwhile, and reads the study file again where a user
+    resumes the study while it is driven.
     """
 
     def __init__(
-        self,
-        study: Study,
-        runs: Path,
-        flag: StopFlag,
-        *,
-        resume: bool,
-        waits_at_start: bool,
-        watch: Callable[[StudyView], None],
-        leave: Callable[[Driver], None],
+        self, study: Study, runs: Path, flag: StopFlag, display: Display, *, is_detached: bool
     ) -> None:
-        """Take what to drive, and how.
+        """Take what to drive.
 
-        Args:
-            study: to drive.
-            runs: the folder of the studies' folders.
-            flag: ends the driving.
-            resume: whether to go on with a study that a user has paused, stopped or cancelled. A
-                user who does that while it is driven lets its file be read again.
-            waits_at_start: whether to wait for a database or scheduler that does not answer yet.
-            watch: called after every round.
-            leave: called when the flag ended the driving, while the driver still holds the study.
+        A driver without a terminal, ``is_detached``, waits for a database or scheduler that does
+        not answer yet, leaves a study alone that a user has paused, stopped or cancelled, and jobs
+        when the flag ends it.
         """
         self._study = study
         self._runs = runs
         self._flag = flag
-        self._resume = resume
-        self._watch = watch
-        self._leave = leave
+        self._display = display
+        self._is_detached = is_detached
         self._folder = folder = StudyDir((runs / study.spec.name).absolute())
-        self._open_outage = partial(open_outage, folder, flag, waits_at_start=waits_at_start)
+        self._open_outage = partial(open_outage, folder, flag, waits_at_start=is_detached)
         self._outage = self._open_outage()
         self._notes = DriverNotes(folder)
-        self._gauges = GaugeKeeper(study.spec.prometheus, partial(_tell, folder))
+        self._gauges = GaugeKeeper(study.spec.prometheus, self._tell)
+        self._meter: Meter | None = None
 
     def run(self) -> StudyView:
         """Drive; return how the study is at the end.
@@ -107,23 +226,18 @@ class Drive:
 
     def _hold(self, executor: Executor) -> StudyView | Study:
         """Return how the study is at the end, or its changed file, to be driven from then on."""
-        study, folder = self._study, self._folder
-        with (
-            DriverLog(folder.log) as log,
-            open_driver(study, self._runs, executor, on_event=log.write) as driver,
-        ):
+        with held(self._study, self._runs, executor) as driver:
             self._outage.reached()
-            forget_retry(folder)
-            _keep_founders(study, folder)
-            driver.start(resume=self._resume)
-            view = StudyView(study, folder, driver.state, is_driven=True)
+            forget_retry(self._folder)
+            driver.start(resume=not self._is_detached)
+            view = StudyView(self._study, self._folder, driver.state, is_driven=True)
             changed = self._do_rounds(driver, executor, view)
             if changed is not None:
                 return changed
-            if self._flag.is_set:
-                self._leave(driver)
-            else:
-                forget_start(folder)
+            if not self._flag.is_set:
+                forget_start(self._folder)
+            elif not self._is_detached and not isinstance(self._study.spec.executor, SlurmOptions):
+                self._save_trials(driver)
             driver.write_snapshot()
             return view
 
@@ -139,39 +253,84 @@ class Drive:
             driver.write_snapshot(if_due=True)
             is_refused = driver.refusal is not None
             self._gauges.keep(view, DriverFigures(seconds, calls, is_refused, driver.beats))
-            self._watch(view)
+            self._meter = self._meter or Meter(view)
+            self._display.show(self._meter.read(view))
             if is_resumed and spec_json(changed := study_to_resume(view)) != spec_json(self._study):
                 return changed
             if driver.is_busy:
-                _rest(poll_seconds(self._study), self._flag, folder)
+                self._rest(poll_seconds(self._study))
         return None
+
+    def _rest(self, seconds: float) -> None:
+        """Wait for the next round; signals and requests end the waiting."""
+        deadline = time.monotonic() + seconds
+        while (
+            time.monotonic() < deadline
+            and not self._flag.is_set
+            and not requests.waiting(self._folder)
+        ):
+            time.sleep(min(GLANCE_SECONDS, seconds))
+
+    def _save_trials(self, driver: Driver) -> None:
+        """Let running jobs save their trials."""
+        say("stopping; running trials are saved ...")
+        deadline = time.monotonic() + LEAVE_SECONDS
+        flag = self._flag
+        flag.is_set = False  # a second Ctrl-C ends the waiting
+        try:
+            while driver.state.live_jobs() and time.monotonic() < deadline and not flag.is_set:
+                driver.interrupt()  # again and again: a job that is still starting does not listen
+                time.sleep(ASK_AGAIN_SECONDS)
+                driver.collect()
+        finally:
+            flag.is_set = True
+        if driver.state.live_jobs():
+            say("some jobs still save; the next run finds them")
+
+    def _tell(self, sentence: str) -> None:
+        """Tell the user something now, and later the reader of the driver's log."""
+        say(sentence)
+        with suppress(DiskError), DriverLog(self._folder.log) as log:
+            log.note(sentence)
 
 
 def open_outage(folder: StudyDir, flag: StopFlag, *, waits_at_start: bool) -> Outage:
     """Return what waits for what is away, says so, and notes it for `hpsearch status`."""
     return Outage(
         say,
-        note=lambda sentence: note_retry(folder, sentence),
+        note=partial(note_retry, folder),
         waits_at_start=waits_at_start,
         should_stop=lambda: flag.is_set,
     )
 
 
-def _keep_founders(study: Study, folder: StudyDir) -> None:
-    """Let gc of other studies keep the founders: their children may have to begin again."""
-    population = study.spec.population
-    founders = () if population is None else population.founders
+# What it has come to.
+
+
+def say_the_end(view: StudyView, *, export_best: bool) -> int:
+    """Say what the study has come to, and export its best; return the exit code."""
+    if view.state.status == FAILED:
+        raise broken(view)
+    if view.state.status != FINISHED:
+        print(f"{view.study.spec.name}: {view.state.status}, {standing_text(view.state)}")
+        return 0
+    console = Terminal()
+    trial = best_trial(view)
+    if not export_best:
+        print_best(console, view, trial)
+        return 0
+    from hpsearch.export.writing import export_bundle  # it loads torch
+
+    folder = view.folder.best
     try:
-        pin_founders(folder, (study.path.parent / founder for founder in founders))
-    except DiskError as error:  # another user's study, which may be read all the same
-        say(f"{error}; hpsearch gc of that study may remove the founders of {study.spec.name}")
-
-
-def _tell(folder: StudyDir, sentence: str) -> None:
-    """Tell the user something now, and later the reader of the driver's log."""
-    say(sentence)
-    with suppress(DiskError), DriverLog(folder.log) as log:
-        log.note(sentence)
+        measures = export_bundle(view, trial, folder, conditions(NUM_GAMES, key=None))
+    except HpsearchError:
+        print_best(console, view, trial)
+        raise
+    print_verdict(console, measures["rows"], trial.number, view.config(trial))
+    print_best(console, view, trial)
+    print_export(console, folder, measures)
+    return 0
 
 
 def broken(view: StudyView) -> HpsearchError:
@@ -179,45 +338,33 @@ def broken(view: StudyView) -> HpsearchError:
 
     It is a DiskError where the study would have gone on but for what its jobs met on the disk.
     """
+    spec, failed = view.study.spec, view.state.told(FAIL)
     if view.state.message:
-        return StudyFailedError(f"the study {view.study.spec.name} stopped: {view.state.message}")
+        return StudyFailedError(f"the study {spec.name} stopped: {view.state.message}")
     causes: dict[str, list[int]] = {}
-    for trial in view.state.told(FAIL):
+    for trial in failed:
         causes.setdefault(f"{trial.failure}: {trial.message}", []).append(trial.number)
     grouped = "".join(
         f"\n  - {cause} (trials {', '.join(map(str, numbers))})"
         for cause, numbers in causes.items()
     )
     stopped = (
-        f"the study {view.study.spec.name} stopped: more than "
-        f"{view.study.spec.max_failures} trials failed:{grouped}\n"
-        f"see the logs under {view.folder.root / 'jobs'}"
+        f"the study {spec.name} stopped: more than {spec.max_failures} trials failed:{grouped}\n"
+        f"see the logs under {view.folder.jobs}"
     )
     again = {trial.retry_of for trial in view.state.trials.values()} | {*view.state.retries}
-    num_disk = sum(
-        trial.failure == DISK and trial.number not in again for trial in view.state.told(FAIL)
-    )
+    num_disk = sum(trial.failure == DISK and trial.number not in again for trial in failed)
     if num_disk == 0:
         return StudyFailedError(f"{stopped}; raise max_failures to go on all the same")
-    remedy = f"free some space, then {_once_more(view)}"
-    if view.state.num_failures() - num_disk <= view.study.spec.max_failures:
+    where = runs_option(view.folder.root.absolute().parent)
+    if spec.population is None:
+        once_more = f"try these trials again with: hpsearch retry {spec.name} --kind disk{where}"
+    else:
+        resume = f"hpsearch resume {spec.name}{where}"
+        once_more = f"raise max_failures in {view.study.path} and go on with: {resume}"
+    remedy = f"free some space, then {once_more}"
+    if view.state.num_failures() - num_disk <= spec.max_failures:
         return DiskError(f"{stopped}; {remedy}")
     return StudyFailedError(
         f"{stopped}; raise max_failures to go on all the same; for those of kind disk, {remedy}"
     )
-
-
-def _once_more(view: StudyView) -> str:
-    """Return what goes on with a study whose jobs met a full disk."""
-    name, runs = view.study.spec.name, view.folder.root.absolute().parent
-    where = "" if runs == Path("runs").absolute() else f" --runs {shlex.quote(str(runs))}"
-    if view.study.spec.population is None:
-        return f"try these trials again with: hpsearch retry {name} --kind disk{where}"
-    return f"raise max_failures in {view.study.path} and go on with: hpsearch resume {name}{where}"
-
-
-def _rest(seconds: float, flag: StopFlag, folder: StudyDir) -> None:
-    """Wait for the next round; signals and requests end the waiting."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline and not flag.is_set and not requests.waiting(folder):
-        time.sleep(min(GLANCE_SECONDS, seconds))

@@ -1,9 +1,7 @@
 """The executor that a study names, and how a driver without a terminal is started there."""
 
-import sys
 import unicodedata
 from pathlib import Path
-from typing import assert_never
 
 from hpsearch.cluster.detached import start_process, submit_driver
 from hpsearch.cluster.executor import Executor, SchedulerSilentError, SubmissionRefusedError
@@ -14,6 +12,7 @@ from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.errors import UsageError
 from hpsearch.study.options import LocalOptions, SlurmOptions
 from hpsearch.study.spec import Study, secret_variables
+from hpsearch.terminal import say
 
 LOCAL_POLL_SECONDS = 0.5
 LOCAL_PILOT_SECONDS = 10.0
@@ -21,24 +20,19 @@ LOCAL_PILOT_SECONDS = 10.0
 
 def build_executor(study: Study, folder: StudyDir) -> Executor:
     """Return what runs the jobs of a study, if this machine has it."""
-    withheld = secret_variables(study.spec)
-    match study.spec.executor:
-        case LocalOptions() as options:
-            gpus = gpu_share(study)
-            at_once = min(options.jobs, gpus.max_jobs or options.jobs)
-            threads = options.cpus_per_job or max(1, num_cores() // at_once)
-            wait = LOCAL_PILOT_SECONDS if options.pilot else 0.0
-            return LocalExecutor(threads, gpus=gpus, pilot_seconds=wait, withheld=withheld)
-        case SlurmOptions() as options:
-            # Imported here: to submit elsewhere needs none of it.
-            from hpsearch.cluster.slurm import SlurmExecutor
+    withheld, options = secret_variables(study.spec), study.spec.executor
+    if isinstance(options, LocalOptions):
+        gpus = gpu_share(study)
+        at_once = min(options.jobs, gpus.max_jobs or options.jobs)
+        threads = options.cpus_per_job or max(1, num_cores() // at_once)
+        wait = LOCAL_PILOT_SECONDS if options.pilot else 0.0
+        return LocalExecutor(threads, gpus=gpus, pilot_seconds=wait, withheld=withheld)
+    # Imported here: to submit elsewhere needs none of it.
+    from hpsearch.cluster.slurm import SlurmExecutor
 
-            # Three rounds of the driver, one of which may be slow.
-            wait = 3 * options.poll_seconds if options.pilot else 0.0
-            profile = _profile(study, options)
-            return SlurmExecutor(profile, folder, pilot_seconds=wait, withheld=withheld)
-        case other:
-            assert_never(other)
+    # Three rounds of the driver, one of which may be slow.
+    wait = 3 * options.poll_seconds if options.pilot else 0.0
+    return SlurmExecutor(_profile(study, options), folder, pilot_seconds=wait, withheld=withheld)
 
 
 def gpu_share(study: Study) -> GpuShare:
@@ -58,7 +52,11 @@ def check_submission(study: Study, folder: StudyDir, *, with_driver: bool) -> No
         UsageError: if they would never be taken, or the scheduler gives no answer.
     """
     if isinstance(study.spec.executor, LocalOptions):
-        _check_gpus(gpu_share(study), study.spec.executor.jobs, study.spec.name)
+        gpus, num_jobs = gpu_share(study), study.spec.executor.jobs
+        if gpus.shortage is not None:
+            raise UsageError(f"{study.spec.name} cannot train here: {gpus.shortage}")
+        if gpus.max_jobs is not None and gpus.max_jobs < num_jobs:
+            say(gpus.jobs_text(num_jobs))
         return
     from hpsearch.cluster.slurm_calls import SchedulerCalls, may_pass, try_submission
     from hpsearch.cluster.slurm_profile import driver_options, trial_options
@@ -99,38 +97,18 @@ def _check_paths(folder: StudyDir) -> None:
             )
 
 
-def _check_gpus(gpus: GpuShare, num_jobs: int, name: str) -> None:
-    if gpus.shortage is not None:
-        raise UsageError(f"{name} cannot train here: {gpus.shortage}")
-    if gpus.max_jobs is not None and gpus.max_jobs < num_jobs:
-        print(f"hpsearch: {gpus.jobs_text(num_jobs)}", file=sys.stderr)
-
-
 def start_detached(study: Study, folder: StudyDir, runs: Path) -> str:
     """Start a driver of the study that outlives the terminal; return what was started."""
-    match study.spec.executor:
-        case LocalOptions():
-            return start_process(folder, runs)
-        case SlurmOptions() as options:
-            return submit_driver(_profile(study, options), folder, runs)
-        case other:
-            assert_never(other)
+    options = study.spec.executor
+    if isinstance(options, SlurmOptions):
+        return submit_driver(_profile(study, options), folder, runs)
+    return start_process(folder, runs)
 
 
 def poll_seconds(study: Study) -> float:
     """Return the seconds between two rounds of the study's driver."""
-    match study.spec.executor:
-        case LocalOptions():
-            return LOCAL_POLL_SECONDS
-        case SlurmOptions() as options:
-            return options.poll_seconds
-        case other:
-            assert_never(other)
-
-
-def outlives_the_driver(study: Study) -> bool:
-    """Return whether jobs are left alone when a driver in a terminal is stopped."""
-    return isinstance(study.spec.executor, SlurmOptions)
+    options = study.spec.executor
+    return options.poll_seconds if isinstance(options, SlurmOptions) else LOCAL_POLL_SECONDS
 
 
 def _profile(study: Study, options: SlurmOptions) -> SlurmProfile:

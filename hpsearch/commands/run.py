@@ -45,8 +45,7 @@ if TYPE_CHECKING:
 )
 def run(study: str, runs: Path, *, trials: int | None, export_best: bool) -> int:
     """Drive a study to its end, or until Ctrl-C; the same command goes on with it."""
-    from hpsearch.commands.find import find_study
-    from hpsearch.commands.foreground import drive_here, say_the_end
+    from hpsearch.commands.driving import drive_here, find_study, say_the_end
     from hpsearch.terminal import Terminal
 
     driven, _ = find_study(study, runs, trials=trials)
@@ -63,9 +62,13 @@ def run(study: str, runs: Path, *, trials: int | None, export_best: bool) -> int
 def drive(study: str, runs: Path) -> int:
     """Drive a study that was submitted, without a terminal; `cluster.supervisor` starts it."""
     from hpsearch.cluster.study_dir import StudyDir
-    from hpsearch.commands.driving import broken, open_outage
-    from hpsearch.commands.find import find_study
-    from hpsearch.commands.foreground import drive_patiently, say_the_end
+    from hpsearch.commands.driving import (
+        broken,
+        drive_patiently,
+        find_study,
+        open_outage,
+        say_the_end,
+    )
     from hpsearch.study.recorder import AWAY
     from hpsearch.study.state import FAILED
     from hpsearch.terminal import say
@@ -98,14 +101,13 @@ def drive(study: str, runs: Path) -> int:
 @command("do one round of the driver and exit", *STUDY, examples=["studies/quickstart.yaml"])
 def tick(study: str, runs: Path) -> int:
     """Do one round of the driver; a scheduler such as cron may call it again and again."""
-    from hpsearch.commands.driving import broken, held
-    from hpsearch.commands.find import find_study
+    from hpsearch.commands.driving import broken, find_study, held
     from hpsearch.report.text import standing_text
     from hpsearch.study.state import FAILED
     from hpsearch.study.view import StudyView
 
     driven, folder = find_study(study, runs)
-    with held(driven, folder, runs) as driver:
+    with held(driven, runs) as driver:
         driver.start(resume=False)
         driver.tick()
         driver.write_snapshot()
@@ -124,10 +126,10 @@ def tick(study: str, runs: Path) -> int:
 def submit(study: str, runs: Path) -> int:
     """Start a study, or go on with it, and leave the driving to a driver without a terminal."""
     from hpsearch.commands.background import leave_to_driver
-    from hpsearch.commands.find import find_study
+    from hpsearch.commands.driving import find_study
 
-    driven, folder = find_study(study, runs)
-    if not leave_to_driver(driven, folder, runs):
+    driven, _ = find_study(study, runs)
+    if not leave_to_driver(driven, runs):
         print(f"{driven.spec.name}: nothing is left to do")
     return 0
 
@@ -135,7 +137,7 @@ def submit(study: str, runs: Path) -> int:
 def request(verb: "Verb", study: str, runs: Path) -> int:
     """Pause, resume, stop or cancel a study."""
     from hpsearch.commands.background import ask, refuse_what_changes_nothing
-    from hpsearch.commands.find import study_to_resume
+    from hpsearch.commands.driving import study_to_resume
     from hpsearch.study.requests import Request
     from hpsearch.study.view import open_view
 

@@ -10,7 +10,7 @@ from fakes import FakeExecutor
 from hpsearch import yaml_file
 from hpsearch.cli import main
 from hpsearch.commands import background, driving
-from hpsearch.commands.find import study_to_resume
+from hpsearch.commands.driving import study_to_resume
 from hpsearch.study.driver import Driver
 from hpsearch.study.spec import Study, load_spec
 from hpsearch.study.view import open_view

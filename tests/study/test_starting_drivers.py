@@ -180,7 +180,7 @@ def test_a_driver_that_waits_at_its_start_leaves_when_it_is_told_to(tmp_path, mo
     def away(name: str, runs: Path) -> None:
         raise StorageUnavailableError("the database is away")
 
-    monkeypatch.setattr("hpsearch.commands.find.find_study", away)
+    monkeypatch.setattr("hpsearch.commands.driving.find_study", away)
     StudyDir(tmp_path / "quick").root.mkdir()
     threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGTERM)).start()
     assert run.drive.function("quick", tmp_path) == 130
