@@ -1,7 +1,7 @@
 """What is known of trials, jobs and populations: the records that `state` folds events into."""
 
 from collections import Counter
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Iterable, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -119,6 +119,80 @@ class PopulationRecord:
     def untrained(self) -> list[PlannedTrial]:
         """Return the planned children of the closing, which the budget's trials don't limit."""
         return [origin for origin in self.planned if not origin.trains]
+
+    # How events change it.
+
+    def asked(self, trial: int, origin: PlannedTrial) -> None:
+        """Take in that a planned trial has been asked for."""
+        self.planned = [planned for planned in self.planned if planned.key != origin.key]
+        self.newest[origin.member] = trial
+        if origin.trains:
+            self.closing, self.is_closed = 0, False
+
+    def told(
+        self,
+        trial: int,
+        origin: PlannedTrial,
+        ended: Ended,
+        birth: Mapping[str, Any] | None,
+        *,
+        has_finished: bool,
+    ) -> None:
+        """Take in that a member's interval has ended; ``birth`` says how its trial was made."""
+        self.open[origin.member] = ended
+        self.late.discard(origin.member)
+        # A copy that does not train would only take the place of another network.
+        is_of_use = origin.trains or birth is None or birth["adopted"]
+        if has_finished and is_of_use:
+            self.finished[origin.member] = trial
+        if birth is not None and birth["chance"] is not None:  # of a copy nothing is learned
+            record = self.operators.get(birth["operator"], OperatorRecord(0, 0))
+            self.operators[birth["operator"]] = record.with_child(accepted=birth["adopted"])
+
+    def called(self, data: Mapping[str, Any], training: set[int]) -> None:
+        """Take in that a match judges those who have ended an interval, without ``training``."""
+        members = {int(member): trial for member, trial in data["members"].items()}
+        match = Match(data["match"], members, tuple(data["ended"]), tuple(data["archive"]))
+        self.matches[match.number] = match
+        self._close(match.ended)
+        self.late = training
+
+    def bred(self, data: Mapping[str, Any]) -> None:
+        """Take in what comes next: at the beginning, and after each match."""
+        self.has_begun = True
+        coming = [PlannedTrial.of(child) for child in data["children"]]
+        self.planned += coming
+        self._close(origin.member for origin in coming)
+        if data["match"] is None:
+            return
+        match = self.matches[data["match"]]
+        match.champion, match.game, match.answers = data["champion"], data["game"], data["answers"]
+        match.strengths = {int(trial): strength for trial, strength in data["strengths"].items()}
+        match.intervals = {int(trial): bounds for trial, bounds in data["intervals"].items()}
+        if match.champion is None:
+            return
+        match.job = None
+        self.num_judged += 1
+        if match.champion in self.archive:
+            self.archive.remove(match.champion)
+        self.archive.append(match.champion)
+        if match.answers:
+            answering = match.answers[0]["trial"]
+            self.answers.pop(answering, None)
+            self.answers[answering] = match.answers
+
+    def closed(self, data: Mapping[str, Any]) -> None:
+        """Take in a generation of the closing; one without children is the last."""
+        self.closing, self.is_closed = data["number"], data["is_last"]
+        children = [PlannedTrial.of(child) for child in data["children"]]
+        if children:
+            # The others rest, and the next match plans anew for them; who never began still may.
+            begin = [origin for origin in self.planned if origin.member not in self.newest]
+            self.planned = children + begin
+
+    def _close(self, members: Iterable[int]) -> None:
+        for member in members:
+            self.open.pop(member, None)
 
 
 def key_after(member: int, population: PopulationRecord) -> str:

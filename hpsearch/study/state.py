@@ -7,12 +7,12 @@ from typing import Final
 
 from hpsearch.cluster.failures import DIVERGED, FREE, NAN, OOM_GPU, SILENT
 from hpsearch.cluster.records import Exploit
-from hpsearch.study.breeding import fold
 from hpsearch.study.events import Event
 from hpsearch.study.records import (
     COMPLETE,
     FAIL,
     PRUNED,
+    Ended,
     Job,
     Loss,
     PlannedTrial,
@@ -140,7 +140,8 @@ def _requested(state: StudyState, event: Event) -> None:
 
 def _started(state: StudyState, event: Event) -> None:
     state.status = RUNNING
-    fold.started(state.population)
+    if state.population.match is not None:  # what failed before may have been mended meanwhile
+        state.population.match.failures = 0
     if state.started_at is None:
         state.started_at = event.at
 
@@ -159,7 +160,7 @@ def _asked(state: StudyState, event: Event) -> None:
     state.trials[number] = state.untold[number] = trial
     state.tally.ask(trial)
     if origin is not None:
-        fold.asked(state.population, number, origin)
+        state.population.asked(number, origin)
         state.num_untrained += not origin.trains
     if retry_of is not None:
         state.retries.remove(retry_of)
@@ -178,7 +179,8 @@ def _announced(state: StudyState, event: Event) -> None:
         state.jobs[job.name] = state.live[job.name] = job
     if "match" in event.data:
         job.match = event.data["match"]
-        fold.given(state.population, event.data["match"], job.name, event.at)
+        match = state.population.matches[event.data["match"]]
+        match.job, match.given_at = job.name, event.at
     for number, attempt, token in group:
         trial = state.trials[number]
         trial.attempts, trial.token, trial.job = attempt, token, job.name
@@ -216,8 +218,10 @@ def _job_ended(state: StudyState, event: Event) -> None:
     state.gpu_seconds_of_ended += job.gpus * job.seconds(event.at)
     if job.match is not None:
         has_run = event.data.get("seen", False) and event.data.get("kind") not in FREE
-        is_failure = job.is_silent or (has_run and not job.interrupted)
-        fold.left(state.population, job.match, is_failure=is_failure)
+        match = state.population.matches[job.match]
+        if not match.is_over:  # else a pilot that played it has gone on training
+            match.job = None
+            match.failures += job.is_silent or (has_run and not job.interrupted)
 
 
 def _reported(state: StudyState, event: Event) -> None:
@@ -274,14 +278,9 @@ def _told(state: StudyState, event: Event) -> None:
         trial.sha256 = None if node is None else node["sha256"]
         trial.is_adopted = bool((event.data.get("birth") or {}).get("adopted"))
         trial.takeovers = tuple(Exploit(**takeover) for takeover in event.data.get("takeovers", ()))
-        fold.told(
-            state.population,
-            trial.number,
-            trial.origin,
-            event,
-            seconds=_seconds(trial, event.at),
-            has_finished=trial.told == COMPLETE,
-        )
+        ended, birth = Ended(_seconds(trial, event.at), event.at), event.data.get("birth")
+        is_finished = trial.told == COMPLETE
+        state.population.told(trial.number, trial.origin, ended, birth, has_finished=is_finished)
     state.tally.tell(trial)
 
 
@@ -293,7 +292,7 @@ def _seconds(trial: Trial, now: float) -> float:
 
 
 def _match_called(state: StudyState, event: Event) -> None:
-    fold.called(state.population, event, {origin.member for origin in state.training()})
+    state.population.called(event.data, {origin.member for origin in state.training()})
 
 
 def _job(state: StudyState, event: Event) -> Job:
@@ -319,6 +318,6 @@ _APPLY: Final[Mapping[str, Callable[[StudyState, Event], None]]] = {
     "job_ended": _job_ended,
     "ended": _ended,
     "match_called": _match_called,
-    "bred": lambda state, event: fold.bred(state.population, event),
-    "closing": lambda state, event: fold.closing(state.population, event),
+    "bred": lambda state, event: state.population.bred(event.data),
+    "closing": lambda state, event: state.population.closed(event.data),
 }

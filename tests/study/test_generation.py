@@ -11,10 +11,9 @@ from test_population_study import population_study
 from hpsearch.cluster.match_dir import MatchGames
 from hpsearch.population.operator_record import OperatorRecord
 from hpsearch.population.options import Matches
-from hpsearch.study.breeding import fold, generation
+from hpsearch.study.breeding import generation
 from hpsearch.study.breeding.generation import Judge, PlayedMatch, improvements
 from hpsearch.study.breeding.matches import MatchRoster
-from hpsearch.study.events import Event
 from hpsearch.study.records import Ended, Match, PlannedTrial, PopulationRecord, Trial, key_after
 from hpsearch.study.trials import Trials
 
@@ -200,10 +199,6 @@ def test_only_the_newest_intervals_are_learned_from(monkeypatch):
 # Records.
 
 
-def event(kind, at=0.0, **data):
-    return Event(0, kind, at, None, None, None, data)
-
-
 def test_the_archive_holds_each_champion_once_the_latest_last():
     for champions in product((None, 1, 2, 3), repeat=4):
         population = PopulationRecord()
@@ -211,8 +206,7 @@ def test_the_archive_holds_each_champion_once_the_latest_last():
             population.matches[number] = Match(number, {}, (), ())
             nothing = {"children": [], "strengths": {}, "intervals": {}, "game": {}, "answers": []}
             if champion is not None:
-                judged = event("bred", match=number, champion=champion, **nothing)
-                fold.bred(population, judged)
+                population.bred({"match": number, "champion": champion, **nothing})
         expected = []
         for champion in champions:
             if champion is not None:
@@ -226,22 +220,22 @@ def test_no_two_trials_have_one_key():
         planned = origin(number % 3, key=key_after(number % 3, population))
         assert planned.key not in keys
         keys.add(planned.key)
-        fold.asked(population, number, planned)
+        population.asked(number, planned)
 
 
 def test_an_ended_interval_is_open_until_a_match_is_called():
     population = PopulationRecord()
     for member in range(3):
-        fold.asked(population, member, origin(member))
+        population.asked(member, origin(member))
     for member, at in ((0, 40.0), (1, 50.0)):
-        told = event("told", at)
-        fold.told(population, member, origin(member), told, seconds=at / 2, has_finished=not member)
+        ended = Ended(at / 2, at)
+        population.told(member, origin(member), ended, None, has_finished=not member)
     assert population.open == {0: Ended(20.0, 40.0), 1: Ended(25.0, 50.0)}
     assert population.finished == {0: 0}
     data = {"match": 1, "members": {"0": 0}, "ended": [0, 1], "archive": []}
-    fold.called(population, event("match_called", **data), {2})
+    population.called(data, {2})
     assert (population.open, population.late) == ({}, {2})
-    fold.told(population, 2, origin(2), event("told", 90.0), seconds=1.0, has_finished=True)
+    population.told(2, origin(2), Ended(1.0, 90.0), None, has_finished=True)
     assert (population.open, population.late) == ({2: Ended(1.0, 90.0)}, set())
 
 
@@ -251,7 +245,7 @@ def test_children_that_were_tried_count_for_their_operator():
     birth = {"operator": "gaussian_mutation", "adopted": False}
     for number, chance in enumerate((0.9, None, 0.3)):
         planned = origin(number, is_child=True)
-        fold.asked(population, number, planned)
-        told = event("told", birth=birth | {"adopted": number > 0, "chance": chance})
-        fold.told(population, number, planned, told, seconds=0.0, has_finished=True)
+        population.asked(number, planned)
+        told = birth | {"adopted": number > 0, "chance": chance}
+        population.told(number, planned, Ended(0.0, 0.0), told, has_finished=True)
     assert population.operators == {"gaussian_mutation": OperatorRecord(2, 1)}

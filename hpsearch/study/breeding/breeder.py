@@ -11,7 +11,7 @@ from typing import Any
 
 from hpsearch.errors import CorruptError, DiskError
 from hpsearch.population.options import PopulationOptions, Synchronous
-from hpsearch.study.breeding.generation import Judge, PlayedMatch, initial_trial
+from hpsearch.study.breeding.generation import Judge, PlayedMatch
 from hpsearch.study.breeding.matches import MatchRoster, is_due
 from hpsearch.study.jobs import Jobs, Pilots
 from hpsearch.study.observe import BUSY_SECONDS
@@ -233,9 +233,6 @@ class Breeder(DriverPart):
         return tuple(self.state.trials[number] for number in numbers)
 
     def _begin(self, members: Iterable[int]) -> None:
-        begun = [
-            initial_trial(member, self._study, self._options, self._population)
-            for member in members
-        ]
+        begun = [self._judge.initial_trial(member, self._population) for member in members]
         children = [asdict(origin) for origin in begun]
         self._recorder.record("bred", data={"match": None, "children": children})

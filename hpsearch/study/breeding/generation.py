@@ -9,10 +9,10 @@ import numpy as np
 
 from hpsearch.cluster.match_dir import MatchGames
 from hpsearch.cluster.records import Fresh
-from hpsearch.parameters import FloatParameter, IntParameter, Parameter, label_of
+from hpsearch.parameters import CategoricalParameter, label_of
 from hpsearch.population.breeding import JudgedMember, Next, breed, breed_untrained
 from hpsearch.population.explore import Exploring, Generation
-from hpsearch.population.fitness import MatchStanding, Scores, score
+from hpsearch.population.fitness import Scores, score
 from hpsearch.population.operators.options import Clone, Grow, HostAndAgent
 from hpsearch.population.options import Closing, NoSelection, Pareto, PopulationOptions, Schedule
 from hpsearch.population.statistics import interval
@@ -22,7 +22,7 @@ from hpsearch.study.records import Match, PlannedTrial, PopulationRecord, Trial,
 from hpsearch.study.spec import Study
 from hpsearch.study.trials import Trials
 from hpsearch.trainers.checkpoint_name import step_of
-from hpsearch.trainers.config import TrainerConfig, shape_key
+from hpsearch.trainers.config import shape_key
 
 CONFIDENCE = 0.95
 """of the intervals that are noted"""
@@ -63,7 +63,10 @@ class Judge:
         scores = self._scores(played, rng)
         numbers = [trial.number for trial in members]
         strengths = dict(zip(numbers, scores.strength.tolist(), strict=True))
-        anew, vacant = self._places_of_lost(match)
+        lost = [member for member in match.ended if member not in match.members]
+        # Where no member is replaced, no child takes a place either.
+        replaces = not isinstance(self._options.selection, NoSelection)
+        anew, vacant = ([], lost) if replaces else (lost, [])
         plan = breed(
             self._options,
             self._members(played),
@@ -76,9 +79,7 @@ class Judge:
         places = {members[index].member: place for index, place in plan.places.items()}
         places |= dict(zip(vacant, plan.vacancies, strict=True))
         bred = [self._next(played, member, coming) for member, coming in sorted(places.items())]
-        begun = [
-            initial_trial(member, self._study, self._options, played.population) for member in anew
-        ]
+        begun = [self.initial_trial(member, played.population) for member in anew]
         # Of each member's strength on the fresh starts.
         ends = interval(scores.fresh, CONFIDENCE).T.tolist()
         return {
@@ -92,16 +93,18 @@ class Judge:
 
     def close(self, closing: Closing, played: PlayedMatch) -> list[PlannedTrial]:
         """Return the children of a generation of the closing, by the games of the last match."""
-        seed, number = self._study.spec.seed, played.match.number
-        scores = self._scores(played, np.random.default_rng([seed, number]))
-        rng = np.random.default_rng([seed, number, CLOSING])
-        operators = played.population.operators
-        members = self._members(played)
+        seeds = self._study.spec.seed, played.match.number
+        scores = self._scores(played, np.random.default_rng(seeds))
+        rng = np.random.default_rng([*seeds, CLOSING])
+        members, operators = self._members(played), played.population.operators
         born = breed_untrained(self._options, closing, members, scores, operators, rng)
-        return [
-            self._untrained(played, played.roster.members[place].member, coming)
-            for place, coming in born.items()
-        ]
+        children = []
+        for place, coming in born.items():
+            child = self._next(played, played.roster.members[place].member, coming)
+            # Not the key of an interval: that may be planned, and come if the budget is raised.
+            key = f"{child.key}, closing"
+            children.append(replace(child, key=key, steps=child.first_step))
+        return children
 
     def unplayed(self, match: Match, population: PopulationRecord) -> dict[str, Any]:
         """Return the decision on a match that judges none and could not be played: as before."""
@@ -109,46 +112,35 @@ class Judge:
         return {
             "match": match.number,
             "champion": before.champion,
-            "strengths": {str(number): strength for number, strength in before.strengths.items()},
-            "intervals": {str(number): ends for number, ends in before.intervals.items()},
+            "strengths": {str(trial): strength for trial, strength in before.strengths.items()},
+            "intervals": {str(trial): ends for trial, ends in before.intervals.items()},
             "game": before.game,
             "answers": [],
             "children": [],
         }
 
-    def _places_of_lost(self, match: Match) -> tuple[list[int], list[int]]:
-        """Return which of the members that were lost begin anew, and whose place a child takes."""
-        lost = [member for member in match.ended if member not in match.members]
-        # Where no member is replaced, no child takes a place either.
-        return (lost, []) if isinstance(self._options.selection, NoSelection) else ([], lost)
-
     def _members(self, played: PlayedMatch) -> list[JudgedMember]:
-        return [self._member(trial, played) for trial in played.roster.members]
-
-    def _member(self, trial: Trial, played: PlayedMatch) -> JudgedMember:
-        config = self._trials.config(trial)
-        roles = tuple(config.learning())
-        return JudgedMember(
-            params=trial.last_params,
-            has_ended=trial.member in played.match.ended,
-            shape=shape_key(config),
-            families=families(trial, roles, played.known),
-            is_pair=len(roles) == 2,
-            growths=self._growths(trial, config),
-        )
-
-    def _growths(self, trial: Trial, config: TrainerConfig) -> tuple[dict[str, Any], ...]:
-        if not any(isinstance(operator, Grow) for operator in self._options.operators):
-            return ()  # not needed
-        return tuple(growths_of(trial.last_params, config, self._study.space))
+        grows = any(isinstance(operator, Grow) for operator in self._options.operators)
+        members = []
+        for trial in played.roster.members:
+            config, params = self._trials.config(trial), trial.last_params
+            roles = tuple(config.learning())
+            member = JudgedMember(
+                params=params,
+                has_ended=trial.member in played.match.ended,
+                shape=shape_key(config),
+                families=families(trial, roles, played.known),
+                is_pair=len(roles) == 2,
+                growths=tuple(growths_of(params, config, self._study.space)) if grows else (),
+            )
+            members.append(member)
+        return members
 
     def _scores(self, played: PlayedMatch, rng: np.random.Generator) -> Scores:
         roster, selection = played.roster, self._options.selection
         sizes = np.array([size(self._trials.config(trial)) for trial in roster.members])
-        standing = MatchStanding(
-            roster.member_places(), roster.archive_places(), roster.panel_places(), sizes
-        )
         pareto = selection if isinstance(selection, Pareto) else None
+        standing = roster.standing(sizes)
         return score(played.games.moves, standing, self._options.matches, pareto, rng)
 
     def _exploring(self, played: PlayedMatch, strengths: Mapping[int, float]) -> Exploring:
@@ -180,12 +172,6 @@ class Judge:
             founder=founder,
         )
 
-    def _untrained(self, played: PlayedMatch, member: int, coming: Next) -> PlannedTrial:
-        """Return the child of the closing that takes a member's place."""
-        trained = self._next(played, member, coming)
-        # Not the key of an interval: one may have been planned, and come if the budget is raised.
-        return replace(trained, key=f"{trained.key}, closing", steps=trained.first_step)
-
     def _params(self, coming: Next, begin: int, founder: int | None) -> Mapping[str, Any]:
         """Return what a trial that begins at a step, of a line from a founder, learns by."""
         explore = self._options.explore
@@ -195,51 +181,49 @@ class Judge:
         # Counted along the line, not by matches: a member that was late for one skips no interval.
         return scheduled(explore, self._study.space, (begin - first) // self._options.interval)
 
+    def initial_trial(self, member: int, population: PopulationRecord) -> PlannedTrial:
+        options, space = self._options, self._study.space
+        explore, founders = options.explore, options.founders
+        fresh = PlannedTrial(
+            key=key_after(member, population),
+            member=member,
+            generation=len(population.matches),
+            parents=(),
+            parent_steps=(),
+            operator=asdict(Fresh()),
+            is_child=False,
+            params=scheduled(explore, space, 0) if isinstance(explore, Schedule) else None,
+            steps=options.interval,
+        )
+        if not founders:
+            return fresh
+        founder = member % len(founders)
+        step = step_of(founders[founder])
+        return replace(
+            fresh,
+            parent_steps=(step,),
+            operator=asdict(Clone()),
+            params=fresh.params or self._params_of(founder),
+            steps=step + options.interval,
+            founder=founder,
+        )
 
-def initial_trial(
-    member: int, study: Study, options: PopulationOptions, population: PopulationRecord
-) -> PlannedTrial:
-    generation, explore = len(population.matches), options.explore
-    fresh = PlannedTrial(
-        key=key_after(member, population),
-        member=member,
-        generation=generation,
-        parents=(),
-        parent_steps=(),
-        operator=asdict(Fresh()),
-        is_child=False,
-        params=scheduled(explore, study.space, 0) if isinstance(explore, Schedule) else None,
-        steps=options.interval,
-    )
-    if not options.founders:
-        return fresh
-    founder = member % len(options.founders)
-    step = step_of(options.founders[founder])
-    return replace(
-        fresh,
-        parent_steps=(step,),
-        operator=asdict(Clone()),
-        params=fresh.params or _params_of(study, founder),
-        steps=step + options.interval,
-        founder=founder,
-    )
+    def _params_of(self, founder: int) -> dict[str, Any]:
+        """Return a founder's values of the space's parameters, as Optuna stores them.
 
-
-def _params_of(study: Study, founder: int) -> dict[str, Any]:
-    """Return a founder's values of the space's parameters, inside their ranges."""
-    params: dict[str, Any] = {}
-    for path in study.space.order:
-        parameter = study.space.parameters[path]
-        if study.space.is_active(path, study.space.decode(params)):
-            params[path] = _inside(parameter, study.founder_value(founder, path))
-    return params
-
-
-def _inside(parameter: Parameter, value: Any) -> Any:
-    """Return a value as Optuna stores it, the nearest bound where it lies outside the range."""
-    if isinstance(parameter, FloatParameter | IntParameter):
-        return min(max(value, parameter.low), parameter.high)
-    return label_of(value)
+        A value outside its range becomes the nearest bound.
+        """
+        space = self._study.space
+        params: dict[str, Any] = {}
+        for path in space.order:
+            if space.is_active(path, space.decode(params)):
+                parameter, value = space.parameters[path], self._study.founder_value(founder, path)
+                params[path] = (
+                    label_of(value)
+                    if isinstance(parameter, CategoricalParameter)
+                    else min(max(value, parameter.low), parameter.high)
+                )
+        return params
 
 
 # Families: whose networks began as the same ones.

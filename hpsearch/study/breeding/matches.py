@@ -1,6 +1,6 @@
 """A match: when it is due, who plays in which row or column, and the game between the players."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass
 from math import ceil
 from typing import Any
@@ -9,9 +9,10 @@ import numpy as np
 
 from hpsearch.cluster.match_dir import MatchGames, MatchPlan, MatchPlayer, Response
 from hpsearch.cluster.study_dir import final_checkpoint
-from hpsearch.population.fitness import Places
+from hpsearch.population.fitness import MatchStanding, Places
 from hpsearch.population.options import Matches, Synchronous, scripted_players
 from hpsearch.population.ratings.cycles import meta_game
+from hpsearch.population.statistics import Floats
 from hpsearch.study.records import Ended, Match, Trial
 from hpsearch.trainers.config import CommonConfig
 from hpsearch.trainers.config.players import ROLES, Role
@@ -38,11 +39,8 @@ class MatchRoster:
     ) -> MatchPlan:
         """Return what the job is told.
 
-        Args:
-            match: which one.
-            config: of any member: where it plays.
-            seed: of the study: no two studies meet the same starts.
-            champion: of the match before, None in the first.
+        ``config`` is any member's; ``champion`` is of the match before, None in the first. By the
+        study's ``seed``, no two studies meet the same starts.
         """
         starts = f"study {seed} match {match.number}"
         return MatchPlan(
@@ -52,37 +50,33 @@ class MatchRoster:
             max_steps=self.matches.max_steps,
             splits=(f"{starts} named", f"{starts} fresh"),
             device=config.device,
-            responses=tuple(self._responses(champion, match, seed)),
+            responses=self._responses(champion, match, seed),
         )
 
-    def _responses(self, champion: Trial | None, match: Match, seed: int) -> Iterator[Response]:
+    def _responses(self, champion: Trial | None, match: Match, seed: int) -> tuple[Response, ...]:
         steps = self.matches.best_response
-        if champion is not None and steps is not None:
-            for role in ROLES:
-                if role in self.roles:
-                    where, own = _checkpoint(champion), RESPONSE_SEEDS * seed + match.number
-                    yield Response(role, champion.number, where, steps, own)
+        if champion is None or steps is None:
+            return ()
+        where, own_seed = _checkpoint(champion), RESPONSE_SEEDS * seed + match.number
+        return tuple(
+            Response(role, champion.number, where, steps, own_seed)
+            for role in ROLES
+            if role in self.roles
+        )
 
     def names(self, role: Role) -> list[str]:
-        """Return the names of a side: rows or columns of the games."""
         return [player.name for player in self._players(role)]
 
-    def member_places(self) -> list[Places]:
-        """Return where each member's players stand."""
-        return [self._places(index) for index in range(len(self.members))]
-
-    def archive_places(self) -> list[Places]:
-        """Return where the past champions' players stand."""
-        first = len(self.members)
-        return [self._places(first + index) for index in range(len(self.archive))]
-
-    def panel_places(self) -> Places:
-        """Return the first row and the first column of scripted players."""
+    def standing(self, sizes: Floats) -> MatchStanding:
+        """Return where the players stand; ``sizes`` are the members' numbers of weights."""
         num_learned = len(self.members) + len(self.archive)
-        return Places(*(num_learned if role in self.roles else 0 for role in ROLES))
-
-    def _places(self, index: int) -> Places:
-        return Places(*(index if role in self.roles else None for role in ROLES))
+        places = [
+            Places(*(index if role in self.roles else None for role in ROLES))
+            for index in range(num_learned)
+        ]
+        panel = Places(*(num_learned if role in self.roles else 0 for role in ROLES))
+        num_members = len(self.members)
+        return MatchStanding(places[:num_members], places[num_members:], panel, sizes)
 
     def _players(self, role: Role) -> tuple[MatchPlayer, ...]:
         learned = (*self.members, *self.archive) if role in self.roles else ()
