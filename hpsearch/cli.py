@@ -79,7 +79,6 @@ exit codes: 0 done, 1 failed, 2 wrong command, 3 wrong file, 4 conflict, 5 datab
     ],
 )
 def completion(shell: str) -> int:
-    """Print the script; it is here because it holds all commands."""
     from hpsearch.commands.completion import completion_script
 
     print(completion_script(build_parser(), shell))
@@ -100,8 +99,6 @@ NAMES = tuple(listed.name for listed in chain.from_iterable(COMMANDS.values()))
 
 @dataclass(frozen=True)
 class ParsedCommand:
-    """A call that is ready to be made."""
-
     name: str
     arguments: dict[str, Any]
     function: Callable[..., int]
@@ -209,7 +206,6 @@ def _no_command(parser: argparse.ArgumentParser) -> int:
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """Return the parser of all commands."""
     parser = argparse.ArgumentParser(
         prog="hpsearch",
         description="Search hyperparameters of players of the polyhedral game.",
@@ -255,7 +251,6 @@ class GroupedHelp(argparse.RawDescriptionHelpFormatter):
 
 
 def entry() -> NoReturn:
-    """Run one command and end the process."""
     code = main()
     if code == INTERRUPTED:
         # A Ctrl-C that Python met while it compiled text (a dataclass, during the imports) would

@@ -57,7 +57,6 @@ def refuse_what_changes_nothing(view: StudyView, study: Study, verb: Verb) -> No
 
 
 def _grows(before: Study, after: Study) -> bool:
-    """Return whether a study has become allowed more of anything that its budget counts."""
     was, now = (
         (budget.trials, budget.wall_hours or inf, budget.gpu_hours or inf)
         for budget in (before.spec.budget, after.spec.budget)
@@ -88,7 +87,6 @@ def ask(view: StudyView, study: Study, runs: Path, asked: Request) -> None:
 
 
 def _act_or_wait(view: StudyView, study: Study, runs: Path, asked: Request) -> None:
-    """Do what is asked, or let a driver hear it that has begun to drive meanwhile."""
     try:
         _act(study, runs, asked.verb)
     except HpsearchError as error:

@@ -30,8 +30,6 @@ Item = Argument | tuple[Argument, ...]
 
 @dataclass(frozen=True)
 class Command:
-    """A command of the command line."""
-
     name: str
     function: Callable[..., int]
     """takes every argument by its name and returns the exit code"""
@@ -50,8 +48,6 @@ class Command:
 def command(
     summary: str, *arguments: Item, examples: Sequence[str]
 ) -> Callable[[Callable[..., int]], Command]:
-    """Make a function a command of the same name."""
-
     def declared(function: Callable[..., int]) -> Command:
         return Command(function.__name__, function, summary, arguments, tuple(examples))
 
@@ -107,21 +103,18 @@ def flag(name: str, text: str, *, to: str | None = None, value: bool = True) -> 
 
 
 def count(text: str) -> int:
-    """Read a natural number."""
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"must be 0 or a positive whole number, got {text!r}")
     return int(text)
 
 
 def positive(text: str) -> int:
-    """Read a whole number above 0."""
     if not text.isdecimal() or int(text) == 0:
         raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, got {text!r}")
     return int(text)
 
 
 def seconds(text: str) -> float:
-    """Read a number of seconds above 0."""
     try:
         number = float(text)
     except ValueError:

@@ -88,7 +88,6 @@ def crossplay(
     output: Path | None,
     as_json: bool,
 ) -> int:
-    """Let all hosts play all agents, rate them, and print what came out."""
     from hpsearch.analysis.players import HowToPlay, find_players, play_round_robin
     from hpsearch.analysis.standings import (
         csv_text,

@@ -66,7 +66,6 @@ def confirm(
     submit: bool,
     as_json: bool,
 ) -> int:
-    """Compare the best of a study, and say which one to export."""
     from hpsearch.analysis import confirmation
     from hpsearch.commands import deriving
     from hpsearch.study.view import open_view
@@ -149,7 +148,6 @@ def replay(
     submit: bool,
     as_json: bool,
 ) -> int:
-    """Train a schedule again, and say whether it holds up."""
     from hpsearch.analysis import replay as replaying
     from hpsearch.analysis.lineage import num_mixed, read_lineage
     from hpsearch.cluster.pins import pin

@@ -140,7 +140,6 @@ def held(study: Study, runs: Path, executor: Executor | None = None) -> Iterator
 
 
 def _keep_founders(study: Study, folder: StudyDir) -> None:
-    """Let gc of other studies keep the founders: their children may have to begin again."""
     population = study.spec.population
     founders = () if population is None else population.founders
     try:
@@ -272,7 +271,6 @@ class Drive:
             time.sleep(min(GLANCE_SECONDS, seconds))
 
     def _save_trials(self, driver: Driver) -> None:
-        """Let running jobs save their trials."""
         say("stopping; running trials are saved ...")
         deadline = time.monotonic() + LEAVE_SECONDS
         flag = self._flag
@@ -288,7 +286,6 @@ class Drive:
             say("some jobs still save; the next run finds them")
 
     def _tell(self, sentence: str) -> None:
-        """Tell the user something now, and later the reader of the driver's log."""
         say(sentence)
         with suppress(DiskError), DriverLog(self._folder.log) as log:
             log.note(sentence)

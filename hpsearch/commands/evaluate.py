@@ -78,7 +78,6 @@ def evaluate(
     signers: Path | None,
     as_json: bool,
 ) -> int:
-    """Measure a player, or what bundles certify, and print what was measured."""
     from hpsearch.analysis.examination import ExaminationPlan
     from hpsearch.export.reading import bundles_in
 
@@ -103,7 +102,6 @@ def evaluate(
 
 
 def _evaluate_bundles(folders: Sequence[Path], signers: Path | None, *, as_json: bool) -> int:
-    """Measure what bundles certify again, and print it, or raise what is not as certified."""
     from hpsearch.export.reading import read_bundle, reproduce
     from hpsearch.terminal import Terminal
 
@@ -182,7 +180,6 @@ def _examine_player(
     *,
     as_json: bool,
 ) -> int:
-    """Measure a checkpoint or a scripted player, and print what was measured; see `evaluate`."""
     from hpsearch.analysis.blowup_tree import host_tree, tree_text, write_picture
     from hpsearch.analysis.evaluation_text import plain_report, print_report
     from hpsearch.analysis.examination import CPU, examine, find_player
@@ -213,7 +210,6 @@ def _examine_player(
 
 
 def _sample_games(player: "ExaminedPlayer", number: int) -> list[str]:
-    """Play games that show the player: host against agent where it is both."""
     import torch
 
     from hpsearch.game.fused_game import FusedGame

@@ -106,7 +106,6 @@ def start_detached(study: Study, folder: StudyDir, runs: Path) -> str:
 
 
 def poll_seconds(study: Study) -> float:
-    """Return the seconds between two rounds of the study's driver."""
     options = study.spec.executor
     return options.poll_seconds if isinstance(options, SlurmOptions) else LOCAL_POLL_SECONDS
 

@@ -74,7 +74,6 @@ def export(
     key: Path | None,
     as_json: bool,
 ) -> int:
-    """Export the best, another or several trials, and print what they measure."""
     from hpsearch.study.view import open_view
     from hpsearch.terminal import say
 
@@ -147,7 +146,6 @@ def _export_bundles(
     is_one: bool,
     as_json: bool,
 ) -> None:
-    """Write the bundle of one trial as ``folder``, or those of several below it."""
     from hpsearch.export.text import print_verdict
     from hpsearch.export.writing import bundle_names, export_bundle, export_bundles
     from hpsearch.terminal import Terminal
@@ -167,14 +165,12 @@ def _export_bundles(
 
 
 def conditions(num_games: int, key: Path | None) -> "How":
-    """Return how bundles are made now, by the command that runs."""
     from hpsearch.export.writing import How
 
     return How(num_games, " ".join(("hpsearch", *sys.argv[1:])), datetime.now(UTC), key)
 
 
 def print_export(console: "Console", folder: Path, measures: "Measures") -> None:
-    """Print the trained player beside the scripted ones, and where the export lies."""
     from hpsearch.export.text import print_rows
 
     print_rows(console, f"trial {measures['trial']}", measures["rows"])

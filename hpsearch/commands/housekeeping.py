@@ -49,7 +49,6 @@ def doctor(study: str | None, runs: Path, *, as_json: bool) -> int:
 
 
 def findings_text(findings: Sequence["Finding"]) -> str:
-    """Return a sentence on the whole."""
     levels = [finding.level for finding in findings]
     errors = _several(levels.count("error"), "error")
     warnings = _several(levels.count("warning"), "warning")
@@ -102,7 +101,6 @@ def audit(study: str, runs: Path, *, deep: bool, as_json: bool) -> int:
     examples=["quickstart --dry-run"],
 )
 def gc(study: str, runs: Path, *, dry_run: bool, traces: bool, as_json: bool) -> int:
-    """Remove what belongs to ended trials and jobs, or only show it; a driver may run meanwhile."""
     from hpsearch.cluster.garbage import KINDS, find_garbage, remove
     from hpsearch.cluster.pins import pinned
     from hpsearch.study.view import open_view
@@ -175,7 +173,6 @@ def _print_freed(summary: dict[str, Any]) -> None:
 
 
 def size_text(num_bytes: int) -> str:
-    """Return a number of bytes with three digits or so and its unit."""
     size, unit = float(num_bytes), "B"
     for larger in ("KiB", "MiB", "GiB", "TiB"):
         if size < 1024:

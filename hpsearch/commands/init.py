@@ -36,7 +36,6 @@ from hpsearch.errors import UsageError
 def init(
     target: Path | None, *, template: str | None, lists: bool, old: Path | None, output: Path | None
 ) -> int:
-    """Write a study from a template or around an old configuration, or list the templates."""
     from hpsearch.study.templates import DEFAULT, TEMPLATES, write_template
 
     if output is not None and old is None:
@@ -61,7 +60,6 @@ def init(
 
 
 def _convert(old: Path, study: Path | None, output: Path) -> None:
-    """Write a configuration from one of hironaka.trainer, to ``output`` or with a ``study``."""
     from hpsearch import yaml_file
     from hpsearch.files import write_text
     from hpsearch.study.templates import write_study_around

@@ -25,7 +25,6 @@ def lineage(
     output: Path | None,
     as_json: bool,
 ) -> int:
-    """Print the line that leads to a trial, or the ancestry of all."""
     from hpsearch.analysis.lineage import (
         plain_lineage,
         print_lineage,

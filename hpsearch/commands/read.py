@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     examples=["quickstart --watch", "quickstart --json"],
 )
 def status(study: str, runs: Path, *, as_json: bool, every: float | None) -> int:
-    """Print how far a study is; every so many seconds, if given, until it ends."""
     from hpsearch.report.progress import Watcher
     from hpsearch.report.text import print_status, status_summary
     from hpsearch.study.state import BUSY, PAUSED
@@ -100,7 +99,6 @@ def _look(name_or_file: str, runs: Path) -> "StudyView":
     examples=["quickstart", "quickstart --csv > trials.csv"],
 )
 def trials(study: str, runs: Path, *, as_json: bool, as_csv: bool) -> int:
-    """Print all trials of a study."""
     from hpsearch.report.listing import write_csv
     from hpsearch.report.text import trial_summary
     from hpsearch.study.trial_list import list_lines
@@ -125,7 +123,6 @@ def trials(study: str, runs: Path, *, as_json: bool, as_csv: bool) -> int:
 
 @command("the best finished trial", *STUDY, JSON, examples=["quickstart --json"])
 def best(study: str, runs: Path, *, as_json: bool) -> int:
-    """Print the best finished trial."""
     from hpsearch.export.text import standing_verdict
     from hpsearch.report.text import print_best, trial_summary
     from hpsearch.study.view import best_trial, open_view
@@ -152,7 +149,6 @@ def best(study: str, runs: Path, *, as_json: bool) -> int:
     examples=["", "--runs /scratch/me/runs --json"],
 )
 def ls(runs: Path, *, as_json: bool) -> int:
-    """Print a line for each study that was started below a folder."""
     from hpsearch.report.listing import list_studies, plain_list, study_table
     from hpsearch.terminal import Terminal, print_whole
 

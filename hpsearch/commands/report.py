@@ -54,7 +54,6 @@ def report(
     games: int,
     response_steps: int | None,
 ) -> int:
-    """Write the page of a study and print where it lies."""
     from hpsearch.export.text import standing_verdict
     from hpsearch.report.page.curves import check_comparable
     from hpsearch.report.page.material import gather

@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     examples=["studies/quickstart.yaml", "studies/quickstart.yaml --trials 32"],
 )
 def run(study: str, runs: Path, *, trials: int | None, export_best: bool) -> int:
-    """Drive a study to its end, or until Ctrl-C; the same command goes on with it."""
     from hpsearch.commands.driving import drive_here, find_study, say_the_end
     from hpsearch.terminal import Terminal
 
@@ -100,7 +99,6 @@ def drive(study: str, runs: Path) -> int:
 
 @command("do one round of the driver and exit", *STUDY, examples=["studies/quickstart.yaml"])
 def tick(study: str, runs: Path) -> int:
-    """Do one round of the driver; a scheduler such as cron may call it again and again."""
     from hpsearch.commands.driving import broken, find_study, held
     from hpsearch.report.text import standing_text
     from hpsearch.study.state import FAILED
@@ -124,7 +122,6 @@ def tick(study: str, runs: Path) -> int:
     examples=["studies/quickstart.yaml"],
 )
 def submit(study: str, runs: Path) -> int:
-    """Start a study, or go on with it, and leave the driving to a driver without a terminal."""
     from hpsearch.commands.background import leave_to_driver
     from hpsearch.commands.driving import find_study
 
@@ -135,7 +132,6 @@ def submit(study: str, runs: Path) -> int:
 
 
 def request(verb: "Verb", study: str, runs: Path) -> int:
-    """Pause, resume, stop or cancel a study."""
     from hpsearch.commands.background import ask, refuse_what_changes_nothing
     from hpsearch.commands.driving import study_to_resume
     from hpsearch.study.requests import Request
@@ -168,7 +164,6 @@ pause, resume, stop, cancel = (
     examples=["quickstart --kind oom_host --kind nan"],
 )
 def retry(study: str, runs: Path, *, kinds: Collection[str], numbers: Collection[int]) -> int:
-    """Try failed trials again, as new ones: those of some kinds or numbers, or all."""
     from hpsearch.commands.background import ask
     from hpsearch.study.records import FAIL
     from hpsearch.study.requests import Request

@@ -49,7 +49,6 @@ def _port(port: int) -> Argument:
     examples=["quickstart", "quickstart --port 0 --write"],
 )
 def dashboard(study: str, runs: Path, *, host: str, port: int, writes: bool) -> int:
-    """Serve the dashboard of a study until Ctrl-C."""
     if find_spec("optuna_dashboard") is None:
         raise UsageError(
             "the dashboard needs Optuna's: pip install 'hpsearch[dashboard]', or pip install "
@@ -121,7 +120,6 @@ def _add(
     files: "OfferedFiles",
     conclusions: "StudyConclusions",
 ) -> None:
-    """Show our figures and files beside what Optuna knows."""
     from hpsearch.analysis.importances import known_importances
     from hpsearch.dashboard.app import study_files, trial_files
     from hpsearch.dashboard.figures import (
@@ -167,7 +165,6 @@ def _add(
     examples=["quickstart", "quickstart -o board/"],
 )
 def tensorboard(study: str, runs: Path, *, host: str, port: int, output: Path | None) -> int:
-    """Serve TensorBoard on a study until Ctrl-C, or write what it reads."""
     from hpsearch.dashboard.server import bind
     from hpsearch.monitor.tensorboard import check_tensorboard
     from hpsearch.report.tensorboard import Board

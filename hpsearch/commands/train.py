@@ -141,7 +141,6 @@ def _use_threads(number: int | None) -> None:
     examples=["runs/ppo_20x3"],
 )
 def checkpoint(folder: Path) -> int:
-    """Ask the process that trains in ``folder``, a run's or a trial's, for a checkpoint now."""
     from hpsearch.cluster.heartbeats import LONGEST_SECONDS
     from hpsearch.cluster.study_dir import TrialDir
 
@@ -166,7 +165,6 @@ def checkpoint(folder: Path) -> int:
 
 
 def _last_heartbeat(trial: "TrialDir", attempt: int) -> "Heartbeat | None":
-    """Return the last heartbeat of an attempt of a study's trial, or of a run without a study."""
     from hpsearch.cluster.study_dir import StudyDir
 
     study = StudyDir(trial.root.absolute().parent.parent)

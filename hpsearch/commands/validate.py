@@ -25,7 +25,6 @@ JOBS = {"trials": "a job of trials", "driver": "the driver"}
     examples=["studies/quickstart.yaml"],
 )
 def validate(study: str, runs: Path, *, as_json: bool) -> int:
-    """Print the size of the search, its cost and one example; every fault is raised at once."""
     from hpsearch import yaml_file
     from hpsearch.cluster.study_dir import StudyDir
     from hpsearch.report.forecast import forecast
@@ -105,7 +104,6 @@ def _missing_secrets(path: Path) -> Iterator[str]:
 
 
 def cost_text(cost: "Forecast") -> str:
-    """Return the cost as one sentence."""
     steps = f"{cost.trials} trials of {cost.steps_per_trial:,} steps"
     if cost.hours is None:
         return f"{steps}; hours unknown, because nothing like it was measured"
@@ -118,7 +116,6 @@ def cost_text(cost: "Forecast") -> str:
 
 
 def _sbatch(study: "Study") -> dict[str, list[str]]:
-    """Return what each kind of job asks of sbatch, and its setup; nothing where jobs run here."""
     from hpsearch.cluster.slurm_profile import driver_options, load_profile, trial_options
     from hpsearch.study.options import SlurmOptions
 

@@ -128,8 +128,6 @@ TOGETHER: Final = replace(LEARNING, num_steps=500, lr=3e-4, temperature=0.03, co
 
 @dataclass(frozen=True)
 class BredFounder:
-    """A checkpoint with which members begin."""
-
     study: str
     trial: int
     checkpoint: Path  # absolute
@@ -137,7 +135,6 @@ class BredFounder:
 
     @property
     def name(self) -> str:
-        """Return what messages call it."""
         return f"{self.study}/{self.trial}"
 
 

@@ -140,13 +140,11 @@ def key(values: Mapping[str, Any]) -> str:
 
 
 def configurations(study: Study) -> tuple[dict[str, Any], ...]:
-    """Return what a confirmation compares."""
     assert isinstance(study.spec.sampler, ListedOptions)
     return study.spec.sampler.configurations
 
 
 def num_seeds(study: Study) -> int:
-    """Return how often a confirmation trains each configuration."""
     return study.spec.budget.trials // len(configurations(study))
 
 

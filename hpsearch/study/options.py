@@ -82,7 +82,6 @@ class ListedOptions:
     """each a value for every parameter that exists under the others"""
 
     def check(self) -> Iterator[str]:
-        """Yield that nothing is listed."""
         if not self.configurations:
             yield "configurations must name at least one, but the list is empty"
 
@@ -131,7 +130,6 @@ class SuccessiveHalvingOptions:
     """trials that must have reached a rung before one passes it"""
 
     def check(self) -> Iterator[str]:
-        """Yield what Optuna would refuse."""
         if self.min_resource == "auto" and self.bootstrap_count:
             yield (
                 f"bootstrap_count must be 0 while min_resource is auto, "
@@ -154,7 +152,6 @@ class HyperbandOptions:
     """trials that must have reached a rung before one passes it"""
 
     def check(self) -> Iterator[str]:
-        """Yield what disagrees between the resources."""
         if self.min_resource > self.max_resource:
             yield (
                 f"min_resource must not lie above max_resource, "
@@ -224,7 +221,6 @@ class PrometheusOptions:
             return self.host == "localhost"
 
     def check(self) -> Iterator[str]:
-        """Yield that there is no address, or no name of a token."""
         if not self.host.strip():
             yield "host must be a name or an address of the machine, but is empty"
         if self.token is not None and not self.token.removeprefix("env:").strip():

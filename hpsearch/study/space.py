@@ -56,7 +56,6 @@ class SearchSpace:
         return values
 
     def decode(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the values for the parameters that Optuna stores, ``trial.params``."""
         values: dict[str, Any] = {}
         for name in (name for name in self.order if name in params):
             parameter, values[name] = self.parameters[name], params[name]
@@ -69,7 +68,6 @@ class SearchSpace:
         return {name: _distribution(self.parameters[name]) for name in self.order}
 
     def is_active(self, name: str, values: Mapping[str, Any]) -> bool:
-        """Return whether a parameter exists under these values of those before it."""
         for parent_name, wanted in self.parameters[name].when.items():
             parent = self.parameters[parent_name]
             assert isinstance(parent, CategoricalParameter), "refused when the study file is read"

@@ -111,7 +111,6 @@ def _condition_problems(path: str, parent: CategoricalParameter, wanted: Any) ->
 
 
 def _unknown_choice(parameter: CategoricalParameter, value: Any) -> str | None:
-    """Return that a value is no choice, with the valid ones; None if it is one."""
     valid = [json_text(choice) for choice in parameter.choices if is_plain(choice)]
     text = json_text(value)
     return None if text in valid else unknown_name("choice", text, valid)
@@ -239,7 +238,6 @@ def stored_point(space: SearchSpace, values: Mapping[str, Any]) -> dict[str, Any
 
 
 def _value_problem(parameter: Parameter, value: Any) -> str | None:
-    """Return why a parameter cannot have a value."""
     if isinstance(parameter, CategoricalParameter):
         if not is_plain(value):
             return f"must be one of the choices, but is {value!r}"
@@ -259,7 +257,6 @@ def _value_problem(parameter: Parameter, value: Any) -> str | None:
 
 
 def _presence_problems(path: str, space: SearchSpace, values: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the parameters that are missing, and those that must not be there."""
     for name in space.order:
         exists = space.is_active(name, values)
         if exists and name not in values:

@@ -130,7 +130,6 @@ class Study:
 
     @property
     def gpus_per_job(self) -> int:
-        """Return how many GPUs a job has to itself where jobs run on this machine."""
         options = self.spec.executor
         if isinstance(options, LocalOptions) and options.gpus_per_job is not None:
             return options.gpus_per_job
@@ -294,7 +293,6 @@ def _readable_parameters(data: object) -> dict[str, Parameter]:
 
 
 def _read_alone(name: str, hint: Any, data: object) -> dict[str, Any]:
-    """Return {name: value}, or nothing if the data is wrong."""
     try:
         return {name: read_hint(hint, data, source=name)}
     except ConfigError:

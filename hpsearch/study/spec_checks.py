@@ -59,7 +59,6 @@ def metric_problems(
 
 
 def resume_problems(bases: Mapping[str, Config]) -> Iterator[str]:
-    """Yield the bases whose trials would not go on after an interruption."""
     for algorithm, base in bases.items():
         resume = base["checkpoint"]["resume"]
         if resume != "auto":
@@ -70,7 +69,6 @@ def resume_problems(bases: Mapping[str, Config]) -> Iterator[str]:
 
 
 def use_gpus(configs: Sequence[Config], space: Mapping[str, Parameter]) -> bool:
-    """Return whether a trial may train on a GPU."""
     searched = space.get(DEVICE)
     choices = searched.choices if isinstance(searched, CategoricalParameter) else ()
     return GPU in choices or any(config[DEVICE] == GPU for config in configs)
@@ -79,7 +77,6 @@ def use_gpus(configs: Sequence[Config], space: Mapping[str, Parameter]) -> bool:
 def gpu_problems(
     executor: Any, configs: Sequence[Config], space: Mapping[str, Parameter]
 ) -> Iterator[str]:
-    """Yield that trials are to train on GPUs of this machine, and their jobs to have none."""
     if not isinstance(executor, LocalOptions) or executor.gpus_per_job != 0:
         return
     if use_gpus(configs, space):

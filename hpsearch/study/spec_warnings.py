@@ -132,8 +132,6 @@ def _sampler_remarks(study: Study) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class Example:
-    """A trial of a study."""
-
     what: str
     params: dict[str, Any]  # its parameters by dotted path
     config: Config  # its complete trainer configuration
@@ -159,7 +157,6 @@ def example_trial(study: Study) -> Example:
 
 
 def _drawn(study: Study) -> dict[str, Any]:
-    """Return a value of each parameter that exists, as Optuna stores it."""
     rng, space = random.Random(study.spec.seed), study.space
     stored: dict[str, Any] = {}
     for name in space.order:

@@ -28,8 +28,6 @@ FACTOR = 3.0  # by which what is searched may lie below and above what a convert
 
 
 class Template(NamedTuple):
-    """A study of the repository."""
-
     file: str  # its name below studies/
     summary: str
 
@@ -66,8 +64,6 @@ TEMPLATES: Mapping[str, Template] = {
 
 
 class Written(NamedTuple):
-    """The two files of a new study."""
-
     study: Path
     trainer: Path
 
@@ -173,7 +169,6 @@ def _write(
 
 
 def _paragraphs(source: Path) -> list[str]:
-    """Return the paragraphs at the head of a study file, without the command."""
     lines = source.read_text(encoding="utf-8").splitlines()
     head = lines[1 : next(n for n, line in enumerate(lines) if not line.startswith("#"))]
     text = "\n".join(line.removeprefix("#").strip() for line in head)

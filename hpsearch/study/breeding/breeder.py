@@ -101,7 +101,6 @@ class Breeder(DriverPart):
     # Matches.
 
     def _is_due(self) -> bool:
-        """Return whether those who have ended their interval should be judged now."""
         population, rules = self._population, self._options.generations
         if not population.open:
             return False
@@ -115,7 +114,6 @@ class Breeder(DriverPart):
         return is_due(rules, population.open.values(), waited_for, self._clock())
 
     def _awaits_untrained(self) -> bool:
-        """Return whether children of the closing have not ended, or not begun."""
         unfinished = (trial.origin for trial in self.state.unfinished())
         return bool(self._population.untrained) or any(
             origin is not None and not origin.trains for origin in unfinished
@@ -194,7 +192,6 @@ class Breeder(DriverPart):
             self._recorder.record("bred", data=self._judge.decide(played) | answers)
 
     def _played(self, match: Match) -> PlayedMatch | None:
-        """Return a match with its games, None while they have not been played whole."""
         files = self._folder.match(match.number)
         try:
             games = files.read_games()

@@ -129,7 +129,6 @@ def growth_problems(where: str, space: Mapping[str, Parameter], base: Config) ->
 
 
 def _may_grow(role: str, space: Mapping[str, Parameter], config: CommonConfig) -> bool:
-    """Return whether any choice of a role's net_arch can grow into another one."""
     choices = _choices(space.get(f"{role}.net_arch"))
     # Under other encoders and activations, other networks grow; which, a match will tell.
     others = {path for path in space if _decides_ground(path, role)}
@@ -198,7 +197,6 @@ def population_problems(sections: Mapping[str, Any], bases: Mapping[str, Config]
 
 
 def _role_problems(space: Mapping[str, Parameter], base: Config) -> Iterator[str]:
-    """Yield the parameters under which other roles learn than in the base."""
     learning = read_config(base, source="").learning().keys()
     for path in ROLES:
         parameter = space.get(path)
@@ -219,7 +217,6 @@ def _island_problems(
     sections: Mapping[str, Any],
     bases: Mapping[str, Config],
 ) -> Iterator[str]:
-    """Yield why a job's trials cannot be the members of an island."""
     executor = sections.get("executor")
     if executor is not None and executor.members_per_job != islands.members:
         yield (

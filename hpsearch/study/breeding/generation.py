@@ -285,7 +285,6 @@ def improvements(strengths: Strengths, known: Mapping[int, Trial]) -> list[Gener
 def _judged_by(
     match: int, strengths: Strengths, known: Mapping[int, Trial]
 ) -> Iterator[Generation]:
-    """Yield the improvements by the intervals that a match was the first to judge."""
     planned: dict[int, list[int]] = {}  # by the match that planned them
     for trial in strengths[match]:
         origin = known[trial].origin

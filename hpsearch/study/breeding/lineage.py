@@ -106,7 +106,6 @@ class TrialAncestry:
         )
 
     def _born(self, step: int, sha256: str) -> Node:
-        """Return the node of a checkpoint that descends from the trial's own parents."""
         origin = self.trial.origin
         assert origin is not None, "it is a trial of a population"
         parents = [self.known[number] for number in origin.parents]
@@ -124,7 +123,6 @@ class TrialAncestry:
 
 
 def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values that differ, by path, before and after; None where there was none."""
     names = [*before, *(name for name in after if name not in before)]
     return {
         name: [before.get(name), after.get(name)]
