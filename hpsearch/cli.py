@@ -24,8 +24,7 @@ from hpsearch.commands.evaluate import evaluate
 from hpsearch.commands.export import export
 from hpsearch.commands.housekeeping import audit, doctor, gc
 from hpsearch.commands.init import init
-from hpsearch.commands.lineage import lineage
-from hpsearch.commands.read import best, ls, status, trials
+from hpsearch.commands.read import best, lineage, ls, status, trials
 from hpsearch.commands.report import report
 from hpsearch.commands.run import cancel, drive, pause, resume, retry, run, stop, submit, tick
 from hpsearch.commands.serve import dashboard, tensorboard

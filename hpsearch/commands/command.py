@@ -76,7 +76,7 @@ def option(
     choices: Sequence[str] | None = None,
     repeated: bool = False,
 ) -> Argument:
-    """Return an option with a value.
+    """Return an option with a value; its help says a default that is a number.
 
     Args:
         names: and what the help calls the value, such as "-o --output FILE".
@@ -87,6 +87,7 @@ def option(
         choices: the values that are valid; the help lists them in place of a name.
         repeated: whether it may be given several times, for a parameter that is a list.
     """
+    text = f"{text}; default: {default}" if isinstance(default, int) else text
     flags = tuple(word for word in names.split() if word.startswith("-"))
     settings = {"help": text, "type": kind, "default": default, "dest": to, "choices": choices}
     if choices is None:

@@ -38,9 +38,7 @@ MIN_GAMES = 2
         count="+",
     ),
     RUNS,
-    option(
-        "--top K", "trials of a study, of each role that learns; default: 3", positive, default=3
-    ),
+    option("--top K", "trials of a study, of each role that learns", positive, default=3),
     Argument(
         ("--panel",),
         {
@@ -51,11 +49,11 @@ MIN_GAMES = 2
     ),
     option(
         "--games N",
-        "games a pair, from the same starts for all; default: 1000",
+        "games a pair, from the same starts for all",
         positive,
         default=1000,
     ),
-    option("--seed N", "of the starts; default: 0", count, default=0),
+    option("--seed N", "of the starts", count, default=0),
     (
         Argument(
             ("--greedy",),

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     ),
     option(
         "--games G",
-        "games of each, from starts that nothing else uses; default: 10000",
+        "games of each, from starts that nothing else uses",
         positive,
         default=10_000,
     ),
@@ -50,7 +50,6 @@ if TYPE_CHECKING:
         "--best-response STEPS",
         "train an opponent against each player alone for so many steps: exploitability",
         positive,
-        to="response_steps",
     ),
     SUBMIT_AND_COMPARE,
     examples=["quickstart --top 5 --seeds 5"],
@@ -62,7 +61,7 @@ def confirm(
     top: int | None,
     seeds: int | None,
     games: int,
-    response_steps: int | None,
+    best_response: int | None,
     submit: bool,
     as_json: bool,
 ) -> int:
@@ -76,7 +75,7 @@ def confirm(
     if view.study.spec.population is not None:
         from hpsearch.analysis.held_out import rematch  # it loads torch
 
-        _refuse_training(view, seeds=seeds, response_steps=response_steps, submit=submit)
+        _refuse_training(view, seeds=seeds, best_response=best_response, submit=submit)
         confirmed = rematch(view, view.study.spec.population, top or deriving.TOP, games)
     else:
         again = f"hpsearch confirm {view.study.spec.name}{runs_option(runs)}"
@@ -88,7 +87,7 @@ def confirm(
             return after
         from hpsearch.analysis.held_out import compare_seeds  # it loads torch
 
-        confirmed = compare_seeds(view, after, compared, games, response_steps)
+        confirmed = compare_seeds(view, after, compared, games, best_response)
     advice = confirmation.advice_text(confirmed, runs_option(runs))
     plain = confirmation.plain_confirmation(confirmed, advice)
     files.write_json(view.folder.confirmation, plain)
@@ -100,12 +99,12 @@ def confirm(
 
 
 def _refuse_training(
-    view: "StudyView", *, seeds: int | None, response_steps: int | None, submit: bool
+    view: "StudyView", *, seeds: int | None, best_response: int | None, submit: bool
 ) -> None:
     options = {
         "--seeds": seeds is not None,
         "--submit": submit,
-        "--best-response": response_steps is not None,
+        "--best-response": best_response is not None,
     }
     if any(options.values()):
         listed = " and ".join(name for name, is_given in options.items() if is_given)
@@ -131,7 +130,7 @@ def _refuse_training(
     ),
     option(
         "--games G",
-        "games of each pair, from starts that nothing else uses; default: 1000",
+        "games of each pair, from starts that nothing else uses",
         positive,
         default=1000,
     ),

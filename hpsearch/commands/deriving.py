@@ -50,20 +50,20 @@ def trained(
     """
     folder = StudyDir((runs / study.spec.name).absolute())
     before = open_view(study.spec.name, runs) if folder.spec.exists() else None
+    after: StudyView | None
     if before is not None:
         refuse_driven(before, runs)
     if before is not None and _is_trained(before, study):
         after = before
-    elif submit and leave_to_driver(study, runs):
+    elif not submit:
+        after = drive_here(study, runs, console, again=again)
+    elif leave_to_driver(study, runs):
         print(f"when it has finished, compare with: {again}")
         return 0
-    elif submit:
-        after = open_view(study.spec.name, runs)
     else:
-        driven = drive_here(study, runs, console, again=again)
-        if driven is None:
-            return INTERRUPTED
-        after = driven
+        after = open_view(study.spec.name, runs)
+    if after is None:
+        return INTERRUPTED
     _say_what_is_missing(after)
     return after
 

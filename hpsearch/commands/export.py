@@ -54,7 +54,7 @@ NUM_GAMES = 10_000
     ),
     option(
         "--games G",
-        "games of the certificate, an opponent and mode; default: 10000",
+        "games of the certificate, an opponent and mode",
         positive,
         default=NUM_GAMES,
     ),

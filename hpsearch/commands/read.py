@@ -1,4 +1,4 @@
-"""hpsearch ls, status, trials, best: look at studies without touching them."""
+"""hpsearch ls, status, trials, best, lineage: look at studies without touching them."""
 
 import json
 import signal
@@ -6,14 +6,17 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hpsearch import files
 from hpsearch.cluster.failures import stop_flag
 from hpsearch.commands.command import (
     JSON,
     RUNS,
     STUDY,
     Argument,
+    check_output,
     command,
     flag,
+    option,
     runs_option,
     seconds,
 )
@@ -126,19 +129,18 @@ def best(study: str, runs: Path, *, as_json: bool) -> int:
     from hpsearch.export.text import standing_verdict
     from hpsearch.report.text import print_best, trial_summary
     from hpsearch.study.view import best_trial, open_view
-    from hpsearch.terminal import Terminal
+    from hpsearch.terminal import Terminal, print_line
 
     view = open_view(study, runs)
     trial = best_trial(view)
     if as_json:
         print(json.dumps(trial_summary(view, trial), indent=1))
     else:
-        console = Terminal()
-        sentences = standing_verdict(view, trial)
         export = f"hpsearch export {view.study.spec.name}{runs_option(runs)}"
-        for sentence in sentences or [f"beside other players it is measured by: {export}"]:
-            console.print(sentence, highlight=False, markup=False, soft_wrap=True)
-        print_best(console, view, trial)
+        unknown = [f"beside other players it is measured by: {export}"]
+        for sentence in standing_verdict(view, trial) or unknown:
+            print_line(Terminal(), sentence)
+        print_best(Terminal(), view, trial)
     return 0
 
 
@@ -160,4 +162,41 @@ def ls(runs: Path, *, as_json: bool) -> int:
     else:
         start = f"hpsearch run STUDY.yaml{runs_option(runs)}"
         print(f"no study was started below {runs}; start one with: {start}")
+    return 0
+
+
+@command(
+    "the ancestry of a population",
+    *STUDY,
+    JSON,
+    option("--trial N", "the line that leads to it; default: the champion", int),
+    flag("--all", "list all trials, not one line", to="show_all"),
+    option("-o --output FILE", "write it: .png, .svg or .pdf, or .json", Path),
+    examples=["population_pairs --all -o lineage.svg"],
+)
+def lineage(
+    study: str, runs: Path, *, trial: int | None, show_all: bool, output: Path | None, as_json: bool
+) -> int:
+    from hpsearch.analysis.lineage import plain_lineage, print_lineage, read_lineage, write_lineage
+    from hpsearch.study.view import open_view
+    from hpsearch.terminal import Terminal, say
+
+    check_output(output, "descent", (".json",))
+    ancestry = read_lineage(open_view(study, runs))
+    whose = ancestry.champion if trial is None else trial
+    line = [] if whose is None else ancestry.line(whose)
+    plain = plain_lineage(ancestry, line)
+    if as_json:
+        print(json.dumps(plain, indent=1))
+    elif not ancestry.relatives:
+        print(f"no trial of {study} has finished yet; look at it with: hpsearch status {study}")
+    else:
+        listed = list(ancestry.relatives.values()) if show_all or not line else line
+        print_lineage(Terminal(), listed, ancestry.champion)
+    if output is not None:
+        if output.suffix == ".json":
+            files.write_json(output, plain)
+        else:
+            write_lineage(ancestry, output)
+        say(f"the descent is in {output}")
     return 0

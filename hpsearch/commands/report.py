@@ -33,7 +33,7 @@ MATCH_MOVES = 10_000
     option("-o --output FILE", "default: RUNS/STUDY/report.html", Path),
     option(
         "--games N",
-        "games an opponent, to measure the best trial's players; 0 for none; default: 4000",
+        "games an opponent, to measure the best trial's players; 0 for none",
         count,
         default=4000,
     ),

@@ -3,7 +3,7 @@
 Its space is what their search spaces have in common.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import ceil, lcm
@@ -46,38 +46,27 @@ def common_space(
     """Return the parameters that all spaces search, all founders have, and members may differ in.
 
     Ranges are joined, so that they hold what every founder has learned by. No condition is left:
-    where a parameter exists is decided by what members inherit.
-
-    Args:
-        spaces: of the studies.
-        founders: complete trainer configurations.
+    where a parameter exists is decided by what members inherit. ``founders`` are complete trainer
+    configurations.
     """
     switches = {
         parent for space in spaces for parameter in space.values() for parent in parameter.when
     }
-    shared = _in_all(spaces) & _in_all([set(paths(config)) for config in founders])
-    shared -= switches | {*SHARED, *GAME}
-    joined = {name: _joined([space[name] for space in spaces]) for name in sorted(shared)}
-    common = {
-        name: _with_values(parameter, [value_at(config, name) for config in founders])
-        for name, parameter in joined.items()
-        if parameter is not None
-    }
+    shared = set(spaces[0]).intersection(*spaces, *(paths(config) for config in founders))
+    common = {}
+    for name in sorted(shared - switches - {*SHARED, *GAME}):
+        joined = _joined([space[name] for space in spaces])
+        if joined is not None:
+            common[name] = _with_values(joined, [value_at(config, name) for config in founders])
     for config in founders:
         common = explorable_of(config, SearchSpace(common))
     return {name: common[name] for name in sorted(common)}
 
 
-def _in_all(names: Sequence[Iterable[str]]) -> set[str]:
-    first, *others = (set(some) for some in names)
-    return first.intersection(*others)
-
-
 def _joined(same: Sequence[Parameter]) -> Parameter | None:
     """Return a parameter with all ranges in its own, None where they do not fit together."""
-    first, *others = (replace(parameter, when={}) for parameter in same)
-    joined: Parameter | None = first
-    for other in others:
+    joined: Parameter | None = replace(same[0], when={})
+    for other in same[1:]:
         joined = None if joined is None else _with_range(joined, other)
     return joined
 
@@ -160,11 +149,8 @@ def write_bred(
 ) -> Study:
     """Write and return a study that breeds founders.
 
-    Args:
-        folder: its own.
-        studies: that were searched; the first gives what belongs to no member.
-        founders: their best, in the order in which members begin with them.
-        numbers: that a user has named.
+    The first of the ``studies`` that were searched gives what belongs to no member; members begin
+    with the ``founders``, their best, in that order.
 
     Raises:
         ConflictError: if the founders cannot be of one population.
@@ -181,9 +167,9 @@ def write_bred(
     )
     if not space:
         raise UsageError(
-            f"{', '.join(names)} have no hyperparameter in common "
-            "in which members may differ, so there is nothing to change from parent to child; "
-            "write a study file of your own with population.founders"
+            f"{', '.join(names)} have no hyperparameter in common in which members may differ, so "
+            "there is nothing to change from parent to child; write a study file of your own with "
+            "population.founders"
         )
     members = numbers.members or max(MEMBERS, len(studies))
     first_seed = studies[0].spec.seed + OWN_SEEDS
@@ -235,12 +221,9 @@ def _check_founders(
     first: Study, founders: Sequence[BredFounder], configs: Sequence[TrainerConfig]
 ) -> None:
     """Refuse founders that do not play one game in the same roles, measured by the same."""
-    problems = [
-        problem
-        for founder, config in zip(founders, configs, strict=True)
-        for problem in disagreements(founder.name, config, configs[0])
-    ]
+    problems: list[str] = []
     for founder, config in zip(founders, configs, strict=True):
+        problems += disagreements(founder.name, config, configs[0])
         measured = set(metric_names(config.measured_against()))
         problems += [
             f"{founder.name} does not measure {objective.metric}, the objective of "

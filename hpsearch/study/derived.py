@@ -103,24 +103,18 @@ def write_derived(
 ) -> Study:
     """Write and return a study with its base configurations, if any are to be written.
 
-    Args:
-        folder: its own.
-        plain: what its file says, but for the bases.
-        bases: by algorithm.
-        command: that made it, the first line of its file.
-        what: a sentence that says what it is for, the next line.
+    ``plain`` is what its file says but for the bases; the file begins with the ``command`` that
+    made it and a sentence ``what`` it is for.
 
     Raises:
         DiskError: if a file cannot be written.
         ConfigError: if the study would be wrong; nothing of it is left, so it can be made anew.
     """
+    names = {algorithm: folder.base(algorithm).name for algorithm in bases}
     for algorithm, base in bases.items():
         files.write_text(folder.base(algorithm), yaml_file.dump(base))
-    names = [folder.base(algorithm).name for algorithm in bases]
-    if len(names) == 1:
-        plain = {**plain, "base": names[0]}
-    elif names:
-        plain = {**plain, "base": dict(zip(bases, names, strict=True))}
+    if names:
+        plain = {**plain, "base": names if len(names) > 1 else next(iter(names.values()))}
     order = [field.name for field in fields(StudySpec) if field.name in plain]
     text = yaml_file.dump({key: plain[key] for key in order})
     files.write_text(folder.study_file, f"# {command}\n#\n# {what}\n{text}")
