@@ -6,6 +6,7 @@ The choices of a categorical parameter are compared as text, as elsewhere: 1 is 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from graphlib import CycleError, TopologicalSorter
+from itertools import product
 from typing import Any
 
 from hpsearch.errors import ConfigError, unknown_name
@@ -29,20 +30,21 @@ def condition_problems(parameters: Mapping[str, Parameter]) -> Iterator[str]:
                 yield f"{path} must name a categorical parameter, but it is of type {parent.type}"
             else:
                 yield from _condition_problems(path, parent, wanted)
-    yield from _circle_problems(parameters)
+    try:
+        TopologicalSorter({name: it.when.keys() for name, it in parameters.items()}).prepare()
+    except CycleError as error:
+        circle = reversed(error.args[1])  # it names each before those that need it
+        yield f"space has conditions in a circle: {' needs '.join(circle)}; drop one when"
 
 
 def base_problems(space: SearchSpace, bases: Mapping[str, Config]) -> Iterator[str]:
     """Yield every parameter and value that gives no valid trainer configuration."""
     seen = set()
-    for name in space.order:
-        if name == ALGORITHM:
-            continue
-        for algorithm, base in bases.items():
-            for problem in _parameter_problems(space, name, algorithm, base):
-                if problem not in seen:
-                    yield problem
-                seen.add(problem)
+    for name, algorithm in product((name for name in space.order if name != ALGORITHM), bases):
+        for problem in _parameter_problems(space, name, algorithm, bases[algorithm]):
+            if problem not in seen:
+                yield problem
+            seen.add(problem)
 
 
 def unread_problems(
@@ -50,18 +52,16 @@ def unread_problems(
 ) -> Iterator[str]:
     """Yield the parameters that no base has, of those that nothing else could be checked of.
 
-    Args:
-        names: of parameters that are wrong themselves, or whose base is.
-        bases: the base configurations as their files hold them, right or wrong.
-        faults: of the wrong ones, each beginning with its path: what is missing there, or is no
-            mapping, is no fault of the space.
+    ``names`` are of parameters that are wrong themselves, or whose base is; ``bases`` are as their
+    files hold them. The ``faults`` of wrong ones begin with their paths: what is missing there, or
+    is no mapping, is no fault of the space.
     """
     names = [name for name in names if name != ALGORITHM]
     known = {path for base in bases for path in paths(base)}
+    at_fault = {fault.partition(" ")[0] for fault in faults}
     for name in names:
         # The choices of a parameter above it may bring it along.
         above = {name.rsplit(".", count)[0] for count in range(1, name.count(".") + 1)}
-        at_fault = {fault.partition(" ")[0] for fault in faults}
         if name not in known and above.isdisjoint(names) and at_fault.isdisjoint({name, *above}):
             algorithms = {str(base.get(ALGORITHM, "given")) for base in bases}
             yield _unknown_path(name, " or ".join(sorted(algorithms)), known, searched=False)
@@ -74,10 +74,9 @@ def algorithm_problems(
     parameter = parameters.get(ALGORITHM)
     if parameter is None:
         if len(bases) > 1:
-            names = ", ".join(bases)
             yield (
-                f"base names the algorithms {names}, but space does not search algorithm; "
-                f"give base one path"
+                f"base names the algorithms {', '.join(bases)}, but space does not search "
+                f"algorithm; give base one path"
             )
         return
     path = f"space.{ALGORITHM}"
@@ -116,14 +115,6 @@ def _unknown_choice(parameter: CategoricalParameter, value: Any) -> str | None:
     return None if text in valid else unknown_name("choice", text, valid)
 
 
-def _circle_problems(parameters: Mapping[str, Parameter]) -> Iterator[str]:
-    try:
-        TopologicalSorter({name: it.when.keys() for name, it in parameters.items()}).prepare()
-    except CycleError as error:
-        circle = reversed(error.args[1])  # it names each before those that need it
-        yield f"space has conditions in a circle: {' needs '.join(circle)}; drop one when"
-
-
 def _parameter_problems(
     space: SearchSpace, name: str, algorithm: str, base: Config
 ) -> Iterator[str]:
@@ -139,25 +130,19 @@ def _parameter_problems(
         if name not in known:
             yield _unknown_path(name, algorithm, known, searched=ALGORITHM in space.parameters)
             continue
-        yield from _bound_problems(space.parameters[name], name, algorithm, config)
-
-
-def _bound_problems(
-    parameter: Parameter, name: str, algorithm: str, config: Config
-) -> Iterator[str]:
-    before = _config_problems(config)
-    values: Iterable[Any] = (
-        parameter.choices
-        if isinstance(parameter, CategoricalParameter)
-        else (parameter.low, parameter.high)
-    )
-    for value in values:
-        for problem in _config_problems(apply(config, {name: value})):
-            if problem not in before:
-                yield (
-                    f"space.{name} allows {value!r}, which is no valid {algorithm} "
-                    f"configuration: {problem}"
-                )
+        parameter, before = space.parameters[name], _config_problems(config)
+        values: Sequence[Any] = (
+            parameter.choices
+            if isinstance(parameter, CategoricalParameter)
+            else (parameter.low, parameter.high)
+        )
+        for value in values:
+            for problem in _config_problems(apply(config, {name: value})):
+                if problem not in before:
+                    yield (
+                        f"space.{name} allows {value!r}, which is no valid {algorithm} "
+                        f"configuration: {problem}"
+                    )
 
 
 def _config_problems(config: Config) -> tuple[str, ...]:
@@ -195,20 +180,16 @@ def configuration_problems(
     parameters: Mapping[str, Parameter],
     data: object,
 ) -> Iterator[str]:
-    """Yield what is wrong with configurations that stand in a list of a study file.
+    """Yield what is wrong with configurations that stand in a list, at the path ``where``.
 
-    Args:
-        where: path of the list.
-        configurations: what it holds.
-        parameters: those of the space that could be read.
-        data: the whole file, which names parameters that could not be read, too; their own faults
-            are reported elsewhere.
+    ``parameters`` are those of the space that could be read; ``data``, the whole file, names the
+    others too, whose own faults are reported elsewhere.
     """
     written = data.get("space") if isinstance(data, Mapping) else None
     named = [str(name) for name in written] if isinstance(written, Mapping) else []
     # Which parameters exist is known only where the conditions are right.
     is_whole = parameters.keys() == set(named) and not any(condition_problems(parameters))
-    space = SearchSpace(parameters) if is_whole else None
+    space = SearchSpace(parameters)
     for index, values in enumerate(configurations):
         path = f"{where}[{index}]"
         for name, value in values.items():
@@ -218,8 +199,12 @@ def configuration_problems(
                     yield f"{path}.{name} {problem}"
             elif name not in named:
                 yield f"{path} names an {unknown_name('parameter', name, named)}"
-        if space is not None:
-            yield from _presence_problems(path, space, values)
+        for name in space.order if is_whole else ():
+            exists = space.is_active(name, values)
+            if exists and name not in values:
+                yield f"{path} lacks {name}, which exists in this configuration"
+            elif name in values and not exists:
+                yield f"{path}.{name} must be left out, for its conditions do not hold"
 
 
 def stored_point(space: SearchSpace, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -254,12 +239,3 @@ def _value_problem(parameter: Parameter, value: Any) -> str | None:
     if abs(steps - round(steps)) > ON_THE_GRID * max(1.0, abs(steps)):
         return f"must lie a whole number of steps of {step!r} above {low!r}, but is {value!r}"
     return None
-
-
-def _presence_problems(path: str, space: SearchSpace, values: Mapping[str, Any]) -> Iterator[str]:
-    for name in space.order:
-        exists = space.is_active(name, values)
-        if exists and name not in values:
-            yield f"{path} lacks {name}, which exists in this configuration"
-        elif name in values and not exists:
-            yield f"{path}.{name} must be left out, for its conditions do not hold"

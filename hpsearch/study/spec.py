@@ -23,7 +23,6 @@ from hpsearch.schema import (
     read,
     read_hint,
     to_plain,
-    value_at,
 )
 from hpsearch.study import space_checks, spec_checks
 from hpsearch.study.breeding.checks import population_problems, schedule_problems
@@ -158,15 +157,11 @@ class Study:
         """Return the trainer configuration of a trial; the interval of a member ends by itself."""
         origin = trial.origin
         settings = self._seed(trial.number) | self.space.decode(trial.last_params)
-        if origin is None:
-            return self.trainer_config(settings)
-        settings |= {"steps": origin.steps}
-        if origin.founder is None:
+        if origin is not None:
+            settings |= {"steps": origin.steps}
+        if origin is None or origin.founder is None:
             return self.trainer_config(settings)
         return apply(self.founders[origin.founder], settings)
-
-    def founder_value(self, founder: int, path: str) -> Any:
-        return value_at(self.founders[founder], path)
 
     def _seed(self, number: int) -> dict[str, int]:
         return {"seed": self.spec.seed * SEEDS_PER_STUDY + number}
@@ -199,20 +194,20 @@ def load_spec(path: Path, *, trials: int | None = None) -> Study:
     wrong: list[tuple[Config, Sequence[str]]] = []
     bases = _read_bases(sections.get("base", {}), path.parent, problems, wrong)
     parameters = sections.get("space", {})
-    problems += spec_checks.metric_problems(sections.get("objectives", ()), parameters, bases)
-    problems += spec_checks.resume_problems(bases)
+    problems += spec_checks.trainer_problems(sections.get("objectives", ()), parameters, bases)
     problems += population_problems(sections, bases)
-    problems += _profile_problems(sections.get("executor"), path.parent)
+    executor, sampler = sections.get("executor"), sections.get("sampler")
+    if isinstance(executor, SlurmOptions):
+        problems += _profile_problems(executor, path.parent)
     problems += islice(_space_problems(data, parameters, bases, wrong), ENOUGH_PROBLEMS)
     founders = spec_checks.read_founders(sections, path.parent, problems)
     configs = (*bases.values(), *founders)
-    problems += spec_checks.gpu_problems(sections.get("executor"), configs, parameters)
-    sampler = sections.get("sampler")
+    problems += spec_checks.gpu_problems(executor, configs, parameters)
     if isinstance(sampler, ListedOptions):
-        listed = ("sampler.configurations", sampler.configurations)
-        problems += islice(
-            space_checks.configuration_problems(*listed, parameters, data), ENOUGH_PROBLEMS
+        listed = space_checks.configuration_problems(
+            "sampler.configurations", sampler.configurations, parameters, data
         )
+        problems += islice(listed, ENOUGH_PROBLEMS)
     problems += schedule_problems(sections, bases, data)
     if problems:
         raise ConfigError(str(path), problems)
@@ -281,15 +276,11 @@ def _readable_parameters(data: object) -> dict[str, Parameter]:
     readable: dict[str, Parameter] = {}
     for name, entry in data.items():
         readable |= _read_alone(str(name), Parameter, entry)
-    while True:
-        kept = {
-            name: parameter
-            for name, parameter in readable.items()
-            if all(parent in readable or parent not in data for parent in parameter.when)
-        }
-        if len(kept) == len(readable):
-            return kept
-        readable = kept
+    unreadable = set(map(str, data)) - readable.keys()
+    while lost := {name for name, it in readable.items() if not unreadable.isdisjoint(it.when)}:
+        unreadable |= lost
+        readable = {name: it for name, it in readable.items() if name not in lost}
+    return readable
 
 
 def _read_alone(name: str, hint: Any, data: object) -> dict[str, Any]:
@@ -308,12 +299,9 @@ def _space_problems(
     """Yield what is wrong with the space; ``wrong`` are bases as their files hold them, and why."""
     conditions = list(islice(space_checks.condition_problems(parameters), ENOUGH_PROBLEMS))
     yield from conditions
-    # Of the others it is not known in which trials they are.
-    checked = {
-        name: parameter
-        for name, parameter in parameters.items()
-        if not (conditions and parameter.when)
-    }
+    checked = dict(parameters)
+    if conditions:  # of parameters with conditions it is not known in which trials they are
+        checked = {name: it for name, it in parameters.items() if not it.when}
     if bases:
         yield from space_checks.algorithm_problems(parameters, bases)
         yield from space_checks.base_problems(SearchSpace(checked), bases)
@@ -325,12 +313,12 @@ def _space_problems(
         yield from space_checks.unread_problems(left, configs, faults)
 
 
-def _profile_problems(executor: Any, directory: Path) -> Iterator[str]:
-    if isinstance(executor, SlurmOptions):
-        try:
-            load_profile(directory / executor.profile)
-        except ConfigError as error:
-            yield from (f"executor.profile {error.source}: {problem}" for problem in error.problems)
+def _profile_problems(executor: SlurmOptions, directory: Path) -> list[str]:
+    try:
+        load_profile(directory / executor.profile)
+    except ConfigError as error:
+        return [f"executor.profile {error.source}: {problem}" for problem in error.problems]
+    return []
 
 
 def _read_bases(

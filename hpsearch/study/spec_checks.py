@@ -1,7 +1,7 @@
 """What can be wrong within a study file, beyond the type of each value."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,33 +33,39 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 def section_problems(sections: Mapping[str, Any]) -> Iterator[str]:
     """Yield the faults of the sections that could be read, those between two of them included."""
-    for needed, rule in _RULES:
-        if all(name in sections for name in needed):
-            yield from rule(*(sections[name] for name in needed))
+    name, storage = sections.get("name"), sections.get("storage")
+    objectives, sampler = sections.get("objectives"), sections.get("sampler")
+    if name is not None and not is_name(name):
+        yield f"name {NAME_RULE}, but is {name!r}; {proposed_name(name)} would do"
+    if storage is not None:
+        yield from _storage_problems(storage)
+    if objectives is not None:
+        yield from _objective_problems(objectives, sections.get("pruner"), sampler)
+    if isinstance(sampler, GridOptions):
+        for path, parameter in sections.get("space", {}).items():
+            if parameter.num_values() is None:
+                yield (
+                    f"space.{path} must have a step (or be categorical) for the grid sampler, "
+                    f"but is continuous"
+                )
 
 
-def metric_problems(
+def trainer_problems(
     objectives: tuple[Any, ...], space: Mapping[str, Parameter], bases: Mapping[str, Config]
 ) -> Iterator[str]:
-    """Yield the objectives that a base configuration does not measure.
+    """Yield the objectives that a base does not measure, and bases that would not go on.
 
     Where who plays is itself searched, a trial that does not measure them fails by itself.
     """
-    if not WHO_PLAYS.isdisjoint(space):
-        return
     for algorithm, base in bases.items():
         measured = set(metric_names(read_config(base, source="").measured_against()))
-        for index, objective in enumerate(objectives):
+        for index, objective in enumerate(objectives if WHO_PLAYS.isdisjoint(space) else ()):
             if objective.metric.strip() and objective.metric not in measured:
                 yield (
                     f"objectives[{index}].metric is measured by no trial of the {algorithm} base: "
                     f"{unknown_name('metric', objective.metric, measured)}; "
                     f"the base's evaluation.opponents decides which there are"
                 )
-
-
-def resume_problems(bases: Mapping[str, Config]) -> Iterator[str]:
-    for algorithm, base in bases.items():
         resume = base["checkpoint"]["resume"]
         if resume != "auto":
             yield (
@@ -77,9 +83,8 @@ def use_gpus(configs: Sequence[Config], space: Mapping[str, Parameter]) -> bool:
 def gpu_problems(
     executor: Any, configs: Sequence[Config], space: Mapping[str, Parameter]
 ) -> Iterator[str]:
-    if not isinstance(executor, LocalOptions) or executor.gpus_per_job != 0:
-        return
-    if use_gpus(configs, space):
+    has_none = isinstance(executor, LocalOptions) and executor.gpus_per_job == 0
+    if has_none and use_gpus(configs, space):
         yield (
             "executor.gpus_per_job must be 1 or more where trials train on device cuda, but is 0; "
             "leave it out, or set device: cpu"
@@ -113,7 +118,12 @@ def read_founders(
         founders.append(to_plain(data["config"]))
         configs.append(config)
         problems += disagreements(where, config, configs[0])
-        problems += _missing(where, founders[-1], sections.get("space", {}))
+        known = set(paths(founders[-1]))
+        problems += [
+            f"{where} has no {path}, which the space searches"
+            for path in sections.get("space", {})
+            if path not in known
+        ]
     return tuple(founders)
 
 
@@ -131,18 +141,6 @@ def disagreements(where: str, config: TrainerConfig, first: TrainerConfig) -> It
             f"{where} learned {', '.join(config.learning())}, but the first founder "
             f"{', '.join(first.learning())}; all members must learn the same roles"
         )
-
-
-def _missing(where: str, config: Config, space: Mapping[str, Any]) -> Iterator[str]:
-    known = set(paths(config))
-    for path in space:
-        if path not in known:
-            yield f"{where} has no {path}, which the space searches"
-
-
-def _name_problems(name: str) -> Iterator[str]:
-    if not is_name(name):
-        yield f"name {NAME_RULE}, but is {name!r}; {proposed_name(name)} would do"
 
 
 def _storage_problems(storage: str) -> Iterator[str]:
@@ -164,7 +162,9 @@ def _storage_problems(storage: str) -> Iterator[str]:
             yield f"storage {problem}, or env: and the name of an environment variable"
 
 
-def _objective_problems(objectives: tuple[Any, ...]) -> Iterator[str]:
+def _objective_problems(
+    objectives: tuple[Any, ...], pruner: Pruner | None, sampler: Sampler | None
+) -> Iterator[str]:
     if not objectives:
         yield "objectives must name at least one metric"
     metrics = [objective.metric for objective in objectives]
@@ -173,36 +173,10 @@ def _objective_problems(objectives: tuple[Any, ...]) -> Iterator[str]:
             yield f"objectives[{index}].metric must not be empty"
         elif metric in metrics[:index]:
             yield f"objectives[{index}].metric {metric!r} stands twice"
-
-
-def _pruner_problems(objectives: tuple[Any, ...], pruner: Pruner) -> Iterator[str]:
-    if len(objectives) > 1 and not isinstance(pruner, NoPruning):
+    if len(objectives) > 1 and not isinstance(pruner, NoPruning | None):
         yield (
             f"pruner must be none for more than one objective, but is {pruner.name}, "
             f"which compares trials by a single value"
         )
-
-
-def _cmaes_problems(objectives: tuple[Any, ...], sampler: Sampler) -> Iterator[str]:
     if len(objectives) > 1 and isinstance(sampler, CMAESOptions):
         yield "sampler must not be cmaes for more than one objective; tpe and gp take several"
-
-
-def _grid_problems(sampler: Sampler, space: dict[str, Parameter]) -> Iterator[str]:
-    if isinstance(sampler, GridOptions):
-        for name, parameter in space.items():
-            if parameter.num_values() is None:
-                yield (
-                    f"space.{name} must have a step (or be categorical) for the grid sampler, "
-                    f"but is continuous"
-                )
-
-
-_RULES: tuple[tuple[tuple[str, ...], Callable[..., Iterator[str]]], ...] = (
-    (("name",), _name_problems),
-    (("storage",), _storage_problems),
-    (("objectives",), _objective_problems),
-    (("objectives", "pruner"), _pruner_problems),
-    (("objectives", "sampler"), _cmaes_problems),
-    (("sampler", "space"), _grid_problems),
-)

@@ -3,12 +3,13 @@
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from itertools import permutations
+from operator import itemgetter
 from typing import Any
 
 from hpsearch.errors import ConfigError
 from hpsearch.parameters import CategoricalParameter, Parameter, is_plain, json_text, label_of
 from hpsearch.population.operators.growth import policy_items, widened
-from hpsearch.population.operators.options import Grow, HostAndAgent, OperatorOptions
+from hpsearch.population.operators.options import Grow, HostAndAgent
 from hpsearch.population.options import Islands, PopulationOptions, Schedule, scripted_players
 from hpsearch.schema import Config, apply, leaves
 from hpsearch.study.options import NoPruning
@@ -24,21 +25,17 @@ def explorable_of(base: Config, space: SearchSpace) -> dict[str, Parameter]:
     Children inherit the others with their parents' weights, which would not fit elsewhere, and with
     them those that decide whether the others exist.
     """
-    per_member = {leaf.path: leaf.per_member for leaf in leaves(read_config(base, source="base"))}
+    values = list(leaves(read_config(base, source="base")))
     parameters, inherited = space.parameters, set[str]()
     for name in reversed(space.order):
-        if name in inherited or not _is_per_member(name, per_member):
+        touched = [
+            value.per_member
+            for value in values
+            if f"{value.path}.".startswith(f"{name}.") or name.startswith(f"{value.path}.")
+        ]
+        if name in inherited or not touched or not all(touched):
             inherited |= {name, *parameters[name].when}
     return {name: parameters[name] for name in space.order if name not in inherited}
-
-
-def _is_per_member(name: str, per_member: Mapping[str, bool]) -> bool:
-    inside = [
-        marked
-        for path, marked in per_member.items()
-        if path == name or path.startswith(f"{name}.") or name.startswith(f"{path}.")
-    ]
-    return bool(inside) and all(inside)
 
 
 def size(config: CommonConfig) -> float:
@@ -57,10 +54,7 @@ def scheduled(schedule: Schedule, space: SearchSpace, index: int) -> dict[str, A
 def schedule_problems(
     sections: Mapping[str, Any], bases: Mapping[str, Config], data: object
 ) -> Iterator[str]:
-    """Yield what is wrong with the schedule of a population, if it follows one.
-
-    ``sections`` and ``bases`` hold what could be read of the study file, ``data`` the whole file.
-    """
+    """Yield what is wrong with the schedule of a population; ``data`` is the whole file."""
     options = sections.get("population")
     if options is None or not isinstance(options.explore, Schedule):
         return
@@ -69,20 +63,15 @@ def schedule_problems(
     yield from configuration_problems(WHERE, intervals, parameters, data)
     if len(bases) == 1 and not any(condition_problems(parameters)):
         (base,) = bases.values()
-        may_change = explorable_of(base, SearchSpace(parameters))
-        yield from _shape_problems(intervals, parameters.keys() - may_change.keys())
-
-
-def _shape_problems(intervals: tuple[dict[str, Any], ...], fixed: set[str]) -> Iterator[str]:
-    """Yield the values that no member could change to, whose networks go on from the first."""
-    for index, values in enumerate(intervals):
-        for name in sorted(fixed & values.keys() & intervals[0].keys()):
-            first, value = intervals[0][name], values[name]
-            if is_plain(value) and is_plain(first) and json_text(value) != json_text(first):
-                yield (
-                    f"{WHERE}[{index}].{name} must be {first!r} as in the first interval, since a "
-                    f"member keeps its networks, but is {value!r}"
-                )
+        fixed = parameters.keys() - explorable_of(base, SearchSpace(parameters)).keys()
+        for index, values in enumerate(intervals):
+            for name in sorted(fixed & values.keys() & intervals[0].keys()):
+                first, value = intervals[0][name], values[name]
+                if is_plain(value) and is_plain(first) and json_text(value) != json_text(first):
+                    yield (
+                        f"{WHERE}[{index}].{name} must be {first!r} as in the first interval, "
+                        f"since a member keeps its networks, but is {value!r}"
+                    )
 
 
 def growths_of(
@@ -96,32 +85,28 @@ def growths_of(
     """
     for role, learned in config.learning().items():
         path = f"{role}.net_arch"
-        choices = _choices(space.parameters.get(path)) if path in params else []
-        larger = [
-            choice
-            for choice in choices
-            if _can_grow(role, config, learned.net_arch, choice)
-            and _keeps_others(params, {path: label_of(choice)}, space)
-        ]
+        larger: list[tuple[int, Any]] = []
+        for choice in _choices(space.parameters.get(path)) if path in params else ():
+            values = space.decode({**params, path: label_of(choice)})
+            keeps = all(space.is_active(name, values) == (name in params) for name in space.order)
+            if keeps and _can_grow(role, config, learned.net_arch, choice):
+                items = policy_items(role, config, choice)
+                size = sum(affine.size for item in items for affine in item.affines)
+                larger.append((size, label_of(choice)))
         if larger:
-            smallest = min(larger, key=lambda choice: _size(config, role, choice))
-            yield {path: label_of(smallest)}
-
-
-def _size(config: CommonConfig, role: str, net_arch: Any) -> int:
-    items = policy_items(role, config, net_arch)
-    return sum(affine.size for item in items for affine in item.affines)
+            yield {path: min(larger, key=itemgetter(0))[1]}
 
 
 def growth_problems(where: str, space: Mapping[str, Parameter], base: Config) -> Iterator[str]:
     """Yield that no network can grow, if none can; ``where`` is the operator's path."""
     config = read_config(base, source="")
-    paths = [f"{role}.net_arch" for role in config.learning()]
     if any(_may_grow(role, space, config) for role in config.learning()):
         return
-    offered = {path: _choices(space.get(path)) for path in paths}
+    offered = {
+        f"{role}.net_arch": _choices(space.get(f"{role}.net_arch")) for role in config.learning()
+    }
     yield (
-        f"{where} is grow, which needs a categorical parameter {' or '.join(paths)} of whose "
+        f"{where} is grow, which needs a categorical parameter {' or '.join(offered)} of whose "
         "choices one can grow into another, by wider layers or, after relu, by more layers that "
         f"are as wide as the ones before them, but the choices are {offered}; offer such as "
         "[64] and [128, 128], or leave grow out"
@@ -131,14 +116,10 @@ def growth_problems(where: str, space: Mapping[str, Parameter], base: Config) ->
 def _may_grow(role: str, space: Mapping[str, Parameter], config: CommonConfig) -> bool:
     choices = _choices(space.get(f"{role}.net_arch"))
     # Under other encoders and activations, other networks grow; which, a match will tell.
-    others = {path for path in space if _decides_ground(path, role)}
+    deciding = {role, f"{role}.encoder", f"{role}.activation"}
+    others = any(".".join(path.split(".")[:2]) in deciding for path in space)
     pairs = permutations(choices, 2)
     return any(others or _can_grow(role, config, old, new) for old, new in pairs)
-
-
-def _decides_ground(path: str, role: str) -> bool:
-    first, *rest = path.split(".")
-    return first == role and (not rest or rest[0] in ("encoder", "activation"))
 
 
 def _choices(parameter: Parameter | None) -> list[Any]:
@@ -155,12 +136,6 @@ def _can_grow(role: str, config: CommonConfig, old: Any, new: Any) -> bool:
     before, after = (policy_items(role, config, net_arch) for net_arch in (old, new))
     activation = config.learning()[role].activation
     return before != after and widened(before, after, activation) is not None
-
-
-def _keeps_others(params: Mapping[str, Any], change: Mapping[str, Any], space: SearchSpace) -> bool:
-    """Return whether the same parameters exist after a change as before it."""
-    values = space.decode({**params, **change})
-    return all(space.is_active(name, values) == (name in params) for name in space.order)
 
 
 SHARED = ("steps", "seed", "algorithm", "evaluation.interval")
@@ -260,16 +235,11 @@ def _base_problems(options: PopulationOptions, base: Config) -> Iterator[str]:
     for role in learning:
         if not scripted_players("agent" if role == "host" else "host", panel):
             yield f"population.matches.panel names no player that the {role} can meet"
-    for path, operator in _operators(options):
-        if isinstance(operator, HostAndAgent) and len(learning) < 2:
-            yield (
-                f"{path} is {operator.name}, which needs members with both roles, but the base "
-                f"learns the {', '.join(learning)} alone"
-            )
-
-
-def _operators(options: PopulationOptions) -> Iterator[tuple[str, OperatorOptions]]:
     closing = () if options.closing is None else options.closing.operators
     for key, operators in (("operators", options.operators), ("closing.operators", closing)):
         for index, operator in enumerate(operators):
-            yield f"population.{key}[{index}]", operator
+            if isinstance(operator, HostAndAgent) and len(learning) < 2:
+                yield (
+                    f"population.{key}[{index}] is {operator.name}, which needs members with both "
+                    f"roles, but the base learns the {', '.join(learning)} alone"
+                )

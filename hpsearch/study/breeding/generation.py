@@ -16,6 +16,7 @@ from hpsearch.population.fitness import Scores, score
 from hpsearch.population.operators.options import Clone, Grow, HostAndAgent
 from hpsearch.population.options import Closing, NoSelection, Pareto, PopulationOptions, Schedule
 from hpsearch.population.statistics import interval
+from hpsearch.schema import value_at
 from hpsearch.study.breeding.checks import explorable_of, growths_of, scheduled, size
 from hpsearch.study.breeding.matches import MatchRoster, game_of
 from hpsearch.study.records import Match, PlannedTrial, PopulationRecord, Trial, key_after
@@ -217,7 +218,10 @@ class Judge:
         params: dict[str, Any] = {}
         for path in space.order:
             if space.is_active(path, space.decode(params)):
-                parameter, value = space.parameters[path], self._study.founder_value(founder, path)
+                parameter, value = (
+                    space.parameters[path],
+                    value_at(self._study.founders[founder], path),
+                )
                 params[path] = (
                     label_of(value)
                     if isinstance(parameter, CategoricalParameter)

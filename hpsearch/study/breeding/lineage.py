@@ -92,33 +92,28 @@ class TrialAncestry:
     def node(self, step: int, sha256: str) -> Node:
         """Return the node of the checkpoint of a step: a copy's, once one took the place."""
         takeovers = self.exchanges.before(step).takeovers
-        if not takeovers:
-            return self._born(step, sha256)
+        if takeovers:
+            operator, adopted = Clone().name, None
+            hashes: tuple[str, ...] = (takeovers[-1].sha256,)
+            changes = {path: list(pair) for path, pair in takeovers[-1].changes.items()}
+        else:
+            origin = self.trial.origin
+            assert origin is not None, "it is a trial of a population"
+            operator = origin.operator["name"]
+            adopted = None if self.birth is None else self.birth.adopted
+            parents = [self.known[number] for number in origin.parents]
+            hashes = tuple(parent.sha256 or "" for parent in parents)
+            before = parents[0].last_params if parents else self.trial.params
+            changes = _changes(before, self.trial.params)
         return Node(
             trial=self.trial.number,
             step=step,
             sha256=sha256,
-            parents=(takeovers[-1].sha256,),
-            operator=Clone().name,
-            adopted=None,
+            parents=hashes,
+            operator=operator,
+            adopted=adopted,
             seed=self.seed,
-            changes={path: list(pair) for path, pair in takeovers[-1].changes.items()},
-        )
-
-    def _born(self, step: int, sha256: str) -> Node:
-        origin = self.trial.origin
-        assert origin is not None, "it is a trial of a population"
-        parents = [self.known[number] for number in origin.parents]
-        before = parents[0].last_params if parents else self.trial.params
-        return Node(
-            trial=self.trial.number,
-            step=step,
-            sha256=sha256,
-            parents=tuple(parent.sha256 or "" for parent in parents),
-            operator=origin.operator["name"],
-            adopted=None if self.birth is None else self.birth.adopted,
-            seed=self.seed,
-            changes=_changes(before, self.trial.params),
+            changes=changes,
         )
 
 
