@@ -6,15 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from hpsearch import files
-from hpsearch.commands.command import (
-    JSON,
-    argument,
-    check_output,
-    command,
-    count,
-    option,
-    positive,
-)
+from hpsearch.commands.command import JSON, argument, check_output, command, count, option, positive
 from hpsearch.errors import HpsearchError, UsageError
 
 if TYPE_CHECKING:
@@ -48,7 +40,6 @@ MOST_LINES: Final = 100
         "train an opponent against the player alone for so many steps, and measure what it takes: "
         "exploitability/host, exploitability/agent",
         positive,
-        to="response_steps",
     ),
     option("--show-games K", "print K games move by move", count, default=0),
     option("--tree FILE", "draw the host's blow-up tree: .svg, .png, .pdf, or .txt", Path),
@@ -71,7 +62,7 @@ def evaluate(
     *,
     match_steps: int | None,
     games: int | None,
-    response_steps: int | None,
+    best_response: int | None,
     show_games: int,
     tree: Path | None,
     tree_start: str | None,
@@ -82,7 +73,7 @@ def evaluate(
     from hpsearch.export.reading import bundles_in
 
     if bundles := bundles_in(player):
-        choices = (match_steps, games, response_steps, tree, tree_start)
+        choices = (match_steps, games, best_response, tree, tree_start)
         if show_games or any(choice is not None for choice in choices):
             raise UsageError(
                 f"{player} is a bundle, of which what it certifies is measured again and nothing "
@@ -93,15 +84,13 @@ def evaluate(
     if signers is not None:
         raise UsageError(f"{player} is no bundle, and only bundles are signed; leave out --signers")
     moves = MATCH_MOVES if match_steps is None else match_steps
-    plan = ExaminationPlan(
-        games or NUM_GAMES, match_moves=moves or None, response_steps=response_steps
-    )
-    return _examine_player(
-        player, plan, show_games, tree, tree_start or TREE_START, as_json=as_json
-    )
+    num_games, tree_start = games or NUM_GAMES, tree_start or TREE_START
+    plan = ExaminationPlan(num_games, match_moves=moves or None, response_steps=best_response)
+    return _examine_player(player, plan, show_games, tree, tree_start, as_json=as_json)
 
 
 def _evaluate_bundles(folders: Sequence[Path], signers: Path | None, *, as_json: bool) -> int:
+    from hpsearch.export.folder import shown
     from hpsearch.export.reading import read_bundle, reproduce
     from hpsearch.terminal import Terminal
 
@@ -114,21 +103,15 @@ def _evaluate_bundles(folders: Sequence[Path], signers: Path | None, *, as_json:
         for folder, bundle in bundles.items():
             if not differences[folder]:
                 _print_bundle(Terminal(), folder, bundle)
-    lines = [line for item in differences.items() for line in _differences_text(*item)]
-    if lines:
-        reason = "not everything is as certified; export again to certify it:"
-        raise HpsearchError("\n".join([reason, *lines]))
+    reasons = ["not everything is as certified; export again to certify it:"]
+    for folder, lines in differences.items():
+        if lines:
+            reasons += [f"{folder}:", *(f"  - {shown(line)}" for line in lines[:MOST_LINES])]
+        if len(lines) > MOST_LINES:
+            reasons.append(f"  - and {len(lines) - MOST_LINES} more")
+    if any(differences.values()):
+        raise HpsearchError("\n".join(reasons))
     return 0
-
-
-def _differences_text(folder: Path, differences: Sequence[str]) -> list[str]:
-    from hpsearch.export.folder import shown
-
-    if not differences:
-        return []
-    more = len(differences) - MOST_LINES
-    lines = [f"  - {shown(line)}" for line in differences[:MOST_LINES]]
-    return [f"{folder}:", *lines, *([f"  - and {more} more"] if more > 0 else [])]
 
 
 def _plain(folder: Path, bundle: "Bundle", differences: Sequence[str]) -> dict[str, object]:
@@ -149,20 +132,19 @@ def _plain(folder: Path, bundle: "Bundle", differences: Sequence[str]) -> dict[s
 def _print_bundle(console: "Console", folder: Path, bundle: "Bundle") -> None:
     from hpsearch.export.programs import uncompared
     from hpsearch.export.text import print_rows, print_verdict
-    from hpsearch.terminal import say
+    from hpsearch.terminal import print_line, say
 
     trial = bundle.certificate.trial
     print_verdict(console, bundle.rows, trial, bundle.config)
     print_rows(console, f"trial {trial}", bundle.rows)
-    sentences = [
+    again = (
         f"{folder}: measured again, every number as certified, bit for bit; what the search "
         "measured (search_metrics) and README.md are not part of that"
-    ]
+    )
+    print_line(console, again)
     if bundle.signer is not None:
-        sentences.append(f"{folder}: signed by {bundle.signer}")
-    for sentence in sentences:
-        console.print(sentence, highlight=False, markup=False, soft_wrap=True)
-    if bundle.signer is None and bundle.folder.signature.exists():
+        print_line(console, f"{folder}: signed by {bundle.signer}")
+    elif bundle.folder.signature.exists():
         say(f"{folder} is signed; --signers FILE tells whether by a key that you trust")
     for name in uncompared(bundle.contents):
         say(
@@ -201,11 +183,12 @@ def _examine_player(
         print_report(Terminal(), report)
         for game in games:
             print(f"\n{game}")
-    title = f"{tree_start}, {player.name}"
-    if tree is not None and drawn is not None and tree.suffix == ".txt":
-        files.write_text(tree, f"{title}\n{tree_text(drawn)}\n")
-    elif tree is not None and drawn is not None:
-        write_picture(drawn, title, tree)
+    if tree is not None and drawn is not None:
+        title = f"{tree_start}, {player.name}"
+        if tree.suffix == ".txt":
+            files.write_text(tree, f"{title}\n{tree_text(drawn)}\n")
+        else:
+            write_picture(drawn, title, tree)
     return 0
 
 

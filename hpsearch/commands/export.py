@@ -8,15 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hpsearch import files
-from hpsearch.commands.command import (
-    JSON,
-    STUDY,
-    command,
-    flag,
-    option,
-    positive,
-    runs_option,
-)
+from hpsearch.commands.command import JSON, STUDY, command, flag, option, positive, runs_option
 from hpsearch.errors import UsageError
 from hpsearch.names import check_places
 
@@ -53,10 +45,7 @@ NUM_GAMES = 10_000
         to="form",
     ),
     option(
-        "--games G",
-        "games of the certificate, an opponent and mode",
-        positive,
-        default=NUM_GAMES,
+        "--games G", "games of the certificate, an opponent and mode", positive, default=NUM_GAMES
     ),
     option("--sign KEY", "sign bundles by this SSH key, with ssh-keygen", Path, to="key"),
     examples=["quickstart -o best/", "quickstart --top 3"],
@@ -172,6 +161,7 @@ def conditions(num_games: int, key: Path | None) -> "How":
 
 def print_export(console: "Console", folder: Path, measures: "Measures") -> None:
     from hpsearch.export.text import print_rows
+    from hpsearch.terminal import print_line
 
     print_rows(console, f"trial {measures['trial']}", measures["rows"])
-    console.print(f"exported to {folder}", highlight=False, markup=False, soft_wrap=True)
+    print_line(console, f"exported to {folder}")

@@ -149,9 +149,7 @@ def _sizes(garbage: Sequence["Garbage"]) -> dict[str, int]:
 
 
 def _print_freed(summary: dict[str, Any]) -> None:
-    from rich.table import Table
-
-    from hpsearch.terminal import Terminal
+    from hpsearch.terminal import Terminal, text_table
 
     console = Terminal()
     for name, number in summary["pinned"].items():
@@ -161,14 +159,12 @@ def _print_freed(summary: dict[str, Any]) -> None:
     if total["count"] == 0:
         console.print(f"nothing to free in {summary['study']}", highlight=False)
         return
-    table = Table(box=None, header_style="bold")
-    for column in ("kind", "count", "size", "bytes"):
-        table.add_column(column, justify="left" if column == "kind" else "right")
-    for kind, sizes in (*summary["kinds"].items(), ("total", total)):
-        if sizes["count"]:
-            size = size_text(sizes["bytes"])
-            table.add_row(kind, f"{sizes['count']:,}", size, f"{sizes['bytes']:,}")
-    console.print(table)
+    rows = [
+        (kind, f"{sizes['count']:,}", size_text(sizes["bytes"]), f"{sizes['bytes']:,}")
+        for kind, sizes in (*summary["kinds"].items(), ("total", total))
+        if sizes["count"]
+    ]
+    console.print(text_table(("kind", "count", "size", "bytes"), rows))
     console.print(f"{size_text(total['bytes'])} {verb}", highlight=False)
 
 

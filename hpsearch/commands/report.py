@@ -6,15 +6,7 @@ from tempfile import TemporaryFile
 from typing import TYPE_CHECKING
 
 from hpsearch import files
-from hpsearch.commands.command import (
-    STUDY,
-    argument,
-    command,
-    count,
-    option,
-    positive,
-    runs_option,
-)
+from hpsearch.commands.command import STUDY, argument, command, count, option, positive, runs_option
 from hpsearch.errors import DiskError, UsageError
 
 if TYPE_CHECKING:
@@ -41,7 +33,6 @@ MATCH_MOVES = 10_000
         "--best-response STEPS",
         "train an opponent against them alone for so many steps, and show what it takes",
         positive,
-        to="response_steps",
     ),
     examples=["quickstart -o quickstart.html", "quickstart another -o both.html"],
 )
@@ -52,7 +43,7 @@ def report(
     other: str | None,
     output: Path | None,
     games: int,
-    response_steps: int | None,
+    best_response: int | None,
 ) -> int:
     from hpsearch.export.text import standing_verdict
     from hpsearch.report.page.curves import check_comparable
@@ -80,7 +71,7 @@ def report(
         from hpsearch.analysis.examination import ExaminationPlan
         from hpsearch.report.page.players import measured
 
-        plan = ExaminationPlan(games, match_moves=MATCH_MOVES, response_steps=response_steps)
+        plan = ExaminationPlan(games, match_moves=MATCH_MOVES, response_steps=best_response)
         return measured(view, trial, plan, say)
 
     material = gather(view, time.time(), elsewhere, measure, beside, certify=standing_verdict)

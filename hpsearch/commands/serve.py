@@ -93,25 +93,26 @@ def _serve_dashboard(
         first = f"/api/studies/{source.head.study_id}"
         threading.Thread(target=cache.prepare, args=(first,), daemon=True).start()
         drawn, event = time.monotonic(), source.view.state.last_event
-        while not stop.is_set:
-            stop.rest(REFRESH_SECONDS)
-            if stop.is_set or not _was_possible(refresh):
-                continue
+        for _ in _refreshed(refresh, stop):
             if source.view.state.last_event != event and time.monotonic() - drawn > FIGURE_SECONDS:
                 _add(source, storage, files, conclusions)
                 drawn, event = time.monotonic(), source.view.state.last_event
 
 
-def _was_possible(refresh: Callable[[], None]) -> bool:
-    """Show what is new, if that can be read and written now; return whether it can."""
+def _refreshed(refresh: Callable[[], None], stop: StopFlag) -> Iterator[None]:
+    """Show what is new again and again; yield each time that it could be read and written."""
     from hpsearch.terminal import say
 
-    try:
-        refresh()
-    except (StorageUnavailableError, DiskError) as error:
-        say(f"{error}; showing what was known before")
-        return False
-    return True
+    while not stop.is_set:
+        stop.rest(REFRESH_SECONDS)
+        if stop.is_set:
+            return
+        try:
+            refresh()
+        except (StorageUnavailableError, DiskError) as error:
+            say(f"{error}; showing what was known before")
+        else:
+            yield
 
 
 def _add(
@@ -121,13 +122,8 @@ def _add(
     conclusions: "StudyConclusions",
 ) -> None:
     from hpsearch.analysis.importances import known_importances
+    from hpsearch.dashboard import figures
     from hpsearch.dashboard.app import study_files, trial_files
-    from hpsearch.dashboard.figures import (
-        champion_text,
-        drawn_importances,
-        figure_attrs,
-        importance_text,
-    )
     from hpsearch.export.text import standing_verdict
     from hpsearch.study.work import known_until
 
@@ -135,8 +131,8 @@ def _add(
     importances, best = known_importances(view), view.best()
     texts = {
         "verdict": "" if best is None else " ".join(standing_verdict(view, best)),
-        "champion": champion_text(view),
-        "importances": importance_text(importances),
+        "champion": figures.champion_text(view),
+        "importances": figures.importance_text(importances),
     }
     texts = {name: text for name, text in texts.items() if text}
     about = {
@@ -145,12 +141,12 @@ def _add(
         "study file": str(view.study.path.absolute()),
     }
     numbers = {name: str(number) for name, number in view.state.counts().items()}
-    figures = figure_attrs(view, known_until(view), importances)
+    drawn = figures.figure_attrs(view, known_until(view), importances)
     conclusions.verdict = " ".join(texts[name] for name in ("verdict", "champion") if name in texts)
-    conclusions.importances = drawn_importances(view, importances)
+    conclusions.importances = figures.drawn_importances(view, importances)
     storage.remark("\n\n".join(texts.values()))
     storage.add(
-        system_attrs=figures | files.offer(study_files(view)),
+        system_attrs=drawn | files.offer(study_files(view)),
         user_attrs=about | texts | numbers,
         of_trials={number: files.offer(paths) for number, paths in trial_files(view).items()},
     )
@@ -194,10 +190,8 @@ def _serve_board(followed: "Followed", server: "Server", stop: StopFlag, host: s
         board.write(followed.view)
 
     with _guarded(server, application(folder), host, f"TensorBoard on {folder}", "/"):
-        while not stop.is_set:
-            stop.rest(REFRESH_SECONDS)
-            if not stop.is_set:
-                _was_possible(refresh)
+        for _ in _refreshed(refresh, stop):
+            pass
 
 
 @contextmanager

@@ -11,6 +11,7 @@ import json
 import logging
 import warnings
 from collections.abc import Callable
+from functools import partial
 from math import gcd
 from typing import Any, assert_never
 
@@ -103,12 +104,6 @@ def _grid_points(space: SearchSpace, seed: int) -> Point:
     return lambda number: space.configuration((seed + number * stride) % count)
 
 
-def _listed_points(space: SearchSpace, options: ListedOptions) -> Point:
-    """Return the points of a list, one after another; then again."""
-    points = [stored_point(space, values) for values in options.configurations]
-    return lambda number: points[number % len(points)]
-
-
 def build_sampler(options: Sampler, seed: int, space: SearchSpace) -> BaseSampler:
     """Return the sampler of a study; ``seed`` is the study's own, the same for every trial."""
     match options:
@@ -117,26 +112,19 @@ def build_sampler(options: Sampler, seed: int, space: SearchSpace) -> BaseSample
         case GridOptions():
             return SequenceSampler(space, _grid_points(space, seed))
         case ListedOptions():
-            return SequenceSampler(space, _listed_points(space, options))
+            points = [stored_point(space, values) for values in options.configurations]
+            return SequenceSampler(space, lambda number: points[number % len(points)])
         case RandomOptions():
             return ReplayableSampler(seed, lambda seed: optuna.samplers.RandomSampler(seed=seed))
         case TPEOptions():
             # Groups of conditional parameters are found by the sampler itself.
             intersects = options.multivariate and not space.is_conditional
             joint_space = IntersectionSearchSpace(include_pruned=True) if intersects else None
-            return ReplayableSampler(seed, lambda seed: _tpe(options, seed, space), joint_space)
+            return ReplayableSampler(seed, partial(_tpe, options, space), joint_space)
         case CMAESOptions():
-            return ReplayableSampler(
-                seed,
-                lambda seed: optuna.samplers.CmaEsSampler(
-                    n_startup_trials=options.n_startup_trials,
-                    popsize=options.popsize,
-                    warn_independent_sampling=False,  # told once, by spec_warnings.py
-                    seed=seed,
-                ),
-            )
+            return ReplayableSampler(seed, partial(_cmaes, options))
         case GPOptions():
-            return ReplayableSampler(seed, lambda seed: _gp(options, seed))
+            return ReplayableSampler(seed, partial(_gp, options))
         case _:
             assert_never(options)
 
@@ -229,7 +217,7 @@ def _shared_sample(trial: FrozenTrial) -> dict[str, Any] | None:
     return None
 
 
-def _tpe(options: TPEOptions, seed: int, space: SearchSpace) -> BaseSampler:
+def _tpe(options: TPEOptions, space: SearchSpace, seed: int) -> BaseSampler:
     with warnings.catch_warnings():
         # Without groups, parameters that some trials lack would be suggested at random alone.
         warnings.filterwarnings("ignore", "Argument ``group``", ExperimentalWarning)
@@ -241,6 +229,15 @@ def _tpe(options: TPEOptions, seed: int, space: SearchSpace) -> BaseSampler:
             constant_liar=options.constant_liar,
             seed=seed,
         )
+
+
+def _cmaes(options: CMAESOptions, seed: int) -> BaseSampler:
+    return optuna.samplers.CmaEsSampler(
+        n_startup_trials=options.n_startup_trials,
+        popsize=options.popsize,
+        warn_independent_sampling=False,  # told once, by spec_warnings.py
+        seed=seed,
+    )
 
 
 def _gp(options: GPOptions, seed: int) -> BaseSampler:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from math import prod
+from math import inf, prod
 from typing import TYPE_CHECKING, Any, assert_never
 
 from hpsearch.parameters import (
@@ -12,6 +12,7 @@ from hpsearch.parameters import (
     IntParameter,
     Parameter,
     json_text,
+    label_of,
 )
 
 if TYPE_CHECKING:
@@ -80,17 +81,16 @@ class SearchSpace:
 
     def num_configurations(self) -> int | None:
         """Return how many configurations there are, None if a range is continuous."""
-        counts = [self._num_under(case) for case in self._cases]
-        return None if None in counts else sum(count for count in counts if count is not None)
+        count = sum(self._num_under(case) for case in self._cases)
+        return None if count == inf else int(count)
 
     def configuration(self, index: int) -> dict[str, Any]:
         """Return one of the `num_configurations`, in the form in which Optuna stores it."""
         for case in self._cases:
             count = self._num_under(case)
-            assert count is not None, "a continuous range has no indices"
             if index < count:
                 return self._configuration_under(case, index)
-            index -= count
+            index -= int(count)
         raise IndexError(f"index must be below num_configurations, but is {index} above it")
 
     def contexts(self, name: str) -> list[dict[str, Any]]:
@@ -114,14 +114,11 @@ class SearchSpace:
         for name in self.order:
             parameter = self.parameters[name]
             if name in switches and isinstance(parameter, CategoricalParameter):
+                choices = [{name: choice} for choice in parameter.choices]
                 cases = [
-                    case | extension
+                    case | choice
                     for case in cases
-                    for extension in (
-                        [{name: choice} for choice in parameter.choices]
-                        if self.is_active(name, case)
-                        else [{}]
-                    )
+                    for choice in (choices if self.is_active(name, case) else [{}])
                 ]
         return cases
 
@@ -129,26 +126,22 @@ class SearchSpace:
         parents = set(self.parameters[name].when)
         return parents.union(*(self._ancestors(parent) for parent in parents))
 
-    def _free(self, case: Mapping[str, Any]) -> dict[str, Parameter]:
-        return {
-            name: self.parameters[name]
-            for name in self.order
+    def _num_under(self, case: Mapping[str, Any]) -> float:
+        """Return how many configurations a case has, infinity if a range is continuous."""
+        counts = [
+            parameter.num_values()
+            for name, parameter in self.parameters.items()
             if name not in case and self.is_active(name, case)
-        }
-
-    def _num_under(self, case: Mapping[str, Any]) -> int | None:
-        counts = [parameter.num_values() for parameter in self._free(case).values()]
-        return None if None in counts else prod(count for count in counts if count is not None)
+        ]
+        return inf if None in counts else prod(count for count in counts if count is not None)
 
     def _configuration_under(self, case: Mapping[str, Any], index: int) -> dict[str, Any]:
-        free = self._free(case)
         params = {}
         for name in self.order:
             parameter = self.parameters[name]
-            if name in case and isinstance(parameter, CategoricalParameter):
-                place = [_same(choice, case[name]) for choice in parameter.choices].index(True)
-                params[name] = parameter.value(place)
-            elif name in free:
+            if name in case:
+                params[name] = label_of(case[name])
+            elif self.is_active(name, case):
                 index, digit = divmod(index, parameter.num_values() or 1)
                 params[name] = parameter.value(digit)
         return params

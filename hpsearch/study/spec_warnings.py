@@ -2,9 +2,8 @@
 
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, NamedTuple
 
 from hpsearch.cluster.machine import GpuShare, find_gpus
 from hpsearch.cluster.slurm_profile import load_profile
@@ -33,7 +32,12 @@ def remarks(study: Study) -> list[str]:
         sentences = [*_profile_remarks(study, executor)]
     else:
         sentences = [*_local_gpu_remarks(study, executor)]
-    sentences += _prometheus_remarks(study)
+    prometheus = study.spec.prometheus
+    if prometheus is not None and prometheus.token is None and not prometheus.is_local:
+        sentences.append(
+            f"no metrics are served at prometheus.host {prometheus.host}, which other machines "
+            "reach, without a prometheus.token; write one, or leave host out"
+        )
     if study.spec.population is not None:
         return [*sentences, *_population_remarks(study, study.spec.population)]
     return [*sentences, *_sampler_remarks(study)]
@@ -64,15 +68,6 @@ def _profile_remarks(study: Study, options: SlurmOptions) -> Iterator[str]:
                 f"jobs ask for no GPU, but the base configuration of {name} trains on device cuda; "
                 "set device: cpu, or gpus_per_task: 1"
             )
-
-
-def _prometheus_remarks(study: Study) -> Iterator[str]:
-    options = study.spec.prometheus
-    if options is not None and options.token is None and not options.is_local:
-        yield (
-            f"no metrics are served at prometheus.host {options.host}, which other machines reach, "
-            "without a prometheus.token; write one, or leave host out"
-        )
 
 
 def _population_remarks(study: Study, population: PopulationOptions) -> Iterator[str]:
@@ -130,8 +125,7 @@ def _sampler_remarks(study: Study) -> Iterator[str]:
                 )
 
 
-@dataclass(frozen=True)
-class Example:
+class Example(NamedTuple):
     what: str
     params: dict[str, Any]  # its parameters by dotted path
     config: Config  # its complete trainer configuration
@@ -149,10 +143,9 @@ def example_trial(study: Study) -> Example:
             what, stored = "the first trial", stored_point(space, configurations[0])
         case _:
             what, stored = "a trial, drawn at random by the study's seed", _drawn(study)
-    config = study.trial_config(0, stored)
-    population = study.spec.population
+    config, population = study.trial_config(0, stored), study.spec.population
     if population is not None:
-        config = config | {"steps": population.interval}
+        config |= {"steps": population.interval}
     return Example(what, space.decode(stored), config)
 
 

@@ -28,7 +28,7 @@ FACTOR = 3.0  # by which what is searched may lie below and above what a convert
 
 
 class Template(NamedTuple):
-    file: str  # its name below studies/
+    file: str  # below studies/
     summary: str
 
 
@@ -71,9 +71,7 @@ class Written(NamedTuple):
 def write_template(name: str, target: Path) -> Written:
     """Write a study and the trainer configuration that it names; return where.
 
-    Args:
-        name: of `TEMPLATES`.
-        target: the study file, ending in .yaml or .yml, or a folder for one of the template's name.
+    ``target`` is the study file, ending in .yaml or .yml, or a folder for one of that name.
 
     Raises:
         UsageError: if there is no such template, the file would be no name for a study, or one of
@@ -95,11 +93,8 @@ def write_study_around(config: Config, old: Path, target: Path) -> Written:
 
     It is the default template's, but for its space, the rates and discounts of the roles that
     learn, and its objective, the first role's rho over its panel where that is measured.
-
-    Args:
-        config: the converted configuration.
-        old: where it came from.
-        target: the study file, ending in .yaml or .yml, or a folder for one of the old name.
+    ``config`` was converted from the file ``old``; ``target`` is the study file, ending in .yaml or
+    .yml, or a folder for one of the old name.
 
     Raises:
         UsageError: if the file would be no name for a study, or one of the files exists.
@@ -144,15 +139,9 @@ def _write(
 ) -> Written:
     """Write a study named by its file, and its trainer configuration, or neither of them.
 
-    Args:
-        files: where.
-        about: what the study is for, in paragraphs.
-        spec: the study, but for name, storage and base.
-        words: what the configuration is for.
-        trainer: the configuration.
-
-    Raises:
-        DiskError: if one cannot be written; the other would be in the way of the next attempt.
+    The paragraphs ``about`` say what the study is for, ``words`` what the configuration is for;
+    name, storage and base of ``spec`` are filled in. Raises DiskError if one cannot be written: the
+    other would be in the way of the next attempt.
     """
     name = files.study.stem
     spec = replace(spec, name=name, storage=f"sqlite:///runs/{name}.db", base=files.trainer.name)
