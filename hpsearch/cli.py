@@ -11,10 +11,8 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import partial
 from itertools import chain
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from hpsearch import __version__
 from hpsearch.commands.command import Argument, command, runs_option
@@ -44,8 +42,7 @@ from hpsearch.printable import printable_streams
 SHELLS = ("bash", "zsh", "fish", "tcsh")
 TRAINING = ("run", "submit", "resume", "retry", "tick", "drive")
 """commands that let trials of a study train"""
-SEVERAL = ("overrides", "players", "studies")
-"""arguments of which a command takes several"""
+SEVERAL = ("overrides", "players", "studies")  # arguments of which a command takes several
 EPILOG = """\
 examples:
   hpsearch init my_study.yaml              a study to begin with, every key explained
@@ -96,8 +93,7 @@ COMMANDS = {
 NAMES = tuple(listed.name for listed in chain.from_iterable(COMMANDS.values()))
 
 
-@dataclass(frozen=True)
-class ParsedCommand:
+class ParsedCommand(NamedTuple):
     name: str
     arguments: dict[str, Any]
     function: Callable[..., int]
@@ -115,48 +111,38 @@ def _run(arguments: Sequence[str] | None) -> int:
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     # What is written is the user's alone; jobs inherit it, those of a cluster too.
     os.umask(0o077)
+    parsed = ParsedCommand("", {}, lambda: 0)
     try:
         parsed = parse(arguments)
         return parsed.function(**parsed.arguments)
-    except HpsearchError as error:
-        print(f"hpsearch: {error}", file=sys.stderr)
-        return _after_full_disk(parsed) if is_full(error) else error.exit_code
     except KeyboardInterrupt:
-        print("hpsearch: interrupted", file=sys.stderr)
+        _say("interrupted")
         return INTERRUPTED
     except BrokenPipeError:
         # The reader (head, less) has seen enough; Python would complain again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-    except OSError as error:
-        where = f" {error.filename}" if error.filename else ""
-        print(
-            f"hpsearch: a file operation failed{where}: {error.strerror or error}; "
-            f"{remedy(error)}, then run the same command again",
-            file=sys.stderr,
-        )
-        return _after_full_disk(parsed) if is_full(error) else DiskError.exit_code
     except Exception as error:
-        if is_full(error):  # of a library that raises errors of its own
-            print(f"hpsearch: the disk is full ({error}); free some space", file=sys.stderr)
-            return _after_full_disk(parsed)
-        # The last resort: a fault of ours. The user gets a sentence, we get the traceback.
-        return _report_fault(error)
+        code = _say_error(error)
+        return _after_full_disk(parsed) if is_full(error) else code
 
 
-def _after_full_disk(parsed: ParsedCommand) -> int:
-    """Say how trials go on that failed of a full disk, if the command let any train."""
-    if parsed.name in TRAINING:
-        study, runs = parsed.arguments["study"], parsed.arguments["runs"]
-        print(
-            "hpsearch: trials that failed because the disk was full are tried again by: "
-            f"hpsearch retry {shlex.quote(study)} --kind disk{runs_option(runs)}",
-            file=sys.stderr,
+def _say_error(error: Exception) -> int:
+    """Say what went wrong; return the exit code."""
+    if isinstance(error, HpsearchError):
+        _say(f"{error}")
+        return error.exit_code
+    if isinstance(error, OSError):
+        where = f" {error.filename}" if error.filename else ""
+        _say(
+            f"a file operation failed{where}: {error.strerror or error}; {remedy(error)}, then run "
+            "the same command again"
         )
-    return DiskError.exit_code
-
-
-def _report_fault(error: Exception) -> int:
+        return DiskError.exit_code
+    if is_full(error):  # of a library that raises errors of its own
+        _say(f"the disk is full ({error}); free some space")
+        return DiskError.exit_code
+    # The last resort: a fault of ours. The user gets a sentence, we get the traceback.
     try:
         with tempfile.NamedTemporaryFile(
             "w", prefix="hpsearch-", suffix=".log", delete=False
@@ -165,12 +151,24 @@ def _report_fault(error: Exception) -> int:
         report = file.name
     except OSError as reason:
         report = f"what led to it; it could not be written down ({reason.strerror})"
-    print(
-        f"hpsearch: a fault of hpsearch itself ({type(error).__name__}: {error}); nothing already "
-        f"done is lost; please report it with {report}",
-        file=sys.stderr,
+    _say(
+        f"a fault of hpsearch itself ({type(error).__name__}: {error}); nothing already done is "
+        f"lost; please report it with {report}"
     )
     return HpsearchError.exit_code
+
+
+def _say(sentence: str) -> None:
+    print(f"hpsearch: {sentence}", file=sys.stderr)
+
+
+def _after_full_disk(parsed: ParsedCommand) -> int:
+    """Say how trials go on that failed of a full disk, if the command let any train."""
+    if parsed.name in TRAINING:
+        study, runs = parsed.arguments["study"], parsed.arguments["runs"]
+        retry = f"hpsearch retry {shlex.quote(study)} --kind disk{runs_option(runs)}"
+        _say(f"trials that failed because the disk was full are tried again by: {retry}")
+    return DiskError.exit_code
 
 
 def parse(arguments: Sequence[str] | None) -> ParsedCommand:
@@ -188,7 +186,7 @@ def parse(arguments: Sequence[str] | None) -> ParsedCommand:
     options, others = parser.parse_known_args(words)
     values = vars(options)
     if name is None:
-        return ParsedCommand("", {}, partial(_no_command, parser))
+        return ParsedCommand("", {}, lambda: _print_help(parser))
     # argparse by itself finds no more of several that come after an option.
     several: list[str] | None = next((values[key] for key in SEVERAL if key in values), None)
     if several is not None and not any(other.startswith("-") for other in others):
@@ -198,7 +196,7 @@ def parse(arguments: Sequence[str] | None) -> ParsedCommand:
     return ParsedCommand(name, values, values.pop("function"))
 
 
-def _no_command(parser: argparse.ArgumentParser) -> int:
+def _print_help(parser: argparse.ArgumentParser) -> int:
     """Print the help; like git, with an exit code that tells programs that nothing was done."""
     parser.print_help()
     return UsageError.exit_code

@@ -16,7 +16,7 @@ from hpsearch.game.players import AGENTS, HOSTS
 from hpsearch.game.rules import GameConfig
 from hpsearch.names import is_name
 from hpsearch.population.crossplay import CrossPlay, Players, common_game, play_everybody
-from hpsearch.study.bred import BredFounder
+from hpsearch.study.derived import BredFounder
 from hpsearch.study.records import COMPLETE, Trial
 from hpsearch.study.state import FINISHED, STOPPED
 from hpsearch.study.view import StudyView, best_trial, open_view

@@ -20,23 +20,19 @@ class Argument:
     """An argument or an option, which the command's function takes by the same name."""
 
     names: tuple[str, ...]
-    settings: dict[str, Any]
-    """of argparse's add_argument"""
+    settings: dict[str, Any]  # of argparse's add_argument
 
 
-Item = Argument | tuple[Argument, ...]
-"""options in a tuple exclude each other"""
+Item = Argument | tuple[Argument, ...]  # options in a tuple exclude each other
 
 
 @dataclass(frozen=True)
 class Command:
     name: str
-    function: Callable[..., int]
-    """takes every argument by its name and returns the exit code"""
+    function: Callable[..., int]  # takes every argument by its name and returns the exit code
     summary: str
     arguments: tuple[Item, ...]
-    examples: tuple[str, ...]
-    """what may follow its name, at the end of its help"""
+    examples: tuple[str, ...]  # what may follow its name, at the end of its help
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         for item in self.arguments:

@@ -24,8 +24,7 @@ from hpsearch.errors import UsageError
 if TYPE_CHECKING:
     import torch
 
-MIN_GAMES = 2
-"""of a pair, without which nothing is known of its noise"""
+MIN_GAMES = 2  # of a pair, without which nothing is known of its noise
 
 
 @command(

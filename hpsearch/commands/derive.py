@@ -209,7 +209,7 @@ def breed(
     from hpsearch.commands.background import leave_to_driver
     from hpsearch.commands.deriving import bred_study, refuse_driven
     from hpsearch.commands.driving import drive_here, say_the_end
-    from hpsearch.study.bred import BRED_SUFFIX, Numbers
+    from hpsearch.study.derived import BRED_SUFFIX, Numbers
     from hpsearch.study.view import open_view
     from hpsearch.terminal import Terminal
 

@@ -12,11 +12,13 @@ from hpsearch.commands.background import leave_to_driver
 from hpsearch.commands.command import runs_option
 from hpsearch.commands.driving import broken, drive_here
 from hpsearch.errors import INTERRUPTED, ConflictError, HpsearchError, UsageError
-from hpsearch.study.bred import BRED, MEMBERS, Numbers, write_bred
 from hpsearch.study.derived import (
+    BRED,
     CONFIRM_SUFFIX,
     CONFIRMATION,
+    MEMBERS,
     REPLAY,
+    Numbers,
     begun_derived,
     configurations,
     derived_name,
@@ -24,6 +26,7 @@ from hpsearch.study.derived import (
     num_seeds,
     population_of,
     with_more_seeds,
+    write_bred,
     write_confirmation,
     write_replay,
 )
@@ -35,8 +38,7 @@ from hpsearch.terminal import say
 
 TOP = 5
 SEEDS = 5
-MIN_SEEDS = 2
-"""members of a population at least"""
+MIN_SEEDS = 2  # members of a population at least
 MIN_MEMBERS = 2
 
 

@@ -43,10 +43,8 @@ from hpsearch.study.state import FAILED, FINISHED
 from hpsearch.study.view import StudyView, best_trial, open_view
 from hpsearch.terminal import Terminal, say
 
-GLANCE_SECONDS = 0.2
-"""between two looks at signals and requests"""
-LEAVE_SECONDS = 30.0
-"""how long running jobs get to save their trials after Ctrl-C"""
+GLANCE_SECONDS = 0.2  # between two looks at signals and requests
+LEAVE_SECONDS = 30.0  # how long running jobs get to save their trials after Ctrl-C
 ASK_AGAIN_SECONDS = 0.5
 LEASE_PATIENCE = 3600.0
 """seconds for which a submitted driver waits for the lease, which one that was cut off may hold"""

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 NUM_GAMES = 4000
 MATCH_MOVES = 10_000
 TREE_START = "E6"
-MOST_LINES: Final = 100
-"""of what differs"""
+MOST_LINES: Final = 100  # of what differs
 
 
 @command(

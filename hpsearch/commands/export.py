@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from hpsearch.study.records import Trial
     from hpsearch.study.view import StudyView
 
-NUM_GAMES = 10_000
-"""of a certificate, an opponent and mode"""
+NUM_GAMES = 10_000  # of a certificate, an opponent and mode
 
 
 @command(

@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from hpsearch.study.records import Trial
     from hpsearch.study.view import StudyView
 
-MATCH_MOVES = 10_000
-"""those of the published match"""
+MATCH_MOVES = 10_000  # those of the published match
 
 
 @command(

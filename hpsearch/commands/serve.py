@@ -28,10 +28,8 @@ if TYPE_CHECKING:
     from hpsearch.dashboard.storage import ReadOnlyStorage, TrialSource
     from hpsearch.study.view import Followed
 
-REFRESH_SECONDS = 10.0
-"""between two looks at the study"""
-FIGURE_SECONDS = 30.0
-"""between two drawings of our figures"""
+REFRESH_SECONDS = 10.0  # between two looks at the study
+FIGURE_SECONDS = 30.0  # between two drawings of our figures
 HOST = option("--host ADDRESS", "default: this machine alone", default="127.0.0.1")
 
 

@@ -46,8 +46,7 @@ if TYPE_CHECKING:
     from hpsearch.study.records import Trial
 
 
-ENOUGH_PROBLEMS = 100
-"""after which no more are looked for: each takes time to explain"""
+ENOUGH_PROBLEMS = 100  # after which no more are looked for: each takes time to explain
 SEEDS_PER_STUDY = 1_000_000
 NOT_PART_OF_THE_SEARCH = ("storage", "budget", "max_failures", "executor", "prometheus")
 """What may change between two runs of one study."""
@@ -115,8 +114,7 @@ class Study:
 
     path: Path
     spec: StudySpec
-    bases: Mapping[str, Config]
-    """complete trainer configurations by algorithm"""
+    bases: Mapping[str, Config]  # complete trainer configurations by algorithm
     space: SearchSpace
     founders: tuple[Config, ...] = ()
     """complete trainer configurations of the checkpoints with which a population begins"""

@@ -21,9 +21,8 @@ from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.commands import driving
 from hpsearch.parameters import CategoricalParameter, FloatParameter, IntParameter
 from hpsearch.schema import apply
-from hpsearch.study.bred import common_space
 from hpsearch.study.breeding.checks import explorable_of
-from hpsearch.study.derived import HELD_OUT
+from hpsearch.study.derived import HELD_OUT, common_space
 from hpsearch.study.space import SearchSpace
 from hpsearch.study.spec import load_spec
 from hpsearch.study.view import open_view

@@ -20,8 +20,7 @@ from hpsearch.study.records import Match, PopulationRecord, Trial
 from hpsearch.study.state import FAILED
 from hpsearch.trainers.config import read_config
 
-MAX_FAILURES = 3
-"""jobs that may end without having played a match, before the study fails"""
+MAX_FAILURES = 3  # jobs that may end without having played a match, before the study fails
 
 
 class Breeder(DriverPart):

@@ -25,12 +25,9 @@ from hpsearch.study.trials import Trials
 from hpsearch.trainers.checkpoint_name import step_of
 from hpsearch.trainers.config import shape_key
 
-CONFIDENCE = 0.95
-"""of the intervals that are noted"""
-CLOSING = 1
-"""third number of the seeds of a closing, beside the study's and the match's"""
-MAX_INTERVALS = 300
-"""the newest ones, since a model's time grows with the cube of their number"""
+CONFIDENCE = 0.95  # of the intervals that are noted
+CLOSING = 1  # third number of the seeds of a closing, beside the study's and the match's
+MAX_INTERVALS = 300  # the newest ones, since a model's time grows with the cube of their number
 
 
 @dataclass(frozen=True)
@@ -39,12 +36,9 @@ class PlayedMatch:
 
     match: Match
     roster: MatchRoster
-    games: MatchGames
-    """on both sets of starts"""
-    known: Mapping[int, Trial]
-    """the study's trials, by number"""
-    population: PopulationRecord
-    """before the decision"""
+    games: MatchGames  # on both sets of starts
+    known: Mapping[int, Trial]  # the study's trials, by number
+    population: PopulationRecord  # before the decision
 
 
 class Judge:
@@ -265,8 +259,7 @@ def _family(trial: Trial, role: str, known: Mapping[int, Trial]) -> str:
 # What past intervals improved: what a model of improvements learns from.
 
 
-Strengths = Mapping[int, Mapping[int, float]]
-"""by match and trial"""
+Strengths = Mapping[int, Mapping[int, float]]  # by match and trial
 
 
 def improvements(strengths: Strengths, known: Mapping[int, Trial]) -> list[Generation]:

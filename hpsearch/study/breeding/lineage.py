@@ -83,8 +83,7 @@ class TrialAncestry:
     """A trial, and what is known of its parents."""
 
     trial: Trial
-    known: Mapping[int, Trial]
-    """all trials by number"""
+    known: Mapping[int, Trial]  # all trials by number
     seed: int
     birth: Birth | None
     exchanges: Exchanges

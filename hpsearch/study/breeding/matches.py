@@ -19,19 +19,16 @@ from hpsearch.trainers.config.players import ROLES, Role
 
 RESPONSE_SEEDS = 10_000
 """matches of a study, each of which has a seed for the responses that train in it"""
-ROUNDING = 1e-9
-"""0.28 * 25 is 7.000000000000001"""
+ROUNDING = 1e-9  # 0.28 * 25 is 7.000000000000001
 
 
 @dataclass(frozen=True)
 class MatchRoster:
     """Who plays: the members, past champions that are no members any more, scripted players."""
 
-    members: tuple[Trial, ...]
-    """by their place in the population"""
+    members: tuple[Trial, ...]  # by their place in the population
     archive: tuple[Trial, ...]
-    roles: tuple[str, ...]
-    """that they learn"""
+    roles: tuple[str, ...]  # that they learn
     matches: Matches
 
     def plan(
