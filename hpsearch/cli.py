@@ -174,9 +174,7 @@ def _after_full_disk(parsed: ParsedCommand) -> int:
 def parse(arguments: Sequence[str] | None) -> ParsedCommand:
     """Read the words of a command line, ``sys.argv`` where None are given.
 
-    Raises:
-        UsageError: if there is no such command.
-        SystemExit: of argparse, after help and after a wrong argument.
+    Raises UsageError if there is no such command, SystemExit after help and a wrong argument.
     """
     parser = build_parser()
     words = sys.argv[1:] if arguments is None else arguments

@@ -125,11 +125,7 @@ def _act(study: Study, runs: Path, verb: Verb) -> None:
 
 
 def _start_driver(study: Study, folder: StudyDir, runs: Path) -> None:
-    """Start a driver without a terminal, one at a time.
-
-    Raises:
-        ConflictError: if one was started before and is there.
-    """
+    """Start a driver without a terminal; ConflictError if one was started before and is there."""
     name = study.spec.name
     look = f"hpsearch status {name}"
     with driver_start_locked(folder):

@@ -74,14 +74,9 @@ def option(
 ) -> Argument:
     """Return an option with a value; its help says a default that is a number.
 
-    Args:
-        names: and what the help calls the value, such as "-o --output FILE".
-        text: its help.
-        kind: reads the value.
-        default: of the parameter.
-        to: name of the parameter, where it is not that of the option.
-        choices: the values that are valid; the help lists them in place of a name.
-        repeated: whether it may be given several times, for a parameter that is a list.
+    ``names`` also hold what the help calls the value, such as "-o --output FILE"; ``kind`` reads
+    it, for the parameter ``to`` where that is not named as the option. The help lists ``choices``
+    in place of a name. What may be ``repeated`` is for a parameter that is a list.
     """
     text = f"{text}; default: {default}" if isinstance(default, int) else text
     flags = tuple(word for word in names.split() if word.startswith("-"))
@@ -135,11 +130,7 @@ def runs_option(runs: Path) -> str:
 
 
 def check_output(path: Path | None, what: str, data: Sequence[str]) -> None:
-    """Refuse a file for a picture or ``data`` that could not be written, before work is done.
-
-    Raises:
-        UsageError: if its suffix is another one, or matplotlib is missing.
-    """
+    """Refuse a file for a picture or ``data`` that could not be written, before work is done."""
     if path is None or path.suffix in data:
         return
     if path.suffix not in PICTURES:

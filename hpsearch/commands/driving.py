@@ -60,9 +60,7 @@ def find_study(
     """Return the study of a file as it is now, or a started one as it was; and its folder.
 
     With ``trials`` in place of the file's total, it is as its file is now, however it is named.
-
-    Raises:
-        UsageError: if more trials than ``trials`` have begun, unless that is the file's own number.
+    Raises UsageError if more trials than that have begun, unless it is the file's own number.
     """
     path = Path(name_or_file)
     check_places(path, runs)
@@ -89,8 +87,7 @@ def find_study(
 def study_to_resume(view: StudyView) -> Study:
     """Return a started study as its file is now, with a budget that was raised, for instance.
 
-    It is returned as it was, which is said, where the file is missing, wrong or searches something
-    else.
+    Where the file is missing, wrong or searches something else, it is returned as it was.
     """
     was, path = view.study, view.study.path
     goes_on = f"{was.spec.name} goes on as it was started"
@@ -121,12 +118,7 @@ def _say_total(study: Study) -> None:
 
 @contextmanager
 def held(study: Study, runs: Path, executor: Executor | None = None) -> Iterator[Driver]:
-    """Hold a study while the block runs, as its driver.
-
-    Raises:
-        ConflictError: if another driver holds it.
-        StorageError: if the database cannot be used.
-    """
+    """Hold a study while the block runs, as its driver; raises as `open_driver`."""
     folder = StudyDir((runs / study.spec.name).absolute())
     executor = build_executor(study, folder) if executor is None else executor
     with (
@@ -208,9 +200,8 @@ class Drive:
     def run(self) -> StudyView:
         """Drive; return how the study is at the end.
 
-        Raises:
-            ConflictError: if another driver holds the study.
-            StorageError: if the database cannot be used, or stayed away for a day.
+        Raises ConflictError if another driver holds the study, StorageError if the database cannot
+        be used or stayed away for a day.
         """
         with closing(self._gauges):  # they outlast an outage of the database
             while True:
@@ -331,7 +322,7 @@ def say_the_end(view: StudyView, *, export_best: bool) -> int:
 def broken(view: StudyView) -> HpsearchError:
     """Return the error of a study that failed, its causes grouped.
 
-    It is a DiskError where the study would have gone on but for what its jobs met on the disk.
+    A DiskError where the study would have gone on but for what its jobs met on the disk.
     """
     spec, failed = view.study.spec, view.state.told(FAIL)
     if view.state.message:

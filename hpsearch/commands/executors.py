@@ -47,9 +47,7 @@ def check_submission(study: Study, folder: StudyDir, *, with_driver: bool) -> No
     fewer than all jobs together want, that is said. ``with_driver`` tells whether the driver is one
     of the jobs. Limits on what may wait are left to the driver, which tries again.
 
-    Raises:
-        ConfigError: if the cluster's profile is wrong.
-        UsageError: if they would never be taken, or the scheduler gives no answer.
+    Raises UsageError if they would never be taken, or the scheduler gives no answer.
     """
     if isinstance(study.spec.executor, LocalOptions):
         gpus, num_jobs = gpu_share(study), study.spec.executor.jobs

@@ -68,11 +68,7 @@ BRED: Final = Kind(
 
 
 def derived_name(name: str, suffix: str, made: str) -> str:
-    """Return the name of the study by which another one is ``made``: confirmed or replayed.
-
-    Raises:
-        UsageError: if that would be no name.
-    """
+    """Return the name of the study by which another one is ``made``; UsageError if it is none."""
     longer = f"{name}{suffix}"
     if not is_name(longer):
         raise UsageError(
@@ -85,9 +81,7 @@ def derived_name(name: str, suffix: str, made: str) -> str:
 def begun_derived(folder: StudyDir, kind: Kind) -> Study | None:
     """Return the derived study that was begun in its ``folder``, None if none was.
 
-    Raises:
-        ConfigError: if its file was changed and is wrong now.
-        ConflictError: if the folder belongs to another study.
+    Raises ConfigError if its file is wrong now, ConflictError if the folder is another study's.
     """
     if folder.study_file.exists():
         study = load_spec(folder.study_file)
@@ -125,11 +119,8 @@ def write_derived(
     """Write and return a study with its base configurations, if any are to be written.
 
     ``plain`` is what its file says but for the bases; the file begins with the ``command`` that
-    made it and a sentence ``what`` it is for.
-
-    Raises:
-        DiskError: if a file cannot be written.
-        ConfigError: if the study would be wrong; nothing of it is left, so it can be made anew.
+    made it and a sentence ``what`` it is for. Of a study that would be wrong, a ConfigError,
+    nothing is left, so that it can be made anew.
     """
     names = {algorithm: folder.base(algorithm).name for algorithm in bases}
     for algorithm, base in bases.items():
@@ -168,9 +159,7 @@ def write_confirmation(
 ) -> Study:
     """Write and return the study that trains ``chosen`` configurations on ``seeds`` seeds each.
 
-    Raises:
-        UsageError: if they differ in nothing but their seeds, or depend on them.
-        DiskError: if a file cannot be written.
+    Raises UsageError if they differ in nothing but their seeds, or depend on them.
     """
     left, name = _without_seed(search.spec.space), search.spec.name
     if not left or any(SEED in parameter.when for parameter in left.values()):
@@ -189,10 +178,7 @@ def write_confirmation(
 
 
 def with_more_seeds(study: Study, seeds: int, folder: StudyDir, search: str) -> Study:
-    """Write and return a confirmation with more seeds; what has been trained counts.
-
-    What else its file says stays, for a user may have changed it.
-    """
+    """Write and return a confirmation with more seeds; all else that a user changed stays."""
     plain = yaml_file.load(folder.study_file)
     plain["budget"]["trials"] = seeds * len(configurations(study))
     return _write_confirmation(folder, plain, {}, search)
@@ -222,11 +208,7 @@ def population_of(study: Study) -> PopulationOptions | None:
 def write_replay(
     bred: Study, trial: int, schedule: Sequence[Mapping[str, Any]], seeds: int, folder: StudyDir
 ) -> Study:
-    """Write and return the study that trains a schedule from new networks on ``seeds`` seeds.
-
-    Raises:
-        DiskError: if a file cannot be written.
-    """
+    """Write and return the study that trains a schedule from new networks on ``seeds`` seeds."""
     options, name = bred.spec.population, bred.spec.name
     assert options is not None, "a study with ancestry is a population"
     plain = inherited(bred, folder) | {
@@ -306,8 +288,6 @@ def write_bred(
         ConflictError: if the founders cannot be of one population.
         UsageError: if the studies have nothing in common that could be searched, or an interval
             would not end with an evaluation.
-        ConfigError: if the studies' files do not make a right one.
-        DiskError: if a file cannot be written.
     """
     configs = [read_config(founder.config, source=founder.name) for founder in founders]
     _check_founders(studies[0], founders, configs)

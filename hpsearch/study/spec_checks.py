@@ -53,12 +53,10 @@ def section_problems(sections: Mapping[str, Any]) -> Iterator[str]:
 def trainer_problems(
     objectives: tuple[Any, ...], space: Mapping[str, Parameter], bases: Mapping[str, Config]
 ) -> Iterator[str]:
-    """Yield the objectives that a base does not measure, and bases that would not go on.
-
-    Where who plays is itself searched, a trial that does not measure them fails by itself.
-    """
+    """Yield the objectives that a base does not measure, and bases that would not go on."""
     for algorithm, base in bases.items():
         measured = set(metric_names(read_config(base, source="").measured_against()))
+        # Where who plays is itself searched, a trial that does not measure them fails by itself.
         for index, objective in enumerate(objectives if WHO_PLAYS.isdisjoint(space) else ()):
             if objective.metric.strip() and objective.metric not in measured:
                 yield (

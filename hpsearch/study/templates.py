@@ -71,11 +71,8 @@ class Written(NamedTuple):
 def write_template(name: str, target: Path) -> Written:
     """Write a study and the trainer configuration that it names; return where.
 
-    ``target`` is the study file, ending in .yaml or .yml, or a folder for one of that name.
-
-    Raises:
-        UsageError: if there is no such template, the file would be no name for a study, or one of
-            the files exists.
+    ``target`` is the study file, ending in .yaml or .yml, or a folder for one of that name. Raises
+    UsageError if there is no such template, or as `_places`.
     """
     if name not in TEMPLATES:
         raise UsageError(unknown_name("template", name, TEMPLATES))
@@ -89,15 +86,10 @@ def write_template(name: str, target: Path) -> Written:
 
 
 def write_study_around(config: Config, old: Path, target: Path) -> Written:
-    """Write a study that searches around a complete configuration, and that; return where.
+    """Write a study that searches around a configuration converted from ``old``; return where.
 
     It is the default template's, but for its space, the rates and discounts of the roles that
     learn, and its objective, the first role's rho over its panel where that is measured.
-    ``config`` was converted from the file ``old``; ``target`` is the study file, ending in .yaml or
-    .yml, or a folder for one of the old name.
-
-    Raises:
-        UsageError: if the file would be no name for a study, or one of the files exists.
     """
     files = _places(old.stem, target)
     trainer = read_config(config, source=str(old))
@@ -115,7 +107,10 @@ def write_study_around(config: Config, old: Path, target: Path) -> Written:
 
 
 def _places(name: str, target: Path) -> Written:
-    """Return where a new study of this name, or of the file ``target``, is to be written."""
+    """Return where a new study of this name, or of the file ``target``, is to be written.
+
+    Raises UsageError if the file would be no name for a study, or one of the files exists.
+    """
     if target.suffix not in ("", ".yaml", ".yml") and not target.is_dir():
         raise UsageError(
             f"a study is a .yaml file, got {str(target)!r}; change its ending, or name a folder"
@@ -139,9 +134,7 @@ def _write(
 ) -> Written:
     """Write a study named by its file, and its trainer configuration, or neither of them.
 
-    The paragraphs ``about`` say what the study is for, ``words`` what the configuration is for;
-    name, storage and base of ``spec`` are filled in. Raises DiskError if one cannot be written: the
-    other would be in the way of the next attempt.
+    The paragraphs ``about`` say what the study is for, ``words`` what the configuration is for.
     """
     name = files.study.stem
     spec = replace(spec, name=name, storage=f"sqlite:///runs/{name}.db", base=files.trainer.name)

@@ -157,10 +157,7 @@ class Breeder(DriverPart):
         return bool(champions) and champions[-1] not in champions[:-1]
 
     def _resting(self) -> list[int]:
-        """Return the members for which the next match decides what comes next.
-
-        Their intervals have ended, or they stayed as they were in the closing.
-        """
+        """Return the members for which the next match decides: ended, or idle in the closing."""
         busy = {trial.member for trial in self.state.unfinished()}
         busy |= {origin.member for origin in self._population.planned}
         return sorted(self._population.newest.keys() - busy)

@@ -267,10 +267,8 @@ def improvements(strengths: Strengths, known: Mapping[int, Trial]) -> list[Gener
 
     From the match that planned the interval to the first that judged it, in which every member that
     plays has gained on itself, or on its ancestor in the former. The opponents of a match are its
-    own, so strengths of two matches differ by more than what was learned.
-
-    Returns:
-        At most `MAX_INTERVALS`, the newest first.
+    own, so strengths of two matches differ by more than what was learned. At most `MAX_INTERVALS`
+    are returned, the newest first.
     """
     newest_first = sorted(strengths, reverse=True)
     generations = (

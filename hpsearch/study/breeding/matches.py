@@ -34,10 +34,9 @@ class MatchRoster:
     def plan(
         self, match: Match, config: CommonConfig, seed: int, champion: Trial | None
     ) -> MatchPlan:
-        """Return what the job is told.
+        """Return what the job is told; ``champion`` is of the match before, None in the first.
 
-        ``config`` is any member's; ``champion`` is of the match before, None in the first. By the
-        study's ``seed``, no two studies meet the same starts.
+        By the study's ``seed``, no two studies meet the same starts.
         """
         starts = f"study {seed} match {match.number}"
         return MatchPlan(
