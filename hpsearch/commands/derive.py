@@ -41,10 +41,7 @@ if TYPE_CHECKING:
         positive,
     ),
     option(
-        "--games G",
-        "games of each, from starts that nothing else uses",
-        positive,
-        default=10_000,
+        "--games G", "games of each, from starts that nothing else uses", positive, default=10_000
     ),
     option(
         "--best-response STEPS",
@@ -101,13 +98,9 @@ def confirm(
 def _refuse_training(
     view: "StudyView", *, seeds: int | None, best_response: int | None, submit: bool
 ) -> None:
-    options = {
-        "--seeds": seeds is not None,
-        "--submit": submit,
-        "--best-response": best_response is not None,
-    }
-    if any(options.values()):
-        listed = " and ".join(name for name, is_given in options.items() if is_given)
+    options = {"--seeds": seeds, "--submit": submit or None, "--best-response": best_response}
+    listed = " and ".join(name for name, value in options.items() if value is not None)
+    if listed:
         raise UsageError(
             f"{view.study.spec.name} breeds a population, whose weights are exported as they are, "
             f"so nothing is trained; leave out {listed}"

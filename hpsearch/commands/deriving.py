@@ -55,7 +55,12 @@ def trained(
     after: StudyView | None
     if before is not None:
         refuse_driven(before, runs)
-    if before is not None and _is_trained(before, study):
+    if (
+        before is not None
+        and before.state.status == FINISHED
+        and before.state.num_asked >= study.spec.budget.trials
+        and not before.state.unfinished()
+    ):
         after = before
     elif not submit:
         after = drive_here(study, runs, console, again=again)
@@ -80,17 +85,13 @@ def refuse_driven(view: StudyView, runs: Path) -> None:
         )
 
 
-def _is_trained(view: StudyView, study: Study) -> bool:
-    has_all = view.state.num_asked >= study.spec.budget.trials
-    return view.state.status == FINISHED and has_all and not view.state.unfinished()
-
-
 def _say_what_is_missing(view: StudyView) -> None:
     """Say why trainings are missing; refuse to go on where nothing can be compared."""
     status, name = view.state.status, view.study.spec.name
-    if not view.state.told(COMPLETE):
-        if status == FAILED:
-            raise broken(view)
+    has_finished = bool(view.state.told(COMPLETE))
+    if status == FAILED and not has_finished:
+        raise broken(view)
+    if not has_finished:
         raise HpsearchError(f"{name} is {status}, and none of its trials has finished to compare")
     if status == FAILED:
         say(f"{broken(view)}")

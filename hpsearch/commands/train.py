@@ -151,10 +151,8 @@ def checkpoint(folder: Path) -> int:
             "and RUNS/STUDY/trials/NUMBER in a study"
         )
     number = trial.newest_attempt()
-    beat = _last_heartbeat(trial, number)
-    is_silent = (
-        beat is not None and not beat.is_busy and time.time() - beat.at > 3 * LONGEST_SECONDS
-    )
+    beat, longest_ago = _last_heartbeat(trial, number), time.time() - 3 * LONGEST_SECONDS
+    is_silent = beat is not None and not beat.is_busy and beat.at < longest_ago
     if trial.attempt(number).read_result() is not None or is_silent:
         raise UsageError(
             f"no job trains in {folder} now; its checkpoints are in {trial.checkpoints}"

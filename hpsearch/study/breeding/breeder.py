@@ -16,7 +16,7 @@ from hpsearch.study.breeding.matches import MatchRoster, is_due
 from hpsearch.study.jobs import Jobs, Pilots
 from hpsearch.study.observe import BUSY_SECONDS
 from hpsearch.study.recorder import DriverContext, DriverPart, Limits
-from hpsearch.study.records import Match, PopulationRecord, Trial
+from hpsearch.study.records import Match, PopulationRecord
 from hpsearch.study.state import FAILED
 from hpsearch.trainers.config import read_config
 
@@ -104,19 +104,16 @@ class Breeder(DriverPart):
         if not population.open:
             return False
         if not isinstance(rules, Synchronous):
-            return not self._awaits_untrained()  # those are judged together
+            # Children of the closing are judged together.
+            return not population.untrained and all(
+                trial.trains for trial in self.state.unfinished()
+            )
         if population.planned and self._limits.num_allowed():
             return False  # a member that waits for a free job is not late
         # Who was late for the match before is not waited for again.
         unfinished = self.state.unfinished()
         waited_for = [trial for trial in unfinished if trial.member not in population.late]
         return is_due(rules, population.open.values(), waited_for, self._clock())
-
-    def _awaits_untrained(self) -> bool:
-        unfinished = (trial.origin for trial in self.state.unfinished())
-        return bool(self._population.untrained) or any(
-            origin is not None and not origin.trains for origin in unfinished
-        )
 
     @property
     def closes(self) -> bool:
@@ -171,14 +168,9 @@ class Breeder(DriverPart):
         playing = set(population.finished.values())
         archive = [trial for trial in population.archive if trial not in playing]
         kept = archive[-self._options.matches.archive :] if self._options.matches.archive else []
-        called = {
-            "match": len(population.matches) + 1,
-            "members": {
-                str(member): trial for member, trial in sorted(population.finished.items())
-            },
-            "ended": ended,
-            "archive": kept,
-        }
+        members = {str(member): trial for member, trial in sorted(population.finished.items())}
+        number = len(population.matches) + 1
+        called = {"match": number, "members": members, "ended": ended, "archive": kept}
         self._recorder.record("match_called", data=called)
 
     def _decide(self, match: Match) -> None:
@@ -215,17 +207,15 @@ class Breeder(DriverPart):
             return []
 
     def _roster(self, match: Match) -> MatchRoster:
+        known, members = self.state.trials, sorted(match.members.items())
         return MatchRoster(
-            members=self._numbered([trial for _, trial in sorted(match.members.items())]),
-            archive=self._numbered(match.archive),
+            members=tuple(known[trial] for _, trial in members),
+            archive=tuple(known[trial] for trial in match.archive),
             roles=tuple(self._config.learning()),
             matches=self._options.matches,
         )
 
-    def _numbered(self, numbers: Iterable[int]) -> tuple[Trial, ...]:
-        return tuple(self.state.trials[number] for number in numbers)
-
     def _begin(self, members: Iterable[int]) -> None:
-        begun = [self._judge.initial_trial(member, self._population) for member in members]
+        begun = (self._judge.initial_trial(member, self._population) for member in members)
         children = [asdict(origin) for origin in begun]
         self._recorder.record("bred", data={"match": None, "children": children})
