@@ -46,12 +46,7 @@ MIN_GAMES = 2  # of a pair, without which nothing is known of its noise
             "help": "let the scripted players play too, on both sides; default: yes",
         },
     ),
-    option(
-        "--games N",
-        "games a pair, from the same starts for all",
-        positive,
-        default=1000,
-    ),
+    option("--games N", "games a pair, from the same starts for all", positive, default=1000),
     option("--seed N", "of the starts", count, default=0),
     (
         Argument(

@@ -7,15 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hpsearch.cluster.failures import KINDS, stop_flag
-from hpsearch.commands.command import (
-    STUDY,
-    Command,
-    command,
-    flag,
-    option,
-    positive,
-    runs_option,
-)
+from hpsearch.commands.command import STUDY, Command, command, flag, option, positive, runs_option
 from hpsearch.errors import (
     INTERRUPTED,
     ConflictError,

@@ -168,11 +168,7 @@ def _suggest(trial: "BaseTrial", name: str, parameter: Parameter) -> Any:
 
 def _distribution(parameter: Parameter) -> "BaseDistribution":
     # Imported here, because checking a study file must not wait for Optuna.
-    from optuna.distributions import (
-        CategoricalDistribution,
-        FloatDistribution,
-        IntDistribution,
-    )
+    from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
     match parameter:
         case FloatParameter(low=low, high=high, log=log, step=step):

@@ -14,16 +14,7 @@ from hpsearch.cluster.slurm_profile import load_profile
 from hpsearch.errors import ConfigError
 from hpsearch.parameters import Parameter
 from hpsearch.population.options import PopulationOptions
-from hpsearch.schema import (
-    Config,
-    NonNegative,
-    Positive,
-    Range,
-    apply,
-    read,
-    read_hint,
-    to_plain,
-)
+from hpsearch.schema import Config, NonNegative, Positive, Range, apply, read, read_hint, to_plain
 from hpsearch.study import space_checks, spec_checks
 from hpsearch.study.breeding.checks import population_problems, schedule_problems
 from hpsearch.study.options import (

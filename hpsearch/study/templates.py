@@ -51,8 +51,7 @@ TEMPLATES: Mapping[str, Template] = {
         "eight pairs of a DQN host and agent that breed, twenty minutes on two cores",
     ),
     "published_depth_batch": Template(
-        "published_depth_batch.yaml",
-        "the published sweep of depth and batch size, hours on a GPU",
+        "published_depth_batch.yaml", "the published sweep of depth and batch size, hours on a GPU"
     ),
     "published_pairs": Template(
         "published_pairs.yaml", "the published eight pairs at 20x3, hours on a GPU"
