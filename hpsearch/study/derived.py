@@ -15,18 +15,7 @@ from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.errors import ConfigError, ConflictError, UsageError
 from hpsearch.names import NAME_RULE, is_name
 from hpsearch.parameters import CategoricalParameter, Parameter, is_plain, json_text
-from hpsearch.population.operators.options import (
-    AlignedAverage,
-    Changing,
-    Clone,
-    Distillation,
-    DistillationCrossover,
-    GaussianMutation,
-    HostAndAgent,
-    LayerCrossover,
-    OperatorOptions,
-    SafeMutation,
-)
+from hpsearch.population.operators import options as operators
 from hpsearch.population.options import PopulationOptions, Schedule
 from hpsearch.schema import Config, paths, to_plain, value_at
 from hpsearch.study.breeding.checks import SHARED, explorable_of
@@ -238,7 +227,7 @@ GENERATIONS: Final = 6
 INTERVALS: Final = 10  # of which a whole training of the first founder would consist
 OWN_SEEDS: Final = HELD_OUT // 2
 """added to the first study's seed: neither it nor its confirmation has a seed of the population"""
-LEARNING: Final = Distillation(
+LEARNING: Final = operators.Distillation(
     num_steps=200,
     batch_size=256,
     lr=1e-3,
@@ -323,26 +312,26 @@ def _population(
     interval: int | None,
 ) -> dict[str, Any]:
     has_both = len(configs[0].learning()) == 2
-    both: list[Changing] = [HostAndAgent()] if has_both else []
-    operators: list[OperatorOptions] = [
-        Clone(),
+    both: list[operators.Changing] = [operators.HostAndAgent()] if has_both else []
+    chosen: list[operators.OperatorOptions] = [
+        operators.Clone(),
         *both,
-        GaussianMutation("gaussian_mutation", 0.02),
-        SafeMutation("safe_mutation", 0.1),
+        operators.GaussianMutation("gaussian_mutation", 0.02),
+        operators.SafeMutation("safe_mutation", 0.1),
     ]
     if any(shape_key(before) != shape_key(other) for before, other in pairwise(configs)):
-        operators.append(DistillationCrossover("distillation", LEARNING))
-    closing: list[Changing] = [
+        chosen.append(operators.DistillationCrossover("distillation", LEARNING))
+    closing: list[operators.Changing] = [
         *both,
-        LayerCrossover("layer_crossover", 0.5),
-        AlignedAverage("aligned_average", 0.5),
-        DistillationCrossover("distillation", TOGETHER),
+        operators.LayerCrossover("layer_crossover", 0.5),
+        operators.AlignedAverage("aligned_average", 0.5),
+        operators.DistillationCrossover("distillation", TOGETHER),
     ]
     return {
         "members": members,
         "interval": _interval(configs, interval),
         "founders": [str(founder.checkpoint) for founder in founders],
-        "operators": [to_plain(operator) for operator in operators],
+        "operators": [to_plain(operator) for operator in chosen],
         "closing": {"operators": [to_plain(operator) for operator in closing]},
     }
 
