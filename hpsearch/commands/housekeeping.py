@@ -131,12 +131,12 @@ def ended_trials(view: "StudyView") -> "EndedTrials":
     from hpsearch.study.records import COMPLETE, FAIL, PRUNED
 
     state = view.state
-    ends = frozenset(dead_ends(state))
-    finished = [trial.number for trial in state.told(COMPLETE)]
+    unneeded = sorted(dead_ends(state))
+    finished = {trial.number for trial in state.told(COMPLETE)} - {*unneeded}
     given_up = [trial.number for how in (PRUNED, FAIL) for trial in state.told(how)]
     return EndedTrials(
-        finished=tuple(number for number in finished if number not in ends),
-        given_up=(*given_up, *sorted(ends)),
+        finished=tuple(sorted(finished)),
+        given_up=(*given_up, *unneeded),
         matches=tuple(match.number for match in state.population.matches.values() if match.is_over),
         jobs=tuple(job.name for job in state.jobs.values() if job.ended),
         live_ids=frozenset(job.id for job in state.live_jobs()),

@@ -34,8 +34,7 @@ HOST = option("--host ADDRESS", "default: this machine alone", default="127.0.0.
 
 
 def _port(port: int) -> Argument:
-    text = f"or the next one that is free; 0 for any; default: {port}"
-    return option("--port N", text, count, default=port)
+    return option("--port N", "or the next one that is free; 0 for any", count, default=port)
 
 
 @command(
@@ -83,9 +82,8 @@ def _serve_dashboard(
     conclusions = StudyConclusions(wsgi(storage, artifact_store=files))
     _add(source, storage, files, conclusions)
     cache = ResponseCache(conclusions, lambda: storage.changed_at)
-    what = (
-        f"the dashboard of {source.head.name}, {'notes can be written' if writes else 'read-only'}"
-    )
+    writable = "notes can be written" if writes else "read-only"
+    what = f"the dashboard of {source.head.name}, {writable}"
     page = f"/dashboard/studies/{source.head.study_id}"
     with _guarded(server, ReadOnly(cache, writes=writes), host, what, page):
         first = f"/api/studies/{source.head.study_id}"

@@ -52,13 +52,9 @@ def island_of(
     origin: PlannedTrial | None, options: PopulationOptions | None, space: SearchSpace, seed: int
 ) -> Island | None:
     """Return what a trial's job is told of its island, None if there are no islands."""
-    number = island_number(origin, options)
-    if number is None:
+    if origin is None or options is None or options.islands is None:
         return None
-    assert origin is not None
-    assert options is not None
-    assert options.islands is not None
-    islands, explore = options.islands, options.explore
+    number, islands, explore = island_number(origin, options), options.islands, options.explore
     assert not isinstance(explore, Schedule), "refused with islands"
     return Island(
         name=f"study {seed} island {number} after match {origin.generation}",
