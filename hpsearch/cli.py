@@ -15,7 +15,7 @@ from itertools import chain
 from typing import Any, NamedTuple, NoReturn
 
 from hpsearch import __version__
-from hpsearch.commands.command import Argument, command, runs_option
+from hpsearch.commands.command import Argument, command
 from hpsearch.commands.crossplay import crossplay
 from hpsearch.commands.derive import breed, confirm, replay
 from hpsearch.commands.evaluate import evaluate
@@ -37,6 +37,7 @@ from hpsearch.errors import (
     remedy,
     unknown_name,
 )
+from hpsearch.names import runs_option
 from hpsearch.printable import printable_streams
 
 SHELLS = ("bash", "zsh", "fish", "tcsh")

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import unicodedata
 from pathlib import Path
 
@@ -37,3 +38,9 @@ def check_places(*paths: Path) -> None:
                 f"{name.decode('utf-8', errors='backslashreplace')}; rename the folder or file, or "
                 "give another one"
             ) from error
+
+
+def runs_option(runs: Path) -> str:
+    """Return what a command line needs besides, where studies don't lie in the usual folder."""
+    is_usual = runs.absolute() == Path("runs").absolute()
+    return "" if is_usual else f" --runs {shlex.quote(str(runs))}"

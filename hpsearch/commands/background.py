@@ -6,10 +6,10 @@ from pathlib import Path
 
 from hpsearch.cluster.detached import forget_retry
 from hpsearch.cluster.study_dir import StudyDir
-from hpsearch.commands.command import runs_option
 from hpsearch.commands.driving import held
 from hpsearch.commands.executors import check_submission, poll_seconds, start_detached
 from hpsearch.errors import ConflictError, HpsearchError, UsageError
+from hpsearch.names import runs_option
 from hpsearch.report.text import standing_text
 from hpsearch.study import requests
 from hpsearch.study.requests import Request, Verb, driver_start_locked, note_start

@@ -5,7 +5,6 @@ in 0.1 s: what a command works with is imported inside its function.
 """
 
 import argparse
-import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -121,12 +120,6 @@ STUDY = (argument("study", "STUDY", "study file, or name of a started study"), R
 JSON = flag("--json", "for programs", to="as_json")
 SUBMIT = flag("--submit", "leave it to a driver without a terminal")
 SUBMIT_AND_COMPARE = flag("--submit", f"{SUBMIT.settings['help']}; the same command later compares")
-
-
-def runs_option(runs: Path) -> str:
-    """Return what a command line needs besides, where studies don't lie in the usual folder."""
-    is_usual = runs.absolute() == Path("runs").absolute()
-    return "" if is_usual else f" --runs {shlex.quote(str(runs))}"
 
 
 def check_output(path: Path | None, what: str, data: Sequence[str]) -> None:

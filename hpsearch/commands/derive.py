@@ -17,10 +17,9 @@ from hpsearch.commands.command import (
     count,
     option,
     positive,
-    runs_option,
 )
 from hpsearch.errors import INTERRUPTED, UsageError
-from hpsearch.names import NAME_RULE, is_name
+from hpsearch.names import NAME_RULE, is_name, runs_option
 
 if TYPE_CHECKING:
     from hpsearch.study.view import StudyView
@@ -201,7 +200,7 @@ def breed(
     from hpsearch.cluster.study_dir import StudyDir
     from hpsearch.commands.background import leave_to_driver
     from hpsearch.commands.deriving import bred_study, refuse_driven
-    from hpsearch.commands.driving import drive_here, say_the_end
+    from hpsearch.commands.foreground import drive_here, say_the_end
     from hpsearch.study.derived import BRED_SUFFIX, Numbers
     from hpsearch.study.view import open_view
     from hpsearch.terminal import Terminal

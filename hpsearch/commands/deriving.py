@@ -9,9 +9,10 @@ from hpsearch.analysis.candidates import Candidate, all_candidates, best_candida
 from hpsearch.analysis.lineage import Ancestry, num_mixed, schedule_of
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.commands.background import leave_to_driver
-from hpsearch.commands.command import runs_option
-from hpsearch.commands.driving import broken, drive_here
+from hpsearch.commands.driving import broken
+from hpsearch.commands.foreground import drive_here
 from hpsearch.errors import INTERRUPTED, ConflictError, HpsearchError, UsageError
+from hpsearch.names import runs_option
 from hpsearch.study.derived import (
     BRED,
     CONFIRM_SUFFIX,

@@ -1,34 +1,25 @@
 """Driving a study in this process to its end, whatever happens to the database meanwhile."""
 
-import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
-from rich.console import Console
-
 from hpsearch.cluster.detached import forget_retry, note_retry
 from hpsearch.cluster.executor import Executor
-from hpsearch.cluster.failures import DISK, StopFlag, stop_flag
+from hpsearch.cluster.failures import DISK, StopFlag
 from hpsearch.cluster.pins import pin_founders
 from hpsearch.cluster.study_dir import StudyDir
-from hpsearch.commands.command import runs_option
-from hpsearch.commands.executors import build_executor, check_submission, poll_seconds
-from hpsearch.commands.export import NUM_GAMES, conditions, print_export
+from hpsearch.commands.executors import build_executor, poll_seconds
 from hpsearch.errors import (
     ConfigError,
-    ConflictError,
     DiskError,
     HpsearchError,
     StudyFailedError,
     UsageError,
 )
-from hpsearch.export.text import print_verdict
-from hpsearch.names import check_places
-from hpsearch.report.progress import Display, Meter, open_display
-from hpsearch.report.text import print_best, standing_text
+from hpsearch.names import check_places, runs_option
 from hpsearch.study import requests
 from hpsearch.study.driver import Driver
 from hpsearch.study.events import DriverLog
@@ -39,16 +30,12 @@ from hpsearch.study.recorder import Outage
 from hpsearch.study.records import FAIL
 from hpsearch.study.requests import DriverNotes, forget_start, load_study
 from hpsearch.study.spec import Study, spec_hash, spec_json
-from hpsearch.study.state import FAILED, FINISHED
-from hpsearch.study.view import StudyView, best_trial, open_view
-from hpsearch.terminal import Terminal, say
+from hpsearch.study.view import StudyView, open_view
+from hpsearch.terminal import say
 
 GLANCE_SECONDS = 0.2  # between two looks at signals and requests
 LEAVE_SECONDS = 30.0  # how long running jobs get to save their trials after Ctrl-C
 ASK_AGAIN_SECONDS = 0.5
-LEASE_PATIENCE = 3600.0
-"""seconds for which a submitted driver waits for the lease, which one that was cut off may hold"""
-LEASE_GLANCE_SECONDS = 10.0
 
 
 # Which study is driven.
@@ -138,37 +125,6 @@ def _keep_founders(study: Study, folder: StudyDir) -> None:
         say(f"{error}; hpsearch gc of that study may remove the founders of {study.spec.name}")
 
 
-def drive_here(study: Study, runs: Path, console: Console, *, again: str) -> StudyView | None:
-    """Drive a study, shown on a console; None after Ctrl-C, when the command ``again`` is named."""
-    folder = StudyDir((runs / study.spec.name).absolute())
-    check_submission(study, folder, with_driver=False)
-    with stop_flag((signal.SIGINT, signal.SIGTERM)) as flag:
-        with open_display(console) as display:
-            view = Drive(study, runs, flag, display, is_detached=False).run()
-        if not flag.is_set:
-            return view
-        say(f"interrupted; go on with: {again}")
-        live = len(view.state.live_jobs())
-        if live and isinstance(study.spec.executor, SlurmOptions):
-            end = f"hpsearch cancel {study.spec.name}{runs_option(runs)}"
-            say(f"{live} jobs go on; end them with: {end}")
-        return None
-
-
-def drive_patiently(study: Study, runs: Path, flag: StopFlag) -> StudyView:
-    """Drive as soon as no other driver does: one that died elsewhere, or lost its network."""
-    deadline = time.monotonic() + LEASE_PATIENCE
-    while True:
-        try:
-            with open_display(Terminal()) as display:
-                return Drive(study, runs, flag, display, is_detached=True).run()
-        except ConflictError as error:
-            if time.monotonic() > deadline or flag.is_set:
-                raise
-            say(f"{error}")
-            flag.rest(LEASE_GLANCE_SECONDS)
-
-
 class Drive:
     """Drives a study until nothing is left to do, or the flag is set.
 
@@ -177,9 +133,15 @@ class Drive:
     """
 
     def __init__(
-        self, study: Study, runs: Path, flag: StopFlag, display: Display, *, is_detached: bool
+        self,
+        study: Study,
+        runs: Path,
+        flag: StopFlag,
+        watch: Callable[[StudyView], None],
+        *,
+        is_detached: bool,
     ) -> None:
-        """Take what to drive.
+        """Take what to drive; ``watch`` is called after every round.
 
         A driver without a terminal, ``is_detached``, waits for a database or scheduler that does
         not answer yet, leaves a study alone that a user has paused, stopped or cancelled, and jobs
@@ -188,14 +150,13 @@ class Drive:
         self._study = study
         self._runs = runs
         self._flag = flag
-        self._display = display
+        self._watch = watch
         self._is_detached = is_detached
         self._folder = folder = StudyDir((runs / study.spec.name).absolute())
         self._open_outage = partial(open_outage, folder, flag, waits_at_start=is_detached)
         self._outage = self._open_outage()
         self._notes = DriverNotes(folder)
         self._gauges = GaugeKeeper(study.spec.prometheus, self._tell)
-        self._meter: Meter | None = None
 
     def run(self) -> StudyView:
         """Drive; return how the study is at the end.
@@ -241,8 +202,7 @@ class Drive:
             driver.write_snapshot(if_due=True)
             is_refused = driver.refusal is not None
             self._gauges.keep(view, DriverFigures(seconds, calls, is_refused, driver.beats))
-            self._meter = self._meter or Meter(view)
-            self._display.show(self._meter.read(view))
+            self._watch(view)
             if is_resumed and spec_json(changed := study_to_resume(view)) != spec_json(self._study):
                 return changed
             if driver.is_busy:
@@ -288,35 +248,6 @@ def open_outage(folder: StudyDir, flag: StopFlag, *, waits_at_start: bool) -> Ou
         waits_at_start=waits_at_start,
         should_stop=lambda: flag.is_set,
     )
-
-
-# What it has come to.
-
-
-def say_the_end(view: StudyView, *, export_best: bool) -> int:
-    """Say what the study has come to, and export its best; return the exit code."""
-    if view.state.status == FAILED:
-        raise broken(view)
-    if view.state.status != FINISHED:
-        print(f"{view.study.spec.name}: {view.state.status}, {standing_text(view.state)}")
-        return 0
-    console = Terminal()
-    trial = best_trial(view)
-    if not export_best:
-        print_best(console, view, trial)
-        return 0
-    from hpsearch.export.writing import export_bundle  # it loads torch
-
-    folder = view.folder.best
-    try:
-        measures = export_bundle(view, trial, folder, conditions(NUM_GAMES, key=None))
-    except HpsearchError:
-        print_best(console, view, trial)
-        raise
-    print_verdict(console, measures["rows"], trial.number, view.config(trial))
-    print_best(console, view, trial)
-    print_export(console, folder, measures)
-    return 0
 
 
 def broken(view: StudyView) -> HpsearchError:

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hpsearch import files
-from hpsearch.commands.command import JSON, STUDY, command, flag, option, positive, runs_option
+from hpsearch.commands.command import JSON, STUDY, command, flag, option, positive
 from hpsearch.errors import UsageError
-from hpsearch.names import check_places
+from hpsearch.names import check_places, runs_option
 
 if TYPE_CHECKING:
     from rich.console import Console

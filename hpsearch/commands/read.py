@@ -17,10 +17,10 @@ from hpsearch.commands.command import (
     command,
     flag,
     option,
-    runs_option,
     seconds,
 )
 from hpsearch.errors import StorageUnavailableError
+from hpsearch.names import runs_option
 from hpsearch.printable import PrintableStream
 
 if TYPE_CHECKING:

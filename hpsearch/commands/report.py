@@ -6,8 +6,9 @@ from tempfile import TemporaryFile
 from typing import TYPE_CHECKING
 
 from hpsearch import files
-from hpsearch.commands.command import STUDY, argument, command, count, option, positive, runs_option
+from hpsearch.commands.command import STUDY, argument, command, count, option, positive
 from hpsearch.errors import DiskError, UsageError
+from hpsearch.names import runs_option
 
 if TYPE_CHECKING:
     from hpsearch.report.page.players import MeasuredPlayers

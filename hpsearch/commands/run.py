@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hpsearch.cluster.failures import KINDS, stop_flag
-from hpsearch.commands.command import STUDY, Command, command, flag, option, positive, runs_option
+from hpsearch.commands.command import STUDY, Command, command, flag, option, positive
 from hpsearch.errors import (
     INTERRUPTED,
     ConflictError,
@@ -18,6 +18,7 @@ from hpsearch.errors import (
     UsageError,
     unknown_name,
 )
+from hpsearch.names import runs_option
 
 if TYPE_CHECKING:
     from hpsearch.study.requests import Verb
@@ -36,7 +37,8 @@ if TYPE_CHECKING:
     examples=["studies/quickstart.yaml", "studies/quickstart.yaml --trials 32"],
 )
 def run(study: str, runs: Path, *, trials: int | None, export_best: bool) -> int:
-    from hpsearch.commands.driving import drive_here, find_study, say_the_end
+    from hpsearch.commands.driving import find_study
+    from hpsearch.commands.foreground import drive_here, say_the_end
     from hpsearch.terminal import Terminal
 
     driven, _ = find_study(study, runs, trials=trials)
@@ -53,13 +55,8 @@ def run(study: str, runs: Path, *, trials: int | None, export_best: bool) -> int
 def drive(study: str, runs: Path) -> int:
     """Drive a study that was submitted, without a terminal; `cluster.supervisor` starts it."""
     from hpsearch.cluster.study_dir import StudyDir
-    from hpsearch.commands.driving import (
-        broken,
-        drive_patiently,
-        find_study,
-        open_outage,
-        say_the_end,
-    )
+    from hpsearch.commands.driving import broken, find_study, open_outage
+    from hpsearch.commands.foreground import drive_patiently, say_the_end
     from hpsearch.study.recorder import AWAY
     from hpsearch.study.state import FAILED
     from hpsearch.terminal import say

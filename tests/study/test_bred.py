@@ -18,7 +18,7 @@ from hpsearch.analysis.players import StrongCheckpoint
 from hpsearch.cli import main
 from hpsearch.cluster.pins import pinned
 from hpsearch.cluster.study_dir import StudyDir
-from hpsearch.commands import driving
+from hpsearch.commands import driving, foreground
 from hpsearch.parameters import CategoricalParameter, FloatParameter, IntParameter
 from hpsearch.schema import apply
 from hpsearch.study.breeding.checks import explorable_of
@@ -41,7 +41,7 @@ class Place:
         monkeypatch.setattr(report, "strongest_checkpoints", self._strongest)
         exported = "hpsearch.export.writing.export_bundle"
         monkeypatch.setattr(exported, lambda *_: {"rows": []})
-        monkeypatch.setattr(driving, "print_export", lambda *_: None)
+        monkeypatch.setattr(foreground, "print_export", lambda *_: None)
         self.jobs()
 
     def jobs(self, **how):
