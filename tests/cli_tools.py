@@ -25,10 +25,10 @@ from hpsearch.trainers import checkpoint
 PATIENCE_SECONDS = 300
 METRIC = "rho/host/choose_first"
 STARTING = (
-    *("run", "submit", "resume", "retry", "tick", "drive", "train"),
+    *("submit", "resume", "retry", "tick", "drive", "train"),
     *("confirm", "replay", "breed", "dashboard", "tensorboard"),
 )
-"""commands that start processes, or take signals"""
+"""commands that leave processes behind, train in this one, or take signals"""
 REFUSED = (2, 3)
 """exit codes of what is refused before it starts anything"""
 
@@ -115,10 +115,11 @@ def write_study(folder: Path, changes: dict | None = None) -> Path:
 def hpsearch(folder: Path, *arguments: str, env: dict | None = None, code: int | None = 0):
     """Run one command in a folder; ``code`` is the exit code that it must have.
 
-    What only looks, or is refused, runs in this process, which has loaded torch already.
+    What leaves nothing behind, or is refused, runs in this process, which has loaded torch already,
+    unless it is given an environment.
     """
-    starts_processes = arguments[:1] and arguments[0] in STARTING and code not in REFUSED
-    run = as_process if env is not None or starts_processes else in_this_process
+    leaves_processes = arguments[:1] and arguments[0] in STARTING and code not in REFUSED
+    run = as_process if env is not None or leaves_processes else in_this_process
     done = run(folder, *arguments, env=env)
     said = (done.stdout + done.stderr).splitlines()
     assert not any(line.startswith("Traceback") for line in said), said  # a log quoted as data may

@@ -72,7 +72,7 @@ class Sweep:
         return StudyDir(self.folder / "runs" / "tiny")
 
     def do(self, *arguments: str, code: int | None = 0) -> str:
-        return hpsearch(self.folder, *arguments, env={VARIABLE: self.url}, code=code).stdout
+        return hpsearch(self.folder, *arguments, code=code).stdout
 
     def status(self) -> dict[str, Any]:
         return json.loads(self.do("status", "tiny", "--json"))
@@ -83,7 +83,6 @@ class Sweep:
 
         def look() -> bool:
             seen.update(self.status())
-            time.sleep(1)
             return condition(seen)
 
         wait_until(look, seconds, lambda: json.dumps(seen, indent=1) + self.output())
@@ -153,7 +152,11 @@ class Sweep:
 
 @pytest.fixture
 def sweep(
-    slurm_cluster: SlurmCluster, postgresql: Server, tmp_path: Path, request: pytest.FixtureRequest
+    slurm_cluster: SlurmCluster,
+    postgresql: Server,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Callable[..., Sweep]]:
     """Return a function that submits a study; at the end nothing of it runs any more."""
 
@@ -171,6 +174,7 @@ def sweep(
         write_study(tmp_path, study | changes)
         name = re.sub(r"\W", "_", request.node.name).lower()
         sweep = Sweep(tmp_path, postgresql.new_database(name), slurm_cluster)
+        monkeypatch.setenv(VARIABLE, sweep.url)
         began = time.monotonic()
         sweep.do("submit", "study.yaml")
         print(f"submit returned after {time.monotonic() - began:.1f} s")
@@ -298,8 +302,7 @@ def test_six_submits_at_once_queue_one_driver(sweep) -> None:
     ask("scancel", *study.driver_jobs())
     wait_until(lambda: not study.driver_jobs(), 60, lambda: ask("squeue"))
     command = [sys.executable, "-m", "hpsearch.cli", "submit", "study.yaml"]
-    env = os.environ | {VARIABLE: study.url}
-    submits = [subprocess.Popen(command, cwd=study.folder, env=env) for _ in range(6)]
+    submits = [subprocess.Popen(command, cwd=study.folder) for _ in range(6)]
     assert Counter(submit.wait(120) for submit in submits) == {0: 1, 4: 5}
     assert len(study.driver_jobs()) == 1
 
@@ -361,7 +364,7 @@ def test_a_process_that_lies(sweep) -> None:
 
 def test_submit_twice_pause_resume_stop(sweep) -> None:
     study = sweep(**{"trainer": {"steps": 1500}})
-    again = refused(study.folder, "submit", "study.yaml", code=4, env={VARIABLE: study.url})
+    again = refused(study.folder, "submit", "study.yaml", code=4)
     assert "driven by" in again or "is there already" in again
     study.wait(lambda seen: seen["jobs"]["running"] > 0)
     study.do("pause", "tiny")
