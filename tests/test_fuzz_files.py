@@ -1,6 +1,6 @@
 """Whatever lies below runs/, its readers end with a sentence, and the driver ends the study.
 
-The fast tests repeat fixed seeds; the slow ones take fresh ones for 20 seconds, and print them:
+The fast tests repeat fixed seeds; the slow ones take fresh ones for 10 seconds, and print them:
 HPSEARCH_FUZZ_SEED=N repeats one.
 """
 
@@ -331,7 +331,7 @@ def test_mutated_files_fail_no_reader_otherwise(whole: StudyDir, tmp_path: Path)
 def test_mutated_files_fail_no_reader_otherwise_for_a_while(
     whole: StudyDir, tmp_path: Path
 ) -> None:
-    for rng in rounds(20.0, fresh_seed()):
+    for rng in rounds(10.0, fresh_seed()):
         fuzz_readers(whole, tmp_path / "quick", rng)
 
 

@@ -7,7 +7,7 @@ from random import SystemRandom
 import pytest
 from simulate import simulate
 
-SECONDS = 20.0
+SECONDS = 10.0
 
 
 @pytest.mark.slow
