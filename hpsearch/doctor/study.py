@@ -17,9 +17,8 @@ from hpsearch.errors import CorruptError, DiskError
 from hpsearch.files import read_json
 from hpsearch.study.database import VERSION_TABLE, Database, StudyRecords, migrations_config
 from hpsearch.study.events import Lease, Leases
-from hpsearch.study.holder import is_dead
 from hpsearch.study.options import SlurmOptions
-from hpsearch.study.requests import waiting
+from hpsearch.study.requests import is_dead, waiting
 from hpsearch.study.spec import Study, spec_hash
 from hpsearch.study.url import hide_password, sqlite_file, storage_url, url_problem
 

@@ -17,9 +17,8 @@ from hpsearch.files import write_json
 from hpsearch.study.database import Database, StudyRecords
 from hpsearch.study.driver import Driver
 from hpsearch.study.events import Event, Lease, Leases
-from hpsearch.study.holder import is_dead, own_name
 from hpsearch.study.recorder import LEASE_SECONDS, DriverContext, EventRecorder
-from hpsearch.study.requests import note_given_total
+from hpsearch.study.requests import is_dead, note_given_total, own_name
 from hpsearch.study.samplers import blind, build_pruner, build_sampler
 from hpsearch.study.spec import Study, spec_hash, spec_json
 from hpsearch.study.state import RUNNING

@@ -1,7 +1,11 @@
-"""Files between users and a driver: requests, how it was started, what it notes, a given total."""
+"""Files between users and a driver: what users ask for, its process, its notes, a given total.
+
+Nothing here loads SQLAlchemy, so that a study file is read quickly.
+"""
 
 import fcntl
 import os
+import re
 import socket
 import time
 from collections import deque
@@ -20,7 +24,6 @@ from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.errors import CorruptError, DiskError
 from hpsearch.files import write_json
 from hpsearch.schema import NonNegative
-from hpsearch.study.holder import is_dead, is_of_this_host, name_of
 from hpsearch.study.spec import Study, load_spec
 
 DAMAGED = ".damaged"  # behind the name of a file that was no request
@@ -86,6 +89,44 @@ def forget(folder: StudyDir, request: Request) -> None:
     folder.request(request.id).unlink(missing_ok=True)
 
 
+_NAME = re.compile(r"(?P<host>[^/]*)/(?P<pid>[0-9]{1,10})/(?P<start>[0-9]{1,20}\.[0-9]{2})")
+CLOCK_TOLERANCE = 60.0
+"""seconds by which the start of a process may seem to move when the clock is set"""
+
+
+def own_name() -> str:
+    """Return a name of this process that no later process has: host, process id, start."""
+    return name_of(os.getpid())
+
+
+def name_of(pid: int) -> str:
+    """Return such a name of a process of this host; raises psutil.NoSuchProcess."""
+    process = psutil.Process(pid)
+    return f"{socket.gethostname()}/{process.pid}/{process.create_time():.2f}"
+
+
+def is_of_this_host(name: str) -> bool:
+    return name.partition("/")[0] == socket.gethostname()
+
+
+def is_dead(name: str) -> bool:
+    """Return whether the process ``name`` ran on this host and runs no more.
+
+    Of a process on another host, and of what is no such name, nothing is known.
+    """
+    match = _NAME.fullmatch(name)
+    if match is None or match["host"] != socket.gethostname():
+        return False
+    try:
+        process = psutil.Process(int(match["pid"]))
+        started: float = process.create_time()
+        if process.status() == psutil.STATUS_ZOMBIE:
+            return True
+    except psutil.NoSuchProcess:
+        return True
+    return abs(started - float(match["start"])) > CLOCK_TOLERANCE
+
+
 SILENCE_SECONDS = 600.0
 """for which a driver elsewhere is believed to be there without a sign: one that drives gives it
 every five seconds, one that cannot at each attempt to, every five minutes at least"""
@@ -99,7 +140,7 @@ class DriverStart:
     at: float  # seconds since the epoch
     printed: int = 0  # not used any more
     process: str | None = None
-    """name (see `holder.name_of`) of the process that starts the driver again whenever it dies;
+    """name (see `name_of`) of the process that starts the driver again whenever it dies;
     None of a job of SLURM, or if it was started by an older version"""
 
     @property

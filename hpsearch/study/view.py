@@ -13,9 +13,8 @@ from hpsearch.errors import CorruptError, HpsearchError, StorageError, UsageErro
 from hpsearch.files import MAX_RECORD, read_json
 from hpsearch.study.database import Database, StudyRecords
 from hpsearch.study.events import EventLog, Lease, Leases
-from hpsearch.study.holder import is_dead
 from hpsearch.study.records import FAIL, Length, Trial, length
-from hpsearch.study.requests import DriverStart, awaited_driver, may_be_there
+from hpsearch.study.requests import DriverStart, awaited_driver, is_dead, may_be_there
 from hpsearch.study.snapshots import read_state
 from hpsearch.study.space_checks import ALGORITHM
 from hpsearch.study.spec import Study, load_spec, stored_study

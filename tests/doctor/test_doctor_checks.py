@@ -22,8 +22,7 @@ from hpsearch.doctor.slurm import (
 from hpsearch.doctor.study import check_files, check_lease, check_requests, check_schema
 from hpsearch.study import requests
 from hpsearch.study.events import Lease
-from hpsearch.study.holder import own_name
-from hpsearch.study.requests import Request
+from hpsearch.study.requests import Request, own_name
 
 ROOT = Path(__file__).parents[2]
 LOCAL = FileSystem(Path("/"), "ext4")
