@@ -31,8 +31,6 @@ Id = sa.BigInteger().with_variant(sa.Integer, "sqlite")
 
 
 class Base(DeclarativeBase):
-    """The tables of hpsearch."""
-
     metadata = sa.MetaData()
 
 
@@ -221,8 +219,6 @@ def migrations_config() -> "Config":
 
 
 class StudyRecords:
-    """The studies of a database."""
-
     def __init__(self, database: Database) -> None:
         self._database = database
 

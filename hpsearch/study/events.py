@@ -193,8 +193,6 @@ class Event:
 
 
 class EventLog:
-    """The events of all studies of a database."""
-
     def __init__(self, database: Database) -> None:
         self._database = database
 
@@ -272,7 +270,6 @@ class DriverLog:
             raise unwritten(self._path, error) from error
 
     def note(self, sentence: str) -> None:
-        """Log something else that people should know."""
         self.write(Event(0, "note", time.time(), data={"message": sentence}))
 
 

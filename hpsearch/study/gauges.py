@@ -135,7 +135,6 @@ def _best(view: StudyView) -> Iterator[Row]:
 
 
 def _best_by(view: StudyView, objective: Objective) -> Trial | None:
-    """Return the best by one objective alone; of a population, the last champion."""
     champions = view.state.population.archive
     finished = [view.state.trials[champions[-1]]] if champions else view.state.told(COMPLETE)
     measured = [trial for trial in finished if objective.metric in trial.metrics]

@@ -300,7 +300,6 @@ class Pilots(DriverPart):
         self._folder.job(job.name).write_next(len(job.groups) - 1, attempts)
 
     def _idle(self) -> list[Job]:
-        """Return the pilots that run, may be given more, and have nothing to do."""
         return [job for job in self._open() if not (job.running or self._plays(job))]
 
     def _plays(self, job: Job) -> bool:
@@ -346,7 +345,6 @@ class Pilots(DriverPart):
 
 
 def _lacks(files: JobDir, number: int) -> bool:
-    """Return whether the file that gives a job more is missing or damaged."""
     try:
         return files.read_next(number) is None
     except CorruptError:
@@ -359,5 +357,4 @@ def new_attempts(group: Sequence[Trial]) -> tuple[Assignment, ...]:
 
 
 def _trials_of(attempts: Sequence[Assignment]) -> dict[str, Any]:
-    """Return what an announcement holds of its trials."""
     return {"trials": [asdict(attempt) for attempt in attempts]}

@@ -260,5 +260,4 @@ def _never_began(trial: Trial, job: Job, status: JobStatus | None, *, has_begun:
 
 
 def _is_first(trial: Trial, job: Job) -> bool:
-    """Return whether a trial is one of those with which its job begins."""
     return any(number == trial.number for number, _, _ in job.groups[0])

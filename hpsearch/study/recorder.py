@@ -131,8 +131,6 @@ class DriverContext:
 
 
 class DriverPart:
-    """A part of the driver, which holds what all of them share."""
-
     def __init__(self, context: DriverContext) -> None:
         self._study = context.study
         self._folder = context.folder
@@ -168,7 +166,6 @@ class Limits(DriverPart):
         return untrained + left
 
     def allow_gpu_hours(self) -> bool:
-        """Return whether jobs may occupy GPUs any longer."""
         cap = self._study.spec.budget.gpu_hours
         return cap is None or self.state.gpu_seconds(self._clock()) < cap * 3600
 

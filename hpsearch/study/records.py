@@ -48,8 +48,6 @@ class PlannedTrial:
 
 @dataclass(frozen=True)
 class Ended:
-    """How a member's interval ended."""
-
     seconds: float  # for which it trained
     at: float  # when that was seen, in seconds since the epoch
 
@@ -321,7 +319,6 @@ class Job:
 
     @property
     def slots(self) -> int:
-        """Return how many trials it can train at once: as many as its largest group."""
         return max(len(group) for group in self.groups)
 
     def seconds(self, now: float) -> float:

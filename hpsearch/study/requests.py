@@ -78,7 +78,6 @@ def put_aside(folder: StudyDir) -> list[str]:
 
 
 def _read(folder: StudyDir, path: Path) -> Request | None:
-    """Return the request in a file, None if it was taken meanwhile; raises as `read_record`."""
     request = read_record(Request, path)
     if request is not None and folder.request(request.id) != path:
         raise CorruptError(f"{path} holds the request {request.id!r}, which has another file")
@@ -145,7 +144,6 @@ class DriverStart:
 
     @property
     def slurm_job(self) -> str | None:
-        """Return the id of the driver's SLURM job, None if it is none."""
         kind, _, number = self.who.partition(" ")
         return number if kind == "job" else None
 

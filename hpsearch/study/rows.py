@@ -31,7 +31,6 @@ CurveValue = tuple[int, int, float]  # of a learning curve: trial's id, step, va
 
 
 def trial_ids(connection: Connection, study_id: int) -> list[int]:
-    """Return the ids of all trials of a study, by their numbers."""
     query = select(TRIALS.c.trial_id).where(TRIALS.c.study_id == study_id)
     return list(connection.scalars(query.order_by(TRIALS.c.number)))
 

@@ -311,7 +311,6 @@ def _rows_there(session: Session, study_id: int) -> dict[str, set[str]]:
 
 
 def _head(session: Session, study_id: int) -> Any:
-    """Return the head of a study's snapshot; None if there is none of this version."""
     query = select(ROWS.c.name, ROWS.c.data).where(_of(study_id, HEAD))
     pieces = {int(name): data for name, data in session.execute(query)}
     if not pieces:

@@ -69,7 +69,6 @@ class StudyState:
         return list(self.untold.values())
 
     def training(self) -> list[PlannedTrial]:
-        """Return the members' intervals that have been asked for and have not ended."""
         return [trial.origin for trial in self.untold.values() if trial.origin is not None]
 
     @property

@@ -140,7 +140,6 @@ class MirroredStorage(BaseStorage):
         return DRAFT
 
     def discard(self) -> None:
-        """Forget the draft, if there is one."""
         self._draft = None
 
     def keep(self, study_id: int) -> None:

@@ -66,7 +66,6 @@ class Trials:
 
     @property
     def metric(self) -> str:
-        """The metric by which trials are pruned: the first objective."""
         return self.metrics[0]
 
     def ask(
@@ -135,7 +134,6 @@ class Trials:
         distributions: dict[str, BaseDistribution],
         attrs: dict[str, Any],
     ) -> optuna.trial.Trial:
-        """Create a trial that runs, by one write."""
         template = optuna.trial.create_trial(
             state=TrialState.RUNNING,
             params=params,

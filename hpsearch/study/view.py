@@ -27,8 +27,6 @@ CALLS = 1  # of the scheduler, by one look
 
 @dataclass(frozen=True)
 class StudyView:
-    """One look at a study."""
-
     study: Study
     folder: StudyDir
     state: StudyState

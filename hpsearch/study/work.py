@@ -124,7 +124,6 @@ class Pacer:
     """Estimates the time left from the steps at looks that follow each other."""
 
     def __init__(self, made: int) -> None:
-        """Begin at the steps that are ``made`` already."""
         self._before = made
         self._looks = deque([(0.0, made)])
         """seconds since the beginning, and the steps made; those of just now"""
