@@ -12,10 +12,9 @@ updates, evenly spread.
 import dataclasses
 import math
 import sys
-import types
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Final, Literal, get_args
 
 from hpsearch import yaml_file
 from hpsearch.errors import ConfigError
@@ -28,18 +27,14 @@ from hpsearch.trainers.config.optim import (
     Rate,
     RateBelowOne,
 )
-from hpsearch.trainers.config.players import ROLES, net_arch_faults
+from hpsearch.trainers.config.players import net_arch_faults
 from hpsearch.trainers.metrics import PANELS
 
 __all__ = ["CHANGED", "CHOSEN", "LEFT_OUT", "Converted", "Remark", "convert"]
 
-# What an old file says.
-
 
 @dataclass(frozen=True)
 class OldLrSchedule:
-    """How the learning rate moves, from initial_lr to optim.args.lr."""
-
     mode: Literal["constant", "exponential", "inverse"]
     initial_lr: PositiveNumber | None = None
     rate: PositiveNumber | None = None
@@ -50,8 +45,6 @@ class OldLrSchedule:
 
 @dataclass(frozen=True)
 class OldErSchedule:
-    """How the exploration rate moves, from initial_er to er."""
-
     mode: Literal["constant", "exponential"]
     initial_er: PositiveRate | None = None
     rate: PositiveNumber | None = None
@@ -107,7 +100,7 @@ class OldSGD:
 
 @dataclass(frozen=True)
 class OldRole:
-    """A role (host or agent) that learns. A step is one gradient step."""
+    """A role that learns. A step is one gradient step."""
 
     batch_size: Positive
     initial_rollout_size: Positive
@@ -200,16 +193,12 @@ def _tidy(hint: Any, data: Any, remarks: list[Remark], path: str = "") -> Any:
 
 def _fields(hint: Any) -> dict[str, Any]:
     """Return the fields of a dataclass, or of all dataclasses of a union."""
-    if dataclasses.is_dataclass(hint):
-        cls: Any = hint
-        return dict(field_hints(cls))
-    if get_origin(hint) is Annotated:
-        return _fields(get_args(hint)[0])
+    if isinstance(hint, type) and dataclasses.is_dataclass(hint):
+        return dict(field_hints(hint))
     fields: dict[str, Any] = {}
-    if get_origin(hint) in (Union, types.UnionType):
-        for option in get_args(hint):
-            for name, own in _fields(option).items():
-                fields[name] = fields[name] | own if name in fields else own
+    for option in get_args(hint):
+        for name, own in _fields(option).items():
+            fields[name] = fields[name] | own if name in fields else own
     return fields
 
 
@@ -232,17 +221,24 @@ class OldPace:
     updates_per_step: int
     """gradient steps, which are their steps, a step of ours"""
 
+    @classmethod
+    def of(cls, role: OldRole) -> "OldPace":
+        common = math.gcd(role.max_rollout_step, role.steps_before_rollout)
+        return cls(role.max_rollout_step // common, role.steps_before_rollout // common)
+
     def steps(self, old_steps: int) -> int:
         """Return how many of our steps make so many gradient steps, rounded, at least 1."""
         return max(1, round(old_steps / self.updates_per_step))
 
-    def factor(self, old_rate: float) -> float:
-        """Return the factor a step of ours of what shrinks by ``old_rate`` a gradient step."""
-        return _short(max(old_rate**self.updates_per_step, sys.float_info.min))
-
-    def inverse_rate(self, old_rate: float) -> float:
-        """Return the rate of an inverse schedule: rate / (t + rate / initial), t in our steps."""
-        return _short(old_rate / self.updates_per_step)
+    def schedule(self, mode: str, initial: float | None, rate: float | None) -> dict[str, Any]:
+        """Return a schedule that has the same value after as many gradient steps."""
+        if initial is None or rate is None or mode == "constant":
+            return {"mode": "constant"}
+        if mode == "inverse":  # rate / (t + rate / initial), t in our steps
+            converted = rate / self.updates_per_step
+        else:
+            converted = max(rate**self.updates_per_step, sys.float_info.min)
+        return {"mode": mode, "initial": initial, "rate": _short(converted)}
 
     def tau(self, role: OldRole) -> float:
         """Return the share that takes over as much; several old updates may fall into one."""
@@ -254,11 +250,6 @@ class OldPace:
         return math.ceil(role.batch_size / (role.rollout_size * self.rollout_length)) - 1
 
 
-def pace_of(role: OldRole) -> OldPace:
-    common = math.gcd(role.max_rollout_step, role.steps_before_rollout)
-    return OldPace(role.max_rollout_step // common, role.steps_before_rollout // common)
-
-
 def _short(number: float) -> float:
     # Without the digits that only rounding made.
     return float(f"{number:.10g}")
@@ -268,26 +259,6 @@ OLD_STEPS: Final = 100_000
 """gradient steps; the old number was an argument of train(), and this one was much used"""
 SCRIPTED: Final = {"host": "random", "agent": "choose_first"}
 """who plays a role that does not learn"""
-CHECKPOINT: Final = {
-    "interval": 0,
-    "seconds": None,
-    "keep_last": 2,
-    "best": None,
-    "resume": "auto",
-    "warm_start": None,
-}
-MONITOR: Final = {
-    "interval": 0,
-    "training_log": True,
-    "tensorboard": False,
-    "layer_statistics": False,
-    "timings": False,
-    "resources": False,
-    "prometheus": None,
-    "profiler": None,
-    "max_loss": None,
-    "hang_timeout": None,
-}
 
 
 @dataclass(frozen=True)
@@ -305,10 +276,10 @@ def convert(data: object, *, source: str) -> Converted:
     """
     remarks: list[Remark] = []
     old: OldConfig = read(OldConfig, _tidy(OldConfig, data, remarks), source=source)
-    pace = pace_of(next(iter(old.roles().values())))
+    pace = OldPace.of(next(iter(old.roles().values())))
     config = _config(old, pace)
     read_config(config, source=source)
-    return Converted(config, (*remarks, *_changes(old, pace, config)))
+    return Converted(config, (*remarks, *_remarks(old, pace, config)))
 
 
 def _config(old: OldConfig, pace: OldPace) -> dict[str, Any]:
@@ -340,29 +311,42 @@ def _config(old: OldConfig, pace: OldPace) -> dict[str, Any]:
             "prioritised": None,
         },
         "dqn": {"double": False, "dueling": False, "n_step": 1, "minimax": False},
-        "evaluation": _evaluation(old, pace),
-        "checkpoint": CHECKPOINT | {"interval": pace.steps(10_000)},
-        "monitor": MONITOR | {"interval": pace.steps(100), **_switches(old)},
+        **_observation(old, pace),
     }
 
 
-def _evaluation(old: OldConfig, pace: OldPace) -> dict[str, Any]:
+def _observation(old: OldConfig, pace: OldPace) -> dict[str, Any]:
+    """Return how training is measured, saved and watched."""
     opponents = [name for role in old.roles() for name in PANELS[role]]
     return {
-        "interval": pace.steps(1000),
-        "num_games": 500,
-        "final_num_games": 4000,
-        "max_steps": 100,
-        "er": 0.05,
-        "opponents": list(dict.fromkeys(opponents)),
-    }
-
-
-def _switches(old: OldConfig) -> dict[str, bool]:
-    return {
-        "tensorboard": old.use_tensorboard,
-        "layer_statistics": old.layerwise_logging,
-        "timings": old.log_time,
+        "evaluation": {
+            "interval": pace.steps(1000),
+            "num_games": 500,
+            "final_num_games": 4000,
+            "max_steps": 100,
+            "er": 0.05,
+            "opponents": list(dict.fromkeys(opponents)),
+        },
+        "checkpoint": {
+            "interval": pace.steps(10_000),
+            "seconds": None,
+            "keep_last": 2,
+            "best": None,
+            "resume": "auto",
+            "warm_start": None,
+        },
+        "monitor": {
+            "interval": pace.steps(100),
+            "training_log": True,
+            "tensorboard": old.use_tensorboard,
+            "layer_statistics": old.layerwise_logging,
+            "timings": old.log_time,
+            "resources": False,
+            "prometheus": None,
+            "profiler": None,
+            "max_loss": None,
+            "hang_timeout": None,
+        },
     }
 
 
@@ -381,7 +365,7 @@ def _player(name: str, old: OldConfig, pace: OldPace) -> dict[str, Any]:
         "rollout_size": role.rollout_size,
         "batch_size": role.batch_size,
         "er": role.er,
-        "er_schedule": _schedule(er.mode, er.initial_er, er.rate, pace),
+        "er_schedule": pace.schedule(er.mode, er.initial_er, er.rate),
         "tau": pace.tau(role),
         "steps_before_update_target": pace.steps(role.steps_before_update_target),
         "huber_delta": 1.0,
@@ -396,119 +380,109 @@ def _optim(optim: OldAdam | OldSGD, pace: OldPace) -> dict[str, Any]:
     else:
         args = dataclasses.asdict(optim.args)
     old = optim.lr_schedule or OldLrSchedule("constant")
-    schedule = _schedule(old.mode, old.initial_lr, old.rate, pace)
+    schedule = pace.schedule(old.mode, old.initial_lr, old.rate)
     return {"name": optim.name, "args": args, "lr_schedule": schedule}
 
 
-def _schedule(
-    mode: str, initial: float | None, rate: float | None, pace: OldPace
-) -> dict[str, Any]:
-    if initial is None or rate is None or mode == "constant":
-        return {"mode": "constant"}
-    converted = pace.inverse_rate(rate) if mode == "inverse" else pace.factor(rate)
-    return {"mode": mode, "initial": initial, "rate": converted}
-
-
-# What its user should know.
-
-BYTES_OF_A_COORDINATE = 4
-POSITIONS_OF_A_TRANSITION = 2
 LARGE_BUFFER = 4e9
+"""bytes"""
 
 
-def _changes(old: OldConfig, pace: OldPace, config: Mapping[str, Any]) -> Iterator[Remark]:
-    yield from _of_the_game(old)
+def _remarks(old: OldConfig, pace: OldPace, config: Mapping[str, Any]) -> Iterator[Remark]:
+    """Yield what the user of an old file should know."""
+    changed, left_out = _of_the_file(old, config), {"version_string": OF_VERSIONS}
     for name, role in old.roles().items():
-        yield from _of_a_role(name, role, pace)
-    yield from _of_the_buffer(old, config)
-    yield from _of_the_monitor(old)
-    yield from _chosen(old, config)
+        own = _of_a_role(name, role, pace) | _of_schedules(role)
+        changed |= {f"{name}.{key}": text for key, text in own.items()}
+        left_out[f"{name}.initial_rollout_size"] = OF_INITIAL_ROLLOUTS
+        if isinstance(role.optim, OldAdam) and role.optim.args.weight_decay:
+            left_out[f"{name}.optim.args.weight_decay"] = OF_WEIGHT_DECAY
+    if old.replay_buffer.deactivate:
+        left_out["replay_buffer.deactivate"] = "Q-learning always learns from a buffer"
+    yield from (Remark(CHANGED, key, text) for key, text in changed.items())
+    yield from (Remark(LEFT_OUT, key, text) for key, text in left_out.items())
+    yield from (Remark(CHOSEN, key, text) for key, text in _chosen(old, config).items())
 
 
-def _of_the_game(old: OldConfig) -> Iterator[Remark]:
-    yield Remark(
-        CHANGED,
-        "max_value",
-        f"a start may hold {old.max_value} itself, as in hironaka.trainer; the validator, the gym "
-        f"environments and the JAX code of hironaka stop at {old.max_value - 1}",
-    )
-    if old.scale_observation:
-        meaning = "always on, and of what networks see alone: the game stays in whole numbers"
-    else:
-        meaning = "was false; networks here always see points divided by the largest coordinate"
-    yield Remark(CHANGED, "scale_observation", meaning)
-    yield Remark(
-        LEFT_OUT, "version_string", "hpsearch train --name names a run, its folder says the rest"
-    )
+OF_VERSIONS = "hpsearch train --name names a run, its folder says the rest"
+OF_INITIAL_ROLLOUTS = (
+    "learning begins as soon as a batch has been played (learning_starts), because schedules "
+    "count those steps too"
+)
+OF_WEIGHT_DECAY = "Adam has none here; adamw takes it away from the weights directly"
 
 
-def _of_a_role(name: str, role: OldRole, pace: OldPace) -> Iterator[Remark]:
-    yield from _of_rollouts(name, role, pace)
-    yield from _of_the_optimizer(name, role)
-    er = role.er_schedule
-    if er is not None and er.mode == "exponential" and er.rate is not None:
-        text = f"moves every step; it stood still within a call of train(); {_half(er.rate)}"
-        yield Remark(CHANGED, f"{name}.er_schedule", text)
-    text = "explores legal actions alone"
-    if name == "agent":
-        text += "; it used to draw coordinates that the host had not chosen, which wasted the move"
-    yield Remark(CHANGED, f"{name}.er", text)
-    target = role.steps_before_update_target
-    if pace.updates_per_step > 1:
-        yield Remark(
-            CHANGED,
-            f"{name}.steps_before_update_target, tau",
-            f"{target} gradient steps are {pace.steps(target)} steps of "
-            f"{pace.updates_per_step} updates; tau is {pace.tau(role):g}",
+def _of_the_file(old: OldConfig, config: Mapping[str, Any]) -> dict[str, str]:
+    texts = {
+        "max_value": f"a start may hold {old.max_value} itself, as in hironaka.trainer; the "
+        "validator, the gym environments and the JAX code of hironaka stop at "
+        f"{old.max_value - 1}",
+        "scale_observation": "always on, and of what networks see alone: the game stays in whole "
+        "numbers"
+        if old.scale_observation
+        else "was false; networks here always see points divided by the largest coordinate",
+    }
+    if old.replay_buffer.use_cuda != old.use_cuda:
+        text = f"the buffer lies where training runs, device: {config['device']}"
+        texts["replay_buffer.use_cuda"] = text
+    # Two positions of coordinates of 4 bytes.
+    size = 2 * old.max_num_points * old.dimension * 4 * config["replay_buffer"]["buffer_size"]
+    if size * len(old.roles()) > LARGE_BUFFER:
+        texts["replay_buffer.buffer_size"] = (
+            f"room for all of it is taken at the start, about {size / 1e9:.0f} GB for each role "
+            "that learns; a smaller one may do"
         )
-    yield Remark(
-        CHANGED,
-        f"{name}.net_arch",
-        "begins with a linear layer; a ReLU before it used to make absent points look like "
-        "points at the origin",
-    )
+    for key, place in (
+        ("use_tensorboard", "tensorboard"),
+        ("layerwise_logging", "layer_statistics"),
+        ("log_time", "timings"),
+    ):
+        texts[key] = f"is monitor.{place}: {str(config['monitor'][place]).lower()}"
+    return texts
 
 
-def _of_rollouts(name: str, role: OldRole, pace: OldPace) -> Iterator[Remark]:
-    text = (
+def _of_a_role(name: str, role: OldRole, pace: OldPace) -> dict[str, str]:
+    rollouts = (
         f"{role.rollout_size} games go on all the time, each of at most max_steps moves, and one "
         f"that ends begins anew; a step is {pace.rollout_length} of their moves and "
         f"{pace.updates_per_step} gradient steps"
     )
-    if pace != pace_of(role):
-        text += f"; the host decides, the {name} had another pace"
-    yield Remark(CHANGED, f"{name}.rollout_size, max_rollout_step, steps_before_rollout", text)
-    yield Remark(
-        LEFT_OUT,
-        f"{name}.initial_rollout_size",
-        "learning begins as soon as a batch has been played (learning_starts), because schedules "
-        "count those steps too",
-    )
-
-
-def _of_the_optimizer(name: str, role: OldRole) -> Iterator[Remark]:
-    optim = role.optim
-    if (schedule := optim.lr_schedule) is not None and schedule.mode != "constant":
-        yield Remark(
-            CHANGED,
-            f"{name}.optim.lr_schedule",
-            "moves every step; it stood still within a call of train(), so one long call trained "
-            f"at initial_lr throughout; {_pace_of_decay(schedule)}",
+    if pace != OldPace.of(role):
+        rollouts += f"; the host decides, the {name} had another pace"
+    explores = "explores legal actions alone"
+    if name == "agent":
+        explores += (
+            "; it used to draw coordinates that the host had not chosen, which wasted the move"
         )
-    if isinstance(optim, OldAdam) and optim.args.weight_decay:
-        yield Remark(
-            LEFT_OUT,
-            f"{name}.optim.args.weight_decay",
-            "Adam has none here; adamw takes it away from the weights directly",
+    texts = {
+        "rollout_size, max_rollout_step, steps_before_rollout": rollouts,
+        "er": explores,
+        "net_arch": "begins with a linear layer; a ReLU before it used to make absent points look "
+        "like points at the origin",
+    }
+    if pace.updates_per_step > 1:
+        target = role.steps_before_update_target
+        texts["steps_before_update_target, tau"] = (
+            f"{target} gradient steps are {pace.steps(target)} steps of "
+            f"{pace.updates_per_step} updates; tau is {pace.tau(role):g}"
         )
+    return texts
 
 
-def _pace_of_decay(schedule: OldLrSchedule) -> str:
-    assert schedule.rate is not None
-    assert schedule.initial_lr is not None
-    if schedule.mode == "exponential":
-        return _half(schedule.rate)
-    return f"it is halved after {schedule.rate / schedule.initial_lr:.0f} gradient steps"
+def _of_schedules(role: OldRole) -> dict[str, str]:
+    moves = "moves every step; it stood still within a call of train()"
+    texts = {}
+    lr, er = role.optim.lr_schedule, role.er_schedule
+    if lr is not None and lr.rate is not None and lr.initial_lr is not None:
+        halved = f"it is halved after {lr.rate / lr.initial_lr:.0f} gradient steps"
+        pace = _half(lr.rate) if lr.mode == "exponential" else halved
+        if lr.mode != "constant":
+            texts["optim.lr_schedule"] = (
+                f"{moves}, so one long call trained at initial_lr throughout; {pace}"
+            )
+    if er is not None and er.mode == "exponential" and er.rate is not None:
+        texts["er_schedule"] = f"{moves}; {_half(er.rate)}"
+    return texts
 
 
 def _half(rate: float) -> str:
@@ -517,41 +491,17 @@ def _half(rate: float) -> str:
     return f"half of its way is gone after {math.log(0.5) / math.log(rate):.0f} gradient steps"
 
 
-def _of_the_buffer(old: OldConfig, config: Mapping[str, Any]) -> Iterator[Remark]:
-    if old.replay_buffer.use_cuda != old.use_cuda:
-        text = f"the buffer lies where training runs, device: {config['device']}"
-        yield Remark(CHANGED, "replay_buffer.use_cuda", text)
-    if old.replay_buffer.deactivate:
-        text = "Q-learning always learns from a buffer"
-        yield Remark(LEFT_OUT, "replay_buffer.deactivate", text)
-    numbers = POSITIONS_OF_A_TRANSITION * old.max_num_points * old.dimension
-    size = config["replay_buffer"]["buffer_size"] * numbers * BYTES_OF_A_COORDINATE
-    if size * len(old.roles()) > LARGE_BUFFER:
-        yield Remark(
-            CHANGED,
-            "replay_buffer.buffer_size",
-            f"room for all of it is taken at the start, about {size / 1e9:.0f} GB for each role "
-            "that learns; a smaller one may do",
-        )
-
-
-def _of_the_monitor(old: OldConfig) -> Iterator[Remark]:
-    old_keys = ("use_tensorboard", "layerwise_logging", "log_time")
-    for key, (name, value) in zip(old_keys, _switches(old).items(), strict=True):
-        yield Remark(CHANGED, key, f"is monitor.{name}: {str(value).lower()}")
-
-
-def _chosen(old: OldConfig, config: Mapping[str, Any]) -> Iterator[Remark]:
+def _chosen(old: OldConfig, config: Mapping[str, Any]) -> dict[str, str]:
     updates = config["steps"] * config["updates_per_step"]
-    sentences: dict[str, str] = {
+    return {
         "steps": f"{config['steps']}, which are {updates} gradient steps; it was an argument of "
         "train()",
         "seed": "1; there was none",
         "reposition": "true; keeps numbers small, game lengths stay the same",
         "dqn.double": "false, as it was in spite of the name DDQN; true is better",
         **{
-            name: f"the scripted player {config[name]['player']}; the old {name} was passed in code"
-            for name in ROLES
+            name: f"the scripted player {player}; the old {name} was passed in code"
+            for name, player in SCRIPTED.items()
             if name not in old.roles()
         },
         "evaluation": f"every {config['evaluation']['interval']} steps; more games than 100, so "
@@ -559,5 +509,3 @@ def _chosen(old: OldConfig, config: Mapping[str, Any]) -> Iterator[Remark]:
         "checkpoint": "without the replay buffer, as before; replay_buffer.save: true resumes bit "
         "for bit",
     }
-    for key, text in sentences.items():
-        yield Remark(CHOSEN, key, text)
