@@ -17,17 +17,8 @@ class FusedGame:
     """P x B games in progress. A game that ends is replaced by the next start of its lane.
 
     Start s of lane b of member p is a function of (keys[p], b, s), so a member's games do not
-    depend on the other members. The tensors are changed in place and never replaced. Code
-    that writes into ``points`` calls `refresh` afterwards.
-
-    Attributes:
-        config: The games' parameters.
-        points: int32 (P, B, N, D), the present positions, never over.
-        lengths: int32 (P, B), the moves made in each game so far.
-        starts: int64 (P, B), the number of each lane's present start.
-        keys: int64 (P,), from `random.derive_key`.
-        observation: float32 (P, B, N * D), what the hosts see of ``points``; (P, B, 0) for a game
-            that does not observe.
+    depend on the other members. The tensors are those of `GameState`, changed in place and never
+    replaced. Code that writes into ``points`` calls `refresh` afterwards.
     """
 
     def __init__(
@@ -40,19 +31,13 @@ class FusedGame:
         *,
         observes: bool,
     ) -> None:
-        """Begin start 0 in every lane.
+        """Begin start 0 in every lane of each member, whose keys are int64 (P,).
 
-        Args:
-            config: The games' parameters.
-            keys: int64 (P,), one for each member.
-            num_games: B, the games of each member.
-            device: Where the games live.
-            backend: A name in `kernels.BACKENDS`.
-            observes: Whether the positions are shown to learners; scripted players need no
-                observations, which are then not computed.
+        ``backend`` is a name in `kernels.BACKENDS`. Scripted players need no observations; where
+        nothing ``observes`` the positions, they are not computed.
 
         Raises:
-            ValueError: An argument is out of its range.
+            ValueError: if an argument is out of its range.
         """
         self.device = torch.device(device)
         _check_arguments(config, keys, num_games, self.device, backend)
@@ -80,11 +65,6 @@ class FusedGame:
         """Compute what the hosts see, float32 (P, B, N * D), anew; see `rules.observe`."""
         return self._kernels.observe(self.points)
 
-    @property
-    def observes(self) -> bool:
-        """Whether ``observation`` is kept."""
-        return self._state.observes
-
     def restart(self, member: int) -> None:
         """Leave all games of one member and begin the next start in every lane."""
         self.starts[member] += 1
@@ -104,30 +84,21 @@ class FusedGame:
 
     def refresh(self) -> None:
         """Bring ``observation`` up to date after ``points`` were changed from outside."""
-        if self.observes:
+        if self._state.observes:
             self.observation.copy_(self.observe())
 
     def replace_reward(self, name: str) -> None:
-        """Reward the hosts by another function from now on.
-
-        Raises:
-            ValueError: There is no reward of that name.
-        """
+        """Reward the hosts by another function from now on; a ValueError if there is none."""
         self.config = replace(self.config, reward=name)
 
     def step(self, host_action: Tensor, agent_axis: Tensor) -> Step:
         """Play one move in every game, and start again those that are done or truncated.
 
-        Args:
-            host_action: int64 (P, B), indices of `HostActionEncoder`.
-            agent_axis: int64 (P, B), coordinates of these subsets.
-
-        Returns:
-            The positions the moves led to, before any new start, what they look like, how the
-            games stand, and the hosts' reward.
+        ``host_action`` int64 (P, B) holds indices of `HostActionEncoder`, ``agent_axis`` int64
+        (P, B) coordinates of these subsets.
 
         Raises:
-            ValueError: A move is illegal, and nothing was played. On a CUDA device, where the
+            ValueError: if a move is illegal, and nothing was played. On a CUDA device, where the
                 check must not wait, an assertion of the device fails instead.
         """
         return self._kernels.step(self._state, host_action, agent_axis, self.config)

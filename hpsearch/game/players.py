@@ -20,40 +20,33 @@ AgentPlayer = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
 def random_host(points: Tensor, noise: Tensor) -> Tensor:
-    """Choose uniformly among all subsets."""
     return _uniform_below(HostActionEncoder(points.shape[-1]).num_actions, noise)
 
 
 def random_pair_host(points: Tensor, noise: Tensor) -> Tensor:
-    """Choose uniformly among the subsets of two coordinates."""
     pairs = _pair_actions(points.shape[-1], points.device)
     return pairs[_uniform_below(len(pairs), noise)]
 
 
 def all_coord_host(points: Tensor, noise: Tensor) -> Tensor:
-    """Choose all coordinates."""
     last = HostActionEncoder(points.shape[-1]).num_actions - 1
     return torch.full(points.shape[:-2], last, dtype=torch.int64, device=points.device)
 
 
 def zeillinger_host(points: Tensor, noise: Tensor) -> Tensor:
-    """Choose by `rules.zeillinger`."""
     return BACKENDS[default_backend(points.device)].zeillinger(points)
 
 
 def random_agent(points: Tensor, subset: Tensor, noise: Tensor) -> Tensor:
-    """Choose uniformly in the host's subset."""
     rank = _uniform_below(subset.sum(-1), noise)
     return _first(subset.cumsum(-1) > rank.unsqueeze(-1))
 
 
 def choose_first_agent(points: Tensor, subset: Tensor, noise: Tensor) -> Tensor:
-    """Choose the lowest coordinate of the host's subset."""
     return _first(subset)
 
 
 def choose_last_agent(points: Tensor, subset: Tensor, noise: Tensor) -> Tensor:
-    """Choose the highest coordinate of the host's subset."""
     return subset.shape[-1] - 1 - _first(subset.flip(-1))
 
 
@@ -86,10 +79,8 @@ def agent_player(name: str) -> AgentPlayer:
 
 
 def _uniform_below(bound: int | Tensor, noise: Tensor) -> Tensor:
-    """Turn noise (...) into uniform integers in 0..bound-1, int64 (...).
-
-    In float64 the product of a float32 and a small integer is exact, hence less than the bound.
-    """
+    """Return uniform integers in 0..bound-1, int64 (...)."""
+    # In float64 the product of a float32 and a small integer is exact, hence less than the bound.
     return (noise.double() * bound).long()
 
 
@@ -100,6 +91,5 @@ def _first(chosen: Tensor) -> Tensor:
 
 @cache
 def _pair_actions(dimension: int, device: torch.device) -> Tensor:
-    """List the actions of two coordinates, int64 (D * (D - 1) / 2,)."""
     actions = [a for a, bits in enumerate(subset_bits(dimension)) if bits.bit_count() == 2]
     return torch.tensor(actions, device=device)

@@ -29,14 +29,10 @@ KEY_STEPS: Final = (0x9E3779B9, 0xBB67AE85)
 def derive_key(*parts: int | str) -> int:
     """Hash what a stream of numbers belongs to into its key, a number of 63 bits.
 
-    The one source of seeds. For example
+    The one source of seeds. The order of the parts counts, and 1 is not "1". For example
     ``derive_key(study_seed, trial_number, member, "host", "exploration")``.
-
-    Args:
-        parts: What distinguishes the stream; their order counts, and 1 is not "1".
     """
-    text = json.dumps(parts).encode()
-    digest = hashlib.blake2b(text, digest_size=8).digest()
+    digest = hashlib.blake2b(json.dumps(parts).encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little") >> 1
 
 
@@ -46,14 +42,9 @@ def split_words(numbers: Tensor) -> Tensor:
 
 
 def philox4x32(counter: Tensor, key: Tensor) -> Tensor:
-    """Encrypt counters: ten rounds of Philox4x32.
+    """Encrypt counters by ten rounds of Philox4x32: words int64 (..., 4), uniform on 0..2^32 - 1.
 
-    Args:
-        counter: Words, int64 (..., 4).
-        key: Words, int64 (..., 2), broadcast against ``counter``.
-
-    Returns:
-        Words, int64 (..., 4), each uniform on 0..2^32 - 1.
+    ``counter`` int64 (..., 4) and ``key`` int64 (..., 2), broadcast against it, hold words.
     """
     c0, c1, c2, c3 = counter.unbind(-1)
     k0, k1 = key.unbind(-1)
@@ -67,15 +58,9 @@ def philox4x32(counter: Tensor, key: Tensor) -> Tensor:
 
 
 def uniform(keys: Tensor, counters: Tensor, num_numbers: int) -> Tensor:
-    """Draw numbers in [0, 1) from the blocks that begin at each member's counter.
+    """Draw numbers in [0, 1) of each member, float32 (P, num_numbers), multiples of 2^-24.
 
-    Args:
-        keys: int64 (P,).
-        counters: int64 (P,), in blocks of four words.
-        num_numbers: How many to draw for each member.
-
-    Returns:
-        float32 (P, num_numbers), multiples of 2^-24.
+    ``keys`` and ``counters`` are int64 (P,); a counter is that of the first block of four words.
     """
     blocks = torch.arange(num_blocks(num_numbers), device=keys.device)
     low_and_high = split_words(counters.unsqueeze(-1) + blocks)
@@ -85,7 +70,6 @@ def uniform(keys: Tensor, counters: Tensor, num_numbers: int) -> Tensor:
 
 
 def num_blocks(num_words: int) -> int:
-    """Count the blocks that hold ``num_words`` words."""
     return math.ceil(num_words / WORDS_PER_BLOCK)
 
 
@@ -104,17 +88,8 @@ def random_starts(
     """Draw start positions: uniform on {0..max_value}, reduced, never over.
 
     The words of attempt ``a`` for start ``s`` of lane ``b`` under key ``k`` are the Philox blocks
-    of key ``k`` with counters (block, b, s, a).
-
-    Args:
-        keys: int64 (P,), one for each member.
-        starts: int64 (P, B), the number of each lane's start.
-        num_points: N, at least 2.
-        dimension: D, at least 2.
-        max_value: The largest coordinate, included, at least 1.
-
-    Returns:
-        int32 (P, B, N, D), canonical.
+    of key ``k`` with counters (block, b, s, a). ``keys`` is int64 (P,), ``starts`` int64 (P, B),
+    the number of each lane's start; the positions are int32 (P, B, N, D), canonical.
     """
     fallback = simplest_start(num_points, dimension, max_value, starts.device)
     points = fallback.expand(*starts.shape, -1, -1)
@@ -140,7 +115,7 @@ def simplest_start(num_points: int, dimension: int, max_value: int, device: torc
 def _draw(
     keys: Tensor, starts: Tensor, attempt: int, shape: tuple[int, int], max_value: int
 ) -> Tensor:
-    """Draw one attempt for every lane: int32 (P, B, *shape), not reduced."""
+    """Return one attempt for every lane, int32 (P, B, *shape), not reduced."""
     num_words = shape[0] * shape[1]
     blocks = torch.arange(num_blocks(num_words), device=starts.device)
     lanes = torch.arange(starts.shape[1], device=starts.device)

@@ -7,7 +7,7 @@ sorted descending lexicographically, then padding, so that equal sets are equal 
 This file is the definition. Every kernel equals it bit for bit.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Final
@@ -28,16 +28,7 @@ def is_live(points: Tensor) -> Tensor:
 
 
 def newton_polytope(points: Tensor) -> Tensor:
-    """Remove duplicates and every point that lies above another in all coordinates.
-
-    What is left are the componentwise-minimal points. The input may be in any order.
-
-    Args:
-        points: int32 (..., N, D).
-
-    Returns:
-        int32 (..., N, D), canonical.
-    """
+    """Return the componentwise-minimal points, canonical; ``points`` may be in any order."""
     live = is_live(points)
     # below[..., i, j]: point j is componentwise at most point i.
     below = (points.unsqueeze(-3) <= points.unsqueeze(-2)).all(-1)
@@ -60,15 +51,11 @@ def sort_points(points: Tensor) -> Tensor:
 def check_move(subset: Tensor, axis: Tensor) -> None:
     """Refuse an illegal move: the host picks two coordinates or more, the agent one of them.
 
-    On a CUDA device the check is an assertion of the device, because reading its result here
-    would stall the stream.
-
-    Args:
-        subset: bool (..., D), the host's choice.
-        axis: int64 (...), the agent's choice.
+    ``subset`` is bool (..., D), ``axis`` int64 (...). On a CUDA device the check is an assertion of
+    the device, because reading its result here would stall the stream.
 
     Raises:
-        ValueError: A move is illegal (tensors on the CPU).
+        ValueError: if a move is illegal (tensors on the CPU).
     """
     coordinates = torch.arange(subset.shape[-1], device=subset.device)
     chosen = (subset & (coordinates == axis.unsqueeze(-1))).any(-1)
@@ -88,19 +75,11 @@ def check_move(subset: Tensor, axis: Tensor) -> None:
 def shift(points: Tensor, subset: Tensor, axis: Tensor) -> Tensor:
     """Replace coordinate ``axis`` of every point by its sum over ``subset``; reduce nothing.
 
-    Sums are exact up to ``MAX_COORDINATE``; larger ones become ``MAX_COORDINATE + 1``, which
-    `is_capped` recognises, so that no sum ever wraps.
-
-    Args:
-        points: int32 (..., N, D).
-        subset: bool (..., D), at least two coordinates.
-        axis: int64 (...), a coordinate in ``subset``.
-
-    Returns:
-        int32 (..., N, D), canonical but not reduced.
+    ``subset`` is bool (..., D), ``axis`` int64 (...). Sums are exact up to ``MAX_COORDINATE``;
+    larger ones become ``MAX_COORDINATE + 1``, which `is_capped` recognises: no sum ever wraps.
 
     Raises:
-        ValueError: A move is illegal; see `check_move`.
+        ValueError: if a move is illegal; see `check_move`.
     """
     check_move(subset, axis)
     total = torch.where(subset.unsqueeze(-2), points, 0).sum(-1, dtype=torch.int64)
@@ -121,12 +100,6 @@ def reposition(points: Tensor) -> Tensor:
     This changes no game's length, since moves and reductions commute with translations. Ask
     `is_capped` before it: a capped coordinate is only a lower bound, and its difference says
     nothing.
-
-    Args:
-        points: int32 (..., N, D).
-
-    Returns:
-        int32 (..., N, D), canonical if ``points`` is.
     """
     live = is_live(points).unsqueeze(-1)
     largest = torch.iinfo(points.dtype).max
@@ -135,12 +108,12 @@ def reposition(points: Tensor) -> Tensor:
 
 
 def is_over(points: Tensor) -> Tensor:
-    """Say which games have at most one point left: int32 (..., N, D) to bool (...)."""
+    """Return which games have at most one point left, bool (...)."""
     return is_live(points).sum(-1) <= 1
 
 
 def is_capped(points: Tensor) -> Tensor:
-    """Say which games exceed `MAX_COORDINATE`: int32 (..., N, D) to bool (...).
+    """Return which games exceed `MAX_COORDINATE`, bool (...).
 
     Points that were removed because of a saturated coordinate leave one behind that has it, so
     asking after the reduction misses nothing.
@@ -149,13 +122,9 @@ def is_capped(points: Tensor) -> Tensor:
 
 
 def observe(points: Tensor) -> Tensor:
-    """Show the host a game: its points divided by its largest coordinate (0 counts as 1).
+    """Return what a host sees of a game, float32 (..., N * D) in [0, 1]; padding stays -1.
 
-    Args:
-        points: int32 (..., N, D).
-
-    Returns:
-        float32 (..., N * D), in [0, 1]; padding stays -1.
+    Its points divided by their largest coordinate (0 counts as 1).
     """
     largest = points.amax((-2, -1), keepdim=True).clamp(min=1)
     scaled = points.to(torch.float32) / largest.to(torch.float32)
@@ -182,13 +151,11 @@ class HostActionEncoder:
         self.num_actions = 2**dimension - dimension - 1
 
     def decode(self, index: Tensor) -> Tensor:
-        """Return the subsets of int64 (...) indices as bool (..., D).
-
-        A table lookup that waits for nothing. On a CUDA device an index out of range therefore
-        trips an assertion of the device rather than an exception here.
+        """Return the subsets of int64 (...) indices as bool (..., D), by a table.
 
         Raises:
-            ValueError: An index is out of range (tensors on the CPU).
+            ValueError: if an index is out of range (tensors on the CPU); on a CUDA device, which
+                this must not wait for, an assertion of the device fails.
         """
         if index.device.type == "cpu" and ((index < 0) | (index >= self.num_actions)).any():
             raise ValueError(
@@ -199,12 +166,10 @@ class HostActionEncoder:
         return table.index_select(0, index.flatten()).reshape(*index.shape, -1)
 
     def encode(self, subset: Tensor) -> Tensor:
-        """Return the indices of bool (..., D) subsets as int64 (...).
-
-        Checks its input, so on a CUDA device it waits for the stream.
+        """Return the indices of bool (..., D) subsets as int64 (...); waits for a CUDA device.
 
         Raises:
-            ValueError: A subset has not D bits or fewer than two coordinates.
+            ValueError: if a subset has not D bits or fewer than two coordinates.
         """
         if subset.shape[-1] != self.dimension:
             raise ValueError(f"a subset has {self.dimension} bits, got {tuple(subset.shape)=}")
@@ -221,7 +186,7 @@ class HostActionEncoder:
 
 @cache
 def subset_bits(dimension: int) -> tuple[int, ...]:
-    """List the bit sets of all host actions in the order of their indices."""
+    """Return the bit sets of all host actions in the order of their indices."""
     return tuple(n for n in range(1, 2**dimension) if n & (n - 1))
 
 
@@ -238,12 +203,10 @@ Reward = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
 def terminal(points: Tensor, next_points: Tensor, done: Tensor) -> Tensor:
-    """Give the host 1 for the finishing move, otherwise 0."""
     return done.to(torch.float32)
 
 
 def step_penalty(points: Tensor, next_points: Tensor, done: Tensor) -> Tensor:
-    """Take 1 from the host for every move."""
     return -torch.ones_like(done, dtype=torch.float32)
 
 
@@ -285,11 +248,7 @@ def points_text(points: Tensor) -> str:
 
 def subset_text(subset: Tensor) -> str:
     """Write a host's choice bool (D,): ``{0,2}``."""
-    return set_text(subset.nonzero().flatten().tolist())
-
-
-def set_text(members: Iterable[int]) -> str:
-    """Write a set of coordinates: ``{0,2}``."""
+    members = subset.nonzero().flatten().tolist()
     return f"{{{','.join(map(str, members))}}}"
 
 
@@ -329,13 +288,7 @@ def zeillinger(points: Tensor) -> Tensor:
     Of all pairs a, b of points, v = a - b, take the one with the lexicographically smallest
     (max v - min v, #{v = max v} + #{v = min v}), the first of equals in canonical order; the
     action is {argmin v, argmax v}, first indices, or {0, 1} where these are the same. A game
-    without two points gets {0, 1}.
-
-    Args:
-        points: int32 (..., N, D), canonical.
-
-    Returns:
-        Action indices, int64 (...).
+    without two points gets {0, 1}. ``points`` is canonical; the actions are int64 (...).
     """
     num_points, dimension = points.shape[-2:]
     # Always one column at least, so that a game of one row has a pair too, albeit a dead one.
@@ -358,12 +311,7 @@ def zeillinger(points: Tensor) -> Tensor:
 def pair_action(first: Tensor, second: Tensor) -> Tensor:
     """Return the index of the host action {first, second}, or of {0, 1} where they are equal.
 
-    Args:
-        first: Coordinates, int64 (...).
-        second: Coordinates, int64 (...).
-
-    Returns:
-        int64 (...): 2^first + 2^second - max(first, second) - 2, as in `HostActionEncoder`.
+    That is 2^first + 2^second - max(first, second) - 2, as in `HostActionEncoder`; int64 (...).
     """
     ones = torch.ones_like(first)
     index = (ones << first) + (ones << second) - torch.maximum(first, second) - 2

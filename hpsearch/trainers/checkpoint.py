@@ -84,12 +84,7 @@ def save(folder: Path, checkpoint: Checkpoint) -> Path:
     temporary.mkdir(parents=True)
     try:
         write_tensors(temporary / TENSORS, checkpoint.tensors)
-        plain = {
-            "step": checkpoint.step,
-            "config": checkpoint.config,
-            "parents": list(checkpoint.parents),
-            "kind": checkpoint.kind,
-        }
+        plain = {key: value for key, value in vars(checkpoint).items() if key != "tensors"}
         _write(temporary / STATE, plain)
         flush(temporary / TENSORS)
         _write(temporary / MANIFEST, {n: _sha256(temporary / n) for n in (TENSORS, STATE)})
@@ -110,12 +105,12 @@ def load(path: Path, prefix: str = "") -> Checkpoint:
 
     verify(path)
     try:
-        plain = _state(path)
+        state = _state(path)
         with safe_open(path / TENSORS, framework="pt") as file:
             every = file.keys()  # no mapping: it has no iterator
             names = [name for name in every if name.startswith(prefix)]
             tensors = {name: file.get_tensor(name) for name in names}
-        return Checkpoint(plain.step, tensors, plain.config, plain.parents, plain.kind)
+        return Checkpoint(tensors=tensors, **vars(state))
     except SafetensorError as error:
         raise CorruptError(
             f"the checkpoint {path} cannot be read by this version of hpsearch: {error!r}"
@@ -123,11 +118,7 @@ def load(path: Path, prefix: str = "") -> Checkpoint:
 
 
 def identity(path: Path) -> str:
-    """Return the sha256 by which other checkpoints name this one as their parent.
-
-    Raises:
-        CorruptError: if there is no manifest.
-    """
+    """Return the sha256 by which other checkpoints name this one; a CorruptError without one."""
     digest = checkpoint_name.manifest_sha256(path)
     if digest is None:
         raise CorruptError(f"{path} is no whole checkpoint: it has no {MANIFEST}")
@@ -142,20 +133,12 @@ def parents_below(folder: Path) -> tuple[str, ...]:
 
 
 def saved_config(path: Path) -> dict[str, Any]:
-    """Return the plain configuration of the checkpoint at ``path``.
-
-    Raises:
-        CorruptError: if it cannot be read.
-    """
+    """Return the plain configuration of a checkpoint; a CorruptError if it cannot be read."""
     return _state(path).config
 
 
 def saved_step(path: Path) -> int:
-    """Return the step of the checkpoint at ``path``, which may be gone if its name tells.
-
-    Raises:
-        CorruptError: if nothing tells.
-    """
+    """Return the step of a checkpoint, by its name if that tells; a CorruptError if none tells."""
     with suppress(ValueError):
         return checkpoint_name.step_of(str(path))
     return _state(path).step
@@ -207,7 +190,6 @@ def newest(path: Path) -> Path | None:
 
 
 def path_of(folder: Path, step: int) -> Path:
-    """Return where the checkpoint of ``step`` lies below ``folder``."""
     return folder / name_of(step)
 
 
@@ -270,11 +252,7 @@ def _steps(folder: Path) -> list[int]:
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    """Write tensors as a safetensors file.
-
-    Raises:
-        OSError: if the disk is full or not writable.
-    """
+    """Write a safetensors file; an OSError if the disk is full or not writable."""
     from safetensors import SafetensorError
     from safetensors.torch import save_file
 
@@ -285,11 +263,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
 
 
 def _state(path: Path) -> _State:
-    """Return what a checkpoint holds beside its tensors.
-
-    Raises:
-        CorruptError: if it cannot be read by this version.
-    """
+    """Return what a checkpoint holds beside its tensors; a CorruptError if it cannot be read."""
     try:
         return read(_State, parse_json(contents(path / STATE)), source=str(path / STATE))
     except (FileNotFoundError, ValueError, ConfigError) as error:

@@ -3,7 +3,7 @@
 Axes: P members, R rows of a batch, F numbers of an observation, A actions, W weights of one member.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -33,7 +33,7 @@ class Scheduler:
     def __init__(
         self, schedules: Sequence[Schedule], finals: Sequence[float], device: torch.device
     ) -> None:
-        self._function = _FUNCTIONS[schedules[0].mode]
+        self._mode = schedules[0].mode
         self._final = torch.tensor(finals, dtype=torch.float64, device=device)
         numbers = [_numbers(schedule) for schedule in schedules]
         initial, pace = torch.tensor(numbers, dtype=torch.float64, device=device).unbind(1)
@@ -41,7 +41,19 @@ class Scheduler:
 
     def __call__(self, step: Tensor) -> Tensor:
         """Return float32 (P,) at ``step`` int64 (P,)."""
-        value = self._function(step.double(), self._initial, self._final, self._pace)
+        step, initial, final, pace = step.double(), self._initial, self._final, self._pace
+        match self._mode:
+            case "constant":
+                value = final
+            case "exponential":
+                value = final + (initial - final) * pace**step
+            case "inverse":
+                value = pace / (step + pace / initial)
+            case "linear":
+                value = torch.lerp(initial, final, (step / pace).clamp(max=1.0))
+            case "cosine":
+                share = (1 - torch.cos(torch.pi * (step / pace).clamp(max=1.0))) / 2
+                value = torch.lerp(initial, final, share)
         return value.float()
 
     def settings(self) -> dict[str, Tensor]:
@@ -52,46 +64,10 @@ def _numbers(schedule: Schedule) -> tuple[float, float]:
     match schedule:
         case ConstantSchedule():
             return 0.0, 0.0
-        case (
-            ExponentialSchedule(initial=initial, rate=pace)
-            | InverseSchedule(initial=initial, rate=pace)
-        ):
-            return initial, pace
-        case (
-            LinearSchedule(initial=initial, steps=steps)
-            | CosineSchedule(initial=initial, steps=steps)
-        ):
-            return initial, steps
-
-
-def _constant(step: Tensor, initial: Tensor, final: Tensor, pace: Tensor) -> Tensor:
-    return final
-
-
-def _exponential(step: Tensor, initial: Tensor, final: Tensor, rate: Tensor) -> Tensor:
-    return final + (initial - final) * rate**step
-
-
-def _inverse(step: Tensor, initial: Tensor, final: Tensor, rate: Tensor) -> Tensor:
-    return rate / (step + rate / initial)
-
-
-def _linear(step: Tensor, initial: Tensor, final: Tensor, steps: Tensor) -> Tensor:
-    return torch.lerp(initial, final, (step / steps).clamp(max=1.0))
-
-
-def _cosine(step: Tensor, initial: Tensor, final: Tensor, steps: Tensor) -> Tensor:
-    share = (1 - torch.cos(torch.pi * (step / steps).clamp(max=1.0))) / 2
-    return torch.lerp(initial, final, share)
-
-
-_FUNCTIONS: dict[str, Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]] = {
-    "constant": _constant,
-    "exponential": _exponential,
-    "inverse": _inverse,
-    "linear": _linear,
-    "cosine": _cosine,
-}
+        case ExponentialSchedule() | InverseSchedule():
+            return schedule.initial, schedule.rate
+        case LinearSchedule() | CosineSchedule():
+            return schedule.initial, schedule.steps
 
 
 class Learner:
@@ -114,7 +90,6 @@ class Learner:
         configs: Sequence[CommonConfig],
         device: torch.device,
     ) -> None:
-        """Build the role ``name`` of one member for each of its ``roles`` and ``configs``."""
         self.name = name
         self.style = style(configs[0])
         self.net = build_net(name, configs[0], [config.seed for config in configs], device)
@@ -192,7 +167,7 @@ class Learner:
             )
 
     def replace_net(self, net: Network) -> None:
-        """Take over the weights of ``net``, which fits, and forget what was learned from."""
+        """Take over weights that fit, and forget what was learned from."""
         self.net.copy_(net)
         self.optimizer.forget()
 
@@ -201,7 +176,6 @@ class Learner:
         self.net.copy_member_(member, net)
 
     def forget_optimizer(self, member: int) -> None:
-        """Let one member's optimizer begin as for new weights."""
         for tensor in self.optimizer.state().values():
             tensor[member] = 0
 
@@ -209,7 +183,6 @@ class Learner:
         """Take note that one member's games were left before their ends."""
 
     def state(self) -> dict[str, Tensor]:
-        """Return every tensor that training changes, each with the member axis first."""
         return {
             "trainable": self.trainable,
             **prefixed("net", self.net.state()),
@@ -217,7 +190,6 @@ class Learner:
         }
 
     def settings(self) -> dict[str, Tensor]:
-        """Return what the configurations say, each with the member axis first."""
         return {
             "gamma": self.gamma,
             "max_grad_norm": self.max_grad_norm,

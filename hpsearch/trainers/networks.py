@@ -10,6 +10,7 @@ O outputs, W weights and S statistics of one member. Padding is -1 and takes no 
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Literal
 
 import torch
@@ -268,8 +269,16 @@ class Network:
         self.layout = weight_layout(inputs, self.towers)
         self.weights = first_weights(self.layout, stream)
         self.statistics = first_statistics(self.layout, stream.keys.shape[0], stream.keys.device)
-        self._places = _places(self.layout)
-        self._views = [view.detach().requires_grad_() for view in self.parts(self.weights).values()]
+        parts = iter(self.parts(self.weights).values())
+        # Of each tower: two of an affine, in the order in which a `Reader` takes them.
+        self._views = [
+            [
+                view.detach().requires_grad_()
+                for view in islice(parts, 2 * len(self.layout.of_tower(tower)))
+            ]
+            for tower in range(len(self.towers))
+        ]
+        self._statistics = [self.layout.statistics(tower) for tower in range(len(self.towers))]
         self._compiled = compiled(self._forward, arithmetic.compile)
 
     def __call__(self, x: Tensor, *, tower: int = 0, training: bool = False) -> Tensor:
@@ -298,12 +307,9 @@ class Network:
             return run(x, tower, training)
 
     def _forward(self, x: Tensor, index: int, training: bool) -> Tensor:
-        tower, place = self.towers[index], self._places[index]
+        tower, statistics = self.towers[index], self.statistics[:, self._statistics[index]]
         reader = Reader(
-            iter(self._views[place.views]),
-            self.statistics[:, place.statistics],
-            activation=tower.activation,
-            training=training,
+            iter(self._views[index]), statistics, activation=tower.activation, training=training
         )
         return apply_tower(reader, tower, self.inputs, x)
 
@@ -317,9 +323,8 @@ class Network:
 
         Views (P, rows, columns) and (P, S) of the network's own, without gradients.
         """
-        place = self._places[tower]
-        views = [view.detach() for view in self._views[place.views]]
-        return views, self.statistics[:, place.statistics]
+        views = [view.detach() for view in self._views[tower]]
+        return views, self.statistics[:, self._statistics[tower]]
 
     @property
     def structure(self) -> tuple[object, ...]:
@@ -332,7 +337,8 @@ class Network:
 
         Weights that the loss does not depend on get 0.
         """
-        parts = torch.autograd.grad(loss, self._views, materialize_grads=True)
+        views = [view for tower in self._views for view in tower]
+        parts = torch.autograd.grad(loss, views, materialize_grads=True)
         return torch.cat([part.flatten(1) for part in parts], dim=1)
 
     def follow_statistics(self, other: "Network", share: Tensor) -> None:
@@ -397,23 +403,3 @@ class Network:
 
     def state(self) -> dict[str, Tensor]:
         return {"weights": self.weights, "statistics": self.statistics}
-
-
-@dataclass(frozen=True)
-class _Place:
-    """Where a tower's weights and statistics lie."""
-
-    views: slice
-    statistics: slice
-
-
-def _places(layout: WeightLayout) -> list[_Place]:
-    """Return the place of each tower among the views, two of a layer, and among the statistics."""
-    places, view, statistic = [], 0, 0
-    for items in layout.towers:
-        affines = [affine for item in items for affine in item.affines]
-        more = sum(2 * affine.shape[1] for affine in affines if affine.statistics is not None)
-        end = view + 2 * len(affines)
-        places.append(_Place(slice(view, end), slice(statistic, statistic + more)))
-        view, statistic = end, statistic + more
-    return places

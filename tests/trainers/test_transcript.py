@@ -5,7 +5,7 @@ import torch
 
 from hpsearch.game import rules
 from hpsearch.game.kernels import BACKENDS
-from hpsearch.game.rules import points_text, set_text, subset_text
+from hpsearch.game.rules import points_text, subset_text
 from hpsearch.trainers.playing import record_game, transcript
 from hpsearch.trainers.policies import ScriptedPolicy
 
@@ -98,4 +98,3 @@ def test_notation():
     assert points_text(torch.tensor([[12, 0], [0, 3]])) == "(12,0) (0,3)"
     assert points_text(torch.full((2, 3), -1)) == ""
     assert subset_text(torch.tensor([True, False, True])) == "{0,2}"
-    assert set_text([1]) == "{1}"

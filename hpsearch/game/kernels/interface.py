@@ -60,9 +60,8 @@ class Backend(Protocol):
     ) -> tuple[Tensor, Tensor]:
         """As `rules.move`, followed by `rules.reposition` where that is asked for.
 
-        Returns:
-            The points int32 (..., N, D), and whether the game is capped, bool (...). A capped game
-            has no result: points that saturated may have merged.
+        Returns also whether the game is capped, bool (...). A capped game has no result: points
+        that saturated may have merged.
         """
 
     def observe(self, points: Tensor) -> Tensor:
@@ -82,16 +81,13 @@ class Backend(Protocol):
     def step(
         self, state: GameState, host_action: Tensor, agent_axis: Tensor, config: GameConfig
     ) -> Step:
-        """Play one move in every game and start again those that ended.
+        """Play one move in every game and start again those that ended; changes ``state``.
 
-        Args:
-            state: Changed in place.
-            host_action: int64 (P, B), an index of `HostActionEncoder`.
-            agent_axis: int64 (P, B), a coordinate of that subset.
-            config: The games' parameters.
+        ``host_action`` int64 (P, B) holds indices of `HostActionEncoder`, ``agent_axis`` int64
+        (P, B) coordinates of these subsets.
 
         Raises:
-            ValueError: A move is illegal (tensors on the CPU); the state is as before.
+            ValueError: if a move is illegal (tensors on the CPU); the state is as before.
         """
 
 

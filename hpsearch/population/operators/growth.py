@@ -12,7 +12,7 @@ from typing import Any
 from hpsearch.trainers.config import CommonConfig
 from hpsearch.trainers.config.net_arch import BatchNorm, LayerNorm, Linear, Residual, parse
 from hpsearch.trainers.config.players import Activation
-from hpsearch.trainers.config.weight_layout import POLICY, Item, PointLayer, weight_layout
+from hpsearch.trainers.config.weight_layout import POLICY, FixedLayer, Item, weight_layout
 
 
 def policy_items(role: str, config: CommonConfig, net_arch: Any) -> tuple[Item, ...]:
@@ -66,12 +66,12 @@ def _can_begin_as_identity(new: Sequence[Item], at: int, activation: Activation)
     item = new[at]
     rows, columns = item.affines[0].shape
     is_open = isinstance(item.layer, Linear | Residual) and rows == columns
-    follows_relu = (
-        activation == "relu"
-        and at > 0
-        and isinstance(new[at - 1].layer, Linear | Residual | PointLayer)
+    before = new[at - 1].layer if at > 0 else None
+    is_point_layer = isinstance(before, FixedLayer) and before.kind == "point"
+    ends_in_relu = activation == "relu" and (
+        isinstance(before, Linear | Residual) or is_point_layer
     )
-    return is_open and not item.is_projected and follows_relu
+    return is_open and not item.is_projected and ends_in_relu
 
 
 def _width(item: Item) -> int:

@@ -168,8 +168,7 @@ class CommonConfig:
         The value tower of an actor-critic plays no move and counts for nothing; the value of a
         dueling network is one more output of the tower that plays.
         """
-        items = self.weight_layout(role).towers[POLICY]
-        return sum(affine.size for item in items for affine in item.affines)
+        return sum(affine.size for affine in self.weight_layout(role).of_tower(POLICY))
 
     def learning(self) -> dict[str, LearningRole]:
         """Return the roles that learn, by name."""

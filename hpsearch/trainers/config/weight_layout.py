@@ -44,10 +44,6 @@ class Inputs:
     dimension: int
     num_more: int
 
-    @property
-    def num_features(self) -> int:
-        return self.num_points * self.dimension + self.num_more
-
 
 @dataclass(frozen=True)
 class Tower:
@@ -124,39 +120,21 @@ class Affine:
 
 
 @dataclass(frozen=True)
-class PointLayer:
-    """A layer of deep sets that every point passes through."""
+class FixedLayer:
+    """A layer that is no item of a net_arch."""
 
+    kind: Literal["point", "embedding", "block", "output"]
+    """what every point of deep sets passes through; from a point to an attention's stream; an
+    attention and a hidden layer, both added to the stream; the last layer"""
     width: int
-
-
-@dataclass(frozen=True)
-class Embedding:
-    """The layer from a point to an attention's stream."""
-
-    width: int
-
-
-@dataclass(frozen=True)
-class Block:
-    """An attention and a hidden layer, both added to the stream."""
-
-    width: int
-    heads: int
-
-
-@dataclass(frozen=True)
-class Output:
-    """The last layer."""
-
-    width: int
+    heads: int = 1
 
 
 @dataclass(frozen=True)
 class Item:
     """A layer of a tower, with everything in it."""
 
-    layer: Layer | PointLayer | Embedding | Block | Output
+    layer: Layer | FixedLayer
     affines: tuple[Affine, ...]
     identity_affines: tuple[Affine, ...]
     """those that must be 0 for the layer to be the identity; none where nothing skips the layer"""
@@ -185,15 +163,19 @@ class WeightLayout:
     def affines(self) -> tuple[Affine, ...]:
         return tuple(affine for items in self.towers for item in items for affine in item.affines)
 
-    @property
-    def layer_normed(self) -> frozenset[int]:
-        """Return the groups whose mean and variance a layer norm takes."""
-        return frozenset(p.columns[0] for p in self.affines if p.kind == "layer_norm")
+    def of_tower(self, tower: int) -> tuple[Affine, ...]:
+        return tuple(affine for item in self.towers[tower] for affine in item.affines)
 
     def columns(self, tower: int) -> slice:
         """Return the place of a tower's weights in the bank."""
-        affines = [affine for item in self.towers[tower] for affine in item.affines]
+        affines = self.of_tower(tower)
         return slice(affines[0].start, affines[-1].bias.stop)
+
+    def statistics(self, tower: int) -> slice:
+        """Return the place of a tower's running means and variances among all of them."""
+        normed = [affine for affine in self.of_tower(tower) if affine.statistics is not None]
+        start = normed[0].statistics if normed else 0
+        return slice(start, (start or 0) + sum(2 * affine.shape[1] for affine in normed))
 
 
 @lru_cache(maxsize=64)
@@ -224,7 +206,6 @@ class _Walk:
         self._num_named = 0
 
     def tower(self, inputs: Inputs, tower: Tower, *, name: str) -> tuple[Item, ...]:
-        """Return the items of the next tower."""
         self._prefix, self._num_named, self._items = name, 0, []
         self._init = tower.init
         units = self._encoder(inputs, tower)
@@ -232,7 +213,7 @@ class _Walk:
             units = self._layer(layer, units)
         width = tower.num_outputs + 1 if tower.dueling else tower.num_outputs
         self._linear(units, self._group(width, is_hidden=False), scale=tower.last_scale)
-        self._item(Output(width))
+        self._item(FixedLayer("output", width))
         return tuple(self._items)
 
     def _encoder(self, inputs: Inputs, tower: Tower) -> int:
@@ -246,11 +227,11 @@ class _Walk:
                 units = self._group(per_point, is_hidden=False)
                 for width in widths:
                     units = self._hidden(units, self._group(width))
-                    self._item(PointLayer(width))
+                    self._item(FixedLayer("point", width))
                 return units
             case AttentionEncoder(width=width, heads=heads, blocks=blocks):
                 stream = self._linear(self._group(per_point, is_hidden=False), self._group(width))
-                self._item(Embedding(width))
+                self._item(FixedLayer("embedding", width))
                 for _ in range(blocks):
                     self._block(stream, width, heads)
                 self._norm(stream, LayerNorm())
@@ -266,7 +247,8 @@ class _Walk:
         from_attention = self._affines[-1]
         self._norm(stream, LayerNorm())
         self._linear(self._hidden(stream, self._group(width)), stream)
-        self._item(Block(width, heads), identity=(from_attention, self._affines[-1]))
+        block = FixedLayer("block", width, heads)
+        self._item(block, identity=(from_attention, self._affines[-1]))
 
     def _layer(self, layer: Layer, units: int) -> int:
         """Note a hidden layer that reads ``units``; return the group that it writes."""
@@ -333,7 +315,7 @@ class _Walk:
 
     def _item(
         self,
-        layer: Layer | PointLayer | Embedding | Block | Output,
+        layer: Layer | FixedLayer,
         *,
         identity: tuple[Affine, ...] = (),
         is_projected: bool = False,
