@@ -104,7 +104,6 @@ class FusedGame:
         return self._kernels.step(self._state, host_action, agent_axis, self.config)
 
     def state(self) -> dict[str, Tensor]:
-        """Return the tensors that moves change; the observation follows from them."""
         return {"points": self.points, "lengths": self.lengths, "starts": self.starts}
 
     @property

@@ -225,7 +225,6 @@ REWARDS: Final[dict[str, Reward]] = {
 
 
 def reward_function(name: str) -> Reward:
-    """Return the reward of that name; a ValueError lists the names there are."""
     if name not in REWARDS:
         raise ValueError(f"a reward must be one of {sorted(REWARDS)}, got {name!r}")
     return REWARDS[name]
@@ -247,7 +246,6 @@ def points_text(points: Tensor) -> str:
 
 
 def subset_text(subset: Tensor) -> str:
-    """Write a host's choice bool (D,): ``{0,2}``."""
     members = subset.nonzero().flatten().tolist()
     return f"{{{','.join(map(str, members))}}}"
 

@@ -77,7 +77,6 @@ class Solver:
         raise ValueError(f"the value exceeds {MAX_DEPTH=}, which is as deep as the solver looks")
 
     def position(self, points: Sequence[Sequence[int]]) -> Position:
-        """Return the shared form of the position that the points make."""
         array = np.array(points)
         is_natural = array.dtype.kind == "i" and (array >= 0).all()
         if not is_natural or array.ndim != 2 or array.shape[1] != self.dimension:

@@ -210,7 +210,6 @@ def remove_all(folder: Path) -> None:
 
 
 def remove_after(folder: Path, step: int) -> None:
-    """Remove every checkpoint of a later step."""
     for later in _steps(folder):
         if later > step:
             shutil.rmtree(path_of(folder, later))

@@ -173,7 +173,6 @@ class DQNTrainer(Trainer[DQNConfig, QLearner]):
         return batch.reward + batch.discount * bootstrap
 
     def _is_minimax(self, learner: QLearner) -> bool:
-        """Return whether a target asks for all replies, not for the one that was played."""
         return self.config.dqn.minimax and learner.name == "host"
 
     def _minimax_target(self, learner: QLearner, points: Tensor, action: Tensor) -> Tensor:

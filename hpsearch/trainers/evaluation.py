@@ -44,12 +44,10 @@ class Measurement:
 
 
 def starts_key(split: str) -> int:
-    """Return the key that the starts of a split are drawn by."""
     return derive_key("evaluation", split)
 
 
 def noise_key_of(split: str) -> int:
-    """Return the key that players' moves are drawn by on the starts of a split."""
     return derive_key("evaluation noise", split)
 
 
@@ -95,7 +93,6 @@ class Evaluation:
 
 
 def scripted(names: Iterable[str]) -> dict[str, Policy]:
-    """Return the scripted players of these names, as opponents."""
     return {name: ScriptedPolicy(name) for name in names}
 
 

@@ -9,7 +9,7 @@ is part of the recording. See docs.nvidia.com/dl-cuda-graph. Also what torch.com
 import os
 import warnings
 from collections.abc import Callable
-from typing import Final, Literal, ParamSpec, Protocol, TypeVar
+from typing import Final, Literal, ParamSpec, TypeVar
 
 import torch
 
@@ -22,21 +22,7 @@ WARM_UPS: Final = 2
 Function = Callable[[], None]
 
 
-class LaunchRecorder(Protocol):
-    """What records the launches of a device."""
-
-    def warm_up(self, function: Function) -> None:
-        """Call a function that will be recorded."""
-        ...
-
-    def record(self, function: Function) -> Function:
-        """Return what does again what the function does, which is not done now."""
-        ...
-
-
 class CudaRecorder:
-    """Records what a GPU is told to do."""
-
     def warm_up(self, function: Function) -> None:
         """Call a function in another stream, as it will be recorded."""
         stream, present = torch.cuda.Stream(), torch.cuda.current_stream()
@@ -46,7 +32,10 @@ class CudaRecorder:
         present.wait_stream(stream)
 
     def record(self, function: Function) -> Function:
-        """Return the replay of a graph; what the function allocates stays the graph's."""
+        """Return what does again what the function does, which is not done now.
+
+        What the function allocates stays the graph's.
+        """
         graph = torch.cuda.CUDAGraph()
         # The thread that watches the GPU's memory must not break the recording.
         with torch.cuda.graph(graph, capture_error_mode="thread_local"):
@@ -54,8 +43,8 @@ class CudaRecorder:
         return graph.replay
 
 
-def recorder_of(device: torch.device) -> LaunchRecorder | None:
-    """Return what records on a device; nothing for a CPU, or where it is switched off."""
+def recorder_of(device: torch.device) -> CudaRecorder | None:
+    """Return what records on a device; None for a CPU, or where it is switched off."""
     return CudaRecorder() if device.type == "cuda" and SWITCH not in os.environ else None
 
 
@@ -66,7 +55,7 @@ class Graphs:
     from then on, and each replay changes these.
     """
 
-    def __init__(self, recorder: LaunchRecorder | None) -> None:
+    def __init__(self, recorder: CudaRecorder | None) -> None:
         self._recorder = recorder
         self._calls: dict[str, int] = {}
         self._replays: dict[str, Function] = {}

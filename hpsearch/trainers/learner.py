@@ -111,7 +111,6 @@ class Learner:
         raise NotImplementedError
 
     def policy(self, net: Network) -> LearnedPolicy:
-        """Return how the role plays by ``net``, its own or another of the same structure."""
         return LearnedPolicy(net, self.style.weigh)
 
     def features(self, observation: Tensor, action: Tensor) -> Tensor:
@@ -153,7 +152,6 @@ class Learner:
         statistics.copy_(statistics.where(self.learns()[:, None], before))
 
     def learns(self) -> Tensor:
-        """Return which members may learn, bool (P,)."""
         return self.trainable
 
     def check_fits(self, net: Network) -> None:
@@ -172,7 +170,6 @@ class Learner:
         self.optimizer.forget()
 
     def begin_with(self, net: Network, member: int) -> None:
-        """Let one member begin with the weights of a network of one member."""
         self.net.copy_member_(member, net)
 
     def forget_optimizer(self, member: int) -> None:

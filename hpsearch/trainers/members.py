@@ -10,12 +10,10 @@ from hpsearch.game.stream import Stream
 
 
 def column(numbers: Sequence[float], device: torch.device) -> Tensor:
-    """Return one number a member, float32 (P,)."""
     return torch.tensor(numbers, dtype=torch.float32, device=device)
 
 
 def prefixed(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return tensors under the names ``prefix.name``."""
     return {f"{prefix}.{name}": tensor for name, tensor in tensors.items()}
 
 

@@ -20,7 +20,6 @@ def metric_names(opponents: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
 
 
 def panel_name(mode: str, role: str) -> str:
-    """Return the metric of a role against its whole panel."""
     return f"{mode.replace('rho', 'panel')}/{role}"
 
 

@@ -73,12 +73,10 @@ def first_statistics(layout: WeightLayout, num_members: int, device: torch.devic
 
 
 def constant(value: float) -> Draw:
-    """Return a draw that is always ``value``."""
     return lambda noise: torch.full_like(noise, value)
 
 
 def uniform(bound: float) -> Draw:
-    """Return a draw that is uniform on +-``bound``."""
     return lambda noise: (noise * 2.0 - 1.0) * bound
 
 
@@ -112,7 +110,6 @@ class Reader:
     def __init__(
         self, views: Iterator[Tensor], statistics: Tensor, *, activation: str, training: bool
     ) -> None:
-        """Begin with the first of ``views``; ``statistics`` (P, S) are of its batch norms."""
         self._views = views
         self._statistics = statistics
         self._training = training
@@ -262,7 +259,6 @@ class Network:
     def __init__(
         self, inputs: Inputs, towers: Sequence[Tower], arithmetic: Arithmetic, stream: Stream
     ) -> None:
-        """Build the network and draw its weights; ``stream`` has one row a member."""
         self.inputs = inputs
         self.towers = tuple(towers)
         self.arithmetic = arithmetic
@@ -351,7 +347,6 @@ class Network:
         self.statistics.copy_(other.statistics)
 
     def copy_member_(self, member: int, other: "Network") -> None:
-        """Give one member the weights and statistics of ``other``, which has one."""
         self.weights[member].copy_(other.weights[0])
         self.statistics[member].copy_(other.statistics[0])
 

@@ -210,7 +210,6 @@ class Snapshots:
         self._finished *= ~look[:, None]
 
     def _noise(self, step: Tensor) -> Tensor:
-        """Return uniform noise (P, S) that depends on the number of the look alone."""
         num_drawn = self.met.shape[1]
         look = step // self._options.sync.interval
         return uniform(self._keys, look * num_blocks(num_drawn), num_drawn)
@@ -261,7 +260,6 @@ class Snapshots:
         return weights.masked_fill(~is_met, -torch.inf).softmax(dim=1)
 
     def _fill_net(self) -> None:
-        """Copy the weights of the snapshots that are met into `net`."""
         for bank, own in (
             (self._weights, self.net.weights),
             (self._statistics, self.net.statistics),

@@ -85,8 +85,6 @@ class LearnedPolicy:
 
 @dataclass(frozen=True)
 class ScriptedPolicy:
-    """Plays a scripted host or agent; never explores."""
-
     name: str
 
     def __call__(
@@ -165,7 +163,6 @@ def legal_values(values: Tensor, legal: Tensor) -> Tensor:
 
 
 def uniform(values: Tensor, legal: Tensor) -> Tensor:
-    """Weigh all legal actions alike."""
     return legal.to(values.dtype)
 
 

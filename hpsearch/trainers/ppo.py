@@ -92,8 +92,6 @@ class LossCoefficients(NamedTuple):
 
 
 class Losses(NamedTuple):
-    """What an update makes smaller, and what it is made of; float32 (P,) each."""
-
     loss: Tensor
     policy_loss: Tensor
     value_loss: Tensor
@@ -245,7 +243,6 @@ def _value_loss(value: Tensor, batch: Moves, bound: Tensor) -> Tensor:
 
 
 def normalized(advantage: Tensor) -> Tensor:
-    """Return advantages (P, m) of mean 0 and deviation 1."""
     mean = advantage.mean(dim=1, keepdim=True)
     return (advantage - mean) / (advantage.std(dim=1, keepdim=True, correction=0) + 1e-8)
 

@@ -138,7 +138,6 @@ def _sum_rewards(
 
 
 def _rows(ring: Tensor, flat: Tensor) -> Tensor:
-    """Return what lies at ``flat`` (P, B) of a ring (P, R, ...)."""
     rows: Tensor = ring.flatten(0, 1).index_select(0, flat.flatten()).unflatten(0, flat.shape)
     return rows
 
@@ -321,7 +320,6 @@ class ReplayBuffer:
         )
 
     def reprioritise(self, places: Tensor, errors: Tensor) -> None:
-        """Say how large the errors (P, B) of transitions at ``places`` (P, B) are now."""
         if self._priorities is not None:
             self._priorities.update(places, errors)
 

@@ -39,7 +39,6 @@ class Rho:
 
 
 def rho(lengths: Lengths, seed: int) -> Rho:
-    """Return the pair's rho; ``seed`` is the bootstrap's."""
     value = 1.0 / lengths.moves.mean()
     return _summary(value, bootstrap(lengths, seed), [lengths])
 

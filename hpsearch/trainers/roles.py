@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from hpsearch.trainers.config import CommonConfig, SavedPlayerConfig, ScriptedAgent, ScriptedHost
+from hpsearch.trainers.config.common import Player
 from hpsearch.trainers.config.players import (
     LEARNER,
     ListedCheckpoint,
@@ -72,7 +73,6 @@ class Roles(Generic[L]):
         device: torch.device,
         saved_players: SavedPlayers,
     ) -> None:
-        """Load the saved players that are not among ``saved_players``."""
         self.saved_players = dict(saved_players)
         self._learners, self._config, self._device = learners, configs[0], device
         self._seeds = [config.seed for config in configs]
@@ -98,35 +98,32 @@ class Roles(Generic[L]):
         if listed:
             keys = member_stream(self._seeds, self._device, role, "opponents").keys
             draws = Draws([opponent.weight for opponent in listed], keys, num_games)
-            policies = [self._listed(other, opponent) for opponent in listed]
+            policies = [self._opponent(other, opponent) for opponent in listed]
             opponent: Policy = MixedPolicy(policies, draws.opponent)
         else:
-            opponent = self._opponent(other)
+            opponent = self._opponent(other, self._config.players()[other])
         host, agent = (own, opponent) if role == "host" else (opponent, own)
         places = [n for n, item in enumerate(listed) if isinstance(item, ListedSnapshots)]
         lanes = slice(first, first + num_games)
         return GameGroup(learner, lanes, host, agent, draws, places[0] if places else -1)
 
-    def _opponent(self, role: str) -> Policy:
-        """Return a role as the other one meets it."""
-        match self._config.players()[role]:
-            case ScriptedHost(player=script) | ScriptedAgent(player=script):
+    def _opponent(self, role: str, player: Player | ListedOpponent | None) -> Policy:
+        """Return a role as the other one meets it, by what its configuration says."""
+        match player:
+            case SavedPlayerConfig(checkpoint=path) | ListedCheckpoint(checkpoint=path):
+                return self._saved(role, path)
+            case (
+                ScriptedHost(player=script)
+                | ScriptedAgent(player=script)
+                | ListedPlayer(player=script)
+            ) if script != LEARNER:
                 return ScriptedPolicy(script)
-            case SavedPlayerConfig(checkpoint=path):
-                return self._saved(role, path)
-            case _ if role in self.snapshots:
-                return self._earlier(role)
-            case _:
-                return self._present(role)
-
-    def _listed(self, role: str, opponent: ListedOpponent) -> Policy:
-        match opponent:
-            case ListedCheckpoint(checkpoint=path):
-                return self._saved(role, path)
-            case ListedSnapshots():
-                return self._earlier(role)
-            case ListedPlayer(player=script):
-                return self._present(role) if script == LEARNER else ScriptedPolicy(script)
+        learner = self._learners[role]
+        if role not in self.snapshots or isinstance(player, ListedPlayer):
+            return FixedRatePolicy(learner.policy(learner.net), learner.style.rate)
+        net = self.snapshots[role].net
+        policy = FixedRatePolicy(learner.policy(net), learner.style.rate)
+        return RegroupedPolicy(policy, net.weights.shape[0])
 
     def _saved(self, role: str, path: str) -> Policy:
         if (role, path) not in self.saved_players:
@@ -135,28 +132,17 @@ class Roles(Generic[L]):
         saved = self.saved_players[role, path]
         return FixedRatePolicy(RegroupedPolicy(saved.policy, 1), saved.style.rate)
 
-    def _present(self, role: str) -> Policy:
-        learner = self._learners[role]
-        return FixedRatePolicy(learner.policy(learner.net), learner.style.rate)
-
-    def _earlier(self, role: str) -> Policy:
-        learner, net = self._learners[role], self.snapshots[role].net
-        policy = FixedRatePolicy(learner.policy(net), learner.style.rate)
-        return RegroupedPolicy(policy, net.weights.shape[0])
-
     def state(self) -> dict[str, Tensor]:
-        return {
-            name: tensor
-            for role, snapshots in self.snapshots.items()
-            for name, tensor in prefixed(f"{role}.snapshots", snapshots.state()).items()
-        }
+        tensors: dict[str, Tensor] = {}
+        for role, snapshots in self.snapshots.items():
+            tensors |= prefixed(f"{role}.snapshots", snapshots.state())
+        return tensors
 
     def settings(self) -> dict[str, Tensor]:
-        tensors = {
-            f"{group.learner.name}.opponents.keys": group.draws.keys
-            for group in self.groups
-            if group.draws is not None
-        }
+        tensors: dict[str, Tensor] = {}
+        for group in self.groups:
+            if group.draws is not None:
+                tensors[f"{group.learner.name}.opponents.keys"] = group.draws.keys
         for role, snapshots in self.snapshots.items():
             tensors |= prefixed(f"{role}.snapshots", snapshots.settings())
         return tensors

@@ -75,7 +75,6 @@ def _admit(rows: Rows, kept: int, candidate: int, coordinates: Coordinates) -> i
 
 @scalar
 def _is_below(rows: Rows, low: int, high: int, coordinates: Coordinates) -> bool:
-    """Say whether row ``low`` is componentwise at most row ``high``."""
     below = True
     for k in range(len(coordinates)):  # to the end: where it would break off cannot be foreseen
         below &= rows[low, k] <= rows[high, k]
@@ -205,7 +204,6 @@ def reposition_rows(rows: Rows, count: int, coordinates: Coordinates) -> None:
 
 @scalar
 def is_capped(rows: Rows, count: int, coordinates: Coordinates) -> bool:
-    """Apply `rules.is_capped` to the first ``count`` rows."""
     return _largest(rows, count, coordinates) > MAX_COORDINATE
 
 
@@ -236,7 +234,6 @@ WORST_KEY = np.iinfo(np.int64).max
 
 @scalar
 def zeillinger_action(rows: Rows) -> int:
-    """Choose the action for one canonical game."""
     best_key = WORST_KEY
     action = 0
     for first in range(rows.shape[0]):
@@ -430,7 +427,6 @@ def _move_rows(
 
 @batched
 def observe(points: Int32s, result: Floats, coordinates: Coordinates) -> None:
-    """Scale every game; ``result`` is (G, N, D)."""
     for game in numba.prange(len(points)):
         scale_rows(points[game], len(points[game]), result[game], coordinates)
 
@@ -472,7 +468,6 @@ def uniform(keys: Int64s, counters: Int64s, result: Floats) -> None:
 
 @batched
 def zeillinger(points: Int32s, result: Int64s) -> None:
-    """Choose Zeillinger's action in every canonical game; ``result`` is (G,)."""
     for game in numba.prange(len(points)):
         result[game] = zeillinger_action(points[game])
 

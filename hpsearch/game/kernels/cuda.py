@@ -189,7 +189,6 @@ def _is_interpreted(device: torch.device) -> bool:
 
 
 def _power_of_two(number: int) -> int:
-    """Return the least power of two that is not less than ``number``."""
     return 1 << max(0, number - 1).bit_length()
 
 

@@ -149,7 +149,6 @@ def canonical_places(points: tl.tuple, D: tl.constexpr, ROWS: tl.constexpr) -> t
 
 @triton.jit
 def reposition_points(points: tl.tuple, D: tl.constexpr) -> tl.tuple:
-    """Apply `rules.reposition`."""
     live = points[0] >= 0
     repositioned = ()
     for k in tl.static_range(D):
@@ -174,25 +173,21 @@ def scale_points(points: tl.tuple, D: tl.constexpr) -> tl.tuple:
 
 @triton.jit
 def count_points(points: tl.tuple) -> tl.tensor:
-    """Count the points of every game, int32 (BLOCK,)."""
     return tl.sum((points[0] >= 0).to(tl.int32), axis=1)
 
 
 @triton.jit
 def are_over(points: tl.tuple) -> tl.tensor:
-    """Apply `rules.is_over`."""
     return count_points(points) <= 1
 
 
 @triton.jit
 def are_capped(points: tl.tuple, D: tl.constexpr) -> tl.tensor:
-    """Apply `rules.is_capped`."""
     return _largest_coordinate(points, D) > MAX_COORDINATE
 
 
 @triton.jit
 def _largest_coordinate(points: tl.tuple, D: tl.constexpr) -> tl.tensor:
-    """Return the largest coordinate of every game, int32 (BLOCK,)."""
     largest = points[0]
     for k in tl.static_range(1, D):
         largest = tl.maximum(largest, points[k])
@@ -317,7 +312,6 @@ def newton_polytope(
     ROWS: tl.constexpr,
     BLOCK: tl.constexpr,
 ) -> None:
-    """Reduce every game; ``points`` and ``result`` are (G, N, D)."""
     games, inside = block_of_games(num_games, BLOCK)
     reduced = reduce_points(load_points(points, games, inside, N, D, ROWS), D, ROWS)
     places = canonical_places(reduced, D, ROWS)

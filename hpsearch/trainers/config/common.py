@@ -171,7 +171,6 @@ class CommonConfig:
         return sum(affine.size for affine in self.weight_layout(role).of_tower(POLICY))
 
     def learning(self) -> dict[str, LearningRole]:
-        """Return the roles that learn, by name."""
         players = self.players().items()
         return {name: role for name, role in players if isinstance(role, LearningRole)}
 

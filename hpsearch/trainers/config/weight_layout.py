@@ -251,7 +251,6 @@ class _Walk:
         self._item(block, identity=(from_attention, self._affines[-1]))
 
     def _layer(self, layer: Layer, units: int) -> int:
-        """Note a hidden layer that reads ``units``; return the group that it writes."""
         match layer:
             case Linear(width):
                 units = self._hidden(units, self._group(width))

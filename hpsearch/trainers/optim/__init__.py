@@ -39,8 +39,6 @@ PASSES = {"reference": reference.adam, "cpu": adam_cpu.adam, "cuda": _adam_cuda}
 
 
 class Adam:
-    """Adam of P members, each with its own numbers."""
-
     def __init__(self, weights: Tensor, args: Sequence[AdamArgs]) -> None:
         device = weights.device
         decays = [arg.weight_decay if isinstance(arg, AdamWArgs) else 0.0 for arg in args]

@@ -113,6 +113,5 @@ def _update_chunk(
 
 @scalar
 def _follow_chunk(weights: Floats, target: Floats, tau: np.float32) -> None:
-    """Move some weights of a target network; a tau of 1 makes them equal."""
     for w in range(len(weights)):
         target[w] = weights[w] - (weights[w] - target[w]) * (ONE - tau)

@@ -11,8 +11,6 @@ from torch import Tensor
 
 
 class Update(NamedTuple):
-    """One update of every member."""
-
     gradients: Tensor
     """float32 (P, W)"""
     scale: Tensor
@@ -39,24 +37,15 @@ class Optimizer(Protocol):
         """Begin with empty averages again."""
         ...
 
-    def state(self) -> dict[str, Tensor]:
-        """Return the tensors that a checkpoint keeps, each with the member axis first."""
-        ...
+    def state(self) -> dict[str, Tensor]: ...
 
-    def settings(self) -> dict[str, Tensor]:
-        """Return what the configurations say, each with the member axis first."""
-        ...
+    def settings(self) -> dict[str, Tensor]: ...
 
 
 def clipping(gradients: Tensor, max_norm: Tensor) -> tuple[Tensor, Tensor]:
-    """Return what scales each row of ``gradients`` (P, W) down to at most ``max_norm`` (P,).
-
-    Returns:
-        the factors (P,) and the norms (P,) of the rows as they are.
-    """
+    """Return factors (P,) that scale rows of (P, W) down to ``max_norm`` (P,), and their norms."""
     norm = torch.linalg.vector_norm(gradients, dim=1)
-    scale: Tensor = (max_norm / (norm + 1e-6)).clamp(max=1.0)
-    return scale, norm
+    return (max_norm / (norm + 1e-6)).clamp(max=1.0), norm
 
 
 def scaled(update: Update) -> Tensor:
@@ -85,8 +74,6 @@ class Averages(NamedTuple):
 
 
 class Hyperparameters(NamedTuple):
-    """What the configurations say, float32 (P, 1) each."""
-
     beta1: Tensor
     """decay of the average of the gradient"""
     beta2: Tensor
