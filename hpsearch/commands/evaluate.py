@@ -210,7 +210,6 @@ def _sample_games(player: "ExaminedPlayer", number: int) -> list[str]:
             start,
             max_steps=player.max_steps,
             reposition=player.game.reposition,
-            exploration=(0.0, 0.0),
             key=derive_key("sample game", place),
         )
         for place, start in enumerate(starts)

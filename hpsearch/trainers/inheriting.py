@@ -31,9 +31,8 @@ def inherit(trainer: AnyTrainer, path: Path, member: int) -> None:
     hold it.
 
     Raises:
-        CorruptError: if the checkpoint is missing, damaged or incomplete.
+        CorruptError, ConfigError: if the checkpoint is missing, damaged or of another version.
         ConflictError: if it is of another shape, naming what differs.
-        ConfigError: if its configuration is of another version.
     """
     tensors, differing = _inheritance(trainer, path, member)
     _check_same_shape(path, differing)

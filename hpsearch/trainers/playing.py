@@ -64,12 +64,9 @@ def play(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Play from ``starts`` int32 (P, G, N, D) for at most ``max_steps`` moves, at least one.
 
-    ``exploration`` holds the host's and the agent's rates, (G,) or (1,). A game that exceeds the
-    bound of the rules stops unfinished. A ``tally`` counts what its role chooses.
-
-    Returns:
-        moves int64 (P, G), ``max_steps`` where the game did not finish; finished bool (P, G); and
-        the moves that were made, int64 (P, G), which differ where the bound was exceeded.
+    ``exploration`` holds the host's and the agent's rates, (G,) or (1,). Returns moves int64 (P, G),
+    ``max_steps`` where the game did not finish; finished bool (P, G); and the moves that were made,
+    int64 (P, G), which differ where a game exceeded the bound of the rules and stopped unfinished.
     """
     kernel = BACKENDS[default_backend(starts.device)]
     encoder = HostActionEncoder(starts.shape[-1])
@@ -181,32 +178,25 @@ def record_game(
     *,
     max_steps: int,
     reposition: bool,
-    exploration: tuple[float, float],
     key: int,
 ) -> GameRecord:
-    """Play one game.
+    """Play one game from ``start`` int32 (N, D) on its device; the players do not explore.
 
-    Args:
-        host: sees positions (1, 1, N, D), as the agent does.
-        agent: the other player.
-        start: int32 (N, D), canonical; the game is played on its device.
-        max_steps: moves after which the game is cut off.
-        reposition: subtract each coordinate's minimum after a move.
-        exploration: the host's and the agent's rate.
-        key: of the random numbers, from `derive_key`.
+    They see positions (1, 1, N, D). After ``max_steps`` moves the game is cut off. ``key``, from
+    `derive_key`, is that of the random numbers.
     """
     kernel = BACKENDS[default_backend(start.device)]
     encoder = HostActionEncoder(start.shape[-1])
     keys = torch.tensor([key], device=start.device)
     noise = Stream(keys, torch.zeros_like(keys))
-    host_rate, agent_rate = torch.tensor(exploration, device=start.device).split(1)
+    never = torch.zeros(1, device=start.device)
     points, is_capped = start, False
     moves: list[Move] = []
     while not rules.is_over(points) and not is_capped and len(moves) < max_steps:
         numbers = noise.uniform(NOISE).unsqueeze(0)
         seen = Position.of(points[None, None])
-        subset = encoder.decode(host(seen, None, numbers[..., :2], host_rate))
-        axis = agent(seen, subset, numbers[..., 2:], agent_rate)
+        subset = encoder.decode(host(seen, None, numbers[..., :2], never))
+        axis = agent(seen, subset, numbers[..., 2:], never)
         after, capped = kernel.move(seen.points, subset, axis, reposition)
         num_left = int(rules.is_live(after).sum())
         moves.append(Move(points.cpu(), subset[0, 0].cpu(), int(axis), num_left))

@@ -22,12 +22,6 @@ class PublishedMatch:
     tolerance: float
     """relative, of either figure, by which a reproduction may miss"""
 
-    def is_reproduced_by(self, games: float) -> bool:
-        """Say whether ``games`` lies between the two figures, give or take the tolerance."""
-        figures = [n for n in (self.published, self.rerun) if n is not None]
-        low, high = min(figures) * (1 - self.tolerance), max(figures) * (1 + self.tolerance)
-        return low <= games <= high
-
 
 TRAINED: Final = "published DQN"
 

@@ -15,6 +15,7 @@ from hpsearch.game.stream import Stream
 from hpsearch.trainers import config as configs
 from hpsearch.trainers.config import PrioritisedReplay
 from hpsearch.trainers.graphs import compiled
+from hpsearch.trainers.members import column
 from hpsearch.trainers.rollouts import Transitions
 
 
@@ -81,16 +82,10 @@ def look_up(
     gamma: Tensor,
     n_step: int,
 ) -> Batch:
-    """Return the moves at ``places`` int64 (P, B) and what follows them.
+    """Return the moves at ``places`` int64 (P, B), each with its ``weight``, and what follows them.
 
-    Args:
-        rings: what is stored.
-        num_games: G; a game's next move lies so many places further on.
-        places: int64 (P, B), of the first moves.
-        weight: float32 (P, B), what each counts.
-        added: int64 (P,), moves stored so far, also those overwritten since.
-        gamma: float32 (P,), discount a move.
-        n_step: moves that a reward sums at most; fewer where a game or the memory ends.
+    A game's next move lies ``num_games`` places further on; ``added`` int64 (P,) moves were stored
+    so far. A reward sums at most ``n_step`` moves, each discounted by ``gamma`` float32 (P,).
     """
     num_places = rings.reward.shape[1]
     first, gamma = _flat(places, num_places), gamma[:, None]
@@ -153,14 +148,10 @@ class Priorities:
     def __init__(
         self, size: int, options: Sequence[PrioritisedReplay], device: torch.device
     ) -> None:
-        """Begin with no transitions in ``size`` R places."""
-        numbers = [
-            (option.alpha, option.beta, float(option.beta_steps), option.eps) for option in options
-        ]
-        columns = torch.tensor(numbers, device=device)[:, None]
-        self._alpha, self._beta, self._beta_steps, self._eps = (
-            column.clone() for column in columns.unbind(2)
-        )
+        self._alpha = column([option.alpha for option in options], device)[:, None]
+        self._beta = column([option.beta for option in options], device)[:, None]
+        self._beta_steps = column([option.beta_steps for option in options], device)[:, None]
+        self._eps = column([option.eps for option in options], device)[:, None]
         self.priority = torch.zeros(len(options), size, device=device)
         self.highest = torch.ones(len(options), device=device)
 
@@ -184,7 +175,8 @@ class Priorities:
         # While there is nothing to draw, any place will do.
         places = places.clamp(max=self.priority.shape[1] - 1)
         share = self.priority.gather(1, places) / total.float()
-        beta = torch.lerp(self._beta, torch.ones_like(self._beta), self._progress(step))
+        progress = (step[:, None] / self._beta_steps).clamp(max=1.0)
+        beta = torch.lerp(self._beta, torch.ones_like(self._beta), progress)
         weights = torch.where(total > 0, filled * share, 1.0) ** -beta
         return places, weights / weights.amax(dim=1, keepdim=True)
 
@@ -198,9 +190,6 @@ class Priorities:
         priority = priority.where(self.priority.gather(1, places) > 0, 0.0)
         self.priority.scatter_(1, places, priority)
         torch.maximum(self.highest, priority.amax(dim=1), out=self.highest)
-
-    def _progress(self, step: Tensor) -> Tensor:
-        return (step[:, None] / self._beta_steps).clamp(max=1.0)
 
     def forget(self) -> None:
         self.priority.zero_()
@@ -238,13 +227,9 @@ class ReplayBuffer:
     ) -> None:
         """Make room for the moves of one member for each of ``options``.
 
-        Args:
-            observation_size: F; longer observations are cut off there.
-            points_shape: (N, D), or (0, D) where points are not asked for.
-            num_games: G moves, one a game, are added at a time.
-            options: what the configurations say.
-            stream: draws.
-            how: looking up is compiled, as `compiled` says.
+        ``points_shape`` is (N, D), or (0, D) where points are not asked for; observations are cut
+        off at ``observation_size``. ``num_games`` moves, one a game, are added at a time. ``how``
+        says whether looking up is compiled.
         """
         self.size = options[0].buffer_size
         self._num_games = num_games
@@ -292,15 +277,10 @@ class ReplayBuffer:
         self.added += self._num_games
 
     def sample(self, batch_size: int, n_step: int, gamma: Tensor, step: Tensor) -> Batch:
-        """Return ``batch_size`` transitions of each member, drawn by its own stream.
+        """Return ``batch_size`` transitions of each member, drawn by its own stream; see `look_up`.
 
-        While there is nothing to draw, what is returned means nothing.
-
-        Args:
-            batch_size: B.
-            n_step: moves that a reward sums at most; fewer where a game or the memory ends.
-            gamma: float32 (P,), discount a move.
-            step: int64 (P,), training steps made, by which the correction of priorities grows.
+        The correction of priorities grows with ``step`` int64 (P,). While there is nothing to draw,
+        what is returned means nothing.
         """
         noise, filled = self._stream.uniform(batch_size).double(), self.filled[:, None]
         if self._priorities is None:
@@ -324,10 +304,7 @@ class ReplayBuffer:
             self._priorities.update(places, errors)
 
     def leave_games(self, member: int) -> None:
-        """Let one member's next moves be of other games than its last ones.
-
-        Where these led will never be known.
-        """
+        """Let one member's next moves be of other games: where its last ones led stays unknown."""
         newest = (self.added[member] - self._num_games + self._games) % self._num_places
         self._rings.last[member].index_fill_(0, newest, True)
 

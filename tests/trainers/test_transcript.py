@@ -9,17 +9,14 @@ from hpsearch.game.rules import points_text, subset_text
 from hpsearch.trainers.playing import record_game, transcript
 from hpsearch.trainers.policies import ScriptedPolicy
 
-NEVER = (0.0, 0.0)
 
-
-def record(host, agent, start, *, max_steps=100, reposition=True, exploration=NEVER, key=1):
+def record(host, agent, start, *, max_steps=100, reposition=True, key=1):
     return record_game(
         ScriptedPolicy(host),
         ScriptedPolicy(agent),
         torch.tensor(start, dtype=torch.int32),
         max_steps=max_steps,
         reposition=reposition,
-        exploration=exploration,
         key=key,
     )
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from hpsearch.game import rules
 from hpsearch.game.kernels import cpu_loops
 from hpsearch.game.kernels.cpu_loops import unrolled
-from hpsearch.game.kernels.interface import GameState, Step, share_threads
+from hpsearch.game.kernels.interface import GameState, Step
 from hpsearch.game.rules import GameConfig, subset_bits
 
 __all__ = ["move", "newton_polytope", "observe", "random_starts", "step", "uniform", "zeillinger"]
@@ -23,7 +23,6 @@ __all__ = ["move", "newton_polytope", "observe", "random_starts", "step", "unifo
 
 def newton_polytope(points: Tensor) -> Tensor:
     result = torch.full(points.shape, rules.PADDING, dtype=torch.int32)
-    share_threads()
     cpu_loops.newton_polytope(_games(points), _games(result), unrolled(points.shape[-1]))
     return result
 
@@ -34,7 +33,6 @@ def move(points: Tensor, subset: Tensor, axis: Tensor, reposition: bool) -> tupl
     bits = (subset.long() << torch.arange(points.shape[-1])).sum(-1)
     result = torch.full(points.shape, rules.PADDING, dtype=torch.int32)
     capped = torch.empty(batch, dtype=torch.bool)
-    share_threads()
     cpu_loops.move(
         _games(points),
         _flat(bits.expand(batch)),
@@ -49,7 +47,6 @@ def move(points: Tensor, subset: Tensor, axis: Tensor, reposition: bool) -> tupl
 
 def observe(points: Tensor) -> Tensor:
     result = torch.full(points.shape, float(rules.PADDING))
-    share_threads()
     cpu_loops.observe(_games(points), _games(result), unrolled(points.shape[-1]))
     return result.flatten(-2)
 
@@ -58,7 +55,6 @@ def random_starts(
     keys: Tensor, starts: Tensor, *, num_points: int, dimension: int, max_value: int
 ) -> Tensor:
     result = torch.empty((*starts.shape, num_points, dimension), dtype=torch.int32)
-    share_threads()
     cpu_loops.random_starts(
         _flat(keys), starts.contiguous().numpy(), max_value, _games(result), unrolled(dimension)
     )
@@ -67,14 +63,12 @@ def random_starts(
 
 def uniform(keys: Tensor, counters: Tensor, num_numbers: int) -> Tensor:
     result = torch.empty((len(keys), num_numbers), dtype=torch.float32)
-    share_threads()
     cpu_loops.uniform(_flat(keys), _flat(counters), result.numpy())
     return result
 
 
 def zeillinger(points: Tensor) -> Tensor:
     result = torch.empty(points.shape[:-2], dtype=torch.int64)
-    share_threads()
     cpu_loops.zeillinger(_games(points), _flat(result))
     return result
 
@@ -92,7 +86,6 @@ def step(state: GameState, host_action: Tensor, agent_axis: Tensor, config: Game
         reward=torch.empty(shape, dtype=torch.float32),
         next_observation=torch.full_like(state.observation, float(rules.PADDING)),
     )
-    share_threads()
     cpu_loops.step(
         _games(state.points),
         _flat(state.lengths),

@@ -4,6 +4,7 @@ Axes: P members, B games, N points, D coordinates; ``...`` any batch shape.
 """
 
 from collections.abc import Callable
+from functools import wraps
 from typing import NamedTuple, ParamSpec, Protocol, TypeVar
 
 import numba
@@ -106,15 +107,22 @@ def scalar(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]
 
 
 def batched(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """Compile a loop over games; its ``prange`` is shared among the threads."""
-    compiled: Callable[Arguments, Result] = numba.njit(
-        cache=True, nogil=True, parallel=True, error_model="numpy"
-    )(function)
-    return compiled
+    """Compile a loop over games; its ``prange`` is shared among as many threads as torch may use.
+
+    So jobs that share a machine say so once.
+    """
+    compiled = numba.njit(cache=True, nogil=True, parallel=True, error_model="numpy")(function)
+
+    @wraps(function)
+    def call(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+        _share_threads()
+        result: Result = compiled(*args, **kwargs)
+        return result
+
+    return call
 
 
-def share_threads() -> None:
-    """Use as many threads as torch may, so that jobs that share a machine can say so once."""
+def _share_threads() -> None:
     num_threads = torch.get_num_threads()
     numba.set_num_threads(min(num_threads, numba.config.NUMBA_NUM_THREADS))  # type: ignore[attr-defined]
     # numba's first launch sets OpenMP's number of threads, which is torch's too, to all there are.

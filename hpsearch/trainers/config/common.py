@@ -1,5 +1,6 @@
 """What every algorithm's configuration says."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal, get_args
@@ -178,25 +179,19 @@ class CommonConfig:
         """Return those of a list of opponents that a learning role meets."""
         if not isinstance(self.opponents, tuple):
             return ()
-        known = get_args(AgentName if role == "host" else HostName)
+        known = (*get_args(AgentName if role == "host" else HostName), LEARNER)
         return tuple(
             opponent
             for opponent in self.opponents
-            if not isinstance(opponent, ListedPlayer)
-            or opponent.player in known
-            or opponent.player == LEARNER
+            if not isinstance(opponent, ListedPlayer) or opponent.player in known
         )
 
     def snapshots(self) -> OpponentPool | None:
         """Return which snapshots of learning roles are met, None if none are."""
         if not isinstance(self.opponents, tuple):
             return self.opponents
-        pools = [
-            opponent.snapshots
-            for opponent in self.opponents
-            if isinstance(opponent, ListedSnapshots)
-        ]
-        return pools[0] if pools else None
+        pools = (item.snapshots for item in self.opponents if isinstance(item, ListedSnapshots))
+        return next(pools, None)
 
     def measured_against(self) -> dict[str, tuple[str, ...]]:
         """Return the scripted players that each learning role is measured against."""
@@ -210,7 +205,12 @@ class CommonConfig:
             yield "host or agent must learn, but neither does"
             return
         for name, role in learning.items():
-            yield from self._network_faults(name, role)
+            encoder = role.encoder
+            if isinstance(encoder, FlattenEncoder) and encoder.num_points > self.max_num_points:
+                yield (
+                    f"{name}.encoder.num_points must not exceed "
+                    f"max_num_points={self.max_num_points}, but is {encoder.num_points}"
+                )
         for name, opponents in self.measured_against().items():
             if not opponents:
                 yield f"evaluation.opponents names no player that the {name} can meet"
@@ -221,48 +221,35 @@ class CommonConfig:
         yield from self._list_faults(learning)
         yield from self._pool_faults(learning)
 
-    def _network_faults(self, name: str, role: LearningRole) -> Iterator[str]:
-        encoder = role.encoder
-        if isinstance(encoder, FlattenEncoder) and encoder.num_points > self.max_num_points:
-            yield (
-                f"{name}.encoder.num_points must not exceed max_num_points={self.max_num_points}, "
-                f"but is {encoder.num_points}"
-            )
-
     def _list_faults(self, learning: Mapping[str, LearningRole]) -> Iterator[str]:
         others = {name: player for name, player in self.players().items() if name not in learning}
-        if not isinstance(self.opponents, tuple):
-            for name in (name for name, player in others.items() if player is None):
+        listed = self.opponents
+        for name, player in others.items():
+            if isinstance(listed, tuple) and player is not None:
+                yield f"{name} must be null where opponents lists those that the other role meets"
+            if not isinstance(listed, tuple) and player is None:
                 yield (
                     f"{name} is null, so opponents must list those that the other role meets; "
                     f"write such a list, or a player as {name}"
                 )
+        if not isinstance(listed, tuple):
             return
-        for name in (name for name, player in others.items() if player is not None):
-            yield f"{name} must be null where opponents lists those that the other role meets"
         for name in learning:
             if not self.listed_against(name):
                 yield f"opponents lists no player that the {name} can meet"
-        scripts = [
-            opponent.player for opponent in self.opponents if isinstance(opponent, ListedPlayer)
-        ]
-        for player in sorted({player for player in scripts if scripts.count(player) > 1}):
-            yield f"opponents must list {player} once, with the sum of its weights"
-        paths = [
-            opponent.checkpoint
-            for opponent in self.opponents
-            if isinstance(opponent, ListedCheckpoint)
-        ]
-        for path in sorted({path for path in paths if paths.count(path) > 1}):
-            yield f"opponents must list the checkpoint {path} once, with the sum of its weights"
-        for player in scripts:
-            if player != LEARNER and not any(
-                player in get_args(HostName if name == "agent" else AgentName) for name in learning
-            ):
-                yield f"opponents lists {player}, which no learning role can meet"
+        scripts = Counter(item.player for item in listed if isinstance(item, ListedPlayer))
+        paths = Counter(item.checkpoint for item in listed if isinstance(item, ListedCheckpoint))
+        twice = [f"{script}" for script in sorted(scripts) if scripts[script] > 1]
+        twice += [f"the checkpoint {path}" for path in sorted(paths) if paths[path] > 1]
+        for name in twice:
+            yield f"opponents must list {name} once, with the sum of its weights"
+        met = {item for name in learning for item in self.listed_against(name)}
+        for item in listed:
+            if isinstance(item, ListedPlayer) and item not in met:
+                yield f"opponents lists {item.player}, which no learning role can meet"
         if LEARNER in scripts and len(learning) < 2:
             yield f"opponents lists the {LEARNER}, but only one role learns"
-        if sum(isinstance(opponent, ListedSnapshots) for opponent in self.opponents) > 1:
+        if sum(isinstance(item, ListedSnapshots) for item in listed) > 1:
             yield "opponents must list snapshots once"
 
     def _pool_faults(self, learning: Mapping[str, LearningRole]) -> Iterator[str]:

@@ -5,7 +5,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from hpsearch.game.kernels.interface import batched, scalar, share_threads
+from hpsearch.game.kernels.interface import batched, scalar
 from hpsearch.trainers.optim.reference import Averages, Hyperparameters, TargetWeights, Update
 
 Floats = NDArray[np.float32]
@@ -26,7 +26,6 @@ def adam(
 ) -> None:
     # Without a target network any bank does, as none of its rows moves.
     followed = target or TargetWeights(weights, update.lr.new_zeros(len(weights)))
-    share_threads()
     _update(
         weights.numpy(),
         update.gradients.numpy(),
