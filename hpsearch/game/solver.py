@@ -67,8 +67,8 @@ class Solver:
         """Return the value of a position given by its points, rows of D natural numbers.
 
         Raises:
-            ValueError: if the rows are no points of D coordinates, the value exceeds MAX_DEPTH, or
-                a coordinate exceeds 2^30 on the way.
+            ValueError: if the rows are no such points, the value exceeds MAX_DEPTH, or a coordinate
+                exceeds 2^30 on the way.
         """
         position = self.position(points)
         for limit in range(self._at_least.get(position, 0), MAX_DEPTH + 1):
@@ -104,17 +104,17 @@ class Solver:
         return False
 
     def _replies(self, position: Position) -> tuple[Replies, ...]:
-        """Return what every subset can lead to, duplicates left out."""
+        """Return what every subset can lead to, the positions of most points first."""
         if position not in self._moves:
             self._moves[position] = tuple(
-                tuple(sorted(set(self._children(position, subset)), key=len, reverse=True))
+                tuple(sorted(self._children(position, subset), key=len, reverse=True))
                 for subset in subset_bits(self.dimension)
             )
         return self._moves[position]
 
-    def _children(self, position: Position, subset: int) -> Replies:
+    def _children(self, position: Position, subset: int) -> set[Position]:
         rows = np.frombuffer(position, dtype=np.int32).reshape(-1, self.dimension)
-        children = []
+        children = set()
         for axis in range(self.dimension):
             if subset >> axis & 1:
                 child = rows.copy()
@@ -122,8 +122,8 @@ class Solver:
                 if is_capped(child, len(child), self._coordinates):
                     raise ValueError("a coordinate exceeds 2^30, where the game has no value")
                 count = reduce_rows(child, len(child), self._coordinates)
-                children.append(_shared_form(child, count, self._coordinates))
-        return tuple(children)
+                children.add(_shared_form(child, count, self._coordinates))
+        return children
 
 
 def _shared_form(rows: Rows, count: int, coordinates: Coordinates) -> Position:
@@ -225,8 +225,7 @@ class PositionGraph:
         self._is_expanded[frontier] = True
 
     def _unexpanded(self) -> Indices:
-        unexpanded: Indices = np.flatnonzero(~self._is_expanded & ~self.is_over)
-        return unexpanded
+        return np.flatnonzero(~self._is_expanded & ~self.is_over)
 
     def _positions(self, points: Tensor, capped: Tensor) -> Indices:
         """Return the positions (B,) of ``points`` int32 (B, N, D); new ones are added."""
@@ -281,16 +280,10 @@ class SearchLimits:
 
 
 def longest_game(host: Host, starts: Tensor, limits: SearchLimits) -> Lengths:
-    """Return how many moves ``host`` needs when the agent delays best, from each start.
+    """Return how many moves ``host`` needs when the agent delays best, float64 (S,).
 
-    Args:
-        host: a deterministic host.
-        starts: int32 (S, N, D), canonical.
-        limits: where to give up.
-
-    Returns:
-        float64 (S,): a number of moves, or inf where the agent can go on for ever (a cycle, or a
-        coordinate beyond the bound of the rules) or the limits end the search.
+    Inf where the agent can go on for ever (a cycle, or a coordinate beyond the bound of the rules)
+    or the limits end the search. ``starts`` is int32 (S, N, D), canonical.
     """
     encoder = HostActionEncoder(starts.shape[-1])
 
@@ -305,17 +298,10 @@ def longest_game(host: Host, starts: Tensor, limits: SearchLimits) -> Lengths:
 
 
 def shortest_game(agent: Agent, starts: Tensor, limits: SearchLimits) -> Lengths:
-    """Return how many moves the best host needs against ``agent``, from each start.
+    """Return how many moves the best host needs against ``agent``, float64 (S,).
 
-    That is never more than `Solver.depth`.
-
-    Args:
-        agent: a deterministic agent.
-        starts: int32 (S, N, D), canonical.
-        limits: where to give up.
-
-    Returns:
-        float64 (S,): a number of moves, or inf where no host ends the game within the limits.
+    Inf where no host ends the game within the limits; never more than `Solver.depth`. ``starts``
+    is int32 (S, N, D), canonical.
     """
     encoder = HostActionEncoder(starts.shape[-1])
     subsets = encoder.decode(torch.arange(encoder.num_actions, device=starts.device))
@@ -329,14 +315,12 @@ def shortest_game(agent: Agent, starts: Tensor, limits: SearchLimits) -> Lengths
 
 
 def _search(starts: Tensor, expand: Expand, solve: Solve, limits: SearchLimits) -> Lengths:
-    lengths = [
-        _search_one(PositionGraph(s, limits.reposition), expand, solve, limits) for s in starts
-    ]
-    return np.array(lengths, dtype=np.float64)
+    return np.array([_search_one(start, expand, solve, limits) for start in starts], np.float64)
 
 
-def _search_one(graph: PositionGraph, expand: Expand, solve: Solve, limits: SearchLimits) -> float:
-    """Grow the graph until the length of its start's game is certain, or a limit is met."""
+def _search_one(start: Tensor, expand: Expand, solve: Solve, limits: SearchLimits) -> float:
+    """Grow a graph until the length of its start's game is certain, or a limit is met."""
+    graph = PositionGraph(start, limits.reposition)
     for level in range(limits.max_moves + 1):
         length, is_certain = solve(graph)
         if is_certain:

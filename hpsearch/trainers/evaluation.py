@@ -136,30 +136,26 @@ def _play_modes(
         noise=member_noise(noise_keys, num_modes * how.num_games),
         tally=tally,
     )
-    rows = zip(
-        moves.cpu().unflatten(1, (num_modes, -1)),
-        finished.cpu().unflatten(1, (num_modes, -1)),
-        tally.counts.cpu(),
-        strict=True,
-    )
-    return [[_played(*mode) for mode in zip(*row, strict=True)] for row in rows]
+    moves, finished = (part.cpu().unflatten(1, (num_modes, -1)) for part in (moves, finished))
+    members = zip(moves, finished, tally.counts.tolist(), strict=True)
+    return [[_played(*mode) for mode in zip(*member, strict=True)] for member in members]
 
 
-def _played(moves: Tensor, finished: Tensor, actions: Tensor) -> Played:
+def _played(moves: Tensor, finished: Tensor, actions: Sequence[int]) -> Played:
     lengths = Lengths(moves.numpy(), finished.numpy())
-    return lengths, Games.of(lengths, actions.tolist())
+    return lengths, Games.of(lengths, actions)
 
 
 def _evaluation(role: str, by_name: Mapping[str, Sequence[Played]]) -> Evaluation:
     result = Evaluation({}, {}, {})
-    for mode, *played in zip(MODES, *by_name.values(), strict=False):
-        lengths = {name: part[0] for name, part in zip(by_name, played, strict=True)}
-        for name, (own, games) in zip(by_name, played, strict=True):
-            result.metrics[f"{mode}/{role}/{name}"] = rho(own, BOOTSTRAP_SEED)
+    for mode, *parts in zip(MODES, *by_name.values(), strict=False):
+        played = dict(zip(by_name, parts, strict=True))
+        for name, (lengths, games) in played.items():
+            result.metrics[f"{mode}/{role}/{name}"] = rho(lengths, BOOTSTRAP_SEED)
             result.games[f"{mode}/{role}/{name}"] = games
-        if set(PANELS[role]) <= set(by_name):
-            panel_games = [lengths[name] for name in PANELS[role]]
+        if set(PANELS[role]) <= set(played):
+            panel_games = [played[name][0] for name in PANELS[role]]
             result.metrics[panel_name(mode, role)] = panel(panel_games, BOOTSTRAP_SEED)
             result.metrics[worst_name(mode, role)] = worst(role, panel_games, BOOTSTRAP_SEED)
-        result.entropies[entropy_name(mode, role)] = entropy(games for _, games in played)
+        result.entropies[entropy_name(mode, role)] = entropy(games for _, games in parts)
     return result

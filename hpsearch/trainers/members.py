@@ -17,6 +17,12 @@ def prefixed(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {f"{prefix}.{name}": tensor for name, tensor in tensors.items()}
 
 
+def rows_of(tensor: Tensor, places: Tensor) -> Tensor:
+    """Return the rows of each member at ``places`` (P, A) of ``tensor`` (P, G, ...)."""
+    index = places[(...,) + (None,) * (tensor.ndim - 2)]
+    return tensor.gather(1, index.expand(*places.shape, *tensor.shape[2:]))
+
+
 def member_stream(seeds: Sequence[int], device: torch.device, *purpose: str) -> Stream:
     """Return the random stream that each member's seed gives for one purpose."""
     keys = torch.tensor([derive_key(seed, *purpose) for seed in seeds], device=device)

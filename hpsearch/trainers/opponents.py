@@ -20,7 +20,7 @@ from hpsearch.trainers.checkpoint import Checkpoint
 from hpsearch.trainers.checkpoint_name import STATE
 from hpsearch.trainers.config import CommonConfig, TrainerConfig, read_config
 from hpsearch.trainers.config.players import DynamicSync, OpponentPool, PrioritisedChoice
-from hpsearch.trainers.members import column
+from hpsearch.trainers.members import column, rows_of
 from hpsearch.trainers.networks import Network
 from hpsearch.trainers.policies import LearnedPolicy, Style, build_net, draw, style
 
@@ -48,12 +48,10 @@ def load_player(path: Path, role: str, device: torch.device) -> SavedPlayer:
     """Return the player that a checkpoint holds for ``role``, "host" or "agent".
 
     Raises:
-        CorruptError: if the checkpoint is damaged.
+        CorruptError, ConfigError: if the checkpoint is damaged or of another version.
         ConflictError: if there is none, or the role did not learn in it.
-        ConfigError: if its configuration is of another version.
     """
-    saved = _load(path, f"{role}.net.")
-    config = _config(saved, path)
+    saved, config = _load(path, f"{role}.net.")
     learning = config.learning()
     if role not in learning:
         raise ConflictError(
@@ -71,20 +69,13 @@ def load_player(path: Path, role: str, device: torch.device) -> SavedPlayer:
 
 
 def saved_roles(path: Path) -> tuple[str, ...]:
-    """Return which roles a checkpoint holds learned players for.
-
-    Raises:
-        CorruptError, ConflictError, ConfigError: as `load_player`.
-    """
-    return tuple(_config(_load(path, "no tensor"), path).learning())
+    """Return which roles a checkpoint holds learned players for; raises as `load_player`."""
+    _, config = _load(path, "no tensor")
+    return tuple(config.learning())
 
 
 def load_opponent(path: Path, role: str, config: CommonConfig, device: torch.device) -> SavedPlayer:
-    """Return the player of a checkpoint that plays the game of ``config``.
-
-    Raises:
-        CorruptError, ConflictError: as `load_player`; also if it plays another game.
-    """
+    """Return a checkpoint's player; raises as `load_player`, also if it plays another game."""
     player = load_player(path, role, device)
     for key, own, its in (
         ("dimension", config.dimension, player.config.dimension),
@@ -98,17 +89,14 @@ def load_opponent(path: Path, role: str, config: CommonConfig, device: torch.dev
     return player
 
 
-def _load(path: Path, prefix: str) -> Checkpoint:
+def _load(path: Path, prefix: str) -> tuple[Checkpoint, TrainerConfig]:
     newest = checkpoint.newest(path)
     if newest is None:
         raise ConflictError(
             f"there is no checkpoint at {path}; name one, or the folder of a run or a trial"
         )
-    return checkpoint.load(newest, prefix)
-
-
-def _config(saved: Checkpoint, path: Path) -> TrainerConfig:
-    return read_config(saved.config, source=str(path / STATE))
+    saved = checkpoint.load(newest, prefix)
+    return saved, read_config(saved.config, source=str(path / STATE))
 
 
 class Snapshots:
@@ -239,13 +227,11 @@ class Snapshots:
         known = (self.taken >= 0) | (self._count == 0)[:, None]
         is_agent = self._role == "agent"
         hardest = self.result.amin(dim=1) if is_agent else (self.result * known).amax(dim=1)
-        new = {self.taken: step[:, None], self.result: hardest[:, None]}
-        for ring, value in new.items():
+        for ring, value in ((self.taken, step[:, None]), (self.result, hardest[:, None])):
             ring.scatter_(1, place, torch.where(due[:, None], value, ring.gather(1, place)))
         for bank, own in ((self._weights, source.weights), (self._statistics, source.statistics)):
-            index = place[..., None].expand(-1, 1, own.shape[1])
-            kept = bank.gather(1, index).squeeze(1)
-            bank.scatter_(1, index, torch.where(due[:, None], own, kept)[:, None])
+            new = torch.where(due[:, None], own, rows_of(bank, place).squeeze(1))
+            bank.scatter_(1, place[..., None].expand(-1, 1, own.shape[1]), new[:, None])
         self._count += due
         self._baseline *= ~due
 
@@ -264,11 +250,9 @@ class Snapshots:
             (self._weights, self.net.weights),
             (self._statistics, self.net.statistics),
         ):
-            index = self.met[..., None].expand(-1, -1, bank.shape[2])
-            own.copy_(bank.gather(1, index).flatten(0, 1))
+            own.copy_(rows_of(bank, self.met).flatten(0, 1))
 
     def state(self) -> dict[str, Tensor]:
-        rows = (self.met.shape[0], self.met.shape[1])
         return {
             "weights": self._weights,
             "statistics": self._statistics,
@@ -280,8 +264,8 @@ class Snapshots:
             "finished": self._finished,
             "own": self._own,
             "baseline": self._baseline,
-            "met_weights": self.net.weights.unflatten(0, rows),
-            "met_statistics": self.net.statistics.unflatten(0, rows),
+            "met_weights": self.net.weights.unflatten(0, self.met.shape),
+            "met_statistics": self.net.statistics.unflatten(0, self.met.shape),
         }
 
     def settings(self) -> dict[str, Tensor]:

@@ -14,6 +14,7 @@ from hpsearch.game.kernels import BACKENDS, default_backend
 from hpsearch.game.rules import HostActionEncoder, points_text, subset_text
 from hpsearch.game.stream import Stream
 from hpsearch.trainers.graphs import Graphs, recorder_of
+from hpsearch.trainers.members import rows_of
 from hpsearch.trainers.policies import Policy, Position
 
 NOISE = 4
@@ -76,7 +77,7 @@ def play(
 
     def make_a_move() -> None:
         # A game's noise does not depend on which others are still in progress.
-        numbers = _rows(noise(), games.lanes)
+        numbers = rows_of(noise(), games.lanes)
         position = Position.of(games.points)
         action = host(position, None, numbers[..., :2], host_rate[games.lanes])
         subset = encoder.decode(action)
@@ -136,14 +137,8 @@ class _Games:
         if num_left <= self.lanes.shape[1] // 2:
             stopped = ~self.playing()
             kept = stopped.to(torch.uint8).argsort(dim=1, stable=True)[:, :num_left]
-            self.points, self.lanes = _rows(self.points, kept), self.lanes.gather(1, kept)
+            self.points, self.lanes = rows_of(self.points, kept), self.lanes.gather(1, kept)
         return num_left > 0
-
-
-def _rows(tensor: Tensor, lanes: Tensor) -> Tensor:
-    """Return rows ``lanes`` (P, A) of ``tensor`` (P, G, ...)."""
-    index = lanes[(...,) + (None,) * (tensor.ndim - 2)]
-    return tensor.gather(1, index.expand(*lanes.shape, *tensor.shape[2:]))
 
 
 MAX_POINTS_WIDTH = 72

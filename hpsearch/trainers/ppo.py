@@ -14,7 +14,7 @@ from hpsearch.trainers.config.weight_layout import POLICY, VALUE
 from hpsearch.trainers.gae import advantages
 from hpsearch.trainers.graphs import compiled
 from hpsearch.trainers.learner import Learner
-from hpsearch.trainers.members import column, member_stream
+from hpsearch.trainers.members import column, member_stream, rows_of
 from hpsearch.trainers.policies import legal_values
 from hpsearch.trainers.roles import SavedPlayers
 from hpsearch.trainers.rollouts import Transitions, stack
@@ -156,7 +156,8 @@ class PPOTrainer(Trainer[PPOConfig, ActorCritic]):
                 moves = moves._replace(advantage=advantage, target=target)
             order = learner.shuffle.uniform(moves.action.shape[1]).argsort(dim=1, stable=True)
             for chosen in order.split(options.minibatch_size, dim=1):
-                active = self._update(learner, _rows(moves, chosen), active, lr)
+                batch = Moves(*(rows_of(tensor, chosen) for tensor in moves))
+                active = self._update(learner, batch, active, lr)
         learner.follow_statistics(moves.features)
 
     def _update(self, learner: ActorCritic, batch: Moves, active: Tensor, lr: Tensor) -> Tensor:
@@ -259,15 +260,6 @@ def _entropy(log_probs: Tensor, legal: Tensor) -> Tensor:
     """Return the mean entropy in nats (P,) of log-probabilities (P, m, A), legal actions alone."""
     terms = torch.where(legal, log_probs, 0.0) * log_probs.exp()
     return -terms.sum(dim=2).mean(dim=1)
-
-
-def _rows(moves: Moves, chosen: Tensor) -> Moves:
-    """Return the moves ``chosen`` int64 (P, m) of each member."""
-    return Moves(*(torch.take_along_dim(t, _like(chosen, t), dim=1) for t in moves))
-
-
-def _like(chosen: Tensor, tensor: Tensor) -> Tensor:
-    return chosen[(...,) + (None,) * (tensor.ndim - 2)]
 
 
 def _or_infinite(bound: float | None) -> float:
