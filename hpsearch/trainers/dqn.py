@@ -20,7 +20,7 @@ from hpsearch.trainers.networks import Network
 from hpsearch.trainers.optim import TargetWeights
 from hpsearch.trainers.policies import build_net, legal_values
 from hpsearch.trainers.replay_buffer import Batch, ReplayBuffer
-from hpsearch.trainers.roles import SavedPlayers
+from hpsearch.trainers.rollouts import SavedPlayers
 from hpsearch.trainers.trainer import Trainer
 
 
@@ -205,19 +205,13 @@ class DQNTrainer(Trainer[DQNConfig, QLearner]):
 
     def saved_state(self) -> dict[str, Tensor]:
         """Return the part of the state that checkpoints hold: the buffers only if asked for."""
-        keep_buffer = self.config.replay_buffer.save
-        return {
-            name: tensor
-            for name, tensor in super().saved_state().items()
-            if keep_buffer or ".replay_buffer." not in name
-        }
+        state = super().saved_state()
+        if self.config.replay_buffer.save:
+            return state
+        return {name: tensor for name, tensor in state.items() if ".replay_buffer." not in name}
 
     def replace_reward_func(self, name: RewardName) -> None:
-        """Reward by another function from now on, and forget moves that the old one rewarded.
-
-        Raises:
-            ValueError: if there is no reward of that name, with those there are.
-        """
+        """Reward by another function from now on, and forget moves that the old one rewarded."""
         super().replace_reward_func(name)
         for learner in self.learners:
             learner.replay_buffer.forget()
@@ -242,14 +236,10 @@ class DQNTrainer(Trainer[DQNConfig, QLearner]):
 def temporal_difference(
     values: Tensor, *, action: Tensor, target: Tensor, weight: Tensor, delta: Tensor
 ) -> Difference:
-    """Return what is between values and targets.
+    """Return what is between the ``values`` (P, B, A) of actions taken and their targets.
 
-    Args:
-        values: float32 (P, B, A), of all actions.
-        action: int64 (P, B), those that were taken.
-        target: float32 (P, B), what their values should be.
-        weight: float32 (P, B), what each counts in the loss.
-        delta: float32 (P, 1), the error from which on the loss grows in a line.
+    ``action``, ``target`` and ``weight``, what each counts in the loss, are (P, B); from the error
+    ``delta`` (P, 1) on the loss grows in a line.
     """
     value = values.gather(2, action[..., None]).squeeze(2)
     error = value - target

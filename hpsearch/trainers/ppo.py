@@ -16,8 +16,7 @@ from hpsearch.trainers.graphs import compiled
 from hpsearch.trainers.learner import Learner
 from hpsearch.trainers.members import column, member_stream, rows_of
 from hpsearch.trainers.policies import legal_values
-from hpsearch.trainers.roles import SavedPlayers
-from hpsearch.trainers.rollouts import Transitions, stack
+from hpsearch.trainers.rollouts import SavedPlayers, Transitions, stack
 from hpsearch.trainers.trainer import Trainer
 
 
@@ -206,11 +205,8 @@ class PPOTrainer(Trainer[PPOConfig, ActorCritic]):
 def losses(values: Tensor, value: Tensor, batch: Moves, coefficients: LossCoefficients) -> Losses:
     """Return the losses of a minibatch.
 
-    Args:
-        values: float32 (P, m, A), of the actions, by the policy network.
-        value: float32 (P, m), of the positions, by the value network.
-        batch: what was played.
-        coefficients: what the configurations say.
+    ``values`` (P, m, A) are of the actions, by the policy network; ``value`` (P, m) of the
+    positions, by the value network.
     """
     log_probs = legal_values(values, batch.legal).log_softmax(dim=2)
     ratio_log = log_probs.gather(2, batch.action[..., None]).squeeze(2) - batch.log_prob

@@ -29,8 +29,7 @@ from hpsearch.trainers.metrics import MODES
 from hpsearch.trainers.networks import Network
 from hpsearch.trainers.opponents import load_opponent
 from hpsearch.trainers.optim import Optimizer
-from hpsearch.trainers.roles import L, Roles, SavedPlayers
-from hpsearch.trainers.rollouts import Rollouts, game_config
+from hpsearch.trainers.rollouts import L, Roles, Rollouts, SavedPlayers, game_config
 
 C = TypeVar("C", bound=CommonConfig)
 
@@ -47,12 +46,11 @@ class Trainer(ABC, Generic[C, L]):
     """
 
     def __init__(self, configs: Sequence[C], saved_players: SavedPlayers | None = None) -> None:
-        """Build a fresh population, one member for each of ``configs``.
+        """Build a fresh population, one member for each of ``configs``, all of one shape.
 
         ``saved_players`` by role and path have been loaded already; others are loaded now.
 
         Raises:
-            ValueError: if the configurations are not of one shape.
             ConflictError: if the machine has no such device.
         """
         if len({shape_key(config) for config in configs}) != 1:
@@ -76,7 +74,7 @@ class Trainer(ABC, Generic[C, L]):
 
     @abstractmethod
     def _learner(self, role: str) -> L:
-        """Return what a role learns with by this algorithm."""
+        """Build what a role learns with by this algorithm."""
 
     @abstractmethod
     def _train(self) -> None:
@@ -107,33 +105,21 @@ class Trainer(ABC, Generic[C, L]):
             self._graphs.run(section, function)
 
     def replace_reward_func(self, name: RewardName) -> None:
-        """Reward by another function from now on; the configurations say so too.
-
-        Raises:
-            ValueError: if there is no reward of that name, listing those there are.
-        """
+        """Reward by another function from now on, one of `rules.REWARDS`."""
         self.fused_game.replace_reward(name)
         self.configs = tuple(replace(config, reward=name) for config in self.configs)
         self.config = self.configs[0]
         self._graphs.forget()
 
     def set_trainable(self, roles: Sequence[str]) -> None:
-        """Let only these of the learning roles go on learning; the others play on as they are.
-
-        Raises:
-            ValueError: if one of them is no learning role.
-        """
+        """Let only these of the learning roles go on learning; the others play on as they are."""
         for name in roles:
             self.learner(name)
         for learner in self.learners:
             learner.trainable.fill_(learner.name in roles)
 
     def replace_nets(self, *, host: Network | None = None, agent: Network | None = None) -> None:
-        """Give roles the weights of other networks, and begin their learning anew.
-
-        Raises:
-            ValueError: if a role does not learn or its network has another shape.
-        """
+        """Give learning roles the weights of networks of their shape, and begin to learn anew."""
         new = {name: net for name, net in (("host", host), ("agent", agent)) if net is not None}
         for name, net in new.items():
             self.learner(name).check_fits(net)
@@ -213,9 +199,8 @@ class Trainer(ABC, Generic[C, L]):
         ``num_games`` is played with each opponent and mode, from the starts that ``split`` names,
         none of which training uses.
         """
-        return [
-            evaluation.metrics for evaluation in self.evaluate(num_games=num_games, split=split)
-        ]
+        measured = self.evaluate(num_games=num_games, split=split)
+        return [evaluation.metrics for evaluation in measured]
 
     def evaluate(self, *, num_games: int, split: str) -> list[Evaluation]:
         """Return each member's metrics, and the lengths and actions of the games behind them."""
@@ -266,11 +251,7 @@ class Trainer(ABC, Generic[C, L]):
         return self.state()
 
     def begin(self, member: int, config: C) -> None:
-        """Give one member's place to a fresh one; nothing is built or compiled anew.
-
-        Raises:
-            ValueError: if ``config`` is not of the others' shape.
-        """
+        """Give one member's place to a fresh one of the others' shape; nothing is compiled anew."""
         if shape_key(config) != shape_key(self.config):
             raise ValueError(
                 "a member's place can pass only to one that shares every field but per-member ones"
@@ -284,11 +265,7 @@ class Trainer(ABC, Generic[C, L]):
         self.config = self.configs[0]
 
     def load_member(self, member: int, state: Mapping[str, Tensor]) -> None:
-        """Overwrite one member's state with a row of `state`; names not given stay as they are.
-
-        Raises:
-            ValueError: if a tensor is unknown or of another shape.
-        """
+        """Overwrite one member's state with a row of `state`; names not given stay as they are."""
         own = self.state()
         for name, tensor in state.items():
             if name not in own or own[name].shape[1:] != tensor.shape:
@@ -340,8 +317,7 @@ class Trainer(ABC, Generic[C, L]):
         """Let one member begin with the networks of the checkpoint at ``path``.
 
         Raises:
-            CorruptError: if the checkpoint is damaged.
-            ConflictError: if it holds no networks of this structure.
+            CorruptError, ConflictError: if it is damaged, or holds no networks of this structure.
         """
         saved = {
             learner.name: load_opponent(path, learner.name, self.config, self.device).net
