@@ -240,49 +240,37 @@ def zeillinger_action(rows: Rows) -> int:
         for second in range(first + 1, rows.shape[0]):
             if rows[second, 0] < 0:
                 break
-            low, high = _extremes(rows, first, second)
-            key = _key(rows, first, second, low, high)
+            key, low, high = _pair(rows, first, second)
             if key < best_key:
-                best_key, action = key, _pair_action(low, high)
+                best_key = key
+                action = 0 if low == high else (1 << low) + (1 << high) - max(low, high) - 2
     return action
 
 
 @scalar
-def _extremes(rows: Rows, first: int, second: int) -> tuple[int, int]:
-    """Return where the difference of two rows is least and where greatest, first indices."""
+def _pair(rows: Rows, first: int, second: int) -> tuple[int, int, int]:
+    """Return a pair's key, and where its difference is least and greatest, first indices.
+
+    Keys order by spread, then by how often the difference attains its extremes.
+    """
     low = high = 0
+    least = greatest = _difference(rows, first, second, 0)
     for k in range(1, rows.shape[1]):
         value = _difference(rows, first, second, k)
-        if value < _difference(rows, first, second, low):
-            low = k
-        if value > _difference(rows, first, second, high):
-            high = k
-    return low, high
-
-
-@scalar
-def _key(rows: Rows, first: int, second: int, low: int, high: int) -> int:
-    """Order pairs by spread, then by how often the difference attains its extremes."""
-    least = _difference(rows, first, second, low)
-    greatest = _difference(rows, first, second, high)
-    dimension: int = rows.shape[1]
+        if value < least:
+            low, least = k, value
+        if value > greatest:
+            high, greatest = k, value
     ties = 0
-    for k in range(dimension):
+    for k in range(rows.shape[1]):
         value = _difference(rows, first, second, k)
         ties += int(value == least) + int(value == greatest)
-    return (greatest - least) * (2 * dimension + 1) + ties
+    return (greatest - least) * (2 * rows.shape[1] + 1) + ties, low, high
 
 
 @scalar
 def _difference(rows: Rows, first: int, second: int, k: int) -> int:
     return int(rows[first, k]) - int(rows[second, k])  # int64, which holds every difference
-
-
-@scalar
-def _pair_action(first: int, second: int) -> int:
-    if first == second:
-        return 0
-    return (1 << first) + (1 << second) - max(first, second) - 2
 
 
 # numba makes a float of uint64 and int64, so every constant is an uint64.
