@@ -34,7 +34,7 @@ class QLearner(Learner):
 
     def __init__(self, name: str, configs: Sequence[DQNConfig], device: torch.device) -> None:
         roles = [role for config in configs if isinstance(role := config.learning()[name], DQNRole)]
-        super().__init__(name, roles, configs, device)
+        super().__init__(name, configs, device)
         self.config = roles[0]
         seeds = [config.seed for config in configs]
         # The same stream again: the target network begins with the same weights.

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from hpsearch.game.rules import HostActionEncoder
-from hpsearch.trainers.config import CommonConfig, LearningRole
+from hpsearch.trainers.config import CommonConfig
 from hpsearch.trainers.config.optim import (
     ConstantSchedule,
     CosineSchedule,
@@ -83,13 +83,9 @@ class Learner:
         statistics: float32 (P,) each, numbers of the last update, by name.
     """
 
-    def __init__(
-        self,
-        name: str,
-        roles: Sequence[LearningRole],
-        configs: Sequence[CommonConfig],
-        device: torch.device,
-    ) -> None:
+    def __init__(self, name: str, configs: Sequence[CommonConfig], device: torch.device) -> None:
+        """Build the role ``name`` of one member for each of ``configs``."""
+        roles = [config.learning()[name] for config in configs]
         self.name = name
         self.style = style(configs[0])
         self.net = build_net(name, configs[0], [config.seed for config in configs], device)

@@ -167,13 +167,7 @@ class GameRecord:
 
 @torch.no_grad()
 def record_game(
-    host: Policy,
-    agent: Policy,
-    start: Tensor,
-    *,
-    max_steps: int,
-    reposition: bool,
-    key: int,
+    host: Policy, agent: Policy, start: Tensor, *, max_steps: int, reposition: bool, key: int
 ) -> GameRecord:
     """Play one game from ``start`` int32 (N, D) on its device; the players do not explore.
 

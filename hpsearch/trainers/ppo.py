@@ -28,7 +28,7 @@ class ActorCritic(Learner):
     """
 
     def __init__(self, name: str, configs: Sequence[PPOConfig], device: torch.device) -> None:
-        super().__init__(name, [config.learning()[name] for config in configs], configs, device)
+        super().__init__(name, configs, device)
         seeds = [config.seed for config in configs]
         self.shuffle = member_stream(seeds, device, name, "shuffle")
 

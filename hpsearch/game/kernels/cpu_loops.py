@@ -123,7 +123,8 @@ def _sort_descending(rows: Rows, count: int, coordinates: Coordinates) -> None:
     for end in range(1, count):
         row = end
         while row > 0 and _is_smaller(rows, row - 1, row, coordinates):
-            _swap_rows(rows, row - 1, row, coordinates)
+            for k in range(len(coordinates)):
+                rows[row - 1, k], rows[row, k] = rows[row, k], rows[row - 1, k]
             row -= 1
 
 
@@ -133,12 +134,6 @@ def _is_smaller(rows: Rows, first: int, second: int, coordinates: Coordinates) -
         if rows[first, k] != rows[second, k]:
             return bool(rows[first, k] < rows[second, k])
     return False
-
-
-@scalar
-def _swap_rows(rows: Rows, first: int, second: int, coordinates: Coordinates) -> None:
-    for k in range(len(coordinates)):
-        rows[first, k], rows[second, k] = rows[second, k], rows[first, k]
 
 
 @scalar
@@ -324,15 +319,10 @@ def draw_start(
         count = reduce_rows(rows, len(rows), coordinates)
         if count > 1:
             return count
-    _fill_simplest_start(rows, max_value, coordinates)
-    return 2
-
-
-@scalar
-def _fill_simplest_start(rows: Rows, max_value: int, coordinates: Coordinates) -> None:
-    for row in range(2):
+    for row in range(2):  # the simplest start
         for k in range(len(coordinates)):
             rows[row, k] = max_value if k == row else 0
+    return 2
 
 
 @scalar

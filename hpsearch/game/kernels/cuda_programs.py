@@ -177,16 +177,6 @@ def count_points(points: tl.tuple) -> tl.tensor:
 
 
 @triton.jit
-def are_over(points: tl.tuple) -> tl.tensor:
-    return count_points(points) <= 1
-
-
-@triton.jit
-def are_capped(points: tl.tuple, D: tl.constexpr) -> tl.tensor:
-    return _largest_coordinate(points, D) > MAX_COORDINATE
-
-
-@triton.jit
 def _largest_coordinate(points: tl.tuple, D: tl.constexpr) -> tl.tensor:
     largest = points[0]
     for k in tl.static_range(1, D):
@@ -241,7 +231,7 @@ def write_starts(
     while (attempt < MAX_ATTEMPTS) & (tl.max(pending.to(tl.int32), axis=0) > 0):
         drawn = _draw(keys, lanes, numbers, attempt, max_value, N, D, ROWS)
         drawn = reduce_points(drawn, D, ROWS)
-        success = pending & ~are_over(drawn)
+        success = pending & (count_points(drawn) > 1)
         places = canonical_places(drawn, D, ROWS)
         store_points(target, games, success, drawn, places, N, D, ROWS)
         if OBSERVES:
@@ -521,7 +511,7 @@ def _move(
 ) -> tl.tuple:
     """Play one move; return the points, in any order, and which games are capped."""
     moved = reduce_points(shift_points(points, subset, axis, D), D, ROWS)
-    capped = are_capped(moved, D)
+    capped = _largest_coordinate(moved, D) > MAX_COORDINATE
     if REPOSITION:
         moved = reposition_points(moved, D)
     return moved, capped
@@ -543,7 +533,7 @@ def _host_reward(
 
 @triton.jit
 def _decode(action: tl.tensor, D: tl.constexpr) -> tl.tensor:
-    """Return the bit sets of host actions; see `encoding`.
+    """Return the bit sets of host actions; see `HostActionEncoder`.
 
     With highest bit h a bit set n has the index n - h - 2, and the first of them, 2^h + 1, has
     2^h - h - 1. So h is 1 and one more for each h from 2 on whose first index is reached.
@@ -621,12 +611,6 @@ def _pair(points: tl.tuple, j: tl.tensor, D: tl.constexpr) -> tuple[tl.tensor, t
         difference = tl.gather(points[k], row_j, axis=1) - points[k]
         ties += (difference == least).to(tl.int32) + (difference == greatest).to(tl.int32)
     spread = greatest.to(tl.int64) - least.to(tl.int64)
-    return spread * (2 * D + 1) + ties, _pair_action(low, high)
-
-
-@triton.jit
-def _pair_action(first: tl.tensor, second: tl.tensor) -> tl.tensor:
-    """As `rules.pair_action`, int32."""
-    ones = first * 0 + 1
-    index = (ones << first) + (ones << second) - tl.maximum(first, second) - 2
-    return tl.where(first == second, 0, index)
+    ones = low * 0 + 1
+    action = (ones << low) + (ones << high) - tl.maximum(low, high) - 2  # `rules.pair_action`
+    return spread * (2 * D + 1) + ties, tl.where(low == high, 0, action)

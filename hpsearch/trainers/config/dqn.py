@@ -98,8 +98,6 @@ class DQNConfig(CommonConfig):
                 layers=parse(learner.net_arch),
                 activation=learner.activation,
                 num_outputs=num_actions(role, self.dimension),
-                init="uniform",
-                last_scale=1.0,
                 dueling=self.dqn.dueling,
             ),
         )

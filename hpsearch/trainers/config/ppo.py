@@ -92,7 +92,6 @@ class PPOConfig(CommonConfig):
             num_outputs=num_actions(role, self.dimension),
             init=learner.init,
             last_scale=learner.last_policy_scale,
-            dueling=False,
         )
         return policy, replace(
             policy, layers=parse(learner.value_net_arch), num_outputs=1, last_scale=1.0

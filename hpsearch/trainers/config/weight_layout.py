@@ -53,10 +53,10 @@ class Tower:
     layers: tuple[Layer, ...]
     activation: Activation
     num_outputs: int
-    init: Init
-    last_scale: float
+    init: Init = "uniform"
+    last_scale: float = 1.0
     """factor of the last layer's first weights"""
-    dueling: bool
+    dueling: bool = False
     """outputs are a value plus advantages of mean 0 (Wang et al., arXiv 1511.06581, equation 9);
     value and advantages share all but the last layer"""
 
