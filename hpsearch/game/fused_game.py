@@ -51,6 +51,7 @@ class FusedGame:
         self.points = self._draw(self.keys, self.starts)
         width = config.max_num_points * config.dimension if observes else 0
         self.observation = torch.empty((*shape, width), device=self.device)
+        self._state = GameState(self.points, self.lengths, self.starts, self.keys, self.observation)
         self.refresh()
 
     @property
@@ -105,10 +106,6 @@ class FusedGame:
 
     def state(self) -> dict[str, Tensor]:
         return {"points": self.points, "lengths": self.lengths, "starts": self.starts}
-
-    @property
-    def _state(self) -> GameState:
-        return GameState(self.points, self.lengths, self.starts, self.keys, self.observation)
 
 
 def _check_arguments(

@@ -6,7 +6,6 @@ multi-agent reinforcement learning (1994). Axes: P members, B transitions, A act
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -103,17 +102,6 @@ class QLearner(Learner):
         }
 
 
-class Difference(NamedTuple):
-    """What is between values and targets."""
-
-    loss: Tensor
-    """float32 (P,)"""
-    value: Tensor
-    """float32 (P,), the mean"""
-    error: Tensor
-    """float32 (P, B)"""
-
-
 class DQNTrainer(Trainer[DQNConfig, QLearner]):
     """Learns the value of each action from remembered transitions."""
 
@@ -155,14 +143,14 @@ class DQNTrainer(Trainer[DQNConfig, QLearner]):
         values = learner.net.update_pass(features, training=True)
         counts = batch.known | self._is_minimax(learner)
         weight, delta = batch.weight * counts, learner.huber_delta[:, None]
-        difference = self._difference(
+        loss, value, error = self._difference(
             values, action=batch.action, target=target, weight=weight, delta=delta
         )
         # The mean over transitions, the sum over members: no member's gradient sees another.
         has_begun = self.step >= self.config.learning_starts
-        learner.update(difference.loss.sum(), lr, has_begun, target_weights)
-        learner.replay_buffer.reprioritise(batch.places, difference.error.detach() * counts)
-        learner.statistics |= {"loss": difference.loss.detach(), "value": difference.value.detach()}
+        learner.update(loss.sum(), lr, has_begun, target_weights)
+        learner.replay_buffer.reprioritise(batch.places, error.detach() * counts)
+        learner.statistics |= {"loss": loss.detach(), "value": value.detach()}
 
     @torch.no_grad()
     def _target(self, learner: QLearner, batch: Batch) -> Tensor:
@@ -235,16 +223,16 @@ class DQNTrainer(Trainer[DQNConfig, QLearner]):
 
 def temporal_difference(
     values: Tensor, *, action: Tensor, target: Tensor, weight: Tensor, delta: Tensor
-) -> Difference:
-    """Return what is between the ``values`` (P, B, A) of actions taken and their targets.
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the loss (P,), the mean value (P,) and the errors (P, B) of actions taken.
 
-    ``action``, ``target`` and ``weight``, what each counts in the loss, are (P, B); from the error
-    ``delta`` (P, 1) on the loss grows in a line.
+    ``values`` (P, B, A) are of all actions; ``action``, ``target`` and ``weight``, what each counts
+    in the loss, are (P, B); from the error ``delta`` (P, 1) on the loss grows in a line.
     """
     value = values.gather(2, action[..., None]).squeeze(2)
     error = value - target
     loss = (weight * huber(error, delta)).mean(dim=1)
-    return Difference(loss, value.mean(dim=1), error)
+    return loss, value.mean(dim=1), error
 
 
 def huber(error: Tensor, delta: Tensor) -> Tensor:

@@ -6,7 +6,6 @@ points, D coordinates, F numbers of an observation, T moves.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Generic, NamedTuple, TypeVar
 
@@ -93,12 +92,6 @@ class GameGroup(Generic[L]):
     """which of several opponents each game has; None where there is one"""
     snapshots_at: int
     """the place of the other role's snapshots among them, -1 where they are not"""
-
-    def meets_snapshots(self, done: Tensor) -> Tensor:
-        """Return which of the games bool (P, B) are against snapshots."""
-        if self.draws is None:
-            return torch.ones_like(done)
-        return self.draws.opponent == self.snapshots_at
 
 
 class Roles(Generic[L]):
@@ -252,8 +245,7 @@ class Rollouts(Generic[L]):
         self, group: GameGroup[L], before: Position, noise: Tensor
     ) -> tuple[Tensor, Tensor]:
         """Return the host's action and the agent's axis in the games of a group."""
-        lanes = partial(_lanes, lanes=group.lanes)
-        position, noise = before.map(lanes), lanes(noise)
+        position, noise = before.map(lambda games: games[:, group.lanes]), noise[:, group.lanes]
         rate = group.learner.exploration(self._step)
         action = group.host(position, None, noise[..., 0:2], rate)
         return action, group.agent(position, self.encoder.decode(action), noise[..., 2:4], rate)
@@ -261,25 +253,27 @@ class Rollouts(Generic[L]):
     def _count(self, done: Tensor) -> None:
         """Tell the snapshots of both roles which games ended, bool (P, B)."""
         for group in self._roles.groups:
-            ended = done[:, group.lanes]
+            ended, draws = done[:, group.lanes], group.draws
             for name, snapshots in self._roles.snapshots.items():
                 if name == group.learner.name:
                     snapshots.count_own(ended)
+                elif draws is None:
+                    snapshots.count(ended, torch.ones_like(ended))
                 else:
-                    snapshots.count(ended, group.meets_snapshots(ended))
+                    snapshots.count(ended, draws.opponent == group.snapshots_at)
 
     def _seen(
         self, group: GameGroup[L], moves: Transitions, noise: Tensor, looks_ahead: bool
     ) -> Transitions:
         """Return the moves of a group as its learner saw them."""
-        seen = Transitions(*(_lanes(tensor, group.lanes) for tensor in moves))
+        seen = Transitions(*(tensor[:, group.lanes] for tensor in moves))
         if group.learner.name == "host":
             return seen._replace(action=seen.subset)
         seen = seen._replace(reward=-seen.reward)
         if not looks_ahead:
             return seen
         # The agent next moves when the host has chosen.
-        noise = _lanes(noise, group.lanes)[..., 4:6]
+        noise = noise[:, group.lanes, 4:6]
         after = Position(seen.next_points, lambda: seen.next_observation)
         never = torch.zeros_like(noise[..., 0])
         return seen._replace(next_subset=group.host(after, None, noise, never))
@@ -290,10 +284,6 @@ class Rollouts(Generic[L]):
 
     def settings(self) -> dict[str, Tensor]:
         return {"fused_game.keys": self.fused_game.keys, "play_stream.keys": self._stream.keys}
-
-
-def _lanes(tensor: Tensor, lanes: slice) -> Tensor:
-    return tensor[:, lanes]
 
 
 def game_config(config: CommonConfig) -> GameConfig:
