@@ -176,11 +176,11 @@ class PositionGraph:
     """Positions and where their moves lead; equal positions are one.
 
     Position 0 stands for every game that is over, position 1 for every game beyond the bound of the
-    rules, which leads to itself for ever.
+    rules, which leads to itself for ever. A level of new positions is expanded as a whole, so the
+    first positions are expanded and all others are not.
 
     Attributes:
         start: the position that the game begins from.
-        is_over: bool (M,).
         num_levels: how often it grew.
     """
 
@@ -190,42 +190,43 @@ class PositionGraph:
         self._index: dict[bytes, int] = {}
         self._points = torch.full((2, *start.shape), rules.PADDING, dtype=torch.int32)
         self._children = np.array([[OVER_INDEX], [CAPPED]])
-        self._is_expanded = np.array([False, True])
-        self.is_over = np.array([True, False])
         self.num_levels = 0
         place = self._positions(start.cpu().unsqueeze(0), torch.zeros(1, dtype=torch.bool))
         self.start = int(place[0])
 
     @property
     def size(self) -> int:
-        return len(self._children)
-
-    def leads_to(self, goal: Bools) -> Bools:
-        """Say which positions have a move into ``goal`` bool (M,)."""
-        leads: Bools = self._is_expanded & goal[self._children].any(axis=1)
-        return leads
+        return len(self._points)
 
     @property
     def num_unexpanded(self) -> int:
-        return len(self._unexpanded())
+        return len(self._points) - len(self._children)
+
+    @property
+    def is_over(self) -> Bools:
+        """Say which positions are those of games that are over, bool (M,)."""
+        is_over: Bools = np.arange(self.size) == OVER_INDEX
+        return is_over
+
+    def leads_to(self, goal: Bools) -> Bools:
+        """Say which positions have a move into ``goal`` bool (M,)."""
+        leads = np.zeros(self.size, dtype=np.bool_)
+        leads[: len(self._children)] = goal[self._children].any(axis=1)
+        leads[OVER_INDEX] = False
+        return leads
 
     def grow(self, expand: Expand) -> None:
         """Find where the moves of all positions lead that have not been expanded."""
         self.num_levels += 1
-        frontier = self._unexpanded()
-        points = self._points[torch.from_numpy(frontier)]
+        points = self._points[len(self._children) :]
         subset, axis = expand(points)
         move = BACKENDS[default_backend(points.device)].move
         before = points.unsqueeze(1).expand(*axis.shape, *points.shape[1:])
         after, capped = move(before, subset, axis, self._reposition)
         children = self._positions(after.flatten(0, 1), capped.flatten()).reshape(axis.shape)
-        if self._children.shape[1] < axis.shape[1]:  # nothing but the two special ones so far
+        if self.num_levels == 1:  # the two special positions have as many moves, all alike
             self._children = self._children.repeat(axis.shape[1], axis=1)
-        self._children[frontier] = children
-        self._is_expanded[frontier] = True
-
-    def _unexpanded(self) -> Indices:
-        return np.flatnonzero(~self._is_expanded & ~self.is_over)
+        self._children = np.concatenate([self._children, children])
 
     def _positions(self, points: Tensor, capped: Tensor) -> Indices:
         """Return the positions (B,) of ``points`` int32 (B, N, D); new ones are added."""
@@ -241,17 +242,8 @@ class PositionGraph:
             places[row] = self._index.setdefault(key, known + len(new))
             if places[row] == known + len(new):
                 new.append(int(row))
-        self._add(points[torch.tensor(new, dtype=torch.int64)])
+        self._points = torch.cat([self._points, points[torch.tensor(new, dtype=torch.int64)]])
         return places
-
-    def _add(self, points: Tensor) -> None:
-        width = self._children.shape[1]
-        self._points = torch.cat([self._points, points])
-        unknown = np.full((len(points), width), OVER_INDEX)
-        self._children = np.concatenate([self._children, unknown])
-        nothing = np.zeros(len(points), dtype=np.bool_)
-        self._is_expanded = np.concatenate([self._is_expanded, nothing])
-        self.is_over = np.concatenate([self.is_over, nothing])
 
 
 Lengths = NDArray[np.float64]

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from hpsearch.errors import unknown_name
 from hpsearch.monitor.config import MonitorConfig
@@ -11,19 +11,21 @@ from hpsearch.schema import PER_MEMBER, Positive, Range
 from hpsearch.trainers.config.optim import MemberSteps, Optim, PositiveNumber, Rate
 from hpsearch.trainers.config.players import (
     LEARNER,
+    Activation,
     AgentName,
+    Encoder,
     FlattenEncoder,
     HostName,
     ListedCheckpoint,
     ListedOpponent,
     ListedPlayer,
     ListedSnapshots,
-    NetworkFields,
     OpponentName,
     OpponentPool,
     SavedPlayerConfig,
     ScriptedAgent,
     ScriptedHost,
+    net_arch_faults,
 )
 from hpsearch.trainers.config.weight_layout import (
     POLICY,
@@ -76,9 +78,15 @@ RewardName = Literal["terminal", "step_penalty", "points_removed"]
 
 
 @dataclass(frozen=True)
-class LearningRole(NetworkFields):
+class LearningRole:
     """What every role that learns says, whatever the algorithm."""
 
+    encoder: Encoder
+    """how points become features"""
+    net_arch: tuple[Any, ...]
+    """hidden layers: N of width N; norms b, l; residual blocks rN, rlN; or {repeat, net_arch}"""
+    activation: Activation
+    """after every layer of the encoder and the hidden layers"""
     optim: Optim
     """how gradients move the weights"""
     max_grad_norm: PositiveNumber
@@ -87,6 +95,9 @@ class LearningRole(NetworkFields):
     """discount a move"""
     rollout_size: Positive
     """games played at once in which this role learns, B"""
+
+    def check(self) -> Iterator[str]:
+        yield from net_arch_faults("net_arch", self.net_arch)
 
 
 Player = LearningRole | ScriptedHost | ScriptedAgent | SavedPlayerConfig

@@ -82,21 +82,6 @@ class AttentionEncoder:
 Encoder = FlattenEncoder | DeepSetsEncoder | AttentionEncoder
 
 
-@dataclass(frozen=True)
-class NetworkFields:
-    """What every learning role says of its network."""
-
-    encoder: Encoder
-    """how points become features"""
-    net_arch: tuple[Any, ...]
-    """hidden layers: N of width N; norms b, l; residual blocks rN, rlN; or {repeat, net_arch}"""
-    activation: Activation
-    """after every layer of the encoder and the hidden layers"""
-
-    def check(self) -> Iterator[str]:
-        yield from net_arch_faults("net_arch", self.net_arch)
-
-
 def net_arch_faults(key: str, items: tuple[Any, ...]) -> Iterator[str]:
     """Yield why ``items`` are no net_arch."""
     try:
