@@ -110,7 +110,7 @@ def load(path: Path, prefix: str = "") -> Checkpoint:
             every = file.keys()  # no mapping: it has no iterator
             names = [name for name in every if name.startswith(prefix)]
             tensors = {name: file.get_tensor(name) for name in names}
-        return Checkpoint(tensors=tensors, **vars(state))
+        return Checkpoint(state.step, tensors, state.config, state.parents, state.kind)
     except SafetensorError as error:
         raise CorruptError(
             f"the checkpoint {path} cannot be read by this version of hpsearch: {error!r}"
