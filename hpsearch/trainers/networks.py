@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 from hpsearch.game.stream import Stream
-from hpsearch.trainers.config.net_arch import BatchNorm, Layer, LayerNorm, Linear, Norm, Residual
+from hpsearch.trainers.config.net_arch import Layer, Linear, Norm, NormKind, Residual
 from hpsearch.trainers.config.players import (
     AttentionEncoder,
     DeepSetsEncoder,
@@ -121,7 +121,7 @@ class Reader:
         weight, bias = next(self._views), next(self._views)
         return torch.baddbmm(bias, x, weight)
 
-    def norm(self, x: Tensor, kind: Literal["batch_norm", "layer_norm"]) -> Tensor:
+    def norm(self, x: Tensor, kind: NormKind) -> Tensor:
         """Return (P, R, I) of mean 0 and variance 1, scaled and shifted."""
         scale, shift = next(self._views), next(self._views)
         x = x.to(scale.dtype)  # sums want full precision
@@ -157,17 +157,13 @@ def apply_layer(reader: Reader, layer: Layer, x: Tensor) -> Tensor:
     match layer:
         case Linear():
             return reader.activation(reader.linear(x))
-        case BatchNorm() | LayerNorm():
-            return reader.norm(x, _kind(layer))
-        case Residual(width, norm):
-            y = reader.activation(reader.norm(reader.linear(x), _kind(norm)))
-            y = reader.norm(reader.linear(y), _kind(norm))
-            skip = x if x.shape[2] == width else reader.norm(reader.linear(x), _kind(norm))
+        case Norm(kind):
+            return reader.norm(x, kind)
+        case Residual(width, kind):
+            y = reader.activation(reader.norm(reader.linear(x), kind))
+            y = reader.norm(reader.linear(y), kind)
+            skip = x if x.shape[2] == width else reader.norm(reader.linear(x), kind)
             return reader.activation(y + skip)
-
-
-def _kind(norm: Norm) -> Literal["batch_norm", "layer_norm"]:
-    return "batch_norm" if isinstance(norm, BatchNorm) else "layer_norm"
 
 
 def split(inputs: Inputs, x: Tensor) -> tuple[Tensor, Tensor]:

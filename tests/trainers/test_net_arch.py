@@ -2,19 +2,19 @@
 
 import pytest
 
-from hpsearch.trainers.config.net_arch import BatchNorm, LayerNorm, Linear, Residual, parse
+from hpsearch.trainers.config.net_arch import Linear, Norm, Residual, parse
 
 
 def test_widths_norms_and_residuals():
-    assert parse([32, "b", "r16"]) == (Linear(32), BatchNorm(), Residual(16, BatchNorm()))
-    assert parse(["l", "rl5"]) == (LayerNorm(), Residual(5, LayerNorm()))
+    assert parse([32, "b", "r16"]) == (Linear(32), Norm("batch_norm"), Residual(16, "batch_norm"))
+    assert parse(["l", "rl5"]) == (Norm("layer_norm"), Residual(5, "layer_norm"))
     assert parse([]) == ()
 
 
 def test_repetitions_unroll_and_nest():
     inner = {"repeat": 2, "net_arch": ["b", 4]}
     assert parse([{"repeat": 2, "net_arch": [8, inner]}, 3]) == (
-        *(Linear(8), BatchNorm(), Linear(4), BatchNorm(), Linear(4)) * 2,
+        *(Linear(8), Norm("batch_norm"), Linear(4), Norm("batch_norm"), Linear(4)) * 2,
         Linear(3),
     )
 

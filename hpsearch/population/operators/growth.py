@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any
 
 from hpsearch.trainers.config import CommonConfig
-from hpsearch.trainers.config.net_arch import BatchNorm, LayerNorm, Linear, Residual, parse
+from hpsearch.trainers.config.net_arch import Linear, Norm, Residual, parse
 from hpsearch.trainers.config.players import Activation
 from hpsearch.trainers.config.weight_layout import POLICY, FixedLayer, Item, weight_layout
 
@@ -48,13 +48,13 @@ def _can_widen(old: Item, new: Item) -> bool:
     """Return whether one layer can become the other by copies of its units."""
     ratio, remainder = divmod(_width(new), _width(old))
     match old.layer, new.layer:
-        case (Linear(), Linear()) | (BatchNorm(), BatchNorm()):
+        case (Linear(), Linear()) | (Norm("batch_norm"), Norm("batch_norm")):
             return ratio >= 1
-        case LayerNorm(), LayerNorm():
+        case Norm("layer_norm"), Norm("layer_norm"):
             # It sees a mean over units: of all of them there must be as many copies.
             return ratio >= 1 and remainder == 0
         case Residual(norm=norm), Residual(norm=its):
-            is_fair = remainder == 0 or norm == BatchNorm()
+            is_fair = remainder == 0 or norm == "batch_norm"
             is_alike = norm == its and old.is_projected == new.is_projected
             return ratio >= 1 and is_fair and is_alike
         case _:  # encoders and outputs do not grow

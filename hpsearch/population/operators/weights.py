@@ -20,7 +20,7 @@ from hpsearch.population.operators.base import (
     normal,
 )
 from hpsearch.population.operators.layout import Spread, by_writer, for_each_affine, layer_sizes
-from hpsearch.trainers.config.net_arch import BatchNorm, LayerNorm
+from hpsearch.trainers.config.net_arch import Norm
 from hpsearch.trainers.config.weight_layout import Affine, WeightLayout
 from hpsearch.trainers.networks import BATCH_NORM_MOMENTUM, Network
 
@@ -150,7 +150,7 @@ def _genes(layout: WeightLayout) -> Iterator[list[Affine]]:
     for items in layout.towers:
         gene: list[Affine] = []
         for item in items:
-            is_norm = isinstance(item.layer, BatchNorm | LayerNorm)
+            is_norm = isinstance(item.layer, Norm)
             if gene and not is_norm:
                 yield gene
                 gene = []

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 
 @dataclass(frozen=True)
@@ -19,17 +19,13 @@ class Linear:
     width: int
 
 
-@dataclass(frozen=True)
-class BatchNorm:
-    """Batch normalisation over the games of one member."""
+NormKind = Literal["batch_norm", "layer_norm"]
+"""over the games of one member, or over units (Ba et al., arXiv 1607.06450)"""
 
 
 @dataclass(frozen=True)
-class LayerNorm:
-    """Layer normalisation (Ba et al., arXiv 1607.06450)."""
-
-
-Norm = BatchNorm | LayerNorm
+class Norm:
+    kind: NormKind
 
 
 @dataclass(frozen=True)
@@ -37,7 +33,7 @@ class Residual:
     """Linear, norm, activation, linear, norm, plus the input, projected to another width."""
 
     width: int
-    norm: Norm
+    norm: NormKind
 
 
 Layer = Linear | Norm | Residual
@@ -66,11 +62,11 @@ def _layers(items: Sequence[Any]) -> Iterator[Layer]:
         elif isinstance(item, int) and not isinstance(item, bool) and item >= 1:
             yield Linear(item)
         elif item == "b":
-            yield BatchNorm()
+            yield Norm("batch_norm")
         elif item == "l":
-            yield LayerNorm()
+            yield Norm("layer_norm")
         elif isinstance(item, str) and (residual := re.fullmatch(r"r(l?)([1-9][0-9]*)", item)):
-            yield Residual(int(residual[2]), LayerNorm() if residual[1] else BatchNorm())
+            yield Residual(int(residual[2]), "layer_norm" if residual[1] else "batch_norm")
         else:
             raise ValueError(f"net_arch takes {GRAMMAR}, but got {item!r}")
 

@@ -14,7 +14,7 @@ from functools import lru_cache
 from math import prod, sqrt
 from typing import Literal
 
-from hpsearch.trainers.config.net_arch import BatchNorm, Layer, LayerNorm, Linear, Norm, Residual
+from hpsearch.trainers.config.net_arch import Layer, Linear, Norm, NormKind, Residual
 from hpsearch.trainers.config.players import (
     Activation,
     AttentionEncoder,
@@ -24,7 +24,6 @@ from hpsearch.trainers.config.players import (
 )
 
 Init = Literal["uniform", "orthogonal"]
-Kind = Literal["linear", "batch_norm", "layer_norm"]
 POLICY, VALUE = 0, 1
 """towers of an actor-critic"""
 HIDDEN_GAIN = sqrt(2.0)
@@ -91,7 +90,7 @@ class Affine:
 
     name: str
     """without ".weight" and ".bias" """
-    kind: Kind
+    kind: Literal["linear"] | NormKind
     start: int
     """of the weight in the bank"""
     shape: tuple[int, int]
@@ -234,18 +233,18 @@ class _Walk:
                 self._item(FixedLayer("embedding", width))
                 for _ in range(blocks):
                     self._block(stream, width, heads)
-                self._norm(stream, LayerNorm())
-                self._item(LayerNorm())
+                self._norm(stream, "layer_norm")
+                self._item(Norm("layer_norm"))
                 return stream
 
     def _block(self, stream: int, width: int, heads: int) -> None:
-        self._norm(stream, LayerNorm())
+        self._norm(stream, "layer_norm")
         query_key, value = self._group(width), self._group(width)
         self.heads.append(Heads(query_key, value, heads))
         self._linear(stream, query_key, query_key, value)
         self._linear(value, stream)
         from_attention = self._affines[-1]
-        self._norm(stream, LayerNorm())
+        self._norm(stream, "layer_norm")
         self._linear(self._hidden(stream, self._group(width)), stream)
         block = FixedLayer("block", width, heads)
         self._item(block, identity=(from_attention, self._affines[-1]))
@@ -255,8 +254,8 @@ class _Walk:
             case Linear(width):
                 units = self._hidden(units, self._group(width))
                 self._item(layer)
-            case BatchNorm() | LayerNorm():
-                self._norm(units, layer)
+            case Norm(kind):
+                self._norm(units, kind)
                 self._item(layer)
             case Residual():
                 units = self._residual(units, layer)
@@ -289,17 +288,16 @@ class _Walk:
         self._affine("linear", (self.groups[rows].width, num_columns), rows, columns, None, scale)
         return columns[-1]
 
-    def _norm(self, units: int, norm: Norm) -> None:
+    def _norm(self, units: int, kind: NormKind) -> None:
         width = self.groups[units].width
-        if isinstance(norm, LayerNorm):
-            self._affine("layer_norm", (1, width), None, (units,), None)
-        else:
-            self._affine("batch_norm", (1, width), None, (units,), self.statistics_size)
+        statistics = self.statistics_size if kind == "batch_norm" else None
+        self._affine(kind, (1, width), None, (units,), statistics)
+        if kind == "batch_norm":
             self.statistics_size += 2 * width
 
     def _affine(
         self,
-        kind: Kind,
+        kind: Literal["linear"] | NormKind,
         shape: tuple[int, int],
         rows: int | None,
         columns: tuple[int, ...],

@@ -18,7 +18,7 @@ from operator_nets import (
 
 from hpsearch.population.operators.grow import grow
 from hpsearch.population.operators.growth import policy_items, widened
-from hpsearch.trainers.config.net_arch import BatchNorm, LayerNorm, Linear, Residual
+from hpsearch.trainers.config.net_arch import Linear, Norm, Residual
 from hpsearch.trainers.config.players import DeepSetsEncoder
 from hpsearch.trainers.policies import build_net
 
@@ -173,10 +173,11 @@ def width_of(plan, place):
 def can_widen(old, k, new, place):
     before, after = old.layers[k], new.layers[place]
     ratio, rest = divmod(width_of(new, place), width_of(old, k))
-    needs_multiple = LayerNorm() in (after, getattr(after, "norm", BatchNorm()))
+    needs_multiple = after == Norm("layer_norm") or getattr(after, "norm", "") == "layer_norm"
     projects = [width_of(t, at) != standing_on(t, at)[0] for t, at in ((old, k), (new, place))]
     return (
         type(before) is type(after)
+        and getattr(before, "kind", None) == getattr(after, "kind", None)
         and getattr(before, "norm", None) == getattr(after, "norm", None)
         and ratio >= 1
         and not (rest and needs_multiple)
