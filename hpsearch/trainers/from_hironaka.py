@@ -473,13 +473,14 @@ def _of_schedules(role: OldRole) -> dict[str, str]:
     moves = "moves every step; it stood still within a call of train()"
     texts = {}
     lr, er = role.optim.lr_schedule, role.er_schedule
-    if lr is not None and lr.rate is not None and lr.initial_lr is not None:
+    if lr is not None and lr.mode != "constant":
+        assert lr.rate is not None
+        assert lr.initial_lr is not None
         halved = f"it is halved after {lr.rate / lr.initial_lr:.0f} gradient steps"
-        pace = _half(lr.rate) if lr.mode == "exponential" else halved
-        if lr.mode != "constant":
-            texts["optim.lr_schedule"] = (
-                f"{moves}, so one long call trained at initial_lr throughout; {pace}"
-            )
+        pace = halved if lr.mode == "inverse" else _half(lr.rate)
+        texts["optim.lr_schedule"] = (
+            f"{moves}, so one long call trained at initial_lr throughout; {pace}"
+        )
     if er is not None and er.mode == "exponential" and er.rate is not None:
         texts["er_schedule"] = f"{moves}; {_half(er.rate)}"
     return texts
