@@ -242,7 +242,7 @@ def test_a_network_out_of_the_grammar_is_told():
     assert "host.net_arch is not of the grammar" in problem
 
 
-def test_somebody_must_learn():
+def test_a_role_must_learn():
     (problem,) = problems(old(host=...))
     assert "both are missing" in problem
 

@@ -65,20 +65,16 @@ def shape_differences(first: CommonConfig, other: CommonConfig) -> list[str]:
 
     Per-member fields may differ, and so may what decides how long is trained and what is looked at.
     """
-    shapes = [
-        {leaf.path: leaf.value for leaf in leaves(config) if not leaf.per_member}
-        for config in (first, other)
-    ]
-    paths = sorted(shapes[0].keys() | shapes[1].keys())
-    return [
-        path
-        for path in paths
-        if path.partition(".")[0] not in MAY_CHANGE and shapes[0].get(path) != shapes[1].get(path)
-    ]
+    own, its = _shape(first), _shape(other)
+    paths = [path for path in own | its if path.partition(".")[0] not in MAY_CHANGE]
+    return sorted(path for path in paths if own.get(path) != its.get(path))
 
 
 def shape_key(config: CommonConfig) -> str:
     """Return a name of the shape: equal for configurations whose members can train together."""
-    shape = {leaf.path: leaf.value for leaf in leaves(config) if not leaf.per_member}
-    text = json.dumps(shape, sort_keys=True, separators=(",", ":"))
+    text = json.dumps(_shape(config), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _shape(config: CommonConfig) -> dict[str, Any]:
+    return {leaf.path: leaf.value for leaf in leaves(config) if not leaf.per_member}
