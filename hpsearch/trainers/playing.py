@@ -65,9 +65,9 @@ def play(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Play from ``starts`` int32 (P, G, N, D) for at most ``max_steps`` moves, at least one.
 
-    ``exploration`` holds the host's and the agent's rates, (G,) or (1,). Returns moves int64 (P, G),
-    ``max_steps`` where the game did not finish; finished bool (P, G); and the moves that were made,
-    int64 (P, G), which differ where a game exceeded the bound of the rules and stopped unfinished.
+    ``exploration`` holds the host's and the agent's rates, (G,) or (1,). Returns of each game,
+    (P, G), its moves int64, ``max_steps`` where it did not finish; whether it did, bool; and the
+    moves made int64, fewer where it exceeded the bound of the rules and stopped unfinished.
     """
     kernel = BACKENDS[default_backend(starts.device)]
     encoder = HostActionEncoder(starts.shape[-1])
