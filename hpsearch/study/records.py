@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from hpsearch.cluster.records import Exploit
 from hpsearch.population.operator_record import OperatorRecord
-from hpsearch.study.space_checks import ALGORITHM
+from hpsearch.study.space import ALGORITHM
 
 
 @dataclass(frozen=True)

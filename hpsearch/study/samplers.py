@@ -41,8 +41,7 @@ from hpsearch.study.options import (
     SuccessiveHalvingOptions,
     TPEOptions,
 )
-from hpsearch.study.space import SearchSpace
-from hpsearch.study.space_checks import stored_point
+from hpsearch.study.space import SearchSpace, stored_point
 
 GOLDEN_RATIO = 0.6180339887498949
 

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from optuna.trial import BaseTrial
 
 
+ALGORITHM = "algorithm"  # the parameter that chooses the base configuration
+
+
 @dataclass(frozen=True)
 class SearchSpace:
     """Parameters by dotted path; every condition names an existing one and none is circular."""
@@ -145,6 +148,21 @@ class SearchSpace:
                 index, digit = divmod(index, parameter.num_values() or 1)
                 params[name] = parameter.value(digit)
         return params
+
+
+def stored_point(space: SearchSpace, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return one configuration in the form in which Optuna stores it."""
+    stored: dict[str, Any] = {}
+    for name, value in values.items():
+        match space.parameters[name]:
+            case CategoricalParameter() as parameter:
+                texts = [json_text(choice) for choice in parameter.choices]
+                stored[name] = parameter.value(texts.index(json_text(value)))
+            case FloatParameter():
+                stored[name] = float(value)
+            case _:
+                stored[name] = value
+    return stored
 
 
 def wanted_values(parent: CategoricalParameter, wanted: Any) -> list[Any]:

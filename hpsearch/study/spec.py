@@ -15,7 +15,7 @@ from hpsearch.errors import ConfigError
 from hpsearch.parameters import Parameter
 from hpsearch.population.options import PopulationOptions
 from hpsearch.schema import Config, NonNegative, Positive, Range, apply, read, read_hint, to_plain
-from hpsearch.study import space_checks, spec_checks
+from hpsearch.study import spec_checks
 from hpsearch.study.breeding.checks import population_problems, schedule_problems
 from hpsearch.study.options import (
     Executor,
@@ -28,8 +28,7 @@ from hpsearch.study.options import (
     SlurmOptions,
     TPEOptions,
 )
-from hpsearch.study.space import SearchSpace
-from hpsearch.study.space_checks import ALGORITHM
+from hpsearch.study.space import ALGORITHM, SearchSpace
 from hpsearch.study.url import FROM_ENVIRONMENT
 from hpsearch.trainers.config import read_config
 
@@ -193,7 +192,7 @@ def load_spec(path: Path, *, trials: int | None = None) -> Study:
     configs = (*bases.values(), *founders)
     problems += spec_checks.gpu_problems(executor, configs, parameters)
     if isinstance(sampler, ListedOptions):
-        listed = space_checks.configuration_problems(
+        listed = spec_checks.configuration_problems(
             "sampler.configurations", sampler.configurations, parameters, data
         )
         problems += islice(listed, ENOUGH_PROBLEMS)
@@ -286,20 +285,20 @@ def _space_problems(
     wrong: Sequence[tuple[Config, Sequence[str]]],
 ) -> Iterator[str]:
     """Yield what is wrong with the space; ``wrong`` are bases as their files hold them, and why."""
-    conditions = list(islice(space_checks.condition_problems(parameters), ENOUGH_PROBLEMS))
+    conditions = list(islice(spec_checks.condition_problems(parameters), ENOUGH_PROBLEMS))
     yield from conditions
     checked = dict(parameters)
     if conditions:  # of parameters with conditions it is not known in which trials they are
         checked = {name: it for name, it in parameters.items() if not it.when}
     if bases:
-        yield from space_checks.algorithm_problems(parameters, bases)
-        yield from space_checks.base_problems(SearchSpace(checked), bases)
+        yield from spec_checks.algorithm_problems(parameters, bases)
+        yield from spec_checks.base_problems(SearchSpace(checked), bases)
     space = data.get("space") if isinstance(data, Mapping) else None
     configs = [*bases.values(), *(config for config, _ in wrong)]
     if isinstance(space, Mapping) and configs:
         left = [str(name) for name in space if not (bases and name in checked)]
         faults = [fault for _, faults in wrong for fault in faults]
-        yield from space_checks.unread_problems(left, configs, faults)
+        yield from spec_checks.unread_problems(left, configs, faults)
 
 
 def _profile_problems(executor: SlurmOptions, directory: Path) -> list[str]:

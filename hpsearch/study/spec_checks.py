@@ -1,15 +1,18 @@
-"""What can be wrong within a study file, beyond the type of each value."""
+"""What can be wrong in a study file, its search space and its bases, beyond the type of values."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from graphlib import CycleError, TopologicalSorter
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 from hpsearch.errors import ConfigError, CorruptError, DiskError, unknown_name
 from hpsearch.files import read_json
 from hpsearch.names import NAME_RULE, is_name, proposed_name
-from hpsearch.parameters import CategoricalParameter, Parameter
-from hpsearch.schema import Config, paths, to_plain
+from hpsearch.parameters import CategoricalParameter, FloatParameter, Parameter, is_plain, json_text
+from hpsearch.schema import Config, apply, paths, to_plain
 from hpsearch.study.options import (
     CMAESOptions,
     GridOptions,
@@ -18,6 +21,7 @@ from hpsearch.study.options import (
     Pruner,
     Sampler,
 )
+from hpsearch.study.space import ALGORITHM, SearchSpace, wanted_values
 from hpsearch.study.url import FROM_ENVIRONMENT, password, url_problem
 from hpsearch.trainers.checkpoint_name import STATE, step_of
 from hpsearch.trainers.config import GAME, TrainerConfig, read_config
@@ -178,3 +182,214 @@ def _objective_problems(
         )
     if len(objectives) > 1 and isinstance(sampler, CMAESOptions):
         yield "sampler must not be cmaes for more than one objective; tpe and gp take several"
+
+
+# The search space. Choices of a categorical parameter are compared as text: 1 is not true.
+
+
+def condition_problems(parameters: Mapping[str, Parameter]) -> Iterator[str]:
+    """Yield every condition that names no value of a categorical parameter, and every circle."""
+    for name, parameter in parameters.items():
+        for parent_name, wanted in parameter.when.items():
+            path = f"space.{name}.when.{parent_name}"
+            parent = parameters.get(parent_name)
+            if parent is None:
+                yield f"{path} names an {unknown_name('parameter', parent_name, parameters)}"
+            elif not isinstance(parent, CategoricalParameter):
+                yield f"{path} must name a categorical parameter, but it is of type {parent.type}"
+            else:
+                yield from _condition_problems(path, parent, wanted)
+    try:
+        TopologicalSorter({name: it.when.keys() for name, it in parameters.items()}).prepare()
+    except CycleError as error:
+        circle = reversed(error.args[1])  # it names each before those that need it
+        yield f"space has conditions in a circle: {' needs '.join(circle)}; drop one when"
+
+
+def base_problems(space: SearchSpace, bases: Mapping[str, Config]) -> Iterator[str]:
+    """Yield every parameter and value that gives no valid trainer configuration."""
+    seen = set()
+    for name, algorithm in product((name for name in space.order if name != ALGORITHM), bases):
+        for problem in _parameter_problems(space, name, algorithm, bases[algorithm]):
+            if problem not in seen:
+                yield problem
+            seen.add(problem)
+
+
+def unread_problems(
+    names: Iterable[str], bases: Sequence[Config], faults: Sequence[str]
+) -> Iterator[str]:
+    """Yield the parameters that no base has, of those that nothing else could be checked of.
+
+    ``names`` are of parameters that are wrong themselves, or whose base is; ``bases`` are as their
+    files hold them. The ``faults`` of wrong ones begin with their paths: what is missing there, or
+    is no mapping, is no fault of the space.
+    """
+    names = [name for name in names if name != ALGORITHM]
+    known = {path for base in bases for path in paths(base)}
+    at_fault = {fault.partition(" ")[0] for fault in faults}
+    for name in names:
+        # The choices of a parameter above it may bring it along.
+        above = {name.rsplit(".", count)[0] for count in range(1, name.count(".") + 1)}
+        if name not in known and above.isdisjoint(names) and at_fault.isdisjoint({name, *above}):
+            algorithms = {str(base.get(ALGORITHM, "given")) for base in bases}
+            yield _unknown_path(name, " or ".join(sorted(algorithms)), known, searched=False)
+
+
+def algorithm_problems(
+    parameters: Mapping[str, Parameter], bases: Mapping[str, Config]
+) -> Iterator[str]:
+    """Yield what disagrees between the algorithms searched and the base configurations."""
+    parameter = parameters.get(ALGORITHM)
+    if parameter is None:
+        if len(bases) > 1:
+            yield (
+                f"base names the algorithms {', '.join(bases)}, but space does not search "
+                f"algorithm; give base one path"
+            )
+        return
+    path = f"space.{ALGORITHM}"
+    if not isinstance(parameter, CategoricalParameter):
+        yield f"{path} must be categorical, but is of type {parameter.type}"
+        return
+    if parameter.when:
+        yield f"{path} must exist in every trial; drop its when"
+    for choice in parameter.choices:
+        if choice not in bases:
+            yield (
+                f"{path} offers {choice!r}, for which there is no base; give base a mapping "
+                f"from each algorithm to the path of its configuration"
+            )
+    for name in bases:
+        if name not in parameter.choices:
+            yield f"base.{name} is used by no trial; add {name} to the choices of {path}"
+
+
+def _condition_problems(path: str, parent: CategoricalParameter, wanted: Any) -> Iterator[str]:
+    if not is_plain(wanted):
+        yield f"{path} must be one of the choices or a list of them, but is {wanted!r}"
+        return
+    values = wanted_values(parent, wanted)
+    if not values:
+        yield f"{path} must name at least one choice, but the list is empty"
+    for value in values:
+        unknown = _unknown_choice(parent, value)
+        if unknown:
+            yield f"{path} names an {unknown}"
+
+
+def _unknown_choice(parameter: CategoricalParameter, value: Any) -> str | None:
+    valid = [json_text(choice) for choice in parameter.choices if is_plain(choice)]
+    text = json_text(value)
+    return None if text in valid else unknown_name("choice", text, valid)
+
+
+def _parameter_problems(
+    space: SearchSpace, name: str, algorithm: str, base: Config
+) -> Iterator[str]:
+    for context in space.contexts(name):
+        if context.get(ALGORITHM, algorithm) != algorithm:
+            continue
+        settings = {path: value for path, value in context.items() if path != ALGORITHM}
+        try:
+            config = apply(base, settings)
+        except KeyError:
+            continue  # the parent's own path is unknown, and reported there
+        known = set(paths(config))
+        if name not in known:
+            yield _unknown_path(name, algorithm, known, searched=ALGORITHM in space.parameters)
+            continue
+        parameter, before = space.parameters[name], _config_problems(config)
+        values: Sequence[Any] = (
+            parameter.choices
+            if isinstance(parameter, CategoricalParameter)
+            else (parameter.low, parameter.high)
+        )
+        for value in values:
+            for problem in _config_problems(apply(config, {name: value})):
+                if problem not in before:
+                    yield (
+                        f"space.{name} allows {value!r}, which is no valid {algorithm} "
+                        f"configuration: {problem}"
+                    )
+
+
+def _config_problems(config: Config) -> tuple[str, ...]:
+    try:
+        read_config(config, source="")
+    except ConfigError as error:
+        return error.problems
+    return ()
+
+
+def _unknown_path(name: str, algorithm: str, known: set[str], *, searched: bool) -> str:
+    same_key = [path for path in known if path.rpartition(".")[2] == name.rpartition(".")[2]]
+    close = get_close_matches(name, sorted(known), n=3) or sorted(same_key)[:3]
+    parent = name.rpartition(".")[0]
+    while parent and parent not in known:
+        parent = parent.rpartition(".")[0]
+    prefix = f"{parent}." if parent else ""
+    siblings = sorted(path for path in known if path.startswith(prefix))
+    direct = [path for path in siblings if "." not in path.removeprefix(prefix)]
+    hint = f" (did you mean {' or '.join(close)}?)" if close else ""
+    remedy = f"; if only another algorithm has it, add when: {{{ALGORITHM}: ...}}"
+    return (
+        f"space.{name} is no path of the {algorithm} base{hint}; "
+        f"valid{f' in {parent}' if parent else ''}: {', '.join(direct)}"
+        f"{remedy if searched else ''}"
+    )
+
+
+ON_THE_GRID = 1e-9  # share of a step by which a value may miss it, as decimal numbers do in binary
+
+
+def configuration_problems(
+    where: str,
+    configurations: Sequence[Mapping[str, Any]],
+    parameters: Mapping[str, Parameter],
+    data: object,
+) -> Iterator[str]:
+    """Yield what is wrong with configurations that stand in a list, at the path ``where``.
+
+    ``parameters`` are those of the space that could be read; ``data``, the whole file, names the
+    others too, whose own faults are reported elsewhere.
+    """
+    written = data.get("space") if isinstance(data, Mapping) else None
+    named = [str(name) for name in written] if isinstance(written, Mapping) else []
+    # Which parameters exist is known only where the conditions are right.
+    is_whole = parameters.keys() == set(named) and not any(condition_problems(parameters))
+    space = SearchSpace(parameters)
+    for index, values in enumerate(configurations):
+        path = f"{where}[{index}]"
+        for name, value in values.items():
+            if name in parameters:
+                problem = _value_problem(parameters[name], value)
+                if problem:
+                    yield f"{path}.{name} {problem}"
+            elif name not in named:
+                yield f"{path} names an {unknown_name('parameter', name, named)}"
+        for name in space.order if is_whole else ():
+            exists = space.is_active(name, values)
+            if exists and name not in values:
+                yield f"{path} lacks {name}, which exists in this configuration"
+            elif name in values and not exists:
+                yield f"{path}.{name} must be left out, for its conditions do not hold"
+
+
+def _value_problem(parameter: Parameter, value: Any) -> str | None:
+    if isinstance(parameter, CategoricalParameter):
+        if not is_plain(value):
+            return f"must be one of the choices, but is {value!r}"
+        unknown = _unknown_choice(parameter, value)
+        return f"is an {unknown}" if unknown else None
+    is_float = isinstance(parameter, FloatParameter)
+    kinds = (int, float) if is_float else (int,)
+    if isinstance(value, bool) or not isinstance(value, kinds):
+        return f"must be {'a number' if is_float else 'a whole number'}, but is {value!r}"
+    low, high, step = parameter.low, parameter.high, parameter.step
+    if not low <= value <= high:
+        return f"must lie in [{low!r}, {high!r}], but is {value!r}"
+    steps = 0.0 if step is None else (value - low) / step
+    if abs(steps - round(steps)) > ON_THE_GRID * max(1.0, abs(steps)):
+        return f"must lie a whole number of steps of {step!r} above {low!r}, but is {value!r}"
+    return None

@@ -19,7 +19,7 @@ from hpsearch.study.options import (
     LocalOptions,
     SlurmOptions,
 )
-from hpsearch.study.space_checks import stored_point
+from hpsearch.study.space import stored_point
 from hpsearch.study.spec import Study
 
 GP_TRIALS = 500

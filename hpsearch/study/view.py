@@ -16,7 +16,7 @@ from hpsearch.study.events import EventLog, Lease, Leases
 from hpsearch.study.records import FAIL, Length, Trial, length
 from hpsearch.study.requests import DriverStart, awaited_driver, is_dead, may_be_there
 from hpsearch.study.snapshots import read_state
-from hpsearch.study.space_checks import ALGORITHM
+from hpsearch.study.space import ALGORITHM
 from hpsearch.study.spec import Study, load_spec, stored_study
 from hpsearch.study.state import BUSY, StudyState
 from hpsearch.study.url import sqlite_file, storage_url

@@ -13,8 +13,8 @@ from hpsearch.population.operators.options import Grow, HostAndAgent
 from hpsearch.population.options import Islands, PopulationOptions, Schedule, scripted_players
 from hpsearch.schema import Config, apply, leaves
 from hpsearch.study.options import NoPruning
-from hpsearch.study.space import SearchSpace
-from hpsearch.study.space_checks import condition_problems, configuration_problems, stored_point
+from hpsearch.study.space import SearchSpace, stored_point
+from hpsearch.study.spec_checks import condition_problems, configuration_problems
 from hpsearch.trainers.config import GAME, CommonConfig, read_config
 from hpsearch.trainers.config.players import ROLES, net_arch_faults
 
