@@ -11,9 +11,9 @@ from test_population_study import population_study
 from hpsearch.cluster.match_dir import MatchGames
 from hpsearch.population.operator_record import OperatorRecord
 from hpsearch.population.options import Matches
-from hpsearch.study.breeding import generation
-from hpsearch.study.breeding.generation import Judge, PlayedMatch, improvements
-from hpsearch.study.breeding.matches import MatchRoster
+from hpsearch.study.breeding import lineage
+from hpsearch.study.breeding.generation import Judge, MatchRoster, PlayedMatch
+from hpsearch.study.breeding.lineage import improvements
 from hpsearch.study.records import Ended, Match, PlannedTrial, PopulationRecord, Trial, key_after
 from hpsearch.study.trials import Trials
 
@@ -190,7 +190,7 @@ def test_nothing_is_learned_of_who_did_not_train():
 
 
 def test_only_the_newest_intervals_are_learned_from(monkeypatch):
-    monkeypatch.setattr(generation, "MAX_INTERVALS", 3)
+    monkeypatch.setattr(lineage, "MAX_INTERVALS", 3)
     first = [(None, 0.0), (None, 0.0)]
     gains = improvements(*lived(first, [(0, 1.0), (1, 0.0)], [(2, 1.0), (3, 3.0)]))
     assert [gain.generation for gain in gains] == [3, 3, 2]

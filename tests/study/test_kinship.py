@@ -1,7 +1,7 @@
 """Whose networks began as the same ones, along parents and copies."""
 
 from hpsearch.cluster.records import Exploit
-from hpsearch.study.breeding import generation
+from hpsearch.study.breeding import lineage
 from hpsearch.study.records import PlannedTrial, Trial
 
 
@@ -25,7 +25,7 @@ def trial(number, *parents, founder=None, copies=(), operator="clone", is_adopte
 def families(*trials, roles=("host",)):
     """Return the family of each trial's host, or the families of its roles where they are given."""
     known = {trial.number: trial for trial in trials}
-    names = [generation.families(trial, roles, known) for trial in trials]
+    names = [lineage.families(trial, roles, known) for trial in trials]
     return names if len(roles) > 1 else [name for (name,) in names]
 
 

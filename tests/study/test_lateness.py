@@ -3,7 +3,7 @@
 import pytest
 
 from hpsearch.population.options import Synchronous
-from hpsearch.study.breeding.matches import is_due
+from hpsearch.study.breeding.breeder import is_due
 from hpsearch.study.events import Event
 from hpsearch.study.records import Ended
 from hpsearch.study.state import StudyState

@@ -5,22 +5,23 @@ to come. A driver that dies in between leaves a match that the next one has play
 same games give the same plan.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import asdict
+from math import ceil
 from typing import Any
 
 from hpsearch.errors import CorruptError, DiskError
 from hpsearch.population.options import PopulationOptions, Synchronous
-from hpsearch.study.breeding.generation import Judge, PlayedMatch
-from hpsearch.study.breeding.matches import MatchRoster, is_due
+from hpsearch.study.breeding.generation import Judge, MatchRoster, PlayedMatch
 from hpsearch.study.jobs import Jobs, Pilots
 from hpsearch.study.observe import BUSY_SECONDS
 from hpsearch.study.recorder import DriverContext, DriverPart, Limits
-from hpsearch.study.records import Match, PopulationRecord
+from hpsearch.study.records import Ended, Match, PopulationRecord, Trial
 from hpsearch.study.state import FAILED
 from hpsearch.trainers.config import read_config
 
 MAX_FAILURES = 3  # jobs that may end without having played a match, before the study fails
+ROUNDING = 1e-9  # 0.28 * 25 is 7.000000000000001
 
 
 class Breeder(DriverPart):
@@ -219,3 +220,29 @@ class Breeder(DriverPart):
         begun = (self._judge.initial_trial(member, self._population) for member in members)
         children = [asdict(origin) for origin in begun]
         self._recorder.record("bred", data={"match": None, "children": children})
+
+
+def is_due(
+    rules: Synchronous, ended: Collection[Ended], waited_for: Collection[Trial], now: float
+) -> bool:
+    """Return whether those who have ended their interval should be judged without the others.
+
+    The others, ``waited_for``, are given up when all of them are late. One that trains is late if
+    it has trained for so many minutes more than the quorum took. One that does not is late when so
+    many minutes have passed since the quorum was there, and it was asked for: a wait for a machine
+    is no training, but a job that never begins must not hold up a generation either.
+    """
+    if not waited_for:
+        return True
+    quorum = ceil(rules.quorum * (len(waited_for) + len(ended)) - ROUNDING)
+    if len(ended) < quorum:
+        return False
+    more = rules.minutes * 60
+    took = sorted(ending.seconds for ending in ended)[quorum - 1]
+    quorum_at = sorted(ending.at for ending in ended)[quorum - 1]
+    return all(
+        now - max(quorum_at, trial.asked_at) >= more
+        if trial.began_at is None
+        else trial.seconds_trained(now) >= took + more
+        for trial in waited_for
+    )

@@ -1,33 +1,138 @@
-"""What a match decides: the champion, and the trials that come next."""
+"""A match: who plays it, and what it decides: the champion, and the trials that come next."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from itertools import islice
 from typing import Any
 
 import numpy as np
 
-from hpsearch.cluster.match_dir import MatchGames
+from hpsearch.cluster.match_dir import MatchGames, MatchPlan, MatchPlayer, Response
 from hpsearch.cluster.records import Fresh
+from hpsearch.cluster.study_dir import final_checkpoint
 from hpsearch.parameters import CategoricalParameter, label_of
 from hpsearch.population.breeding import JudgedMember, Next, breed, breed_untrained
-from hpsearch.population.explore import Exploring, Generation
-from hpsearch.population.fitness import Scores, score
-from hpsearch.population.operators.options import Clone, Grow, HostAndAgent
-from hpsearch.population.options import Closing, NoSelection, Pareto, PopulationOptions, Schedule
-from hpsearch.population.statistics import interval
+from hpsearch.population.explore import Exploring
+from hpsearch.population.fitness import MatchStanding, Places, Scores, score
+from hpsearch.population.operators.options import Clone, Grow
+from hpsearch.population.options import (
+    Closing,
+    Matches,
+    NoSelection,
+    Pareto,
+    PopulationOptions,
+    Schedule,
+    scripted_players,
+)
+from hpsearch.population.ratings.cycles import meta_game
+from hpsearch.population.statistics import Floats, interval
 from hpsearch.schema import value_at
 from hpsearch.study.breeding.checks import explorable_of, growths_of, scheduled, size
-from hpsearch.study.breeding.matches import MatchRoster, game_of
+from hpsearch.study.breeding.lineage import families, improvements
 from hpsearch.study.records import Match, PlannedTrial, PopulationRecord, Trial, key_after
 from hpsearch.study.spec import Study
 from hpsearch.study.trials import Trials
 from hpsearch.trainers.checkpoint_name import step_of
-from hpsearch.trainers.config import shape_key
+from hpsearch.trainers.config import CommonConfig, shape_key
+from hpsearch.trainers.config.players import ROLES, Role
 
 CONFIDENCE = 0.95  # of the intervals that are noted
 CLOSING = 1  # third number of the seeds of a closing, beside the study's and the match's
-MAX_INTERVALS = 300  # the newest ones, since a model's time grows with the cube of their number
+RESPONSE_SEEDS = 10_000
+"""matches of a study, each of which has a seed for the responses that train in it"""
+
+
+@dataclass(frozen=True)
+class MatchRoster:
+    """Who plays: the members, past champions that are no members any more, scripted players."""
+
+    members: tuple[Trial, ...]  # by their place in the population
+    archive: tuple[Trial, ...]
+    roles: tuple[str, ...]  # that they learn
+    matches: Matches
+
+    def plan(
+        self, match: Match, config: CommonConfig, seed: int, champion: Trial | None
+    ) -> MatchPlan:
+        """Return what the job is told; ``champion`` is of the match before, None in the first.
+
+        By the study's ``seed``, no two studies meet the same starts.
+        """
+        starts = f"study {seed} match {match.number}"
+        return MatchPlan(
+            hosts=self._players("host"),
+            agents=self._players("agent"),
+            num_games=self.matches.num_games,
+            max_steps=self.matches.max_steps,
+            splits=(f"{starts} named", f"{starts} fresh"),
+            device=config.device,
+            responses=self._responses(champion, match, seed),
+        )
+
+    def _responses(self, champion: Trial | None, match: Match, seed: int) -> tuple[Response, ...]:
+        steps = self.matches.best_response
+        if champion is None or steps is None:
+            return ()
+        where, own_seed = _checkpoint(champion), RESPONSE_SEEDS * seed + match.number
+        return tuple(
+            Response(role, champion.number, where, steps, own_seed)
+            for role in ROLES
+            if role in self.roles
+        )
+
+    def names(self, role: Role) -> list[str]:
+        return [player.name for player in self._players(role)]
+
+    def standing(self, sizes: Floats) -> MatchStanding:
+        """Return where the players stand; ``sizes`` are the members' numbers of weights."""
+        num_learned = len(self.members) + len(self.archive)
+        places = [
+            Places(*(index if role in self.roles else None for role in ROLES))
+            for index in range(num_learned)
+        ]
+        panel = Places(*(num_learned if role in self.roles else 0 for role in ROLES))
+        num_members = len(self.members)
+        return MatchStanding(places[:num_members], places[num_members:], panel, sizes)
+
+    def _players(self, role: Role) -> tuple[MatchPlayer, ...]:
+        learned = (*self.members, *self.archive) if role in self.roles else ()
+        return (
+            *(MatchPlayer(str(trial.number), _checkpoint(trial)) for trial in learned),
+            *(MatchPlayer(name, None) for name in scripted_players(role, self.matches.panel)),
+        )
+
+
+def _checkpoint(trial: Trial) -> str:
+    assert trial.origin is not None, "members are trials of the population"
+    return final_checkpoint(trial.number, trial.origin.steps)
+
+
+def game_of(roster: MatchRoster, games: MatchGames) -> dict[str, Any] | None:
+    """Return value, equilibrium, what best answers take, and cycles; None where none was found.
+
+    Trials are named by their numbers, scripted players by their names; values are in rho.
+    """
+    analysed = meta_game(np.concatenate(list(games.moves), axis=2))
+    if analysed is None:
+        return None
+    hosts, agents = roster.names("host"), roster.names("agent")
+    return {
+        "value": analysed.value,
+        "hosts": {hosts[at]: share for at, share in analysed.hosts.items()},
+        "agents": {agents[at]: share for at, share in analysed.agents.items()},
+        "gaps": {
+            "host": dict(zip(hosts, analysed.host_gaps.tolist(), strict=True)),
+            "agent": dict(zip(agents, analysed.agent_gaps.tolist(), strict=True)),
+        },
+        "cyclic_share": analysed.cyclic_share,
+        "cycles": [
+            {
+                "hosts": [hosts[at] for at in cycle.hosts],
+                "agents": [agents[at] for at in cycle.agents],
+                "strength": cycle.strength,
+            }
+            for cycle in analysed.cycles
+        ],
+    }
 
 
 @dataclass(frozen=True)
@@ -222,87 +327,3 @@ class Judge:
                     else min(max(value, parameter.low), parameter.high)
                 )
         return params
-
-
-# Families: whose networks began as the same ones.
-
-
-def families(trial: Trial, roles: tuple[str, ...], known: Mapping[int, Trial]) -> tuple[str, ...]:
-    """Return what a trial's networks began as: of each role a name that its whole family shares.
-
-    Along first parents, which give all that an operator does not make, and along the copies that
-    took a trial's place on its island. A mixture of two families counts to its first parent's.
-    """
-    return tuple(_family(trial, role, known) for role in roles)
-
-
-def _family(trial: Trial, role: str, known: Mapping[int, Trial]) -> str:
-    before = None  # copies that came earlier than this step count; None: all
-    while True:
-        copies = [
-            takeover for takeover in trial.takeovers if before is None or takeover.step < before
-        ]
-        origin = trial.origin
-        if copies:
-            # What a source gives at a step, it had before it took anything at that step.
-            trial, before = known[copies[-1].source], copies[-1].source_step
-        elif origin is not None and origin.parents:
-            is_joined = origin.operator["name"] == HostAndAgent.name and trial.is_adopted
-            parent = origin.parents[1 if is_joined and role == "agent" else 0]
-            trial, before = known[parent], None
-        elif origin is not None and origin.founder is not None:
-            return f"founder {origin.founder}"
-        else:
-            return f"trial {trial.number}"
-
-
-# What past intervals improved: what a model of improvements learns from.
-
-
-Strengths = Mapping[int, Mapping[int, float]]  # by match and trial
-
-
-def improvements(strengths: Strengths, known: Mapping[int, Trial]) -> list[Generation]:
-    """Return how much stronger each interval made its member, less what all members gained.
-
-    From the match that planned the interval to the first that judged it, in which every member that
-    plays has gained on itself, or on its ancestor in the former. The opponents of a match are its
-    own, so strengths of two matches differ by more than what was learned. At most `MAX_INTERVALS`
-    are returned, the newest first.
-    """
-    newest_first = sorted(strengths, reverse=True)
-    generations = (
-        generation for match in newest_first for generation in _judged_by(match, strengths, known)
-    )
-    return list(islice(generations, MAX_INTERVALS))
-
-
-def _judged_by(
-    match: int, strengths: Strengths, known: Mapping[int, Trial]
-) -> Iterator[Generation]:
-    planned: dict[int, list[int]] = {}  # by the match that planned them
-    for trial in strengths[match]:
-        origin = known[trial].origin
-        is_interval = origin is not None and origin.parents and origin.trains
-        if origin is not None and is_interval and trial not in strengths.get(match - 1, {}):
-            planned.setdefault(origin.generation, []).append(trial)
-    for since, trials in planned.items():
-        gains = _gains(match, since, strengths, known)
-        common = sum(gains.values()) / len(gains)
-        for trial in trials:
-            yield Generation(known[trial].last_params, match, gains[trial] - common)
-
-
-def _gains(
-    match: int, since: int, strengths: Strengths, known: Mapping[int, Trial]
-) -> dict[int, float]:
-    """Return what the trials of a match gained since another, where they come from it."""
-    gains = {}
-    for trial, strength in strengths[match].items():
-        ancestor: int | None = trial
-        while ancestor is not None and ancestor not in strengths[since]:
-            origin = known[ancestor].origin
-            ancestor = origin.parents[0] if origin is not None and origin.parents else None
-        if ancestor is not None:
-            gains[trial] = strength - strengths[since][ancestor]
-    return gains

@@ -1,20 +1,24 @@
-"""A trial's ancestry for its folder and for the graph; its island; unreferenced checkpoints."""
+"""A trial's ancestry: for its folder, the graph and selection; its island; what it improved."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from hpsearch.cluster.records import Birth, Exchanges, Fresh, Island, Lineage, Parent
 from hpsearch.cluster.study_dir import final_checkpoint
 from hpsearch.parameters import CategoricalParameter
-from hpsearch.population.operators.options import Clone, Grow, OperatorOptions
+from hpsearch.population.explore import Generation
+from hpsearch.population.operators.options import Clone, Grow, HostAndAgent, OperatorOptions
 from hpsearch.population.options import Model, PopulationOptions, Schedule
 from hpsearch.schema import read_hint
 from hpsearch.study.events import Node
 from hpsearch.study.records import COMPLETE, PlannedTrial, Trial
 from hpsearch.study.space import SearchSpace
 from hpsearch.study.state import StudyState
+
+MAX_INTERVALS = 300  # the newest ones, since a model's time grows with the cube of their number
 
 
 def lineage_of(
@@ -134,3 +138,87 @@ def dead_ends(state: StudyState) -> Iterator[int]:
     if population.match is not None:
         needed |= {*population.match.members.values()}
     yield from (t.number for t in state.told(COMPLETE) if t.number not in needed)
+
+
+# Families: whose networks began as the same ones.
+
+
+def families(trial: Trial, roles: tuple[str, ...], known: Mapping[int, Trial]) -> tuple[str, ...]:
+    """Return what a trial's networks began as: of each role a name that its whole family shares.
+
+    Along first parents, which give all that an operator does not make, and along the copies that
+    took a trial's place on its island. A mixture of two families counts to its first parent's.
+    """
+    return tuple(_family(trial, role, known) for role in roles)
+
+
+def _family(trial: Trial, role: str, known: Mapping[int, Trial]) -> str:
+    before = None  # copies that came earlier than this step count; None: all
+    while True:
+        copies = [
+            takeover for takeover in trial.takeovers if before is None or takeover.step < before
+        ]
+        origin = trial.origin
+        if copies:
+            # What a source gives at a step, it had before it took anything at that step.
+            trial, before = known[copies[-1].source], copies[-1].source_step
+        elif origin is not None and origin.parents:
+            is_joined = origin.operator["name"] == HostAndAgent.name and trial.is_adopted
+            parent = origin.parents[1 if is_joined and role == "agent" else 0]
+            trial, before = known[parent], None
+        elif origin is not None and origin.founder is not None:
+            return f"founder {origin.founder}"
+        else:
+            return f"trial {trial.number}"
+
+
+# What past intervals improved: what a model of improvements learns from.
+
+
+Strengths = Mapping[int, Mapping[int, float]]  # by match and trial
+
+
+def improvements(strengths: Strengths, known: Mapping[int, Trial]) -> list[Generation]:
+    """Return how much stronger each interval made its member, less what all members gained.
+
+    From the match that planned the interval to the first that judged it, in which every member that
+    plays has gained on itself, or on its ancestor in the former. The opponents of a match are its
+    own, so strengths of two matches differ by more than what was learned. At most `MAX_INTERVALS`
+    are returned, the newest first.
+    """
+    newest_first = sorted(strengths, reverse=True)
+    generations = (
+        generation for match in newest_first for generation in _judged_by(match, strengths, known)
+    )
+    return list(islice(generations, MAX_INTERVALS))
+
+
+def _judged_by(
+    match: int, strengths: Strengths, known: Mapping[int, Trial]
+) -> Iterator[Generation]:
+    planned: dict[int, list[int]] = {}  # by the match that planned them
+    for trial in strengths[match]:
+        origin = known[trial].origin
+        is_interval = origin is not None and origin.parents and origin.trains
+        if origin is not None and is_interval and trial not in strengths.get(match - 1, {}):
+            planned.setdefault(origin.generation, []).append(trial)
+    for since, trials in planned.items():
+        gains = _gains(match, since, strengths, known)
+        common = sum(gains.values()) / len(gains)
+        for trial in trials:
+            yield Generation(known[trial].last_params, match, gains[trial] - common)
+
+
+def _gains(
+    match: int, since: int, strengths: Strengths, known: Mapping[int, Trial]
+) -> dict[int, float]:
+    """Return what the trials of a match gained since another, where they come from it."""
+    gains = {}
+    for trial, strength in strengths[match].items():
+        ancestor: int | None = trial
+        while ancestor is not None and ancestor not in strengths[since]:
+            origin = known[ancestor].origin
+            ancestor = origin.parents[0] if origin is not None and origin.parents else None
+        if ancestor is not None:
+            gains[trial] = strength - strengths[since][ancestor]
+    return gains
