@@ -129,7 +129,6 @@ def _run(arguments: Sequence[str] | None) -> int:
 
 
 def _say_error(error: Exception) -> int:
-    """Say what went wrong; return the exit code."""
     if isinstance(error, HpsearchError):
         _say(f"{error}")
         return error.exit_code

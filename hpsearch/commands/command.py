@@ -16,8 +16,6 @@ from hpsearch.errors import UsageError
 
 @dataclass(frozen=True)
 class Argument:
-    """An argument or an option, which the command's function takes by the same name."""
-
     names: tuple[str, ...]
     settings: dict[str, Any]  # of argparse's add_argument
 

@@ -196,7 +196,6 @@ def breed(
     seed: int | None,
     submit: bool,
 ) -> int:
-    """Breed the best of studies to the end, or until Ctrl-C; the same command goes on."""
     from hpsearch.cluster.study_dir import StudyDir
     from hpsearch.commands.background import leave_to_driver
     from hpsearch.commands.deriving import bred_study, refuse_driven

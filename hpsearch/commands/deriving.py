@@ -152,7 +152,6 @@ def _check_chosen(
 
 
 def compared(view: StudyView, study: Study) -> list[Candidate]:
-    """Return the candidates whose configurations a study trains again."""
     known = {candidate.key: candidate for candidate in all_candidates(view)}
     keys = [key(values) for values in configurations(study)]
     if not known.keys() >= set(keys):
@@ -213,7 +212,6 @@ def replay_study(
 
 
 def bred_study(views: Sequence[StudyView], folder: StudyDir, numbers: Numbers) -> Study:
-    """Return the study that breeds: what was begun, if it fits what is asked for."""
     from hpsearch.analysis.players import choose_founders  # it loads torch
 
     begun = begun_derived(folder, BRED)
@@ -236,7 +234,6 @@ def bred_study(views: Sequence[StudyView], folder: StudyDir, numbers: Numbers) -
 
 
 def _check_begun(begun: Study, views: Sequence[StudyView], numbers: Numbers) -> None:
-    """Refuse to go on with a population of other founders, or of other numbers."""
     options, name = begun.spec.population, begun.spec.name
     assert options is not None, "it has founders"
     folders = {view.folder.root for view in views}

@@ -92,7 +92,6 @@ def study_to_resume(view: StudyView) -> Study:
 
 
 def _say_total(study: Study) -> None:
-    """Tell of a total that is not the file's, which a user may have forgotten."""
     if study.trials_in_file is not None:
         say(
             f"{study.spec.name} has {study.spec.budget.trials} trials in all, as --trials said; "
@@ -210,7 +209,6 @@ class Drive:
         return None
 
     def _rest(self, seconds: float) -> None:
-        """Wait for the next round; signals and requests end the waiting."""
         deadline = time.monotonic() + seconds
         while (
             time.monotonic() < deadline

@@ -19,7 +19,6 @@ LOCAL_PILOT_SECONDS = 10.0
 
 
 def build_executor(study: Study, folder: StudyDir) -> Executor:
-    """Return what runs the jobs of a study, if this machine has it."""
     withheld, options = secret_variables(study.spec), study.spec.executor
     if isinstance(options, LocalOptions):
         gpus = gpu_share(study)

@@ -94,7 +94,6 @@ def export(
 def _trials(
     view: "StudyView", number: int | None, top: int | None, confirm: str, *, pareto: bool
 ) -> "tuple[list[Trial], str | None]":
-    """Return the trials that are meant, and what else should be known of them."""
     from hpsearch.export.choice import the_best, the_front, the_top, unconfirmed
     from hpsearch.terminal import say
 

@@ -82,7 +82,6 @@ def begun_derived(folder: StudyDir, kind: Kind) -> Study | None:
 
 
 def inherited(study: Study, folder: StudyDir) -> dict[str, Any]:
-    """Return what the file of a derived study takes from the study that it is made of."""
     spec, executor = study.spec, study.spec.executor
     if isinstance(executor, SlurmOptions):  # a path from its file is one from anywhere
         profile = Path(study.path.parent, executor.profile).absolute()
@@ -197,7 +196,6 @@ def population_of(study: Study) -> PopulationOptions | None:
 def write_replay(
     bred: Study, trial: int, schedule: Sequence[Mapping[str, Any]], seeds: int, folder: StudyDir
 ) -> Study:
-    """Write and return the study that trains a schedule from new networks on ``seeds`` seeds."""
     options, name = bred.spec.population, bred.spec.name
     assert options is not None, "a study with ancestry is a population"
     plain = inherited(bred, folder) | {
@@ -339,7 +337,6 @@ def _population(
 def _check_founders(
     first: Study, founders: Sequence[BredFounder], configs: Sequence[TrainerConfig]
 ) -> None:
-    """Refuse founders that do not play one game in the same roles, measured by the same."""
     problems: list[str] = []
     for founder, config in zip(founders, configs, strict=True):
         problems += disagreements(founder.name, config, configs[0])
@@ -358,7 +355,6 @@ def _check_founders(
 
 
 def _interval(configs: Sequence[TrainerConfig], wanted: int | None) -> int:
-    """Return the steps of an interval, which ends with an evaluation by the job that trains it."""
     multiple = lcm(*(config.evaluation.interval for config in configs))
     if wanted is None:
         return ceil(configs[0].steps / INTERVALS / multiple) * multiple

@@ -77,8 +77,6 @@ class SequenceSampler(BaseSampler):
 
 
 def _qmc_points(space: SearchSpace, seed: int, options: QMCOptions) -> Point:
-    """Return evenly spread points, conditional parameters included."""
-
     def point(number: int) -> dict[str, Any]:
         # Imported here, because scipy.stats takes half a second.
         from scipy.stats import qmc
@@ -94,7 +92,6 @@ def _qmc_points(space: SearchSpace, seed: int, options: QMCOptions) -> Point:
 
 
 def _grid_points(space: SearchSpace, seed: int) -> Point:
-    """Return every configuration once, in an order that spreads over the space; then again."""
     count = space.num_configurations()
     assert count is not None, "a continuous range is refused when the study file is read"
     stride = max(1, round(count * GOLDEN_RATIO))
@@ -104,7 +101,6 @@ def _grid_points(space: SearchSpace, seed: int) -> Point:
 
 
 def build_sampler(options: Sampler, seed: int, space: SearchSpace) -> BaseSampler:
-    """Return the sampler of a study; ``seed`` is the study's own, the same for every trial."""
     match options:
         case QMCOptions():
             return SequenceSampler(space, _qmc_points(space, seed, options))

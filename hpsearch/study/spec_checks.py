@@ -207,7 +207,6 @@ def condition_problems(parameters: Mapping[str, Parameter]) -> Iterator[str]:
 
 
 def base_problems(space: SearchSpace, bases: Mapping[str, Config]) -> Iterator[str]:
-    """Yield every parameter and value that gives no valid trainer configuration."""
     seen = set()
     for name, algorithm in product((name for name in space.order if name != ALGORITHM), bases):
         for problem in _parameter_problems(space, name, algorithm, bases[algorithm]):
@@ -239,7 +238,6 @@ def unread_problems(
 def algorithm_problems(
     parameters: Mapping[str, Parameter], bases: Mapping[str, Config]
 ) -> Iterator[str]:
-    """Yield what disagrees between the algorithms searched and the base configurations."""
     parameter = parameters.get(ALGORITHM)
     if parameter is None:
         if len(bases) > 1:

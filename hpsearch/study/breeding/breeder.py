@@ -25,8 +25,6 @@ ROUNDING = 1e-9  # 0.28 * 25 is 7.000000000000001
 
 
 class Breeder(DriverPart):
-    """Decides what the trials of a population are."""
-
     def __init__(
         self,
         context: DriverContext,

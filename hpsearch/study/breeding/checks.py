@@ -97,7 +97,6 @@ def growths_of(
 
 
 def growth_problems(where: str, space: Mapping[str, Parameter], base: Config) -> Iterator[str]:
-    """Yield that no network can grow, if none can; ``where`` is the operator's path."""
     config = read_config(base, source="")
     if any(_may_grow(role, space, config) for role in config.learning()):
         return
@@ -142,7 +141,6 @@ SHARED = ("steps", "seed", "algorithm", "evaluation.interval")
 
 
 def population_problems(sections: Mapping[str, Any], bases: Mapping[str, Config]) -> Iterator[str]:
-    """Yield what in a study file does not go with its population."""
     options = sections.get("population")
     if options is None:
         return

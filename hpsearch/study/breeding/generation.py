@@ -137,8 +137,6 @@ def game_of(roster: MatchRoster, games: MatchGames) -> dict[str, Any] | None:
 
 @dataclass(frozen=True)
 class PlayedMatch:
-    """A match, and what was known when it was judged."""
-
     match: Match
     roster: MatchRoster
     games: MatchGames  # on both sets of starts
@@ -157,7 +155,6 @@ class Judge:
         self._explorable = explorable_of(base, study.space)
 
     def decide(self, played: PlayedMatch) -> dict[str, Any]:
-        """Return the decision on a match, as the event holds it that records it."""
         match, members = played.match, played.roster.members
         rng = np.random.default_rng([self._study.spec.seed, match.number])
         scores = self._scores(played, rng)

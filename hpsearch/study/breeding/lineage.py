@@ -46,7 +46,6 @@ def _parents(origin: PlannedTrial, options: PopulationOptions, folder: Path) -> 
 
 
 def island_number(origin: PlannedTrial | None, options: PopulationOptions | None) -> int | None:
-    """Return the number of a trial's island, None if there are no islands."""
     if origin is None or options is None or options.islands is None:
         return None
     return origin.member // options.islands.members
@@ -77,8 +76,6 @@ def island_of(
 
 @dataclass(frozen=True)
 class TrialAncestry:
-    """A trial, and what is known of its parents."""
-
     trial: Trial
     known: Mapping[int, Trial]  # all trials by number
     seed: int
