@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from hpsearch.dashboard.app import OfferedFiles, StudyConclusions
     from hpsearch.dashboard.server import Server
     from hpsearch.dashboard.storage import ReadOnlyStorage, TrialSource
-    from hpsearch.study.view import Followed
 
 REFRESH_SECONDS = 10.0  # between two looks at the study
 FIGURE_SECONDS = 30.0  # between two drawings of our figures
@@ -159,7 +158,7 @@ def _add(
 def tensorboard(study: str, runs: Path, *, host: str, port: int, output: Path | None) -> int:
     from hpsearch.dashboard.server import bind
     from hpsearch.monitor.tensorboard import check_tensorboard
-    from hpsearch.report.tensorboard import Board
+    from hpsearch.report.tensorboard import Board, application
     from hpsearch.study.view import Followed
 
     check_tensorboard()
@@ -168,26 +167,19 @@ def tensorboard(study: str, runs: Path, *, host: str, port: int, output: Path | 
             number = Board(output).write(followed.view)
             print(f"{number} trials written; look at them with: tensorboard --logdir {output}")
             return 0
-        server = bind(host, port)
+        server, folder = bind(host, port), followed.view.folder.tensorboard
+        board = Board(folder)
+
+        def refresh() -> None:
+            followed.look()
+            board.write(followed.view)
+
         with stop_flag((signal.SIGINT, signal.SIGTERM)) as stop:
-            _serve_board(followed, server, stop, host)
+            board.write(followed.view)
+            with _guarded(server, application(folder), host, f"TensorBoard on {folder}", "/"):
+                for _ in _refreshed(refresh, stop):
+                    pass
     return 0
-
-
-def _serve_board(followed: "Followed", server: "Server", stop: StopFlag, host: str) -> None:
-    from hpsearch.report.tensorboard import Board, application
-
-    folder = followed.view.folder.tensorboard
-    board = Board(folder)
-    board.write(followed.view)
-
-    def refresh() -> None:
-        followed.look()
-        board.write(followed.view)
-
-    with _guarded(server, application(folder), host, f"TensorBoard on {folder}", "/"):
-        for _ in _refreshed(refresh, stop):
-            pass
 
 
 @contextmanager
