@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 from hpsearch.cluster.records import Birth, Exchanges, Fresh, Island, Lineage, Parent
 from hpsearch.cluster.study_dir import final_checkpoint
@@ -97,7 +96,12 @@ class TrialAncestry:
             parents = [self.known[number] for number in origin.parents]
             hashes = tuple(parent.sha256 or "" for parent in parents)
             before = parents[0].last_params if parents else self.trial.params
-            changes = _changes(before, self.trial.params)
+            after = self.trial.params
+            changes = {
+                name: [before.get(name), after.get(name)]
+                for name in dict.fromkeys([*before, *after])
+                if before.get(name) != after.get(name)
+            }
         return Node(
             trial=self.trial.number,
             step=step,
@@ -108,15 +112,6 @@ class TrialAncestry:
             seed=self.seed,
             changes=changes,
         )
-
-
-def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
-    names = [*before, *(name for name in after if name not in before)]
-    return {
-        name: [before.get(name), after.get(name)]
-        for name in names
-        if before.get(name) != after.get(name)
-    }
 
 
 def dead_ends(state: StudyState) -> Iterator[int]:
