@@ -22,13 +22,19 @@ from hpsearch.study.view import StudyView
 def short_names(paths: Iterable[str]) -> dict[str, str]:
     """Return a name for each dotted path: its last part, after its first where others share that.
 
-    Where that is not enough either, the whole path: no two names are alike.
+    A key of a schedule keeps that schedule's name. Where this is not enough, the whole path: no two
+    names are alike.
     """
     every = list(dict.fromkeys(paths))
-    names = {path: path.rpartition(".")[2] for path in every}
+    names = {path: _last_part(path) for path in every}
     longer = {path: f"{path.partition('.')[0]} {names[path]}" for path in every if "." in path}
     names = _told_apart(names, longer)
     return _told_apart(names, {path: path for path in every})
+
+
+def _last_part(path: str) -> str:
+    *above, last = path.split(".")
+    return f"{above[-1]}.{last}" if above and above[-1].endswith("_schedule") else last
 
 
 def _told_apart(names: dict[str, str], longer: dict[str, str]) -> dict[str, str]:

@@ -21,3 +21,12 @@ def test_what_is_still_alike_is_named_whole():
         "agent.er_schedule.steps": "agent steps",
         "steps": "steps",
     }
+
+
+def test_a_key_of_a_schedule_is_named_with_it():
+    paths = ["host.optim.lr_schedule.initial", "host.er_schedule.steps", "steps"]
+    assert list(short_names(paths).values()) == [
+        "lr_schedule.initial",
+        "er_schedule.steps",
+        "steps",
+    ]
