@@ -14,19 +14,16 @@ def test_roles_are_told_apart():
 
 
 def test_what_is_still_alike_is_named_whole():
-    paths = ["host.er_schedule.steps", "host.lr_schedule.steps", "agent.er_schedule.steps", "steps"]
+    paths = ["host.first.steps", "host.second.steps", "agent.first.steps", "steps"]
     assert short_names(paths) == {
-        "host.er_schedule.steps": "host.er_schedule.steps",
-        "host.lr_schedule.steps": "host.lr_schedule.steps",
-        "agent.er_schedule.steps": "agent steps",
+        "host.first.steps": "host.first.steps",
+        "host.second.steps": "host.second.steps",
+        "agent.first.steps": "agent steps",
         "steps": "steps",
     }
 
 
 def test_a_key_of_a_schedule_is_named_with_it():
-    paths = ["host.optim.lr_schedule.initial", "host.er_schedule.steps", "steps"]
-    assert list(short_names(paths).values()) == [
-        "lr_schedule.initial",
-        "er_schedule.steps",
-        "steps",
-    ]
+    paths = ["host.optim.lr_schedule.initial", "host.er_schedule.steps", "agent.er_schedule.steps"]
+    names = ["lr_schedule.initial", "host er_schedule.steps", "agent er_schedule.steps"]
+    assert list(short_names(paths).values()) == names
