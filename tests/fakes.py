@@ -401,7 +401,7 @@ def _beat(known: FakeJob) -> None:
     ]
     if members:
         beat = JobHeartbeat(time.time(), "fake", 1, False, 1.0, tuple(members))
-        known.job.heartbeat.write(beat)
+        known.job.heartbeat.replace(beat)
 
 
 def _checkpoints(member: Member) -> Path:

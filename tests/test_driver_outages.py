@@ -16,7 +16,6 @@ from full_disk import full_while
 from servers import Server, plain_trials
 from tried import tried
 
-from hpsearch.cluster.detached import read_retry
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.files import read_json
 
@@ -60,7 +59,7 @@ class Submitted:
         self.wait(lambda: any(child != driver for child in supervisor.children()))
 
     def wait_for_a_retry(self) -> None:
-        self.wait(lambda: read_retry(self.files) is not None)
+        self.wait(lambda: self.files.driver_retry.try_read() is not None)
 
 
 @pytest.fixture
@@ -92,7 +91,7 @@ def test_killed_while_the_database_is_away(submit, postgresql: Server, when: str
     assert sorted(events(study.folder, "told")) == [0, 1]
     assert [trial.state.name for trial in plain_trials(env[VARIABLE], 1)] == ["COMPLETE"] * 2
     study.wait(lambda: not study.files.driver_start.exists())
-    assert read_retry(study.files) is None
+    assert study.files.driver_retry.try_read() is None
 
 
 @pytest.mark.parametrize("when", MOMENTS)

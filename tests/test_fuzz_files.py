@@ -27,12 +27,13 @@ from tiny_configs import CONFIGS
 
 from hpsearch import files, yaml_file
 from hpsearch.analysis.candidates import whole_confirmation
-from hpsearch.cluster.detached import note_retry, read_retry
+from hpsearch.cluster.detached import note_retry
 from hpsearch.cluster.garbage import EndedTrials, find_garbage
-from hpsearch.cluster.match_dir import Answer, MatchGames, MatchPlan, MatchPlayer
 from hpsearch.cluster.pins import pin, pinned
 from hpsearch.cluster.record_files import CurveFile, read_record
 from hpsearch.cluster.records import (
+    Answer,
+    Answers,
     Assignment,
     AttemptResult,
     Birth,
@@ -46,10 +47,12 @@ from hpsearch.cluster.records import (
     JobHeartbeat,
     JobPlan,
     Lineage,
+    MatchPlan,
+    MatchPlayer,
     MemberHeartbeat,
     Start,
 )
-from hpsearch.cluster.study_dir import AttemptDir, StudyDir
+from hpsearch.cluster.study_dir import AttemptDir, MatchGames, StudyDir
 from hpsearch.doctor.study import check_files, check_requests
 from hpsearch.errors import HpsearchError
 from hpsearch.monitor.sinks import forget_after
@@ -92,7 +95,7 @@ def write_study(root: Path) -> StudyDir:
     trial.control.write(Control("token", None))
     attempt = trial.attempt(1)
     own = Heartbeat(1.0, 4, 0, 2.0, "node", 7, False)
-    files.write_json(attempt.own_heartbeat.path, dataclasses.asdict(own))
+    files.write_json(attempt.heartbeat.path, dataclasses.asdict(own))
     attempt.start.write(Start(4))
     attempt.write_result(AttemptResult("token", "failed", 4, "code", "no\nlayer", {METRIC: RHO}))
     for step in range(4, 20, 4):
@@ -101,7 +104,7 @@ def write_study(root: Path) -> StudyDir:
     job = study.job("00001")
     job.plan.write(JobPlan((Assignment(0, 1, "token"),), 1, 0.0, False))
     job.write_next(1, [Assignment(1, 1, "other")])
-    job.heartbeat.write(
+    job.heartbeat.replace(
         JobHeartbeat(1.0, "node", 7, False, 2.0, (MemberHeartbeat(0, 1, "token", 4, 0),))
     )
     job.report.write(DeviceReport("0", "2.13", ("A100",), None))
@@ -112,7 +115,7 @@ def write_study(root: Path) -> StudyDir:
     )
     match.plan.write(MatchPlan(players, players[:1], 3, 20, ("a", "b"), "cpu"))
     match.write_games(MatchGames(np.ones((2, 2, 1, 3), np.int64), np.ones((2, 2, 1, 3), np.bool_)))
-    match.write_answers([Answer("host", 0, 0.1, 0.0, 0.2)])
+    match.answers.write(Answers((Answer("host", 0, 0.1, 0.0, 0.2),)))
     match.give_sign()
     pin(study, StudyDir(root.parent), [trial.checkpoints / "step-000000004"])
     requests.leave(study, Request("retry", (0, 1), "asked", 1.0))
@@ -181,11 +184,17 @@ READERS: dict[str, tuple[str, Reader]] = {
     "birth": ("trials/0/birth.json", lambda s: s.trial(0).birth.read()),
     "exchanges": ("trials/0/exchanges.json", lambda s: s.trial(0).read_exchanges()),
     "control": ("trials/0/control.json", lambda s: s.trial(0).control.read()),
-    "heartbeat": ("jobs/00001/heartbeat.json", lambda s: s.job("00001").heartbeat.read()),
-    "own heartbeat": ("trials/0/attempt-1/heartbeat.json", lambda s: _attempt(s).read_heartbeat()),
+    "heartbeat": (
+        "jobs/00001/heartbeat.json",
+        lambda s: s.job("00001").heartbeat.try_read(),
+    ),
+    "own heartbeat": (
+        "trials/0/attempt-1/heartbeat.json",
+        lambda s: _attempt(s).heartbeat.try_read(),
+    ),
     "begun": ("trials/0/attempt-1/start.json", lambda s: _attempt(s).has_begun()),
     "devices": ("jobs/00001/devices.json", lambda s: s.job("00001").report.read()),
-    "retry": ("driver-retry.json", read_retry),
+    "retry": ("driver-retry.json", lambda s: s.driver_retry.try_read()),
     "result": ("trials/0/attempt-1/result.json", lambda s: _attempt(s).read_result()),
     "curve": ("trials/0/metrics.jsonl", lambda s: list(s.trial(0).read_metrics())),
     "page curve": ("trials/0/metrics.jsonl", lambda s: read_curve(s.trial(0), 0, METRIC)),
@@ -195,7 +204,7 @@ READERS: dict[str, tuple[str, Reader]] = {
     "next": ("jobs/00001/next-1.json", _given),
     "plan": ("matches/1/plan.json", lambda s: s.match(1).plan.required()),
     "games": ("matches/1/games.npz", lambda s: s.match(1).read_games()),
-    "answers": ("matches/1/answers.json", lambda s: s.match(1).read_answers()),
+    "answers": ("matches/1/answers.json", lambda s: s.match(1).answers.read()),
     "alive": ("matches/1/alive.json", lambda s: s.match(1).last_sign()),
     "pins": ("pins/*.json", pinned),
     "garbage": (f"{CHECKPOINTS}/best.json", _garbage),

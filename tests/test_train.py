@@ -249,7 +249,7 @@ def test_one_process_trains_and_saves_on_request(write, train):
     folder = write(ENDLESS)
     trial = TrialDir(folder / "runs/mine")
     with Training(folder) as training:
-        training.wait_until(lambda: trial.heartbeat.read() is not None)
+        training.wait_until(lambda: trial.heartbeat.try_read() is not None)
         before = trial.config.read_bytes()
         for arguments in ([], ["--resume", "never"], ["seed=9"]):
             code, _, err = train(*arguments)
@@ -521,7 +521,7 @@ def test_ctrl_c_of_a_run_that_begins_anew_says_how_to_go_on(write):
     folder = write(ENDLESS)
     with Training(folder, "--resume", "never") as training:
         trial = TrialDir(folder / "runs/mine")
-        training.wait_until(lambda: trial.heartbeat.read() is not None)
+        training.wait_until(lambda: trial.heartbeat.try_read() is not None)
         code, output = training.end(signal.SIGINT)
     assert code == 130
     assert "the same command goes on with --resume auto\n" in output
@@ -638,5 +638,5 @@ def test_a_job_that_has_long_work_to_do_is_asked_though_it_is_silent(write, trai
     number = trial.newest_attempt()
     (trial.attempt(number).root / "result.json").unlink()
     member = MemberHeartbeat(0, number, "token", 2, 0)
-    trial.heartbeat.write(JobHeartbeat(time.time() - 3600, "here", 1, is_busy, 1.0, (member,)))
+    trial.heartbeat.replace(JobHeartbeat(time.time() - 3600, "here", 1, is_busy, 1.0, (member,)))
     assert main(["checkpoint", str(folder / "runs/mine")]) == code

@@ -21,7 +21,6 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from hpsearch import yaml_file
-from hpsearch.cluster.match_dir import MatchGames, MatchPlan, MatchPlayer
 from hpsearch.cluster.member import (
     Member,
     TrialQueue,
@@ -29,8 +28,15 @@ from hpsearch.cluster.member import (
     steps_until_next,
     steps_until_together,
 )
-from hpsearch.cluster.records import JobHeartbeat, JobPlan, MemberHeartbeat, Start
-from hpsearch.cluster.study_dir import JobDir, StudyDir
+from hpsearch.cluster.records import (
+    JobHeartbeat,
+    JobPlan,
+    MatchPlan,
+    MatchPlayer,
+    MemberHeartbeat,
+    Start,
+)
+from hpsearch.cluster.study_dir import JobDir, MatchGames, StudyDir
 from hpsearch.trainers.config import TrainerConfig, read_config, shape_key
 from hpsearch.trainers.evaluation import Evaluation
 from hpsearch.trainers.metrics import metric_names
@@ -238,7 +244,7 @@ class SimulatedJob:
             for member in self._members
         )
         file = self._job.heartbeat
-        file.write(JobHeartbeat(now, "simulated", 1, False, speed, members))
+        file.replace(JobHeartbeat(now, "simulated", 1, False, speed, members))
         os.utime(file.path, (now, now))
 
     def _steps_until_due(self) -> int:

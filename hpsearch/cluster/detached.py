@@ -11,12 +11,11 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from hpsearch.cluster.code_snapshot import take_snapshot
 from hpsearch.cluster.executor import SchedulerSilentError
-from hpsearch.cluster.record_files import RecordFile
+from hpsearch.cluster.records import DriverRetry
 from hpsearch.cluster.slurm_calls import SchedulerCalls
 from hpsearch.cluster.slurm_profile import SlurmProfile, driver_options, setup_lines
 from hpsearch.cluster.study_dir import StudyDir
@@ -110,15 +109,6 @@ def _drive(folder: StudyDir, runs: Path) -> Sequence[str]:
     return ["drive", folder.root.name, "--runs", str(runs.absolute())]
 
 
-@dataclass(frozen=True)
-class DriverRetry:
-    """A driver that tries again and again, because of something that may pass."""
-
-    since: float  # seconds since the epoch, of the first time in a row
-    at: float  # the same of the last time
-    reason: str  # what went wrong the last time, in a sentence
-
-
 def note_retry(folder: StudyDir, reason: str) -> None:
     """Note that the driver could not get on just now; where that is not possible, go without.
 
@@ -126,21 +116,12 @@ def note_retry(folder: StudyDir, reason: str) -> None:
     """
     if not os.path.isdir(folder.root):
         return
-    now, before = time.time(), read_retry(folder)
+    now, before = time.time(), folder.driver_retry.try_read()
     retry = DriverRetry(now if before is None else before.since, now, reason)
     with suppress(DiskError):
-        _retry_file(folder).write(retry)
+        folder.driver_retry.write(retry)
 
 
 def forget_retry(folder: StudyDir) -> None:
     with suppress(OSError):
-        folder.driver_retry.unlink(missing_ok=True)
-
-
-def read_retry(folder: StudyDir) -> DriverRetry | None:
-    """Return why the driver tries again; None if it gets on, or if that cannot be read."""
-    return _retry_file(folder).read_if_possible()
-
-
-def _retry_file(folder: StudyDir) -> RecordFile[DriverRetry]:
-    return RecordFile(DriverRetry, folder.driver_retry)
+        folder.driver_retry.path.unlink(missing_ok=True)

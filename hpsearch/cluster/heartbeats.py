@@ -3,15 +3,10 @@
 import os
 import socket
 import time
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
-from dataclasses import asdict
-from pathlib import Path
+from collections.abc import Iterable
 
 from hpsearch.cluster.record_files import RecordFile
-from hpsearch.cluster.records import Assignment, JobHeartbeat, MemberHeartbeat
-from hpsearch.errors import CorruptError, DiskError
-from hpsearch.files import replace_json
+from hpsearch.cluster.records import JobHeartbeat, MemberHeartbeat
 
 SHORTEST_SECONDS, LONGEST_SECONDS = 2.0, 60.0  # between two heartbeats of a job
 FILES_PER_SECOND = 50  # that all jobs of a study may write together, up to the longest interval
@@ -23,31 +18,10 @@ def seconds_between(num_jobs: int) -> float:
     return min(LONGEST_SECONDS, max(SHORTEST_SECONDS, num_jobs / FILES_PER_SECOND))
 
 
-class HeartbeatFile(RecordFile[JobHeartbeat]):
-    """The file of a job's last heartbeat.
-
-    It is replaced whole and never flushed to disk: a loss of power ends the job too, and what is
-    lost with it tells nothing that matters afterwards.
-    """
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(JobHeartbeat, path)
-
-    def write(self, heartbeat: JobHeartbeat) -> None:
-        """Replace the last heartbeat; it stays where that is a DiskError."""
-        replace_json(self.path, asdict(heartbeat))
-
-    def read(self) -> JobHeartbeat | None:
-        """Return the last heartbeat, None if there was none or it is damaged."""
-        with suppress(CorruptError, DiskError):
-            return super().read()
-        return None
-
-
 class Heartbeats:
     """Gives a job's heartbeats, at most one in an interval, but before and after long work."""
 
-    def __init__(self, file: HeartbeatFile, seconds: float) -> None:
+    def __init__(self, file: RecordFile[JobHeartbeat], seconds: float) -> None:
         """Write into ``file``, every so many ``seconds``; the first sign is due at once."""
         self._file = file
         self._seconds = seconds
@@ -75,40 +49,25 @@ class Heartbeats:
         return self._said_busy or now >= self._next
 
     def give(
-        self,
-        members: Iterable[tuple[Assignment, int]],
-        saved: Mapping[int, int],
-        steps_per_second: float,
-        *,
-        is_busy: bool,
+        self, members: Iterable[MemberHeartbeat], steps_per_second: float, *, is_busy: bool
     ) -> None:
-        """Give a heartbeat for all that train, each with its step, or raise DiskError.
-
-        ``saved`` is the step of the newest checkpoint, by trial, of those that have one.
-        """
-        self._members.clear()
-        self._add(members, saved)
+        """Give a heartbeat for all that train, or raise DiskError."""
+        self._members = {member.trial: member for member in members}
         self._steps_per_second = steps_per_second
         self._write(is_busy=is_busy)
 
-    def announce(self, members: Iterable[tuple[Assignment, int]]) -> None:
-        """Give a heartbeat for more trials, about to begin at these steps, beside those that train.
+    def announce(self, members: Iterable[MemberHeartbeat]) -> None:
+        """Give a heartbeat for more trials, about to begin, beside those that train, or raise so.
 
-        Raises DiskError if it cannot be written.
+        Without it, the driver would believe that they never began.
         """
-        self._add(members, {})
+        self._members |= {member.trial: member for member in members}
         self._write(is_busy=True)
-
-    def _add(self, members: Iterable[tuple[Assignment, int]], saved: Mapping[int, int]) -> None:
-        for assignment, step in members:
-            self._members[assignment.trial] = MemberHeartbeat.at(
-                assignment, step, saved.get(assignment.trial, 0)
-            )
 
     def _write(self, *, is_busy: bool) -> None:
         self._next = time.monotonic() + self._seconds
         self._said_busy = is_busy
-        self._file.write(
+        self._file.replace(
             JobHeartbeat(
                 at=time.time(),
                 host=socket.gethostname(),

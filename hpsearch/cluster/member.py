@@ -68,6 +68,11 @@ class Member:
             island=trial.island.read(),
         )
 
+    @property
+    def number(self) -> int:
+        """The trial's number."""
+        return self.assignment.trial
+
     def stop_reason(self) -> Stop | Literal["fenced"] | None:
         """Return why the driver wants this attempt to end, None to go on.
 

@@ -6,26 +6,16 @@ as long as the folder of the study that wrote it exists.
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
-from hpsearch.cluster.record_files import read_record
+from hpsearch.cluster.records import Pin
 from hpsearch.cluster.study_dir import StudyDir
-from hpsearch.files import write_json
-
-
-@dataclass(frozen=True)
-class Pin:
-    """What a study needs of another one."""
-
-    study: str  # its folder
-    checkpoints: tuple[str, ...]  # folders, from that of the study that has them
 
 
 def pin(owner: StudyDir, heir: StudyDir, checkpoints: Iterable[Path]) -> None:
     """Note that ``heir`` needs checkpoints of ``owner``; DiskError if that cannot be written."""
-    places = [str(path.relative_to(owner.root)) for path in checkpoints]
-    write_json(owner.pin(heir.key), {"study": str(heir.root), "checkpoints": sorted(places)})
+    places = sorted(str(path.relative_to(owner.root)) for path in checkpoints)
+    owner.pin(heir.key).write(Pin(str(heir.root), tuple(places)))
 
 
 def pin_founders(heir: StudyDir, founders: Iterable[Path]) -> None:
@@ -49,8 +39,8 @@ def pinned(owner: StudyDir) -> Mapping[str, frozenset[Path]]:
     Raises CorruptError if a file that says so is damaged: what it keeps is not known then.
     """
     checkpoints: dict[str, frozenset[Path]] = {}
-    for file in owner.pin_files:
-        pins = read_record(Pin, file)
+    for file in owner.pins:
+        pins = file.read()
         if pins is not None and os.path.isdir(pins.study):
             places = frozenset(owner.checkpoint(place) for place in pins.checkpoints)
             name = Path(pins.study).name

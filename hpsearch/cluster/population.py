@@ -22,6 +22,7 @@ from hpsearch.cluster.member import (
     steps_until_next,
     steps_until_together,
 )
+from hpsearch.cluster.records import MemberHeartbeat
 from hpsearch.cluster.resuming import first_step, go_on
 from hpsearch.cluster.schedule import CheckpointPolicy, EvaluationSchedule
 from hpsearch.errors import DiskError, HpsearchError, TrainingFailedError
@@ -89,8 +90,7 @@ class SlotRefill:
 
     def _begin(self, member: Member) -> None:
         """Let a member begin; if it cannot, the others train on."""
-        # Without a heartbeat, the driver would believe that it never began.
-        self._heartbeats.announce([(member.assignment, 0)])
+        self._heartbeats.announce([MemberHeartbeat.at(member.assignment, 0, 0)])
         row = self._slots.seat(member)
         saved, errors = go_on(self._slots.trainer, {row: member}, in_step=False)
         self._checkpoints.note(saved)
@@ -195,8 +195,11 @@ class Population:
 
     def _announce_children(self) -> None:
         """Give a heartbeat before children are made, which may take minutes."""
-        members = self._slots.members.values()
-        children = [(member.assignment, first_step(member)) for member in members if member.parents]
+        children = [
+            MemberHeartbeat.at(member.assignment, first_step(member), 0)
+            for member in self._slots.members.values()
+            if member.parents
+        ]
         if children:
             self._heartbeats.announce(children)
 
@@ -338,9 +341,9 @@ class Population:
     def _beat(self, *, is_busy: bool = False) -> None:
         """Give a heartbeat if it is due, as it is before long work."""
         if self._slots.members and self._heartbeats.is_due(is_busy=is_busy):
-            steps = self._slots.steps
+            steps, saved = self._slots.steps, self._checkpoints.saved
             members = [
-                (member.assignment, steps[row]) for row, member in self._slots.members.items()
+                MemberHeartbeat.at(member.assignment, steps[row], saved.get(member.number, 0))
+                for row, member in self._slots.members.items()
             ]
-            saved, speed = self._checkpoints.saved, self._steps_per_second
-            self._heartbeats.give(members, saved, speed, is_busy=is_busy)
+            self._heartbeats.give(members, self._steps_per_second, is_busy=is_busy)

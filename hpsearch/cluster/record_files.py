@@ -16,6 +16,7 @@ from hpsearch.files import (
     parse_json,
     read_json,
     read_lines,
+    replace_json,
     write_json,
     write_text,
 )
@@ -55,11 +56,15 @@ class RecordFile(Generic[T]):
     def write(self, record: T) -> None:
         write_json(self.path, asdict(record))
 
+    def replace(self, record: T) -> None:
+        """Write a sign of life, without waiting for the disk: a loss of power ends the job too."""
+        replace_json(self.path, asdict(record))
+
     def read(self) -> T | None:
         """As `read_record`."""
         return read_record(self.kind, self.path)
 
-    def read_if_possible(self) -> T | None:
+    def try_read(self) -> T | None:
         """Return the record, None also if the file is damaged or cannot be read now."""
         try:
             return self.read()

@@ -1,4 +1,4 @@
-"""What driver and jobs write for each other, as dataclasses; `study_dir` says into which files."""
+"""What driver, jobs and commands write for each other; `study_dir` says into which files."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -10,6 +10,7 @@ from hpsearch.population.operators.options import OperatorOptions
 from hpsearch.population.options import Adoption, Keep, Matches, Perturb, Truncation
 from hpsearch.schema import NonNegative, Positive, Range
 from hpsearch.trainers.checkpoint_name import step_of
+from hpsearch.trainers.config.players import Role
 
 Status = Literal["finished", "pruned", "interrupted", "failed", "lost"]
 """how an attempt ended; lost is told by the driver alone, of an attempt without a result"""
@@ -111,18 +112,12 @@ class JobHeartbeat:
 
     def of(self, trial: int, attempt: int) -> Heartbeat | None:
         """Return what it says of an attempt, None if that does not train, or not any more."""
-        for member in self.members:
-            if (member.trial, member.attempt) == (trial, attempt):
-                return Heartbeat(
-                    self.at,
-                    member.step,
-                    member.saved,
-                    self.steps_per_second,
-                    self.host,
-                    self.pid,
-                    self.is_busy,
-                )
-        return None
+        members = {(member.trial, member.attempt): member for member in self.members}
+        member = members.get((trial, attempt))
+        if member is None:
+            return None
+        step, saved, speed = member.step, member.saved, self.steps_per_second
+        return Heartbeat(self.at, step, saved, speed, self.host, self.pid, self.is_busy)
 
 
 @dataclass(frozen=True)
@@ -254,3 +249,89 @@ class Exchanges:
         """Return these and one more, or another of its step, as above."""
         by_step = {other.step: other for other in (*self.loans, loan)}
         return replace(self, loans=tuple(by_step[step] for step in sorted(by_step)))
+
+
+@dataclass(frozen=True)
+class MatchPlayer:
+    """Who plays."""
+
+    name: str  # each once on its side
+    checkpoint: str | None
+    """folder, from the study's or absolute; None for the scripted player of that name"""
+
+
+@dataclass(frozen=True)
+class Response:
+    """An opponent that is trained against one player alone."""
+
+    role: Role  # of the player, which does not learn
+    trial: NonNegative  # of the player
+    checkpoint: str  # folder of the player, from the study's
+    steps: Positive  # of the opponent's training
+    seed: NonNegative
+
+
+@dataclass(frozen=True)
+class MatchPlan:
+    """Every host against every agent."""
+
+    hosts: tuple[MatchPlayer, ...]
+    agents: tuple[MatchPlayer, ...]
+    num_games: Positive  # of each pair in each set of starts
+    max_steps: Positive  # moves after which a game counts as unfinished
+    splits: tuple[str, ...]  # names of the sets of starts, which are independent of each other
+    device: str
+    responses: tuple[Response, ...] = ()
+    """opponents to train and to let play, on the last set of starts"""
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        """Return that of its games: sets of starts, hosts, agents, games of each pair."""
+        return len(self.splits), len(self.hosts), len(self.agents), self.num_games
+
+    @property
+    def num_pairs(self) -> int:
+        return len(self.splits) * len(self.hosts) * len(self.agents)
+
+
+@dataclass(frozen=True)
+class MatchSign:
+    """A heartbeat of a match."""
+
+    at: float  # seconds since the epoch, by the job's clock
+    pairs: NonNegative  # that have played
+
+
+@dataclass(frozen=True)
+class Answer:
+    """How a player fared against a response."""
+
+    role: Role  # of the player
+    trial: NonNegative
+    value: float  # rho
+    low: float
+    high: float  # ends of its 95 % interval
+
+
+@dataclass(frozen=True)
+class Answers:
+    """How champions fared against all responses of a match."""
+
+    answers: tuple[Answer, ...]
+
+
+@dataclass(frozen=True)
+class Pin:
+    """What a study needs of another one."""
+
+    study: str  # its folder
+    checkpoints: tuple[str, ...]  # folders, from that of the study that has them
+
+
+@dataclass(frozen=True)
+class DriverRetry:
+    """A driver that tries again and again, because of something that may pass."""
+
+    since: float  # seconds since the epoch, of the first time in a row
+    at: float  # the same of the last time
+    reason: str  # what went wrong the last time, in a sentence

@@ -1,4 +1,4 @@
-"""Where everything of a study lies on disk: here and in `match_dir` alone names are joined.
+"""Where everything of a study lies on disk: here alone names are joined.
 
 runs/<study>/                           StudyDir
 runs/<study>/jobs/<job>/                JobDir; also the executor's log files
@@ -10,36 +10,49 @@ A run without a study, runs/<name>/, is laid out as a trial.
 """
 
 import hashlib
+import io
+import time
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from math import prod
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from zipfile import ZipFile
 
-from hpsearch.cluster.heartbeats import HeartbeatFile
-from hpsearch.cluster.match_dir import MatchDir
 from hpsearch.cluster.record_files import CurveFile, Folder, Place, Record, RecordFile
 from hpsearch.cluster.records import (
+    Answers,
     Assignment,
     AttemptResult,
     Birth,
     Control,
     DeviceReport,
+    DriverRetry,
     Exchanges,
     Given,
     Heartbeat,
     Island,
+    JobHeartbeat,
     JobPlan,
     Lineage,
+    MatchPlan,
+    MatchSign,
+    Pin,
     Start,
 )
 from hpsearch.errors import CorruptError, DiskError
-from hpsearch.files import flush, write_json, write_text
+from hpsearch.files import flush, open_file, unreadable, write_bytes, write_json, write_text
 from hpsearch.printable import printable
-from hpsearch.trainers.checkpoint_name import name_of
+from hpsearch.trainers.checkpoint_name import PREFIX, name_of
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 MAX_KIND, MAX_MESSAGE = 64, 4000
 """characters of what an attempt may say of its failure, which becomes an event"""
 TEXTFILE = "hpsearch.prom"
+MAX_ARRAY = 2**31  # bytes of an array: 32 times 32 players in 500,000 games each
 
 
 class StudyDir(Folder):
@@ -51,7 +64,7 @@ class StudyDir(Folder):
     driver = Place("driver.json")  # where the driver runs, its last round, its scheduler calls
     driver_start = Place("driver-start.json")  # the driver last started without a terminal
     driver_start_lock = Place("driver-start.lock")  # held by the command that starts one
-    driver_retry = Place("driver-retry.json")  # why the driver tries again, as long as it must
+    driver_retry = Record(DriverRetry, "driver-retry.json")  # why it tries again, while it must
     tensorboard = Place("tensorboard")  # what `tensorboard` shows of the trials; may be removed
     requests = Place("requests")  # a file for each request of a user, until the driver takes it;
     # *.damaged: a file that lay there and was no request
@@ -84,13 +97,13 @@ class StudyDir(Folder):
         """Return the base configuration beside `study_file`."""
         return self.root / f"base-{algorithm}.yaml"
 
-    def pin(self, heir: str) -> Path:
+    def pin(self, heir: str) -> RecordFile[Pin]:
         """Return the file of what another study, by its key, needs of this one."""
-        return self._pins / f"{heir}.json"
+        return RecordFile(Pin, self._pins / f"{heir}.json")
 
     @property
-    def pin_files(self) -> list[Path]:
-        return sorted(self._pins.glob("*.json"))
+    def pins(self) -> list[RecordFile[Pin]]:
+        return [RecordFile(Pin, path) for path in sorted(self._pins.glob("*.json"))]
 
     def trial(self, number: int) -> "TrialDir":
         return TrialDir(self.trials / str(number))
@@ -98,7 +111,7 @@ class StudyDir(Folder):
     def job(self, name: str) -> "JobDir":
         return JobDir(self.jobs / name)
 
-    def match(self, number: int) -> MatchDir:
+    def match(self, number: int) -> "MatchDir":
         return MatchDir(self._matches / str(number))
 
     def checkpoint(self, place: str) -> Path:
@@ -111,11 +124,11 @@ class StudyDir(Folder):
         It reads the files of all jobs, the newest first, until one names the attempt.
         """
         for folder in sorted(self.jobs.glob("*"), reverse=True):
-            last = JobDir(folder).heartbeat.read()
+            last = JobDir(folder).heartbeat.try_read()
             beat = None if last is None else last.of(trial, attempt)
             if beat is not None:
                 return beat
-        return self.trial(trial).attempt(attempt).read_heartbeat()
+        return self.trial(trial).attempt(attempt).heartbeat.try_read()
 
 
 def owner_of(checkpoint: Path) -> tuple[str, int] | None:
@@ -133,6 +146,7 @@ def final_checkpoint(trial: int, steps: int) -> str:
 
 class JobDir(Folder):
     plan = Record(JobPlan, "job.json")  # the trials that it trains first, or the match
+    heartbeat = Record(JobHeartbeat, "heartbeat.json")
     report = Record(DeviceReport, "devices.json")  # what `doctor` asked for
     waits = Place("waits-for-gpus")  # there while the job waits for GPUs of this machine
     logs = Place("*_log.out")  # pattern of the executor's log files
@@ -147,10 +161,6 @@ class JobDir(Folder):
     @property
     def study(self) -> StudyDir:
         return StudyDir(self.root.parent.parent)
-
-    @property
-    def heartbeat(self) -> HeartbeatFile:
-        return HeartbeatFile(self.root / "heartbeat.json")
 
     @property
     def pickles(self) -> list[Path]:
@@ -198,10 +208,7 @@ class TrialDir(Folder):
     textfile = Place(TEXTFILE)
     traces = Place("traces")
     fault = Place("fault.log")  # tells a fault of ours in full
-
-    @property
-    def heartbeat(self) -> HeartbeatFile:
-        return HeartbeatFile(self.root / "heartbeat.json")
+    heartbeat = Record(JobHeartbeat, "heartbeat.json")
 
     def attempt(self, number: int) -> "AttemptDir":
         """Return the folder of one attempt, counted from 1."""
@@ -259,14 +266,8 @@ class AttemptDir(Folder):
 
     start = Record(Start, "start.json")  # the step from which it goes on
     _result = Record(AttemptResult, "result.json")  # how it ended
-    own_heartbeat = Record(Heartbeat, "heartbeat.json")  # see `read_heartbeat`
-
-    def read_heartbeat(self) -> Heartbeat | None:
-        """Return the last heartbeat of an attempt of an older version, None without a whole one.
-
-        Needed until no job runs that was submitted by a version which knew no `JobDir.heartbeat`.
-        """
-        return self.own_heartbeat.read_if_possible()
+    heartbeat = Record(Heartbeat, "heartbeat.json")
+    """of a job of an older version, until none runs that knew no `JobDir.heartbeat`"""
 
     def has_begun(self) -> bool:
         """Return whether the attempt has begun; DiskError if that cannot be known now."""
@@ -304,3 +305,98 @@ def _legible(result: AttemptResult) -> AttemptResult:
     """Return a result with words that any terminal shows, of a length that people read."""
     kind = None if result.kind is None else printable(result.kind)[:MAX_KIND]
     return replace(result, kind=kind, message=printable(result.message)[:MAX_MESSAGE])
+
+
+@dataclass(frozen=True)
+class MatchGames:
+    """How long the games of every pair took. Axes: S sets of starts, P hosts, Q agents, G games."""
+
+    moves: "npt.NDArray[np.int64]"
+    """(S, P, Q, G), the cap where a game did not finish; game g of every pair has the same start"""
+    finished: "npt.NDArray[np.bool_]"  # (S, P, Q, G)
+
+
+class MatchDir(Folder):
+    """The folder of one match."""
+
+    plan = Record(MatchPlan, "plan.json")  # who plays, by the driver
+    answers = Record(Answers, "answers.json")  # how the champions fared, written before the games
+    sign = Record(MatchSign, "alive.json")  # the job's last heartbeat
+    _games = Place("games.npz")  # lengths of all games, written by the job last
+
+    def write_games(self, games: MatchGames) -> None:
+        """Say how the games went: the last thing that a match writes."""
+        import numpy as np
+
+        file = io.BytesIO()
+        np.savez_compressed(file, moves=games.moves.astype(np.int32), finished=games.finished)
+        write_bytes(self._games, file.getvalue())
+
+    def read_games(self) -> MatchGames | None:
+        """Return how the games went, None if they have not been played.
+
+        Raises CorruptError if the file is damaged, DiskError if it cannot be read.
+        """
+        import numpy as np
+
+        try:
+            # Opened here, since numpy leaves a file open in which it finds no archive.
+            with open_file(self._games) as file, ZipFile(file) as archive:
+                moves, finished = (_array(archive, f"{name}.npy") for name in ("moves", "finished"))
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise unreadable(self._games, error) from error
+        except CorruptError:
+            raise
+        # Neither zipfile nor numpy says what it raises for a damaged file.
+        except Exception as error:
+            raise CorruptError(f"{self._games} holds no games ({error})") from error
+        if moves.dtype.kind != "i" or moves.min(initial=0) < 0 or moves.shape != finished.shape:
+            raise CorruptError(f"{self._games} holds no games, but {moves.dtype} {moves.shape}")
+        return MatchGames(moves.astype(np.int64), finished.astype(np.bool_))
+
+    def give_sign(self, pairs_played: int = 0) -> None:
+        """Say that the job lives, and how far it is."""
+        self.sign.replace(MatchSign(time.time(), pairs_played))
+
+    def progress(self) -> tuple[int, int] | None:
+        """Return how many pairs have played, of how many; None while that is not known."""
+        plan, sign = self.plan.try_read(), self.sign.try_read()
+        if plan is None:
+            return None
+        is_known = sign is not None and sign.pairs <= plan.num_pairs
+        return sign.pairs if sign is not None and is_known else 0, plan.num_pairs
+
+    def last_sign(self) -> float:
+        """Return when the job last gave a heartbeat by its machine's clock, 0 if not known."""
+        sign = self.sign.try_read()
+        return 0.0 if sign is None else sign.at
+
+    @property
+    def responses(self) -> list[Path]:
+        """The checkpoints of the responses that were trained for this match."""
+        return sorted(self.root.glob(f"response-*/{PREFIX}*"))
+
+    def response(self, role: str) -> Path:
+        return self.root / f"response-{role}"
+
+
+def _array(archive: ZipFile, name: str) -> "npt.NDArray[Any]":
+    """Return an array of an archive; it is no larger than the archive says, and than MAX_ARRAY.
+
+    numpy by itself would make room for whatever its header claims before it reads a value.
+    """
+    import numpy as np
+
+    size = archive.getinfo(name).file_size
+    with archive.open(name) as file:
+        version = np.lib.format.read_magic(file)
+        if version != (1, 0):
+            raise ValueError(f"an array of version {version}")
+        shape, in_columns, kind = np.lib.format.read_array_header_1_0(file)
+        needed = kind.itemsize * prod(shape)
+        if kind.hasobject or needed > min(size, MAX_ARRAY):
+            raise ValueError(f"an array of {kind} and shape {shape} in {size} bytes")
+        values = np.frombuffer(file.read(needed), kind)
+        return values.reshape(shape, order="F" if in_columns else "C")

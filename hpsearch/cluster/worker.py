@@ -17,18 +17,17 @@ import torch
 from hpsearch.cluster.failures import StopFlag, stop_flag
 from hpsearch.cluster.heartbeats import Heartbeats
 from hpsearch.cluster.machine import VISIBLE
-from hpsearch.cluster.match_dir import (
+from hpsearch.cluster.member import Member, TrialQueue
+from hpsearch.cluster.population import Population
+from hpsearch.cluster.records import (
     Answer,
-    MatchDir,
-    MatchGames,
+    Answers,
+    DeviceReport,
     MatchPlan,
     MatchPlayer,
     Response,
 )
-from hpsearch.cluster.member import Member, TrialQueue
-from hpsearch.cluster.population import Population
-from hpsearch.cluster.records import DeviceReport
-from hpsearch.cluster.study_dir import JobDir, StudyDir
+from hpsearch.cluster.study_dir import JobDir, MatchDir, MatchGames, StudyDir
 from hpsearch.errors import ConflictError, CorruptError, DiskError
 from hpsearch.game.players import AGENTS, HOSTS
 from hpsearch.game.rules import GameConfig
@@ -149,7 +148,7 @@ def play_match(study: StudyDir, number: int, flag: StopFlag) -> None:
             return
         answers.append(_answer(study, match, plan, response, device, give_sign))
     if answers:
-        match.write_answers(answers)
+        match.answers.write(Answers(tuple(answers)))
     moves, finished = ([part.moves for part in parts], [part.finished for part in parts])
     match.write_games(MatchGames(np.stack(moves), np.stack(finished)))
 

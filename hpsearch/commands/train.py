@@ -168,6 +168,6 @@ def _last_heartbeat(trial: "TrialDir", attempt: int) -> "Heartbeat | None":
     study = StudyDir(trial.root.absolute().parent.parent)
     if study.spec.exists() and trial.root.name.isdecimal():
         return study.heartbeat(int(trial.root.name), attempt)
-    own = trial.heartbeat.read()
+    own = trial.heartbeat.try_read()
     beat = None if own is None else own.of(0, attempt)
-    return trial.attempt(attempt).read_heartbeat() if beat is None else beat
+    return trial.attempt(attempt).heartbeat.try_read() if beat is None else beat

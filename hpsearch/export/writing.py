@@ -15,7 +15,8 @@ import torch
 from hpsearch.analysis.compare import device_of, plain_rows
 from hpsearch.analysis.lineage import read_lineage
 from hpsearch.cluster.code_snapshot import code_commit, versions
-from hpsearch.cluster.match_dir import MatchGames, MatchPlan
+from hpsearch.cluster.records import MatchPlan
+from hpsearch.cluster.study_dir import MatchGames
 from hpsearch.errors import ConflictError, CorruptError, UsageError
 from hpsearch.export.certificate import certify
 from hpsearch.export.folder import FORMAT, INDEX, BundleDir, replacing

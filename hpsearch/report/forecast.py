@@ -164,12 +164,12 @@ def _is_of(study: Study, folder: StudyDir) -> bool:
 
 
 def _speed(job: JobDir, plan: JobPlan) -> float:
-    said = job.heartbeat.read()
+    said = job.heartbeat.try_read()
     if said is not None:
         return said.steps_per_second * len(said.members)
-    # A job of an older version, see `AttemptDir.read_heartbeat`.
+    # A job of an older version, see `AttemptDir.heartbeat`.
     beats = (
-        job.study.trial(assignment.trial).attempt(assignment.attempt).read_heartbeat()
+        job.study.trial(assignment.trial).attempt(assignment.attempt).heartbeat.try_read()
         for assignment in plan.assignments
     )
     return sum(beat.steps_per_second for beat in beats if beat is not None)

@@ -7,7 +7,6 @@ from typing import Any
 
 from rich.console import Console
 
-from hpsearch.cluster.detached import read_retry
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.files import last_lines
 from hpsearch.population.operator_record import OperatorRecord
@@ -24,7 +23,7 @@ from hpsearch.terminal import print_line
 def status_summary(view: StudyView) -> dict[str, Any]:
     best = view.best()
     so_far, note = cost(view), read_note(view.folder) if view.is_driven else None
-    retry = None if view.awaited is None else read_retry(view.folder)
+    retry = None if view.awaited is None else view.folder.driver_retry.try_read()
     live = view.state.live_jobs()
     running = sum(job.began_at is not None for job in live)
     ended = len(view.state.jobs) - len(live)
@@ -263,7 +262,7 @@ def awaited_lines(view: StudyView) -> list[str]:
 
 
 def awaited_text(folder: StudyDir, start: DriverStart) -> str:
-    retry = read_retry(folder)
+    retry = folder.driver_retry.try_read()
     if retry is None:
         return f"{start.who}, started {duration_text(time.time() - start.at)} ago"
     return f"{start.who}, trying again since {clock_text(retry.since)} ({retry.reason})"

@@ -211,14 +211,14 @@ def signs(
 ) -> dict[int, Sign]:
     """Return the last signs of life of running attempts, by trial; a job's file is read once."""
     files = {job.name: folder.job(job.name).heartbeat for _, job in attempts}
-    of_jobs = {name: (file.read(), file.age(now)) for name, file in files.items()}
+    of_jobs = {name: (file.try_read(), file.age(now)) for name, file in files.items()}
     last_signs = {}
     for trial, job in attempts:
         heartbeat, age = of_jobs[job.name]
         beat = None if heartbeat is None else heartbeat.of(trial.number, trial.attempts)
-        if heartbeat is None:  # a job of an older version, see `AttemptDir.read_heartbeat`
+        if heartbeat is None:  # a job of an older version, see `AttemptDir.heartbeat`
             attempt = folder.trial(trial.number).attempt(trial.attempts)
-            beat, age = attempt.read_heartbeat(), attempt.own_heartbeat.age(now)
+            beat, age = attempt.heartbeat.try_read(), attempt.heartbeat.age(now)
         if beat is not None and age is not None:
             last_signs[trial.number] = Sign(beat, age)
     return last_signs

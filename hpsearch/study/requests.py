@@ -18,7 +18,6 @@ from uuid import uuid4
 
 import psutil
 
-from hpsearch.cluster.detached import read_retry
 from hpsearch.cluster.record_files import RecordFile, read_record
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.errors import CorruptError, DiskError
@@ -202,7 +201,7 @@ def may_be_there(folder: StudyDir, start: DriverStart, now: float) -> bool:
 
     A job that has given no sign yet may wait in the queue.
     """
-    retry, noted = read_retry(folder), 0.0
+    retry, noted = folder.driver_retry.try_read(), 0.0
     with suppress(OSError):
         noted = folder.driver.stat().st_mtime
     last = max(start.at, noted, 0.0 if retry is None else retry.at)

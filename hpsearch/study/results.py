@@ -101,7 +101,7 @@ class Results(DriverPart):
         if beat is not None:
             return beat.steps_per_second
         # A member that has ended is in no sign of life any more, but its job made as many steps.
-        heartbeat = self._folder.job(trial.job or "").heartbeat.read()
+        heartbeat = self._folder.job(trial.job or "").heartbeat.try_read()
         return 0.0 if heartbeat is None else heartbeat.steps_per_second
 
     def _num_repeated(self, trial: Trial) -> int:

@@ -8,17 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from hpsearch.cluster.heartbeats import BRIEF_SECONDS, HeartbeatFile, Heartbeats, seconds_between
-from hpsearch.cluster.records import Assignment, JobHeartbeat, MemberHeartbeat
+from hpsearch.cluster.heartbeats import BRIEF_SECONDS, Heartbeats, seconds_between
+from hpsearch.cluster.records import JobHeartbeat, MemberHeartbeat
+from hpsearch.cluster.study_dir import JobDir
 from hpsearch.cluster.worker import work
 
-FIRST, SECOND = Assignment(3, 1, "a"), Assignment(4, 2, "b")
+FIRST, SECOND = (MemberHeartbeat(3, 1, "a", 0, 0), MemberHeartbeat(4, 2, "b", 0, 0))
 BEAT = JobHeartbeat(12.5, "node", 42, False, 100.0, (MemberHeartbeat(3, 1, "a", 8, 4),))
 
 
 @pytest.fixture
 def file(tmp_path):
-    return HeartbeatFile(tmp_path / "job" / "heartbeat.json")
+    return JobDir(tmp_path / "job").heartbeat
 
 
 @pytest.fixture
@@ -30,9 +31,9 @@ def clock(monkeypatch):
 
 
 def test_a_sign_of_life_is_read_as_it_was_written(file):
-    assert (file.read(), file.age(0.0)) == (None, None)
-    file.write(BEAT)
-    assert file.read() == BEAT
+    assert (file.try_read(), file.age(0.0)) == (None, None)
+    file.replace(BEAT)
+    assert file.try_read() == BEAT
     assert BEAT.of(3, 1).step == 8
     assert BEAT.of(3, 2) is None
     assert BEAT.of(4, 1) is None
@@ -42,9 +43,9 @@ def test_a_sign_of_life_is_read_as_it_was_written(file):
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"at": 1}', "\x00\x00"])
 def test_a_damaged_one_is_none(file, text):
-    file.write(BEAT)
+    file.replace(BEAT)
     file.path.write_text(text)
-    assert file.read() is None
+    assert file.try_read() is None
 
 
 def test_all_jobs_together_write_fifty_files_a_second_up_to_a_minute_between_two():
@@ -54,7 +55,7 @@ def test_all_jobs_together_write_fifty_files_a_second_up_to_a_minute_between_two
 def test_one_is_due_every_so_many_seconds(file, clock):
     beats = Heartbeats(file, 20.0)
     assert beats.is_due(is_busy=False)
-    beats.give([(FIRST, 0)], {}, 1.0, is_busy=False)
+    beats.give([FIRST], 1.0, is_busy=False)
     clock[0] += 19.9
     assert not beats.is_due(is_busy=False)
     clock[0] += 0.1
@@ -70,13 +71,13 @@ def test_long_work_is_announced_and_brief_work_is_not_for_long(file, clock):
         for is_busy in (True, False):
             due.append(beats.is_due(is_busy=is_busy))
             if due[-1]:
-                beats.give([(FIRST, 0)], {}, 1.0, is_busy=is_busy)
+                beats.give([FIRST], 1.0, is_busy=is_busy)
             clock[0] += seconds if is_busy else 0.0
         return due[0], due[1]
 
-    beats.give([(FIRST, 0)], {}, 1.0, is_busy=False)
+    beats.give([FIRST], 1.0, is_busy=False)
     assert after_work(1.0) == (True, True)  # how long it takes is not known before
-    assert not file.read().is_busy
+    assert not file.try_read().is_busy
     assert after_work(1.0) == (False, False)
     assert after_work(BRIEF_SECONDS + 1) == (False, True)
     assert after_work(1.0) == (True, True)
@@ -84,14 +85,14 @@ def test_long_work_is_announced_and_brief_work_is_not_for_long(file, clock):
 
 def test_one_more_is_announced_beside_the_others(file):
     beats = Heartbeats(file, 2.0)
-    beats.give([(FIRST, 8)], {3: 4}, 5.0, is_busy=False)
-    beats.announce([(SECOND, 0)])
-    said = file.read()
+    beats.give([replace(FIRST, step=8, saved=4)], 5.0, is_busy=False)
+    beats.announce([SECOND])
+    said = file.try_read()
     assert (said.is_busy, said.of(3, 1).saved, said.of(4, 2).step) == (True, 4, 0)
     assert said.steps_per_second == 5.0
     assert beats.is_due(is_busy=False)
-    beats.give([(SECOND, 1)], {}, 5.0, is_busy=False)
-    assert file.read().of(3, 1) is None
+    beats.give([replace(SECOND, step=1)], 5.0, is_busy=False)
+    assert file.try_read().of(3, 1) is None
 
 
 def test_eight_members_cost_a_write_an_interval_and_no_flush(
@@ -118,4 +119,4 @@ def test_eight_members_cost_a_write_an_interval_and_no_flush(
     work(str(job.root))
     # At the beginning, before the first of ten evaluations, and after it.
     assert (counts["flushes"], counts["writes"]) == (0, 3)
-    assert len(job.heartbeat.read().members) == 8
+    assert len(job.heartbeat.try_read().members) == 8

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from hpsearch.cluster.match_dir import MatchGames, MatchPlan, MatchPlayer
-from hpsearch.cluster.study_dir import StudyDir
+from hpsearch.cluster.records import MatchPlan, MatchPlayer
+from hpsearch.cluster.study_dir import MatchGames, StudyDir
 from hpsearch.errors import CorruptError
 
 PLAN = MatchPlan(

@@ -12,9 +12,8 @@ import torch
 from birth_stories import PAIR, parents_in
 
 from hpsearch.cluster import worker
-from hpsearch.cluster.match_dir import MatchDir, MatchPlan, MatchPlayer, Response
-from hpsearch.cluster.records import JobPlan
-from hpsearch.cluster.study_dir import StudyDir
+from hpsearch.cluster.records import JobPlan, MatchPlan, MatchPlayer, Response
+from hpsearch.cluster.study_dir import MatchDir, StudyDir
 from hpsearch.cluster.worker import work
 from hpsearch.errors import ConflictError, CorruptError
 from hpsearch.game.kernels import BACKENDS
@@ -285,7 +284,7 @@ def test_responses_are_trained_saved_and_measured(study, plan, checkpoints):
     pair = checkpoints[0]
     plan = replace(plan, responses=(response(pair, "host"), response(pair, "agent")))
     work(str(job_for(study, plan).root))
-    answers = {answer.role: answer for answer in study.match(1).read_answers()}
+    answers = {answer.role: answer for answer in study.match(1).answers.read().answers}
     assert {role: answer.trial for role, answer in answers.items()} == {"host": 7, "agent": 7}
     assert study.match(1).read_games() is not None
     for role, other in (("host", "agent"), ("agent", "host")):
@@ -311,10 +310,10 @@ def test_a_job_that_was_killed_keeps_the_response_that_it_trained(study, plan, c
     (study.match(1).root / "games.npz").unlink()
     [saved] = study.match(1).response("host").iterdir()
     before = (saved / "manifest.json").stat().st_mtime_ns
-    first = study.match(1).read_answers()
+    first = study.match(1).answers.read()
     work(str(job_for(study, plan).root))
     assert (saved / "manifest.json").stat().st_mtime_ns == before
-    assert study.match(1).read_answers() == first
+    assert study.match(1).answers.read() == first
 
 
 def test_a_host_alone_is_answered_by_an_agent_that_learns_as_it_does(tmp_path, tiny_config):

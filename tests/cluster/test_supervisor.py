@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hpsearch.cluster import supervisor
-from hpsearch.cluster.detached import read_retry, requeue_own_job
+from hpsearch.cluster.detached import requeue_own_job
 from hpsearch.cluster.failures import StopFlag
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.cluster.supervisor import Supervisor
@@ -80,14 +80,14 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
 def test_final_ends(place: Place, code: int) -> None:
     assert place.run(str(code), "0") == code
     assert len(place.starts) == 1
-    assert read_retry(place.files) is None
+    assert place.files.driver_retry.try_read() is None
 
 
 @pytest.mark.parametrize("end", ["1", "5", "6", "120", "-9", "-11", "-6"])
 def test_ends_that_are_not_final(place: Place, end: str) -> None:
     assert place.run(end, end, "0") == 0
     assert len(place.starts) == 3
-    retry = read_retry(place.files)
+    retry = place.files.driver_retry.try_read()
     assert retry is not None
     expected = f"killed by signal {end[1:]}" if end.startswith("-") else f"said at {end}"
     assert expected in retry.reason
@@ -146,7 +146,7 @@ def test_a_signal_stops_the_driver_for_good(place: Place) -> None:
 
 
 def test_a_signal_in_a_pause_ends_it(place: Place, monkeypatch) -> None:
-    place.signal_when(signal.SIGTERM, lambda: read_retry(place.files) is not None)
+    place.signal_when(signal.SIGTERM, lambda: place.files.driver_retry.try_read() is not None)
     monkeypatch.setattr(supervisor, "LONGEST_PAUSE", 60.0)
     assert place.run(*["6"] * 50) == 130
     assert len(place.starts) < 50
@@ -166,7 +166,7 @@ def test_the_walltime_starts_the_job_again_however_often_slurm_must_be_asked(pla
 
 
 def test_the_walltime_in_a_pause(place: Place) -> None:
-    place.signal_when(signal.SIGUSR1, lambda: read_retry(place.files) is not None)
+    place.signal_when(signal.SIGUSR1, lambda: place.files.driver_retry.try_read() is not None)
     assert place.run(*["6"] * 50) == 130
     assert place.requeues == []
 

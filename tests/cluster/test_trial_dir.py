@@ -92,9 +92,9 @@ def test_control_round_trip(trial):
 def test_heartbeat_of_an_older_version(trial):
     """As versions wrote it whose jobs gave a sign of life for each attempt."""
     attempt = trial.attempt(1)
-    assert attempt.read_heartbeat() is None
-    write_json(attempt.own_heartbeat.path, asdict(HEARTBEAT))
-    assert attempt.read_heartbeat() == HEARTBEAT
+    assert attempt.heartbeat.try_read() is None
+    write_json(attempt.heartbeat.path, asdict(HEARTBEAT))
+    assert attempt.heartbeat.try_read() == HEARTBEAT
 
 
 def test_a_start_is_read_as_it_was_written(trial):
@@ -127,9 +127,9 @@ DAMAGED = ["", "{", "[]", "[1]", "3", '{"at": 1}', '{"at": 1, "more": 2}', "\x00
 @pytest.mark.parametrize("text", DAMAGED)
 def test_a_damaged_heartbeat_is_none(trial, text):
     attempt = trial.attempt(1)
-    write_json(attempt.own_heartbeat.path, asdict(HEARTBEAT))
-    attempt.own_heartbeat.path.write_text(text)
-    assert attempt.read_heartbeat() is None
+    write_json(attempt.heartbeat.path, asdict(HEARTBEAT))
+    attempt.heartbeat.path.write_text(text)
+    assert attempt.heartbeat.try_read() is None
 
 
 @pytest.mark.parametrize("text", DAMAGED)

@@ -31,7 +31,7 @@ def beat(story, number: int, step: int, speed: float) -> None:
     trial = story.view.state.trials[number]
     member = MemberHeartbeat(number, trial.attempts, trial.token, step, 0)
     file = story.view.folder.job(trial.job).heartbeat
-    known = file.read()
+    known = file.try_read()
     members = (*(known.members if known is not None else ()), member)
     file.write(JobHeartbeat(0.0, "here", 1, False, speed, members))
 

@@ -38,7 +38,6 @@ from servers import Server
 from slurm_tools import SlurmCluster, ask, wait_until
 
 from hpsearch import yaml_file
-from hpsearch.cluster.detached import read_retry
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.trainers import checkpoint
 
@@ -273,8 +272,12 @@ def test_killed_while_the_scheduler_is_away(sweep, slurm_cluster: SlurmCluster, 
     slurm_cluster.stop_controller()
     try:
         study.kill_driver_process()
-        wait_until(lambda: read_retry(study.files) is not None, 120, study.output)
-        wait_until(lambda: "does not answer" in read_retry(study.files).reason, 120, study.output)
+        wait_until(lambda: study.files.driver_retry.try_read() is not None, 120, study.output)
+        wait_until(
+            lambda: "does not answer" in study.files.driver_retry.try_read().reason,
+            120,
+            study.output,
+        )
         study.kill_driver_process()
         time.sleep(OUTAGE_SECONDS)
     finally:

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from hpsearch.cluster.detached import note_retry, read_retry
+from hpsearch.cluster.detached import note_retry
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.files import write_json
 from hpsearch.study.requests import (
@@ -111,7 +111,7 @@ def test_a_retry_is_counted_from_the_first_time_in_a_row(folder, monkeypatch):
     note_retry(folder, "the database is away")
     now[0] = 1010.0
     note_retry(folder, "the disk is full")
-    retry = read_retry(folder)
+    retry = folder.driver_retry.try_read()
     assert (retry.since, retry.at, retry.reason) == (1000.0, 1010.0, "the disk is full")
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from test_population_study import population_study
 
-from hpsearch.cluster.match_dir import MatchGames
+from hpsearch.cluster.study_dir import MatchGames
 from hpsearch.population.operator_record import OperatorRecord
 from hpsearch.population.options import Matches
 from hpsearch.study.breeding import lineage

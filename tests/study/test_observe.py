@@ -15,7 +15,7 @@ from faulty_files import FaultyFiles, FileFaults
 from hpsearch import files
 from hpsearch.cluster.executor import Executor, JobStatus, SchedulerSilentError
 from hpsearch.cluster.failures import LOST, NODE_FAIL, OOM_HOST, SILENT
-from hpsearch.cluster.heartbeats import HeartbeatFile
+from hpsearch.cluster.record_files import RecordFile
 from hpsearch.cluster.records import AttemptResult, Heartbeat, JobHeartbeat, MemberHeartbeat, Start
 from hpsearch.cluster.study_dir import AttemptDir, JobDir, StudyDir
 from hpsearch.errors import DiskError
@@ -105,7 +105,7 @@ def give_sign(
     """Give a sign of life of a trial's first attempt; return when, by the file system's clock."""
     member = MemberHeartbeat(number, 1, f"token-{number}", step, 0)
     file = folder.job("00001").heartbeat
-    file.write(JobHeartbeat(at, "here", 1, is_busy, 1.0, (member,)))
+    file.replace(JobHeartbeat(at, "here", 1, is_busy, 1.0, (member,)))
     return file.path.stat().st_mtime
 
 
@@ -315,7 +315,7 @@ def test_one_that_measures_may_be_silent_for_longer(folder: StudyDir) -> None:
 
 def test_a_job_of_an_older_version_is_heard(folder: StudyDir) -> None:
     """It gives signs of life for each attempt, beside which those of its job are missing."""
-    file = folder.trial(0).attempt(1).own_heartbeat
+    file = folder.trial(0).attempt(1).heartbeat
     write_json(file.path, asdict(Heartbeat(0.0, 6, 4, 1.0, "here", 1, False)))
     beat = file.path.stat().st_mtime
     state, running = state_of(0), Looking("00001")
@@ -332,14 +332,14 @@ def test_the_file_of_a_job_is_read_once_a_round(
     """Before, a round read a file for each of its trials."""
     members = tuple(MemberHeartbeat(n, 1, f"token-{n}", n, 0) for n in range(8))
     file = folder.job("00001").heartbeat
-    file.write(JobHeartbeat(0.0, "here", 1, False, 2.5, members))
-    reads, read = [], HeartbeatFile.read
+    file.replace(JobHeartbeat(0.0, "here", 1, False, 2.5, members))
+    reads, read = [], RecordFile.try_read
 
-    def counted(self: HeartbeatFile) -> JobHeartbeat | None:
+    def counted(self: RecordFile[JobHeartbeat]) -> JobHeartbeat | None:
         reads.append(self.path)
         return read(self)
 
-    monkeypatch.setattr(HeartbeatFile, "read", counted)
+    monkeypatch.setattr(RecordFile, "try_read", counted)
     seen = look(state_of(*range(8)), folder, Looking("00001"))
     assert [seen.beats[n].step for n in range(8)] == [*range(8)]
     assert reads == [file.path]

@@ -15,7 +15,7 @@ from drives import drive, new_study, opened
 from fakes import FakeExecutor
 
 from hpsearch import yaml_file
-from hpsearch.cluster.detached import note_retry, read_retry
+from hpsearch.cluster.detached import note_retry
 from hpsearch.cluster.study_dir import StudyDir
 from hpsearch.commands import background, driving, read, run
 from hpsearch.commands.executors import check_submission
@@ -184,7 +184,7 @@ def test_a_driver_that_waits_at_its_start_leaves_when_it_is_told_to(tmp_path, mo
     StudyDir(tmp_path / "quick").root.mkdir()
     threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGTERM)).start()
     assert run.drive.function("quick", tmp_path) == 130
-    assert read_retry(StudyDir(tmp_path / "quick")).reason == "the database is away"
+    assert StudyDir(tmp_path / "quick").driver_retry.try_read().reason == "the database is away"
 
 
 def test_a_study_that_cannot_be_exported_does_not_start_its_driver_again(tmp_path, capsys) -> None:

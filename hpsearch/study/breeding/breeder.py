@@ -200,10 +200,8 @@ class Breeder(DriverPart):
 
     def _answers(self, match: Match) -> list[dict[str, Any]]:
         """Return how the champion before fared against responses, by which nothing is decided."""
-        try:
-            return [asdict(answer) for answer in self._folder.match(match.number).read_answers()]
-        except (CorruptError, DiskError):
-            return []
+        answers = self._folder.match(match.number).answers.try_read()
+        return [] if answers is None else [asdict(answer) for answer in answers.answers]
 
     def _roster(self, match: Match) -> MatchRoster:
         known, members = self.state.trials, sorted(match.members.items())

@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from hpsearch.cluster.match_dir import MatchGames, MatchPlan, MatchPlayer, Response
-from hpsearch.cluster.records import Fresh
-from hpsearch.cluster.study_dir import final_checkpoint
+from hpsearch.cluster.records import Fresh, MatchPlan, MatchPlayer, Response
+from hpsearch.cluster.study_dir import MatchGames, final_checkpoint
 from hpsearch.parameters import CategoricalParameter, label_of
 from hpsearch.population.breeding import JudgedMember, Next, breed, breed_untrained
 from hpsearch.population.explore import Exploring
