@@ -27,7 +27,6 @@ from tiny_configs import CONFIGS
 
 from hpsearch import files, yaml_file
 from hpsearch.analysis.candidates import whole_confirmation
-from hpsearch.cluster.detached import note_retry
 from hpsearch.cluster.garbage import EndedTrials, find_garbage
 from hpsearch.cluster.pins import pin, pinned
 from hpsearch.cluster.record_files import CurveFile, read_record
@@ -53,6 +52,7 @@ from hpsearch.cluster.records import (
     Start,
 )
 from hpsearch.cluster.study_dir import AttemptDir, MatchGames, StudyDir
+from hpsearch.cluster.supervisor import note_retry
 from hpsearch.doctor.study import check_files, check_requests
 from hpsearch.errors import HpsearchError
 from hpsearch.monitor.sinks import forget_after

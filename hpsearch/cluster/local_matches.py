@@ -13,7 +13,7 @@ import torch
 
 from hpsearch.cluster.member import Slots
 from hpsearch.cluster.records import DonatedCheckpoint, Exploit, Island
-from hpsearch.cluster.resuming import age_of
+from hpsearch.cluster.resuming import start_step
 from hpsearch.cluster.schedule import CheckpointPolicy
 from hpsearch.game.random import derive_key
 from hpsearch.population.crossplay import PlayerGroup, crossplay, scripted_groups
@@ -79,7 +79,8 @@ class LocalMatches:
         ]
 
     def _age(self, row: int) -> int:
-        return age_of(self._slots.members[row], self._slots.steps[row])
+        """Return how many steps a member has made by itself."""
+        return self._slots.steps[row] - start_step(self._slots.members[row])
 
     # Who takes whose place.
 
@@ -166,7 +167,7 @@ class LocalMatches:
     def _donate(self, row: int) -> str:
         """Save a member whose copy takes a place; return the checkpoint's sha256."""
         member, step = self._slots.members[row], self._slots.steps[row]
-        self._checkpoints.save(self._slots.trainer, row, member, checkpoint.LENT)
+        self._checkpoints.save(self._slots, row, checkpoint.LENT)
         sha256 = checkpoint.identity(checkpoint.path_of(member.trial.checkpoints, step))
         loan = DonatedCheckpoint(step, sha256)
         member.trial.exchanges.write(member.trial.read_exchanges().with_loan(loan))

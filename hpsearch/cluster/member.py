@@ -38,7 +38,7 @@ FENCED: Final = "fenced"
 
 @dataclass(frozen=True)
 class Member:
-    """A trial that this job trains as one member of its population."""
+    """A trial that this job trains."""
 
     assignment: Assignment
     trial: TrialDir
@@ -51,10 +51,7 @@ class Member:
 
     @classmethod
     def open(cls, study: StudyDir, assignment: Assignment) -> "Member":
-        """Read the trial's configuration and where it comes from.
-
-        Raises ConfigError if the configuration is wrong, CorruptError if another file is.
-        """
+        """Read a trial; ConfigError if its configuration is wrong, CorruptError for others."""
         trial = study.trial(assignment.trial)
         lineage = trial.lineage.required()
         return cls(
@@ -76,19 +73,18 @@ class Member:
     def stop_reason(self) -> Stop | Literal["fenced"] | None:
         """Return why the driver wants this attempt to end, None to go on.
 
-        An attempt whose token is no longer the valid one has been replaced: it is fenced. A file
-        that cannot be read is ignored: on a network file system it may be readable a moment later.
+        An attempt whose token is no longer the valid one has been replaced: it is fenced.
         """
         try:
             control = self.trial.control.read()
-        except (CorruptError, DiskError):
+        except (CorruptError, DiskError):  # it may be readable a moment later
             return None
         if control is None or control.token != self.assignment.token:
             return FENCED
         return control.stop
 
     def obey(self, step: int) -> bool:
-        """End this attempt if the driver wants that, and return whether it ends."""
+        """Return whether the attempt ends; if the driver has stopped it, say so."""
         reason = self.stop_reason()
         if reason is not None and reason != FENCED:
             self.end(reason, step)
@@ -115,14 +111,8 @@ class Member:
         message: str = "",
     ) -> None:
         """Say how the attempt ended; the last thing that a member writes."""
-        result = AttemptResult(
-            token=self.assignment.token,
-            status=status,
-            step=step,
-            kind=kind,
-            message=message,
-            metrics=plain_metrics(metrics or {}),
-        )
+        measured = plain_metrics(metrics or {})
+        result = AttemptResult(self.assignment.token, status, step, kind, message, measured)
         self.attempt.write_result(result)
 
 
@@ -131,10 +121,12 @@ def plain_metrics(metrics: Metrics) -> dict[str, dict[str, float]]:
 
 
 class TrialQueue:
-    """The trials that were given to a job and have not begun, in the order of their coming."""
+    """The trials that were given to a job and have not begun, in the order of their coming.
+
+    A job that is no pilot gets only the first.
+    """
 
     def __init__(self, job: JobDir, plan: JobPlan) -> None:
-        """Begin with the first trials; a job that is no pilot gets no others."""
         self._job = job
         self._number = 1  # of the next trials that the job may be given
         self._is_closed = plan.pilot_seconds <= 0
@@ -192,24 +184,19 @@ class TrialQueue:
         return bool(self._matches)
 
     def take_match(self) -> int | None:
-        """Take the first match, None if there is none."""
         return self._matches.pop(0) if self._matches else None
 
 
 def steps_until_together(seated: int, first: int, interval: int) -> int:
     """Return after how many steps a trial may begin that goes on from its step ``first``.
 
-    ``seated`` is the step of one that trains. Both are then measured at the same multiples of
-    ``interval`` ever after.
+    It is then measured at the same steps as one that trains, at its step ``seated`` now.
     """
     return (first - seated) % interval
 
 
 def steps_until_next(seated: int, firsts: Iterable[int], interval: int) -> int | None:
-    """Return after how many steps one of the waiting trials may begin, None if none waits.
-
-    ``firsts`` are their first steps. One that may begin now, begins after the present steps.
-    """
+    """Return after how many more steps a waiting trial may begin, of these first steps, if any."""
     waits = (steps_until_together(seated, first, interval) or interval for first in firsts)
     return min(waits, default=None)
 
@@ -241,35 +228,51 @@ def _opened(study: StudyDir, assignments: Sequence[Assignment]) -> list[Member]:
 
 
 class Slots:
-    """A trainer, and which member sits in which of its rows.
+    """Which member sits in which row of a trainer.
 
     Attributes:
-        trainer: computes all rows; empty slots are skipped.
+        trainer: computes all rows; empty slots are skipped. Set by `build`.
         members: by row, in the order of their coming, which every method keeps.
         steps: of each member by row, in the same order, as last read: a device that has failed
             would not tell.
     """
 
-    def __init__(
-        self, members: Sequence[Member], trainer: AnyTrainer | None, *, may_stay_empty: bool
-    ) -> None:
-        """Seat the ``members``, fresh, in a new trainer or in one whose members have all ended.
+    trainer: AnyTrainer
+
+    def __init__(self, members: Sequence[Member]) -> None:
+        self.members = dict(enumerate(members))
+        self.steps = dict.fromkeys(self.members, 0)
+
+    def build(self, trainer: AnyTrainer | None, *, may_stay_empty: bool) -> None:
+        """Seat the members, fresh, in a new trainer or in one whose members have all ended.
 
         That one is taken over, with what it has compiled, if it has their shape and as many rows;
         more where rows ``may_stay_empty``.
         """
-        configs = [member.config for member in members]
-        self.trainer = _taken_over(trainer, configs, may_stay_empty=may_stay_empty)
-        self.members = dict(enumerate(members))
-        self.steps = dict.fromkeys(self.members, 0)
+        configs = [member.config for member in self.members.values()]
+        spare = -1
+        if trainer is not None and all(
+            shape_key(config) == shape_key(trainer.config) for config in configs
+        ):
+            spare = trainer.num_members - len(configs)
+        if trainer is None or spare < 0 or (spare > 0 and not may_stay_empty):
+            self.trainer = build(configs)
+            return
+        for row, config in enumerate(configs):
+            trainer.begin(row, config)
+        self.trainer = trainer
 
     @property
     def free(self) -> list[int]:
         return [row for row in range(self.trainer.num_members) if row not in self.members]
 
     @property
+    def shape(self) -> str:
+        return shape_key(self.trainer.config)
+
+    @property
     def oldest_step(self) -> int | None:
-        """Return the step of the member that came first, not the largest; None without members."""
+        """The step of the member that came first, not the largest; None without members."""
         return next(iter(self.steps.values()), None)
 
     def read_steps(self) -> None:
@@ -284,7 +287,7 @@ class Slots:
         self.trainer.begin(row, member.config)
         return row
 
-    def fail(self, row: int, error: HpsearchError) -> None:
+    def give_up(self, row: int, error: HpsearchError) -> None:
         """Let a member go that could not begin."""
         print(error, flush=True)
         self.members[row].fail(error, step=0)
@@ -296,7 +299,7 @@ class Slots:
         self.steps = {row: step for row, step in self.steps.items() if row not in rows}
 
     def shrink(self) -> None:
-        """Go on without the free rows, in a new trainer; the last trainer stays for others."""
+        """Go on without the free rows, in a new trainer; an empty trainer stays for others."""
         kept = sorted(self.members)
         if kept and self.free:
             self.trainer = self.trainer.select(kept)
@@ -304,37 +307,17 @@ class Slots:
             self.steps = {kept.index(row): step for row, step in self.steps.items()}
 
     def statistics(self) -> Mapping[str, Tensor]:
-        statistics, rows = self.trainer.statistics(), list(self.members)
-        return (
-            statistics
-            if self._are_all
-            else {name: tensor[rows] for name, tensor in statistics.items()}
-        )
+        return {name: self._seated(rows) for name, rows in self.trainer.statistics().items()}
 
     def layers(self) -> LayerTensors:
         layers = self.trainer.layers()
-        if self._are_all:
-            return layers
-        rows, gradients = list(self.members), layers.gradients.items()
+        gradients = layers.gradients.items()
         return LayerTensors(
-            {name: weight[rows] for name, weight in layers.weights.items()},
-            {name: None if gradient is None else gradient[rows] for name, gradient in gradients},
+            {name: self._seated(rows) for name, rows in layers.weights.items()},
+            {name: None if rows is None else self._seated(rows) for name, rows in gradients},
         )
 
-    @property
-    def _are_all(self) -> bool:
-        return list(self.members) == list(range(self.trainer.num_members))
-
-
-def _taken_over(
-    trainer: AnyTrainer | None, configs: Sequence[TrainerConfig], *, may_stay_empty: bool
-) -> AnyTrainer:
-    """Return a trainer of fresh members: ``trainer`` itself, if it fits."""
-    if trainer is None or {shape_key(config) for config in configs} != {shape_key(trainer.config)}:
-        return build(configs)
-    spare = trainer.num_members - len(configs)
-    if spare < 0 or (spare > 0 and not may_stay_empty):
-        return build(configs)
-    for row, config in enumerate(configs):
-        trainer.begin(row, config)
-    return trainer
+    def _seated(self, rows: Tensor) -> Tensor:
+        """Return the rows of the members; all of them as they are, without a copy."""
+        seated = list(self.members)
+        return rows if seated == list(range(self.trainer.num_members)) else rows[seated]

@@ -25,88 +25,16 @@ from hpsearch.cluster.member import (
 from hpsearch.cluster.records import MemberHeartbeat
 from hpsearch.cluster.resuming import first_step, go_on
 from hpsearch.cluster.schedule import CheckpointPolicy, EvaluationSchedule
-from hpsearch.errors import DiskError, HpsearchError, TrainingFailedError
+from hpsearch.errors import DiskError, TrainingFailedError
 from hpsearch.monitor.monitor import JobMonitor
 from hpsearch.monitor.snapshot import JobPlace, MemberPlace
 from hpsearch.monitor.watchdog import HangReport
 from hpsearch.trainers import checkpoint
-from hpsearch.trainers.config import CommonConfig, shape_key
+from hpsearch.trainers.config import CommonConfig
 from hpsearch.trainers.evaluation import Metrics
 from hpsearch.trainers.trainer import AnyTrainer
 
 LOOK_SECONDS = 0.5  # at least between two looks for more trials
-
-
-class SlotRefill:
-    """Lets the trials of a queue take free rows."""
-
-    def __init__(
-        self,
-        queue: TrialQueue,
-        slots: Slots,
-        checkpoints: CheckpointPolicy,
-        heartbeats: Heartbeats,
-    ) -> None:
-        self._queue = queue
-        self._slots = slots
-        self._checkpoints = checkpoints
-        self._heartbeats = heartbeats
-        self._next_look = 0.0
-
-    @property
-    def is_over(self) -> bool:
-        """Whether no trial will need a free row any more."""
-        return self._queue.is_over
-
-    def look(self) -> None:
-        if time.monotonic() >= self._next_look:
-            self._queue.look()
-            self._next_look = time.monotonic() + LOOK_SECONDS
-
-    def steps_until_due(self) -> int | None:
-        """Return after how many steps a waiting trial may begin, None if none may."""
-        oldest = self._slots.oldest_step
-        if oldest is None or not self._slots.free:
-            return None
-        firsts = map(first_step, self._queue.waiting_with(self._shape))
-        return steps_until_next(oldest, firsts, self._interval)
-
-    def seat(self) -> bool:
-        """Begin all trials that may and have a row; return whether there were any."""
-        seated, oldest, interval = 0, self._slots.oldest_step, self._interval
-
-        def may_begin(member: Member) -> bool:
-            return oldest is None or not steps_until_together(oldest, first_step(member), interval)
-
-        while self._slots.free:
-            member = self._queue.take_one(self._shape, may_begin)
-            if member is None:
-                break
-            self._begin(member)
-            seated += 1
-        if seated:
-            self._slots.read_steps()
-        return seated > 0
-
-    def _begin(self, member: Member) -> None:
-        """Let a member begin; if it cannot, the others train on."""
-        self._heartbeats.announce([MemberHeartbeat.at(member.assignment, 0, 0)])
-        row = self._slots.seat(member)
-        saved, errors = go_on(self._slots.trainer, {row: member}, in_step=False)
-        self._checkpoints.note(saved)
-        for error in errors.values():
-            self._slots.fail(row, error)
-
-    @property
-    def _shape(self) -> str:
-        return shape_key(self._slots.trainer.config)
-
-    @property
-    def _interval(self) -> int:
-        interval: int = self._slots.trainer.config.evaluation.interval
-        return interval
-
-
 STRIDE_SECONDS = 0.5
 """how long the population trains between two looks at signals and control files"""
 
@@ -124,55 +52,67 @@ Watcher = Callable[[PopulationProgress], None]
 
 
 class Population:
-    """The trials that still train, and the trainer that they are members of."""
+    """The trials of one shape that train in a job, by one trainer."""
 
     def __init__(
         self,
         members: Sequence[Member],
         flag: StopFlag,
         place: JobPlace,
-        watcher: Watcher,
-        trainer: AnyTrainer | None,
-        queue: TrialQueue | None,
         heartbeats: Heartbeats,
+        *,
+        watcher: Watcher | None = None,
+        queue: TrialQueue | None = None,
     ) -> None:
-        """Build the trainer of the ``members``' trials, which `run` then trains.
+        """Train ``members`` in `run`, until ``flag`` asks to stop.
 
-        ``flag`` asks it to stop, ``place`` is where the job's observations go, ``watcher`` is told
-        after every few steps how far it is. A ``trainer`` whose members have all ended is taken
-        over where it fits, with what it has compiled. From a ``queue`` others take the rows of
-        those that end; without one, or when it is over, the trainer shrinks. It lives as long as
-        it gives ``heartbeats``.
+        ``place`` is where the job's observations go, ``watcher`` is told after every few steps how
+        far it is. From a ``queue`` others take the rows of those that end; without one, or when it
+        is over, the trainer shrinks.
         """
         self._flag = flag
         self._place = place
         self._watcher = watcher
-        self._slots = Slots(members, trainer, may_stay_empty=queue is not None)
-        self._config: CommonConfig = self._slots.trainer.config
+        self._queue = queue
+        self._heartbeats = heartbeats
+        self._slots = Slots(members)
+        self._config: CommonConfig = members[0].config
         self._checkpoints = CheckpointPolicy(self._config)
         self._evaluations = EvaluationSchedule(self._slots, self._config.evaluation)
         self._local_matches = LocalMatches(self._slots, self._checkpoints)
         self._steps_per_second = 0.0
-        self._heartbeats = heartbeats
-        self._refill = (
-            None if queue is None else SlotRefill(queue, self._slots, self._checkpoints, heartbeats)
-        )
+        self._next_look = 0.0  # for more trials
         self._places: dict[int, MemberPlace] = {}
         """where the observations of each member go, by trial"""
         self._clock = 0  # steps of the job: those of its first member, had it never ended
         self._monitor: JobMonitor  # begins with `run`, when the members' steps are known
 
-    @property
-    def trainer(self) -> AnyTrainer:
+    def run(self, trainer: AnyTrainer | None = None) -> AnyTrainer:
+        """Train until every member has ended or the job is asked to stop; return the trainer.
+
+        A ``trainer`` whose members have all ended is taken over where it fits, with what it has
+        compiled. Whatever this raises is told as the end of each attempt that has not ended.
+        """
+        try:
+            self._slots.build(trainer, may_stay_empty=self._queue is not None)
+            self._run()
+        except Exception as error:
+            # Not the trainer's steps: a device that has failed would not tell them.
+            for row, member in self._slots.members.items():
+                with suppress(DiskError):  # the others may still be told
+                    member.fail(error, self._slots.steps[row])
+            raise
         return self._slots.trainer
 
-    def run(self) -> None:
-        """Train until every member has ended or the job is asked to stop."""
+    def _run(self) -> None:
         slots = self._slots
         self._announce_children()
-        saved, errors = go_on(slots.trainer, slots.members, in_step=self._refill is None)
+        saved, errors = go_on(slots.trainer, slots.members, in_step=self._queue is None)
         self._checkpoints.note(saved)
-        self._give_up(errors)
+        for row, error in errors.items():
+            if len(slots.members) == 1:  # then the whole job fails
+                raise error
+            slots.give_up(row, error)
         if not slots.members:
             return
         slots.read_steps()
@@ -185,13 +125,6 @@ class Population:
             self._train_all()
         finally:
             self._monitor.close()
-
-    def _give_up(self, errors: Mapping[int, HpsearchError]) -> None:
-        """End the members that could not begin; if there is only one, the whole job fails."""
-        for row, error in errors.items():
-            if len(self._slots.members) == 1:
-                raise error
-            self._slots.fail(row, error)
 
     def _announce_children(self) -> None:
         """Give a heartbeat before children are made, which may take minutes."""
@@ -217,9 +150,9 @@ class Population:
             self._drop(broken)
             slots = self._slots
             with self._monitor.sections("checkpoint"):
-                self._checkpoints.save_due(slots.trainer, slots.members, slots.steps, metrics)
+                self._checkpoints.save_due(slots, metrics)
             self._monitor.beat()
-            if slots.members:
+            if slots.members and self._watcher is not None:
                 steps = tuple(slots.steps.values())
                 self._watcher(PopulationProgress(steps, self._steps_per_second, metrics))
             self._finish()
@@ -227,19 +160,12 @@ class Population:
             self._beat()
         self._interrupt()
 
-    def fail(self, error: Exception) -> None:
-        """Record an error of the whole job as the end of each remaining attempt."""
-        # Not the trainer's steps: a device that has failed would not tell them.
-        for row, member in self._slots.members.items():
-            with suppress(DiskError):  # the others may still be told
-                member.fail(error, self._slots.steps[row])
-
     def _seen(self) -> list[MemberPlace]:
         for row, member in self._slots.members.items():
             trial, step = member.trial, self._slots.steps[row]
             place = MemberPlace(member.name, step, trial.training_log, trial.tensorboard)
-            self._places.setdefault(member.assignment.trial, place)
-        return [self._places[member.assignment.trial] for member in self._slots.members.values()]
+            self._places.setdefault(member.number, place)
+        return [self._places[member.number] for member in self._slots.members.values()]
 
     # Training.
 
@@ -248,9 +174,8 @@ class Population:
         slots = self._slots
         due = [self._steps_until_due(step, slots.members[row]) for row, step in slots.steps.items()]
         due.append(self._monitor.steps_until_due(self._clock))
-        for other in (self._refill, self._local_matches):
-            if other is not None and (steps := other.steps_until_due()) is not None:
-                due.append(steps)
+        others = (self._steps_until_seat(), self._local_matches.steps_until_due())
+        due += [steps for steps in others if steps is not None]
         steps = max(1, min(*due, round(self._steps_per_second * STRIDE_SECONDS)))
         began = time.perf_counter()
         self._monitor.before_steps(self._clock)
@@ -293,14 +218,43 @@ class Population:
 
     def _admit(self) -> None:
         """Let waiting trials take free rows; give up rows that none will take."""
-        if self._refill is None or self._flag.is_set:
+        if self._queue is None or self._flag.is_set:
             return
-        self._refill.look()
-        while self._refill.seat():
+        if time.monotonic() >= self._next_look:
+            self._queue.look()
+            self._next_look = time.monotonic() + LOOK_SECONDS
+        while self._seat(self._queue):
             self._settle()
             self._finish()  # as above: a new member may go on from its last step
         if self._slots.free:
             self._settle()
+
+    def _seat(self, queue: TrialQueue) -> bool:
+        """Begin all waiting trials that may and have a row; return whether there were any."""
+        slots, oldest, has_seated = self._slots, self._slots.oldest_step, False
+        interval = self._config.evaluation.interval
+
+        def may_begin(member: Member) -> bool:
+            return oldest is None or not steps_until_together(oldest, first_step(member), interval)
+
+        while slots.free and (member := queue.take_one(slots.shape, may_begin)) is not None:
+            self._heartbeats.announce([MemberHeartbeat.at(member.assignment, 0, 0)])
+            saved, errors = go_on(slots.trainer, {slots.seat(member): member}, in_step=False)
+            self._checkpoints.note(saved)
+            for row, error in errors.items():  # the others train on
+                slots.give_up(row, error)
+            has_seated = True
+        if has_seated:
+            slots.read_steps()
+        return has_seated
+
+    def _steps_until_seat(self) -> int | None:
+        """Return after how many steps a waiting trial may begin, None if none may."""
+        oldest = self._slots.oldest_step
+        if self._queue is None or oldest is None or not self._slots.free:
+            return None
+        firsts = map(first_step, self._queue.waiting_with(self._slots.shape))
+        return steps_until_next(oldest, firsts, self._config.evaluation.interval)
 
     def _drop(self, rows: Collection[int]) -> None:
         if rows:
@@ -309,7 +263,7 @@ class Population:
 
     def _settle(self) -> None:
         """Do without free rows that no trial will need, and observe the members that are left."""
-        if self._refill is None or self._refill.is_over:
+        if self._queue is None or self._queue.is_over:
             self._slots.shrink()
         self._slots.trainer.sections = self._monitor.sections
         self._monitor.watch(self._seen())
@@ -322,15 +276,14 @@ class Population:
     def _interrupt(self) -> None:
         """Save what is unfinished, for the next attempt to go on from."""
         for row, member in self._slots.members.items():
-            self._checkpoints.save(self._slots.trainer, row, member, checkpoint.PREEMPTED)
+            self._checkpoints.save(self._slots, row, checkpoint.PREEMPTED)
             member.end("interrupted", self._slots.steps[row])
 
     def _hang(self, report: HangReport) -> None:
         """End a process that has made no step for too long; called beside the stuck thread."""
         print(report.stacks, flush=True)
         print(f"hpsearch: training failed ({HUNG}): {report}", file=sys.stderr, flush=True)
-        # Not the trainer's steps: a device that is stuck would not tell them.
-        steps = dict(self._slots.steps)
+        steps = dict(self._slots.steps)  # not the trainer's: a stuck device would not tell them
         try:
             for row, member in list(self._slots.members.items()):
                 member.end("failed", steps.get(row, 0), kind=HUNG, message=str(report))

@@ -8,18 +8,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Generic, TypeVar
 
+from hpsearch import files
 from hpsearch.errors import ConfigError, CorruptError, DiskError
-from hpsearch.files import (
-    MAX_RECORD,
-    flush,
-    make_folder,
-    parse_json,
-    read_json,
-    read_lines,
-    replace_json,
-    write_json,
-    write_text,
-)
 from hpsearch.schema import read
 
 if TYPE_CHECKING:
@@ -36,7 +26,7 @@ def read_record(kind: type[Read], path: Path) -> Read | None:
 
     Raises CorruptError if the file holds something else, DiskError if it cannot be read.
     """
-    data = read_json(path, MAX_RECORD)
+    data = files.read_json(path, files.MAX_RECORD)
     try:
         return None if data is None else read(kind, data, source=str(path))
     except ConfigError as error:
@@ -54,11 +44,11 @@ class RecordFile(Generic[T]):
     path: Path
 
     def write(self, record: T) -> None:
-        write_json(self.path, asdict(record))
+        files.write_json(self.path, asdict(record))
 
     def replace(self, record: T) -> None:
         """Write a sign of life, without waiting for the disk: a loss of power ends the job too."""
-        replace_json(self.path, asdict(record))
+        files.replace_json(self.path, asdict(record))
 
     def read(self) -> T | None:
         """As `read_record`."""
@@ -97,7 +87,7 @@ class CurveFile:
 
     def append(self, row: dict[str, Any]) -> None:
         """Add one line; the rest of a line that a crash cut off stays a line by itself."""
-        make_folder(self.path.parent)
+        files.make_folder(self.path.parent)
         is_new = not self.path.exists()
         line = json.dumps(row).encode() + b"\n"
         with self.path.open("ab+") as file:
@@ -105,7 +95,7 @@ class CurveFile:
             file.flush()
             os.fsync(file.fileno())  # a checkpoint that comes after the line must not outlive it
         if is_new:
-            flush(self.path.parent)  # nor outlive the file's name
+            files.flush(self.path.parent)  # nor outlive the file's name
 
     def read(self) -> Iterator[dict[str, Any]]:
         """Yield the rows; a line cut off by a crash, or damaged, is left out.
@@ -113,13 +103,15 @@ class CurveFile:
         Raises CorruptError if it is no regular file, DiskError if it cannot be read.
         """
         with suppress(FileNotFoundError):
-            yield from (row for line in read_lines(self.path) if (row := _row(line)) is not None)
+            yield from (
+                row for line in files.read_lines(self.path) if (row := _row(line)) is not None
+            )
 
     def forget_after(self, step: int) -> None:
         """Drop the rows of later steps, which an attempt that goes on from ``step`` makes again."""
         kept = [row for row in self.read() if row["step"] <= step]
         if self.path.exists():
-            write_text(self.path, "".join(json.dumps(row) + "\n" for row in kept))
+            files.write_text(self.path, "".join(json.dumps(row) + "\n" for row in kept))
 
 
 def _ends_whole(file: BinaryIO) -> bool:
@@ -133,7 +125,7 @@ def _ends_whole(file: BinaryIO) -> bool:
 def _row(line: bytes) -> dict[str, Any] | None:
     """Return a row that says of which step it is, None for any other line."""
     try:
-        row = parse_json(line)
+        row = files.parse_json(line)
     except ValueError:
         return None
     step = row.get("step") if isinstance(row, dict) else None

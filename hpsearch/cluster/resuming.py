@@ -242,11 +242,6 @@ def _learn_as_saved(trainer: AnyTrainer, row: int, member: Member, path: Path) -
     trainer.begin(row, read_config(plain, source=str(path)))
 
 
-def age_of(member: Member, step: int) -> int:
-    """Return how many steps a member has made by itself when it is at ``step``."""
-    return step - start_step(member)
-
-
 def first_step(member: Member) -> int:
     """Return the step from which a member goes on by itself; without checkpoints, `start_step`."""
     if member.config.checkpoint.resume != "never":

@@ -11,7 +11,6 @@ from hpsearch.trainers.checkpoint import BestRecord, read_best, write_best
 from hpsearch.trainers.config import CommonConfig
 from hpsearch.trainers.config.common import EvaluationConfig
 from hpsearch.trainers.evaluation import Metrics
-from hpsearch.trainers.trainer import AnyTrainer
 
 
 class CheckpointPolicy:
@@ -35,45 +34,39 @@ class CheckpointPolicy:
     def steps_until_due(self, step: int) -> int:
         return self._rules.interval - step % self._rules.interval
 
-    def save_due(
-        self,
-        trainer: AnyTrainer,
-        members: Mapping[int, Member],
-        steps: Mapping[int, int],
-        measured: Mapping[int, Metrics],
-    ) -> None:
-        """Save every member for which it is time.
-
-        ``members`` and their ``steps`` are by row, ``measured`` at this step by trial.
-        """
+    def save_due(self, slots: Slots, measured: Mapping[int, Metrics]) -> None:
+        """Save every member for which it is time; ``measured`` at this step, by trial."""
         seconds, all_saved = self._rules.seconds, True
         is_late = seconds is not None and time.monotonic() - self._last_save >= seconds
-        for row, member in members.items():
-            step = steps[row]
-            best = self._better(member, step, measured.get(member.assignment.trial))
+        for row, member in slots.members.items():
+            step = slots.steps[row]
+            best = self._better(member, step, measured.get(member.number))
             kind = self._kind(member, step, is_best=best is not None, is_late=is_late)
             if best is not None:
                 # First: a kill in between lets the next attempt find it again, as there is no
                 # checkpoint of this step from which it could go on without measuring.
                 write_best(member.trial.checkpoints, best)
             if kind is not None:
-                self.save(trainer, row, member, kind)
+                self.save(slots, row, kind)
             all_saved = all_saved and kind is not None
         if all_saved:
             self._last_save = time.monotonic()
-            self._shared |= {member.assignment.trial: steps[row] for row, member in members.items()}
+            self._shared |= {
+                member.number: slots.steps[row] for row, member in slots.members.items()
+            }
 
-    def save(self, trainer: AnyTrainer, row: int, member: Member, kind: str) -> None:
+    def save(self, slots: Slots, row: int, kind: str) -> None:
         """Save one member and remove checkpoints that need not be kept."""
+        member, trainer = slots.members[row], slots.trainer
         folder = member.trial.checkpoints
         trainer.save(folder, row, kind, _parents(member))
-        self.saved[member.assignment.trial] = int(trainer.step[row])
+        self.saved[member.number] = int(trainer.step[row])
         checkpoint.keep_last(folder, self._rules.keep_last, self._pinned(member))
 
     def _pinned(self, member: Member) -> set[int]:
         """Return the steps of a member's checkpoints that stay, however old they are."""
         best = read_best(member.trial.checkpoints)
-        shared = self._shared.get(member.assignment.trial)
+        shared = self._shared.get(member.number)
         pinned = set() if best is None else {best.step}
         if member.island is not None and shared is not None:
             # An island goes on from a step that all have, and some are saved more often.
@@ -149,8 +142,7 @@ class EvaluationSchedule:
         broken = [row for row in due if not finite[row]]
         for row in broken:
             self._break(row)
-        metrics = {member.assignment.trial: evaluations[row].metrics for row, member in due.items()}
-        return metrics, broken
+        return {member.number: evaluations[row].metrics for row, member in due.items()}, broken
 
     def finish(self, sections: Sections) -> list[int]:
         """Measure and end the members that have made all their steps; return their rows."""

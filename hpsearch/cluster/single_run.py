@@ -8,7 +8,6 @@ import fcntl
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
@@ -26,39 +25,8 @@ from hpsearch.schema import to_plain
 from hpsearch.trainers.config import TrainerConfig, training_differences
 
 
-@dataclass(frozen=True)
-class SingleRun:
-    """A run that this process may train."""
-
-    member: Member
-
-    def train(self, flag: StopFlag, watcher: Watcher) -> AttemptResult:
-        """Train until the end or until ``flag`` is set; return how it ended.
-
-        An error of the training itself is an end too, and told in full in a file of the folder.
-        Raises HpsearchError if it cannot begin, or go on from what the folder holds.
-        """
-        trial, name = self.member.trial, self.member.name
-        place = JobPlace(study=name, job=name, textfile=trial.textfile, traces=trial.traces)
-        heartbeats = Heartbeats(trial.heartbeat, SHORTEST_SECONDS)
-        population = Population(
-            [self.member], flag, place, watcher, trainer=None, queue=None, heartbeats=heartbeats
-        )
-        try:
-            population.run()
-        except HpsearchError as error:
-            population.fail(error)
-            raise
-        except Exception as error:
-            population.fail(error)
-            write_text(trial.fault, "".join(traceback.format_exception(error)))
-        result = self.member.attempt.read_result()
-        assert result is not None, "a population writes how each member ended"
-        return result
-
-
 @contextmanager
-def open_run(config: TrainerConfig, folder: Path) -> Iterator[SingleRun]:
+def open_run(config: TrainerConfig, folder: Path) -> Iterator[Member]:
     """Give the run of a folder, a new one or one that was interrupted, to this process.
 
     Raises ConflictError if another process trains it, or it has another configuration.
@@ -77,7 +45,27 @@ def open_run(config: TrainerConfig, folder: Path) -> Iterator[SingleRun]:
         trial.create(yaml_file.dump(to_plain(config)), lineage)
         trial.control.write(Control(assignment.token, stop=None))
         own = trial.attempt(attempt)
-        yield SingleRun(Member(assignment, trial, own, config, folder.name, lineage, ()))
+        yield Member(assignment, trial, own, config, folder.name, lineage, ())
+
+
+def train_alone(member: Member, flag: StopFlag, watcher: Watcher) -> AttemptResult:
+    """Train a run until its end or until ``flag`` is set; return how it ended.
+
+    An error of the training itself is an end too, and told in full in a file of the folder.
+    Raises HpsearchError if it cannot begin, or go on from what the folder holds.
+    """
+    trial, name = member.trial, member.name
+    place = JobPlace(study=name, job=name, textfile=trial.textfile, traces=trial.traces)
+    heartbeats = Heartbeats(trial.heartbeat, SHORTEST_SECONDS)
+    try:
+        Population([member], flag, place, heartbeats, watcher=watcher).run()
+    except HpsearchError:
+        raise
+    except Exception as error:
+        write_text(trial.fault, "".join(traceback.format_exception(error)))
+    result = member.attempt.read_result()
+    assert result is not None, "a population writes how each member ended"
+    return result
 
 
 def _check_same(trial: TrialDir, config: TrainerConfig) -> None:

@@ -24,7 +24,6 @@ from hpsearch.cluster.slurm_calls import (
     SchedulerCalls,
     SlurmQueue,
     job_id,
-    meaning,
     read_config,
     refusal,
 )
@@ -115,15 +114,13 @@ class SlurmExecutor:
         """
         if not jobs:
             return {}
-        entries, wanted = self._queue.entries(), {job.name for job, _ in jobs}
-        self._waiting, self._strays = set(), set()
+        listed, wanted = self._queue.jobs(), {job.name for job, _ in jobs}
+        self._waiting = {slurm_id for slurm_id, phase, _ in listed if phase == "queued"}
+        self._strays = set()
         seen: dict[str, JobStatus] = {}
-        for entry in entries:
-            phase, statuses = meaning(entry.state)[0], self._queue.jobs_of(entry)
-            if phase == "queued":
-                self._waiting.add(entry.id)
+        for slurm_id, phase, statuses in listed:
             if phase != "ended" and not wanted & statuses.keys():
-                self._strays.add(entry.id)
+                self._strays.add(slurm_id)
             seen |= {name: status for name, status in statuses.items() if name in wanted}
         vanished = [(job, i) for job, i in jobs if i is not None and job.name not in seen]
         return seen | self._queue.ends(vanished)

@@ -10,7 +10,6 @@ import subprocess
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 from hpsearch.cluster.executor import (
@@ -182,17 +181,6 @@ ACCOUNT_SECONDS = 120.0  # for which the account of a job that has left the queu
 NO_ACCOUNTS = "accounting storage is disabled"  # words of sacct where a site keeps none
 
 
-@dataclass(frozen=True)
-class QueueEntry:
-    """One SLURM job, an element of an array or alone."""
-
-    id: str
-    name: str
-    index: int  # in its array
-    state: str
-    ended_at: float | None  # seconds since the epoch; of a job that runs, when it will have to end
-
-
 class SlurmQueue:
     """The SLURM jobs of one study."""
 
@@ -214,28 +202,31 @@ class SlurmQueue:
         """Return the name of an array: its first job, its tasks a SLURM job, its jobs."""
         return f"{self._prefix}{first}x{tasks}n{count}"
 
-    def entries(self) -> list[QueueEntry]:
-        """Return all SLURM jobs of this study that wait, run, or ended within some minutes."""
-        options = ["--me", "--noheader", "--array", "--states=all", f"--format={FIELDS}"]
-        printed = self._calls.run(["squeue", *options])
-        lines = (line.split("|", 4) for line in printed.splitlines())
-        return [
-            _entry(name, array, index, state, end)
-            for array, index, state, end, name in lines
-            if name.startswith(self._prefix)
-        ]
+    def jobs(self) -> list[tuple[str, Phase, dict[str, JobStatus]]]:
+        """Return all SLURM jobs of this study that wait, run, or ended within some minutes.
 
-    def jobs_of(self, entry: QueueEntry) -> dict[str, JobStatus]:
-        first, tasks, count = map(int, re.split("[xn]", entry.name.removeprefix(self._prefix)))
-        before = entry.index * tasks
-        phase, failure = meaning(entry.state)
-        ended_at = entry.ended_at if phase == "ended" else None
-        return {
-            f"{first + before + task:05d}": JobStatus(
-                job_id(entry.id, task), phase, failure, ended_at
-            )
-            for task in range(min(tasks, count - before))
-        }
+        Each is an element of an array or alone: its id, its phase, and our jobs in it by name.
+        """
+        options = ["--me", "--noheader", "--array", "--states=all", f"--format={FIELDS}"]
+        listed = []
+        for line in self._calls.run(["squeue", *options]).splitlines():
+            array, index, state, end, name = line.split("|", 4)
+            if not name.startswith(self._prefix):
+                continue
+            first, tasks, count = map(int, re.split("[xn]", name.removeprefix(self._prefix)))
+            is_element = index.isdigit()
+            slurm_id = f"{array}_{index}" if is_element else array
+            before = int(index) * tasks if is_element else 0
+            phase, failure = meaning(state)
+            ended_at = _seconds(end) if phase == "ended" else None  # else when it will have to
+            statuses = {
+                f"{first + before + task:05d}": JobStatus(
+                    job_id(slurm_id, task), phase, failure, ended_at
+                )
+                for task in range(min(tasks, count - before))
+            }
+            listed.append((slurm_id, phase, statuses))
+        return listed
 
     def ends(self, jobs: Sequence[tuple[JobDir, str]]) -> dict[str, JobStatus]:
         """Return how jobs that left the queue ended.
@@ -270,13 +261,6 @@ class SlurmQueue:
 
 def job_id(slurm_id: str, task: int) -> str:
     return f"{slurm_id}:{task}" if task else slurm_id
-
-
-def _entry(name: str, array: str, index: str, state: str, end: str) -> QueueEntry:
-    """Return a line of squeue; a job alone has no index."""
-    is_alone = not index.isdigit()
-    slurm_id = array if is_alone else f"{array}_{index}"
-    return QueueEntry(slurm_id, name, 0 if is_alone else int(index), state, _seconds(end))
 
 
 def _seconds(moment: str) -> float | None:

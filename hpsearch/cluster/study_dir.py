@@ -19,27 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zipfile import ZipFile
 
+from hpsearch.cluster import records
 from hpsearch.cluster.record_files import CurveFile, Folder, Place, Record, RecordFile
-from hpsearch.cluster.records import (
-    Answers,
-    Assignment,
-    AttemptResult,
-    Birth,
-    Control,
-    DeviceReport,
-    DriverRetry,
-    Exchanges,
-    Given,
-    Heartbeat,
-    Island,
-    JobHeartbeat,
-    JobPlan,
-    Lineage,
-    MatchPlan,
-    MatchSign,
-    Pin,
-    Start,
-)
 from hpsearch.errors import CorruptError, DiskError
 from hpsearch.files import flush, open_file, unreadable, write_bytes, write_json, write_text
 from hpsearch.printable import printable
@@ -64,7 +45,7 @@ class StudyDir(Folder):
     driver = Place("driver.json")  # where the driver runs, its last round, its scheduler calls
     driver_start = Place("driver-start.json")  # the driver last started without a terminal
     driver_start_lock = Place("driver-start.lock")  # held by the command that starts one
-    driver_retry = Record(DriverRetry, "driver-retry.json")  # why it tries again, while it must
+    driver_retry = Record(records.DriverRetry, "driver-retry.json")  # why it is tried again
     tensorboard = Place("tensorboard")  # what `tensorboard` shows of the trials; may be removed
     requests = Place("requests")  # a file for each request of a user, until the driver takes it;
     # *.damaged: a file that lay there and was no request
@@ -97,13 +78,13 @@ class StudyDir(Folder):
         """Return the base configuration beside `study_file`."""
         return self.root / f"base-{algorithm}.yaml"
 
-    def pin(self, heir: str) -> RecordFile[Pin]:
+    def pin(self, heir: str) -> RecordFile[records.Pin]:
         """Return the file of what another study, by its key, needs of this one."""
-        return RecordFile(Pin, self._pins / f"{heir}.json")
+        return RecordFile(records.Pin, self._pins / f"{heir}.json")
 
     @property
-    def pins(self) -> list[RecordFile[Pin]]:
-        return [RecordFile(Pin, path) for path in sorted(self._pins.glob("*.json"))]
+    def pins(self) -> list[RecordFile[records.Pin]]:
+        return [RecordFile(records.Pin, path) for path in sorted(self._pins.glob("*.json"))]
 
     def trial(self, number: int) -> "TrialDir":
         return TrialDir(self.trials / str(number))
@@ -118,7 +99,7 @@ class StudyDir(Folder):
         """Return the checkpoint that a lineage or a match names: from this folder, or absolute."""
         return self.root / place
 
-    def heartbeat(self, trial: int, attempt: int) -> Heartbeat | None:
+    def heartbeat(self, trial: int, attempt: int) -> records.Heartbeat | None:
         """Return the last heartbeat of an attempt whose job is not known, None if there is none.
 
         It reads the files of all jobs, the newest first, until one names the attempt.
@@ -145,9 +126,9 @@ def final_checkpoint(trial: int, steps: int) -> str:
 
 
 class JobDir(Folder):
-    plan = Record(JobPlan, "job.json")  # the trials that it trains first, or the match
-    heartbeat = Record(JobHeartbeat, "heartbeat.json")
-    report = Record(DeviceReport, "devices.json")  # what `doctor` asked for
+    plan = Record(records.JobPlan, "job.json")  # the trials that it trains first, or the match
+    heartbeat = Record(records.JobHeartbeat, "heartbeat.json")
+    report = Record(records.DeviceReport, "devices.json")  # what `doctor` asked for
     waits = Place("waits-for-gpus")  # there while the job waits for GPUs of this machine
     logs = Place("*_log.out")  # pattern of the executor's log files
     textfile = Place(TEXTFILE)  # gauges for Prometheus
@@ -173,28 +154,28 @@ class JobDir(Folder):
         return sorted(self.root.glob("*_submission.sh"))
 
     def write_next(
-        self, number: int, assignments: Sequence[Assignment] = (), match: int | None = None
+        self, number: int, assignments: Sequence[records.Assignment] = (), match: int | None = None
     ) -> None:
         """Give the job more trials or a match, or end it; ``number`` counts these files from 1."""
-        self._next(number).write(Given(tuple(assignments), match))
+        self._next(number).write(records.Given(tuple(assignments), match))
 
-    def read_next(self, number: int) -> Given | None:
+    def read_next(self, number: int) -> records.Given | None:
         """Return what the job is given at this count, None while that has not been said."""
         return self._next(number).read()
 
-    def _next(self, number: int) -> RecordFile[Given]:
-        return RecordFile(Given, self.root / f"next-{number}.json")
+    def _next(self, number: int) -> RecordFile[records.Given]:
+        return RecordFile(records.Given, self.root / f"next-{number}.json")
 
 
 class TrialDir(Folder):
     """The folder of one trial, or of a run without a study."""
 
     config = Place("config.yaml")  # the complete trainer configuration
-    lineage = Record(Lineage, "lineage.json")  # parents, operator, seed
-    birth = Record(Birth, "birth.json")  # whether the operator's child was adopted
-    island = Record(Island, "island.json")  # how the trial breeds with those beside it in its job
-    exchanges = Record(Exchanges, "exchanges.json")  # which copies took its place or were taken
-    control = Record(Control, "control.json")  # by the driver: the valid token, whether to stop
+    lineage = Record(records.Lineage, "lineage.json")  # parents, operator, seed
+    birth = Record(records.Birth, "birth.json")  # whether the operator's child was adopted
+    island = Record(records.Island, "island.json")  # how the trial breeds within its job
+    exchanges = Record(records.Exchanges, "exchanges.json")  # copies that it took and gave
+    control = Record(records.Control, "control.json")  # by the driver: the valid token, a stop
     checkpoints = Place("checkpoints")  # step-<n>/, and best.json: which one is the best
     metrics = Place("metrics.jsonl")  # the learning curve, a line for each evaluation
     games = Place("games.jsonl")  # lengths and actions of the games behind it
@@ -208,7 +189,7 @@ class TrialDir(Folder):
     textfile = Place(TEXTFILE)
     traces = Place("traces")
     fault = Place("fault.log")  # tells a fault of ours in full
-    heartbeat = Record(JobHeartbeat, "heartbeat.json")
+    heartbeat = Record(records.JobHeartbeat, "heartbeat.json")
 
     def attempt(self, number: int) -> "AttemptDir":
         """Return the folder of one attempt, counted from 1."""
@@ -223,16 +204,18 @@ class TrialDir(Folder):
         numbers = (path.name.partition("-")[2] for path in self.root.glob("attempt-*"))
         return max((int(number) for number in numbers if number.isdecimal()), default=0)
 
-    def create(self, config: str, lineage: Lineage, island: Island | None = None) -> None:
+    def create(
+        self, config: str, lineage: records.Lineage, island: records.Island | None = None
+    ) -> None:
         """Write what the trial is; doing it again changes nothing."""
         write_text(self.config, config)
         self.lineage.write(lineage)
         if island is not None:
             self.island.write(island)
 
-    def read_exchanges(self) -> Exchanges:
+    def read_exchanges(self) -> records.Exchanges:
         """Return what the trial took from those beside it and gave them."""
-        return self.exchanges.read() or Exchanges()
+        return self.exchanges.read() or records.Exchanges()
 
     def write_result(self, told: dict[str, Any]) -> None:
         write_json(self.result, told)
@@ -264,9 +247,9 @@ class TrialDir(Folder):
 class AttemptDir(Folder):
     """The folder of one attempt at a trial, written by its job."""
 
-    start = Record(Start, "start.json")  # the step from which it goes on
-    _result = Record(AttemptResult, "result.json")  # how it ended
-    heartbeat = Record(Heartbeat, "heartbeat.json")
+    start = Record(records.Start, "start.json")  # the step from which it goes on
+    _result = Record(records.AttemptResult, "result.json")  # how it ended
+    heartbeat = Record(records.Heartbeat, "heartbeat.json")
     """of a job of an older version, until none runs that knew no `JobDir.heartbeat`"""
 
     def has_begun(self) -> bool:
@@ -276,10 +259,10 @@ class AttemptDir(Folder):
         except CorruptError:
             return True
 
-    def write_result(self, result: AttemptResult) -> None:
+    def write_result(self, result: records.AttemptResult) -> None:
         self._result.write(_legible(result))
 
-    def read_result(self) -> AttemptResult | None:
+    def read_result(self) -> records.AttemptResult | None:
         """Return how the attempt ended, None if it has not said so; raises as `read_record`.
 
         Whatever wrote it, its words are printable, and cut where they are too long.
@@ -301,7 +284,7 @@ class AttemptDir(Folder):
             ) from error
 
 
-def _legible(result: AttemptResult) -> AttemptResult:
+def _legible(result: records.AttemptResult) -> records.AttemptResult:
     """Return a result with words that any terminal shows, of a length that people read."""
     kind = None if result.kind is None else printable(result.kind)[:MAX_KIND]
     return replace(result, kind=kind, message=printable(result.message)[:MAX_MESSAGE])
@@ -319,9 +302,9 @@ class MatchGames:
 class MatchDir(Folder):
     """The folder of one match."""
 
-    plan = Record(MatchPlan, "plan.json")  # who plays, by the driver
-    answers = Record(Answers, "answers.json")  # how the champions fared, written before the games
-    sign = Record(MatchSign, "alive.json")  # the job's last heartbeat
+    plan = Record(records.MatchPlan, "plan.json")  # who plays, by the driver
+    answers = Record(records.Answers, "answers.json")  # how responses fared; before the games
+    sign = Record(records.MatchSign, "alive.json")  # the job's last heartbeat
     _games = Place("games.npz")  # lengths of all games, written by the job last
 
     def write_games(self, games: MatchGames) -> None:
@@ -358,7 +341,7 @@ class MatchDir(Folder):
 
     def give_sign(self, pairs_played: int = 0) -> None:
         """Say that the job lives, and how far it is."""
-        self.sign.replace(MatchSign(time.time(), pairs_played))
+        self.sign.replace(records.MatchSign(time.time(), pairs_played))
 
     def progress(self) -> tuple[int, int] | None:
         """Return how many pairs have played, of how many; None while that is not known."""

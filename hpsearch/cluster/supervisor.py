@@ -1,43 +1,139 @@
-"""Starts a driver without a terminal again, whenever it ended for something that may pass.
+"""A driver that outlives the terminal, and what starts it again if its end may pass.
 
     python -m hpsearch.cluster.supervisor drive STUDY --runs RUNS
 
-It decides from exit codes alone and imports little, so that hardly anything can end it.
+runs as a process of this machine, or as a job of SLURM's. It decides from exit codes alone. Why a
+driver is tried again stands in a file, which `hpsearch status` reads while the database is away.
 """
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 
-from hpsearch.cluster.detached import (
-    LEAVE_SECONDS,
-    WALLTIME_SIGNAL,
-    drive_command,
-    note_retry,
-    requeue_own_job,
-)
+from hpsearch import errors
+from hpsearch.cluster.code_snapshot import take_snapshot
+from hpsearch.cluster.executor import SchedulerSilentError
 from hpsearch.cluster.failures import StopFlag
+from hpsearch.cluster.records import DriverRetry
+from hpsearch.cluster.slurm_calls import SchedulerCalls
+from hpsearch.cluster.slurm_profile import SlurmProfile, driver_options, setup_lines
 from hpsearch.cluster.study_dir import StudyDir
-from hpsearch.errors import (
-    INTERRUPTED,
-    ConfigError,
-    ConflictError,
-    CorruptError,
-    DiskError,
-    StudyFailedError,
-    UsageError,
-)
 from hpsearch.files import open_file
 
-FINAL = frozenset({0, ConflictError.exit_code, StudyFailedError.exit_code, INTERRUPTED})
+WALLTIME_SIGNAL = signal.SIGUSR1
+"""tells the supervisor that its walltime ends; SIGTERM is what a user's scancel sends"""
+SUPERVISOR = "hpsearch.cluster.supervisor"
+LONGEST_WARNING = 300
+"""seconds before the walltime, in which the driver leaves and SLURM takes the job back"""
+LEAVE_SECONDS = 30  # of them, after which a driver that does not leave is killed
+
+# exec: SLURM sends its signals to the shell alone, so the supervisor takes its place.
+_SCRIPT = """\
+#!/bin/bash
+{setup}
+export PYTHONUNBUFFERED=1
+exec {command}
+"""
+
+
+def start_process(folder: StudyDir, runs: Path) -> str:
+    """Start driver and supervisor as processes of this machine, in a session of their own.
+
+    What they print goes to `StudyDir.output`. Return what was started, such as ``process 1234``.
+    """
+    folder.root.mkdir(parents=True, exist_ok=True)
+    with folder.output.open("ab") as output:
+        process = subprocess.Popen(
+            _command(SUPERVISOR, folder, runs),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            env=os.environ | {"PYTHONUNBUFFERED": "1"},
+        )
+    # No process waits for it; Python would warn of it at exit.
+    process.returncode = 0
+    return f"process {process.pid}"
+
+
+def submit_driver(profile: SlurmProfile, folder: StudyDir, runs: Path) -> str:
+    """Submit driver and supervisor as a job of one CPU, which SLURM starts again if interrupted.
+
+    Return what was submitted, such as ``job 1234``; raises UsageError if SLURM does not take it.
+    """
+    setup = "\n".join(setup_lines(profile, take_snapshot(folder.code)))
+    script = _SCRIPT.format(setup=setup, command=shlex.join(_command(SUPERVISOR, folder, runs)))
+    warning = min(LONGEST_WARNING, 30 * profile.driver.walltime_minutes)
+    command = [
+        *("sbatch", "--parsable"),
+        *driver_options(profile.driver),
+        *(f"--job-name=hpsearch-driver-{folder.key}", "--requeue", "--open-mode=append"),
+        "--dependency=singleton",  # a second one of this name waits until the first has ended
+        f"--signal=B:{WALLTIME_SIGNAL.name.removeprefix('SIG')}@{warning}",
+        *(f"--output={folder.output}", f"--chdir={os.getcwd()}"),
+    ]
+    try:
+        answer = SchedulerCalls(profile.max_calls_per_minute).run(command, script)
+    except SchedulerSilentError as error:
+        raise errors.UsageError(
+            f"SLURM did not take the driver ({error}); check the profile's block driver, or "
+            "drive the study from a terminal with: hpsearch run"
+        ) from error
+    return f"job {answer.strip().partition(';')[0]}"
+
+
+def requeue_own_job() -> bool:
+    """Let SLURM start the job that this process is once more; return whether it will."""
+    job_id = os.environ.get("SLURM_JOB_ID")
+    if job_id is None:
+        return True
+    try:
+        SchedulerCalls(60).run(["scontrol", "requeue", job_id])
+    except SchedulerSilentError as error:
+        with suppress(OSError):  # a disk that is full
+            print(f"hpsearch: {error}; asking again", file=sys.stderr)
+        return False
+    return True
+
+
+def _command(module: str, folder: StudyDir, runs: Path) -> Sequence[str]:
+    """Return the command line of a driver (`hpsearch.cli`) or of its supervisor."""
+    drive = ["drive", folder.root.name, "--runs", str(runs.absolute())]
+    return [sys.executable, "-m", module, *drive]
+
+
+def note_retry(folder: StudyDir, reason: str) -> None:
+    """Note that the driver could not get on just now; where that is not possible, go without.
+
+    A folder that was removed, or whose file system is away, is not made again.
+    """
+    if not os.path.isdir(folder.root):
+        return
+    now, before = time.time(), folder.driver_retry.try_read()
+    retry = DriverRetry(now if before is None else before.since, now, reason)
+    with suppress(errors.DiskError):
+        folder.driver_retry.write(retry)
+
+
+def forget_retry(folder: StudyDir) -> None:
+    with suppress(OSError):
+        folder.driver_retry.path.unlink(missing_ok=True)
+
+
+FINAL = frozenset(
+    {0, errors.ConflictError.exit_code, errors.StudyFailedError.exit_code, errors.INTERRUPTED}
+)
 """exit codes that the same driver would end with again, or that a user wanted"""
-DOUBTFUL = frozenset({UsageError.exit_code, ConfigError.exit_code, CorruptError.exit_code})
+DOUBTFUL = frozenset(
+    {errors.UsageError.exit_code, errors.ConfigError.exit_code, errors.CorruptError.exit_code}
+)
 """the same, unless the study's folder is missing: then its file system may be away"""
 MISSING_SECONDS = 24 * 3600.0  # after which a folder that is missing has been removed
 FIRST_PAUSE, LONGEST_PAUSE = 5.0, 300.0  # seconds between two drivers, doubled each time
@@ -49,22 +145,10 @@ TAIL_BYTES = 4096  # of what a driver printed, in which its last sentence is loo
 class Supervisor:
     """Keeps the driver of one study."""
 
-    def __init__(
-        self,
-        folder: StudyDir,
-        command: Sequence[str],
-        *,
-        first_pause: float = FIRST_PAUSE,
-        requeue: Callable[[], bool] = requeue_own_job,
-    ) -> None:
-        """Run ``command``, the driver of the study in ``folder``.
-
-        ``requeue`` asks SLURM to start this job again; it returns whether SLURM does.
-        """
+    def __init__(self, folder: StudyDir, command: Sequence[str]) -> None:
+        """Run ``command``, the driver of the study in ``folder``."""
         self._folder = folder
         self._command = command
-        self._first_pause = first_pause
-        self._requeue = requeue
         self._flag = StopFlag()
         self._driver: subprocess.Popen[bytes] | None = None
 
@@ -76,21 +160,21 @@ class Supervisor:
         for number in (signal.SIGTERM, signal.SIGINT, WALLTIME_SIGNAL):
             signal.signal(number, self._stop)
         signal.signal(signal.SIGALRM, self._kill)
-        pause, well_at = self._first_pause, time.monotonic()
+        pause, well_at = FIRST_PAUSE, time.monotonic()
         while True:
             began, printed = time.monotonic(), _size(self._folder.output)
             code = self._drive()
             if self._flag.is_set or self._is_final(code, began - well_at):
                 break
             if time.monotonic() - began > STEADY_SECONDS:
-                pause, well_at = self._first_pause, time.monotonic()
+                pause, well_at = FIRST_PAUSE, time.monotonic()
             self._note(_reason(code, self._folder.output, printed), pause)
             self._flag.rest(pause)
             if self._flag.is_set:
-                code = INTERRUPTED
+                code = errors.INTERRUPTED
                 break
             pause = min(2 * pause, LONGEST_PAUSE)
-        if self._flag.signal == WALLTIME_SIGNAL and code not in FINAL - {INTERRUPTED}:
+        if self._flag.signal == WALLTIME_SIGNAL and code not in FINAL - {errors.INTERRUPTED}:
             self._requeue_until_done()
         return code
 
@@ -99,13 +183,13 @@ class Supervisor:
         try:
             self._driver = subprocess.Popen(self._command)
         except OSError:  # no memory, or the file system of the interpreter is away
-            return DiskError.exit_code
+            return errors.DiskError.exit_code
         if self._flag.is_set:  # asked since the last look
             self._stop_driver()
         code = self._driver.wait()
         signal.alarm(0)
         self._driver = None
-        return INTERRUPTED if self._flag.is_set and code < 0 else code
+        return errors.INTERRUPTED if self._flag.is_set and code < 0 else code
 
     def _note(self, reason: str, pause: float) -> None:
         """Say why another driver is started, for `hpsearch status` and among what drivers print."""
@@ -121,8 +205,8 @@ class Supervisor:
     def _requeue_until_done(self) -> None:
         """Ask until SLURM does it: if it does not answer now, it ends this job no sooner."""
         self._flag = StopFlag()
-        while not self._flag.is_set and not self._requeue():
-            self._flag.rest(self._first_pause)
+        while not self._flag.is_set and not requeue_own_job():
+            self._flag.rest(FIRST_PAUSE)
 
     def _stop(self, number: int, frame: FrameType | None) -> None:
         self._flag.set(number, frame)
@@ -144,18 +228,13 @@ def _reason(code: int, output: Path, printed: int) -> str:
     """Return why a driver ended: what it said last, beyond ``printed`` bytes, or its exit code."""
     if code < 0:
         return f"the driver was killed by signal {-code}"
-    try:
-        with open_file(output) as file:
-            file.seek(max(printed, _size(output) - TAIL_BYTES))
-            lines = file.read(TAIL_BYTES).decode(errors="replace").splitlines()
-    except (CorruptError, OSError):
-        lines = []
-    sentences = [line for line in lines if line.startswith("hpsearch: ")]
-    return (
-        sentences[-1].removeprefix("hpsearch: ")
-        if sentences
-        else f"the driver ended with code {code}"
-    )
+    reason = f"the driver ended with code {code}"
+    with suppress(errors.CorruptError, OSError), open_file(output) as file:
+        file.seek(max(printed, _size(output) - TAIL_BYTES))
+        for line in file.read(TAIL_BYTES).decode(errors="replace").splitlines():
+            if line.startswith("hpsearch: "):
+                reason = line.removeprefix("hpsearch: ")
+    return reason
 
 
 def _size(path: Path) -> int:
@@ -170,7 +249,7 @@ def main(arguments: Sequence[str]) -> int:
     _, name, _, runs = arguments
     os.umask(0o077)
     folder = StudyDir(Path(runs) / name)
-    return Supervisor(folder, drive_command(folder, Path(runs))).run()
+    return Supervisor(folder, _command("hpsearch.cli", folder, Path(runs))).run()
 
 
 if __name__ == "__main__":

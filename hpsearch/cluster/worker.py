@@ -8,34 +8,25 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import torch
 
+from hpsearch.cluster import records
 from hpsearch.cluster.failures import StopFlag, stop_flag
 from hpsearch.cluster.heartbeats import Heartbeats
 from hpsearch.cluster.machine import VISIBLE
-from hpsearch.cluster.member import Member, TrialQueue
+from hpsearch.cluster.member import TrialQueue
 from hpsearch.cluster.population import Population
-from hpsearch.cluster.records import (
-    Answer,
-    Answers,
-    DeviceReport,
-    MatchPlan,
-    MatchPlayer,
-    Response,
-)
 from hpsearch.cluster.study_dir import JobDir, MatchDir, MatchGames, StudyDir
-from hpsearch.errors import ConflictError, CorruptError, DiskError
+from hpsearch.errors import ConflictError, CorruptError
 from hpsearch.game.players import AGENTS, HOSTS
 from hpsearch.game.rules import GameConfig
 from hpsearch.monitor.snapshot import JobPlace
 from hpsearch.population.best_response import measure_response, train_response
 from hpsearch.population.crossplay import CrossPlay, Players, common_game, play_everybody
 from hpsearch.trainers.opponents import load_player
-from hpsearch.trainers.trainer import AnyTrainer
 
 GLANCE_SECONDS = 0.5  # between two looks for more trials
 
@@ -61,12 +52,13 @@ def run_job(job: JobDir, flag: StopFlag) -> None:
     torch.set_num_threads(plan.num_threads)
     queue = TrialQueue(job, plan)
     heartbeats = Heartbeats(job.heartbeat, plan.heartbeat_seconds)
+    place = JobPlace(job.study.root.name, job.name, job.textfile, job.traces)
     trainer = None
     while True:
         # Also when the flag is set: each of the first attempts says how it ended.
         if members := queue.take():
             refills = queue if plan.refills else None
-            trainer = _train(members, flag, job, trainer, refills, heartbeats)
+            trainer = Population(members, flag, place, heartbeats, queue=refills).run(trainer)
         elif (match := queue.take_match()) is not None:
             play_match(job.study, match, flag)
         else:
@@ -74,31 +66,6 @@ def run_job(job: JobDir, flag: StopFlag) -> None:
         _wait(queue, plan.pilot_seconds, flag)
         if flag.is_set:
             return
-
-
-def _train(
-    members: Sequence[Member],
-    flag: StopFlag,
-    job: JobDir,
-    trainer: AnyTrainer | None,
-    queue: TrialQueue | None,
-    heartbeats: Heartbeats,
-) -> AnyTrainer:
-    """Train members, and those who take their rows; return the trainer, which others may use."""
-    place = JobPlace(job.study.root.name, job.name, job.textfile, job.traces)
-    try:
-        population = Population(members, flag, place, lambda _: None, trainer, queue, heartbeats)
-    except Exception as error:
-        for member in members:
-            with suppress(DiskError):  # the others may still be told
-                member.fail(error, step=0)
-        raise
-    try:
-        population.run()
-    except Exception as error:
-        population.fail(error)
-        raise
-    return population.trainer
 
 
 def _wait(queue: TrialQueue, seconds: float, flag: StopFlag) -> None:
@@ -148,13 +115,13 @@ def play_match(study: StudyDir, number: int, flag: StopFlag) -> None:
             return
         answers.append(_answer(study, match, plan, response, device, give_sign))
     if answers:
-        match.answers.write(Answers(tuple(answers)))
+        match.answers.write(records.Answers(tuple(answers)))
     moves, finished = ([part.moves for part in parts], [part.finished for part in parts])
     match.write_games(MatchGames(np.stack(moves), np.stack(finished)))
 
 
 def _play(
-    plan: MatchPlan,
+    plan: records.MatchPlan,
     hosts: Players,
     agents: Players,
     split: str,
@@ -186,11 +153,11 @@ def _play(
 def _answer(
     study: StudyDir,
     match: MatchDir,
-    plan: MatchPlan,
-    planned: Response,
+    plan: records.MatchPlan,
+    planned: records.Response,
     device: torch.device,
     give_sign: Callable[[], None],
-) -> Answer:
+) -> records.Answer:
     champion = study.checkpoint(planned.checkpoint)
     response = train_response(
         champion,
@@ -210,10 +177,10 @@ def _answer(
         split=plan.splits[-1],
         device=device,
     )
-    return Answer(planned.role, planned.trial, measured.value, measured.low, measured.high)
+    return records.Answer(planned.role, planned.trial, measured.value, measured.low, measured.high)
 
 
-def _is_played(match: MatchDir, plan: MatchPlan) -> bool:
+def _is_played(match: MatchDir, plan: records.MatchPlan) -> bool:
     """Return whether the games of the plan lie there whole; damaged ones are played again."""
     try:
         games = match.read_games()
@@ -223,7 +190,7 @@ def _is_played(match: MatchDir, plan: MatchPlan) -> bool:
     return games is not None and games.moves.shape == plan.shape
 
 
-def _device(plan: MatchPlan) -> torch.device:
+def _device(plan: records.MatchPlan) -> torch.device:
     if plan.device == "cuda" and not torch.cuda.is_available():
         raise ConflictError(
             "the match is to be played on cuda, but torch finds no CUDA device on this machine; "
@@ -233,7 +200,7 @@ def _device(plan: MatchPlan) -> torch.device:
 
 
 def _players(
-    study: StudyDir, entrants: Sequence[MatchPlayer], role: str, device: torch.device
+    study: StudyDir, entrants: Sequence[records.MatchPlayer], role: str, device: torch.device
 ) -> Players:
     names = [entrant.name for entrant in entrants]
     if not names or len(set(names)) < len(names):
@@ -268,7 +235,7 @@ def _game(hosts: Players, agents: Players) -> GameConfig:
 # A device that `hpsearch doctor` wants to know of.
 
 
-def _device_report(device: str) -> DeviceReport:
+def _device_report(device: str) -> records.DeviceReport:
     """Return what this process sees of devices, and whether ``device`` works."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")  # in a warning torch says what is wrong with a GPU's driver
@@ -278,7 +245,7 @@ def _device_report(device: str) -> DeviceReport:
         gpus = tuple(torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count()))
     else:
         fault = "; ".join([fault, *dict.fromkeys(str(warning.message) for warning in caught)])
-    return DeviceReport(os.environ.get(VISIBLE), torch.__version__, gpus, fault)
+    return records.DeviceReport(os.environ.get(VISIBLE), torch.__version__, gpus, fault)
 
 
 def _fault(device: str) -> str | None:

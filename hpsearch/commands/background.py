@@ -4,8 +4,8 @@ import time
 from math import inf
 from pathlib import Path
 
-from hpsearch.cluster.detached import forget_retry
 from hpsearch.cluster.study_dir import StudyDir
+from hpsearch.cluster.supervisor import forget_retry
 from hpsearch.commands.driving import held
 from hpsearch.commands.executors import check_submission, poll_seconds, start_detached
 from hpsearch.errors import ConflictError, HpsearchError, UsageError

@@ -6,11 +6,11 @@ from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
-from hpsearch.cluster.detached import forget_retry, note_retry
 from hpsearch.cluster.executor import Executor
 from hpsearch.cluster.failures import DISK, StopFlag
 from hpsearch.cluster.pins import pin_founders
 from hpsearch.cluster.study_dir import StudyDir
+from hpsearch.cluster.supervisor import forget_retry, note_retry
 from hpsearch.commands.executors import build_executor, poll_seconds
 from hpsearch.errors import (
     ConfigError,

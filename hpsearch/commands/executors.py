@@ -3,12 +3,12 @@
 import unicodedata
 from pathlib import Path
 
-from hpsearch.cluster.detached import start_process, submit_driver
 from hpsearch.cluster.executor import Executor, SchedulerSilentError, SubmissionRefusedError
 from hpsearch.cluster.local import LocalExecutor
 from hpsearch.cluster.machine import NO_GPUS, GpuShare, find_gpus, num_cores
 from hpsearch.cluster.slurm_profile import SlurmProfile, load_profile
 from hpsearch.cluster.study_dir import StudyDir
+from hpsearch.cluster.supervisor import start_process, submit_driver
 from hpsearch.errors import UsageError
 from hpsearch.study.options import LocalOptions, SlurmOptions
 from hpsearch.study.spec import Study, secret_variables

@@ -52,7 +52,7 @@ def train(
     threads: int | None,
 ) -> int:
     """Train what a configuration says, from where it was interrupted; Ctrl-C saves and leaves."""
-    from hpsearch.cluster.single_run import open_run
+    from hpsearch.cluster.single_run import open_run, train_alone
     from hpsearch.cluster.study_dir import TrialDir
     from hpsearch.report.progress import metrics_table, open_training_display
     from hpsearch.terminal import Terminal
@@ -68,10 +68,10 @@ def train(
     console = Terminal()
     with (
         stop_flag((signal.SIGINT, *STOP_SIGNALS)) as flag,
-        open_run(trained, folder) as run,
+        open_run(trained, folder) as member,
         open_training_display(console, trained.steps) as display,
     ):
-        result = run.train(flag, display.show)
+        result = train_alone(member, flag, display.show)
     if result.status == "interrupted":
         begins_anew = trained.checkpoint.resume == "never"
         print(

@@ -43,7 +43,10 @@ class FileSystem:
         return self.type.startswith(NETWORK)
 
 
-def read_mounts() -> list[FileSystem]:
+Mounts = Sequence[FileSystem]
+
+
+def read_mounts() -> Mounts:
     """Return all mounts in their order, none on a system that does not tell them."""
     try:
         mounts = psutil.disk_partitions(all=True)
@@ -52,7 +55,7 @@ def read_mounts() -> list[FileSystem]:
     return [FileSystem(Path(mount.mountpoint), mount.fstype) for mount in mounts]
 
 
-def file_system_of(path: Path, mounts: Sequence[FileSystem]) -> FileSystem | None:
+def file_system_of(path: Path, mounts: Mounts) -> FileSystem | None:
     """Return the file system of a path, which need not exist yet; None if it is not known."""
     whole = path.resolve()
     above = [mount for mount in mounts if whole.is_relative_to(mount.folder)]
@@ -85,7 +88,7 @@ def check_place(runs: Path) -> Finding:
     return ok(f"{there}, and writable")
 
 
-def check_file_system(runs: Path, mounts: Sequence[FileSystem]) -> Finding:
+def check_file_system(runs: Path, mounts: Mounts) -> Finding:
     file_system = file_system_of(runs, mounts)
     if file_system is None:
         return skipped("its type is not known here; on a cluster all nodes must share it")
@@ -93,7 +96,7 @@ def check_file_system(runs: Path, mounts: Sequence[FileSystem]) -> Finding:
     return ok(f"{file_system.type} at {file_system.folder}, {kind}")
 
 
-def check_shared(runs: Path, mounts: Sequence[FileSystem]) -> Finding:
+def check_shared(runs: Path, mounts: Mounts) -> Finding:
     """Look whether the nodes of a cluster may see what is written here."""
     file_system = file_system_of(runs, mounts)
     if file_system is None or file_system.is_network:

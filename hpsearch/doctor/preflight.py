@@ -2,35 +2,15 @@
 
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from hpsearch.cluster.executor import SchedulerSilentError
 from hpsearch.cluster.slurm_calls import SchedulerCalls, read_config
 from hpsearch.cluster.slurm_profile import driver_options, load_profile, trial_options
 from hpsearch.cluster.study_dir import StudyDir
+from hpsearch.doctor import machine, slurm
 from hpsearch.doctor.finding import Check, Finding, error, examine, has_error, ok, skipped, warning
-from hpsearch.doctor.machine import (
-    FileSystem,
-    MakeExecutor,
-    check_asked_gpus,
-    check_file_system,
-    check_inside,
-    check_local_gpus,
-    check_mode,
-    check_place,
-    check_probes,
-    check_shared,
-    check_space,
-    check_versions,
-)
-from hpsearch.doctor.slurm import (
-    check_accounting,
-    check_config,
-    check_partitions,
-    check_submission,
-    read_partitions,
-)
 from hpsearch.doctor.study import check_database, check_files, check_requests
 from hpsearch.errors import SHOWN_PROBLEMS, ConfigError, HpsearchError
 from hpsearch.files import read_json
@@ -44,8 +24,8 @@ CALLS_PER_MINUTE = 60  # of the scheduler's programs, where no profile says how 
 def examine_all(
     name_or_file: str | None,
     runs: Path,
-    mounts: Sequence[FileSystem],
-    make_executor: MakeExecutor,
+    mounts: machine.Mounts,
+    make_executor: machine.MakeExecutor,
 ) -> list[Finding]:
     """Return what all checks find, of a study (a file, or a name below ``runs``) or without one.
 
@@ -53,12 +33,12 @@ def examine_all(
     """
     findings = examine(
         {
-            "versions": check_versions,
-            "runs folder": lambda: check_place(runs),
-            "file system": lambda: check_file_system(runs, mounts),
-            "folder mode": lambda: check_mode(runs),
-            "free space": lambda: check_space(runs),
-            "writing": lambda: check_probes(runs),
+            "versions": machine.check_versions,
+            "runs folder": lambda: machine.check_place(runs),
+            "file system": lambda: machine.check_file_system(runs, mounts),
+            "folder mode": lambda: machine.check_mode(runs),
+            "free space": lambda: machine.check_space(runs),
+            "writing": lambda: machine.check_probes(runs),
         }
     )
     if name_or_file is None:
@@ -75,7 +55,7 @@ def examine_all(
     findings += examine(_study_checks(study, runs, mounts))
     if has_error(findings):
         return [*findings, skipped("put the errors right before a job is tried", "job")]
-    return findings + examine({"job": lambda: check_inside(study, runs, make_executor)})
+    return findings + examine({"job": lambda: machine.check_inside(study, runs, make_executor)})
 
 
 def _load(name_or_file: str, runs: Path) -> Study:
@@ -92,7 +72,7 @@ def _load(name_or_file: str, runs: Path) -> Study:
     return open_view(name_or_file, runs).study
 
 
-def _study_checks(study: Study, runs: Path, mounts: Sequence[FileSystem]) -> dict[str, Check]:
+def _study_checks(study: Study, runs: Path, mounts: machine.Mounts) -> dict[str, Check]:
     folder = StudyDir((runs / study.spec.name).absolute())
     checks: dict[str, Check] = {
         "database": lambda: check_database(study, folder, mounts),
@@ -101,10 +81,10 @@ def _study_checks(study: Study, runs: Path, mounts: Sequence[FileSystem]) -> dic
     }
     executor = study.spec.executor
     if not isinstance(executor, SlurmOptions):
-        return checks | {"GPUs": lambda: check_local_gpus(study)}
+        return checks | {"GPUs": lambda: machine.check_local_gpus(study)}
     file = study.path.parent / executor.profile
     return checks | {
-        "shared folder": lambda: check_shared(runs, mounts),
+        "shared folder": lambda: machine.check_shared(runs, mounts),
         "profile": lambda: _profile(study, file, executor.jobs),
     }
 
@@ -112,15 +92,15 @@ def _study_checks(study: Study, runs: Path, mounts: Sequence[FileSystem]) -> dic
 def _profile(study: Study, file: Path, num_jobs: int) -> Iterator[Finding]:
     profile = load_profile(file)
     yield ok(f"{file} is right")
-    yield check_asked_gpus(study, profile)
+    yield machine.check_asked_gpus(study, profile)
     calls, driver = SchedulerCalls(profile.max_calls_per_minute), profile.driver
     try:
         yield from _slurm(calls, num_jobs)
-        partitions = read_partitions(calls)
-        yield from check_partitions("jobs", profile, partitions)
-        yield from check_partitions("the driver", driver, partitions)
-        yield check_submission("jobs", calls, trial_options(profile))
-        yield check_submission("the driver", calls, driver_options(driver))
+        partitions = slurm.read_partitions(calls)
+        yield from slurm.check_partitions("jobs", profile, partitions)
+        yield from slurm.check_partitions("the driver", driver, partitions)
+        yield slurm.check_submission("jobs", calls, trial_options(profile))
+        yield slurm.check_submission("the driver", calls, driver_options(driver))
     except SchedulerSilentError as fault:
         note = f"{fault}; run this on a login node of the cluster, or give the study executor local"
         yield error(" ".join(note.split()), "SLURM")
@@ -142,5 +122,5 @@ def _slurm(calls: SchedulerCalls, num_jobs: int | None) -> Iterator[Finding]:
     version = config.get("SLURM_VERSION", "of unknown version")
     name = config.get("ClusterName", "unnamed")
     yield ok(f"{version} answers, the cluster is {name}", "SLURM")
-    yield from check_config(config, num_jobs)
-    yield check_accounting(calls)
+    yield from slurm.check_config(config, num_jobs)
+    yield slurm.check_accounting(calls)

@@ -3,7 +3,7 @@
 import os
 import statistics
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 
 from hpsearch.cluster.study_dir import StudyDir, TrialDir
 from hpsearch.doctor.finding import Finding, error, ok, skipped, warning
-from hpsearch.doctor.machine import FileSystem, file_system_of, nearest
+from hpsearch.doctor.machine import Mounts, file_system_of, nearest
 from hpsearch.errors import CorruptError, DiskError
 from hpsearch.files import read_json
 from hpsearch.study.database import VERSION_TABLE, Database, StudyRecords, migrations_config
@@ -26,9 +26,7 @@ QUESTIONS = 5
 SLOW_SECONDS = 0.2  # for a query; a driver makes one at each event
 
 
-def check_database(
-    study: Study, folder: StudyDir, mounts: Sequence[FileSystem]
-) -> Iterator[Finding]:
+def check_database(study: Study, folder: StudyDir, mounts: Mounts) -> Iterator[Finding]:
     """Look at URL, file system, reachability, speed, tables and lease; writes nothing."""
     url = storage_url(study.spec.name, study.spec.storage)
     problem = url_problem(url)
@@ -50,7 +48,7 @@ def check_database(
             yield from _record_findings(database, study, time.time())
 
 
-def check_sqlite_place(file: Path, mounts: Sequence[FileSystem], *, is_cluster: bool) -> Finding:
+def check_sqlite_place(file: Path, mounts: Mounts, *, is_cluster: bool) -> Finding:
     """Look whether the locks that SQLite lives by can be trusted where its file lies."""
     file_system = file_system_of(file, mounts)
     if file_system is None:

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from hpsearch.cluster import schedule as keeper_module
-from hpsearch.cluster.member import Member
+from hpsearch.cluster.member import Member, Slots
 from hpsearch.cluster.records import Assignment, Fresh, Lineage
 from hpsearch.cluster.schedule import CheckpointPolicy
 from hpsearch.cluster.study_dir import TrialDir
@@ -47,7 +47,9 @@ class Story:
         self.trainer.step.fill_(step)
         name = self.member.config.checkpoint.best
         measured = {} if value is None else {0: {name: Rho(value, value, value, 0.0, 9)}}
-        self.keeper.save_due(self.trainer, {0: self.member}, {0: step}, measured)
+        slots = Slots([self.member])
+        slots.trainer, slots.steps = self.trainer, {0: step}
+        self.keeper.save_due(slots, measured)
 
     def kinds(self) -> dict[int, str]:
         steps = sorted(checkpoint.valid_steps(self.folder))

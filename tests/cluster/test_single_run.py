@@ -10,7 +10,7 @@ import torch
 from hpsearch import yaml_file
 from hpsearch.cluster.failures import StopFlag
 from hpsearch.cluster.records import Fresh, Lineage
-from hpsearch.cluster.single_run import open_run
+from hpsearch.cluster.single_run import open_run, train_alone
 from hpsearch.cluster.study_dir import TrialDir
 from hpsearch.errors import ConflictError
 from hpsearch.schema import to_plain
@@ -22,8 +22,8 @@ def no_watcher(standing) -> None:
 
 
 def train(config, folder, flag=None, watcher=no_watcher):
-    with open_run(config, folder) as run:
-        return run.train(flag or StopFlag(), watcher)
+    with open_run(config, folder) as member:
+        return train_alone(member, flag or StopFlag(), watcher)
 
 
 def test_a_run_leaves_what_a_trial_leaves(tmp_path, tiny_config):

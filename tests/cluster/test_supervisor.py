@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 from hpsearch.cluster import supervisor
-from hpsearch.cluster.detached import requeue_own_job
 from hpsearch.cluster.failures import StopFlag
 from hpsearch.cluster.study_dir import StudyDir
-from hpsearch.cluster.supervisor import Supervisor
+from hpsearch.cluster.supervisor import Supervisor, requeue_own_job
 
 SCRIPT = """
 read -r end < ends
@@ -44,12 +43,7 @@ class Place:
 
     def run(self, *ends: str) -> int:
         (self.files.root / "ends").write_text("".join(f"{end}\n" for end in ends))
-        return Supervisor(
-            self.files,
-            ["bash", "-c", SCRIPT],
-            first_pause=0.01,
-            requeue=lambda: self.requeues.pop(0),
-        ).run()
+        return Supervisor(self.files, ["bash", "-c", SCRIPT]).run()
 
     @property
     def starts(self) -> list[str]:
@@ -71,7 +65,10 @@ class Place:
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
     before = {number: signal.getsignal(number) for number in HANDLED}
     monkeypatch.chdir(tmp_path)
-    yield Place(tmp_path)
+    place = Place(tmp_path)
+    monkeypatch.setattr(supervisor, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(supervisor, "requeue_own_job", lambda: place.requeues.pop(0))
+    yield place
     for number, handler in before.items():
         signal.signal(number, handler)
 

@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from hpsearch.cluster.detached import note_retry
 from hpsearch.cluster.study_dir import StudyDir
+from hpsearch.cluster.supervisor import note_retry
 from hpsearch.files import write_json
 from hpsearch.study.requests import (
     SILENCE_SECONDS,
@@ -107,7 +107,7 @@ def test_a_driver_is_started_by_one_command_at_a_time(folder):
 
 def test_a_retry_is_counted_from_the_first_time_in_a_row(folder, monkeypatch):
     now = [1000.0]
-    monkeypatch.setattr("hpsearch.cluster.detached.time.time", lambda: now[0])
+    monkeypatch.setattr("hpsearch.cluster.supervisor.time.time", lambda: now[0])
     note_retry(folder, "the database is away")
     now[0] = 1010.0
     note_retry(folder, "the disk is full")

@@ -15,8 +15,8 @@ from drives import drive, new_study, opened
 from fakes import FakeExecutor
 
 from hpsearch import yaml_file
-from hpsearch.cluster.detached import note_retry
 from hpsearch.cluster.study_dir import StudyDir
+from hpsearch.cluster.supervisor import note_retry
 from hpsearch.commands import background, driving, read, run
 from hpsearch.commands.executors import check_submission
 from hpsearch.errors import ConflictError, StorageUnavailableError, UsageError
