@@ -18,8 +18,6 @@ Phase = Literal["queued", "running", "ended"]
 
 @dataclass(frozen=True)
 class JobStatus:
-    """What an executor says of one job."""
-
     id: str  # the executor's own name of the job
     phase: Phase
     failure: str | None = None
@@ -102,9 +100,7 @@ class Executor(Protocol):
         """Ask running jobs to save their trials and leave; those that have left are left alone."""
         ...
 
-    def cancel(self, jobs: Sequence[tuple[JobDir, str]]) -> None:
-        """End jobs at once, waiting or running."""
-        ...
+    def cancel(self, jobs: Sequence[tuple[JobDir, str]]) -> None: ...
 
     def log(self, job: JobDir, job_id: str) -> Path:
         """Return the file of what the job printed; it may not be there."""

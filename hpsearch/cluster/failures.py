@@ -52,8 +52,6 @@ STOP_SIGNALS = (signal.SIGTERM, signal.SIGUSR2)
 
 
 class StopFlag:
-    """Whether this process has been asked to stop."""
-
     def __init__(self) -> None:
         self.is_set = False
         self.signal: int | None = None  # the last signal that set it

@@ -31,8 +31,6 @@ _HALF_WRITTEN = re.compile(r"\..+[-_][0-9a-f]{32}(\.sh)?")
 
 @dataclass(frozen=True)
 class EndedTrials:
-    """What has ended of a study, as its events tell."""
-
     finished: tuple[int, ...]  # trials whose newest and best checkpoints are wanted
     given_up: tuple[int, ...]  # trials that were pruned or failed: no trial goes on from them
     matches: tuple[int, ...]
@@ -49,8 +47,6 @@ class EndedTrials:
 
 @dataclass(frozen=True)
 class Garbage:
-    """A file or folder that may go."""
-
     kind: str  # one of KINDS
     path: Path
     size: int  # bytes of its files

@@ -22,7 +22,6 @@ class Heartbeats:
     """Gives a job's heartbeats, at most one in an interval, but before and after long work."""
 
     def __init__(self, file: RecordFile[JobHeartbeat], seconds: float) -> None:
-        """Write into ``file``, every so many ``seconds``; the first sign is due at once."""
         self._file = file
         self._seconds = seconds
         self._next = 0.0

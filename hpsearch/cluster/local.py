@@ -81,7 +81,6 @@ class LocalExecutor:
                 process.terminate()
 
     def cancel(self, jobs: Sequence[tuple[JobDir, str]]) -> None:
-        """Kill the controllers and their workers."""
         for controller in _controllers(jobs):
             with suppress(psutil.NoSuchProcess):
                 for process in (*controller.children(recursive=True), controller):

@@ -39,8 +39,6 @@ Copies = list[tuple[int, int]]
 
 
 class LocalMatches:
-    """Breeds the members of a job at the end of each local generation."""
-
     def __init__(self, slots: Slots, checkpoints: CheckpointPolicy) -> None:
         self._slots = slots
         self._checkpoints = checkpoints
@@ -56,11 +54,9 @@ class LocalMatches:
 
     @property
     def are_due(self) -> bool:
-        """Whether a local generation ends at this step."""
         return len(self._due()) > 1
 
     def play(self) -> None:
-        """Let copies of the best take the places of the worst, where a local generation ends."""
         rows = self._due()
         island = self._slots.members[rows[0]].island
         assert island is not None, "its local generation ends"

@@ -30,8 +30,6 @@ class Gpu:
 
 @dataclass(frozen=True)
 class GpuShare:
-    """The GPUs of this machine, as the jobs of one study share them."""
-
     gpus: tuple[Gpu, ...]
     per_job: int  # GPUs that each job has to itself; with 0, jobs see none
 
@@ -60,7 +58,6 @@ class GpuShare:
         )
 
     def jobs_text(self, num_jobs: int) -> str:
-        """Return how many of ``num_jobs`` jobs train at once, as one sentence."""
         assert self.max_jobs, "jobs that no GPU is there for do not train"
         names = ",".join(gpu.name for gpu in self.gpus)
         at_once = min(num_jobs, self.max_jobs)
@@ -188,7 +185,6 @@ def _uuids() -> tuple[str, ...] | None:
 
 
 def num_cores() -> int:
-    """Return the number of cores that the system lets this process run on."""
     if hasattr(os, "sched_getaffinity"):  # Linux; a job may own fewer cores than its node has
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -38,8 +38,6 @@ FENCED: Final = "fenced"
 
 @dataclass(frozen=True)
 class Member:
-    """A trial that this job trains."""
-
     assignment: Assignment
     trial: TrialDir
     attempt: AttemptDir
@@ -67,7 +65,6 @@ class Member:
 
     @property
     def number(self) -> int:
-        """The trial's number."""
         return self.assignment.trial
 
     def stop_reason(self) -> Stop | Literal["fenced"] | None:
@@ -91,7 +88,6 @@ class Member:
         return reason is not None
 
     def report(self, step: int, evaluation: Evaluation) -> None:
-        """Add an evaluation to the learning curve, and its games beside it."""
         row = {"step": step, "attempt": self.assignment.attempt, "at": time.time()}
         games = {name: asdict(counted) for name, counted in evaluation.games.items()}
         CurveFile(self.trial.games).append({**row, "games": games})
@@ -288,13 +284,11 @@ class Slots:
         return row
 
     def give_up(self, row: int, error: HpsearchError) -> None:
-        """Let a member go that could not begin."""
         print(error, flush=True)
         self.members[row].fail(error, step=0)
         self.leave([row])
 
     def leave(self, rows: Collection[int]) -> None:
-        """Let members go; their rows are free."""
         self.members = {row: member for row, member in self.members.items() if row not in rows}
         self.steps = {row: step for row, step in self.steps.items() if row not in rows}
 

@@ -41,8 +41,6 @@ STRIDE_SECONDS = 0.5
 
 @dataclass(frozen=True)
 class PopulationProgress:
-    """How far a population is, for a live display."""
-
     steps: tuple[int, ...]
     steps_per_second: float
     measured: Mapping[int, Metrics]  # by trial: the evaluations of this moment
@@ -52,8 +50,6 @@ Watcher = Callable[[PopulationProgress], None]
 
 
 class Population:
-    """The trials of one shape that train in a job, by one trainer."""
-
     def __init__(
         self,
         members: Sequence[Member],
@@ -274,7 +270,6 @@ class Population:
         self._drop([row for row, member in members if member.obey(steps[row])])
 
     def _interrupt(self) -> None:
-        """Save what is unfinished, for the next attempt to go on from."""
         for row, member in self._slots.members.items():
             self._checkpoints.save(self._slots, row, checkpoint.PREEMPTED)
             member.end("interrupted", self._slots.steps[row])

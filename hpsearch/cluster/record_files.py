@@ -51,7 +51,6 @@ class RecordFile(Generic[T]):
         files.replace_json(self.path, asdict(record))
 
     def read(self) -> T | None:
-        """As `read_record`."""
         return read_record(self.kind, self.path)
 
     def try_read(self) -> T | None:
@@ -115,7 +114,6 @@ class CurveFile:
 
 
 def _ends_whole(file: BinaryIO) -> bool:
-    """Return whether a file is empty or ends with a whole line."""
     if not file.seek(0, os.SEEK_END):
         return True
     file.seek(-1, os.SEEK_END)
@@ -150,8 +148,6 @@ class Place:
 
 
 class Record(Generic[T]):
-    """A `RecordFile` in a folder."""
-
     def __init__(self, kind: type[T], name: str) -> None:
         self._kind = kind
         self._name = name

@@ -21,8 +21,6 @@ Step = Annotated[int, Range(low=0, high=MAX_STEP)]
 
 @dataclass(frozen=True)
 class Assignment:
-    """One trial that a job trains."""
-
     trial: int
     attempt: int
     token: str
@@ -30,8 +28,6 @@ class Assignment:
 
 @dataclass(frozen=True)
 class JobPlan:
-    """What a job is for."""
-
     assignments: tuple[Assignment, ...]  # the trials that it trains first
     num_threads: int  # that it may use
     pilot_seconds: float
@@ -45,8 +41,6 @@ class JobPlan:
 
 @dataclass(frozen=True)
 class DeviceReport:
-    """What a job sees of devices."""
-
     visible: str | None  # CUDA_VISIBLE_DEVICES of its environment
     torch: str  # version
     gpus: tuple[str, ...]  # names of the GPUs that torch finds
@@ -63,16 +57,12 @@ class Given:
 
 @dataclass(frozen=True)
 class Control:
-    """What the driver tells a trial's attempts."""
-
     token: str  # the attempt with this token is the trial; every other one has been fenced off
     stop: Stop | None  # why the trial should end early, None while it should go on
 
 
 @dataclass(frozen=True)
 class Heartbeat:
-    """A heartbeat of an attempt."""
-
     at: float  # seconds since the epoch, by the job's clock
     step: Step
     saved: Step  # step of the newest checkpoint, from which a next attempt would go on
@@ -85,8 +75,6 @@ class Heartbeat:
 
 @dataclass(frozen=True)
 class MemberHeartbeat:
-    """What a job's heartbeat says of one of its trials."""
-
     trial: NonNegative
     attempt: NonNegative
     token: str
@@ -100,8 +88,6 @@ class MemberHeartbeat:
 
 @dataclass(frozen=True)
 class JobHeartbeat:
-    """A heartbeat of a job."""
-
     at: float  # seconds since the epoch, by the job's clock
     host: str
     pid: NonNegative
@@ -127,8 +113,6 @@ class Start:
 
 @dataclass(frozen=True)
 class AttemptResult:
-    """How an attempt ended."""
-
     token: str
     status: Status
     step: Step
@@ -152,8 +136,6 @@ class Fresh:
 
 @dataclass(frozen=True)
 class Parent:
-    """What a trial inherits from."""
-
     trial: int | None  # of the same study, None where it comes from elsewhere
     checkpoint: str  # folder, from the study's or absolute
 
@@ -165,8 +147,6 @@ class Parent:
 
 @dataclass(frozen=True)
 class Lineage:
-    """Where a trial comes from."""
-
     operator: Fresh | OperatorOptions
     seed: NonNegative  # of what the operator draws; also the trial's own
     parents: tuple[Parent, ...] = ()
@@ -246,15 +226,12 @@ class Exchanges:
         return replace(self, takeovers=tuple(by_step[step] for step in sorted(by_step)))
 
     def with_loan(self, loan: DonatedCheckpoint) -> "Exchanges":
-        """Return these and one more, or another of its step, as above."""
         by_step = {other.step: other for other in (*self.loans, loan)}
         return replace(self, loans=tuple(by_step[step] for step in sorted(by_step)))
 
 
 @dataclass(frozen=True)
 class MatchPlayer:
-    """Who plays."""
-
     name: str  # each once on its side
     checkpoint: str | None
     """folder, from the study's or absolute; None for the scripted player of that name"""
@@ -296,16 +273,12 @@ class MatchPlan:
 
 @dataclass(frozen=True)
 class MatchSign:
-    """A heartbeat of a match."""
-
     at: float  # seconds since the epoch, by the job's clock
     pairs: NonNegative  # that have played
 
 
 @dataclass(frozen=True)
 class Answer:
-    """How a player fared against a response."""
-
     role: Role  # of the player
     trial: NonNegative
     value: float  # rho
@@ -315,8 +288,6 @@ class Answer:
 
 @dataclass(frozen=True)
 class Answers:
-    """How champions fared against all responses of a match."""
-
     answers: tuple[Answer, ...]
 
 

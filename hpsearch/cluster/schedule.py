@@ -56,7 +56,6 @@ class CheckpointPolicy:
             }
 
     def save(self, slots: Slots, row: int, kind: str) -> None:
-        """Save one member and remove checkpoints that need not be kept."""
         member, trainer = slots.members[row], slots.trainer
         folder = member.trial.checkpoints
         trainer.save(folder, row, kind, _parents(member))
@@ -110,8 +109,6 @@ FINAL_STARTS = "final"
 
 
 class EvaluationSchedule:
-    """Measures members at the multiples of an interval, and at their ends."""
-
     def __init__(self, slots: Slots, rules: EvaluationConfig) -> None:
         self._slots = slots
         self._rules = rules

@@ -37,8 +37,6 @@ the queue; writing the files of a thousand jobs may take the first minute"""
 
 
 class SlurmExecutor:
-    """Jobs of one study on a SLURM cluster."""
-
     patience = PATIENCE
     max_jobs: int | None = None
 

@@ -120,7 +120,6 @@ def try_submission(calls: SchedulerCalls, options: Sequence[str]) -> None:
 
 
 def refusal(answer: str) -> SubmissionRefusedError | SchedulerSilentError:
-    """Return what became of a submission by what sbatch said."""
     unknown = any(words in answer.lower() for words in NO_ANSWER)
     words = " ".join(answer.split())
     return SchedulerSilentError(words) if unknown else SubmissionRefusedError(words)
@@ -132,7 +131,6 @@ def may_pass(refused: SubmissionRefusedError) -> bool:
 
 
 def read_config(calls: SchedulerCalls) -> dict[str, str]:
-    """Return the site's configuration; SchedulerSilentError if there is no answer."""
     printed = calls.run(["scontrol", "show", "config"])
     pairs = (line.partition("=") for line in printed.splitlines())
     return {key.strip(): value.strip() for key, separator, value in pairs if separator}
@@ -182,8 +180,6 @@ NO_ACCOUNTS = "accounting storage is disabled"  # words of sacct where a site ke
 
 
 class SlurmQueue:
-    """The SLURM jobs of one study."""
-
     def __init__(
         self,
         calls: SchedulerCalls,

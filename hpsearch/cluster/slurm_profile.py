@@ -45,7 +45,6 @@ class DriverProfile:
     """minutes after which SLURM ends it"""
 
     def check(self) -> Iterator[str]:
-        """Yield which names a shell or SLURM could misread."""
         yield from _name_problems(self)
 
 
@@ -85,7 +84,6 @@ class SlurmProfile:
     """the job that drives the study"""
 
     def check(self) -> Iterator[str]:
-        """Yield what SLURM or a shell could misread, and what disagrees."""
         yield from _name_problems(self)
         if self.gpu_type is not None and self.gpus_per_task == 0:
             yield f"gpu_type must be null while gpus_per_task is 0, but is {self.gpu_type!r}"
@@ -100,7 +98,6 @@ class SlurmProfile:
 
 
 def load_profile(path: Path) -> SlurmProfile:
-    """Return the profile that a file describes; ConfigError lists every fault."""
     return read(SlurmProfile, yaml_file.load(path), source=str(path))
 
 
@@ -141,14 +138,12 @@ _OPTIONS = (
 
 
 def trial_options(profile: SlurmProfile) -> list[str]:
-    """Return sbatch's options of a job that trains trials."""
     parameters = sbatch_parameters(profile)
     signal = f"--signal=USR2@{profile.signal_delay_seconds}"
     return [*_options(parameters), signal, "--no-requeue"]
 
 
 def driver_options(driver: DriverProfile) -> list[str]:
-    """Return sbatch's options of the job that drives a study."""
     parameters = {
         "partition": driver.partition,
         "account": driver.account,

@@ -71,11 +71,9 @@ class StudyDir(Folder):
         return self.requests / f"{name}.json"
 
     def replay(self, trial: int) -> Path:
-        """Return the file of what `replay` measured of the schedule of a trial."""
         return self.root / f"replay-{trial}.json"
 
     def base(self, algorithm: str) -> Path:
-        """Return the base configuration beside `study_file`."""
         return self.root / f"base-{algorithm}.yaml"
 
     def pin(self, heir: str) -> RecordFile[records.Pin]:
@@ -136,7 +134,6 @@ class JobDir(Folder):
 
     @property
     def name(self) -> str:
-        """The job's name, unique in its study."""
         return self.root.name
 
     @property
@@ -168,8 +165,6 @@ class JobDir(Folder):
 
 
 class TrialDir(Folder):
-    """The folder of one trial, or of a run without a study."""
-
     config = Place("config.yaml")  # the complete trainer configuration
     lineage = Record(records.Lineage, "lineage.json")  # parents, operator, seed
     birth = Record(records.Birth, "birth.json")  # whether the operator's child was adopted
@@ -192,7 +187,6 @@ class TrialDir(Folder):
     heartbeat = Record(records.JobHeartbeat, "heartbeat.json")
 
     def attempt(self, number: int) -> "AttemptDir":
-        """Return the folder of one attempt, counted from 1."""
         return AttemptDir(self.root / f"attempt-{number}")
 
     @property
@@ -214,14 +208,12 @@ class TrialDir(Folder):
             self.island.write(island)
 
     def read_exchanges(self) -> records.Exchanges:
-        """Return what the trial took from those beside it and gave them."""
         return self.exchanges.read() or records.Exchanges()
 
     def write_result(self, told: dict[str, Any]) -> None:
         write_json(self.result, told)
 
     def request_save(self) -> None:
-        """Ask the job that trains this for a checkpoint now."""
         self._save_request.touch()
 
     def take_save_request(self) -> bool:
@@ -245,8 +237,6 @@ class TrialDir(Folder):
 
 
 class AttemptDir(Folder):
-    """The folder of one attempt at a trial, written by its job."""
-
     start = Record(records.Start, "start.json")  # the step from which it goes on
     _result = Record(records.AttemptResult, "result.json")  # how it ended
     heartbeat = Record(records.Heartbeat, "heartbeat.json")
@@ -300,8 +290,6 @@ class MatchGames:
 
 
 class MatchDir(Folder):
-    """The folder of one match."""
-
     plan = Record(records.MatchPlan, "plan.json")  # who plays, by the driver
     answers = Record(records.Answers, "answers.json")  # how responses fared; before the games
     sign = Record(records.MatchSign, "alive.json")  # the job's last heartbeat
@@ -340,7 +328,6 @@ class MatchDir(Folder):
         return MatchGames(moves.astype(np.int64), finished.astype(np.bool_))
 
     def give_sign(self, pairs_played: int = 0) -> None:
-        """Say that the job lives, and how far it is."""
         self.sign.replace(records.MatchSign(time.time(), pairs_played))
 
     def progress(self) -> tuple[int, int] | None:

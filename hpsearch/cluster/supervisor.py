@@ -143,10 +143,7 @@ TAIL_BYTES = 4096  # of what a driver printed, in which its last sentence is loo
 
 
 class Supervisor:
-    """Keeps the driver of one study."""
-
     def __init__(self, folder: StudyDir, command: Sequence[str]) -> None:
-        """Run ``command``, the driver of the study in ``folder``."""
         self._folder = folder
         self._command = command
         self._flag = StopFlag()
@@ -245,7 +242,6 @@ def _size(path: Path) -> int:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Supervise the driver that the arguments name, as `drive_command` writes them."""
     _, name, _, runs = arguments
     os.umask(0o077)
     folder = StudyDir(Path(runs) / name)

@@ -13,8 +13,6 @@ Level = Literal["ok", "warning", "error", "skipped"]
 
 @dataclass(frozen=True)
 class Finding:
-    """The outcome of one check."""
-
     name: str  # of the check; `examine` replaces an empty one
     level: Level
     sentence: str  # what is the case, and the remedy if it should not be
